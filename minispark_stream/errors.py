@@ -1,0 +1,28 @@
+"""Spark's own errors, raised from Python: the class, the condition and the text that a Spark user knows.
+
+The texts come from Spark's own catalogue of error conditions, so they cannot drift from the Spark that is installed.
+"""
+
+from __future__ import annotations
+
+from typing import TypeVar
+
+from pyspark.errors import AnalysisException, IllegalArgumentException, PySparkException
+from pyspark.sql import SparkSession
+
+E = TypeVar("E", bound=PySparkException)
+
+
+def spark_error(session: SparkSession, kind: type[E], condition: str, **parameters: str) -> E:
+    """An exception of class `kind` under Spark's error condition, with Spark's message for it."""
+    helper = session.sparkContext._jvm.org.apache.spark.SparkThrowableHelper  # type: ignore[union-attr]
+    text = helper.getMessage(condition, session.sparkContext._jvm.java.util.HashMap(parameters))  # type: ignore[union-attr]
+    return kind(message=text, errorClass=condition, messageParameters=parameters)
+
+
+def analysis_error(session: SparkSession, condition: str, **parameters: str) -> AnalysisException:
+    return spark_error(session, AnalysisException, condition, **parameters)
+
+
+def illegal_argument(message: str) -> IllegalArgumentException:
+    return IllegalArgumentException(message=message)

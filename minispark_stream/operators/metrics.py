@@ -1,0 +1,76 @@
+"""What a stateful operator counts in each of its tasks, and how the driver adds it up.
+
+Models: the SQL metrics of StateStoreWriter (numRowsUpdated, numRowsDroppedByWatermark, ...), which progress reports
+show under `stateOperators`. A task reports once, under its partition; if Spark runs a task twice, the second report
+replaces the first, so nothing is counted double.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from pyspark.accumulators import AccumulatorParam
+
+from minispark_stream.state.state_store import StateStoreMetrics
+
+
+@dataclass(frozen=True)
+class StateMetrics:
+    """One task of one stateful operator. Times in milliseconds; `stores` by store name."""
+
+    num_rows_updated: int = 0
+    num_rows_removed: int = 0
+    num_rows_dropped_by_watermark: int = 0
+    all_updates_time_ms: int = 0
+    all_removals_time_ms: int = 0
+    commit_time_ms: int = 0
+    stores: Mapping[str, StateStoreMetrics] = field(default_factory=dict)
+    num_rows_total: int | None = None
+    custom: Mapping[str, int] = field(default_factory=dict)
+
+
+class PerPartition(AccumulatorParam[dict[int, StateMetrics]]):
+    """An accumulator of one report per partition."""
+
+    def zero(self, value: dict[int, StateMetrics]) -> dict[int, StateMetrics]:
+        return {}
+
+    def addInPlace(  # noqa: N802 - the name is PySpark's
+        self, value1: dict[int, StateMetrics], value2: dict[int, StateMetrics]
+    ) -> dict[int, StateMetrics]:
+        value1.update(value2)
+        return value1
+
+
+def state_operator_progress(
+    operator_name: str, reports: Mapping[int, StateMetrics], num_shuffle_partitions: int
+) -> dict[str, Any]:
+    """The reports of all tasks as one entry of `stateOperators` in a progress report."""
+    tasks = [reports[p] for p in sorted(reports)]
+    stores = [store for task in tasks for store in task.stores.values()]
+    return {
+        "operatorName": operator_name,
+        "numRowsTotal": sum(
+            sum(s.num_keys for s in t.stores.values()) if t.num_rows_total is None else t.num_rows_total for t in tasks
+        ),
+        "numRowsUpdated": sum(t.num_rows_updated for t in tasks),
+        "allUpdatesTimeMs": sum(t.all_updates_time_ms for t in tasks),
+        "numRowsRemoved": sum(t.num_rows_removed for t in tasks),
+        "allRemovalsTimeMs": sum(t.all_removals_time_ms for t in tasks),
+        "commitTimeMs": sum(t.commit_time_ms for t in tasks),
+        "memoryUsedBytes": sum(s.memory_used_bytes for s in stores),
+        "numRowsDroppedByWatermark": sum(t.num_rows_dropped_by_watermark for t in tasks),
+        "numShufflePartitions": num_shuffle_partitions,
+        "numStateStoreInstances": len(stores),
+        "customMetrics": _custom([*(s.custom for s in stores), *(t.custom for t in tasks)]),
+    }
+
+
+def _custom(metrics: Iterable[Mapping[str, int]]) -> dict[str, int]:
+    total: dict[str, int] = {}
+    for one in metrics:
+        for name, value in one.items():
+            total[name] = value if name.startswith("SnapshotLastUploaded") else total.get(name, 0) + value
+    return dict(sorted(total.items()))

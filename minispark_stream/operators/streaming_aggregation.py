@@ -1,0 +1,177 @@
+"""A streaming aggregation, seen from the driver: cut the plan at the state, and put the two halves together again.
+
+Models: StatefulAggregationStrategy and AggUtils.planStreamingAggregation (From query to the plan; SIGMOD'18 paper, 5.2).
+
+1. Once: ask Spark how it would plan the aggregation as a batch, and read off group keys, buffers and evaluation.
+2. Each batch: Spark's own *partial* aggregation runs over the new rows; its output (group keys and buffers) is shuffled
+   by key to the partition whose store holds the key.
+3. One task per partition restores, merges, saves, evicts and emits (operators/state_store_save.py).
+4. Spark evaluates the functions over the buffers that come out: `sum(x) / count(*)` is a projection again.
+
+       Project [k, sum#1 / count#2]                          (4)
+         mapInArrow StateStoreSave        state/0/<p>        (3)
+           Repartition by k into N                           (2)
+             partial aggregate [k], [sum#1, count#2]
+               new rows
+
+Differs from Spark: Spark merges inside its physical aggregation operators; here the merge is plan/aggregates.py.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from pyspark.errors import AnalysisException
+from pyspark.sql import SparkSession
+from pyspark.sql.pandas.types import to_arrow_schema
+from pyspark.sql.types import StructType
+
+from minispark_stream.operators.base import BatchContext, event_time_column, nullable, positional
+from minispark_stream.operators.state_store_save import StateStoreSave
+from minispark_stream.plan import catalyst
+from minispark_stream.plan.aggregates import COLLECTIONS, MERGES, AggregateFunction
+from minispark_stream.plan.catalyst import JavaObject
+from minispark_stream.state.schema_files import OperatorStateMetadata, StateStoreMetadata
+
+
+@dataclass(frozen=True)
+class StreamingAggregation:
+    """An aggregation whose buffers live in state. `keys` and `values` are the schemas of its state rows.
+
+    `task_output` are the attributes that leave the state task (keys, then per function its buffers or its collected
+    array); `projections` turn them into the columns of the aggregation. `event_time` is the position of the grouping
+    column that carries the watermark, and whether that is a window.
+    """
+
+    operator_id: int
+    keys: StructType
+    values: StructType
+    functions: tuple[AggregateFunction, ...]
+    event_time: tuple[int, bool] | None
+    plan: JavaObject = field(repr=False, compare=False)
+    task_output: JavaObject = field(repr=False, compare=False)
+    projections: tuple[JavaObject, ...] = field(repr=False, compare=False)
+    empty: JavaObject = field(repr=False, compare=False)
+    children: tuple[Any, ...]
+    operator_name: str = "stateStoreSave"
+
+    def metadata(self, num_partitions: int) -> OperatorStateMetadata:
+        return OperatorStateMetadata(self.operator_id, self.operator_name, (StateStoreMetadata("default", 0, num_partitions),))
+
+    def schemas(self) -> list[tuple[str, StructType, StructType]]:
+        return [("default", self.keys, self.values)]
+
+    def partitions(self, num_partitions: int) -> int:
+        return num_partitions if self.keys.fields else 1
+
+    def should_run_another_batch(self, output_mode: str, eviction_ms: int, watermark_ms: int) -> bool:
+        return output_mode in ("append", "update") and watermark_ms > eviction_ms
+
+    def plan_batch(self, context: BatchContext, children: Sequence[JavaObject]) -> JavaObject:
+        session = context.session
+        _, partial = _aggregate_nodes(session, catalyst.with_children(session, self.plan, children))
+        executable = catalyst.prepared(session, partial)
+        context.executed.append(executable)
+        schema = catalyst.java_schema(session, positional(self.keys, self.values))
+        partials = catalyst.rdd_frame(session, executable.execute(), schema)
+        keys = partials.columns[: len(self.keys.fields)]
+        shuffled = partials.repartition(self.partitions(context.num_partitions), *keys)  # (2)
+        output = positional(self.keys, _emitted(self.values, self.functions))
+        watermarks = context.watermarks[self.operator_id]
+        task = StateStoreSave(
+            context.state_dir,
+            self.operator_id,
+            context.batch_id,
+            context.state_conf,
+            context.output_mode,
+            self.keys,
+            self.values,
+            self.functions,
+            self.event_time,
+            watermarks.late_ms,
+            watermarks.eviction_ms,
+            to_arrow_schema(output, timezone="UTC"),
+            context.accumulators[self.operator_id],
+        )
+        rows = catalyst.map_in_arrow(shuffled, task, output, self.task_output)  # (3)
+        for projection in self.projections:  # (4)
+            rows = catalyst.project(session, projection, rows)
+        return rows
+
+
+def compile_aggregation(
+    session: SparkSession, plan: JavaObject, operator_id: int, children: tuple[Any, ...], empty: JavaObject
+) -> StreamingAggregation:
+    """(1) Read keys, buffers and evaluation off Spark's own physical plan.
+
+    Args:
+        plan: the (streaming) Aggregate of the optimised plan.
+        children: its compiled child.
+        empty: the same Aggregate as a batch plan over no rows.
+
+    Raises:
+        AnalysisException: an aggregate function whose state cannot be merged here.
+    """
+    final, partial = _aggregate_nodes(session, empty)
+    grouping = [e.toAttribute() for e in catalyst.items(final.groupingExpressions())]
+    names = [(a.name(), a.exprId()) for a in grouping]
+    evaluated: list[JavaObject] = list(grouping)
+    functions: list[AggregateFunction] = []
+    for expression, result in zip(catalyst.items(final.aggregateExpressions()), catalyst.items(final.aggregateAttributes())):
+        function = expression.aggregateFunction()
+        name = catalyst.class_name(function)
+        buffers = catalyst.items(function.aggBufferAttributes())
+        if name in COLLECTIONS:
+            names.append((result.name(), result.exprId()))
+            evaluated.append(result)
+            functions.append(AggregateFunction(name, len(buffers), catalyst.struct_type([result])))
+        elif name in MERGES:
+            names += [(a.name(), a.exprId()) for a in buffers]
+            evaluated.append(catalyst.alias(session, function.evaluateExpression(), result.name(), result.exprId()))
+            functions.append(AggregateFunction(name, len(buffers)))
+        else:
+            raise AnalysisException(
+                message=f"The aggregate function {expression.sql()} cannot be kept incrementally by minispark_stream: its "
+                f"state ({name}) is an opaque sketch. Use one of: {', '.join(sorted([*MERGES, *COLLECTIONS]))}."
+            )
+    keys = nullable(catalyst.struct_type(grouping))
+    values = nullable(catalyst.struct_type(catalyst.items(partial.output())[len(grouping) :]))
+    schema = catalyst.java_schema(session, positional(keys, _emitted(values, functions)))
+    no_rows = catalyst.analyzed(catalyst.rdd_frame(session, catalyst.empty_rows(session), schema))
+    return StreamingAggregation(
+        operator_id,
+        keys,
+        values,
+        tuple(functions),
+        event_time_column(grouping),
+        plan,
+        catalyst.rename(session, no_rows, names).output(),
+        (catalyst.seq(session, evaluated), final.resultExpressions()),
+        empty,
+        children,
+    )
+
+
+def _emitted(values: StructType, functions: Sequence[AggregateFunction]) -> StructType:
+    """What follows the keys in the task's output: per function its buffers, or its collected array."""
+    buffers = iter(values.fields)
+    emitted = StructType()
+    for function in functions:
+        own = [next(buffers) for _ in range(function.width)]
+        for one in own if function.result is None else function.result.fields:
+            emitted.add(one.name, one.dataType, True)
+    return emitted
+
+
+def _aggregate_nodes(session: SparkSession, batch_plan: JavaObject) -> tuple[JavaObject, JavaObject]:
+    """The final and the partial aggregation that Spark plans for a batch Aggregate."""
+    node = catalyst.physical(session, batch_plan)
+    found: list[JavaObject] = []
+    while True:
+        if catalyst.class_name(node).endswith("AggregateExec"):
+            found.append(node)
+            if len(found) == 2:
+                return found[0], found[1]
+        node = node.children().head()

@@ -1,0 +1,213 @@
+"""The template plan of a query: what is compiled once, so that every batch only has to fill it in.
+
+Models: the `logicalPlan` of MicroBatchExecution and the strategies that give IncrementalExecution its stateful
+operators (From query to the plan; SIGMOD'18 paper, section 5: analysis, incrementalization, optimization).
+
+1. Spark analyses the user's DataFrame. Each distinct streaming leaf of the analysed plan becomes one source,
+   numbered in the order in which a walk from the top meets them.
+2. Spark's optimizer rewrites the plan: filters and columns move below the stateful operators, so state holds no more
+   than the query needs.
+3. The optimised plan is compiled into the few nodes below. Everything that needs no state stays a Catalyst plan and is
+   only given new children; what is incremental becomes a node of its own.
+
+       Stateless(Project)                         Project [window, count]
+         StreamingAggregation(operator 0)         Aggregate [window], [window, count(1)]
+           Stateless(Project)                     Project [window(ts, 5 minutes)]
+             Watermark(delay 10 min)              EventTimeWatermark ts, 10 minutes
+               SourceLeaf(0)                      LogicalRDD [ts, k], streaming
+
+Operators are numbered from the sink upward, 0 first, as Spark numbers their state folders.
+Differs from Spark: Spark optimises every batch anew; the shape does not depend on the data, so once is enough. Only
+a plan that asks for the current time is compiled per batch, because the time of the batch is part of the plan.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from pyspark.errors import AnalysisException
+from pyspark.sql import SparkSession
+from pyspark.sql import functions as F
+
+from minispark_stream.dataframe import streaming_leaf
+from minispark_stream.operators.base import StatefulOperator
+from minispark_stream.operators.streaming_aggregation import compile_aggregation
+from minispark_stream.plan import catalyst
+from minispark_stream.plan.catalyst import JavaObject
+from minispark_stream.sources.base import StreamingRelation
+
+
+@dataclass(frozen=True)
+class SourceLeaf:
+    """A place in the plan where the new rows of source `ordinal` go."""
+
+    ordinal: int
+    relation: StreamingRelation
+    attributes: tuple[tuple[str, JavaObject], ...]
+    empty: JavaObject = field(repr=False, compare=False)
+    children: tuple[Node, ...] = ()
+
+
+@dataclass(frozen=True)
+class Stateless:
+    """A Catalyst node that needs no state: it runs on each batch alone."""
+
+    plan: JavaObject
+    children: tuple[Node, ...]
+
+
+@dataclass(frozen=True)
+class Watermark:
+    """`withWatermark(column, delay)`: measures the event times that pass through, under an observed metric."""
+
+    node_id: str
+    column: str
+    delay_ms: int
+    observation: str
+    plan: JavaObject = field(repr=False, compare=False)
+    children: tuple[Node, ...]
+
+
+@dataclass(frozen=True)
+class Static:
+    """A subtree without streams: the same rows in every batch."""
+
+    plan: JavaObject
+    children: tuple[Node, ...] = ()
+
+
+Node = SourceLeaf | Stateless | Watermark | Static | StatefulOperator
+
+# Which Catalyst nodes keep state, and what makes an operator of one.
+STATEFUL: dict[str, Callable[..., StatefulOperator]] = {"Aggregate": compile_aggregation}
+UNKNOWN_STATEFUL = (
+    "Deduplicate", "DeduplicateWithinWatermark", "GlobalLimit", "FlatMapGroupsWithState", "FlatMapGroupsInPandasWithState",
+    "TransformWithState", "TransformWithStateInPySpark",
+)
+
+
+@dataclass(frozen=True)
+class Template:
+    """A compiled query: its root node, and the sources, watermarks and stateful operators found on the way."""
+
+    root: Node
+    sources: tuple[StreamingRelation, ...]
+    watermarks: tuple[Watermark, ...]
+    operators: tuple[StatefulOperator, ...]
+    text: str
+
+
+def streaming_sources(session: SparkSession, plan: JavaObject) -> dict[tuple[int, ...], StreamingRelation]:
+    """(1) The distinct streaming leaves of an analysed plan, in order, by the expression ids of their columns."""
+    found: dict[tuple[int, ...], StreamingRelation] = {}
+    for leaf in catalyst.items(plan.collectLeaves()):
+        stream = streaming_leaf(session.sparkContext.applicationId, leaf)
+        if stream is not None:
+            found.setdefault(_leaf_key(leaf), stream.relation)
+    return found
+
+
+def compile_template(session: SparkSession, analyzed: JavaObject, timestamp_ms: int | None = None) -> Template:
+    """Compile an analysed streaming plan.
+
+    Args:
+        session: the query's own session; its confs decide how Spark optimises and plans.
+        analyzed: the analysed logical plan of the user's DataFrame.
+        timestamp_ms: the batch timestamp that current_timestamp() and its kin stand for.
+
+    Raises:
+        AnalysisException: an aggregate function that cannot be kept incrementally.
+    """
+    sources = streaming_sources(session, analyzed)
+    if timestamp_ms is not None:
+        analyzed = catalyst.replace_current_time(session, analyzed, timestamp_ms)
+    optimized = catalyst.optimize(session, analyzed)  # (2)
+    compiler = _Compiler(session, list(sources))
+    root = compiler.compile(optimized)
+    return Template(
+        root, tuple(sources.values()), tuple(compiler.watermarks), tuple(compiler.operators), optimized.toString()
+    )
+
+
+class _Compiler:
+    """(3) One walk over the optimised plan, from the top; operator ids count up on the way down."""
+
+    def __init__(self, session: SparkSession, source_keys: list[tuple[int, ...]]):
+        self.session = session
+        self.source_keys = source_keys
+        self.watermarks: list[Watermark] = []
+        self.operators: list[StatefulOperator] = []
+
+    def compile(self, plan: JavaObject) -> Node:
+        if not plan.isStreaming():
+            return Static(plan)
+        stream = streaming_leaf(self.session.sparkContext.applicationId, plan)
+        if stream is not None:
+            return self._source(plan, stream.relation)
+        name = catalyst.class_name(plan)
+        children = catalyst.items(plan.children())
+        if name == "EventTimeWatermark":
+            return self._watermark(plan)
+        if name in STATEFUL:
+            return self._stateful(STATEFUL[name], plan, children)
+        if name in UNKNOWN_STATEFUL or (name == "Join" and all(child.isStreaming() for child in children)):
+            raise AnalysisException(message=f"minispark_stream has no stateful operator for {name}.")
+        return Stateless(plan, tuple(self.compile(child) for child in children))
+
+    def _stateful(
+        self, compile_operator: Callable[..., StatefulOperator], plan: JavaObject, below: list[JavaObject]
+    ) -> StatefulOperator:
+        operator_id = len(self.operators)
+        self.operators.append(None)  # type: ignore[arg-type]  # takes the number before the operators below do
+        children = tuple(self.compile(child) for child in below)
+        empty = catalyst.with_children(self.session, plan, [empty_plan(self.session, child) for child in children])
+        operator = compile_operator(self.session, plan, operator_id, children, empty)
+        self.operators[operator_id] = operator
+        return operator
+
+    def _source(self, leaf: JavaObject, relation: StreamingRelation) -> SourceLeaf:
+        attributes = tuple((a.name(), a.exprId()) for a in catalyst.items(leaf.output()))
+        empty = catalyst.rdd_frame(self.session, catalyst.empty_rows(self.session), leaf.schema())
+        return SourceLeaf(
+            self.source_keys.index(_leaf_key(leaf)),
+            relation,
+            attributes,
+            catalyst.rename(self.session, catalyst.analyzed(empty), attributes),
+        )
+
+    def _watermark(self, plan: JavaObject) -> Watermark:
+        """EventTimeWatermark as Spark's own observed metrics: max, min, avg (ms) and count of the event times.
+
+        A null event time counts as 0, as in Spark, where an empty slot of a row reads as 0.
+        """
+        index = len(self.watermarks)
+        self.watermarks.append(None)  # type: ignore[arg-type]
+        child = self.compile(plan.child())
+        observation = f"eventTimeStats:{index}"
+        event_time = catalyst.column(self.session, plan.eventTime())
+        ms = F.coalesce(F.unix_millis(event_time), F.lit(0))
+        observed = catalyst.of_rows(self.session, plan.child()).observe(
+            observation, F.max(ms).alias("max"), F.min(ms).alias("min"), F.avg(ms).alias("avg"), F.count(ms).alias("count")
+        )
+        delay_ms = plan.getDelayMs(plan.delay())
+        node = Watermark(
+            plan.nodeId().toString(), plan.eventTime().name(), delay_ms, observation, catalyst.analyzed(observed), (child,)
+        )
+        self.watermarks[index] = node
+        return node
+
+
+def empty_plan(session: SparkSession, node: Node) -> JavaObject:
+    """A node as a batch plan over no rows, to ask Spark how it would plan what is above it."""
+    match node:
+        case Static(plan):
+            return plan
+        case Stateless() | Watermark():
+            return catalyst.with_children(session, node.plan, [empty_plan(session, child) for child in node.children])
+        case _:
+            return node.empty
+
+
+def _leaf_key(leaf: JavaObject) -> tuple[int, ...]:
+    return (leaf.rdd().id(), *(a.exprId().id() for a in catalyst.items(leaf.output())))

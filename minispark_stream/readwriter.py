@@ -1,0 +1,227 @@
+"""readStream and writeStream: PySpark's own builders, leading to this engine.
+
+Models: DataStreamReader and DataStreamWriter (the StructuredStreaming analysis: short names are looked up, then the source
+or sink is created; Execution flow).
+
+PySpark's classes do all that is API: signatures, checks of arguments, conversion of options. They forward to a Java
+builder (`_jreader`, `_jwrite`); ours put a small Python recorder in its place, and `load` and `start` act on what was
+recorded. A format that neither the model nor Spark knows fails with Spark's own error.
+
+Differs from Spark: nothing in the API; formats that the model has no source or sink for are refused by name.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any
+
+from pyspark.errors import AnalysisException, PySparkValueError
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.streaming import DataStreamReader as SparkDataStreamReader
+from pyspark.sql.streaming import DataStreamWriter as SparkDataStreamWriter
+from pyspark.sql.types import StructType, _parse_datatype_json_string
+
+from minispark_stream.dataframe import streaming_dataframe
+from minispark_stream.errors import analysis_error
+from minispark_stream.runtime.stream_execution import StreamExecution
+from minispark_stream.runtime.trigger_executor import ProcessingTimeTrigger, Trigger, from_java
+from minispark_stream.sinks.base import Sink
+from minispark_stream.sinks.console import ConsoleSink
+from minispark_stream.sinks.foreach_batch import ForeachBatchSink
+from minispark_stream.sinks.memory import MemorySink
+from minispark_stream.sinks.noop import NoopSink
+from minispark_stream.sources.base import StreamingRelation
+from minispark_stream.sources.file import file_stream_relation
+
+if TYPE_CHECKING:
+    from minispark_stream.session import MiniSparkSession
+
+CreateRelation = Callable[[SparkSession, str, str | None, StructType | None, Mapping[str, str]], StreamingRelation]
+
+SOURCES: dict[str, CreateRelation] = dict.fromkeys(("csv", "json", "text", "parquet", "orc"), file_stream_relation)
+SINKS = ("memory", "console", "noop", "foreachBatch")
+
+
+class _Recorder:
+    """Stands where PySpark expects a Java builder, and remembers what it is told. Option names ignore case, as in Spark."""
+
+    def __init__(self, **state: Any):
+        self.state: dict[str, Any] = {"options": {}, **state}
+
+    def option(self, key: str, value: str | None) -> _Recorder:
+        self.state["options"][key.lower()] = value
+        return self
+
+    def format(self, source: str) -> _Recorder:
+        self.state["format"] = source
+        return self
+
+
+class _ReaderRecorder(_Recorder):
+    def schema(self, schema: Any) -> _ReaderRecorder:
+        """A DDL string or a Java StructType."""
+        self.state["schema"] = schema
+        return self
+
+    def load(self, path: str | None = None) -> _ReaderRecorder:
+        self.state["path"] = path
+        return self
+
+    def table(self, name: str) -> _ReaderRecorder:
+        raise AnalysisException(message=f"minispark_stream cannot read table {name} as a stream: use a file source.")
+
+
+def _shorthand(name: str) -> Callable[[_ReaderRecorder, str], _Recorder]:
+    """`reader.csv(path)` is `reader.format("csv").load(path)`."""
+    return lambda reader, path: reader.format(name).load(path)  # type: ignore[attr-defined, no-any-return]
+
+
+for _name in ("csv", "json", "text", "parquet", "orc", "xml"):
+    setattr(_ReaderRecorder, _name, _shorthand(_name))
+
+
+class DataStreamReader(SparkDataStreamReader):
+    """`MiniSparkSession.readStream`."""
+
+    def __init__(self, session: MiniSparkSession):
+        self._mini = session
+        self._spark = session.spark
+        self._jreader = _ReaderRecorder(format=session.spark.conf.get("spark.sql.sources.default"))
+
+    def schema(self, schema: StructType | str) -> DataStreamReader:
+        super().schema(schema)
+        parsed = self._jreader.state["schema"]
+        if isinstance(parsed, str):
+            parsed = self._spark._jvm.org.apache.spark.sql.types.StructType.fromDDL(parsed)  # type: ignore[union-attr]
+        self._jreader.state["schema"] = _parse_datatype_json_string(parsed.json())
+        return self
+
+    def _df(self, jdf: _ReaderRecorder) -> DataFrame:
+        state = jdf.state
+        create = SOURCES.get(state["format"].lower())
+        if create is None:
+            raise unknown_format(self._spark, state["format"])
+        options = dict(state["options"])
+        path = state.get("path") or options.pop("path", None)
+        return streaming_dataframe(
+            self._mini, create(self._spark, state["format"].lower(), path, state.get("schema"), options)
+        )
+
+
+class _WriterRecorder(_Recorder):
+    def outputMode(self, mode: str) -> _WriterRecorder:  # noqa: N802
+        self.state["outputMode"] = mode
+        return self
+
+    def queryName(self, name: str) -> _WriterRecorder:  # noqa: N802
+        self.state["queryName"] = name
+        return self
+
+    def trigger(self, trigger: Any) -> _WriterRecorder:
+        self.state["trigger"] = trigger
+        return self
+
+    def partitionBy(self, columns: Any) -> _WriterRecorder:  # noqa: N802
+        self.state["partitionBy"] = [columns.apply(i) for i in range(columns.size())]
+        return self
+
+
+class DataStreamWriter(SparkDataStreamWriter):
+    """`DataFrame.writeStream` of a DataFrame that reads from one of our sources."""
+
+    def __init__(self, df: DataFrame, session: MiniSparkSession):
+        self._df = df
+        self._mini = session
+        self._spark = session.spark
+        self._jwrite = _WriterRecorder(format=session.spark.conf.get("spark.sql.sources.default"), outputMode="append")
+
+    def outputMode(self, outputMode: str) -> DataStreamWriter:  # noqa: N802, N803
+        super().outputMode(outputMode)
+        modes = self._spark._jvm.org.apache.spark.sql.catalyst.streaming.InternalOutputModes  # type: ignore[union-attr]
+        self._jwrite.state["outputMode"] = modes.apply(outputMode).toString().lower()
+        return self
+
+    def foreachBatch(self, func: Callable[[DataFrame, int], None]) -> DataStreamWriter:  # noqa: N802
+        self._jwrite.state.update(format="foreachBatch", function=func)
+        return self
+
+    def start(
+        self,
+        path: str | None = None,
+        format: str | None = None,  # noqa: A002
+        outputMode: str | None = None,  # noqa: N803
+        partitionBy: str | list[str] | None = None,  # noqa: N803
+        queryName: str | None = None,  # noqa: N803
+        **options: Any,
+    ) -> StreamExecution:
+        """Start the query.
+
+        Returns:
+            the running query, with PySpark's StreamingQuery methods and `.trace`.
+
+        Raises:
+            AnalysisException: what Spark refuses before a query starts.
+        """
+        self.options(**options)
+        if outputMode is not None:
+            self.outputMode(outputMode)
+        if partitionBy is not None:
+            self.partitionBy(partitionBy)
+        if format is not None:
+            self.format(format)
+        if queryName is not None:
+            self.queryName(queryName)
+        state = self._jwrite.state
+        if path is not None:
+            state["options"]["path"] = path
+        trigger = self._trigger()
+        sink_format = state["format"] if state["format"] == "foreachBatch" else state["format"].lower()
+        return self._mini.streams.start_query(
+            self._df,
+            self._sink(sink_format),
+            state.get("queryName"),
+            state["outputMode"],
+            trigger,
+            state["options"],
+            temporary_checkpoint=True,
+            recover_from_checkpoint=sink_format != "memory" or state["outputMode"] == "complete",
+        )
+
+    def _trigger(self) -> Trigger:
+        given = self._jwrite.state.get("trigger")
+        trigger = ProcessingTimeTrigger() if given is None else from_java(given)
+        if trigger is None:
+            raise AnalysisException(message=f"minispark_stream has no engine for the trigger {given.toString()}.")
+        return trigger
+
+    def _sink(self, sink_format: str) -> Sink:
+        state = self._jwrite.state
+        match sink_format:
+            case "memory":
+                if not state.get("queryName"):
+                    raise analysis_error(self._spark, "_LEGACY_ERROR_TEMP_1194")
+                return MemorySink(self._spark, state["queryName"], self._df.schema, state["outputMode"])
+            case "console":
+                return ConsoleSink(state["options"])
+            case "noop":
+                return NoopSink()
+            case "foreachBatch":
+                return ForeachBatchSink(state["function"])
+            case _:
+                raise unknown_format(self._spark, state["format"])
+
+    def toTable(self, tableName: str, *args: Any, **options: Any) -> StreamExecution:  # noqa: N802, N803
+        raise AnalysisException(message="minispark_stream cannot write a stream to a table yet.")
+
+
+def unknown_format(spark: SparkSession, name: str) -> Exception:
+    """Spark's own error for a format that it does not know either; else a word on what the model has."""
+    sources = spark._jvm.org.apache.spark.sql.execution.datasources.DataSource  # type: ignore[union-attr]
+    try:
+        sources.lookupDataSource(name, spark._jsparkSession.sessionState().conf())
+    except Exception as e:
+        return e
+    return AnalysisException(
+        message=f"minispark_stream has no streaming source or sink for the format '{name}'. "
+        f"Sources: {', '.join(SOURCES)}. Sinks: {', '.join(SINKS)}."
+    )

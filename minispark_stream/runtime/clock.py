@@ -1,0 +1,47 @@
+"""Time, handed to the engine so that tests can stop it (Spark: Clock, SystemClock, ManualClock)."""
+
+from __future__ import annotations
+
+import threading
+import time
+from typing import Protocol
+
+
+class Clock(Protocol):
+    """Milliseconds since the epoch, and a wait that a stop can cut short."""
+
+    def get_time_millis(self) -> int: ...
+
+    def wait_till_time(self, target_ms: int, stopped: threading.Event) -> None: ...
+
+
+class SystemClock:
+    """The wall clock."""
+
+    def get_time_millis(self) -> int:
+        return int(time.time() * 1000)
+
+    def wait_till_time(self, target_ms: int, stopped: threading.Event) -> None:
+        stopped.wait(max(0, target_ms - self.get_time_millis()) / 1000)
+
+
+class ManualClock:
+    """A clock that stands still until `advance` is called."""
+
+    def __init__(self, now_ms: int = 0):
+        self._now = now_ms
+        self._moved = threading.Condition()
+
+    def get_time_millis(self) -> int:
+        with self._moved:
+            return self._now
+
+    def advance(self, ms: int) -> None:
+        with self._moved:
+            self._now += ms
+            self._moved.notify_all()
+
+    def wait_till_time(self, target_ms: int, stopped: threading.Event) -> None:
+        with self._moved:
+            while self._now < target_ms and not stopped.is_set():
+                self._moved.wait(0.01)

@@ -1,0 +1,128 @@
+"""One batch: the template plan plus the new data of this batch, as a Spark batch job.
+
+Models: IncrementalExecution (Execution flow, steps 5 to 8; From query to the plan).
+
+1. Replace each source leaf of the template by the plan of its new rows, or by no rows. The new plan's columns take the
+   names and expression ids of the leaf, so all that was resolved against the leaf still fits.
+2. At a stateful operator, the plan is cut in two around a Python task per partition, which reads version N of its state
+   store and writes version N+1 (for an aggregation: operators/streaming_aggregation.py).
+3. What is above the cut continues on top of the rows that came out.
+4. Run the whole as one RDD of rows: the sink's action is the only job.
+
+       batch plan     Project <- StateTask x N <- shuffle <- partial aggregate <- Project <- observe <- files of batch 7
+       state          reads version 7, writes version 8
+
+Differs from Spark: Spark keeps state inside its own physical operators; here a plan is cut in two around a Python task.
+The result is the same, row for row and file for file.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from functools import cached_property
+from typing import Any
+
+from pyspark.sql import DataFrame
+
+from minispark_stream.operators.base import BatchContext
+from minispark_stream.operators.metrics import state_operator_progress
+from minispark_stream.plan import catalyst
+from minispark_stream.plan.catalyst import JavaObject
+from minispark_stream.plan.logical import Node, SourceLeaf, Stateless, Static, Template, Watermark
+from minispark_stream.runtime.watermark_tracker import EventTimeStats
+
+
+class IncrementalExecution:
+    """The plan of one batch, and after the batch has run, what it measured.
+
+    Args:
+        new_data: the ordinal of a source -> the batch plan of its new rows; sources without new rows are missing.
+    """
+
+    def __init__(self, template: Template, context: BatchContext, new_data: Mapping[int, JavaObject]):
+        self.template = template
+        self.context = context
+        self.new_data = new_data
+        self._session = context.session
+        execution = catalyst.of_rows(self._session, self._plan(template.root))._jdf.queryExecution()
+        self._executed = execution.executedPlan()
+        # (4) Every action on the batch runs this one RDD, whose metrics are the batch's.
+        self.next_batch: DataFrame = catalyst.rdd_frame(self._session, execution.toRdd(), execution.analyzed().schema())
+
+    def _plan(self, node: Node) -> JavaObject:
+        match node:
+            case Static(plan):
+                return plan
+            case SourceLeaf():  # (1)
+                data = self.new_data.get(node.ordinal)
+                return node.empty if data is None else catalyst.rename(self._session, data, node.attributes)
+            case Stateless() | Watermark():  # (3)
+                return catalyst.with_children(self._session, node.plan, [self._plan(child) for child in node.children])
+            case operator:  # (2)
+                return operator.plan_batch(self.context, [self._plan(child) for child in operator.children])
+
+    def explain(self) -> str:
+        """The physical plans of this batch, from the sink down; the stateful operators sit between them."""
+        return "\n-- state --\n".join(plan.toString() for plan in self._physical_plans())
+
+    def _physical_plans(self) -> list[JavaObject]:
+        return [self._executed, *reversed(self.context.executed)]
+
+    @cached_property
+    def observed_metrics(self) -> dict[str, dict[str, Any]]:
+        """All observed metrics of the batch (`DataFrame.observe`), by name; to be asked for when the batch has run."""
+        collect = catalyst.companion(self._session, "org.apache.spark.sql.execution.CollectMetricsExec").collect
+        found: dict[str, dict[str, Any]] = {}
+        for plan in self._physical_plans():
+            rows = collect(plan)
+            if rows.nonEmpty():
+                found |= {name: json.loads(rows.apply(name).json()) for name in catalyst.items(rows.keys().toSeq())}
+        return found
+
+    def event_time_stats(self) -> dict[str, EventTimeStats]:
+        """What each watermark operator measured, by the name of its observation."""
+        metrics = self.observed_metrics if self.template.watermarks else {}
+        return {
+            w.observation: EventTimeStats(row.get("max", 0), row.get("min", 0), row.get("avg", 0.0), row["count"])
+            for w in self.template.watermarks
+            if (row := metrics.get(w.observation)) is not None
+        }
+
+    def num_input_rows(self) -> dict[int, int]:
+        """Rows that each source delivered, by its ordinal: the `numOutputRows` of the scans in the executed plans."""
+        owner = {
+            leaf.output().head().exprId().id(): ordinal
+            for ordinal, plan in self.new_data.items()
+            for leaf in catalyst.items(plan.collectLeaves())
+            if leaf.output().nonEmpty()
+        }
+        rows = dict.fromkeys(self.new_data, 0)
+        for plan in self._physical_plans():
+            for leaf in catalyst.items(plan.collectLeaves()):
+                link = leaf.logicalLink()
+                output = link.get().output() if link.isDefined() else leaf.output()
+                metric = leaf.metrics().get("numOutputRows")
+                if output.nonEmpty() and metric.isDefined():
+                    ordinal = owner.get(output.head().exprId().id())
+                    if ordinal is not None:
+                        rows[ordinal] += metric.get().value()
+        return rows
+
+    def state_operators(self) -> list[dict[str, Any]]:
+        """The `stateOperators` entries of the progress report."""
+        return [
+            state_operator_progress(
+                op.operator_name, self.context.accumulators[op.operator_id].value, self.context.num_partitions
+            )
+            for op in self.template.operators
+        ]
+
+    def should_run_another_batch(self, watermark_ms: int) -> bool:
+        """Whether a stateful operator has work to do without data, now that the watermark is at `watermark_ms`."""
+        return any(
+            op.should_run_another_batch(
+                self.context.output_mode, self.context.watermarks[op.operator_id].eviction_ms, watermark_ms
+            )
+            for op in self.template.operators
+        )

@@ -1,0 +1,60 @@
+"""Rows for the trace (level "rows"): a look at the input, the output and the state of a batch.
+
+They cost extra work: a Spark job for rows, and a read of every state file of the version for state.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from pyspark.sql import DataFrame
+
+from minispark_stream.checkpointing.unsafe_row import UnsafeRowCodec
+from minispark_stream.state.state_store import StateStoreId, get_store
+
+if TYPE_CHECKING:
+    from minispark_stream.operators.base import StatefulOperator
+    from minispark_stream.runtime.micro_batch_execution import MicroBatchExecution
+
+MAX_ROWS = 50
+
+
+def preview(data: DataFrame) -> list[dict[str, Any]]:
+    """The first rows as JSON values."""
+    return [_json(row.asDict(recursive=True)) for row in data.limit(MAX_ROWS).collect()]
+
+
+def state_rows(query: MicroBatchExecution, operator: StatefulOperator, version: int) -> list[dict[str, Any]]:
+    """The state of one operator at a version: partition, key and value of each row."""
+    if version == 0:
+        return []
+    rows: list[dict[str, Any]] = []
+    for store_name, key_schema, value_schema in operator.schemas():
+        keys, values = UnsafeRowCodec(key_schema), UnsafeRowCodec(value_schema)
+        for partition in range(operator.partitions(query.num_partitions)):
+            store_id = StateStoreId(query.state_dir, operator.operator_id, partition, store_name)
+            store = get_store(store_id, query.state_conf, version)
+            found = sorted(store.items())[:MAX_ROWS]
+            store.abort()
+            decoded = zip(
+                _rows(key_schema.names, keys.decode([k for k, _ in found]), len(found)),
+                _rows(value_schema.names, values.decode([v for _, v in found]), len(found)),
+            )
+            rows += [{"store": store_name, "partition": partition, "key": key, "value": value} for key, value in decoded]
+    return rows
+
+
+def _rows(names: list[str], columns: list[Any], count: int) -> list[dict[str, Any]]:
+    lists = [column.to_pylist() for column in columns]
+    return [{name: _json(values[i]) for name, values in zip(names, lists)} for i in range(count)]
+
+
+def _json(value: Any) -> Any:
+    """Any value of a row as something that JSON can hold and a person can read."""
+    if isinstance(value, dict):
+        return {str(k): _json(v) for k, v in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_json(v) for v in value]
+    if isinstance(value, (bool, int, float, str)) or value is None:
+        return value
+    return value.hex() if isinstance(value, (bytes, bytearray)) else str(value)

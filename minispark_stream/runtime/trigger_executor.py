@@ -1,0 +1,93 @@
+"""When to look for new data.
+
+Models: Trigger and TriggerExecutor (the StructuredStreaming analysis, "About Trigger").
+
+    ProcessingTime(i)   every i ms, on a grid: the next trigger is at (now / i) * i + i.
+                        i = 0: again at once. A batch that takes longer than i is reported as falling behind, and
+                        the next one starts at the next point of the grid: missed points are not made up for.
+    Once                one batch with all there is, then stop (deprecated; no no-data batch afterwards).
+    AvailableNow        batch after batch under the sources' limits until what was there at the start is read.
+
+    i = 1000, batch from 12:00:00.300 to 12:00:02.100   ->  next trigger at 12:00:03.000
+
+Differs from Spark: nothing.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from minispark_stream.runtime.clock import Clock
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class ProcessingTimeTrigger:
+    interval_ms: int = 0
+
+
+@dataclass(frozen=True)
+class OneTimeTrigger:
+    pass
+
+
+@dataclass(frozen=True)
+class AvailableNowTrigger:
+    pass
+
+
+Trigger = ProcessingTimeTrigger | OneTimeTrigger | AvailableNowTrigger
+
+
+def from_java(trigger: Any) -> Trigger | None:
+    """The trigger that Spark's own `Trigger` factory made of the user's words; None when the model has no such one."""
+    match str(trigger.getClass().getSimpleName()).rstrip("$"):
+        case "ProcessingTimeTrigger":
+            return ProcessingTimeTrigger(trigger.intervalMs())
+        case "OneTimeTrigger":
+            return OneTimeTrigger()
+        case "AvailableNowTrigger":
+            return AvailableNowTrigger()
+        case _:
+            return None
+
+
+def execute(trigger: Trigger, run_one_batch: Callable[[], bool], clock: Clock, stopped: threading.Event) -> None:
+    """Call `run_one_batch` whenever the trigger says so, until it returns False.
+
+    Args:
+        run_one_batch: runs at most one batch; False means that the query is to end.
+        stopped: set when the query is stopped from outside; cuts a wait short.
+    """
+    match trigger:
+        case OneTimeTrigger():
+            run_one_batch()
+        case AvailableNowTrigger():
+            while run_one_batch():
+                pass
+        case ProcessingTimeTrigger(interval_ms=0):
+            while run_one_batch():
+                pass
+        case ProcessingTimeTrigger(interval_ms=interval_ms):
+            while True:
+                began = clock.get_time_millis()
+                active = run_one_batch()
+                elapsed = clock.get_time_millis() - began
+                if elapsed > interval_ms:
+                    logger.warning(
+                        "Current batch is falling behind. The trigger interval is %d milliseconds, but spent %d milliseconds",
+                        interval_ms, elapsed,
+                    )
+                if not active:
+                    return
+                clock.wait_till_time(next_batch_time(began, interval_ms), stopped)
+
+
+def next_batch_time(now_ms: int, interval_ms: int) -> int:
+    """The next point of the grid after `now_ms`."""
+    return now_ms if interval_ms == 0 else now_ms // interval_ms * interval_ms + interval_ms

@@ -1,0 +1,46 @@
+"""memory: keep the rows on the driver, as a table under the query's name (Spark: MemorySink).
+
+1. A batch id that is not newer than the last one is a re-run: its rows are there already.
+2. append and update add the rows of the batch (update keeps *every* version of a changed row: the sink cannot know
+   which row replaces which); complete replaces the table.
+3. The table is a temporary view of the session that started the query, renewed after each batch.
+
+    update:    batch 0 (a, 1)    batch 1 (a, 2)   ->  table (a, 1), (a, 2)
+    complete:  batch 0 (a, 1)    batch 1 (a, 2)   ->  table (a, 2)
+
+The rows stay in Spark's own row format inside the JVM, in a persistent vector, so a batch costs what it adds.
+Differs from Spark: a DataFrame taken from the view before a batch does not see the rows of that batch.
+"""
+
+from __future__ import annotations
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.types import StructType
+
+from minispark_stream.plan import catalyst
+from minispark_stream.sinks.base import Sink
+
+
+class MemorySink(Sink):
+    description = "MemorySink"
+
+    def __init__(self, session: SparkSession, name: str, schema: StructType, output_mode: str):
+        self.session = session
+        self.name = name
+        self.output_mode = output_mode
+        self._last_batch_id = -1
+        empty = session.createDataFrame([], schema)
+        self._attributes = catalyst.analyzed(empty).output()
+        self._rows = catalyst.seq(session, []).toVector()
+        self._publish()
+
+    def add_batch(self, batch_id: int, data: DataFrame) -> int:
+        rows = catalyst.collect_rows(data)
+        if batch_id > self._last_batch_id:  # (1)
+            self._rows = rows.toVector() if self.output_mode == "complete" else self._rows.appendedAll(rows)  # (2)
+            self._last_batch_id = batch_id
+            self._publish()
+        return int(rows.size())
+
+    def _publish(self) -> None:  # (3)
+        catalyst.local_frame(self.session, self._attributes, self._rows).createOrReplaceTempView(self.name)

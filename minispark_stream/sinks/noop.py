@@ -1,0 +1,14 @@
+"""noop: compute every row and keep none; for measuring (Spark: NoopDataSource)."""
+
+from __future__ import annotations
+
+from pyspark.sql import DataFrame
+
+from minispark_stream.sinks.base import Sink
+
+
+class NoopSink(Sink):
+    description = "org.apache.spark.sql.execution.datasources.noop.NoopTable$"
+
+    def add_batch(self, batch_id: int, data: DataFrame) -> None:
+        data.write.format("noop").mode("append").save()

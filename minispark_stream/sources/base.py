@@ -1,0 +1,105 @@
+"""What the engine asks of a source (Source document; SparkDataStream, Source, SupportsAdmissionControl).
+
+    latest_offset(start, limit)   how far may the next batch read?      -> an offset, or None
+    get_batch(start, end)         a *plan* for the rows in (start, end] -> a batch DataFrame; reads nothing
+    commit(end)                   everything up to end is done with
+
+An offset is the JSON text that goes into the offset log, for example `{"logOffset":3}`; two offsets are equal when
+their texts are. The engine never looks inside.
+
+Differs from Spark: Spark has V1 sources (`getOffset`) beside V2 sources (`latestOffset`); a source here without
+admission control is a `Source` whose only limit is "all available".
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.types import StructType
+
+Offset = str
+
+
+@dataclass(frozen=True)
+class ReadLimit:
+    """How much one batch may read. This base class is Spark's `ReadLimit.allAvailable()`."""
+
+
+@dataclass(frozen=True)
+class ReadMaxFiles(ReadLimit):
+    max_files: int
+
+
+@dataclass(frozen=True)
+class ReadMaxBytes(ReadLimit):
+    max_bytes: int
+
+
+@dataclass(frozen=True)
+class ReadMaxRows(ReadLimit):
+    max_rows: int
+
+
+ALL_AVAILABLE = ReadLimit()
+
+
+class Source(ABC):
+    """A stream of rows with replayable offsets. `description` is what progress reports call it."""
+
+    description: str
+
+    @abstractmethod
+    def get_offset(self) -> Offset | None:
+        """The newest offset there is, or None when there never was any data."""
+
+    @abstractmethod
+    def get_batch(self, start: Offset | None, end: Offset) -> DataFrame:
+        """A batch DataFrame over the rows after `start` (None: from the beginning) up to and including `end`."""
+
+    def commit(self, end: Offset) -> None:
+        """All rows up to `end` are processed and will not be asked for again."""
+
+    def stop(self) -> None:
+        """The query ends; release what the source holds."""
+
+
+class SupportsAdmissionControl(Source):
+    """A source that can be told how much to read in one batch."""
+
+    def default_read_limit(self) -> ReadLimit:
+        return ALL_AVAILABLE
+
+    @abstractmethod
+    def latest_offset(self, start: Offset | None, limit: ReadLimit) -> Offset | None:
+        """The newest offset that a batch beginning after `start` may read under `limit`."""
+
+    def report_latest_offset(self) -> Offset | None:
+        """The newest offset that exists regardless of any limit, for progress reports; None when unknown."""
+        return None
+
+    def get_offset(self) -> Offset | None:
+        raise NotImplementedError("latest_offset(start, limit) is to be called instead")
+
+
+class SupportsTriggerAvailableNow(SupportsAdmissionControl):
+    """A source that can fix "what is available now" when a query with `availableNow` starts."""
+
+    @abstractmethod
+    def prepare_for_trigger_available_now(self) -> None:
+        """Remember the newest offset now: later `latest_offset` calls must not go past it."""
+
+
+@dataclass(frozen=True)
+class StreamingRelation:
+    """What `readStream.load()` leaves in the plan: enough to create the source when a query starts.
+
+    `create(session, metadata_path)` is called once per query on the query's own thread, with the query's session
+    and the source's own folder in the checkpoint (`sources/<i>`).
+    """
+
+    source_name: str
+    schema: StructType
+    create: Callable[[SparkSession, str], Source]
