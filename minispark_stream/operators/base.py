@@ -18,7 +18,7 @@ from pyspark.accumulators import Accumulator
 from pyspark.sql import SparkSession
 from pyspark.sql.types import StructType
 
-from minispark_stream.operators.metrics import StateMetrics
+from minispark_stream.operators.metrics import Report
 from minispark_stream.plan import catalyst
 from minispark_stream.plan.catalyst import JavaObject
 from minispark_stream.state.schema_files import OperatorStateMetadata
@@ -52,7 +52,7 @@ class BatchContext:
     output_mode: str
     num_partitions: int
     watermarks: Mapping[int, OperatorWatermarks]
-    accumulators: Mapping[int, Accumulator[dict[int, StateMetrics]]]
+    accumulators: Mapping[int, Accumulator[list[Report]]]
     executed: list[JavaObject] = field(default_factory=list)
 
 

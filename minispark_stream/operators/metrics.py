@@ -1,13 +1,13 @@
 """What a stateful operator counts in each of its tasks, and how the driver adds it up.
 
 Models: the SQL metrics of StateStoreWriter (numRowsUpdated, numRowsDroppedByWatermark, ...), which progress reports
-show under `stateOperators`. A task reports once, under its partition; if Spark runs a task twice, the second report
-replaces the first, so nothing is counted double.
+show under `stateOperators`. A task reports once for each time that it runs. As in Spark, a batch that is evaluated twice
+(a sort samples its input first; a foreachBatch function may run several actions) counts its rows twice.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -31,24 +31,25 @@ class StateMetrics:
     custom: Mapping[str, int] = field(default_factory=dict)
 
 
-class PerPartition(AccumulatorParam[dict[int, StateMetrics]]):
-    """An accumulator of one report per partition."""
+Report = tuple[int, StateMetrics]
 
-    def zero(self, value: dict[int, StateMetrics]) -> dict[int, StateMetrics]:
-        return {}
 
-    def addInPlace(  # noqa: N802 - the name is PySpark's
-        self, value1: dict[int, StateMetrics], value2: dict[int, StateMetrics]
-    ) -> dict[int, StateMetrics]:
-        value1.update(value2)
+class Reports(AccumulatorParam[list[Report]]):
+    """An accumulator of (partition, metrics) reports."""
+
+    def zero(self, value: list[Report]) -> list[Report]:
+        return []
+
+    def addInPlace(self, value1: list[Report], value2: list[Report]) -> list[Report]:  # noqa: N802 - PySpark's name
+        value1.extend(value2)
         return value1
 
 
 def state_operator_progress(
-    operator_name: str, reports: Mapping[int, StateMetrics], num_shuffle_partitions: int
+    operator_name: str, reports: Sequence[Report], num_shuffle_partitions: int
 ) -> dict[str, Any]:
     """The reports of all tasks as one entry of `stateOperators` in a progress report."""
-    tasks = [reports[p] for p in sorted(reports)]
+    tasks = [metrics for _, metrics in reports]
     stores = [store for task in tasks for store in task.stores.values()]
     return {
         "operatorName": operator_name,

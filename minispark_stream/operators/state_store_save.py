@@ -37,7 +37,7 @@ from pyspark.accumulators import Accumulator
 from pyspark.sql.types import StructField, StructType
 
 from minispark_stream.checkpointing.unsafe_row import UnsafeRowCodec
-from minispark_stream.operators.metrics import StateMetrics
+from minispark_stream.operators.metrics import Report, StateMetrics
 from minispark_stream.plan.aggregates import COLLECTIONS, MERGES, AggregateFunction, Columns
 from minispark_stream.state.state_store import StateStore, StateStoreConf, StateStoreId, get_store
 
@@ -61,7 +61,7 @@ class StateStoreSave:
     late_ms: int
     eviction_ms: int
     output: pa.Schema
-    metrics: Accumulator[dict[int, StateMetrics]]
+    metrics: Accumulator[list[Report]]
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         partition = TaskContext.get().partitionId()  # type: ignore[union-attr]
@@ -71,7 +71,7 @@ class StateStoreSave:
         except BaseException:
             store.abort()
             raise
-        self.metrics.add({partition: metrics})
+        self.metrics.add([(partition, metrics)])
         for columns in emitted:
             yield from pa.Table.from_arrays(columns, schema=self.output).to_batches(max_chunksize=10_000)
 
@@ -92,7 +92,7 @@ class StateStoreSave:
         elif key_rows:
             values = self._restore(store, value_codec, key_rows, values)  # (3)
         if key_rows:
-            store.put_many(key_rows, value_codec.encode(values))  # (4)
+            store.put_many(key_rows, value_codec.encode(values, len(key_rows)))  # (4)
         updates_ms = clock.lap()
         emitted: list[Columns] = []
         removed: list[bytes] = []

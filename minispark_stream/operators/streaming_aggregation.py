@@ -136,7 +136,10 @@ def compile_aggregation(
                 message=f"The aggregate function {expression.sql()} cannot be kept incrementally by minispark_stream: its "
                 f"state ({name}) is an opaque sketch. Use one of: {', '.join(sorted([*MERGES, *COLLECTIONS]))}."
             )
-    keys = nullable(catalyst.struct_type(grouping))
+    # The column metadata (which column carries a watermark) is the template's: a batch plan has no watermark nodes.
+    columns = {a.exprId().id(): a for a in catalyst.items(plan.child().output())}
+    key_columns = [columns.get(a.exprId().id(), a) for a in grouping]
+    keys = nullable(catalyst.struct_type(key_columns))
     values = nullable(catalyst.struct_type(catalyst.items(partial.output())[len(grouping) :]))
     schema = catalyst.java_schema(session, positional(keys, _emitted(values, functions)))
     no_rows = catalyst.analyzed(catalyst.rdd_frame(session, catalyst.empty_rows(session), schema))
@@ -145,12 +148,25 @@ def compile_aggregation(
         keys,
         values,
         tuple(functions),
-        event_time_column(grouping),
+        event_time_column(key_columns),
         plan,
         catalyst.rename(session, no_rows, names).output(),
-        (catalyst.seq(session, evaluated), final.resultExpressions()),
+        (catalyst.seq(session, evaluated), _results(session, final, plan)),
         empty,
         children,
+    )
+
+
+def _results(session: SparkSession, final: JavaObject, plan: JavaObject) -> JavaObject:
+    """The result expressions, under the expression ids that the plan above expects (Spark may have renamed them)."""
+    wanted = catalyst.items(plan.output())
+    found = catalyst.items(final.resultExpressions())
+    return catalyst.seq(
+        session,
+        [
+            one if one.exprId().equals(to.exprId()) else catalyst.alias(session, one.toAttribute(), to.name(), to.exprId())
+            for one, to in zip(found, wanted)
+        ],
     )
 
 

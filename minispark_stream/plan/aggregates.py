@@ -23,6 +23,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from decimal import Decimal
 from typing import Any
 
 import numpy as np
@@ -48,8 +49,8 @@ def _add(left: pa.Array, right: pa.Array) -> pa.Array:
     """left + right in the type of the buffer. Integers raise on overflow; a decimal that no longer fits becomes null."""
     kind = left.type
     if pa.types.is_decimal(kind):
-        wide = pc.add(left.cast(pa.decimal256(76, kind.scale)), right.cast(pa.decimal256(76, kind.scale)))
-        limit = pa.scalar(10 ** (kind.precision - kind.scale), pa.decimal256(76, 0)).cast(pa.decimal256(76, kind.scale))
+        wide = pc.add(left.cast(pa.decimal256(40, kind.scale)), right.cast(pa.decimal256(40, kind.scale)))
+        limit = pa.scalar(Decimal(10) ** (kind.precision - kind.scale), wide.type)
         return pc.if_else(pc.less(pc.abs(wide), limit), wide, pa.scalar(None, wide.type)).cast(kind)
     try:
         return pc.add_checked(left, right)
@@ -78,7 +79,7 @@ def _sum(left: Columns, right: Columns) -> Columns:
 
 
 def _zero_if_null(column: pa.Array) -> pa.Array:
-    return pc.fill_null(column, pa.scalar(0, pa.int64()).cast(column.type))
+    return pc.fill_null(column, pa.scalar(Decimal(0) if pa.types.is_decimal(column.type) else 0, column.type))
 
 
 def _average(left: Columns, right: Columns) -> Columns:

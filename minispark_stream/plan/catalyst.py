@@ -13,6 +13,7 @@ Nothing here knows about streams.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from functools import lru_cache
 from typing import Any
@@ -175,6 +176,14 @@ def project(session: SparkSession, expressions: Iterable[JavaObject], child: Jav
     return java_class(session, "org.apache.spark.sql.catalyst.plans.logical.Project")(made, child)
 
 
+def batch_leaf(session: SparkSession, leaf: JavaObject) -> JavaObject:
+    """A streaming LogicalRDD as a batch relation over no rows, with the very same attributes."""
+    return leaf.copy(
+        leaf.output(), empty_rows(session), leaf.outputPartitioning(), leaf.outputOrdering(), False, leaf.stream(),
+        session._jsparkSession, none(session), none(session), False,
+    )
+
+
 def rename(session: SparkSession, plan: JavaObject, attributes: Iterable[tuple[str, JavaObject]]) -> JavaObject:
     """`plan` under the (name, expression id) pairs of another plan's attributes, column by column."""
     columns = items(plan.output())
@@ -191,6 +200,26 @@ def map_in_arrow(df: DataFrame, task: Any, schema: StructType, output: JavaObjec
         return plan
     function, _, child, barrier, profile = (plan.productElement(i) for i in range(5))
     return plan.copy(function, output, child, barrier, profile)
+
+
+_EXPRESSION_ID = re.compile(r"#(\d+)L?(?:-T\d+ms)?(?=, |\)$)")
+
+
+def expression_ids(node: JavaObject) -> list[int]:
+    """The expression ids of a node's columns; read off its text in one call, because a wide table has many."""
+    return [int(i) for i in _EXPRESSION_ID.findall(node.output().toString())]
+
+
+def relation_id(session: SparkSession, leaf: JavaObject) -> int:
+    """The identity of the relation behind a leaf, logical or physical, as a negative number; 0 when it has none."""
+    name = class_name(leaf)
+    if name in ("LogicalRelation", "FileSourceScanExec"):
+        relation = leaf.relation()
+    elif name in ("LogicalRDD", "RDDScanExec"):
+        relation = leaf.rdd()
+    else:
+        return 0
+    return -int(java_class(session, "java.lang.System").identityHashCode(relation)) - 1
 
 
 def with_children(session: SparkSession, node: JavaObject, children: Iterable[JavaObject]) -> JavaObject:

@@ -168,13 +168,8 @@ class _Compiler:
 
     def _source(self, leaf: JavaObject, relation: StreamingRelation) -> SourceLeaf:
         attributes = tuple((a.name(), a.exprId()) for a in catalyst.items(leaf.output()))
-        empty = catalyst.rdd_frame(self.session, catalyst.empty_rows(self.session), leaf.schema())
-        return SourceLeaf(
-            self.source_keys.index(_leaf_key(leaf)),
-            relation,
-            attributes,
-            catalyst.rename(self.session, catalyst.analyzed(empty), attributes),
-        )
+        ordinal = self.source_keys.index(_leaf_key(leaf))
+        return SourceLeaf(ordinal, relation, attributes, catalyst.batch_leaf(self.session, leaf))
 
     def _watermark(self, plan: JavaObject) -> Watermark:
         """EventTimeWatermark as Spark's own observed metrics: max, min, avg (ms) and count of the event times.

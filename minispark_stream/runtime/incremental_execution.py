@@ -91,22 +91,19 @@ class IncrementalExecution:
 
     def num_input_rows(self) -> dict[int, int]:
         """Rows that each source delivered, by its ordinal: the `numOutputRows` of the scans in the executed plans."""
-        owner = {
-            leaf.output().head().exprId().id(): ordinal
-            for ordinal, plan in self.new_data.items()
-            for leaf in catalyst.items(plan.collectLeaves())
-            if leaf.output().nonEmpty()
-        }
+        owner: dict[int, int] = {}
+        for ordinal, plan in self.new_data.items():
+            for leaf in catalyst.items(plan.collectLeaves()):
+                owner.update(dict.fromkeys([*catalyst.expression_ids(leaf), catalyst.relation_id(self._session, leaf)], ordinal))
         rows = dict.fromkeys(self.new_data, 0)
         for plan in self._physical_plans():
             for leaf in catalyst.items(plan.collectLeaves()):
-                link = leaf.logicalLink()
-                output = link.get().output() if link.isDefined() else leaf.output()
+                # A scan of no column (count(*)) or of a self-union has ids of its own; then the relation itself tells.
+                marks = [*catalyst.expression_ids(leaf), catalyst.relation_id(self._session, leaf)]
+                ordinal = next((owner[mark] for mark in marks if mark in owner), None)
                 metric = leaf.metrics().get("numOutputRows")
-                if output.nonEmpty() and metric.isDefined():
-                    ordinal = owner.get(output.head().exprId().id())
-                    if ordinal is not None:
-                        rows[ordinal] += metric.get().value()
+                if ordinal is not None and metric.isDefined():
+                    rows[ordinal] += metric.get().value()
         return rows
 
     def state_operators(self) -> list[dict[str, Any]]:

@@ -28,7 +28,7 @@ from pyspark.sql.streaming.listener import StreamingQueryProgress
 from minispark_stream.checkpointing.commit_log import CommitLog
 from minispark_stream.checkpointing.offset_seq_log import OffsetSeqLog, OffsetSeqMetadata
 from minispark_stream.operators.base import BatchContext, OperatorWatermarks
-from minispark_stream.operators.metrics import PerPartition
+from minispark_stream.operators.metrics import Reports
 from minispark_stream.plan import catalyst
 from minispark_stream.plan.catalyst import JavaObject
 from minispark_stream.plan.logical import Template, compile_template, streaming_sources
@@ -109,7 +109,7 @@ class MicroBatchExecution(StreamExecution):
         self._asks_for_current_time = catalyst.asks_for_current_time(self.session, self.analyzed)
         self.template = compile_template(self.session, self.analyzed, self.metadata.batch_timestamp_ms)
         self._accumulators = {
-            op.operator_id: self.session.sparkContext.accumulator({}, PerPartition()) for op in self.template.operators
+            op.operator_id: self.session.sparkContext.accumulator([], Reports()) for op in self.template.operators
         }
         self.num_partitions = int(self.conf("spark.sql.shuffle.partitions") or 200)
         self.state_conf = StateStoreConf.from_conf(self.conf)
@@ -199,7 +199,7 @@ class MicroBatchExecution(StreamExecution):
         previous = self.offset_log.get(self.batch_id - 1) if self.batch_id > 0 else None
         late_ms = previous.metadata.batch_watermark_ms if previous and previous.metadata else 0
         for accumulator in self._accumulators.values():
-            accumulator.value = {}
+            accumulator.value = []
         watermarks = OperatorWatermarks(late_ms, self.metadata.batch_watermark_ms)
         return BatchContext(
             self.session, self.batch_id, self.metadata.batch_timestamp_ms, self.state_dir, self.state_conf, self.output_mode,

@@ -107,7 +107,7 @@ def _verify_commits(query: MicroBatchExecution, execution: IncrementalExecution)
     if query.conf("spark.sql.streaming.stateStore.commitValidation.enabled") == "false":
         return
     expected = {(op.operator_id, p) for op in query.template.operators for p in range(op.partitions(query.num_partitions))}
-    done = {(op.operator_id, p) for op in query.template.operators for p in execution.context.accumulators[op.operator_id].value}
+    done = {(op.operator_id, p) for op in query.template.operators for p, _ in execution.context.accumulators[op.operator_id].value}
     if missing := sorted(expected - done):
         raise spark_error(
             query.session, SparkRuntimeException, "STATE_STORE_COMMIT_VALIDATION_FAILED", batchId=str(query.batch_id),

@@ -1,0 +1,99 @@
+# make setup   everything that is needed, into ./.venv (the other targets call it; the second time it does nothing)
+# make demo    flights and word count on both engines, side by side
+# make test    all checks: what CI runs (make check is the same)
+# make lab     the course, in JupyterLab
+# make bench   milliseconds per trigger, model against Spark
+
+SHELL := /bin/bash
+.SHELLFLAGS := -eu -o pipefail -c
+.DELETE_ON_ERROR:
+.DEFAULT_GOAL := help
+
+BIN := .venv/bin
+# Spark's Python workers must be this Python, and a laptop or container may have a host name that does not resolve.
+export PYSPARK_PYTHON := $(CURDIR)/$(BIN)/python
+export PYSPARK_DRIVER_PYTHON := $(PYSPARK_PYTHON)
+export SPARK_LOCAL_IP ?= 127.0.0.1
+export PIP_DISABLE_PIP_VERSION_CHECK := 1
+export PIP_NO_INPUT := 1
+
+.PHONY: help setup system demo test check lint types unit notebooks lab bench doctor clean
+
+help:
+	@sed -n 's/^# make /make /p' Makefile
+
+# --- set-up ---------------------------------------------------------------------------------------------------------
+
+setup: system .venv/.installed
+
+# The stamp is newer than pyproject.toml when the environment is up to date.
+.venv/.installed: pyproject.toml
+	@python=$$(for p in $(or $(PYTHON),python3 python3.14 python3.13 python3.12 python3.11); do \
+	    if "$$p" -c 'import sys, venv, ensurepip; sys.exit(sys.version_info < (3, 11))' 2>/dev/null </dev/null; then echo "$$p"; break; fi; \
+	done); \
+	if [ -z "$$python" ]; then \
+	    echo "missing: Python 3.11 or newer with venv (PySpark 4.3 needs it): apt-get install python3-venv, or make setup PYTHON=/path/to/python3.12" >&2; exit 1; \
+	fi; \
+	echo "creating .venv with $$("$$python" --version)"; \
+	"$$python" -m venv .venv
+	$(BIN)/python -m pip install --quiet --upgrade pip
+	$(BIN)/python -m pip install --quiet -e '.[demo,notebooks,test]'
+	@touch $@
+
+# Java and dot are not Python packages: install them where that is possible, else say what to do.
+system:
+	@missing=""; \
+	major=$$("$${JAVA_HOME:+$$JAVA_HOME/bin/}java" -version 2>&1 </dev/null | sed -n 's/.* version "\([0-9]*\).*/\1/p' | head -n 1) || true; \
+	if [ "$${major:-0}" -lt 17 ]; then missing="java"; fi; \
+	if ! command -v dot >/dev/null; then missing="$$missing graphviz"; fi; \
+	if [ -z "$$missing" ]; then exit 0; fi; \
+	sudo=""; if [ "$$(id -u)" != 0 ]; then sudo="sudo -n"; fi; \
+	if ! command -v apt-get >/dev/null || ! $$sudo true 2>/dev/null; then \
+	    echo "missing:$${missing:+ $$missing}; get it with apt-get install openjdk-17-jre-headless graphviz, brew install openjdk@17 graphviz, or conda (environment.yml)" >&2; exit 0; \
+	fi; \
+	packages="$${missing/java/}"; \
+	$$sudo apt-get update -qq </dev/null || true; \
+	if [ "$$packages" != "$$missing" ]; then \
+	    if [ -n "$$(apt-cache --names-only search '^openjdk-17-jre-headless$$')" ]; then packages="$$packages openjdk-17-jre-headless"; \
+	    else packages="$$packages default-jre-headless"; fi; \
+	fi; \
+	echo "installing$$packages"; \
+	$$sudo env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends $$packages </dev/null >/dev/null || \
+	    echo "missing: $$missing; apt-get install$$packages did not work, run it by hand to see why" >&2
+
+doctor: setup
+	@$(BIN)/python -m minispark_stream doctor
+
+# --- run ------------------------------------------------------------------------------------------------------------
+
+demo: setup
+	@$(BIN)/python -m minispark_stream demo
+
+lab: setup
+	$(BIN)/jupyter lab notebooks
+
+bench: setup
+	@$(BIN)/python tests/benchmarks/bench_trigger.py
+
+# --- check ----------------------------------------------------------------------------------------------------------
+
+test: check
+
+check: lint types unit notebooks
+
+lint: setup
+	$(BIN)/ruff check .
+
+types: setup
+	$(BIN)/mypy
+
+unit: setup
+	$(BIN)/pytest
+
+# Every notebook is run again and its outputs compared with the saved ones. NBVAL=--nbval-lax compares marked cells only.
+NBVAL ?= --nbval
+notebooks: setup
+	$(BIN)/pytest $(NBVAL) --nbval-current-env --nbval-cell-timeout=300 notebooks
+
+clean:
+	rm -rf build .pytest_cache .mypy_cache .ruff_cache .hypothesis spark-warehouse metastore_db derby.log artifacts

@@ -1,0 +1,302 @@
+"""Versions of one store in memory, backed by delta and snapshot files (About state; HDFSBackedStateStoreProvider).
+
+The provider keeps one map, at one version, and for each of the last versions an *undo record*: the keys that the
+version changed, with the values before. So a batch costs what it changes, however large the state is.
+
+1. To load version v: undo newer versions if their records are still there; or apply the deltas after the version in
+   memory; or else begin at the newest snapshot <= v (at nothing when there is none) and apply the deltas after it.
+2. What is in memory may be trusted only if it is still what the files say: a batch that ran again, in this process or
+   another, has replaced the file of its version. So the provider remembers the identity of the file of every version
+   that it holds, and looks whether it is the same before it uses the version. (Older files need no look: a
+   version is only ever asked for after everything from the replaced one up to it was written again.)
+3. Changes go straight into the map, with an undo record; `abort` plays it back.
+4. `commit` writes N.delta whole, and the undo record becomes that of version N. A snapshot of version N from an
+   earlier run of the batch is deleted first, for it would hide the new delta; but not once the files of N - 1 are
+   cleaned up: then this is a task that outlived its batch, and the snapshot is what later versions are built on.
+5. A snapshot that cannot be read is skipped: an older one and more deltas give the same state (autoSnapshotRepair).
+
+    version 7: {a: 1, b: 2}    put a 5, remove b, put c 1, commit
+    version 8: {a: 5, c: 1}    undo record of 8: {a: 1, b: 2, c: none}; 8.delta: put a 5, remove b, put c 1
+
+Differs from Spark, which copies the map for every batch and keeps `maxBatchesToRetainInMemory` whole maps; here as many
+versions are held as one map and undo records. Spark trusts its cache: it has neither (2) nor the deletion in (4).
+"""
+
+from __future__ import annotations
+
+import logging
+import sys
+import threading
+from collections.abc import ItemsView, Iterable, Sequence
+
+from pyspark.errors import SparkRuntimeException
+
+from minispark_stream.state.state_files import Change, Pair, StateFiles
+from minispark_stream.state.state_store import StateStoreConf, StateStoreId, StateStoreMetrics, state_error
+
+logger = logging.getLogger(__name__)
+
+Undo = dict[bytes, "bytes | None"]  # the value of each changed key before the change; None: there was none
+BYTES_PER_ENTRY = 80  # what CPython needs for two bytes objects besides their contents
+
+
+class HDFSBackedStateStoreProvider:
+    """Loads and commits the versions of one store. One version at a time can be open for changes."""
+
+    def __init__(self, store_id: StateStoreId, conf: StateStoreConf):
+        self.store_id, self.conf = store_id, conf
+        self.files = StateFiles(store_id, conf)
+        self.lock = threading.RLock()
+        self.loaded_map_cache_hit_count = 0
+        self.loaded_map_cache_miss_count = 0
+        self.snapshot_was_repaired = False
+        self.open_store: HDFSBackedStateStore | None = None
+        self._forget()
+
+    def _forget(self) -> None:
+        self.map: dict[bytes, bytes] = {}
+        self.map_bytes = 0
+        self.version = 0
+        self.undo_records: dict[int, Undo] = {}  # of version n: back to n - 1
+        self.identities: dict[int, object] = {}
+
+    def get_store(self, version: int) -> HDFSBackedStateStore:
+        with self.lock:
+            if self.open_store is not None:
+                self.open_store.abort()
+            self.load(version)
+            self.open_store = HDFSBackedStateStore(self, version)
+            return self.open_store
+
+    # -- (1) loading --------------------------------------------------------------------------------------------
+
+    def load(self, version: int) -> None:
+        """Bring the map to `version`."""
+        if version < 0:
+            text = f"An error occurred during loading state. Version cannot be {version} because it is less than 0."
+            raise state_error("CANNOT_LOAD_STATE_STORE.UNEXPECTED_VERSION", text, "58030", version=version)
+        self.snapshot_was_repaired = False
+        if self._is_in_memory(version):
+            self.loaded_map_cache_hit_count += version > 0
+            while self.version > version:
+                self.roll_back(self.undo_records.pop(self.version))
+                self.version -= 1
+            return
+        self.loaded_map_cache_miss_count += version > 0
+        if self._can_catch_up(version):
+            try:
+                self._apply_deltas_up_to(version)
+                return
+            except SparkRuntimeException as e:  # a delta may have been cleaned up behind a newer snapshot
+                logger.info("Loading %s from its snapshot: %s", self.files, e)
+        try:
+            self._load_base(version)
+            self._apply_deltas_up_to(version)
+        except BaseException:
+            self._forget()
+            raise
+
+    def _is_in_memory(self, version: int) -> bool:
+        steps_back = range(version + 1, self.version + 1)
+        return version <= self.version and all(v in self.undo_records for v in steps_back) and self._is_current(version)
+
+    def _can_catch_up(self, version: int) -> bool:
+        behind = version - self.version
+        return 0 < behind <= self.conf.min_deltas_for_snapshot and self._is_current(self.version)
+
+    def _is_current(self, version: int) -> bool:  # (2)
+        known = self.identities.get(version)
+        return version == 0 or known is not None and known == self.files.identity(version)
+
+    def _load_base(self, version: int) -> None:
+        """Begin at the newest snapshot that can be read, or at nothing."""  # (5)
+        self._forget()
+        snapshots = [0, *(v for v in self.files.snapshots() if v <= version)] if version else [0]
+        newest = max(snapshots)
+        last_error: Exception | None = None
+        attempts = max(1, self.conf.auto_snapshot_repair_num_failures) if self.conf.auto_snapshot_repair_enabled else 1
+        for _ in range(attempts):
+            last_error = self._try_snapshot(newest)
+            if last_error is None:
+                return
+        if not self.conf.auto_snapshot_repair_enabled:
+            raise last_error  # type: ignore[misc]
+        older = sorted(set(snapshots) - {newest}, reverse=True)
+        selected = [v for v in older if version - v <= self.conf.auto_snapshot_repair_max_replay]
+        for v in selected:
+            last_error = self._try_snapshot(v)
+            if last_error is None:
+                self.snapshot_was_repaired = True
+                return
+        text = (
+            f"An error occurred during loading state. Failed to load snapshot version {newest} for state store "
+            f"{self.files}. An attempt to auto repair using snapshot versions ({', '.join(map(str, selected))}) out of "
+            f"available snapshots ({', '.join(map(str, older))}) also failed. The last error was: {last_error}"
+        )
+        condition = "CANNOT_LOAD_STATE_STORE.AUTO_SNAPSHOT_REPAIR_FAILED"
+        raise state_error(condition, text, "58030", latestSnapshot=newest, stateStoreId=self.files) from last_error
+
+    def _try_snapshot(self, version: int) -> Exception | None:
+        """Load a snapshot into the map (version 0 is empty); the error if that fails."""
+        try:
+            identity = self.files.identity(version)
+            self.map = self.files.read_snapshot(version) if version else {}
+        except Exception as e:  # whatever is wrong with it, an older snapshot may do
+            logger.warning("Failed to load snapshot version %d of %s: %s", version, self.files, e)
+            return e
+        self.map_bytes = _size(self.map)
+        self.version, self.identities[version] = version, identity
+        return None
+
+    def _apply_deltas_up_to(self, version: int) -> None:
+        for v in range(self.version + 1, version + 1):
+            identity = self.files.identity(v)  # before the file is read: if it changes meanwhile, it will not match
+            self._becomes(v, self.change(self.files.read_delta(v)), identity)
+
+    # -- (3), (4) changing --------------------------------------------------------------------------------------
+
+    def change(self, pairs: Iterable[Pair]) -> Undo:
+        """Put, or with None remove, each key of `pairs` in order; how to undo that."""
+        changes: Undo = dict(pairs)
+        undo: Undo = dict(zip(changes, map(self.map.get, changes)))
+        self.map.update(changes)  # type: ignore[arg-type]
+        for key in [k for k, v in changes.items() if v is None]:
+            del self.map[key]
+        self.map_bytes += _size(changes) - _size(undo)
+        return undo
+
+    def roll_back(self, undo: Undo) -> None:
+        self.change(undo.items())
+
+    def commit(self, undo: Undo, changes: Sequence[Change]) -> None:
+        version = self.version + 1
+        if version == 1 or self.files.identity(version - 1) is not None:
+            self.files.delete(f"{version}.snapshot")
+        self.files.write_delta(version, changes)
+        self._becomes(version, undo, self.files.identity(version))
+
+    def _becomes(self, version: int, undo: Undo, identity: object) -> None:
+        """The map is now at `version`; versions that are too old to be kept in memory are dropped."""
+        self.version, self.undo_records[version], self.identities[version] = version, undo, identity
+        oldest = version - max(1, self.conf.max_versions_to_retain_in_memory) + 1
+        self.undo_records = {v: undo for v, undo in self.undo_records.items() if v > oldest}
+        self.identities = {v: identity for v, identity in self.identities.items() if v >= oldest}
+        if self.conf.max_versions_to_retain_in_memory <= 0:
+            self.identities.clear()  # nothing in memory is used again
+
+    def metrics(self) -> StateStoreMetrics:
+        current = sys.getsizeof(self.map) + self.map_bytes
+        undo = sum(sys.getsizeof(u) + _size(u) for u in self.undo_records.values())
+        custom = {
+            "loadedMapCacheHitCount": self.loaded_map_cache_hit_count,
+            "loadedMapCacheMissCount": self.loaded_map_cache_miss_count,
+            "numSnapshotsAutoRepaired": int(self.snapshot_was_repaired),
+            "stateOnCurrentVersionSizeBytes": current,
+            "forceSnapshotCount": 0,
+            f"SnapshotLastUploaded.partition_{self.store_id.partition_id}_{self.store_id.store_name}": -1,
+        }
+        return StateStoreMetrics(len(self.map), current + undo, custom)
+
+
+class HDFSBackedStateStore:
+    """A version that is open for changes (state_store.StateStore)."""
+
+    def __init__(self, provider: HDFSBackedStateStoreProvider, version: int):
+        self.version = version
+        self._provider = provider
+        self._state = "UPDATING"
+        self._undo: Undo = {}
+        self._changes: list[Change] = []  # what the delta file will hold, in order
+        self._metrics: StateStoreMetrics | None = None
+
+    def __str__(self) -> str:
+        return f"HDFSStateStore[{self._provider.files}, version={self.version}]"
+
+    def get(self, key: bytes) -> bytes | None:
+        return self._map().get(key)
+
+    def get_many(self, keys: Iterable[bytes]) -> list[bytes | None]:
+        return list(map(self._map().get, keys))
+
+    def items(self) -> ItemsView[bytes, bytes]:
+        return self._map().items()
+
+    @property
+    def num_keys(self) -> int:
+        return len(self._map())
+
+    def put(self, key: bytes, value: bytes) -> None:
+        self.put_many([key], [value])
+
+    def put_many(self, keys: Sequence[bytes], values: Sequence[bytes]) -> None:
+        if len(keys) != len(values) or None in values:
+            raise ValueError("Cannot put a null value: every key needs a value")
+        with self._provider.lock:
+            self._verify_updating("put")
+            self._remember(self._provider.change(zip(keys, values)))
+            self._changes.append((list(keys), list(values)))
+
+    def remove(self, key: bytes) -> bytes | None:
+        with self._provider.lock:
+            old = self.get(key)
+            self.remove_many([key])
+            return old
+
+    def remove_many(self, keys: Iterable[bytes]) -> int:
+        with self._provider.lock:
+            self._verify_updating("remove")
+            known = [k for k in dict.fromkeys(keys) if k in self._provider.map]
+            self._remember(self._provider.change((k, None) for k in known))
+            self._changes.append((known, None))
+            return len(known)
+
+    def commit(self) -> int:
+        with self._provider.lock:
+            try:
+                self._verify_updating("commit")
+                self._provider.commit(self._undo, self._changes)
+            except Exception as e:
+                text = (
+                    f"Error writing state store files for provider {self}. "
+                    f"Cannot perform commit during state checkpoint. The reason: {e}."
+                )
+                raise state_error("CANNOT_WRITE_STATE_STORE.CANNOT_COMMIT", text, "58030", providerClass=self) from e
+            self._state, self._undo, self._changes = "COMMITTED", {}, []
+            self._metrics = self._provider.metrics()
+            return self.version + 1
+
+    def abort(self) -> None:
+        with self._provider.lock:
+            if self._state == "UPDATING":
+                self._metrics = self._provider.metrics()
+                self._provider.roll_back(self._undo)
+                self._state, self._undo, self._changes = "ABORTED", {}, []
+
+    def metrics(self) -> StateStoreMetrics:
+        """As of now, or as of the commit or abort."""
+        with self._provider.lock:
+            return self._metrics or self._provider.metrics()
+
+    def _map(self) -> dict[bytes, bytes]:
+        """The map, as long as it is at this store's version."""
+        if self._provider.open_store is not self:
+            raise ValueError(f"{self} is over: the store was opened again")
+        return self._provider.map
+
+    def _remember(self, undo: Undo) -> None:
+        if not self._undo:
+            self._undo = undo
+        else:
+            for key, old in undo.items():
+                self._undo.setdefault(key, old)
+
+    def _verify_updating(self, operation: str) -> None:
+        if self._state != "UPDATING":
+            raise ValueError(f"Cannot {operation} after already committed or aborted")
+
+
+def _size(entries: dict[bytes, bytes] | Undo) -> int:
+    """The memory of the keys and values in `entries`, apart from the dict."""
+    values = [v for v in entries.values() if v is not None]
+    keys = entries if len(values) == len(entries) else [k for k, v in entries.items() if v is not None]
+    return sum(map(len, keys)) + sum(map(len, values)) + BYTES_PER_ENTRY * len(values)

@@ -1,0 +1,185 @@
+"""State maintenance: snapshots and clean-up in the background (About state; StateStore.doMaintenance).
+
+Every batch leaves a delta file in every partition of every store. So that a restart need not replay them all, and the
+directory does not grow for ever, the driver does this for each store, every `stateStore.maintenanceInterval` (60 s):
+
+1. Snapshot: when more than `stateStore.minDeltasForSnapshot` (10) deltas follow the newest snapshot (or the
+   beginning), write the newest version whole.
+2. Clean-up: the oldest version to keep is newest - `minBatchesToRetain` (100). If it is > 0, delete all files older
+   than the file that loading it begins with: its newest snapshot <= it.
+
+    minDeltasForSnapshot 10, minBatchesToRetain 3
+    1.delta .. 11.delta             11 deltas > 10: write 11.snapshot; 11 - 3 = 8 begins at 1.delta, nothing to delete
+    .. 14.delta                     14 - 3 = 11 begins at 11.snapshot: delete 1.delta .. 10.delta
+    .. 22.delta                     22 - 11 = 11 deltas: write 22.snapshot
+    .. 25.delta                     25 - 3 = 22 begins at 22.snapshot: delete 11.snapshot, 12.delta .. 21.delta
+    next time                       delete 11.delta, which was hidden behind 11.snapshot
+
+It works from the files alone, so a driver can do it for stores that live in other processes. What goes wrong with one
+store is logged and does not stop the query nor the other stores; the next round tries again.
+
+Differs from Spark: Spark writes the map it has in memory, here the newest version is loaded from its last snapshot and
+the deltas after it. `committed_version` can keep it away from a version whose batch may yet run again.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+from minispark_stream.checkpointing.checkpoint_file_manager import CheckpointFileManager
+from minispark_stream.state.state_files import StateFiles, StoreFile
+from minispark_stream.state.state_store import StateStoreConf, StateStoreId
+from minispark_stream.trace.recorder import NullRecorder
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class MaintenanceResult:
+    """What maintenance did for one store."""
+
+    store_id: StateStoreId
+    snapshot: int | None
+    deleted: tuple[str, ...]
+
+
+def run_maintenance(
+    state_dir: str, conf: StateStoreConf, recorder: NullRecorder, committed_version: int | None = None
+) -> list[MaintenanceResult]:
+    """One round over every store under `state_dir`; what was done, stores with nothing to do left out.
+
+    Versions after `committed_version`, if that is given, are left alone.
+    """
+    results = []
+    for store_id in find_stores(state_dir):
+        try:
+            result = do_maintenance(store_id, conf, recorder, committed_version)
+        except Exception as e:  # the query can go on without
+            logger.warning("Error performing snapshot and cleaning up of %s: %s", store_id.location, e)
+            continue
+        if result is not None:
+            results.append(result)
+    return results
+
+
+def do_maintenance(
+    store_id: StateStoreId, conf: StateStoreConf, recorder: NullRecorder, committed_version: int | None = None
+) -> MaintenanceResult | None:
+    """Snapshot and clean-up of one store; None when there was nothing to do."""
+    files = StateFiles(store_id, conf)
+    present = [f for f in files.store_files() if committed_version is None or f.version <= committed_version]
+    snapshot = snapshot_due(present, conf.min_deltas_for_snapshot)
+    if snapshot is not None:  # (1)
+        present = [*present[:-1], StoreFile(snapshot, f"{snapshot}.snapshot", True)]
+    deletable = files_to_delete(present, conf.min_versions_to_retain)  # (2)
+    if snapshot is None and not deletable:
+        return None
+    where = {"operatorId": store_id.operator_id, "partition": store_id.partition_id, "store": store_id.store_name}
+    with recorder.step("maintenance", **where) as step:
+        if snapshot is not None:
+            write_snapshot(files, snapshot, present)
+        for name in deletable:
+            files.delete(name)
+        step.out(snapshot=snapshot, deleted=deletable)
+    return MaintenanceResult(store_id, snapshot, tuple(deletable))
+
+
+def snapshot_due(files: list[StoreFile], min_deltas: int) -> int | None:
+    """The version to write as a snapshot, if one is due. `files` by version, one per version."""
+    if not files or files[-1].is_snapshot:
+        return None
+    deltas = [f for f in files_for_version(files, files[-1].version) if not f.is_snapshot]
+    return files[-1].version if len(deltas) > min_deltas else None
+
+
+def files_to_delete(files: list[StoreFile], versions_to_retain: int) -> list[str]:
+    """The names of the files that no retained version needs."""
+    earliest = files[-1].version - versions_to_retain if files else 0
+    if earliest <= 0 or not any(f.version == earliest for f in files):
+        return []
+    first_needed = files_for_version(files, earliest)[0].version
+    return [f.name for f in files if f.version < first_needed]
+
+
+def files_for_version(files: list[StoreFile], version: int) -> list[StoreFile]:
+    """The files that loading `version` reads: its newest snapshot, and the deltas after it without a gap."""
+    upto = [f for f in files if f.version <= version]
+    base = max((i for i, f in enumerate(upto) if f.is_snapshot), default=None)
+    needed = upto[base:]
+    first = 1 if base is None else upto[base].version
+    if [f.version for f in needed] != list(range(first, version + 1)):
+        raise ValueError(f"unexpected list of delta files for version {version}: {', '.join(f.name for f in needed)}")
+    return needed
+
+
+def write_snapshot(files: StateFiles, version: int, present: list[StoreFile]) -> None:
+    """Load `version` from the snapshot and deltas before it, and write it whole."""
+    before = files.identity(version)
+    state: dict[bytes, bytes] = {}
+    for f in files_for_version([*present[:-1], StoreFile(version, f"{version}.delta", False)], version):
+        if f.is_snapshot:
+            state = files.read_snapshot(f.version)
+        else:
+            changes = dict(files.read_delta(f.version))
+            state.update(changes)  # type: ignore[arg-type]
+            for key in [k for k, v in changes.items() if v is None]:
+                del state[key]
+    if files.identity(version) != before:
+        raise ValueError(f"version {version} was written again meanwhile; its snapshot waits for the next round")
+    files.write_snapshot(version, state)
+
+
+def find_stores(state_dir: str) -> Iterator[StateStoreId]:
+    """Every store that has a directory under `state_dir`, by operator, partition and name."""
+    manager = CheckpointFileManager(state_dir)
+    for operator in _numbered(manager, ""):
+        for partition in _numbered(manager, str(operator)):
+            names = [name for name, *_ in manager.list(f"{operator}/{partition}")]
+            if any(name.endswith((".delta", ".snapshot")) for name in names):
+                yield StateStoreId(state_dir, operator, partition)
+            for name in sorted(names):
+                if "." not in name and name != "_metadata":  # a directory: a store with a name
+                    yield StateStoreId(state_dir, operator, partition, name)
+
+
+def _numbered(manager: CheckpointFileManager, directory: str) -> list[int]:
+    try:
+        return sorted(int(name) for name, *_ in manager.list(directory) if name.isdecimal())
+    except FileNotFoundError:
+        return []
+
+
+class MaintenanceTask:
+    """Runs maintenance on a thread of its own, every `interval_ms` milliseconds, until it is stopped."""
+
+    def __init__(
+        self,
+        state_dir: str,
+        conf: StateStoreConf,
+        interval_ms: int,
+        recorder: NullRecorder,
+        committed_version: Callable[[], int | None] = lambda: None,
+    ):
+        self._state_dir, self._conf, self._interval_s, self._recorder = state_dir, conf, interval_ms / 1000, recorder
+        self._committed_version = committed_version
+        self._stopped = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="state-store-maintenance-task", daemon=True)
+        self.last_snapshots: dict[StateStoreId, int] = {}  # what Spark calls SnapshotLastUploaded
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Stop after the round that is under way, and wait for it."""
+        self._stopped.set()
+        if self._thread.is_alive():
+            self._thread.join()
+
+    def _run(self) -> None:
+        while not self._stopped.wait(self._interval_s):
+            for result in run_maintenance(self._state_dir, self._conf, self._recorder, self._committed_version()):
+                if result.snapshot is not None:
+                    self.last_snapshots[result.store_id] = result.snapshot

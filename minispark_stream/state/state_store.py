@@ -1,0 +1,187 @@
+"""The state store: versioned keys and values, one store per operator and partition (About state; state.StateStore).
+
+A stateful operator remembers across batches by way of a store: a map from key bytes to value bytes (UnsafeRows) that
+exists in versions. Batch N opens version N, changes it and commits version N + 1. Versions are never changed, so a
+batch that runs again opens the same version N and writes N + 1 once more: running twice is the same as running once.
+
+1. `get_store(id, conf, version)` finds the provider of this store in the process, or creates it, and has it load the
+   version.
+2. The operator reads and writes: `get`, `put`, `remove`, `items`, each also for many keys in one call.
+3. `commit` makes the changes version + 1; `abort` forgets them.
+
+    store = get_store(StateStoreId("/ck/state", operator_id=0, partition_id=3), StateStoreConf(), version=7)
+    store.put(key, value)
+    store.commit()                      # 8; the file is /ck/state/0/3/8.delta
+
+A store is kept by the process that used it last, since reloading is the expensive part; on another process the files
+are the truth, and the provider there catches up from them.
+
+Differs from Spark: no coordinator that knows which executor holds a store, so a process may keep a store that another
+one has moved on with; it finds out from the files. Providers that were not used for a long time are dropped.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import OrderedDict
+from collections.abc import Callable, ItemsView, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, fields
+from typing import TYPE_CHECKING, Any, Protocol
+
+from pyspark.errors import SparkRuntimeException
+
+if TYPE_CHECKING:
+    from minispark_stream.state.hdfs_backed_state_store_provider import HDFSBackedStateStoreProvider
+
+DEFAULT_STORE_NAME = "default"
+HDFS_PROVIDER = "org.apache.spark.sql.execution.streaming.state.HDFSBackedStateStoreProvider"
+
+
+@dataclass(frozen=True)
+class StateStoreId:
+    """Which store: `checkpoint_root` is the query's `state` directory (a path or URI)."""
+
+    checkpoint_root: str
+    operator_id: int
+    partition_id: int
+    store_name: str = DEFAULT_STORE_NAME
+
+    @property
+    def relative_path(self) -> str:
+        path = f"{self.operator_id}/{self.partition_id}"
+        return path if self.store_name == DEFAULT_STORE_NAME else f"{path}/{self.store_name}"
+
+    @property
+    def location(self) -> str:
+        """The directory of this store's files."""
+        return f"{self.checkpoint_root}/{self.relative_path}"
+
+
+_PARSERS: Mapping[type, Callable[[str], Any]] = {bool: lambda text: text.lower() == "true", int: int, str: str}
+
+
+def _conf(key: str, default: Any) -> Any:
+    return field(default=default, metadata={"key": f"spark.sql.streaming.{key}"})
+
+
+@dataclass(frozen=True)
+class StateStoreConf:
+    """The confs that state stores read, with Spark's defaults."""
+
+    min_deltas_for_snapshot: int = _conf("stateStore.minDeltasForSnapshot", 10)
+    min_versions_to_retain: int = _conf("minBatchesToRetain", 100)
+    max_versions_to_retain_in_memory: int = _conf("maxBatchesToRetainInMemory", 2)
+    compression_codec: str = _conf("stateStore.compression.codec", "lz4")
+    row_checksum_enabled: bool = _conf("stateStore.rowChecksum.enabled", False)
+    auto_snapshot_repair_enabled: bool = _conf("stateStore.autoSnapshotRepair.enabled", True)
+    auto_snapshot_repair_num_failures: int = _conf("stateStore.autoSnapshotRepair.numFailuresBeforeActivating", 1)
+    auto_snapshot_repair_max_replay: int = _conf("stateStore.autoSnapshotRepair.maxChangeFileReplay", 500)
+
+    @staticmethod
+    def from_conf(conf_get: Callable[[str], str | None]) -> StateStoreConf:
+        """Read the confs through `conf_get`, which gives None for a conf that is not set.
+
+        Raises SparkRuntimeException for a provider or checkpoint format other than the HDFS-backed one's.
+        """
+        provider = conf_get("spark.sql.streaming.stateStore.providerClass") or HDFS_PROVIDER
+        if provider != HDFS_PROVIDER:
+            text = f"The state store provider {provider} is not supported here; set it to {HDFS_PROVIDER}."
+            raise state_error("UNSUPPORTED_FEATURE.STATE_STORE_PROVIDER", text, "0A000", provider=provider)
+        if int(conf_get("spark.sql.streaming.stateStore.checkpointFormatVersion") or 1) > 1:
+            text = "HDFSBackedStateStoreProvider does not support checkpointFormatVersion > 1"
+            raise state_error("STATE_STORE_CHECKPOINT_IDS_NOT_SUPPORTED", text, "KD002", msg=text)
+        values: dict[str, Any] = {}
+        for f in fields(StateStoreConf):
+            value = conf_get(f.metadata["key"])
+            if value is not None:
+                values[f.name] = _PARSERS[type(f.default)](value.strip())
+        return StateStoreConf(**values)
+
+
+@dataclass(frozen=True)
+class StateStoreMetrics:
+    """`memory_used_bytes` counts everything this process keeps of the store; `custom` has Spark's metric names."""
+
+    num_keys: int
+    memory_used_bytes: int
+    custom: Mapping[str, int]
+
+
+class StateStore(Protocol):
+    """One version of a store, open for the changes that make the next version."""
+
+    version: int
+
+    def get(self, key: bytes) -> bytes | None: ...
+
+    def get_many(self, keys: Iterable[bytes]) -> list[bytes | None]: ...
+
+    def put(self, key: bytes, value: bytes) -> None: ...
+
+    def put_many(self, keys: Sequence[bytes], values: Sequence[bytes]) -> None: ...
+
+    def remove(self, key: bytes) -> bytes | None:
+        """Remove `key`; the value it had, None when there was none."""
+
+    def remove_many(self, keys: Iterable[bytes]) -> int:
+        """Remove `keys`; how many of them there were."""
+
+    def items(self) -> ItemsView[bytes, bytes]:
+        """All keys and values, with the changes so far. Take a list of it before changing the store."""
+
+    @property
+    def num_keys(self) -> int: ...
+
+    def commit(self) -> int:
+        """Write the next version; its number."""
+
+    def abort(self) -> None:
+        """Forget the changes. Does nothing after a commit."""
+
+    def metrics(self) -> StateStoreMetrics: ...
+
+
+_providers: OrderedDict[StateStoreId, tuple[HDFSBackedStateStoreProvider, int]] = OrderedDict()
+_lock = threading.Lock()
+_opened = 0
+_UNUSED_AFTER = 10_000  # opened stores after which a provider that was not among them is dropped
+
+
+def get_store(store_id: StateStoreId, conf: StateStoreConf, version: int) -> StateStore:
+    """Open `version` of a store for the changes that make `version + 1`.
+
+    One store of an id is open at a time: opening it again aborts the one that was open before.
+    Raises SparkRuntimeException (CANNOT_LOAD_STATE_STORE) when the files do not give this version.
+    """
+    return _provider(store_id, conf).get_store(version)  # (1)
+
+
+def _provider(store_id: StateStoreId, conf: StateStoreConf) -> HDFSBackedStateStoreProvider:
+    from minispark_stream.state.hdfs_backed_state_store_provider import HDFSBackedStateStoreProvider  # it imports us
+
+    global _opened
+    with _lock:
+        _opened += 1
+        known = _providers.pop(store_id, None)
+        if known is None or known[0].conf != conf:
+            known = (HDFSBackedStateStoreProvider(store_id, conf), _opened)
+        _providers[store_id] = (known[0], _opened)
+        oldest, (_, used) = next(iter(_providers.items()))
+        if used < _opened - _UNUSED_AFTER:
+            del _providers[oldest]
+        return known[0]
+
+
+def unload_stores() -> None:
+    """Forget every store that this process keeps; the files have them all."""
+    with _lock:
+        _providers.clear()
+
+
+def state_error(condition: str, text: str, sql_state: str, **parameters: object) -> SparkRuntimeException:
+    """An error as Spark words it; its `str` is `[CONDITION] text SQLSTATE: xxxxx`."""
+    return SparkRuntimeException(
+        message=f"{text} SQLSTATE: {sql_state}",
+        errorClass=condition,
+        messageParameters={name: str(value) for name, value in parameters.items()},
+    )

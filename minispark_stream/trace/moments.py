@@ -1,0 +1,99 @@
+"""The order in which a trace is walked.
+
+Events are recorded when a step *ends*, so a step comes after the steps inside it. A person wants to see a batch in the
+order in which it makes sense:
+
+1. Rebuild the tree from `depth`: a step contains the deeper ones that ended before it.
+2. Walk it. `trigger`, `runBatch` and `startQuery` are shown when they begin. `constructNextBatch` is shown when it
+   decides: after the sources have answered, before anything is written down. Every other step is shown when it ends.
+
+    recorded   latestOffset, walCommit, constructNextBatch, getBatch, addBatch, runBatch, trigger
+    walked     trigger, latestOffset, constructNextBatch, walCommit, runBatch, getBatch, addBatch
+
+Maintenance runs on a thread of its own: it contains nothing and is contained in nothing.
+
+Differs from Spark: nothing of Spark is modelled here.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import groupby
+
+from minispark_stream.trace.events import Event
+
+SHOWN_WHEN_IT_BEGINS = frozenset(("startQuery", "trigger", "runBatch"))
+
+
+@dataclass(frozen=True)
+class Moment:
+    """One step on the walk through a trace.
+
+    `run` counts the starts of the query from 1, `within` are the steps around this one, from the outside in, and
+    `occurrence` tells the second `latestOffset` of a batch from the first. `batch_id` is that of the trigger.
+    """
+
+    event: Event
+    run: int
+    batch_id: int | None
+    within: tuple[str, ...]
+    occurrence: int
+
+    @property
+    def key(self) -> tuple[int, int | None, str, int]:
+        """What makes this the same moment in the trace of another engine."""
+        return (self.run, self.batch_id, self.event.step, self.occurrence)
+
+
+@dataclass(frozen=True)
+class _Node:
+    event: Event
+    children: tuple[_Node, ...] = ()
+
+
+def moments(events: Sequence[Event]) -> tuple[Moment, ...]:
+    """The events in the order in which they make sense."""
+    walk: list[Moment] = []
+    run = 0
+    for _, group in groupby(events, key=lambda e: e.trigger):
+        of_trigger = list(group)
+        batch_id = next((e.batch_id for e in of_trigger if e.step in ("runBatch", "trigger")), None)
+        seen: Counter[str] = Counter()
+        for event, within in (pair for node in _tree(of_trigger) for pair in _walk(node)):
+            run += event.step == "startQuery"
+            walk.append(Moment(event, max(run, 1), batch_id, within, seen[event.step]))
+            seen[event.step] += 1
+    return tuple(walk)
+
+
+def _tree(events: Iterable[Event]) -> list[_Node]:  # (1)
+    roots: list[_Node] = []
+    apart: list[_Node] = []
+    for event in events:
+        if event.step == "maintenance":
+            apart.append(_Node(event))
+            continue
+        first = len(roots)
+        while first > 0 and roots[first - 1].event.depth > event.depth:
+            first -= 1
+        roots[first:] = [_Node(event, tuple(roots[first:]))]
+    return roots + apart
+
+
+def _walk(node: _Node, within: tuple[str, ...] = ()) -> Iterator[tuple[Event, tuple[str, ...]]]:  # (2)
+    step = node.event.step
+    inside = (*within, step)
+    if step in SHOWN_WHEN_IT_BEGINS:
+        before, after = [], list(node.children)
+    elif step == "constructNextBatch":
+        before = [c for c in node.children if c.event.step == "latestOffset"]
+        after = [c for c in node.children if c.event.step != "latestOffset"]
+    else:
+        before, after = list(node.children), []
+    for child in before:
+        yield from _walk(child, inside)
+    yield node.event, within
+    for child in after:
+        yield from _walk(child, inside)

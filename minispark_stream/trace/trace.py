@@ -1,0 +1,209 @@
+"""A recorded query: everything that the pictures, the text and the stepper are drawn from.
+
+A `Trace` is a sequence of events (events.py) and three words about the query. It never changes, can be saved and loaded,
+and knows nothing of a running engine: a trace of the model, of real Structured Streaming (spark_trace.py) and one from a
+file are the same thing.
+
+    trace = query.trace
+    trace.batches[2].progress["numInputRows"]
+    trace.save("run.json"); Trace.load("run.json") == trace
+    trace                  in Jupyter: the batches, their phases, the flow of the last one
+    trace.stepper()        in Jupyter: forward and back through every step
+    trace.to_html("run.html"), trace.to_text(), trace.draw(batch=2)
+
+A file is JSON that somebody else may have written: `load` checks it before anything is drawn.
+
+Differs from Spark: Spark keeps no trace; `recentProgress` is the nearest thing.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from itertools import groupby
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from minispark_stream.trace.events import Event
+from minispark_stream.trace.words import as_map
+
+if TYPE_CHECKING:
+    import graphviz
+
+    from minispark_stream.trace.stepper import Stepper
+
+FORMAT = {"format": "minispark_stream trace", "version": 1}
+
+
+@dataclass(frozen=True)
+class Batch:
+    """The events of one trigger that ran a batch (in the order in which they ended)."""
+
+    trigger: int | None
+    batch_id: int
+    events: tuple[Event, ...]
+
+    @property
+    def progress(self) -> Mapping[str, Any]:
+        """The progress report, as Spark's JSON; empty if the batch did not get that far."""
+        return next((as_map(e.outputs.get("progress")) for e in reversed(self.events) if e.step == "finishTrigger"), {})
+
+    @property
+    def durations(self) -> dict[str, float]:
+        """Milliseconds of each phase that Spark reports under `durationMs`, from the progress report."""
+        given = as_map(self.progress.get("durationMs"))
+        return {str(k): float(v) for k, v in given.items() if isinstance(v, (int, float)) and math.isfinite(v)}
+
+    @property
+    def rerun(self) -> bool:
+        """Whether this is a batch that an earlier run had logged but not finished."""
+        return any(e.step == "populateStartOffsets" and e.outputs.get("rerun") is True for e in self.events)
+
+    @property
+    def error(self) -> str | None:
+        return next((e.error for e in self.events if e.error is not None), None)
+
+
+@dataclass(frozen=True)
+class Trace:
+    """The steps of a query. `engine` is "model" or "spark"; `plan` the analysed plan as text."""
+
+    events: tuple[Event, ...]
+    engine: str = "model"
+    name: str | None = None
+    plan: str | None = None
+
+    @property
+    def batches(self) -> tuple[Batch, ...]:
+        found = []
+        for trigger, group in groupby(self.events, key=lambda e: e.trigger):
+            events = tuple(group)
+            ids = [e.batch_id for e in events if e.step in ("runBatch", "trigger") and e.batch_id is not None]
+            if ids:
+                found.append(Batch(trigger, ids[-1], events))
+        return tuple(found)
+
+    def __add__(self, later: Trace) -> Trace:
+        """This trace and, after it, one of a later run: one query over a restart."""
+        shift = 1 + max((e.trigger for e in self.events if e.trigger is not None), default=-1)
+        moved = (e if e.trigger is None else replace(e, trigger=e.trigger + shift) for e in later.events)
+        return replace(self, events=(*self.events, *moved), name=self.name or later.name, plan=later.plan or self.plan)
+
+    # -- files -------------------------------------------------------------------------------------------
+
+    def to_json(self) -> dict[str, Any]:
+        head = {**FORMAT, "engine": self.engine, "name": self.name, "plan": self.plan}
+        return {**head, "events": [e.to_json() for e in self.events]}
+
+    def save(self, path: str | Path) -> Path:
+        """Write the trace as JSON, one event a line. Returns the path."""
+        head = self.to_json()
+        lines = ",\n".join(json.dumps(e, ensure_ascii=False, default=str) for e in head.pop("events"))
+        Path(path).write_text(f'{json.dumps(head, ensure_ascii=False)[:-1]}, "events": [\n{lines}\n]}}\n', encoding="utf-8")
+        return Path(path)
+
+    @staticmethod
+    def load(path: str | Path) -> Trace:
+        """Read a saved trace.
+
+        Raises:
+            ValueError: the file is not a trace, or not one that this version can read.
+        """
+        try:
+            return Trace.from_json(json.loads(Path(path).read_text(encoding="utf-8")))
+        except (ValueError, RecursionError) as e:
+            raise ValueError(f"{path} is not a saved trace (Trace.save writes them): {e}") from e
+
+    @staticmethod
+    def from_json(value: Any) -> Trace:
+        """The trace that `to_json` gave.
+
+        Raises:
+            ValueError: it is something else.
+        """
+        if not isinstance(value, Mapping) or value.get("format") != FORMAT["format"]:
+            raise ValueError(f'expected a JSON object with "format": "{FORMAT["format"]}"')
+        if value.get("version") != FORMAT["version"]:
+            raise ValueError(f"version {value.get('version')!r} is not supported, only {FORMAT['version']}")
+        _check_texts(value, ("engine", "name", "plan"), "the trace")
+        if value.get("engine") not in ("model", "spark"):
+            raise ValueError(f'engine must be "model" or "spark", not {value.get("engine")!r}')
+        if not isinstance(value.get("events"), list):
+            raise ValueError("events must be a list")
+        events = tuple(_event(e, f"event {i}") for i, e in enumerate(value["events"]))
+        return Trace(events, value["engine"], value.get("name"), value.get("plan"))
+
+    # -- pictures ----------------------------------------------------------------------------------------
+
+    def to_text(self, durations: bool = False) -> str:
+        """Every step on a line, the same on every machine: no ids, no wall clock, durations only if asked for."""
+        from minispark_stream.trace.text import to_text
+
+        return to_text(self, durations)
+
+    def draw(self, batch: int | None = None, step: str | None = None) -> graphviz.Digraph:
+        """The flow of one batch (the last one), with `step` lit.
+
+        Raises:
+            ValueError: the trace has no such batch, or there is no such step.
+        """
+        from minispark_stream.trace.flow import draw
+
+        return draw({self.engine: self}, batch, step)
+
+    def to_html(self, path: str | Path) -> Path:
+        """Write one file that opens in any browser and steps through the trace. Returns the path."""
+        from minispark_stream.trace.html import page
+
+        Path(path).write_text(page({self.engine: self}), encoding="utf-8")
+        return Path(path)
+
+    def stepper(self) -> Stepper:
+        """The ipywidgets stepper, for Jupyter."""
+        from minispark_stream.trace.stepper import Stepper
+
+        return Stepper({self.engine: self})
+
+    def _repr_html_(self) -> str:
+        from minispark_stream.trace.html import summary
+
+        return summary({self.engine: self})
+
+    def _repr_mimebundle_(self, include: Iterable[str] | None = None, exclude: Iterable[str] | None = None) -> dict[str, str]:
+        return {"text/plain": repr(self), "text/html": self._repr_html_()}
+
+    def __repr__(self) -> str:
+        query = f" of query {self.name!r}" if self.name else ""
+        return f"<Trace{query} on {self.engine}: {len(self.batches)} batches, {len(self.events)} events>"
+
+
+def _event(value: Any, where: str) -> Event:
+    """One event of a file, every field checked."""
+    if not isinstance(value, Mapping):
+        raise ValueError(f"{where} must be an object")
+    if extra := set(value) - set(Event.__dataclass_fields__):
+        raise ValueError(f"{where} has unknown fields: {', '.join(sorted(extra))}")
+    _check_texts(value, ("step", "engine", "error"), where)
+    for name in ("trigger", "batch_id"):
+        if not (value.get(name) is None or type(value[name]) is int):
+            raise ValueError(f"{where}: {name} must be a whole number or null")
+    if type(value.get("depth")) is not int or not 0 <= value["depth"] <= 100:
+        raise ValueError(f"{where}: depth must be a whole number from 0 to 100")
+    for name in ("start_ms", "duration_ms"):
+        if type(value.get(name)) not in (int, float) or not math.isfinite(value[name]):
+            raise ValueError(f"{where}: {name} must be a number")
+    for name in ("inputs", "outputs"):
+        if not isinstance(value.get(name, {}), Mapping):
+            raise ValueError(f"{where}: {name} must be an object")
+    try:
+        return Event.from_json(value)
+    except TypeError as e:
+        raise ValueError(f"{where}: {e}") from e
+
+
+def _check_texts(value: Mapping[str, Any], names: Iterable[str], where: str) -> None:
+    for name in names:
+        if not (value.get(name) is None or isinstance(value[name], str)):
+            raise ValueError(f"{where}: {name} must be text")

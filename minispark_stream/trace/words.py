@@ -1,0 +1,127 @@
+"""How the values of a trace are said: offsets, times, rows and file names, in as few characters as a reader needs.
+
+A trace may come from a file that somebody else wrote, so nothing here trusts the shape of a value: what is not the
+expected mapping or list counts as an empty one.
+
+    offset_words('{"logOffset":3}')            -> "logOffset 3"
+    time_words(1704111060000)                  -> "2024-01-01 12:11:00"
+    row_words({"word": "a", "count": 2})       -> "word=a count=2"
+    short("FileStreamSource[file:/data/in]")   -> "FileStreamSource[in]"
+
+Differs from Spark: nothing of Spark is modelled here.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from collections.abc import Mapping, Sequence
+from datetime import datetime, timezone
+from typing import Any
+
+# A path of at least two parts, with or without a scheme; and the expression ids of a plan, "count#12L".
+_PATH = re.compile(r"(?:\b[a-z][a-z0-9+.-]*:)?/{1,3}(?:[^\s\[\],;:\"'/]+/)+([^\s\[\],;:\"'/]+)")
+_EXPRESSION_ID = re.compile(r"(?<=\S)#\d+L?\b")
+
+
+def as_map(value: Any) -> Mapping[str, Any]:
+    return value if isinstance(value, Mapping) else {}
+
+
+def as_list(value: Any) -> Sequence[Any]:
+    return value if isinstance(value, (list, tuple)) else ()
+
+
+def as_int(value: Any) -> int | None:
+    return value if isinstance(value, int) and not isinstance(value, bool) else None
+
+
+def short(text: str) -> str:
+    """Paths shortened to their last part."""
+    return _PATH.sub(r"\1", text)
+
+
+def without_expression_ids(plan: str) -> str:
+    return _EXPRESSION_ID.sub("", plan)
+
+
+def offset_words(offset: Any) -> str:
+    """An offset as the log holds it (JSON text) or as a progress report does (JSON value)."""
+    if offset is None:
+        return "the beginning"
+    value = offset
+    if isinstance(offset, str):
+        try:
+            value = json.loads(offset)
+        except (ValueError, RecursionError):
+            return offset
+    if isinstance(value, Mapping):
+        return ", ".join(f"{name} {short(_plain(v))}" for name, v in value.items()) or "{}"
+    return _plain(value)
+
+
+def time_words(ms: Any) -> str:
+    """Milliseconds since the epoch in UTC. 0 is what a watermark is before it has seen a row."""
+    if not isinstance(ms, (int, float)) or isinstance(ms, bool) or not math.isfinite(ms):
+        return "unknown"
+    if ms == 0:
+        return "none yet"
+    try:
+        moment = datetime.fromtimestamp(ms / 1000, tz=timezone.utc)
+    except (OverflowError, OSError, ValueError):
+        return f"{ms} ms"
+    return f"{moment:%Y-%m-%d %H:%M:%S}" + (f".{int(ms) % 1000:03d}" if int(ms) % 1000 else "")
+
+
+def iso_to_ms(text: Any) -> int | None:
+    """A time of a progress report ("2024-01-01T12:07:00.000Z") in milliseconds since the epoch."""
+    try:
+        return round(datetime.fromisoformat(str(text).replace("Z", "+00:00")).timestamp() * 1000)
+    except (ValueError, OverflowError):
+        return None
+
+
+def clock_words(ms: Any) -> str:
+    """The time of day alone."""
+    words = time_words(ms)
+    return words.split(" ")[1] if re.match(r"\d{4}-\d\d-\d\d ", words) else words
+
+
+def row_words(row: Any) -> str:
+    """A row, a key or a state value on one line."""
+    if isinstance(row, Mapping):
+        return " ".join(f"{name}={_plain(value)}" for name, value in row.items())
+    return _plain(row)
+
+
+def _plain(value: Any) -> str:
+    if isinstance(value, Mapping):
+        return "{" + row_words(value) + "}"
+    if isinstance(value, (list, tuple)):
+        return "[" + ", ".join(map(_plain, value)) + "]"
+    if value is None:
+        return "null"
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def plain(value: Any) -> str:
+    """Any JSON value for a person: no quotes, maps as name=value."""
+    return row_words(value)
+
+
+def plural(count: Any, noun: str) -> str:
+    """`2 rows`, `1 row`, `no rows`."""
+    if count == 1:
+        return f"1 {noun}"
+    plural_noun = f"{noun[:-1]}ies" if noun.endswith("y") else f"{noun}{'es' if noun.endswith('ch') else 's'}"
+    return f"{count or 'no'} {plural_noun}"
+
+
+def number(value: Any) -> str:
+    """12345 -> "12,345"."""
+    return f"{value:,}" if isinstance(value, (int, float)) and not isinstance(value, bool) else plain(value)
+
+
+def duration_words(ms: float) -> str:
+    return f"{ms:.1f} ms" if ms < 10 else f"{ms:.0f} ms" if ms < 10_000 else f"{ms / 1000:.1f} s"

@@ -1,0 +1,129 @@
+"""The doctor says what is there, what is missing and how to get it."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from functools import partial
+
+import pytest
+
+from minispark_stream import doctor
+from minispark_stream.doctor import Finding, Requirement, in_range, parse_java_version, parse_requirement
+
+
+def test_a_missing_thing_says_how_to_get_it():
+    assert str(doctor.check_dot("/usr/bin/dot")) == "ok       dot (/usr/bin/dot)"
+    assert str(doctor.check_dot(None)).startswith("missing  dot: not on the PATH")
+    assert "apt-get install graphviz" in str(doctor.check_dot(None))
+
+
+def test_python_older_than_pyspark_allows_is_missing():
+    assert doctor.check_python((3, 12, 1)).ok
+    assert "needs 3.11 or newer" in str(doctor.check_python((3, 10, 14)))
+
+
+@pytest.mark.parametrize(
+    ("printed", "version"),
+    [
+        ('openjdk version "17.0.15" 2025-04-15', (17, 0, 15)),
+        ('openjdk version "21" 2023-09-19', (21,)),
+        ('java version "1.8.0_292"', (8, 0, 292)),
+        ("The operation couldn't be completed. Unable to locate a Java Runtime.", None),
+    ],
+)
+def test_java_version_is_read_from_what_java_prints(printed, version):
+    assert parse_java_version(printed) == version
+
+
+def test_java_is_looked_for_where_spark_looks():
+    asked = []
+
+    def run(command):
+        asked.append(command[0])
+        return 'openjdk version "11.0.2"'
+
+    found = doctor.check_java({"JAVA_HOME": "/opt/jdk"}, run)
+    assert asked == ["/opt/jdk/bin/java"]
+    assert not found.ok and "needs 17 or newer" in str(found) and "openjdk-17-jre-headless" in str(found)
+    assert "does not run" in str(doctor.check_java({}, lambda command: None))
+
+
+@pytest.mark.parametrize(
+    ("version", "versions", "inside"),
+    [
+        ("4.3.0", ">=4.3,<4.4", True),
+        ("4.3.1", "<4.4,>=4.3", True),
+        ("4.4.0", ">=4.3,<4.4", False),
+        ("4.2.9", ">=4.3,<4.4", False),
+        ("26.0.1", ">=18", True),
+        ("3.0.0rc1", ">=2.2,<3", False),
+        ("1.0", "", True),
+    ],
+)
+def test_version_ranges(version, versions, inside):
+    assert in_range(version, versions) is inside
+
+
+def test_requirements_are_read_from_the_metadata():
+    assert parse_requirement("pyspark<4.4,>=4.3") == Requirement("pyspark", "<4.4,>=4.3", None)
+    assert parse_requirement('nbval>=0.11; extra == "test"') == Requirement("nbval", ">=0.11", "test")
+    assert parse_requirement("graphviz") == Requirement("graphviz", "", None)
+
+
+def test_packages_needed_optional_out_of_range_and_absent():
+    requirements = [
+        Requirement("pyspark", ">=4.3,<4.4", None),
+        Requirement("pandas", ">=2.2,<3", None),
+        Requirement("lz4", ">=4.3,<5", None),
+        Requirement("nbval", ">=0.11", "test"),
+    ]
+    installed = {"pyspark": "4.3.0", "pandas": "3.0.1"}
+    assert [str(f) for f in doctor.check_packages(requirements, installed.get)] == [
+        "ok       pyspark 4.3.0",
+        "missing  pandas 3.0.1: not in the range >=2.2,<3. Get it: make setup, or pip install 'pandas>=2.2,<3'",
+        "missing  lz4: not installed. Get it: make setup, or pip install 'lz4>=4.3,<5'",
+        "optional nbval: not installed, needed by `test`. Get it: make setup, or pip install 'nbval>=0.11'",
+    ]
+    (not_installed,) = doctor.check_packages([], installed.get)
+    assert not not_installed.ok and "make setup" in not_installed.get
+
+
+def answers_with(answer, command):
+    return answer
+
+
+def test_workers_must_run_the_drivers_python():
+    here = f"{sys.version_info[0]} {sys.version_info[1]}"
+    assert doctor.check_worker_python({"PYSPARK_PYTHON": "p"}, lambda command: here).ok
+    answers = [(None, "does not run"), ("3 9", "3.9, but the driver is"), (f"{here} pyarrow", "has no pyarrow")]
+    for answer, says in answers:
+        found = doctor.check_worker_python({}, partial(answers_with, answer))
+        assert not found.ok and says in found.says and sys.executable in found.get
+
+
+def test_the_exit_code_counts_only_what_is_needed(monkeypatch):
+    lines: list[str] = []
+    monkeypatch.setattr(doctor, "check_packages", lambda *_: [Finding("nbval", ok=False, get="x", needed=False)])
+    monkeypatch.setattr(doctor, "check_java", lambda *_: Finding("Java"))
+    monkeypatch.setattr(doctor, "check_dot", lambda *_: Finding("dot"))
+    monkeypatch.setattr(doctor, "check_worker_python", lambda *_: Finding("workers"))
+    assert doctor.doctor(lines.append) == 0
+    assert lines[-1] == "everything that is needed is there"
+    monkeypatch.setattr(doctor, "check_dot", lambda *_: Finding("dot", ok=False, get="y"))
+    assert doctor.doctor(lines.append) == 1
+    assert lines[-1] == "1 missing"
+
+
+def test_the_command_needs_no_package():
+    """Somebody without PySpark is who needs the doctor most."""
+    program = (
+        "import sys\n"
+        "for name in ('pyspark', 'pandas', 'pyarrow', 'numpy', 'graphviz', 'ipywidgets', 'lz4', 'xxhash'):\n"
+        "    sys.modules[name] = None\n"
+        "from minispark_stream.cli import main\n"
+        "raise SystemExit(main(['doctor']))\n"
+    )
+    done = subprocess.run([sys.executable, "-c", program], stdin=subprocess.DEVNULL, capture_output=True, text=True)
+    assert done.returncode in (0, 1), done.stderr
+    assert "Python" in done.stdout and "dot" in done.stdout

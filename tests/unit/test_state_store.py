@@ -1,0 +1,557 @@
+"""Versions of a state store: files as Spark writes them, what is kept in memory, damage, and maintenance."""
+
+from __future__ import annotations
+
+import logging
+import os
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from pyspark.errors import SparkRuntimeException
+
+from minispark_stream.checkpointing.lz4_block import compress, decompress
+from minispark_stream.state.hdfs_backed_state_store_provider import HDFSBackedStateStoreProvider
+from minispark_stream.state.maintenance import MaintenanceTask, find_stores, run_maintenance
+from minispark_stream.state.state_files import StateFiles, crc32c, decode_records, encode_records
+from minispark_stream.state.state_store import StateStoreConf, StateStoreId, get_store, unload_stores
+from minispark_stream.trace.recorder import NullRecorder, Recorder
+
+CONF = StateStoreConf()
+A, B, C = b"a" * 16, b"b" * 16, b"c" * 16
+ONE, TWO, THREE = b"1" * 16, b"2" * 16, b"3" * 16
+
+
+@pytest.fixture(autouse=True)
+def fresh_process() -> Iterator[None]:
+    unload_stores()
+    yield
+    unload_stores()
+
+
+@pytest.fixture
+def state(tmp_path: Path) -> Path:
+    return tmp_path / "ck" / "state"
+
+
+def store_id(state: Path, partition: int = 0, name: str = "default") -> StateStoreId:
+    return StateStoreId(str(state), 0, partition, name)
+
+
+def batch(state: Path, version: int, puts: dict[bytes, bytes], removes: tuple[bytes, ...] = (), conf=CONF) -> None:
+    """Run one batch on version `version` of partition 0."""
+    store = get_store(store_id(state), conf, version)
+    store.put_many(list(puts), list(puts.values()))
+    store.remove_many(removes)
+    assert store.commit() == version + 1
+
+
+def contents(state: Path, version: int, conf: StateStoreConf = CONF) -> dict[bytes, bytes]:
+    store = get_store(store_id(state), conf, version)
+    try:
+        return dict(store.items())
+    finally:
+        store.abort()
+
+
+def names(state: Path, partition: str = "0/0") -> list[str]:
+    found = [n for n in os.listdir(state / partition) if not n.startswith((".", "_"))]
+    return sorted(found, key=lambda n: (int(n.split(".")[0]), n))
+
+
+# --- one version after another -----------------------------------------------------------------------------------
+
+
+def test_a_batch_makes_the_next_version(state: Path) -> None:
+    batch(state, 0, {A: ONE, B: TWO})
+    batch(state, 1, {A: THREE, C: ONE}, removes=(B, b"never there"))
+    assert contents(state, 2) == {A: THREE, C: ONE}
+    assert names(state) == ["1.delta", "2.delta"]
+
+
+def test_a_store_shows_its_own_changes(state: Path) -> None:
+    store = get_store(store_id(state), CONF, 0)
+    store.put(A, ONE)
+    assert store.get(A) == ONE and store.get(B) is None and store.num_keys == 1
+    assert store.get_many([A, B]) == [ONE, None]
+    assert store.remove(A) == ONE and store.remove(A) is None
+    assert dict(store.items()) == {} and store.remove_many([A]) == 0
+    store.put_many([A, B, A], [ONE, TWO, THREE])
+    assert dict(store.items()) == {A: THREE, B: TWO}
+
+
+def test_abort_forgets_the_changes(state: Path) -> None:
+    batch(state, 0, {A: ONE, B: TWO})
+    store = get_store(store_id(state), CONF, 1)
+    store.put_many([A, C], [TWO, TWO])
+    store.put(A, THREE)
+    store.remove_many([B, C])
+    store.abort()
+    assert contents(state, 1) == {A: ONE, B: TWO}
+    assert names(state) == ["1.delta"]
+
+
+def test_a_delta_holds_the_changes_in_order_and_in_sparks_format(state: Path) -> None:
+    store = get_store(store_id(state), CONF, 0)
+    store.put(b"k1", b"v1")
+    store.remove(b"k1")
+    store.remove(b"k1")  # not there any more: no record
+    store.put(b"k2", b"v2")
+    store.commit()
+    records = decompress((state / "0/0/1.delta").read_bytes())
+    assert records.hex(" ", 2) == bytes.fromhex(
+        "00000002 6b31 00000002 7631  00000002 6b31 ffffffff  00000002 6b32 00000002 7632  ffffffff"
+    ).hex(" ", 2)
+
+
+def test_a_batch_without_changes_writes_an_empty_delta(state: Path) -> None:
+    batch(state, 0, {})
+    assert (state / "0/0/1.delta").read_bytes() == compress(b"\xff\xff\xff\xff")
+
+
+def test_after_commit_or_abort_nothing_can_be_changed(state: Path) -> None:
+    store = get_store(store_id(state), CONF, 0)
+    store.commit()
+    with pytest.raises(ValueError, match="Cannot put after already committed or aborted"):
+        store.put(A, ONE)
+    with pytest.raises(SparkRuntimeException, match="CANNOT_COMMIT.*Cannot commit after already committed"):
+        store.commit()
+    store.abort()  # does nothing
+    assert contents(state, 1) == {}
+
+
+def test_opening_a_store_again_aborts_the_one_that_was_open(state: Path) -> None:
+    forgotten = get_store(store_id(state), CONF, 0)
+    forgotten.put(A, ONE)
+    again = get_store(store_id(state), CONF, 0)
+    assert dict(again.items()) == {}
+    with pytest.raises(ValueError, match="Cannot put"):
+        forgotten.put(A, ONE)
+    with pytest.raises(ValueError, match="opened again"):
+        forgotten.get(A)
+
+
+def test_a_null_value_is_refused(state: Path) -> None:
+    with pytest.raises(ValueError, match="null value"):
+        get_store(store_id(state), CONF, 0).put(A, None)  # type: ignore[arg-type]
+
+
+def test_stores_with_a_name_have_their_own_directory(state: Path) -> None:
+    store = get_store(store_id(state, 3, "left-keyToNumValues"), CONF, 0)
+    store.commit()
+    assert names(state, "0/3/left-keyToNumValues") == ["1.delta"]
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    st.lists(
+        st.tuples(
+            st.dictionaries(st.binary(max_size=3), st.binary(max_size=3), max_size=4),
+            st.lists(st.binary(max_size=3), max_size=3),
+            st.sampled_from(["commit", "commit", "commit", "abort", "crash", "again", "snapshot"]),
+        ),
+        max_size=12,
+    ),
+    st.booleans(),
+)
+def test_a_store_is_a_dict_with_versions(
+    tmp_path_factory: pytest.TempPathFactory, steps: list[tuple[dict[bytes, bytes], list[bytes], str]], checksum: bool
+) -> None:
+    """Whatever happens in between, a version holds what was committed last as that version."""
+    unload_stores()
+    state = tmp_path_factory.mktemp("state")
+    conf = StateStoreConf(row_checksum_enabled=checksum, min_deltas_for_snapshot=2)
+    versions: list[dict[bytes, bytes]] = [{}]
+    for puts, removes, end in steps:
+        if end == "again" and len(versions) > 1:
+            versions.pop()
+        store = get_store(store_id(state), conf, len(versions) - 1)
+        assert dict(store.items()) == versions[-1]
+        store.put_many(list(puts), list(puts.values()))
+        store.remove_many(removes)
+        if end == "abort":
+            store.abort()
+            continue
+        versions.append({k: v for k, v in {**versions[-1], **puts}.items() if k not in removes})
+        store.commit()
+        if end == "snapshot":
+            run_maintenance(str(state), conf, NullRecorder())
+        if end == "crash":
+            unload_stores()
+        weight = sum(len(k) + len(v) for k, v in versions[-1].items())
+        assert store.metrics().num_keys == len(versions[-1]) and store.metrics().memory_used_bytes >= weight
+    unload_stores()
+    for version, expected in enumerate(versions):
+        assert contents(state, version, conf) == expected
+
+
+# --- what is kept in memory ----------------------------------------------------------------------------------------
+
+
+def counts(state: Path) -> tuple[int, int]:
+    store = get_store(store_id(state), CONF, 0)
+    custom = store.metrics().custom
+    return custom["loadedMapCacheHitCount"], custom["loadedMapCacheMissCount"]
+
+
+def test_the_last_two_versions_are_in_memory(state: Path) -> None:
+    batch(state, 0, {A: ONE})
+    batch(state, 1, {A: TWO})  # hit
+    batch(state, 2, {A: THREE})  # hit
+    batch(state, 2, {A: ONE})  # the batch runs again: hit, by the undo record of version 3
+    assert contents(state, 3) == {A: ONE}  # hit
+    assert contents(state, 1) == {A: ONE}  # miss
+    assert counts(state) == (4, 1)
+
+
+def test_a_process_catches_up_with_what_others_wrote(state: Path) -> None:
+    batch(state, 0, {A: ONE})
+    ours = HDFSBackedStateStoreProvider(store_id(state), CONF)
+    ours.load(1)
+    kept = ours.map
+    batch(state, 1, {B: TWO})
+    batch(state, 2, {C: THREE}, removes=(A,))
+    ours.load(3)
+    assert ours.map is kept and ours.map == {B: TWO, C: THREE}
+
+
+def test_a_version_that_another_process_wrote_again_is_not_trusted(state: Path) -> None:
+    batch(state, 0, {A: ONE})
+    batch(state, 1, {A: TWO})
+    ours = HDFSBackedStateStoreProvider(store_id(state), CONF)
+    ours.load(2)
+    batch(state, 1, {A: THREE})
+    ours.load(2)
+    assert ours.map == {A: THREE}
+
+
+def test_versions_built_on_one_that_was_written_again_are_not_trusted(state: Path) -> None:
+    """A query is rolled back to version 1 by hand, and goes on in another process."""
+    for version in range(4):
+        batch(state, version, {A: b"old %d" % version})
+    ours = HDFSBackedStateStoreProvider(store_id(state), CONF)
+    ours.load(4)
+    for version in range(1, 6):
+        batch(state, version, {b"new %d" % version: ONE})
+    ours.load(6)
+    assert ours.map == contents(state, 6)
+    assert b"new 2" in ours.map
+
+
+def test_a_snapshot_of_an_earlier_run_does_not_hide_the_new_delta(state: Path) -> None:
+    conf = StateStoreConf(min_deltas_for_snapshot=1)
+    for version in range(3):
+        batch(state, version, {A: b"old %d" % version}, conf=conf)
+    run_maintenance(str(state), conf, NullRecorder())
+    assert "3.snapshot" in names(state)
+    batch(state, 2, {A: b"new"}, conf=conf)
+    unload_stores()
+    assert contents(state, 3, conf) == {A: b"new"}
+
+
+def test_a_task_that_outlived_its_batch_does_not_delete_the_snapshot_that_others_need(state: Path) -> None:
+    conf = StateStoreConf(min_deltas_for_snapshot=1, min_versions_to_retain=1)
+    batch(state, 0, {A: ONE}, conf=conf)
+    zombie = HDFSBackedStateStoreProvider(store_id(state), conf).get_store(1)
+    for version in range(1, 4):
+        batch(state, version, {B: TWO}, conf=conf)
+        run_maintenance(str(state), conf, NullRecorder())
+    assert names(state)[:2] == ["2.delta", "2.snapshot"]
+    zombie.put(B, TWO)
+    zombie.commit()
+    unload_stores()
+    assert contents(state, 4, conf) == {A: ONE, B: TWO}
+
+
+def test_a_state_directory_may_be_a_uri(state: Path) -> None:
+    for version in range(2):
+        store = get_store(StateStoreId(f"file://{state}", 0, 0), CONF, version)
+        store.put(A, b"%d" % version)
+        store.commit()
+    assert store.metrics().custom["loadedMapCacheHitCount"] == 1
+    assert contents(state, 2) == {A: b"1"}
+
+
+def test_a_new_checkpoint_in_the_place_of_an_old_one(state: Path) -> None:
+    batch(state, 0, {A: ONE})
+    batch(state, 1, {A: TWO})
+    (state / "0/0/1.delta").unlink()
+    (state / "0/0/2.delta").unlink()
+    assert contents(state, 0) == {}
+    batch(state, 0, {B: ONE})
+    assert contents(state, 1) == {B: ONE}
+
+
+def test_a_process_far_behind_begins_at_the_snapshot(state: Path) -> None:
+    conf = StateStoreConf(min_deltas_for_snapshot=3, min_versions_to_retain=1)
+    batch(state, 0, {A: ONE}, conf=conf)
+    ours = HDFSBackedStateStoreProvider(store_id(state), conf)
+    ours.load(1)
+    for version in range(1, 6):
+        batch(state, version, {b"%d" % version: ONE}, conf=conf)
+        run_maintenance(str(state), conf, NullRecorder())
+    assert names(state)[0] == "4.delta"  # 2.delta, which would be next, is gone
+    ours.load(6)
+    assert ours.map == contents(state, 6, conf) and len(ours.map) == 6
+
+
+def test_the_cost_of_a_batch_does_not_grow_with_the_state(state: Path) -> None:
+    batch(state, 0, {b"%016d" % i: ONE for i in range(5000)})
+    store = get_store(store_id(state), CONF, 1)
+    store.put(A, ONE)
+    store.commit()
+    provider = store._provider  # type: ignore[attr-defined]
+    assert provider.undo_records == {2: {A: None}}
+    assert (state / "0/0/2.delta").stat().st_size < 120
+
+
+def test_metrics_have_sparks_names(state: Path) -> None:
+    batch(state, 0, {A: ONE})
+    store = get_store(store_id(state, 0), CONF, 1)
+    store.put(B, TWO)
+    store.commit()
+    metrics = store.metrics()
+    assert metrics.num_keys == 2
+    assert 2 * 32 < metrics.custom["stateOnCurrentVersionSizeBytes"] < metrics.memory_used_bytes
+    assert {k: v for k, v in metrics.custom.items() if not k.endswith("SizeBytes")} == {
+        "loadedMapCacheHitCount": 1,
+        "loadedMapCacheMissCount": 0,
+        "numSnapshotsAutoRepaired": 0,
+        "forceSnapshotCount": 0,
+        "SnapshotLastUploaded.partition_0_default": -1,
+    }
+
+
+def test_confs_are_read_under_sparks_names() -> None:
+    assert StateStoreConf.from_conf({}.get) == StateStoreConf()
+    conf = {
+        "spark.sql.streaming.stateStore.minDeltasForSnapshot": "3",
+        "spark.sql.streaming.minBatchesToRetain": "2",
+        "spark.sql.streaming.stateStore.compression.codec": "zstd",
+        "spark.sql.streaming.stateStore.rowChecksum.enabled": "true",
+        "spark.sql.streaming.stateStore.autoSnapshotRepair.enabled": "false",
+    }
+    assert StateStoreConf.from_conf(conf.get) == StateStoreConf(3, 2, 2, "zstd", True, False)
+    with pytest.raises(SparkRuntimeException, match="RocksDB.* is not supported here"):
+        StateStoreConf.from_conf({"spark.sql.streaming.stateStore.providerClass": "x.RocksDBStateStoreProvider"}.get)
+    with pytest.raises(SparkRuntimeException, match="STATE_STORE_CHECKPOINT_IDS_NOT_SUPPORTED"):
+        StateStoreConf.from_conf({"spark.sql.streaming.stateStore.checkpointFormatVersion": "2"}.get)
+
+
+# --- files: records, checksums, damage -----------------------------------------------------------------------------
+
+PAIRS = st.lists(st.tuples(st.binary(max_size=9), st.none() | st.binary(max_size=9)), max_size=8)
+
+
+@settings(max_examples=100, deadline=None)
+@given(PAIRS, st.booleans())
+def test_records_are_read_as_they_were_written(pairs: list[tuple[bytes, bytes | None]], checksum: bool) -> None:
+    changes = [([k], None if v is None else [v]) for k, v in pairs]
+    assert decode_records(encode_records(changes, checksum), checksum) == pairs
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.binary(max_size=60))
+def test_garbage_is_refused_or_read_to_its_end_mark(data: bytes) -> None:
+    try:
+        pairs = decode_records(data)
+    except ValueError:
+        return
+    assert sum(len(k) + len(v or b"") for k, v in pairs) <= len(data)
+
+
+def test_rows_of_one_size_are_read_like_others() -> None:
+    keys, values = [b"%08d" % i for i in range(100)], [b"%016d" % i for i in range(100)]
+    data = encode_records([(keys, values)])
+    assert decode_records(data) == list(zip(keys, values))
+    assert decode_records(data[:-4] + encode_records([([A], None)])) == [*zip(keys, values), (A, None)]
+
+
+def test_crc32c() -> None:
+    assert crc32c([b"123456789", b"", bytes(32)]) == [0xE3069283, 0, 0x8A9136AA]
+
+
+def test_row_checksums_are_verified(state: Path) -> None:
+    conf = StateStoreConf(row_checksum_enabled=True)
+    batch(state, 0, {A: ONE, B: TWO}, conf=conf)
+    batch(state, 1, {}, removes=(A,), conf=conf)
+    put = decompress((state / "0/0/1.delta").read_bytes())
+    assert put[20:24] == b"\0\0\0\x14" and put[24:28] == crc32c([A + ONE])[0].to_bytes(4, "little")
+    remove = decompress((state / "0/0/2.delta").read_bytes())
+    assert remove[:8] == b"\0\0\0\x14" + crc32c([A])[0].to_bytes(4, "little")
+    unload_stores()
+    assert contents(state, 2, conf) == {B: TWO}
+    unload_stores()
+    (state / "0/0/1.delta").write_bytes(compress(put.replace(ONE, THREE)))
+    with pytest.raises(SparkRuntimeException, match="Expected checksum.*record 0, in 1.delta"):
+        contents(state, 2, conf)
+
+
+@pytest.mark.parametrize(
+    ("data", "message"),
+    [
+        (b"", "byte 0 of the records: the file ends without its end mark"),
+        (b"garbage" * 9, "byte 0: not the beginning of an LZ4 block"),
+        (compress(encode_records([([A], [ONE])])[:-4]), "byte 40 of the records: the file ends without its end mark"),
+        (compress(b"\x7f\xff\xff\xffabc"), "byte 0 of the records: a key of 2147483647 bytes, but the file ends"),
+        (compress(b"\0\0\0\1k\0\0\0\x09v"), "byte 5 of the records: a value of 9 bytes, but the file ends"),
+        (compress(b"\xff\xff\xff\xfe"), "CANNOT_READ_DELTA_FILE_KEY_SIZE.*key size cannot be -2"),
+    ],
+)
+def test_a_damaged_delta_is_one_clear_error(state: Path, data: bytes, message: str) -> None:
+    batch(state, 0, {A: ONE})
+    unload_stores()
+    (state / "0/0/1.delta").write_bytes(data)
+    with pytest.raises(SparkRuntimeException, match=message) as e:
+        contents(state, 1)
+    assert f"{state}/0/0/1.delta" in str(e.value) and "CANNOT_LOAD_STATE_STORE" in str(e.value)
+
+
+def test_a_missing_delta_is_sparks_error(state: Path) -> None:
+    batch(state, 0, {A: ONE})
+    unload_stores()
+    with pytest.raises(SparkRuntimeException, match="2.delta does not exist") as e:
+        contents(state, 2)
+    assert e.value.getCondition() == "CANNOT_LOAD_STATE_STORE.CANNOT_READ_DELTA_FILE_NOT_EXISTS"
+    with pytest.raises(SparkRuntimeException, match="UNEXPECTED_VERSION.*Version cannot be -1"):
+        contents(state, -1)
+    assert contents(state, 1) == {A: ONE}
+
+
+def with_snapshots(state: Path, conf: StateStoreConf) -> None:
+    """Versions 1 to 7, with 3.snapshot and 6.snapshot, of which the newer one is damaged."""
+    for version in range(7):
+        batch(state, version, {b"%d" % version: ONE}, conf=conf)
+        run_maintenance(str(state), conf, NullRecorder())
+    assert [n for n in names(state) if "snap" in n] == ["3.snapshot", "6.snapshot"]
+    (state / "0/0/6.snapshot").write_bytes(b"garbage" * 9)
+    unload_stores()
+
+
+def test_a_damaged_snapshot_is_skipped(state: Path) -> None:
+    conf = StateStoreConf(min_deltas_for_snapshot=2)
+    with_snapshots(state, conf)
+    store = get_store(store_id(state), conf, 7)
+    assert sorted(k for k, _ in store.items()) == [b"%d" % i for i in range(7)]
+    assert store.metrics().custom["numSnapshotsAutoRepaired"] == 1
+
+
+def test_a_damaged_snapshot_is_an_error_without_repair(state: Path) -> None:
+    conf = StateStoreConf(min_deltas_for_snapshot=2, auto_snapshot_repair_enabled=False)
+    with_snapshots(state, conf)
+    with pytest.raises(SparkRuntimeException, match="6.snapshot.*not the beginning of an LZ4 block"):
+        contents(state, 7, conf)
+
+
+def test_repair_replays_no_more_deltas_than_allowed(state: Path) -> None:
+    conf = StateStoreConf(min_deltas_for_snapshot=2, auto_snapshot_repair_max_replay=2)
+    with_snapshots(state, conf)
+    with pytest.raises(SparkRuntimeException, match="REPAIR_FAILED.*version 6.*available snapshots .3, 0"):
+        contents(state, 7, conf)
+
+
+@pytest.mark.parametrize("codec", ["lz4", "zstd", "snappy"])
+def test_other_codecs(state: Path, codec: str) -> None:
+    conf = StateStoreConf(compression_codec=codec)
+    batch(state, 0, {b"%d" % i: b"value" * 100 for i in range(100)}, conf=conf)
+    unload_stores()
+    assert len(contents(state, 1, conf)) == 100
+
+
+# --- maintenance ---------------------------------------------------------------------------------------------------
+
+
+def test_snapshots_and_clean_up_come_when_sparks_come(state: Path) -> None:
+    """The listing that Spark 4.3.0 showed over 26 batches with minBatchesToRetain 3."""
+    conf = StateStoreConf(min_versions_to_retain=3)
+    seen: dict[int, tuple[str, str, int]] = {}
+    for version in range(26):
+        batch(state, version, {b"k%d" % version: ONE}, conf=conf)
+        for _ in range(2):
+            run_maintenance(str(state), conf, NullRecorder())
+        files = names(state)
+        seen[version + 1] = files[0], files[-1], len(files)
+    assert seen[10] == ("1.delta", "10.delta", 10)
+    assert seen[11] == ("1.delta", "11.snapshot", 12)
+    assert seen[13] == ("1.delta", "13.delta", 14)
+    assert seen[14] == ("11.delta", "14.delta", 5)
+    assert seen[21] == ("11.delta", "21.delta", 12)
+    assert seen[22] == ("11.delta", "22.snapshot", 14)
+    assert seen[24] == ("11.delta", "24.delta", 16)
+    assert seen[25] == ("22.delta", "25.delta", 5)
+    unload_stores()
+    assert contents(state, 26, conf) == {b"k%d" % v: ONE for v in range(26)}
+
+
+def test_maintenance_is_traced_where_it_did_something(state: Path) -> None:
+    conf = StateStoreConf(min_deltas_for_snapshot=2, min_versions_to_retain=1)
+    recorder = Recorder()
+    for version in range(3):
+        batch(state, version, {A: ONE}, conf=conf)
+    other = get_store(store_id(state, 1, "left"), conf, 0)
+    other.commit()
+    assert list(find_stores(str(state))) == [store_id(state), store_id(state, 1, "left")]
+    (result,) = run_maintenance(str(state), conf, recorder)
+    assert result.store_id == store_id(state) and result.snapshot == 3
+    (event,) = recorder.events
+    assert event.inputs == {"operatorId": 0, "partition": 0, "store": "default"}
+    assert event.outputs == {"snapshot": 3, "deleted": []}
+    batch(state, 3, {A: TWO}, conf=conf)
+    (result,) = run_maintenance(str(state), conf, recorder)
+    assert result.snapshot is None and result.deleted == ("1.delta", "2.delta")
+
+
+def test_versions_that_are_not_committed_are_left_alone(state: Path) -> None:
+    conf = StateStoreConf(min_deltas_for_snapshot=2)
+    for version in range(3):
+        batch(state, version, {A: ONE}, conf=conf)
+    assert run_maintenance(str(state), conf, NullRecorder(), committed_version=2) == []
+    assert run_maintenance(str(state), conf, NullRecorder(), committed_version=3)[0].snapshot == 3
+
+
+def test_maintenance_of_one_store_may_fail(state: Path, caplog: pytest.LogCaptureFixture) -> None:
+    conf = StateStoreConf(min_deltas_for_snapshot=2)
+    for partition in range(2):
+        for version in range(3):
+            get_store(store_id(state, partition), conf, version).commit()
+    (state / "0/0/2.delta").write_bytes(b"garbage")
+    with caplog.at_level(logging.WARNING):
+        results = run_maintenance(str(state), conf, NullRecorder())
+    assert [r.store_id.partition_id for r in results] == [1]
+    assert "2.delta" in caplog.text and names(state) == ["1.delta", "2.delta", "3.delta"]
+
+
+def test_no_snapshot_and_no_clean_up_over_a_gap(state: Path) -> None:
+    conf = StateStoreConf(min_deltas_for_snapshot=1, min_versions_to_retain=1)
+    for version in range(4):
+        batch(state, version, {A: ONE}, conf=conf)
+    (state / "0/0/1.delta").unlink()
+    assert run_maintenance(str(state), conf, NullRecorder()) == []
+    assert names(state) == ["2.delta", "3.delta", "4.delta"]
+
+
+def test_junk_in_a_state_directory_is_ignored(state: Path) -> None:
+    batch(state, 0, {A: ONE})
+    for name in ("foo.bar", ".2.delta.tmp", "2.delta.tmp", "x.delta", "_metadata"):
+        (state / "0/0" / name).write_bytes(b"junk")
+    (state / "junk").mkdir()
+    assert [f.name for f in StateFiles(store_id(state), CONF).store_files()] == ["1.delta"]
+    assert list(find_stores(str(state))) == [store_id(state)]
+    assert run_maintenance(str(state / "nothing here"), CONF, NullRecorder()) == []
+
+
+def test_the_maintenance_task_runs_until_it_is_stopped(state: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    conf = StateStoreConf(min_deltas_for_snapshot=2)
+    for version in range(3):
+        batch(state, version, {A: ONE}, conf=conf)
+    rounds = threading.Semaphore(0)
+    task = MaintenanceTask(str(state), conf, 1, NullRecorder(), committed_version=lambda: rounds.release())
+    task.start()
+    assert rounds.acquire(timeout=30) and rounds.acquire(timeout=30)
+    task.stop()
+    assert task.last_snapshots == {store_id(state): 3}
+    never_started = MaintenanceTask(str(state), conf, 1, NullRecorder())
+    never_started.stop()
