@@ -17,7 +17,7 @@ def spark_error(session: SparkSession, kind: type[E], condition: str, **paramete
     """An exception of class `kind` under Spark's error condition, with Spark's message for it."""
     helper = session.sparkContext._jvm.org.apache.spark.SparkThrowableHelper  # type: ignore[union-attr]
     text = helper.getMessage(condition, session.sparkContext._jvm.java.util.HashMap(parameters))  # type: ignore[union-attr]
-    return kind(message=text, errorClass=condition, messageParameters=parameters)
+    return kind(message=text.removeprefix(f"[{condition}] "), errorClass=condition, messageParameters=parameters)
 
 
 def analysis_error(session: SparkSession, condition: str, **parameters: str) -> AnalysisException:

@@ -27,19 +27,31 @@ from minispark_stream.runtime.stream_execution import StreamExecution
 from minispark_stream.runtime.trigger_executor import ProcessingTimeTrigger, Trigger, from_java
 from minispark_stream.sinks.base import Sink
 from minispark_stream.sinks.console import ConsoleSink
+from minispark_stream.sinks.file import FileStreamSink
+from minispark_stream.sinks.foreach import ForeachSink
 from minispark_stream.sinks.foreach_batch import ForeachBatchSink
 from minispark_stream.sinks.memory import MemorySink
 from minispark_stream.sinks.noop import NoopSink
+from minispark_stream.sinks.table import table_location
 from minispark_stream.sources.base import StreamingRelation
 from minispark_stream.sources.file import file_stream_relation
+from minispark_stream.sources.rate import rate_relation
+from minispark_stream.sources.rate_micro_batch import rate_micro_batch_relation
+from minispark_stream.sources.socket import socket_relation
 
 if TYPE_CHECKING:
     from minispark_stream.session import MiniSparkSession
 
 CreateRelation = Callable[[SparkSession, str, str | None, StructType | None, Mapping[str, str]], StreamingRelation]
 
-SOURCES: dict[str, CreateRelation] = dict.fromkeys(("csv", "json", "text", "parquet", "orc"), file_stream_relation)
-SINKS = ("memory", "console", "noop", "foreachBatch")
+FILE_FORMATS = ("csv", "json", "text", "parquet", "orc")
+SOURCES: dict[str, CreateRelation] = {
+    **dict.fromkeys(FILE_FORMATS, file_stream_relation), "rate-micro-batch": rate_micro_batch_relation,
+}
+# Sources that look at the clock: they get the one of the engine.
+TIMED_SOURCES = {"rate": rate_relation, "socket": socket_relation}
+ONE_TIME_SINKS = ("memory", "console", "noop", "foreachBatch", "foreach")  # these may do without a lasting checkpoint
+SINKS = (*ONE_TIME_SINKS, *FILE_FORMATS)
 
 
 class _Recorder:
@@ -93,13 +105,18 @@ class DataStreamReader(SparkDataStreamReader):
         parsed = self._jreader.state["schema"]
         if isinstance(parsed, str):
             parsed = self._spark._jvm.org.apache.spark.sql.types.StructType.fromDDL(parsed)  # type: ignore[union-attr]
+        self._spark._jvm.org.apache.spark.sql.catalyst.util.CharVarcharUtils.failIfHasCharVarchar(parsed)  # type: ignore[union-attr]
         self._jreader.state["schema"] = _parse_datatype_json_string(parsed.json())
         return self
 
     def _df(self, jdf: _ReaderRecorder) -> DataFrame:
         state = jdf.state
+        if (timed := TIMED_SOURCES.get(state["format"].lower())) is not None:
+            relation = timed(self._spark, state.get("schema"), state["options"], self._mini.clock)
+            return streaming_dataframe(self._mini, relation)
         create = SOURCES.get(state["format"].lower())
         if create is None:
+            self._spark.readStream.format(state["format"]).load()  # what Spark refuses too, it refuses in its own words
             raise unknown_format(self._spark, state["format"])
         options = dict(state["options"])
         path = state.get("path") or options.pop("path", None)
@@ -145,6 +162,10 @@ class DataStreamWriter(SparkDataStreamWriter):
         self._jwrite.state.update(format="foreachBatch", function=func)
         return self
 
+    def foreach(self, f: Any) -> DataStreamWriter:  # a function, or an object with process and perhaps open and close
+        self._jwrite.state.update(format="foreach", function=self._construct_foreach_function(f))
+        return self
+
     def start(
         self,
         path: str | None = None,
@@ -162,18 +183,29 @@ class DataStreamWriter(SparkDataStreamWriter):
         Raises:
             AnalysisException: what Spark refuses before a query starts.
         """
-        self.options(**options)
-        if outputMode is not None:
-            self.outputMode(outputMode)
-        if partitionBy is not None:
-            self.partitionBy(partitionBy)
-        if format is not None:
-            self.format(format)
-        if queryName is not None:
-            self.queryName(queryName)
-        state = self._jwrite.state
+        self._configure(format, outputMode, partitionBy, queryName, options)
         if path is not None:
-            state["options"]["path"] = path
+            legacy = "spark.sql.legacy.pathOptionBehavior.enabled"
+            if "path" in self._jwrite.state["options"] and self._spark.conf.get(legacy) == "false":
+                raise analysis_error(self._spark, "_LEGACY_ERROR_TEMP_1188", method="start", config=legacy)
+            self._jwrite.state["options"]["path"] = path
+        return self._start()
+
+    def _configure(
+        self, source: str | None, mode: str | None, partition_by: Any, name: str | None, options: dict[str, Any]
+    ) -> None:
+        self.options(**options)
+        if mode is not None:
+            self.outputMode(mode)
+        if partition_by is not None:
+            self.partitionBy(partition_by)
+        if source is not None:
+            self.format(source)
+        if name is not None:
+            self.queryName(name)
+
+    def _start(self) -> StreamExecution:
+        state = self._jwrite.state
         trigger = self._trigger()
         sink_format = state["format"] if state["format"] == "foreachBatch" else state["format"].lower()
         return self._mini.streams.start_query(
@@ -183,7 +215,7 @@ class DataStreamWriter(SparkDataStreamWriter):
             state["outputMode"],
             trigger,
             state["options"],
-            temporary_checkpoint=True,
+            temporary_checkpoint=sink_format in ONE_TIME_SINKS,
             recover_from_checkpoint=sink_format != "memory" or state["outputMode"] == "complete",
         )
 
@@ -196,6 +228,8 @@ class DataStreamWriter(SparkDataStreamWriter):
 
     def _sink(self, sink_format: str) -> Sink:
         state = self._jwrite.state
+        if sink_format in ("memory", "foreach", "foreachBatch") and "partitionBy" in state:
+            raise analysis_error(self._spark, "_LEGACY_ERROR_TEMP_1197", operation=sink_format)
         match sink_format:
             case "memory":
                 if not state.get("queryName"):
@@ -207,11 +241,35 @@ class DataStreamWriter(SparkDataStreamWriter):
                 return NoopSink()
             case "foreachBatch":
                 return ForeachBatchSink(state["function"])
+            case "foreach":
+                return ForeachSink(state["function"])
+            case _ if sink_format in FILE_FORMATS:
+                columns = state.get("partitionBy", [])
+                return FileStreamSink(self._spark, sink_format, self._df, columns, state["options"], state["outputMode"])
             case _:
                 raise unknown_format(self._spark, state["format"])
 
-    def toTable(self, tableName: str, *args: Any, **options: Any) -> StreamExecution:  # noqa: N802, N803
-        raise AnalysisException(message="minispark_stream cannot write a stream to a table yet.")
+    def toTable(  # noqa: N802
+        self,
+        tableName: str,  # noqa: N803
+        format: str | None = None,  # noqa: A002
+        outputMode: str | None = None,  # noqa: N803
+        partitionBy: str | list[str] | None = None,  # noqa: N803
+        queryName: str | None = None,  # noqa: N803
+        **options: Any,
+    ) -> StreamExecution:
+        """Start the query with a table of files as its sink; the table is created if it does not exist.
+
+        Raises:
+            AnalysisException: what Spark refuses before a query starts.
+        """
+        self._configure(format, outputMode, partitionBy, queryName, options)
+        state = self._jwrite.state
+        columns = state.get("partitionBy", [])
+        state["options"]["path"] = table_location(
+            self._spark, self._df, tableName, state["format"], columns, state["options"]
+        )
+        return self._start()
 
 
 def unknown_format(spark: SparkSession, name: str) -> Exception:
@@ -223,5 +281,5 @@ def unknown_format(spark: SparkSession, name: str) -> Exception:
         return e
     return AnalysisException(
         message=f"minispark_stream has no streaming source or sink for the format '{name}'. "
-        f"Sources: {', '.join(SOURCES)}. Sinks: {', '.join(SINKS)}."
+        f"Sources: {', '.join((*SOURCES, *TIMED_SOURCES))}. Sinks: {', '.join(SINKS)}."
     )

@@ -13,7 +13,7 @@ from pyspark.errors import PySparkValueError
 from pyspark.sql import DataFrame, SparkSession
 
 from minispark_stream.readwriter import DataStreamReader
-from minispark_stream.runtime.clock import Clock
+from minispark_stream.runtime.clock import Clock, SystemClock
 from minispark_stream.runtime.streaming_query_manager import StreamingQueryManager
 
 class MiniSparkSession:
@@ -35,7 +35,8 @@ class MiniSparkSession:
                 messageParameters={"arg_name": "trace", "allowed_values": "['off', 'steps', 'rows']"},
             )
         self.spark = spark
-        self._streams = StreamingQueryManager(spark, trace, clock)
+        self.clock = clock or SystemClock()
+        self._streams = StreamingQueryManager(spark, trace, self.clock)
 
     @property
     def readStream(self) -> DataStreamReader:  # noqa: N802

@@ -1,38 +1,126 @@
-"""STAND-IN"""
-import json
+"""The offset log: what each batch will read, written before it reads anything.
+
+Models: OffsetSeqLog, OffsetSeq and OffsetSeqMetadata (Execution flow; SIGMOD'18 paper, section 6.1: the write-ahead log).
+
+    offsets/7      v1
+                   {"batchWatermarkMs":0,"batchTimestampMs":1700000000000,"conf":{"spark.sql.shuffle.partitions":"2",...}}
+                   {"logOffset":7}            one line per source, in the order of the sources
+                   -                          a source that has no offset yet
+
+The metadata line is what makes a batch repeatable: the watermark that evicts, the time that current_timestamp() gives, and
+the confs that shape state. On a restart the logged confs win over the session's, because the state was laid out by them;
+a conf that an older Spark did not log yet gets the value that older Spark implied.
+
+Differs from Spark: a v2 entry (`sourceId:offset` lines) is read when its ids are 0, 1, 2, ...; named sources are not.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from minispark_stream.checkpointing.metadata_log import HDFSMetadataLog
-KEYS="""spark.sql.streaming.stateStore.providerClass
-spark.sql.dropDuplicates.deterministicKeyOrder.enabled
-spark.sql.streaming.stateStore.rocksdb.mergeOperatorVersion
-spark.sql.streaming.stateStore.rocksdb.formatVersion
-spark.sql.streaming.queryEvolution.enableSourceEvolution
-spark.sql.streaming.stateStore.encodingFormat
-spark.sql.streaming.statefulOperator.useStrictDistribution
-spark.sql.streaming.flatMapGroupsWithState.stateFormatVersion
-spark.sql.streaming.multipleWatermarkPolicy
-spark.sql.streaming.stateStore.rowChecksum.enabled
-spark.sql.streaming.statefulOperator.alwaysNullableOutput.enabled
-spark.sql.streaming.aggregation.stateFormatVersion
-spark.sql.function.protobufExtensions.enabled
-spark.sql.shuffle.partitions
-spark.sql.streaming.join.stateFormatVersion
-spark.sql.streaming.stateStore.compression.codec
-spark.sql.optimizer.pruneFiltersCanPruneStreamingSubplan""".split()
+
+from minispark_stream.checkpointing.metadata_log import HDFSMetadataLog, json_object, number, to_json
+
+logger = logging.getLogger(__name__)
+
+_VOID = "-"
+
+# The confs that Spark logs, in the order in which it writes them, and what a missing one means (None: the session's value).
+RELEVANT_CONFS: dict[str, str | None] = {
+    "spark.sql.streaming.stateStore.providerClass": None,
+    "spark.sql.dropDuplicates.deterministicKeyOrder.enabled": "false",
+    "spark.sql.streaming.stateStore.rocksdb.mergeOperatorVersion": "1",
+    "spark.sql.streaming.stateStore.rocksdb.formatVersion": None,
+    "spark.sql.streaming.queryEvolution.enableSourceEvolution": "false",
+    "spark.sql.streaming.stateStore.encodingFormat": "unsaferow",
+    "spark.sql.streaming.statefulOperator.useStrictDistribution": "false",
+    "spark.sql.streaming.flatMapGroupsWithState.stateFormatVersion": "1",
+    "spark.sql.streaming.multipleWatermarkPolicy": "min",
+    "spark.sql.streaming.stateStore.rowChecksum.enabled": "false",
+    "spark.sql.streaming.statefulOperator.alwaysNullableOutput.enabled": "false",
+    "spark.sql.streaming.aggregation.stateFormatVersion": "1",
+    "spark.sql.function.protobufExtensions.enabled": "false",
+    "spark.sql.shuffle.partitions": None,
+    "spark.sql.streaming.join.stateFormatVersion": "1",
+    "spark.sql.streaming.stateStore.compression.codec": "lz4",
+    "spark.sql.optimizer.pruneFiltersCanPruneStreamingSubplan": "true",
+}
+
+
 @dataclass(frozen=True)
 class OffsetSeqMetadata:
-    batch_watermark_ms:int=0
-    batch_timestamp_ms:int=0
-    conf:dict=field(default_factory=dict)
+    """The second line of an entry. Times in milliseconds since the epoch."""
+
+    batch_watermark_ms: int = 0
+    batch_timestamp_ms: int = 0
+    conf: Mapping[str, str] = field(default_factory=dict)
+
     @staticmethod
-    def from_session(get): return OffsetSeqMetadata(0,0,{k:get(k) for k in KEYS})
-    def apply_to_session(self,set_,get):
-        for k,v in self.conf.items(): set_(k,v)
+    def from_session(conf_get: Callable[[str], str | None]) -> OffsetSeqMetadata:
+        """The session's values of the confs that are to be logged."""
+        values = {key: conf_get(key) for key in RELEVANT_CONFS}
+        return OffsetSeqMetadata(conf={key: value for key, value in values.items() if value is not None})
+
+    def apply_to_session(self, conf_set: Callable[[str, str], None], conf_get: Callable[[str], str | None]) -> None:
+        """Put the logged confs into a session."""
+        for key, default in RELEVANT_CONFS.items():
+            value = self.conf.get(key, default)
+            if value is None:
+                continue
+            current = conf_get(key)
+            if current is not None and current != value:
+                logger.warning("Updating the value of conf '%s' in current session from '%s' to '%s'.", key, current, value)
+            conf_set(key, value)
+
+    def to_json(self) -> str:
+        return to_json(
+            {"batchWatermarkMs": self.batch_watermark_ms, "batchTimestampMs": self.batch_timestamp_ms, "conf": dict(self.conf)}
+        )
+
+    @staticmethod
+    def from_json(text: str) -> OffsetSeqMetadata:
+        """Raises ValueError."""
+        values = json_object(text)
+        conf = values.get("conf", {})
+        if not isinstance(conf, dict) or not all(isinstance(v, str) for v in conf.values()):
+            raise ValueError("conf must map names to texts")
+        return OffsetSeqMetadata(number(values, "batchWatermarkMs"), number(values, "batchTimestampMs"), conf)
+
+
 @dataclass(frozen=True)
 class OffsetSeq:
-    offsets:tuple
-    metadata:object
-class OffsetSeqLog(HDFSMetadataLog):
-    def serialize(self,m): return ("v1\n"+json.dumps({"batchWatermarkMs":m.metadata.batch_watermark_ms,"batchTimestampMs":m.metadata.batch_timestamp_ms,"conf":m.metadata.conf},separators=(",",":"))+"\n"+"\n".join("-" if o is None else o for o in m.offsets)).encode()
-    def deserialize(self,d):
-        l=d.decode().split("\n"); j=json.loads(l[1]); return OffsetSeq(tuple(None if x=="-" else x for x in l[2:]),OffsetSeqMetadata(j["batchWatermarkMs"],j["batchTimestampMs"],j["conf"]))
+    """One offset per source (None: none yet), and the metadata (None in entries of the continuous engine)."""
+
+    offsets: tuple[str | None, ...]
+    metadata: OffsetSeqMetadata | None
+
+
+class OffsetSeqLog(HDFSMetadataLog[OffsetSeq]):
+    """The log in `<checkpoint>/offsets`."""
+
+    max_version = 2
+
+    def serialize(self, entry: OffsetSeq) -> bytes:
+        metadata = "" if entry.metadata is None else entry.metadata.to_json()
+        return "\n".join(["v1", metadata, *(_VOID if o is None else o for o in entry.offsets)]).encode()
+
+    def deserialize_lines(self, version: int, lines: list[str]) -> OffsetSeq:
+        if not lines:
+            raise ValueError(self.incomplete)
+        metadata = OffsetSeqMetadata.from_json(lines[0]) if lines[0].strip() else None
+        offsets = lines[1:] if version == 1 else _by_source_id(lines[1:])
+        return OffsetSeq(tuple(None if o == _VOID else o for o in offsets), metadata)
+
+
+def _by_source_id(lines: list[str]) -> list[str]:
+    found: dict[str, str] = {}
+    for line in lines:
+        source_id, colon, offset = line.partition(":")
+        if not colon:
+            raise ValueError(f"Invalid OffsetMap format: {line[:80]}")
+        found[source_id] = offset
+    ids = [str(i) for i in range(len(found))]
+    if set(found) != set(ids):
+        raise ValueError(f"the sources must be numbered from 0, not {', '.join(found)[:80]}")
+    return [found[i] for i in ids]

@@ -59,10 +59,18 @@ class BatchContext:
 class StatefulOperator(Protocol):
     """The driver half of a stateful operator, a node of the template."""
 
-    operator_id: int
-    operator_name: str
-    children: tuple[Any, ...]
-    empty: JavaObject  # the operator as a batch plan over no rows
+    @property
+    def operator_id(self) -> int: ...
+
+    @property
+    def operator_name(self) -> str: ...
+
+    @property
+    def children(self) -> tuple[Any, ...]: ...
+
+    @property
+    def empty(self) -> JavaObject:
+        """The operator as a batch plan over no rows."""
 
     def metadata(self, num_partitions: int) -> OperatorStateMetadata:
         """What `state/<operator>/_metadata/metadata` says about this operator."""

@@ -28,6 +28,7 @@ class StateMetrics:
     commit_time_ms: int = 0
     stores: Mapping[str, StateStoreMetrics] = field(default_factory=dict)
     num_rows_total: int | None = None
+    num_state_stores: int | None = None
     custom: Mapping[str, int] = field(default_factory=dict)
 
 
@@ -64,7 +65,7 @@ def state_operator_progress(
         "memoryUsedBytes": sum(s.memory_used_bytes for s in stores),
         "numRowsDroppedByWatermark": sum(t.num_rows_dropped_by_watermark for t in tasks),
         "numShufflePartitions": num_shuffle_partitions,
-        "numStateStoreInstances": len(stores),
+        "numStateStoreInstances": sum(len(t.stores) if t.num_state_stores is None else t.num_state_stores for t in tasks),
         "customMetrics": _custom([*(s.custom for s in stores), *(t.custom for t in tasks)]),
     }
 

@@ -17,29 +17,27 @@ section 6.1). Spark chains three operators over iterators; here one function doe
     batch        12:05 -> count 1,  12:10 -> count 4      eviction watermark 12:05 (a window ends at its `end`)
     version 4    12:05 -> count 2,  12:10 -> count 4      append emits (12:00, 2)
 
-The store is committed before the first row leaves, so a consumer that stops early cannot leave a store behind without
-its version. Differs from Spark: one pass instead of a chain of iterators; an unmoved watermark skips the eviction scan,
+Differs from Spark: one pass instead of a chain of iterators; an unmoved watermark skips the eviction scan,
 because every row that it could find was removed when it got there.
 """
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
-from pyspark import TaskContext
 from pyspark.accumulators import Accumulator
-from pyspark.sql.types import StructField, StructType
+from pyspark.sql.types import StructType
 
 from minispark_stream.checkpointing.unsafe_row import UnsafeRowCodec
+from minispark_stream.operators.aggregation_buffers import merge_buffers, unpack_buffers
 from minispark_stream.operators.metrics import Report, StateMetrics
-from minispark_stream.plan.aggregates import COLLECTIONS, MERGES, AggregateFunction, Columns
-from minispark_stream.state.state_store import StateStore, StateStoreConf, StateStoreId, get_store
+from minispark_stream.operators.state_task import Stopwatch, concat, not_after, run_partition, take
+from minispark_stream.plan.aggregates import AggregateFunction, Columns
+from minispark_stream.state.state_store import StateStore, StateStoreConf
 
 
 @dataclass(frozen=True)
@@ -64,26 +62,19 @@ class StateStoreSave:
     metrics: Accumulator[list[Report]]
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        partition = TaskContext.get().partitionId()  # type: ignore[union-attr]
-        store = get_store(StateStoreId(self.state_dir, self.operator_id, partition), self.conf, self.version)
-        try:
-            emitted, metrics = self.run(store, batches)
-        except BaseException:
-            store.abort()
-            raise
-        self.metrics.add([(partition, metrics)])
-        for columns in emitted:
-            yield from pa.Table.from_arrays(columns, schema=self.output).to_batches(max_chunksize=10_000)
+        return run_partition(
+            self.run, batches, self.state_dir, self.operator_id, self.version, self.conf, self.output, self.metrics
+        )
 
     def run(self, store: StateStore, batches: Iterable[pa.RecordBatch]) -> tuple[list[Columns], StateMetrics]:
         """One partition against an open store: the columns to emit, and what happened."""
-        clock = _Stopwatch()
+        clock = Stopwatch()
         width = len(self.keys.fields)
         key_codec, value_codec = UnsafeRowCodec(self.keys), UnsafeRowCodec(self.values)
-        columns = _concat(batches)  # (1)
+        columns = concat(batches)  # (1)
         keys, values = columns[:width], columns[width:]
-        rows = len(values[0]) if values else len(keys[0]) if keys else 0
-        key_rows = key_codec.encode(keys, rows) if rows else []
+        size = len(values[0]) if values else len(keys[0]) if keys else 0
+        key_rows = key_codec.encode(keys, size) if size else []
         key_rows, keys, values = self._merge_equal_keys(key_rows, keys, values)
         key_rows, keys, values, dropped = self._drop_late(key_rows, keys, values)  # (2)
         if not width and not key_rows and store.num_keys:  # a global aggregate has its row in every batch
@@ -102,7 +93,7 @@ class StateStoreSave:
                 emitted.append(self._decode(key_codec, value_codec, [k for k, _ in rows], [v for _, v in rows]))
             case "update":
                 if key_rows:
-                    emitted.append([*keys, *self._evaluate(values)])
+                    emitted.append([*keys, *unpack_buffers(self.functions, values)])
                 removed = self._expired(store, key_codec)
             case "append":
                 removed = self._expired(store, key_codec)
@@ -137,51 +128,32 @@ class StateStoreSave:
         rounds = np.asarray(occurrence)
         target = np.fromiter((position[row] for row in rows), np.int64, len(rows))
         first = np.flatnonzero(rounds == 0)
-        merged = [v.take(pa.array(first)) for v in values]
+        merged = take(values, first)
         for n in range(1, int(rounds.max()) + 1):
             again = np.flatnonzero(rounds == n)
-            at = pa.array(target[again])
-            together = self._merge([v.take(at) for v in merged], [v.take(pa.array(again)) for v in values])
+            together = merge_buffers(self.functions, take(merged, target[again]), take(values, again))
             merged = [_replace(old, target[again], new) for old, new in zip(merged, together)]
-        return list(position), [k.take(pa.array(first)) for k in keys], merged
+        return list(position), take(keys, first), merged
 
     def _drop_late(
         self, rows: list[bytes], keys: Columns, values: Columns
     ) -> tuple[list[bytes], Columns, Columns, int]:
         if self.event_time is None or self.output_mode == "complete" or not rows:
             return rows, keys, values, 0
-        late = self._not_after(keys, self.late_ms)
+        late = not_after(keys, self.event_time, self.late_ms)
         kept = np.flatnonzero(~late)
         if len(kept) == len(rows):
             return rows, keys, values, 0
-        at = pa.array(kept)
-        return [rows[i] for i in kept], [k.take(at) for k in keys], [v.take(at) for v in values], len(rows) - len(kept)
-
-    def _not_after(self, keys: Columns, watermark_ms: int) -> np.ndarray[Any, Any]:
-        """event time <= watermark, on the end of a window; a null event time is never late."""
-        position, is_window = self.event_time  # type: ignore[misc]
-        column = pc.struct_field(keys[position], "end") if is_window else keys[position]
-        micros = column.cast(pa.int64())
-        return np.asarray(pc.fill_null(pc.less_equal(micros, watermark_ms * 1000), False))
+        return [rows[i] for i in kept], take(keys, kept), take(values, kept), len(rows) - len(kept)
 
     def _restore(self, store: StateStore, codec: UnsafeRowCodec, rows: list[bytes], values: Columns) -> Columns:
         old_rows = store.get_many(rows)
         known = np.flatnonzero(np.fromiter((old is not None for old in old_rows), np.bool_, len(old_rows)))
         if not len(known):
             return values
-        at = pa.array(known)
         old = codec.decode([old_rows[i] for i in known])  # type: ignore[misc]
-        merged = self._merge(old, [v.take(at) for v in values])
+        merged = merge_buffers(self.functions, old, take(values, known))
         return merged if len(known) == len(rows) else [_replace(v, known, m) for v, m in zip(values, merged)]
-
-    def _merge(self, left: Columns, right: Columns) -> Columns:
-        merged: Columns = []
-        for function in self.functions:
-            span = slice(len(merged), len(merged) + function.width)
-            merge = _merge_collections(function) if function.name in COLLECTIONS else MERGES[function.name]
-            together = merge(left[span], right[span])
-            merged += [m.cast(r.type) if m.type != r.type else m for m, r in zip(together, right[span])]
-        return merged
 
     def _expired(self, store: StateStore, codec: UnsafeRowCodec) -> list[bytes]:
         if self.event_time is None or self.eviction_ms == self.late_ms:
@@ -189,58 +161,10 @@ class StateStoreSave:
         rows = [row for row, _ in store.items()]
         if not rows:
             return []
-        return [rows[i] for i in np.flatnonzero(self._not_after(codec.decode(rows), self.eviction_ms))]
+        return [rows[i] for i in np.flatnonzero(not_after(codec.decode(rows), self.event_time, self.eviction_ms))]
 
     def _decode(self, keys: UnsafeRowCodec, values: UnsafeRowCodec, key_rows: list[bytes], rows: list[bytes]) -> Columns:
-        return [*(keys.decode(key_rows) if self.keys.fields else []), *self._evaluate(values.decode(rows))]
-
-    def _evaluate(self, values: Columns) -> Columns:
-        """Buffers as they leave the task: collected arrays are unpacked, all others are evaluated by Spark."""
-        out: Columns = []
-        at = 0
-        for function in self.functions:
-            buffers = values[at : at + function.width]
-            at += function.width
-            if function.result is None:
-                out += buffers
-            else:
-                out += UnsafeRowCodec(function.result).decode(buffers[0].to_pylist())
-        return out
-
-
-class _Stopwatch:
-    def __init__(self) -> None:
-        self._last = time.perf_counter()
-
-    def lap(self) -> int:
-        """Milliseconds since the last lap."""
-        now = time.perf_counter()
-        elapsed, self._last = now - self._last, now
-        return round(elapsed * 1000)
-
-
-def _merge_collections(function: AggregateFunction) -> Callable[[Columns, Columns], Columns]:
-    """collect_list: the old elements, then the new; collect_set: each element once."""
-    codec = UnsafeRowCodec(StructType([StructField("array", function.result.fields[0].dataType)]))  # type: ignore[union-attr]
-
-    def merge(left: Columns, right: Columns) -> Columns:
-        old, new = (codec.decode(side[0].to_pylist())[0] for side in (left, right))
-        together = [a + b for a, b in zip(old.to_pylist(), new.to_pylist())]
-        if function.name == "CollectSet":
-            together = [list({repr(v): v for v in row}.values()) for row in together]
-        return [pa.array(codec.encode([pa.array(together, old.type)]), pa.binary())]
-
-    return merge
-
-
-def _concat(batches: Iterable[pa.RecordBatch]) -> Columns:
-    """All record batches of a partition as one array per column; no columns when there are no rows."""
-    table = [batch for batch in batches if batch.num_rows]
-    if not table:
-        return []
-    if len(table) == 1:
-        return list(table[0].columns)
-    return list(pa.Table.from_batches(table).combine_chunks().to_batches()[0].columns)
+        return [*(keys.decode(key_rows) if self.keys.fields else []), *unpack_buffers(self.functions, values.decode(rows))]
 
 
 def _replace(column: pa.Array, positions: np.ndarray[Any, Any], new: pa.Array) -> pa.Array:

@@ -19,12 +19,14 @@ Differs from Spark: Spark merges inside its physical aggregation operators; here
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from itertools import islice
 from typing import Any
 
+import pyarrow as pa
 from pyspark.errors import AnalysisException
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructType
 
@@ -34,6 +36,9 @@ from minispark_stream.plan import catalyst
 from minispark_stream.plan.aggregates import COLLECTIONS, MERGES, AggregateFunction
 from minispark_stream.plan.catalyst import JavaObject
 from minispark_stream.state.schema_files import OperatorStateMetadata, StateStoreMetadata
+
+# (session, Spark's physical plan of the batch, its partial aggregation) -> what to run before the shuffle
+BeforeShuffle = Callable[[SparkSession, JavaObject, JavaObject], JavaObject]
 
 
 @dataclass(frozen=True)
@@ -70,15 +75,8 @@ class StreamingAggregation:
         return output_mode in ("append", "update") and watermark_ms > eviction_ms
 
     def plan_batch(self, context: BatchContext, children: Sequence[JavaObject]) -> JavaObject:
-        session = context.session
-        _, partial = _aggregate_nodes(session, catalyst.with_children(session, self.plan, children))
-        executable = catalyst.prepared(session, partial)
-        context.executed.append(executable)
-        schema = catalyst.java_schema(session, positional(self.keys, self.values))
-        partials = catalyst.rdd_frame(session, executable.execute(), schema)
+        partials = self.partial_rows(context, children)
         keys = partials.columns[: len(self.keys.fields)]
-        shuffled = partials.repartition(self.partitions(context.num_partitions), *keys)  # (2)
-        output = positional(self.keys, _emitted(self.values, self.functions))
         watermarks = context.watermarks[self.operator_id]
         task = StateStoreSave(
             context.state_dir,
@@ -92,11 +90,34 @@ class StreamingAggregation:
             self.event_time,
             watermarks.late_ms,
             watermarks.eviction_ms,
-            to_arrow_schema(output, timezone="UTC"),
+            self.task_schema,
             context.accumulators[self.operator_id],
         )
-        rows = catalyst.map_in_arrow(shuffled, task, output, self.task_output)  # (3)
-        for projection in self.projections:  # (4)
+        shuffled = partials.repartition(self.partitions(context.num_partitions), *keys)
+        return self.evaluated(context.session, shuffled, task)
+
+    def partial_rows(
+        self, context: BatchContext, children: Sequence[JavaObject], before_shuffle: BeforeShuffle | None = None
+    ) -> DataFrame:
+        """(2) The new rows, partially aggregated; `before_shuffle` may put an operator on top of Spark's."""
+        session = context.session
+        physical = catalyst.physical(session, catalyst.with_children(session, self.plan, children))
+        _, partial = _aggregate_nodes(physical)
+        executable = catalyst.prepared(session, before_shuffle(session, physical, partial) if before_shuffle else partial)
+        context.executed.append(executable)
+        schema = catalyst.java_schema(session, positional(self.keys, self.values))
+        return catalyst.rdd_frame(session, executable.execute(), schema)
+
+    @property
+    def task_schema(self) -> pa.Schema:
+        """What leaves the state task."""
+        return to_arrow_schema(positional(self.keys, _emitted(self.values, self.functions)), timezone="UTC")
+
+    def evaluated(self, session: SparkSession, shuffled: DataFrame, task: Any) -> JavaObject:
+        """The state task over the shuffled rows (3), and the results of the functions (4)."""
+        output = positional(self.keys, _emitted(self.values, self.functions))
+        rows = catalyst.map_in_arrow(shuffled, task, output, self.task_output)
+        for projection in self.projections:
             rows = catalyst.project(session, projection, rows)
         return rows
 
@@ -114,7 +135,7 @@ def compile_aggregation(
     Raises:
         AnalysisException: an aggregate function whose state cannot be merged here.
     """
-    final, partial = _aggregate_nodes(session, empty)
+    final, partial = _aggregate_nodes(catalyst.physical(session, empty))
     grouping = [e.toAttribute() for e in catalyst.items(final.groupingExpressions())]
     names = [(a.name(), a.exprId()) for a in grouping]
     evaluated: list[JavaObject] = list(grouping)
@@ -181,13 +202,17 @@ def _emitted(values: StructType, functions: Sequence[AggregateFunction]) -> Stru
     return emitted
 
 
-def _aggregate_nodes(session: SparkSession, batch_plan: JavaObject) -> tuple[JavaObject, JavaObject]:
+def _aggregate_nodes(physical: JavaObject) -> tuple[JavaObject, JavaObject]:
     """The final and the partial aggregation that Spark plans for a batch Aggregate."""
-    node = catalyst.physical(session, batch_plan)
-    found: list[JavaObject] = []
+    final, partial = islice(physical_nodes(physical, "AggregateExec"), 2)
+    return final, partial
+
+
+def physical_nodes(node: JavaObject, name: str) -> Iterator[JavaObject]:
+    """The nodes of a physical plan whose class name ends in `name`, from the top, along its first children."""
     while True:
-        if catalyst.class_name(node).endswith("AggregateExec"):
-            found.append(node)
-            if len(found) == 2:
-                return found[0], found[1]
+        if catalyst.class_name(node).endswith(name):
+            yield node
+        if node.children().isEmpty():
+            return
         node = node.children().head()

@@ -14,7 +14,8 @@ Nothing here knows about streams.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from functools import lru_cache
 from typing import Any
 
@@ -87,6 +88,21 @@ def conf(session: SparkSession, key: str) -> str | None:
 def set_active_session(session: SparkSession) -> None:
     """Physical plans belong to the session that is active on the thread that makes them."""
     java_class(session, "org.apache.spark.sql.classic.SparkSession").setActiveSession(session._jsparkSession)
+
+
+@contextmanager
+def active_session(session: SparkSession) -> Iterator[None]:
+    """The same for a while, on a thread that is not ours."""
+    sessions = java_class(session, "org.apache.spark.sql.classic.SparkSession")
+    before = sessions.getActiveSession()
+    sessions.setActiveSession(session._jsparkSession)
+    try:
+        yield
+    finally:
+        if before.isDefined():
+            sessions.setActiveSession(before.get())
+        else:
+            sessions.clearActiveSession()
 
 
 def of_rows(session: SparkSession, plan: JavaObject) -> DataFrame:
@@ -269,6 +285,46 @@ def _replace_in_expression(session: SparkSession, node: JavaObject, pattern: Jav
         return expressions.CurrentBatchTimestamp(timestamp_ms, node.dataType(), zone).toLiteral()
     children = [_replace_in_expression(session, c, pattern, timestamp_ms) for c in items(node.children())]
     return with_children(session, node, children) if children else node
+
+
+def java_map(session: SparkSession, values: Mapping[str, str]) -> JavaObject:
+    """An immutable Scala Map."""
+    j = jvm(session)
+    return j.org.apache.spark.api.python.PythonUtils.toScalaMap(j.java.util.HashMap(dict(values)))
+
+
+def some(session: SparkSession, value: JavaObject) -> JavaObject:
+    return jvm(session).scala.Option.apply(value)
+
+
+def file_index(
+    session: SparkSession, paths: JavaObject, options: Mapping[str, str], schema: JavaObject
+) -> JavaObject:
+    """Spark's batch listing of files below `paths` (a Scala Seq); `schema` may name the types of partition columns."""
+    name = "org.apache.spark.sql.execution.datasources.InMemoryFileIndex"
+    no_cache = getattr(companion(session, name), "$lessinit$greater$default$5")()
+    index = java_class(session, name)
+    return index(
+        session._jsparkSession, paths, java_map(session, options), some(session, schema), no_cache, none(session), none(session)
+    )
+
+
+def file_relation(
+    session: SparkSession,
+    file_format: str,
+    paths: Iterable[str],
+    schema: StructType,
+    partition_columns: Iterable[str],
+    options: Mapping[str, str],
+) -> JavaObject:
+    """The plan that reads some files, which need not exist any more (DataFrameReader.load would insist on it)."""
+    sources = java_class(session, "org.apache.spark.sql.execution.datasources.DataSource")
+    source = sources(
+        session._jsparkSession, file_format, seq(session, paths), some(session, java_schema(session, schema)),
+        seq(session, partition_columns), none(session), java_map(session, options), none(session), none(session),
+    )
+    relation = companion(session, "org.apache.spark.sql.execution.datasources.LogicalRelation")
+    return relation.apply(source.resolveRelation(False, True, False), False)
 
 
 def watermark_nodes(plan: JavaObject) -> list[str]:

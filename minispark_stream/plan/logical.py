@@ -32,7 +32,7 @@ from pyspark.sql import functions as F
 
 from minispark_stream.dataframe import streaming_leaf
 from minispark_stream.operators.base import StatefulOperator
-from minispark_stream.operators.streaming_aggregation import compile_aggregation
+from minispark_stream.operators.session_window import compile_aggregate
 from minispark_stream.plan import catalyst
 from minispark_stream.plan.catalyst import JavaObject
 from minispark_stream.sources.base import StreamingRelation
@@ -80,7 +80,7 @@ class Static:
 Node = SourceLeaf | Stateless | Watermark | Static | StatefulOperator
 
 # Which Catalyst nodes keep state, and what makes an operator of one.
-STATEFUL: dict[str, Callable[..., StatefulOperator]] = {"Aggregate": compile_aggregation}
+STATEFUL: dict[str, Callable[..., StatefulOperator]] = {"Aggregate": compile_aggregate}
 UNKNOWN_STATEFUL = (
     "Deduplicate", "DeduplicateWithinWatermark", "GlobalLimit", "FlatMapGroupsWithState", "FlatMapGroupsInPandasWithState",
     "TransformWithState", "TransformWithStateInPySpark",
@@ -98,13 +98,16 @@ class Template:
     text: str
 
 
-def streaming_sources(session: SparkSession, plan: JavaObject) -> dict[tuple[int, ...], StreamingRelation]:
-    """(1) The distinct streaming leaves of an analysed plan, in order, by the expression ids of their columns."""
-    found: dict[tuple[int, ...], StreamingRelation] = {}
+def streaming_sources(session: SparkSession, plan: JavaObject) -> list[tuple[tuple[int, ...], StreamingRelation]]:
+    """(1) The streaming leaves of an analysed plan, in order: what identifies the source, and what it stands for.
+
+    A stream that is used twice (`df.union(df)`) is one source with two leaves, and two lines in the offset log.
+    """
+    found = []
     for leaf in catalyst.items(plan.collectLeaves()):
         stream = streaming_leaf(session.sparkContext.applicationId, leaf)
         if stream is not None:
-            found.setdefault(_leaf_key(leaf), stream.relation)
+            found.append((_leaf_key(leaf), stream.relation))
     return found
 
 
@@ -119,7 +122,7 @@ def compile_template(session: SparkSession, analyzed: JavaObject, timestamp_ms: 
     Raises:
         AnalysisException: an aggregate function that cannot be kept incrementally.
     """
-    sources = streaming_sources(session, analyzed)
+    sources = dict(streaming_sources(session, analyzed))
     if timestamp_ms is not None:
         analyzed = catalyst.replace_current_time(session, analyzed, timestamp_ms)
     optimized = catalyst.optimize(session, analyzed)  # (2)

@@ -1,62 +1,184 @@
 """What may not run as a stream, and in which output mode.
 
-Models: UnsupportedOperationChecker.checkForStreaming (SIGMOD'18 paper, section 5.1: "the query must be incrementalizable").
+Models: UnsupportedOperationChecker.checkForStreaming (SIGMOD'18 paper, section 5.1: "the query must be
+incrementalizable"). The checks of single nodes are in unsupported_nodes.py.
 
-1. Output mode and aggregation: `complete` needs an aggregation, because it rewrites the whole result; an aggregation in
-   `append` needs a watermark on a grouping column, because without one no result is ever final.
-2. Operations that would need the whole stream: sorting outside `complete`, ...
+1. The plan must have a streaming source.
+2. At most one applyInPandasWithState; and no aggregation, join, ... on a state store that is told to write Avro.
+3. The output mode must suit the topmost aggregation. `complete` rewrites the whole result, so it wants one; `append`
+   writes a row once, so a grouping column needs a watermark that makes rows final; a session that may still grow has
+   no `update`.
+4. Then every node, children before parents: what would need the whole stream (sort, offset, window functions, distinct
+   aggregates, ...), rows that would never be final (outer joins, deduplication within the watermark and event-time
+   timeouts when there is no watermark), and what the output mode cannot express (some joins, limits).
+5. Two stateful operators in a row: the first must emit nothing that the second takes for late.
 
-    groupBy("k").count()                                append    refused: no watermark, no final row
-    withWatermark("ts", ..).groupBy(window("ts"))       append    allowed: a window is final when the watermark passes it
+    groupBy("k").count()                            append    (3) refused: no watermark, no final row
+    withWatermark("ts", ..).groupBy(window("ts"))   append    accepted: a window is final when the watermark passes it
+    ... and groupBy(window("window")) once more     append    accepted;  update: (5) refused, an update may come late
+    left.join(right, "k", "left")                   append    (4) refused: which left row will never match?
+
+Differs from Spark: nodes that a PySpark DataFrame cannot hold are left out (Scala's [flatMap|map]GroupsWithState and
+CoGroup, commands, ReturnAnswer, unresolved grouping sets, change data capture), and so are the further limits of
+continuous and real-time triggers.
 """
 
 from __future__ import annotations
 
+import logging
 from typing import NoReturn
 
-from pyspark.errors import AnalysisException
 from pyspark.sql import SparkSession
 
 from minispark_stream.errors import analysis_error
 from minispark_stream.plan import catalyst
 from minispark_stream.plan.catalyst import JavaObject
+from minispark_stream.plan.unsupported_nodes import (
+    AGGREGATIONS,
+    NODE_CHECKS,
+    Node,
+    Query,
+    check_expressions,
+    has_event_time,
+    has_event_time_timeout,
+    is_attribute,
+    is_stream_stream_join,
+    refuse,
+)
+
+logger = logging.getLogger(__name__)
+
+CORRECTNESS_CHECK = "spark.sql.streaming.statefulOperator.checkCorrectness.enabled"
+STATE_ENCODING = "spark.sql.streaming.stateStore.encodingFormat"
+SESSION_WINDOW = "spark.sessionWindow"  # in the metadata of a session window's column
+STATEFUL = (
+    *AGGREGATIONS, "FlatMapGroupsInPandasWithState", "DeduplicateWithinWatermark", "TransformWithState",
+    "TransformWithStateInPySpark",
+)
+WITHOUT_AVRO = {
+    "Aggregate": "aggregation", "Distinct": "distinct", "FlatMapGroupsInPandasWithState": "applyInPandasWithState",
+    "Deduplicate": "dropDuplicates", "DeduplicateWithinWatermark": "dropDuplicatesWithinWatermark",
+}
 
 
 def check_for_streaming(session: SparkSession, plan: JavaObject, output_mode: str) -> None:
-    """Refuse what Spark refuses, with Spark's condition.
+    """Refuse what Spark refuses, with Spark's condition and text.
+
+    Args:
+        plan: an analysed Catalyst plan.
+        output_mode: "append", "update" or "complete".
 
     Raises:
         AnalysisException: the plan or the combination with the output mode is not supported.
     """
-    aggregates = [node for node in _streaming_nodes(plan) if catalyst.class_name(node) == "Aggregate"]
-    if output_mode == "complete" and not aggregates:
-        _unsupported_mode(session, output_mode, "no streaming aggregations")
-    if output_mode == "append" and any(not _has_event_time(node) for node in aggregates):
-        _unsupported_mode(session, output_mode, "streaming aggregations without watermark")
-    for node in _streaming_nodes(plan):
-        if catalyst.class_name(node) == "Sort" and not (output_mode == "complete" and aggregates):
-            raise analysis_error(
-                session, "_LEGACY_ERROR_TEMP_3102",
-                msg="Sorting is not supported on streaming DataFrames/Datasets, unless it is on aggregated DataFrame/Dataset "
-                "in Complete output mode",
+    query = Query(session, _read(plan), output_mode.capitalize())
+    if not query.root.streaming:  # (1)
+        refuse(query.root, "Queries without streaming sources cannot be executed with writeStream.start()")
+    _check_number_of_pandas_operators(query)  # (2)
+    _check_state_encoding(query)
+    _check_output_mode(query)  # (3)
+    deterministic = plan.deterministic()
+    for node in query.root.up():  # (4)
+        if node.name in NODE_CHECKS:
+            NODE_CHECKS[node.name](query, node)
+        if not deterministic:
+            check_expressions(node)
+    _check_chained_operators(query)  # (5)
+
+
+def _read(plan: JavaObject) -> Node:
+    children = tuple(_read(child) for child in catalyst.items(plan.children()))
+    return Node(catalyst.class_name(plan), plan, bool(plan.isStreaming()), children)
+
+
+# -- (2) ------------------------------------------------------------------------------------------------------
+
+
+def _check_number_of_pandas_operators(query: Query) -> None:
+    if sum(node.streaming and node.name == "FlatMapGroupsInPandasWithState" for node in query.root.down()) > 1:
+        refuse(query.root, "Multiple applyInPandasWithStates are not supported on a streaming DataFrames/Datasets")
+
+
+def _check_state_encoding(query: Query) -> None:
+    if (catalyst.conf(query.session, STATE_ENCODING) or "").lower() != "avro":
+        return
+    for node in query.root.down():
+        operator = WITHOUT_AVRO.get(node.name) if node.streaming else None
+        if operator or is_stream_stream_join(node):
+            refuse(
+                query.root,
+                f"State store encoding format as avro is not supported for operator={operator or 'join'} used within "
+                "the query",
             )
 
 
-def _streaming_nodes(plan: JavaObject) -> list[JavaObject]:
-    if not plan.isStreaming():
-        return []
-    return [plan, *(n for child in catalyst.items(plan.children()) for n in _streaming_nodes(child))]
+# -- (3) ------------------------------------------------------------------------------------------------------
 
 
-def _has_event_time(aggregate: JavaObject) -> bool:
-    return any(
-        catalyst.class_name(key) == "AttributeReference" and key.metadata().contains("spark.watermarkDelayMs")
-        for key in catalyst.items(aggregate.groupingExpressions())
+def _check_output_mode(query: Query) -> None:
+    aggregations = query.root.aggregations()
+    if query.mode == "Complete" and not aggregations:
+        _refuse_output_mode(query, "no streaming aggregations")
+    if not aggregations:
+        return
+    keys = _grouping_keys(aggregations[0])
+    if query.mode == "Append" and not has_event_time(keys):
+        _refuse_output_mode(query, "streaming aggregations without watermark")
+    if query.mode == "Update" and any(_is_session_window(key) for key in catalyst.items(keys)):
+        _refuse_output_mode(query, "session window streaming aggregations")
+
+
+def _refuse_output_mode(query: Query, operation: str) -> NoReturn:
+    condition = "STREAMING_OUTPUT_MODE.UNSUPPORTED_OPERATION"
+    raise analysis_error(query.session, condition, outputMode=query.mode.lower(), operation=operation)
+
+
+def _grouping_keys(aggregation: Node) -> JavaObject:
+    if aggregation.name == "Distinct":
+        return aggregation.children[0].plan.output()
+    return aggregation.plan.groupingExpressions()
+
+
+def _is_session_window(key: JavaObject) -> bool:
+    if not is_attribute(key):
+        return False
+    metadata = key.metadata()
+    return bool(metadata.contains(SESSION_WINDOW) and metadata.getBoolean(SESSION_WINDOW))
+
+
+# -- (5) ------------------------------------------------------------------------------------------------------
+
+
+def _check_chained_operators(query: Query) -> None:
+    emitters = [node for node in query.root.down() if _may_emit_late_rows(query, node)]
+    if not any(
+        emitter is not node and emitter in node.down() and _is_stateful(node)
+        for emitter in emitters
+        for node in query.root.down()
+    ):
+        return
+    message = (
+        "Detected pattern of possible 'correctness' issue due to global watermark. The query contains stateful "
+        "operation which can emit rows older than the current watermark plus allowed late record delay, which are "
+        '"late rows" in downstream stateful operations and these rows can be discarded. Please refer the programming '
+        "guide doc for more details. If you understand the possible risk of correctness issue and still need to run "
+        f"the query, you can disable this check by setting the config `{CORRECTNESS_CHECK}` to false."
     )
+    if catalyst.conf(query.session, CORRECTNESS_CHECK) == "false":
+        logger.warning("%s;\n%s", message, query.root.plan.toString())
+    else:
+        refuse(query.root, message)
 
 
-def _unsupported_mode(session: SparkSession, output_mode: str, operation: str) -> NoReturn:
-    error: AnalysisException = analysis_error(
-        session, "STREAMING_OUTPUT_MODE.UNSUPPORTED_OPERATION", outputMode=output_mode, operation=operation
-    )
-    raise error
+def _may_emit_late_rows(query: Query, node: Node) -> bool:
+    if not node.streaming:
+        return False
+    if node.name == "FlatMapGroupsInPandasWithState":
+        return has_event_time_timeout(node)
+    return node.name in AGGREGATIONS and query.mode != "Append"
+
+
+def _is_stateful(node: Node) -> bool:
+    if node.name == "Deduplicate":  # without event time it knows no late rows
+        return node.streaming and has_event_time(node.plan.keys())
+    return is_stream_stream_join(node) or (node.streaming and node.name in STATEFUL)

@@ -61,10 +61,10 @@ def _latest_offset(query: MicroBatchExecution, ordinal: int, limit: ReadLimit) -
         if isinstance(source, SupportsAdmissionControl):
             end = source.latest_offset(start, limit)
             newest = source.report_latest_offset()
-            if newest is not None:
-                query.latest_offsets[ordinal] = newest
         else:
-            end = source.get_offset()
+            end = newest = source.get_offset()
+        if newest is not None:
+            query.latest_offsets[ordinal] = newest
         if end is not None:
             query.end_offsets[ordinal] = end
         step.out(end=end, files=list(getattr(source, "last_files", ())) if end != start else [])
@@ -72,7 +72,7 @@ def _latest_offset(query: MicroBatchExecution, ordinal: int, limit: ReadLimit) -
 
 def _log_batch(query: MicroBatchExecution) -> None:
     query.update_status(message="Writing offsets to log")
-    entry = OffsetSeq(tuple(query.end_offsets.get(i) for i in range(len(query.sources))), query.metadata)
+    entry = OffsetSeq(tuple(query.end_offsets.get(i) for i in query.leaf_sources), query.metadata)
     with query.reporter.step("walCommit", file=f"offsets/{query.batch_id}") as step:
         if not query.offset_log.add(query.batch_id, entry):  # (3)
             raise concurrent_update(query.batch_id)
@@ -94,9 +94,8 @@ def _log_batch(query: MicroBatchExecution) -> None:
 def concurrent_update(batch_id: int) -> SparkRuntimeException:
     """Another run of this query has written the batch first."""
     return SparkRuntimeException(
-        message=f"[CONCURRENT_STREAM_LOG_UPDATE] Concurrent update to the log. Multiple streaming jobs detected for "
-        f"{batch_id}. Please make sure only one streaming job runs on a specific checkpoint location at a time. "
-        "SQLSTATE: 40000",
+        message=f"Concurrent update to the log. Multiple streaming jobs detected for {batch_id}. Please make sure only one "
+        "streaming job runs on a specific checkpoint location at a time. SQLSTATE: 40000",
         errorClass="CONCURRENT_STREAM_LOG_UPDATE",
         messageParameters={"batchId": str(batch_id)},
     )

@@ -18,7 +18,7 @@ Differs from Spark: nothing.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -41,7 +41,7 @@ from minispark_stream.runtime.progress_reporter import ProgressReporter, event_t
 from minispark_stream.runtime.run_batch import run_batch
 from minispark_stream.runtime.stream_execution import StreamExecution
 from minispark_stream.runtime.trigger_executor import AvailableNowTrigger, OneTimeTrigger, Trigger
-from minispark_stream.runtime.watermark_tracker import WatermarkTracker
+from minispark_stream.runtime.watermark_tracker import EventTimeStats, WatermarkTracker
 from minispark_stream.sinks.base import Sink
 from minispark_stream.sources.base import (
     ALL_AVAILABLE, Offset, ReadLimit, Source, SupportsAdmissionControl, SupportsTriggerAvailableNow,
@@ -83,6 +83,7 @@ class MicroBatchExecution(StreamExecution):
         self.commit_log = CommitLog(f"{checkpoint}/commits")
         self.state_dir = f"{checkpoint}/state"
         self.sources: list[Source] = []
+        self.leaf_sources: list[int] = []  # which source each streaming leaf of the plan reads: one line each in the offset log
         self.read_limits: dict[int, ReadLimit] = {}
         self.batch_id = -1
         self.start_offsets: dict[int, Offset] = {}
@@ -91,23 +92,25 @@ class MicroBatchExecution(StreamExecution):
         self.committed_offsets: dict[int, Offset] = {}
         self.metadata = OffsetSeqMetadata.from_session(self.conf)
         self.is_current_batch_constructed = False
-        self.template: Template
+        self._asks_for_current_time = catalyst.asks_for_current_time(session, analyzed)
+        with catalyst.active_session(session):  # here, so that what cannot be compiled fails in start()
+            self.template: Template = compile_template(session, analyzed, clock.get_time_millis())
         self.watermark_tracker: WatermarkTracker
         self.last_execution: IncrementalExecution | None = None
         self.next_batch: DataFrame
         self.num_output_rows: int | None = None
         self.state_operators: list[dict[str, Any]] = []
         self._maintenance: MaintenanceTask | None = None
-        self._last_event_ms = 0
-        self._idle_since_ms = 0
+        self._event_time_stats: list[EventTimeStats] = []
+        self._last_progress_ms: int | None = None
 
     # -- the loop -------------------------------------------------------------------------------------
 
     def run_activated_stream(self) -> None:
         self._initialize_sources()  # (1)
         populate_start_offsets(self)
-        self._asks_for_current_time = catalyst.asks_for_current_time(self.session, self.analyzed)
-        self.template = compile_template(self.session, self.analyzed, self.metadata.batch_timestamp_ms)
+        if self.offset_log.get_latest_batch_id() is not None:  # the logged confs may have changed the plan
+            self.template = compile_template(self.session, self.analyzed, self.metadata.batch_timestamp_ms)
         self._accumulators = {
             op.operator_id: self.session.sparkContext.accumulator([], Reports()) for op in self.template.operators
         }
@@ -164,15 +167,6 @@ class MicroBatchExecution(StreamExecution):
         self.start_offsets = {**self.start_offsets, **self.end_offsets}
 
     # -- what the parts of the loop ask for -----------------------------------------------------------------
-
-    def conf(self, key: str) -> str | None:
-        """A conf of this query's session (or its default); None when there is neither."""
-        return catalyst.conf(self.session, key)
-
-    def conf_ms(self, key: str) -> int:
-        """A conf that is a time ("60s", "200ms"), in milliseconds."""
-        utils = self.session.sparkContext._jvm.org.apache.spark.network.util.JavaUtils  # type: ignore[union-attr]
-        return int(utils.timeStringAsMs(self.session.conf.get(key)))
 
     def new_metadata(self, watermark_ms: int, timestamp_ms: int) -> OffsetSeqMetadata:
         return replace(self.metadata, batch_watermark_ms=watermark_ms, batch_timestamp_ms=timestamp_ms)
@@ -248,8 +242,10 @@ class MicroBatchExecution(StreamExecution):
     # -- sources ---------------------------------------------------------------------------------------------
 
     def _initialize_sources(self) -> None:
-        relations = streaming_sources(self.session, self.analyzed).values()
-        for ordinal, relation in enumerate(relations):
+        leaves = streaming_sources(self.session, self.analyzed)
+        relations = dict(leaves)
+        self.leaf_sources = [list(relations).index(key) for key, _ in leaves]
+        for ordinal, relation in enumerate(relations.values()):
             source = relation.create(self.session, f"{self.checkpoint}/sources/{ordinal}")
             self.sources.append(source)
             limited = isinstance(source, SupportsAdmissionControl) and not isinstance(self.trigger, OneTimeTrigger)
@@ -270,22 +266,47 @@ class MicroBatchExecution(StreamExecution):
     # -- progress ----------------------------------------------------------------------------------------------
 
     def _finish_trigger(self, has_data: bool) -> None:
-        with self.reporter.step("finishTrigger") as step:
-            progress = self._progress(has_data)
-            step.out(progress=progress)
-        self.reporter.recent.append(progress)
-        self._last_event_ms = self._idle_since_ms = self.clock.get_time_millis()
-        self.announce("progress", **progress)
-
-    def _progress(self, has_data: bool) -> dict[str, Any]:
         execution = self.last_execution
         assert execution is not None
+        with self.reporter.step("finishTrigger") as step:
+            rows = execution.num_input_rows() if has_data else {}
+            times = event_time(
+                self._event_time_stats, self.metadata.batch_watermark_ms, bool(self.watermark_tracker.operators)
+            )
+            progress = self._progress(rows, times, self.state_operators, self.num_output_rows)
+            observed = {k: v for k, v in execution.observed_metrics.items() if not k.startswith("eventTimeStats:")}
+            if observed:
+                progress["observedMetrics"] = observed
+            step.out(progress=progress)
+        self.reporter.recent.append(progress)
+        self._last_progress_ms = self.clock.get_time_millis()
+        self.announce("progress", **progress)
+
+    def _report_idle(self) -> None:
+        """Every noDataProgressEventInterval (10 s) without a batch: a progress without rows, and an event for listeners.
+
+        A query that has not run a batch yet reports its first progress at once, but no event.
+        """
         now_ms = self.clock.get_time_millis()
-        rows = execution.num_input_rows() if has_data else {}
+        first = self._last_progress_ms is None
+        if self._last_progress_ms is not None and now_ms - self._idle_interval_ms < self._last_progress_ms:
+            return
+        quiet = [{**op, "numRowsUpdated": 0, "numRowsDroppedByWatermark": 0} for op in self.state_operators]
+        times = event_time([], self.metadata.batch_watermark_ms, bool(self._event_time_stats))
+        self.reporter.recent.append(self._progress({}, times, quiet, 0 if self.num_output_rows is not None else None))
+        self._last_progress_ms = now_ms
+        if not first:
+            self.announce("idle", id=self.id, runId=self.runId, timestamp=format_timestamp(now_ms))
+
+    def _progress(
+        self,
+        rows: Mapping[int, int],
+        times: Mapping[str, str],
+        state_operators: list[dict[str, Any]],
+        num_output_rows: int | None,
+    ) -> dict[str, Any]:
+        now_ms = self.clock.get_time_millis()
         total = sum(rows.values())
-        observed = {
-            name: metrics for name, metrics in execution.observed_metrics.items() if not name.startswith("eventTimeStats:")
-        }
         return {
             "id": self.id,
             "runId": self.runId,
@@ -296,10 +317,8 @@ class MicroBatchExecution(StreamExecution):
             "numInputRows": total,
             **self.reporter.rates(total, now_ms),
             "durationMs": dict(sorted(self.reporter.durations.items())),
-            "eventTime": dict(
-                event_time(self._event_time_stats, self.metadata.batch_watermark_ms, bool(self.watermark_tracker.operators))
-            ),
-            "stateOperators": self.state_operators,
+            "eventTime": dict(times),
+            "stateOperators": state_operators,
             "sources": [
                 {
                     "description": source.description,
@@ -313,19 +332,9 @@ class MicroBatchExecution(StreamExecution):
             ],
             "sink": {
                 "description": self.sink.description,
-                "numOutputRows": -1 if self.num_output_rows is None else self.num_output_rows,
+                "numOutputRows": -1 if num_output_rows is None else num_output_rows,
             },
-            **({"observedMetrics": observed} if observed else {}),
         }
-
-    def _report_idle(self) -> None:
-        """Every noDataProgressEventInterval (10 s) without a batch, tell the listeners that the query is idle."""
-        now_ms = self.clock.get_time_millis()
-        if self._idle_since_ms == 0:
-            self._idle_since_ms = now_ms
-        if now_ms - self._idle_since_ms >= self._idle_interval_ms:
-            self._idle_since_ms = now_ms
-            self.announce("idle", id=self.id, runId=self.runId, timestamp=format_timestamp(now_ms))
 
     @property
     def recentProgress(self) -> list[StreamingQueryProgress]:  # noqa: N802

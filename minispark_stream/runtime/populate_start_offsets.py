@@ -86,12 +86,12 @@ def populate_start_offsets(query: MicroBatchExecution) -> None:
 
 def by_source(query: MicroBatchExecution, offsets: OffsetSeq) -> dict[int, Offset]:
     """The offsets of a log entry by the ordinal of their source."""
-    if len(offsets.offsets) != len(query.sources):
+    if len(offsets.offsets) != len(query.leaf_sources):
         raise AssertionError(
             f"assertion failed: There are [{len(offsets.offsets)}] sources in the checkpoint offsets and now there are "
-            f"[{len(query.sources)}] sources requested by the query. Cannot continue."
+            f"[{len(query.leaf_sources)}] sources requested by the query. Cannot continue."
         )
-    return {i: offset for i, offset in enumerate(offsets.offsets) if offset is not None}
+    return {i: offset for i, offset in zip(query.leaf_sources, offsets.offsets) if offset is not None}
 
 
 def _previous(query: MicroBatchExecution, batch_id: int) -> OffsetSeq:

@@ -166,11 +166,20 @@ class StreamExecution(ABC):
         self._stop_requested.set()
         if self._thread.is_alive() and threading.current_thread() is not self._thread:
             self.session.sparkContext.cancelJobGroup(self._run_id)
-            timeout_ms = int(self.session.conf.get("spark.sql.streaming.stopTimeout") or 0)
+            timeout_ms = self.conf_ms("spark.sql.streaming.stopTimeout")
             self._thread.join(timeout_ms / 1000 if timeout_ms > 0 else None)
             if self._thread.is_alive():
                 raise TimeoutError(f"Stream Execution thread for stream {self._pretty()} failed to stop within {timeout_ms} "
                                    "milliseconds (specified by spark.sql.streaming.stopTimeout).")
+
+    def conf(self, key: str) -> str | None:
+        """A conf of this query's session (or its default); None when there is neither."""
+        return catalyst.conf(self.session, key)
+
+    def conf_ms(self, key: str) -> int:
+        """A conf that is a time ("60s", "200ms"), in milliseconds."""
+        utils = self.session.sparkContext._jvm.org.apache.spark.network.util.JavaUtils  # type: ignore[union-attr]
+        return int(utils.timeStringAsMs(self.session.conf.get(key)))
 
     # -- the thread -----------------------------------------------------------------------------------
 
@@ -230,7 +239,7 @@ class StreamExecution(ABC):
     def _failure(self, cause: BaseException) -> StreamingQueryException:
         message = str(cause) or type(cause).__name__
         error = StreamingQueryException(
-            message=f"[STREAM_FAILED] Query [id = {self._id}, runId = {self._run_id}] terminated with exception: {message} "
+            message=f"Query [id = {self._id}, runId = {self._run_id}] terminated with exception: {message} "
             f"SQLSTATE: XXKST\n=== Streaming Query ===\nIdentifier: {self._pretty()}\n{self.describe()}",
             errorClass="STREAM_FAILED",
             messageParameters={"id": self._id, "runId": self._run_id, "message": message},

@@ -1,19 +1,309 @@
-"""STAND-IN"""
-import os, json
-from minispark_stream.sources.base import *
-from pyspark.sql import DataFrame
-def file_stream_relation(spark, fmt, path, schema, options):
-    return StreamingRelation(fmt, schema, lambda s, m: FileStreamSource(s, fmt, path, schema, options, m))
+"""The file source: which files belong to the next batch?
+
+Models: FileStreamSource (Source document, "FileStreamSource" and "fetchMaxOffset").
+
+`latest_offset` in order:
+1. Files left over from the last listing, if there are any; else list the folder, oldest modification time first
+   (`latestFirst`: newest first). The time orders files; it is not event time.
+2. Keep what is new: not in `seen_files`, and not older than what has been forgotten there.
+3. Take as many as the limit allows; whole files only, and at least one under `maxBytesPerTrigger`.
+4. Keep the rest for the next batch, unless it is so little (under `discardCachedInputRatio`, 0.2, of a batch) that a new
+   listing is better.
+5. Remember the files as seen, forget those older than `maxFileAge` (relative to the newest file, not to the clock).
+6. If there are files: enter them in the source log under the next log offset. The offset is that number.
+
+       log offset 0   a.json b.json          maxFilesPerTrigger 2
+       log offset 1   c.json                 offsets/1 says {"logOffset":1}
+
+`get_batch(start, end]` may span several log entries: a *log entry* is what one listing took, a *batch* is what the engine
+runs. The log is not rolled back with offsets/ and commits/: if their tails are deleted, one batch gets several entries.
+
+Differs from Spark: nothing. Listing and reading are Spark's own batch file index and readers.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from urllib.parse import quote, unquote
+
+from pyspark.errors import IllegalArgumentException
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.types import StructField, StructType
+
+from minispark_stream.checkpointing.compactible_file_stream_log import CompactionConf, FileEntry, FileStreamSourceLog
+from minispark_stream.checkpointing.metadata_log import json_object, number, to_json
+from minispark_stream.errors import analysis_error, spark_error
+from minispark_stream.plan import catalyst
+from minispark_stream.sources.base import (
+    ALL_AVAILABLE,
+    Offset,
+    ReadLimit,
+    ReadMaxBytes,
+    ReadMaxFiles,
+    StreamingRelation,
+    SupportsTriggerAvailableNow,
+)
+from minispark_stream.sources.file_stream_options import FileStreamOptions
+from minispark_stream.sources.file_stream_source_cleaner import FileStreamSourceCleaner
+from minispark_stream.sources.seen_files_map import SeenFilesMap
+
+
+def file_stream_relation(
+    spark: SparkSession, file_format: str, path: str | None, schema: StructType | None, options: Mapping[str, str]
+) -> StreamingRelation:
+    """`readStream.format(file_format).schema(schema).options(options).load(path)`.
+
+    Raises:
+        AnalysisException: PATH_NOT_FOUND (a glob may match nothing yet).
+        IllegalArgumentException: no path, or no schema while `spark.sql.streaming.schemaInference` is off.
+    """
+    if path is None:
+        raise spark_error(spark, IllegalArgumentException, "_LEGACY_ERROR_TEMP_2047")
+    folder = _Folder(spark, path)
+    if not folder.is_glob and not folder.exists():
+        raise analysis_error(spark, "PATH_NOT_FOUND", path=path)
+    inferred = file_format == "text" or spark.conf.get("spark.sql.streaming.schemaInference") == "true"
+    if schema is None and not inferred:
+        raise spark_error(spark, IllegalArgumentException, "_LEGACY_ERROR_TEMP_2048")
+    resolved, partition_columns = _resolve_schema(spark, folder, file_format, schema, options)
+    return StreamingRelation(
+        f"FileSource[{path}]",
+        resolved,
+        lambda session, metadata_path: FileStreamSource(
+            session, path, file_format, resolved, partition_columns, metadata_path, options
+        ),
+    )
+
+
 class FileStreamSource(SupportsTriggerAvailableNow):
-    def __init__(self, s, fmt, path, schema, options, meta):
-        self.s,self.fmt,self.path,self.schema,self.options=s,fmt,path,schema,options; self.description=f"FileStreamSource[file:{path}]"; self.n=int(options.get("maxfilespertrigger",10**9)); self.log=[]
-    def prepare_for_trigger_available_now(self): pass
-    def latest_offset(self, start, limit):
-        fs=sorted((os.stat(os.path.join(self.path,f)).st_mtime,os.path.join(self.path,f)) for f in os.listdir(self.path))
-        seen={f for l in self.log for f in l}
-        new=[f for _,f in fs if f not in seen][:self.n]
-        if new: self.log.append(new)
-        return '{"logOffset":%d}'%(len(self.log)-1) if self.log else None
-    def get_batch(self,start,end):
-        a=json.loads(start)["logOffset"]+1 if start else 0
-        return self.s.read.format(self.fmt).schema(self.schema).options(**self.options).load([f for l in self.log[a:json.loads(end)["logOffset"]+1] for f in l])
+    """A source over the files of a folder or glob. Created on the query's thread; see `file_stream_relation`.
+
+    Args:
+        schema: data columns, then partition columns.
+        metadata_path: the source's folder in the checkpoint, where its log is kept.
+        options: the reader's options, names in lower case.
+
+    Raises:
+        IllegalArgumentException: an option with a value that Spark refuses.
+    """
+
+    def __init__(
+        self,
+        session: SparkSession,
+        path: str,
+        file_format: str,
+        schema: StructType,
+        partition_columns: tuple[str, ...],
+        metadata_path: str,
+        options: Mapping[str, str],
+    ):
+        self._session = session
+        self._folder = _Folder(session, path)
+        self._format = file_format
+        self._schema = schema
+        self._partition_columns = partition_columns
+        self._reader_options = {**options, "__globPaths__": "false"}
+        if not self._folder.is_glob:
+            self._reader_options["basepath"] = path
+        self._listing_options = dict(options)
+        self.options = FileStreamOptions.of(session, options)
+        self.description = f"FileStreamSource[{self._folder.root}]"
+        self._log = FileStreamSourceLog(metadata_path, compaction_conf(session, "fileSource"))
+        self._log_offset = -1 if (latest := self._log.get_latest_batch_id()) is None else latest
+        self._cleaner = FileStreamSourceCleaner.of(session, path, self.options)
+        limited = self.options.max_files_per_trigger or self.options.max_bytes_per_trigger
+        forever = self.options.latest_first and limited is not None
+        self.seen_files = SeenFilesMap(None if forever else self.options.max_file_age_ms, self.options.file_name_only)
+        for entry in self._log.all_files():
+            self.seen_files.add(entry.path, entry.timestamp)
+        self.seen_files.purge()
+        self._unread: list[File] = []
+        self._available_now: list[File] | None = None
+        self.last_files: list[str] = []
+
+    def default_read_limit(self) -> ReadLimit:
+        if self.options.max_files_per_trigger is not None:
+            return ReadMaxFiles(self.options.max_files_per_trigger)
+        if self.options.max_bytes_per_trigger is not None:
+            return ReadMaxBytes(self.options.max_bytes_per_trigger)
+        return ALL_AVAILABLE
+
+    def prepare_for_trigger_available_now(self) -> None:
+        self._available_now = self._list()
+
+    def latest_offset(self, start: Offset | None, limit: ReadLimit) -> Offset | None:
+        taken, rest = self._split(self._unread or self._new_files(), limit)  # (3)
+        self._unread = rest[: self.options.max_cached_files]
+        for file in taken:  # (5)
+            self.seen_files.add(file.uri, file.timestamp)
+        self.seen_files.purge()
+        self.last_files = [unquote(file.uri) for file in taken]
+        if taken:  # (6)
+            self._log_offset += 1
+            entries = tuple(FileEntry(file.uri, file.timestamp, self._log_offset) for file in taken)
+            if not self._log.add(self._log_offset, entries):
+                raise RuntimeError(
+                    f"Concurrent update to the log. Multiple streaming jobs detected for {self._log_offset}. Only one query "
+                    f"may use the checkpoint {self._log.files.root}"
+                )
+        return None if self._log_offset < 0 else to_json({"logOffset": self._log_offset})
+
+    def get_batch(self, start: Offset | None, end: Offset) -> DataFrame:
+        paths = [unquote(entry.path) for entry in self._entries(start, end)]
+        relation = catalyst.file_relation(
+            self._session, self._format, paths, self._schema, self._partition_columns, self._reader_options
+        )
+        return catalyst.of_rows(self._session, relation)
+
+    def files_between(self, start: Offset | None, end: Offset) -> list[str]:
+        """The files of a batch, for the trace."""
+        return [unquote(entry.path) for entry in self._entries(start, end)]
+
+    def commit(self, end: Offset) -> None:
+        if self._cleaner is not None:
+            for entry in self._log.files_of(_log_offset(end), _log_offset(end)):
+                self._cleaner.clean(unquote(entry.path))
+
+    def stop(self) -> None:
+        if self._cleaner is not None:
+            self._cleaner.stop()
+
+    def _new_files(self) -> list[File]:  # (1) (2)
+        files = self._list() if self._available_now is None else self._available_now
+        return [file for file in files if self.seen_files.is_new_file(file.uri, file.timestamp)]
+
+    def _list(self) -> list[File]:
+        files = self._folder.files(self._listing_options)
+        return sorted(files, key=lambda file: file.timestamp, reverse=self.options.latest_first)
+
+    def _split(self, files: list[File], limit: ReadLimit) -> tuple[list[File], list[File]]:
+        """(3) What the batch takes, and (4) what is worth keeping for the next one."""
+        match limit:
+            case ReadMaxFiles(most):
+                taken, rest = files[:most], files[most:]
+                size = float(len(rest))
+            case ReadMaxBytes(most):
+                fitting = _how_many_fit(files, most)
+                taken, rest = files[:fitting], files[fitting:]
+                size = float(sum(file.size for file in rest))
+            case _:
+                return files, []
+        keep = not self.options.latest_first and self._available_now is None
+        return taken, rest if keep and size >= most * self.options.discard_cached_input_ratio else []
+
+    def _entries(self, start: Offset | None, end: Offset) -> list[FileEntry]:
+        first = 0 if start is None else _log_offset(start) + 1
+        return self._log.files_of(first, _log_offset(end))
+
+
+@dataclass(frozen=True)
+class File:
+    """A file that a listing found: percent-encoded URI, size in bytes, modification time in ms."""
+
+    uri: str
+    size: int
+    timestamp: int
+
+
+class _Folder:
+    """The path of a file source as Spark sees it: qualified, perhaps with wildcards."""
+
+    def __init__(self, session: SparkSession, path: str):
+        self._session = session
+        hadoop = session.sparkContext._jvm.org.apache.hadoop.fs.Path(path)  # type: ignore[union-attr]
+        self._files = hadoop.getFileSystem(session._jsparkSession.sessionState().newHadoopConf())
+        self._path = self._files.makeQualified(hadoop)
+        self._util = session.sparkContext._jvm.org.apache.spark.deploy.SparkHadoopUtil.get()  # type: ignore[union-attr]
+        self.root = str(self._path.toString())
+        self.is_glob = bool(self._util.isGlobPath(hadoop))
+
+    def exists(self) -> bool:
+        return bool(self._files.exists(self._path))
+
+    def partition_schema(self, options: Mapping[str, str], schema: StructType) -> StructType:
+        """The partition columns that the names of the folders show (`day=2024-01-01`)."""
+        index = self._index(options, schema)
+        return StructType.fromJson(json.loads(index.partitionSchema().json()))
+
+    def files(self, options: Mapping[str, str]) -> list[File]:
+        """All files below the folder, in the order of Spark's batch file index (hidden files left out)."""
+        # One call brings the texts of all file statuses; a NUL cannot be part of a file name.
+        text = self._index(options, StructType()).allFiles().mkString("\0")
+        return [_file(status) for status in text.split("\0")] if text else []
+
+    def _index(self, options: Mapping[str, str], schema: StructType) -> catalyst.JavaObject:
+        roots = self._util.globPathIfNecessary(self._files, self._path)
+        return catalyst.file_index(self._session, roots, options, catalyst.java_schema(self._session, schema))
+
+
+_STATUS = re.compile(r"\w+\{path=(.*); isDirectory=false; length=(\d+);.*?; modification_time=(\d+);", re.DOTALL)
+
+
+def _file(status: str) -> File:
+    found = _STATUS.match(status)
+    if found is None:
+        raise RuntimeError(f"A file status that cannot be read: {status}")
+    return File(to_uri(found[1]), int(found[2]), int(found[3]))
+
+
+def to_uri(path: str) -> str:
+    """`file:/a b` as `file:///a%20b`, the way java.net.URI writes a path (letters beyond ASCII stay as they are)."""
+    scheme, _, rest = path.partition(":")
+    encoded = "".join(c if ord(c) > 127 else quote(c, safe="/+=&;,'()!~*@$:_.-") for c in rest)
+    return f"{scheme}://{encoded}" if rest.startswith("/") and not rest.startswith("//") else f"{scheme}:{encoded}"
+
+
+def compaction_conf(session: SparkSession, log: str) -> CompactionConf:
+    """The confs of a compactible log; `log` is "fileSource" or "fileSink"."""
+
+    def get(name: str) -> str:
+        return str(session.conf.get(name))
+
+    java_utils = session.sparkContext._jvm.org.apache.spark.network.util.JavaUtils  # type: ignore[union-attr]
+    return CompactionConf(
+        int(get(f"spark.sql.streaming.{log}.log.compactInterval")),
+        int(java_utils.timeStringAsMs(get(f"spark.sql.streaming.{log}.log.cleanupDelay"))),
+        get(f"spark.sql.streaming.{log}.log.deletion") == "true",
+        int(get("spark.sql.streaming.minBatchesToRetain")),
+    )
+
+
+def _log_offset(offset: Offset) -> int:
+    try:
+        return number(json_object(offset), "logOffset", -1)
+    except ValueError as e:
+        raise RuntimeError(f"The offset {offset[:80]!r} is not one of a file source: {e}") from e
+
+
+def _how_many_fit(files: list[File], max_bytes: int) -> int:
+    total = 0
+    for i, file in enumerate(files):
+        total += file.size
+        if i > 0 and total > max_bytes:
+            return i
+    return len(files)
+
+
+def _resolve_schema(
+    spark: SparkSession, folder: _Folder, file_format: str, schema: StructType | None, options: Mapping[str, str]
+) -> tuple[StructType, tuple[str, ...]]:
+    """The schema of the source (data columns, then the partition columns that the folders show) and the latter's names."""
+    if schema is None:
+        relation = catalyst.analyzed(spark.read.format(file_format).options(**options).load(folder.root)).relation()
+        schemas = (relation.dataSchema(), relation.partitionSchema())
+        data, partitions = (StructType.fromJson(json.loads(one.json())) for one in schemas)
+    else:
+        partitions = folder.partition_schema(options, schema)
+        data = StructType([f for f in schema if _find(partitions, f.name) is None])
+        partitions = StructType([_find(schema, f.name) or f for f in partitions])
+    resolved = StructType([*data, *partitions])
+    if spark.conf.get("spark.sql.streaming.fileSource.schema.forceNullable") == "true":
+        resolved = StructType.fromJson(json.loads(catalyst.java_schema(spark, resolved).asNullable().json()))
+    return resolved, tuple(partitions.names)
+
+
+def _find(schema: StructType, name: str) -> StructField | None:
+    return next((f for f in schema if f.name.lower() == name.lower()), None)

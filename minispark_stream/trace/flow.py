@@ -1,7 +1,7 @@
 """The flow of a batch as a graph: the steps, what they read and write, and the step that is lit.
 
-One picture for every batch of every query, so that a learner recognises it: only the captions, which steps happened, and
-the lit step differ.
+One picture for every batch of every query, so that a learner recognises it: only the captions, which steps happened,
+and the lit step differ.
 
 1. Every step of `STEPS` is a box with its number in the execution flow document, its name and a caption (narrate.py);
    a step that contains others (trigger, runBatch) is a frame around them.
@@ -12,7 +12,10 @@ the lit step differ.
     startQuery -> trigger [ populateStartOffsets -> constructNextBatch [ latestOffset, decide, walCommit ... ]
                             -> runBatch [ getBatch, queryPlanning, stateOperator, addBatch ... ] -> finishTrigger ]
 
-Places are given in points and graphviz only draws them (`layout=nop2`), so the picture is the same for every version of it.
+Two forms: `draw` is a finished graph of one batch; `template` is the same picture as SVG in which captions and classes
+are left open, as `@caption-walCommit-0@` and `@look-walCommit@`, and `fill` writes them in, for every step of the walk.
+
+Places are given in points and graphviz only draws them (`layout=nop2`): every version of it gives the same picture.
 
 Differs from Spark: nothing of Spark is modelled here.
 """
@@ -20,31 +23,46 @@ Differs from Spark: nothing of Spark is modelled here.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
+from functools import lru_cache
 from html import escape
 from typing import TYPE_CHECKING
 
 import graphviz
 
 from minispark_stream.trace.events import STEPS, Event
-from minispark_stream.trace.narrate import caption
+from minispark_stream.trace.narrate import caption, failed
+from minispark_stream.trace.words import clip
 
 if TYPE_CHECKING:
     from minispark_stream.trace.trace import Batch, Trace
 
-# Columns and sizes, in points. A caption takes one line per engine.
-LEFT, MIDDLE, RIGHT, FAR = 0, 205, 410, 584
-BOX_WIDTH, STORE_WIDTH = 176, 84
+# Sizes and the centres of the four columns, in points. A caption takes one line per engine.
+BOX, STORE, GAP = 198, 80, 25
+LEFT = 0
+MIDDLE = LEFT + BOX // 2 + 10 + GAP + STORE // 2
+RIGHT = MIDDLE + STORE // 2 + GAP + 10 + BOX // 2
+FAR = RIGHT + BOX // 2 + 10 + 12 + GAP + STORE // 2
 FRAMES = ("trigger", "runBatch")
-COLOURS = {  # (fill, border, text)
+LEFT_STEPS = ("latestOffset", "constructNextBatch", "walCommit", "commitSource", "purge")
+RIGHT_STEPS = ("getBatch", "queryPlanning", "stateOperator", "addBatch", "updateWatermark", "commitOffsets")
+COLOURS = {  # look -> (fill, border, text)
     "step": ("#ffffff", "#5b6b7f", "#1d2733"),
-    "lit": ("#ffd873", "#b06f00", "#1d2733"),
-    "pale": ("#ffffff", "#cfd6de", "#a3adb8"),
+    "done": ("#e9f5ec", "#4d8a5f", "#1d2733"),
+    "lit": ("#ffd873", "#a86a00", "#1d2733"),
+    "todo": ("#ffffff", "#aab4bf", "#5b6b7f"),
+    "pale": ("#ffffff", "#d5dbe1", "#98a2ad"),
     "store": ("#e8f1fb", "#4a7fb5", "#1d2733"),
     "frame": ("#f6f8fa", "#c3ccd6", "#1d2733"),
     "failed": ("#ffd9d6", "#b3261e", "#1d2733"),
     "differs": ("#ffd9d6", "#b3261e", "#1d2733"),
 }
+DATA = (  # who hands data to whom
+    ("source", "latestOffset"), ("source", "getBatch"), ("walCommit", "offset log"), ("commitSource", "source"),
+    ("commitOffsets", "commit log"), ("offset log", "populateStartOffsets"), ("commit log", "populateStartOffsets"),
+    ("stateOperator", "state store"), ("state store", "stateOperator"), ("addBatch", "sink"),
+    ("maintenance", "state store"),
+)
 
 
 def draw(traces: Mapping[str, Trace], batch: int | None = None, step: str | None = None) -> graphviz.Digraph:
@@ -62,9 +80,9 @@ def draw(traces: Mapping[str, Trace], batch: int | None = None, step: str | None
         raise ValueError(f"there is no step {step!r}; steps: {', '.join(STEPS)}")
     chosen = {engine: _batch(trace, batch) for engine, trace in traces.items()}
     captions = {engine: captions_of(b.events if b else ()) for engine, b in chosen.items()}
-    kinds = {name: _kind(name, captions, step) for name in STEPS}
-    failed = {e.step for b in chosen.values() if b for e in b.events if e.error is not None}
-    return digraph(captions, {**kinds, **dict.fromkeys(failed, "failed")})
+    looks = {name: _look(name, captions, step) for name in STEPS}
+    wrong = [e.step for b in chosen.values() if b for e in b.events if failed(e)]
+    return digraph(captions, {**looks, **dict.fromkeys(wrong, "failed")})
 
 
 def captions_of(events: Iterable[Event]) -> dict[str, str]:
@@ -75,6 +93,14 @@ def captions_of(events: Iterable[Event]) -> dict[str, str]:
     return {step: " | ".join(dict.fromkeys(words)) for step, words in found.items()}
 
 
+def caption_lines(step: str, captions: Mapping[str, Mapping[str, str]]) -> list[str]:
+    """One line if the engines agree (or one says nothing), else one per engine; none if the step did not happen."""
+    said = {engine: words[step] for engine, words in captions.items() if step in words}
+    if len({words for words in said.values() if words}) > 1:
+        return [f"{engine}: {words}" for engine, words in said.items()]
+    return [max(said.values(), key=len)] if said else []
+
+
 def _batch(trace: Trace, batch: int | None) -> Batch | None:
     batches = [b for b in trace.batches if batch is None or b.batch_id == batch]
     if not batches and batch is not None:
@@ -83,61 +109,71 @@ def _batch(trace: Trace, batch: int | None) -> Batch | None:
     return batches[-1] if batches else None
 
 
-def _kind(name: str, captions: Mapping[str, Mapping[str, str]], lit: str | None) -> str:
+def _look(name: str, captions: Mapping[str, Mapping[str, str]], lit: str | None) -> str:
     if name == lit:
         return "lit"
-    said = [c.get(name) for c in captions.values()]
-    if all(words is None for words in said):
-        return "pale"
-    return "step" if all(words == said[0] for words in said) else "differs"
+    lines = caption_lines(name, captions)
+    return ("pale", "step", "differs")[min(len(lines), 2)]
 
 
-def digraph(captions: Mapping[str, Mapping[str, str]], kinds: Mapping[str, str], page: bool = False) -> graphviz.Digraph:
-    """The graph. For a page, every node keeps a caption line per engine, which a script fills in."""
+def digraph(captions: Mapping[str, Mapping[str, str]], looks: Mapping[str, str] | None) -> graphviz.Digraph:
+    """The graph; without `looks`, with places left open for captions and classes."""
     lines = len(captions)
-    height, pitch = 28 + 12 * lines, 42 + 12 * lines
+    height, pitch = 26 + 13 * lines, 40 + 13 * lines
     graph = graphviz.Digraph(
         "flow",
-        graph_attr={"layout": "nop2", "splines": "line", "bgcolor": "transparent" if page else "white", "pad": "0.1"},
-        node_attr={"fontname": "Helvetica,Arial,sans-serif", "fontsize": "12", "fixedsize": "true", "style": "filled,rounded"},
+        graph_attr={"layout": "nop2", "splines": "line", "bgcolor": "white" if looks else "transparent", "pad": "0.05"},
+        node_attr={"fontname": "Helvetica,Arial,sans-serif", "fontsize": "13", "fixedsize": "true", "style": "filled"},
         edge_attr={"arrowsize": "0.6", "color": "#5b6b7f"},
     )
+
+    def node(
+        name: str, x: float, y: float, width: float, depth: float, plain_look: str, kind: str = "", **shape: str
+    ) -> None:
+        look = "frame" if name in FRAMES and plain_look == "step" else plain_look
+        fill, border, text = COLOURS[look]
+        dashed = {"style": "filled,rounded,dashed"} if look == "pale" else {}
+        graph.node(
+            name, pos=f"{x},{y}", width=f"{width / 72:.4f}", height=f"{depth / 72:.4f}", fillcolor=fill, color=border,
+            fontcolor=text, id="node-" + _ident(name),
+            **{"class": f"{kind} @look-{_ident(name)}@" if looks is None else look},
+            **{**shape, **dashed},
+        )
+
     places = _places(pitch)
     for name, (left, top, width, depth) in _frames(places, pitch).items():  # (1)
-        label = _label(name, captions, page) if name in STEPS else ""
-        graph.node(
-            name, label=label, pos=f"{left + width / 2},{top - depth / 2}", width=_inches(width), height=_inches(depth),
-            labelloc="t", **_look(name, "frame" if kinds.get(name) in (None, "step") else kinds[name]), shape="box",
-        )
+        look = looks.get(name, "frame") if looks else "frame"
+        label = "" if name not in STEPS else _label(name, captions, looks is None)
+        node(name, left + width / 2, top - depth / 2, width, depth, look, "around", shape="box", style="filled,rounded",
+             labelloc="t", label=label)
     for name, (x, y) in places.items():
         if name in STEPS:
-            graph.node(
-                name, label=_label(name, captions, page), pos=f"{x},{y}", width=_inches(BOX_WIDTH), height=_inches(height),
-                shape="box", **_look(name, kinds.get(name, "step")),
-            )
+            node(name, x, y, BOX, height, looks.get(name, "step") if looks else "step", shape="box",
+                 style="filled,rounded", label=_label(name, captions, looks is None))
         else:  # (2)
-            graph.node(
-                name, label=name, pos=f"{x},{y}", width=_inches(STORE_WIDTH), height=_inches(40),
-                shape="folder" if name in ("source", "sink") else "cylinder", **_look(name, "store"),
-            )
-    for tail, head, kind, points in _arrows(places, pitch, height):  # (3)
-        graph.edge(tail, head, pos=points, style="dashed" if kind == "data" else "solid", **{"class": kind})
+            shape = "folder" if name in ("source", "sink") else "cylinder"
+            node(name, x, y, STORE, 38, "store", "store", shape=shape, label=name)
+    for tail, head, points in _control(places, pitch, height):  # (3)
+        graph.edge(tail, head, pos=points)
+    curves = _data(places)
+    for tail, head in DATA:
+        ident = f"edge-{_ident(tail)}-{_ident(head)}"
+        graph.edge(tail, head, pos=curves[tail, head], style="dashed", id=ident,
+                   **({"class": f"@look-{ident}@"} if looks is None else {}))
     return graph
 
 
 def _places(pitch: int) -> dict[str, tuple[int, int]]:
     """The centre of every box and store: two columns of steps, stores between and beside them."""
-    steps = {"startQuery": (LEFT, 0), "populateStartOffsets": (LEFT, -40 - pitch)}
-    first = -40 - pitch - pitch - 16
-    for i, name in enumerate(("latestOffset", "constructNextBatch", "walCommit", "commitSource", "purge")):
+    steps = {"startQuery": (LEFT, 0), "maintenance": (RIGHT, 0), "populateStartOffsets": (LEFT, -56 - pitch)}
+    first = -56 - pitch - pitch - 14
+    for i, name in enumerate(LEFT_STEPS):
         steps[name] = (LEFT, first - i * pitch)
     last = steps["purge"][1]
-    right = ("getBatch", "queryPlanning", "stateOperator", "addBatch", "updateWatermark", "commitOffsets")
-    for i, name in enumerate(reversed(right)):
+    for i, name in enumerate(reversed(RIGHT_STEPS)):
         steps[name] = (RIGHT, last + i * pitch)
-    steps["finishTrigger"] = (RIGHT, last - pitch - 16)
-    steps["terminate"] = (LEFT, steps["finishTrigger"][1] - pitch - 14)
-    steps["maintenance"] = (RIGHT, 0)
+    steps["finishTrigger"] = (RIGHT, last - pitch - 12)
+    steps["terminate"] = (LEFT, steps["finishTrigger"][1] - pitch - 10)
     stores = {
         "source": (MIDDLE, steps["latestOffset"][1]), "offset log": (MIDDLE, steps["walCommit"][1]),
         "commit log": (MIDDLE, last), "state store": (FAR, steps["stateOperator"][1]), "sink": (FAR, steps["addBatch"][1]),
@@ -147,52 +183,67 @@ def _places(pitch: int) -> dict[str, tuple[int, int]]:
 
 def _frames(places: Mapping[str, tuple[int, int]], pitch: int) -> dict[str, tuple[int, int, int, int]]:
     """Left, top, width and height of the frames, the outer one first."""
-    half = BOX_WIDTH // 2 + 10
-    bottom = places["purge"][1] - pitch // 2 - 4
-    top = places["latestOffset"][1] + pitch // 2 + 4
-    right_top = places["getBatch"][1] + pitch // 2 + 16 + pitch // 3
+    half = BOX // 2 + 10
+    bottom = places["purge"][1] - pitch // 2 - 2
+    top = places["latestOffset"][1] + pitch // 2 + 2
+    right_top = places["getBatch"][1] + pitch // 2 + 14 + pitch // 3
     trigger_top = places["startQuery"][1] - pitch // 2 - 10
     trigger_bottom = places["finishTrigger"][1] - pitch // 2 - 2
     return {
-        "trigger": (LEFT - half - 12, trigger_top, RIGHT - LEFT + 2 * half + 24, trigger_top - trigger_bottom),
+        "trigger": (LEFT - half - 10, trigger_top, RIGHT - LEFT + 2 * half + 20, trigger_top - trigger_bottom),
         "construct": (LEFT - half, top, 2 * half, top - bottom),
         "runBatch": (RIGHT - half, right_top, 2 * half, right_top - bottom),
     }
 
 
-def _arrows(places: Mapping[str, tuple[int, int]], pitch: int, height: int) -> Iterable[tuple[str, str, str, str]]:
-    """Tail, head, "control" or "data", and the curve of each arrow."""
-    half, store = BOX_WIDTH // 2, STORE_WIDTH // 2
-    y = {name: place[1] for name, place in places.items()}
+def _control(places: Mapping[str, tuple[int, int]], pitch: int, height: int) -> Iterator[tuple[str, str, str]]:
+    """Which step follows which, and the line between them."""
     frames = _frames(places, pitch)
-    for column in (("latestOffset", "constructNextBatch", "walCommit", "commitSource", "purge"),
-                   ("getBatch", "queryPlanning", "stateOperator", "addBatch", "updateWatermark", "commitOffsets", "finishTrigger")):
+    y = {name: place[1] for name, place in places.items()}
+    for column in (LEFT_STEPS, (*RIGHT_STEPS, "finishTrigger")):
         for tail, head in zip(column, column[1:]):
-            yield tail, head, "control", _line(places[tail][0], y[tail] - height // 2, places[head][0], y[head] + height // 2)
-    yield "startQuery", "trigger", "control", _line(LEFT, -height // 2, LEFT, frames["trigger"][1])
-    yield "populateStartOffsets", "construct", "control", _line(
-        LEFT, y["populateStartOffsets"] - height // 2, LEFT, frames["construct"][1])
-    yield "trigger", "terminate", "control", _line(
-        LEFT, y["finishTrigger"] - pitch // 2 - 2, LEFT, y["terminate"] + height // 2)
-    yield "construct", "runBatch", "control", _line(
-        LEFT + half + 10, y["constructNextBatch"], frames["runBatch"][0], y["constructNextBatch"])
-    # data
-    yield "source", "latestOffset", "data", _line(MIDDLE - store, y["source"], half, y["latestOffset"])
-    yield "source", "getBatch", "data", _curve((MIDDLE + store, y["source"]), (300, y["source"]), (270, y["getBatch"]), (RIGHT - half, y["getBatch"]))
-    yield "walCommit", "offset log", "data", _line(half, y["walCommit"], MIDDLE - store, y["offset log"])
-    yield "commitSource", "source", "data", _curve((half, y["commitSource"]), (150, y["commitSource"]), (136, y["source"] - 70), (MIDDLE - 24, y["source"] - 20))
-    yield "commitOffsets", "commit log", "data", _line(RIGHT - half, y["commitOffsets"], MIDDLE + store, y["commit log"])
-    for log, x in (("offset log", 112), ("commit log", 104)):
-        yield log, "populateStartOffsets", "data", _curve((MIDDLE - store, y[log] + 8), (x, y[log] + 8), (x + 24, y["populateStartOffsets"]), (half, y["populateStartOffsets"]))
-    yield "stateOperator", "state store", "data", _line(RIGHT + half, y["stateOperator"] + 6, FAR - store, y["state store"] + 6)
-    yield "state store", "stateOperator", "data", _line(FAR - store, y["state store"] - 6, RIGHT + half, y["stateOperator"] - 6)
-    yield "addBatch", "sink", "data", _line(RIGHT + half, y["addBatch"], FAR - store, y["sink"])
-    yield "maintenance", "state store", "data", _curve((RIGHT + half, 0), (FAR, 0), (FAR, -40), (FAR, y["state store"] + 20))
+            x = places[tail][0]
+            yield tail, head, _line((x, y[tail] - height / 2), (x, y[head] + height / 2))
+    yield "startQuery", "trigger", _line((LEFT, -height / 2), (LEFT, frames["trigger"][1]))
+    below = y["populateStartOffsets"] - height / 2
+    yield "populateStartOffsets", "construct", _line((LEFT, below), (LEFT, frames["construct"][1]))
+    decided = y["constructNextBatch"]
+    yield "construct", "runBatch", _line((LEFT + BOX / 2 + 10, decided), (frames["runBatch"][0], decided))
+    _, top, _, depth = frames["trigger"]
+    yield "trigger", "terminate", _line((LEFT, top - depth), (LEFT, y["terminate"] + height / 2))
 
 
-def _line(x1: float, y1: float, x2: float, y2: float) -> str:
-    third = ((x2 - x1) / 3, (y2 - y1) / 3)
-    return _curve((x1, y1), (x1 + third[0], y1 + third[1]), (x2 - third[0], y2 - third[1]), (x2, y2))
+def _data(places: Mapping[str, tuple[int, int]]) -> dict[tuple[str, str], str]:
+    """The curves of the arrows between steps and stores."""
+    y = {name: place[1] for name, place in places.items()}
+    inner, outer, near, far = LEFT + BOX / 2, RIGHT - BOX / 2, MIDDLE - STORE / 2, MIDDLE + STORE / 2
+    edge, store = RIGHT + BOX / 2, FAR - STORE / 2
+
+    def restart(log: str, bend: float) -> str:
+        low, high = y[log] + 8, y["populateStartOffsets"]
+        return _curve((near, low), (bend, low), (bend + 4, high), (inner, high))
+
+    return {
+        ("source", "latestOffset"): _line((near, y["source"]), (inner, y["latestOffset"])),
+        ("source", "getBatch"): _curve(
+            (far, y["source"]), (far + 26, y["source"]), (outer - 26, y["getBatch"]), (outer, y["getBatch"])),
+        ("walCommit", "offset log"): _line((inner, y["walCommit"]), (near, y["offset log"])),
+        ("commitSource", "source"): _curve(
+            (inner, y["commitSource"]), (near + 18, y["commitSource"]), (near - 6, y["source"] - 70),
+            (MIDDLE - 20, y["source"] - 19)),
+        ("commitOffsets", "commit log"): _line((outer, y["commitOffsets"]), (far, y["commit log"])),
+        ("offset log", "populateStartOffsets"): restart("offset log", near - 10),
+        ("commit log", "populateStartOffsets"): restart("commit log", near - 18),
+        ("stateOperator", "state store"): _line((edge, y["stateOperator"] + 6), (store, y["state store"] + 6)),
+        ("state store", "stateOperator"): _line((store, y["state store"] - 6), (edge, y["stateOperator"] - 6)),
+        ("addBatch", "sink"): _line((edge, y["addBatch"]), (store, y["sink"])),
+        ("maintenance", "state store"): _curve((edge, 0), (FAR, 0), (FAR, -40), (FAR, y["state store"] + 19)),
+    }
+
+
+def _line(start: tuple[float, float], end: tuple[float, float]) -> str:
+    third = ((end[0] - start[0]) / 3, (end[1] - start[1]) / 3)
+    return _curve(start, (start[0] + third[0], start[1] + third[1]), (end[0] - third[0], end[1] - third[1]), end)
 
 
 def _curve(*points: tuple[float, float]) -> str:
@@ -203,54 +254,55 @@ def _curve(*points: tuple[float, float]) -> str:
     return f"e,{x},{y} " + " ".join(f"{px:.1f},{py:.1f}" for px, py in (*points[:3], end))
 
 
-def _label(name: str, captions: Mapping[str, Mapping[str, str]], page: bool) -> str:
-    said = {engine: words[name] for engine, words in captions.items() if name in words}
-    if page:
-        lines = [f"@{name}@{i}@" for i in range(len(captions))]
-    elif len(captions) > 1 and len(set(said.values())) + (len(said) < len(captions)) > 1 and said:
-        lines = [f"{engine}: {said.get(engine, 'did not happen')}" for engine in captions]
-    else:
-        lines = list(said.values())[:1]
-    small = "".join(f'<BR/><FONT POINT-SIZE="10">{escape(clip(line)) or " "}</FONT>' for line in lines)
+def _label(name: str, captions: Mapping[str, Mapping[str, str]], left_open: bool) -> str:
+    if left_open:
+        return "\n".join([title(name), *(f"@caption-{name}-{i}@" for i in range(len(captions)))])
+    lines = caption_lines(name, captions) or [" "]
+    small = "".join(f'<BR/><FONT POINT-SIZE="11">{escape(clip(line, 32)) or " "}</FONT>' for line in lines)
     drop = '<FONT POINT-SIZE="4"> <BR/></FONT>' if name in FRAMES else ""
     return f"<{drop}<B>{escape(title(name))}</B>{small}>"
 
 
-def clip(words: str, width: int = 32) -> str:
-    return words if len(words) <= width else words[: width - 1] + "…"
-
-
 def title(step: str) -> str:
     """`walCommit` -> "(3) walCommit", numbered as in the execution flow document."""
-    numbers = re.findall(r"\d+", STEPS[step].document) if STEPS[step].document.startswith("Execution flow (") else []
-    between = "-" if " to " in STEPS[step].document else ", "
+    document = STEPS[step].document
+    numbers = re.findall(r"\d+", document) if document.startswith("Execution flow (") else []
+    between = "-" if " to " in document else ", "
     return f"({between.join(numbers)}) {step}" if numbers else step
 
 
-def _look(name: str, kind: str) -> dict[str, str]:
-    fill, border, text = COLOURS[kind]
-    ident = "node-" + name.replace(" ", "-")
-    pale = {"style": "filled,rounded,dashed"} if kind == "pale" else {}
-    return {"fillcolor": fill, "color": border, "fontcolor": text, "id": ident, "class": f"{kind}", **pale}
+def _ident(name: str) -> str:
+    return name.replace(" ", "-")
 
 
-def _inches(points: float) -> str:
-    return f"{points / 72:.4f}"
+# -- the picture of a page ---------------------------------------------------------------------------------
 
-
-def svg(engines: Sequence[str]) -> str | None:
-    """The empty picture for a page; None without graphviz's `dot`. The text for a caption has `data-caption="<step> <engine no>"`."""
-    graph = digraph(dict.fromkeys(engines, {}), {}, page=True)
+@lru_cache(maxsize=4)
+def template(lines: int) -> str | None:
+    """The picture with `lines` captions a step left open, as SVG; None without graphviz's `dot`."""
+    graph = digraph({str(i): {} for i in range(lines)}, None)
     try:
-        text = graph.pipe(format="svg", encoding="utf-8", quiet=True)
+        text: str = graph.pipe(format="svg", encoding="utf-8", quiet=True)
     except (graphviz.ExecutableNotFound, graphviz.CalledProcessError):
         return None
+    text = text.replace("&#45;", "-")
     text = re.sub(r"<title>.*?</title>\n|<!--.*?-->\n", "", text[text.index("<svg"):], flags=re.DOTALL)
-    places = {**_places(0), "trigger": ((LEFT + RIGHT) // 2, 0), "runBatch": (RIGHT, 0)}
+    return re.sub(r'<svg width="\S+" height="\S+"', '<svg class="flow"', text, count=1)
 
-    def centred(match: re.Match[str]) -> str:
-        middle = places[match[2]][0] - LEFT + BOX_WIDTH // 2 + 22
-        attributes = re.sub(r'text-anchor="\w+" x="[^"]+"', f'text-anchor="middle" x="{middle}"', match[1])
-        return f'{attributes} data-caption="{match[2]} {match[3]}"><'
 
-    return re.sub(r"(<text [^>]*)>@(\w+)@(\d)@<", centred, text)
+def places_to_fill(captions: Mapping[str, Mapping[str, str]], looks: Mapping[str, str]) -> dict[str, str]:
+    """What to write into the template: its name -> a caption or a class. Data arrows and stores shine with their step."""
+    filled = {f"look-{step}": looks.get(step, "pale") for step in STEPS}
+    for tail, head in DATA:
+        if "lit" in (looks.get(tail), looks.get(head)):
+            store = head if tail in STEPS else tail
+            filled |= {f"look-edge-{_ident(tail)}-{_ident(head)}": "lit", f"look-{_ident(store)}": "lit"}
+    for step in looks:
+        for i, line in enumerate(caption_lines(step, captions)):
+            filled[f"caption-{step}-{i}"] = clip(line, 32)
+    return filled
+
+
+def fill(svg: str, places: Mapping[str, str]) -> str:
+    """The picture of one step."""
+    return re.sub(r"@([\w-]+)@", lambda m: escape(places.get(m[1], "")), svg)

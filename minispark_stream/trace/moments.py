@@ -4,11 +4,12 @@ Events are recorded when a step *ends*, so a step comes after the steps inside i
 order in which it makes sense:
 
 1. Rebuild the tree from `depth`: a step contains the deeper ones that ended before it.
-2. Walk it. `trigger`, `runBatch` and `startQuery` are shown when they begin. `constructNextBatch` is shown when it
-   decides: after the sources have answered, before anything is written down. Every other step is shown when it ends.
+2. Walk it. `startQuery`, `trigger`, `runBatch` and `walCommit` are shown before what happens inside them.
+   `constructNextBatch` is shown when it decides: after the sources have answered, before anything is written down.
+   Every other step is shown when it ends.
 
-    recorded   latestOffset, walCommit, constructNextBatch, getBatch, addBatch, runBatch, trigger
-    walked     trigger, latestOffset, constructNextBatch, walCommit, runBatch, getBatch, addBatch
+    recorded   latestOffset, commitSource, walCommit, constructNextBatch, getBatch, addBatch, runBatch, trigger
+    walked     trigger, latestOffset, constructNextBatch, walCommit, commitSource, runBatch, getBatch, addBatch
 
 Maintenance runs on a thread of its own: it contains nothing and is contained in nothing.
 
@@ -24,27 +25,32 @@ from itertools import groupby
 
 from minispark_stream.trace.events import Event
 
-SHOWN_WHEN_IT_BEGINS = frozenset(("startQuery", "trigger", "runBatch"))
+SHOWN_BEFORE_ITS_STEPS = frozenset(("startQuery", "trigger", "runBatch", "walCommit"))
+
+
+Key = tuple[int | None, int, str, int]
 
 
 @dataclass(frozen=True)
 class Moment:
     """One step on the walk through a trace.
 
-    `run` counts the starts of the query from 1, `within` are the steps around this one, from the outside in, and
-    `occurrence` tells the second `latestOffset` of a batch from the first. `batch_id` is that of the trigger.
+    `batch_id` is that of the trigger; `attempt` tells a batch that is run again after a restart from the first try, and
+    `occurrence` the second `latestOffset` of a batch from the first. `within` are the steps around this one, from the
+    outside in. `run` counts the starts of the query from 1.
     """
 
     event: Event
     run: int
     batch_id: int | None
+    attempt: int
     within: tuple[str, ...]
     occurrence: int
 
     @property
-    def key(self) -> tuple[int, int | None, str, int]:
-        """What makes this the same moment in the trace of another engine."""
-        return (self.run, self.batch_id, self.event.step, self.occurrence)
+    def key(self) -> Key:
+        """What makes this the same moment in the trace of another engine, which may not tell when the query starts."""
+        return (self.batch_id, self.attempt, self.event.step, self.occurrence)
 
 
 @dataclass(frozen=True)
@@ -57,13 +63,16 @@ def moments(events: Sequence[Event]) -> tuple[Moment, ...]:
     """The events in the order in which they make sense."""
     walk: list[Moment] = []
     run = 0
+    attempts: Counter[int | None] = Counter()
     for _, group in groupby(events, key=lambda e: e.trigger):
         of_trigger = list(group)
         batch_id = next((e.batch_id for e in of_trigger if e.step in ("runBatch", "trigger")), None)
+        if batch_id is None or any(e.step == "populateStartOffsets" and e.outputs.get("rerun") is True for e in of_trigger):
+            attempts[batch_id] += 1
         seen: Counter[str] = Counter()
         for event, within in (pair for node in _tree(of_trigger) for pair in _walk(node)):
             run += event.step == "startQuery"
-            walk.append(Moment(event, max(run, 1), batch_id, within, seen[event.step]))
+            walk.append(Moment(event, max(run, 1), batch_id, attempts[batch_id], within, seen[event.step]))
             seen[event.step] += 1
     return tuple(walk)
 
@@ -85,7 +94,7 @@ def _tree(events: Iterable[Event]) -> list[_Node]:  # (1)
 def _walk(node: _Node, within: tuple[str, ...] = ()) -> Iterator[tuple[Event, tuple[str, ...]]]:  # (2)
     step = node.event.step
     inside = (*within, step)
-    if step in SHOWN_WHEN_IT_BEGINS:
+    if step in SHOWN_BEFORE_ITS_STEPS:
         before, after = [], list(node.children)
     elif step == "constructNextBatch":
         before = [c for c in node.children if c.event.step == "latestOffset"]

@@ -1,12 +1,13 @@
-"""What a step did, in a sentence and in a few words.
+"""What a step did, in a sentence and in a few words; and why there is such a step at all.
 
-`STEPS[step].says` tells what a step is for; here is what it did this time, from its inputs and outputs:
+`STEPS[step].says` tells what a step does in every batch; here is what it did this time, from its inputs and outputs:
 
-    populateStartOffsets   offsetLog 4, commitLog 3   -> "the offset log ends at batch 4, the commit log at 3: batch 4 was
-                                                          planned but not finished, run it again"
-    updateWatermark        12:04 -> 12:11             -> "12:21:00 - 10 min = 12:11:00; the watermark goes from 12:04:00 to 12:11:00"
+    populateStartOffsets   offsetLog 4, commitLog 3   -> "the offset log ends at batch 4, the commit log at 3: batch 4
+                                                          was planned but not finished, run it again ..."
+    updateWatermark        12:04 -> 12:11             -> "12:21 - 10 min = 12:11; the watermark goes from 12:04 to 12:11"
 
-`narrate` gives the sentence, for the text and the panels; `caption` the few words under a step in the flow diagram.
+`narrate` gives the sentence, for the text and the panels; `caption` the few words under a step in the flow diagram;
+`WHY` what would go wrong without the step.
 
 Differs from Spark: nothing of Spark is modelled here.
 """
@@ -14,14 +15,22 @@ Differs from Spark: nothing of Spark is modelled here.
 from __future__ import annotations
 
 import json
-from collections import Counter
 from collections.abc import Callable, Mapping
 from typing import Any
 
 from minispark_stream.trace.events import Event
-from minispark_stream.trace.panels import state_changes
+from minispark_stream.trace.moments import SHOWN_BEFORE_ITS_STEPS
 from minispark_stream.trace.words import (
-    as_int, as_list, as_map, clock_words, number, offset_words, plain, plural, short, time_words,
+    as_int,
+    as_list,
+    as_map,
+    clock_words,
+    number,
+    offset_words,
+    plain,
+    plural,
+    short,
+    time_words,
 )
 
 Values = Mapping[str, Any]
@@ -29,16 +38,24 @@ Values = Mapping[str, Any]
 
 def narrate(event: Event) -> str:
     """What this step did, as a sentence without a full stop."""
-    if event.error is not None:
-        return f"failed: {short(event.error)}"
-    return _SENTENCES[event.step](event.inputs, event.outputs)
+    if event.error is None:
+        return _SENTENCES[event.step](event.inputs, event.outputs)
+    if event.step in SHOWN_BEFORE_ITS_STEPS:
+        return f"{_SENTENCES[event.step](event.inputs, event.outputs)}; it ends with an error"
+    return f"failed: {short(event.error)}"
 
 
 def caption(event: Event) -> str:
     """What this step did, in a few words."""
-    if event.error is not None:
+    if event.error is not None and event.step not in SHOWN_BEFORE_ITS_STEPS:
         return "failed"
     return _CAPTIONS[event.step](event.inputs, event.outputs)
+
+
+def failed(event: Event) -> bool:
+    """Whether this step is where something went wrong: not a step around it."""
+    ended_badly = event.step == "terminate" and bool(event.outputs.get("error"))
+    return ended_badly or event.error is not None and event.step not in SHOWN_BEFORE_ITS_STEPS
 
 
 # -- sentences ---------------------------------------------------------------------------------------------
@@ -51,9 +68,12 @@ def _start_query(ins: Values, outs: Values) -> str:
 
 def _populate(ins: Values, outs: Values) -> str:
     logged, committed, batch = as_int(ins.get("offsetLog")), as_int(ins.get("commitLog")), plain(outs.get("batchId"))
+    if "offsetLog" not in ins:
+        return f"run batch {batch} again, with the offsets in the log" if outs.get("rerun") else f"begin with batch {batch}"
     if logged is None:
         return "the offset log is empty: a new query, begin with batch 0"
-    ends = f"the offset log ends at batch {logged}, the commit log " + ("is empty" if committed is None else f"at {committed}")
+    ends = f"the offset log ends at batch {logged}, the commit log "
+    ends += "is empty" if committed is None else f"at {committed}"
     if outs.get("rerun"):
         return f"{ends}: batch {batch} was planned but not finished, run it again with the offsets in the log"
     return f"{ends}: batch {logged} is done, go on with batch {batch}"
@@ -63,7 +83,10 @@ def _decide(ins: Values, outs: Values) -> str:
     if outs.get("newData"):
         return "there is new data: run a batch"
     if outs.get("anotherBatch"):
-        return "no new data, but the watermark has moved past the last batch's: run a batch without data to evict and emit"
+        return (
+            "no new data, but the watermark has moved since the last batch: run a batch without data, "
+            "to emit and drop the state that is finished now"
+        )
     return "no new data and nothing to clean up: run a batch" if outs.get("run") else "no new data: wait"
 
 
@@ -89,7 +112,8 @@ def _commit_entry(ins: Values, outs: Values) -> str:
 
 def _get_batch(ins: Values, outs: Values) -> str:
     files = plural(len(as_list(outs.get("files"))), "file") if as_list(outs.get("files")) else "the rows"
-    return f"{_source(ins)}: a plan for {files} after {offset_words(ins.get('start'))} up to {offset_words(ins.get('end'))}"
+    start, end = offset_words(ins.get("start")), offset_words(ins.get("end"))
+    return f"{_source(ins)}: a plan for {files} after {start} up to {end}"
 
 
 def _planning(ins: Values, outs: Values) -> str:
@@ -97,8 +121,9 @@ def _planning(ins: Values, outs: Values) -> str:
         return "the new data is in the template plan; no state in this query"
     if not as_int(ins.get("watermarkEviction")):
         return "no watermark yet: no row is late, no state leaves"
-    late, eviction = time_words(ins.get("watermarkLate")), time_words(ins.get("watermarkEviction"))
-    return f"late rows are those up to {late} (watermark of the batch before), state up to {eviction} leaves"
+    late, eviction = as_int(ins.get("watermarkLate")), time_words(ins.get("watermarkEviction"))
+    dropped = f"what ended by {time_words(late)} is too late (watermark of the batch before)" if late else "no row is late"
+    return f"{dropped}; state that ended by {eviction} is finished and leaves"
 
 
 def _add_batch(ins: Values, outs: Values) -> str:
@@ -115,25 +140,28 @@ def _out_rows(outs: Values) -> str:
 
 def _state(ins: Values, outs: Values) -> str:
     metrics, version = as_map(outs.get("metrics")), as_int(ins.get("version")) or 0
-    counts = [
-        f"{number(metrics.get(key, 0))} {word}"
-        for key, word in (("numRowsUpdated", "updated"), ("numRowsRemoved", "removed"), ("numRowsDroppedByWatermark", "dropped as late"))
-    ]
+    words = {
+        "numRowsUpdated": "updated", "numRowsRemoved": "removed", "numRowsDroppedByWatermark": "dropped as late",
+    }
+    counts = ", ".join(f"{number(metrics.get(key, 0))} {word}" for key, word in words.items())
     total = plural(metrics.get("numRowsTotal", 0), "row")
-    return f"{plain(ins.get('operator'))}: version {version} read, version {version + 1} written: {', '.join(counts)}, {total} kept"
+    return f"{plain(ins.get('operator'))}: version {version} read, version {version + 1} written: {counts}, {total} kept"
 
 
 def _watermark(ins: Values, outs: Values) -> str:
     before, after = ins.get("watermark"), outs.get("watermark")
-    seen = [o for o in map(as_map, as_list(outs.get("operators"))) if as_int(o.get("count")) or o.get("max") and o.get("count") is None]
-    if not as_list(outs.get("operators")):
+    measured = [as_map(o) for o in as_list(outs.get("operators"))]
+    if not measured and "operators" in outs:
         return "no watermark in this query"
-    sums = "; ".join(_reached(o) for o in seen) or "no row with an event time in this batch"
-    if len(as_list(outs.get("operators"))) > 1:
-        sums += f"; of all operators the {plain(ins.get('policy'))}imum counts"
+    seen = [o for o in measured if as_int(o.get("count")) or o.get("max") and o.get("count") is None]
+    sums = "; ".join(map(_reached, seen)) + "; " if seen else ""
+    if measured and not seen:
+        sums = "no row with an event time in this batch; "
+    if len(measured) > 1:
+        sums += f"of all operators the {plain(ins.get('policy'))}imum counts; "
     if before == after:
-        return f"{sums}; the watermark stays at {time_words(after)}"
-    return f"{sums}; the watermark goes from {time_words(before)} to {time_words(after)}"
+        return f"{sums}the watermark stays at {time_words(after)}"
+    return f"{sums}the watermark goes from {time_words(before)} to {time_words(after)}"
 
 
 def _reached(operator: Values) -> str:
@@ -163,6 +191,10 @@ def _maintain(ins: Values, outs: Values) -> str:
     return f"{store}: {written}, " + (f"deleted {', '.join(deleted)}" if deleted else "nothing deleted")
 
 
+def _deleted(outs: Values, noun: str) -> str:
+    return f"{plural(len(as_list(outs.get('deleted'))), noun)} deleted"
+
+
 def _source(ins: Values) -> str:
     return short(plain(ins.get("source")))
 
@@ -178,13 +210,14 @@ def offset_metadata(text: Any) -> Values:
 
 _SENTENCES: dict[str, Callable[[Values, Values], str]] = {
     "startQuery": _start_query,
-    "trigger": lambda ins, outs: f"{plain(ins.get('trigger'))}: {plain(outs.get('message', '')).lower()}".removesuffix(": "),
+    "trigger": lambda ins, outs: ": ".join(
+        filter(None, (plain(ins.get("trigger", "")), plain(outs.get("message", "")).lower()))) or "a trigger",
     "populateStartOffsets": _populate,
     "constructNextBatch": _decide,
     "latestOffset": _latest_offset,
     "walCommit": _log_entry,
     "commitSource": lambda ins, outs: f"{_source(ins)}: done with everything up to {offset_words(ins.get('end'))}",
-    "purge": lambda ins, outs: f"log entries below {plain(ins.get('before'))} deleted: {plural(len(as_list(outs.get('deleted'))), 'entry')}",
+    "purge": lambda ins, outs: f"entries of batches before {plain(ins.get('before'))}: {_deleted(outs, 'file')}",
     "runBatch": lambda ins, outs: f"batch {plain(ins.get('batchId'))} begins",
     "getBatch": _get_batch,
     "queryPlanning": _planning,
@@ -203,9 +236,12 @@ _SENTENCES: dict[str, Callable[[Values, Values], str]] = {
 
 def _populate_caption(ins: Values, outs: Values) -> str:
     logged, committed = as_int(ins.get("offsetLog")), as_int(ins.get("commitLog"))
+    if "offsetLog" not in ins:
+        return ""
     if logged is None:
         return "new query: batch 0"
-    return f"logs {logged} / {'-' if committed is None else committed}: {'re-run' if outs.get('rerun') else 'next is'} {plain(outs.get('batchId'))}"
+    action = "run again" if outs.get("rerun") else "next is"
+    return f"logs end at {logged}, {'none' if committed is None else committed}: {action} {plain(outs.get('batchId'))}"
 
 
 def _decide_caption(ins: Values, outs: Values) -> str:
@@ -222,42 +258,77 @@ def _planning_caption(ins: Values, outs: Values) -> str:
 
 def _state_caption(ins: Values, outs: Values) -> str:
     version = as_int(ins.get("version")) or 0
-    if isinstance(outs.get("after"), (list, tuple)):
-        marks = Counter(r.mark for r in state_changes(as_list(outs.get("before")), as_list(outs.get("after"))))
-        changes = " ".join(f"{mark}{marks[mark]}" for mark in "+~-" if marks[mark]) or "unchanged"
-    else:
-        metrics = as_map(outs.get("metrics"))
-        changes = f"{plain(metrics.get('numRowsUpdated', 0))} upd, {plain(metrics.get('numRowsRemoved', 0))} rem"
+    metrics = as_map(outs.get("metrics"))
+    changes = ", ".join(
+        f"{plain(metrics[key])} {word}"
+        for key, word in (("numRowsUpdated", "upd"), ("numRowsRemoved", "rem"), ("numRowsDroppedByWatermark", "late"))
+        if metrics.get(key)
+    ) or "unchanged"
     return f"v{version} -> v{version + 1}: {changes}"
 
 
 def _watermark_caption(ins: Values, outs: Values) -> str:
     before, after = ins.get("watermark"), outs.get("watermark")
-    if not as_list(outs.get("operators")):
-        return "none in this query"
+    if not after:
+        return ""
     return f"stays {clock_words(after)}" if before == after else f"{clock_words(before)} -> {clock_words(after)}"
 
 
 _CAPTIONS: dict[str, Callable[[Values, Values], str]] = {
     "startQuery": lambda ins, outs: f"output mode {plain(ins.get('outputMode'))}",
-    "trigger": lambda ins, outs: plain(ins.get("trigger")),
+    "trigger": lambda ins, outs: plain(ins.get("trigger", "")),
     "populateStartOffsets": _populate_caption,
     "constructNextBatch": _decide_caption,
     "latestOffset": lambda ins, outs: f"{offset_words(ins.get('start'))} -> {offset_words(outs.get('end'))}",
     "walCommit": lambda ins, outs: plain(ins.get("file")),
     "commitSource": lambda ins, outs: f"up to {offset_words(ins.get('end'))}",
-    "purge": lambda ins, outs: f"{plural(len(as_list(outs.get('deleted'))), 'entry')} deleted",
+    "purge": lambda ins, outs: _deleted(outs, "file"),
     "runBatch": lambda ins, outs: f"batch {plain(ins.get('batchId'))}",
     "getBatch": lambda ins, outs: f"({offset_words(ins.get('start'))}, {offset_words(ins.get('end'))}]",
     "queryPlanning": _planning_caption,
-    "addBatch": lambda ins, outs: (_out_rows(outs).removeprefix(": ") or short(plain(ins.get("sink")))),
+    "addBatch": lambda ins, outs: _out_rows(outs).removeprefix(": "),
     "stateOperator": _state_caption,
     "updateWatermark": _watermark_caption,
     "commitOffsets": lambda ins, outs: plain(ins.get("file")),
     "finishTrigger": lambda ins, outs: f"{plural(as_map(outs.get('progress')).get('numInputRows'), 'row')} in",
     "maintenance": lambda ins, outs: (
         f"{plain(outs['snapshot'])}.snapshot" if as_int(outs.get("snapshot")) is not None
-        else f"{plural(len(as_list(outs.get('deleted'))), 'file')} deleted"
+        else _deleted(outs, "file")
     ),
     "terminate": lambda ins, outs: "error" if outs.get("error") else "ended",
+}
+
+
+# -- why ---------------------------------------------------------------------------------------------------
+
+WHY: Mapping[str, str] = {
+    "startQuery": "The plan is analysed once: every batch runs the same query, and a query that cannot be computed batch "
+                  "by batch is refused here, before any data is read.",
+    "trigger": "A stream has no end, so something has to decide when the data that has arrived makes a batch.",
+    "populateStartOffsets": "Memory is gone after a crash; these two logs are what is left. A batch that is in the offset "
+                            "log but not in the commit log may be half written: it runs again, with the same offsets.",
+    "latestOffset": "The batch needs a fixed end. What arrives from now on waits for the next batch.",
+    "constructNextBatch": "Even an empty batch costs a Spark job. So there is one only for new data, or when the watermark "
+                          "has moved and finished state waits to be emitted.",
+    "walCommit": "Written before anything is read: after a crash, exactly this batch can be run again. That is the first "
+                 "half of exactly-once (a repeatable source and a sink that knows the batch id are the other).",
+    "commitSource": "This batch is in the log, so no restart can ask for the data of the batch before: the source may "
+                    "forget it.",
+    "purge": "A restart needs only the newest entries; the logs of a query that runs for years must not grow for ever.",
+    "runBatch": "From here on everything can be repeated: two offsets fix what is read, and state and output carry the "
+                "batch id.",
+    "getBatch": "Spark is lazy: this only describes the data after the start offset up to the end offset. The files are "
+                "read when the sink asks for rows.",
+    "queryPlanning": "Every batch plans the same query over other data. Late rows are judged by the watermark of the batch "
+                     "before and state by that of this batch, so that what one operator emits is not late for the next.",
+    "addBatch": "Only the sink starts a Spark job. Until here nothing was read; a sink that asks twice computes twice.",
+    "stateOperator": "A version is never changed in place. If the batch fails now, the old version is still there, and the "
+                     "next try writes the new one again.",
+    "updateWatermark": "The watermark moves only between batches, so that all tasks of a batch agree on it. That is why a "
+                       "window is emitted one batch after the row that closed it.",
+    "commitOffsets": "With this entry the batch is over; without it, a restart runs the batch again.",
+    "finishTrigger": "What lastProgress and the listeners tell: the same numbers that Spark reports.",
+    "maintenance": "To load a version means to read the newest snapshot and every delta after it; without new snapshots "
+                   "that would take longer with every batch.",
+    "terminate": "Logs, state and output stay. A start with the same checkpoint goes on from there.",
 }

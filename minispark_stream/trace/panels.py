@@ -28,7 +28,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from minispark_stream.trace.events import Event
-from minispark_stream.trace.moments import Moment, moments
+from minispark_stream.trace.moments import SHOWN_BEFORE_ITS_STEPS, Moment, moments
 from minispark_stream.trace.words import as_int, as_list, as_map
 
 KEPT = 8  # entries of a log that stay in view
@@ -147,7 +147,7 @@ def _settled(world: World, moment: Moment) -> World:
 
 def _after(world: World, event: Event) -> World:
     ins, outs = event.inputs, event.outputs
-    if event.error is not None and event.step != "terminate":
+    if event.error is not None and event.step not in SHOWN_BEFORE_ITS_STEPS:
         return world  # the step did not do its work
     match event.step:
         case "startQuery":
@@ -163,14 +163,18 @@ def _after(world: World, event: Event) -> World:
         case "constructNextBatch":
             world = _offsets(world, ins.get("start"), outs.get("end"))
             return replace(world, watermark=replace(world.watermark, eviction=as_int(outs.get("watermark"))))
-        case "walCommit":
-            return _logged(world, "offset_log", ins.get("file"), outs.get("text"))
+        case "walCommit" if "text" in outs:
+            return _newest(replace(world, offset_log=_with(world.offset_log, ins.get("file"), outs.get("text"))))
         case "commitSource":
             return _source(world, ins.get("source"), lambda s, end: replace(s, done=end, changed=True), ins.get("end"))
         case "purge":
             before = as_int(ins.get("before")) or 0
-            kept = {log: tuple(e for e in getattr(world, log) if e.id >= before) for log in ("offset_log", "commit_log")}
-            return replace(world, **kept, earlier_entries=0 if kept["offset_log"] else world.earlier_entries)
+            kept = tuple(e for e in world.offset_log if e.id >= before)
+            earlier = max(kept[0].id - before, 0) if kept else 0
+            return replace(
+                world, offset_log=kept, commit_log=tuple(e for e in world.commit_log if e.id >= before),
+                earlier_entries=min(world.earlier_entries, earlier),
+            )
         case "runBatch":
             return _offsets(world, ins.get("start"), ins.get("end"))
         case "getBatch":
@@ -194,7 +198,7 @@ def _after(world: World, event: Event) -> World:
             changed = next_ms != as_int(ins.get("watermark"))
             return replace(world, watermark=replace(world.watermark, next=next_ms, operators=measured, changed=changed))
         case "commitOffsets":
-            return _logged(world, "commit_log", ins.get("file"), outs.get("text"))
+            return replace(world, commit_log=_with(world.commit_log, ins.get("file"), outs.get("text")))
         case "finishTrigger":
             return _counted(world, as_map(outs.get("progress")))
     return world
@@ -206,15 +210,15 @@ def _new_batch(world: World) -> World:
         rows_out=None,
         num_rows_out=None,
         sources=tuple(replace(s, rows=None, num_rows=None) for s in world.sources),
-        watermark=replace(world.watermark, operators=()),
+        watermark=replace(world.watermark, late=None, eviction=None, operators=()),
         operators=tuple(
-            replace(o, rows=None if o.rows is None else tuple(_kept(r) for r in o.rows if r.mark != "-")) for o in world.operators
+            replace(o, rows=None if o.rows is None else _kept(o.rows), metrics={}) for o in world.operators
         ),
     )
 
 
-def _kept(row: StateRow) -> StateRow:
-    return replace(row, before=row.after, mark="")
+def _kept(rows: Sequence[StateRow]) -> tuple[StateRow, ...]:
+    return tuple(replace(row, before=row.after, mark="") for row in rows if row.mark != "-")
 
 
 def _resumed(world: World, ins: Mapping[str, Any], outs: Mapping[str, Any]) -> World:
@@ -229,15 +233,22 @@ def _resumed(world: World, ins: Mapping[str, Any], outs: Mapping[str, Any]) -> W
     return replace(world, watermark=WatermarkView(next=watermark, changed=bool(watermark)))
 
 
-def _logged(world: World, log: str, file: Any, text: Any) -> World:
-    """Put entry `file` ("offsets/3") into a log."""
+def _with(log: tuple[LogEntry, ...], file: Any, text: Any) -> tuple[LogEntry, ...]:
+    """The log with entry `file` ("offsets/3")."""
     found = re.search(r"(\d{1,18})$", str(file))
     if found is None:
-        return world
+        return log
     entry = LogEntry(int(found.group(1)), _text(text), new=True)
-    kept = (*(e for e in getattr(world, log) if e.id != entry.id), entry)
-    dropped = len(kept) - KEPT if log == "offset_log" else 0
-    return replace(world, **{log: kept[-KEPT:]}, earlier_entries=world.earlier_entries + max(dropped, 0))
+    return (*(e for e in log if e.id != entry.id), entry)
+
+
+def _newest(world: World) -> World:
+    """Only the newest entries stay in view."""
+    dropped = max(len(world.offset_log) - KEPT, 0)
+    return replace(
+        world, offset_log=world.offset_log[dropped:], commit_log=world.commit_log[-KEPT:],
+        earlier_entries=world.earlier_entries + dropped,
+    )
 
 
 def _offsets(world: World, start: Any, end: Any) -> World:

@@ -88,11 +88,13 @@ class Recorder(NullRecorder):
             )
 
     def next_trigger(self, ran: bool) -> None:
-        """The trigger is over: keep its events if it ran a batch, else forget them."""
+        """The trigger is over: keep its events if it ran a batch, else forget them (but not how the query began)."""
         if ran:
             self._kept.append(self._current)
             self._trigger += 1
-        self._current = []
+            self._current = []
+        else:
+            self._current = [e for e in self._current if e.depth == 0 and e.step != "trigger"]
 
     @property
     def events(self) -> tuple[Event, ...]:

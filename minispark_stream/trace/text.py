@@ -9,8 +9,8 @@
       constructNextBatch    there is new data: run a batch
       walCommit             offsets/2 written: read up to logOffset 2; watermark 2024-01-01 12:04:00
 
-The same run gives the same text on every machine: names are sorted, and ids, wall-clock times, folders and expression ids
-are left out; so are durations, unless asked for.
+The same run gives the same text on every machine: rows and names are sorted, and ids, wall-clock times, folders and
+expression ids are left out; so are durations, unless asked for.
 
 Differs from Spark: nothing of Spark is modelled here.
 """
@@ -19,11 +19,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from itertools import groupby
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from minispark_stream.trace.narrate import narrate
 from minispark_stream.trace.panels import StateRow, World, worlds
-from minispark_stream.trace.words import duration_words, plain, row_words, short, without_expression_ids
+from minispark_stream.trace.words import clip, duration_words, plain, row_words, short, without_ids
 
 if TYPE_CHECKING:
     from minispark_stream.trace.trace import Trace
@@ -35,7 +35,7 @@ def to_text(trace: Trace, durations: bool = False) -> str:
     """The whole trace; ends with a newline."""
     lines = [f"{'query ' + trace.name if trace.name else 'a query without a name'} on {trace.engine}"]  # (1)
     if trace.plan:
-        lines += ["plan", *(f"  {line}" for line in short(without_expression_ids(trace.plan)).splitlines())]
+        lines += ["plan", *(f"  {clip(line, 160)}" for line in short(without_ids(trace.plan)).splitlines())]
     for _, of_trigger in groupby(worlds(trace.events), key=lambda w: w.moment.event.trigger):  # (2)
         group = list(of_trigger)
         lines.append(heading(group[0]))
@@ -78,7 +78,8 @@ def details(world: World) -> Iterator[str]:  # (3)
 
 def state_line(row: StateRow) -> str:
     where = f"{row.partition}" if row.store == "default" else f"{row.partition}/{row.store}"
-    values: dict[str, Any] = {
-        "+": plain(row.after), "-": plain(row.before), "~": f"{plain(row.before)} -> {plain(row.after)}", "": plain(row.after),
+    values = {
+        "+": plain(row.after), "-": plain(row.before), "": plain(row.after),
+        "~": f"{plain(row.before)} -> {plain(row.after)}",
     }
     return f"{row.mark or ' '} {where}  {plain(row.key)}: {values[row.mark]}"

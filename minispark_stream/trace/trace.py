@@ -9,7 +9,7 @@ file are the same thing.
     trace.save("run.json"); Trace.load("run.json") == trace
     trace                  in Jupyter: the batches, their phases, the flow of the last one
     trace.stepper()        in Jupyter: forward and back through every step
-    trace.to_html("run.html"), trace.to_text(), trace.draw(batch=2)
+    trace.to_html("run.html"), trace.to_text(), trace.draw(trigger=2, step="walCommit"), trace.timeline()
 
 A file is JSON that somebody else may have written: `load` checks it before anything is drawn.
 
@@ -67,6 +67,20 @@ class Batch:
 
 
 @dataclass(frozen=True)
+class Picture:
+    """A picture that Jupyter shows."""
+
+    svg: str
+
+    def _repr_svg_(self) -> str:
+        return self.svg
+
+    def save(self, path: str | Path) -> Path:
+        Path(path).write_text(self.svg, encoding="utf-8")
+        return Path(path)
+
+
+@dataclass(frozen=True)
 class Trace:
     """The steps of a query. `engine` is "model" or "spark"; `plan` the analysed plan as text."""
 
@@ -95,7 +109,7 @@ class Trace:
 
     def to_json(self) -> dict[str, Any]:
         head = {**FORMAT, "engine": self.engine, "name": self.name, "plan": self.plan}
-        return {**head, "events": [e.to_json() for e in self.events]}
+        return {**head, "events": [dict(vars(e)) for e in self.events]}
 
     def save(self, path: str | Path) -> Path:
         """Write the trace as JSON, one event a line. Returns the path."""
@@ -143,15 +157,31 @@ class Trace:
 
         return to_text(self, durations)
 
-    def draw(self, batch: int | None = None, step: str | None = None) -> graphviz.Digraph:
-        """The flow of one batch (the last one), with `step` lit.
+    def draw(self, trigger: int | None = None, step: str | None = None) -> graphviz.Digraph:
+        """The flow of one batch, with `step` lit.
+
+        Args:
+            trigger: the number of the trigger that ran the batch, from 0 (`Batch.trigger`); None is the last one.
+            step: a step of `STEPS` to light.
 
         Raises:
-            ValueError: the trace has no such batch, or there is no such step.
+            ValueError: the trace has no such trigger, or there is no such step.
         """
         from minispark_stream.trace.flow import draw
 
-        return draw({self.engine: self}, batch, step)
+        if trigger is None:
+            return draw({self.engine: self}, step=step)
+        chosen = tuple(e for e in self.events if e.trigger == trigger)
+        if not chosen:
+            known = ", ".join(str(b.trigger) for b in self.batches)
+            raise ValueError(f"the trace has no trigger {trigger}; triggers: {known or 'none'}")
+        return draw({self.engine: replace(self, events=chosen)}, step=step)
+
+    def timeline(self) -> Picture:
+        """How long each batch took, and in which phase. Shown as a picture in Jupyter."""
+        from minispark_stream.trace.timeline import svg
+
+        return Picture(svg(self))
 
     def to_html(self, path: str | Path) -> Path:
         """Write one file that opens in any browser and steps through the trace. Returns the path."""
@@ -167,12 +197,9 @@ class Trace:
         return Stepper({self.engine: self})
 
     def _repr_html_(self) -> str:
-        from minispark_stream.trace.html import summary
+        from minispark_stream.trace.cards import summary
 
         return summary({self.engine: self})
-
-    def _repr_mimebundle_(self, include: Iterable[str] | None = None, exclude: Iterable[str] | None = None) -> dict[str, str]:
-        return {"text/plain": repr(self), "text/html": self._repr_html_()}
 
     def __repr__(self) -> str:
         query = f" of query {self.name!r}" if self.name else ""

@@ -6,6 +6,7 @@ expected mapping or list counts as an empty one.
     offset_words('{"logOffset":3}')            -> "logOffset 3"
     time_words(1704111060000)                  -> "2024-01-01 12:11:00"
     row_words({"word": "a", "count": 2})       -> "word=a count=2"
+    plain({"start": "2024-01-01 12:00:00", "end": "2024-01-01 12:05:00"}) -> "[2024-01-01 12:00, 12:05)"
     short("FileStreamSource[file:/data/in]")   -> "FileStreamSource[in]"
 
 Differs from Spark: nothing of Spark is modelled here.
@@ -23,6 +24,8 @@ from typing import Any
 # A path of at least two parts, with or without a scheme; and the expression ids of a plan, "count#12L".
 _PATH = re.compile(r"(?:\b[a-z][a-z0-9+.-]*:)?/{1,3}(?:[^\s\[\],;:\"'/]+/)+([^\s\[\],;:\"'/]+)")
 _EXPRESSION_ID = re.compile(r"(?<=\S)#\d+L?\b")
+_UUID = re.compile(r"\b[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}(?:, )?")
+_TIMESTAMP = re.compile(r"(\d{4}-\d\d-\d\d)[ T](\d\d:\d\d)(:\d\d(?:\.\d+)?)?(?:\+00:00|Z)?")
 
 
 def as_map(value: Any) -> Mapping[str, Any]:
@@ -42,20 +45,25 @@ def short(text: str) -> str:
     return _PATH.sub(r"\1", text)
 
 
-def without_expression_ids(plan: str) -> str:
-    return _EXPRESSION_ID.sub("", plan)
+def without_ids(plan: str) -> str:
+    """A plan without the ids that are new in every run: `count#12L` -> `count`."""
+    return _UUID.sub("", _EXPRESSION_ID.sub("", plan))
+
+
+def clip(words: str, width: int) -> str:
+    return words if len(words) <= width else words[: width - 1] + "…"
 
 
 def offset_words(offset: Any) -> str:
     """An offset as the log holds it (JSON text) or as a progress report does (JSON value)."""
-    if offset is None:
-        return "the beginning"
     value = offset
     if isinstance(offset, str):
         try:
             value = json.loads(offset)
         except (ValueError, RecursionError):
             return offset
+    if value is None:
+        return "the beginning"
     if isinstance(value, Mapping):
         return ", ".join(f"{name} {short(_plain(v))}" for name, v in value.items()) or "{}"
     return _plain(value)
@@ -95,19 +103,32 @@ def row_words(row: Any) -> str:
     return _plain(row)
 
 
+def window_words(value: Mapping[str, Any]) -> str | None:
+    """A struct of a start and an end time as the half-open interval that it is; None for any other struct."""
+    if set(value) != {"start", "end"}:
+        return None
+    start, end = (_TIMESTAMP.fullmatch(str(value[side])) for side in ("start", "end"))
+    if start is None or end is None:
+        return None
+    begins, ends = (m[2] + (m[3] if m[3] and m[3] != ":00" else "") for m in (start, end))
+    return f"[{start[1]} {begins}, {'' if start[1] == end[1] else end[1] + ' '}{ends})"
+
+
 def _plain(value: Any) -> str:
     if isinstance(value, Mapping):
-        return "{" + row_words(value) + "}"
+        return window_words(value) or "{" + row_words(value) + "}"
     if isinstance(value, (list, tuple)):
         return "[" + ", ".join(map(_plain, value)) + "]"
     if value is None:
         return "null"
+    if isinstance(value, str) and _TIMESTAMP.fullmatch(value):
+        return value.removesuffix("+00:00")
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
 def plain(value: Any) -> str:
     """Any JSON value for a person: no quotes, maps as name=value."""
-    return row_words(value)
+    return (window_words(value) if isinstance(value, Mapping) else None) or row_words(value)
 
 
 def plural(count: Any, noun: str) -> str:

@@ -1,0 +1,202 @@
+"""A log whose files are merged now and then, because a stream lives long and each batch adds a file.
+
+Models: CompactibleFileStreamLog, FileStreamSourceLog (Source document) and the base of the file sink's manifest log (Sink
+document).
+
+1. Every `interval` batches (10), the entry is a compact file that repeats all entries so far and adds its own.
+2. To read everything, read the last compact file and the plain files after it.
+3. What a compact file covers is deleted once `minBatchesToRetain` batches and `cleanup_delay` (10 minutes) have passed,
+   because another process may still be reading it.
+
+    sources/0/   0  1  2 … 8  9.compact  10  11         9.compact = entries of 0 … 9
+    everything = 9.compact, 10, 11
+
+A compact file merges, it never forgets: it grows with every file that was ever seen (see `compact_logs`).
+Differs from Spark: nothing.
+"""
+
+from __future__ import annotations
+
+import time
+from abc import abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TypeVar
+
+from pyspark.errors import SparkRuntimeException
+
+from minispark_stream.checkpointing.metadata_log import HDFSMetadataLog, json_object, number, to_json
+
+T = TypeVar("T")
+
+_COMPACT = ".compact"
+
+
+@dataclass(frozen=True)
+class CompactionConf:
+    """When to compact and what to keep: `interval` in batches, `cleanup_delay_ms`, `min_batches_to_retain`."""
+
+    interval: int = 10
+    cleanup_delay_ms: int = 600_000
+    delete_expired: bool = True
+    min_batches_to_retain: int = 100
+
+
+class CompactibleFileStreamLog(HDFSMetadataLog[tuple[T, ...]]):
+    """A log of tuples of entries, one JSON line per entry.
+
+    Args:
+        now_ms: the wall clock that the age of files is measured against.
+    """
+
+    def __init__(self, path: str, conf: CompactionConf, now_ms: Callable[[], float] = lambda: time.time() * 1000):
+        super().__init__(path)
+        self.conf = conf
+        self._now_ms = now_ms
+        self.interval = self._compact_interval()
+
+    @abstractmethod
+    def to_line(self, entry: T) -> str: ...
+
+    @abstractmethod
+    def from_line(self, line: str) -> T:
+        """Raises ValueError, KeyError."""
+
+    def compact_logs(self, entries: tuple[T, ...]) -> tuple[T, ...]:
+        """What of all entries is worth keeping in a compact file."""
+        return entries
+
+    def serialize(self, entry: tuple[T, ...]) -> bytes:
+        return "\n".join(["v1", *map(self.to_line, entry)]).encode()
+
+    def deserialize_lines(self, version: int, lines: list[str]) -> tuple[T, ...]:
+        try:
+            return tuple(self.from_line(line) for line in lines)
+        except (KeyError, TypeError) as e:
+            raise ValueError(f"an entry lacks {e}") from e
+
+    def add(self, batch_id: int, entry: tuple[T, ...]) -> bool:
+        if self.is_compaction_batch(batch_id):  # (1)
+            entry = self.compact_logs((*self._merged(range(max(0, batch_id - self.interval), batch_id)), *entry))
+        added = super().add(batch_id, entry)
+        if added and self.conf.delete_expired:
+            self._delete_expired(batch_id)
+        return added
+
+    def all_files(self) -> tuple[T, ...]:  # (2)
+        """All entries of the log that are worth keeping.
+
+        Raises:
+            SparkRuntimeException: a file that is needed is missing or cannot be understood.
+        """
+        latest = self.get_latest_batch_id()
+        if latest is None:
+            return ()
+        start = max(0, (latest + 1) // self.interval * self.interval - 1)
+        return self.compact_logs(self._merged(range(start, latest + 1), latest))
+
+    def is_compaction_batch(self, batch_id: int) -> bool:
+        return (batch_id + 1) % self.interval == 0
+
+    def file_name(self, batch_id: int) -> str:
+        return f"{batch_id}{_COMPACT}" if self.is_compaction_batch(batch_id) else str(batch_id)
+
+    def batch_id_of(self, name: str) -> int | None:
+        return super().batch_id_of(name.removesuffix(_COMPACT))
+
+    def _merged(self, batches: range, latest: int | None = None) -> tuple[T, ...]:
+        entries: list[T] = []
+        for batch_id in batches:
+            one = self.get(batch_id)
+            if one is None:
+                when = (
+                    f"when compacting batch {batches.stop} (compactInterval: {self.interval})" if latest is None
+                    else f"(latestId: {latest}, compactInterval: {self.interval})"
+                )
+                raise SparkRuntimeException(message=f"{self.files.root}/{self.file_name(batch_id)} doesn't exist {when}")
+            entries += one
+        return tuple(entries)
+
+    def _compact_interval(self) -> int:
+        """The conf's interval, unless files are there already that were compacted at another one."""
+        compact = sorted(
+            (int(name.removesuffix(_COMPACT)) for name, _, _ in self.files.list()
+             if name.endswith(_COMPACT) and self.batch_id_of(name) is not None),
+            reverse=True,
+        )
+        if len(compact) >= 2:
+            return compact[0] - compact[1]
+        return derive_compact_interval(self.conf.interval, compact[0]) if compact else self.conf.interval
+
+    def _delete_expired(self, batch_id: int) -> None:  # (3)
+        keep_from = batch_id + 1 - self.conf.min_batches_to_retain
+        if self.interval > keep_from:
+            return
+        oldest_compact = keep_from - keep_from % self.interval - 1
+        expired_ms = self._now_ms() - self.conf.cleanup_delay_ms
+        for name, _, modified_ms in self.files.list():
+            found = self.batch_id_of(name)
+            if found is not None and found < oldest_compact and modified_ms <= expired_ms:
+                self.files.delete(name)
+
+
+def derive_compact_interval(default: int, latest_compact: int) -> int:
+    """An interval that fits the one compact file there is: a divisor of its id + 1, not below `default` if possible.
+
+    derive_compact_interval(5, 11) is 6: 11 was compacted at 2, 3, 4, 6 or 12, and 6 is the first of these above 5.
+    """
+    total = latest_compact + 1
+    if total <= default:
+        return total
+    if default < total // 2:
+        return next((i for i in range(default, total // 2 + 1) if total % i == 0), total)
+    return total
+
+
+@dataclass(frozen=True)
+class FileEntry:
+    """A file that the source has seen: its URI (percent-encoded), modification time (ms), and the log entry it came in."""
+
+    path: str
+    timestamp: int
+    batch_id: int
+
+
+class FileStreamSourceLog(CompactibleFileStreamLog[FileEntry]):
+    """The log in `<checkpoint>/sources/<i>` of a file source."""
+
+    def to_line(self, entry: FileEntry) -> str:
+        return to_json({"path": entry.path, "timestamp": entry.timestamp, "batchId": entry.batch_id})
+
+    def from_line(self, line: str) -> FileEntry:
+        values = json_object(line)
+        if not isinstance(values["path"], str):
+            raise ValueError("path must be a text")
+        return FileEntry(values["path"], number(values, "timestamp"), number(values, "batchId"))
+
+    def files_of(self, start: int, end: int) -> list[FileEntry]:
+        """The files that came in the entries `start` to `end`, both included.
+
+        Raises:
+            SparkRuntimeException: an entry is missing, and no compact file has it.
+        """
+        found = {
+            batch_id: [e for e in entries if e.batch_id == batch_id]
+            for batch_id in range(start, end + 1) if (entries := self.get(batch_id)) is not None
+        }
+        missing = [batch_id for batch_id in range(start, end + 1) if batch_id not in found]
+        if missing:
+            found |= self._from_latest_compact(missing)
+            missing = [batch_id for batch_id in missing if batch_id not in found]
+        if missing:
+            raise SparkRuntimeException(message=f"{self._missing(missing)} in {self.files.root}")
+        return [entry for batch_id in sorted(found) for entry in found[batch_id]]
+
+    def _from_latest_compact(self, wanted: list[int]) -> dict[int, list[FileEntry]]:
+        latest = self.get_latest_batch_id()
+        compact = -1 if latest is None else (latest + 1) // self.interval * self.interval - 1
+        entries = self.get(compact) if compact >= 0 else None
+        by_batch: dict[int, list[FileEntry]] = {}
+        for entry in entries or ():
+            by_batch.setdefault(entry.batch_id, []).append(entry)
+        return {batch_id: by_batch[batch_id] for batch_id in wanted if batch_id in by_batch}

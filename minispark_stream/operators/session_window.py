@@ -1,0 +1,126 @@
+"""A session window aggregation, seen from the driver: shuffled by its keys without the session.
+
+Models: AggUtils.planStreamingAggregationForSession (From query to the plan; About watermark: session windows).
+
+A session is a time window that ends when nothing has happened for a gap: every row opens the session
+[ts, ts + gap), and sessions of one key that touch become one. So which session a row belongs to is only known once all
+rows of the key are together, those of earlier batches included.
+
+1. Spark's partial aggregation runs over the new rows, by keys and by the session of a single row, [ts, ts + gap).
+2. Optionally (conf sessionWindow.merge.sessions.in.local.partition) sessions merge before the shuffle, by Spark's own
+   MergingSessionsExec: fewer rows to shuffle.
+3. The shuffle is by the keys *without* the session, so that a task sees all sessions of a key.
+4. One task per partition merges the new sessions with each other and with those of the state
+   (operators/session_window_state_store_save.py).
+5. Spark evaluates the functions over the merged buffers.
+
+    gap 5 minutes        12:00 a, 12:03 a, 12:20 a, 12:01 b
+    partial aggregation  [12:00, 12:05) a, [12:03, 12:08) a, [12:20, 12:25) a, [12:01, 12:06) b
+    sessions             [12:00, 12:08) a count 2, [12:20, 12:25) a count 1, [12:01, 12:06) b count 1
+
+As in Spark, there must be a key besides the session, and `update` mode is refused. Differs from Spark: nothing else.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from pyspark.sql import SparkSession
+from pyspark.sql.types import StructField, StructType, TimestampType
+
+from minispark_stream.errors import analysis_error
+from minispark_stream.operators.base import BatchContext
+from minispark_stream.operators.session_window_state_store_save import SessionWindowStateStoreSave
+from minispark_stream.operators.streaming_aggregation import StreamingAggregation, compile_aggregation, physical_nodes
+from minispark_stream.plan import catalyst
+from minispark_stream.plan.catalyst import JavaObject
+from minispark_stream.state.schema_files import OperatorStateMetadata, StateStoreMetadata
+
+MERGE_LOCALLY = "spark.sql.streaming.sessionWindow.merge.sessions.in.local.partition"
+
+
+@dataclass(frozen=True)
+class SessionWindowAggregation:
+    """An aggregation whose grouping column number `session` is a session window.
+
+    A row of its state has the grouping columns without the session and the start of the session as its key, and all
+    grouping columns and buffers as its value.
+    """
+
+    operator_id: int
+    aggregation: StreamingAggregation
+    session: int
+    empty: JavaObject = field(repr=False, compare=False)
+    children: tuple[Any, ...]
+    operator_name: str = "sessionWindowStateStoreSaveExec"
+
+    @property
+    def keys(self) -> StructType:
+        """The grouping columns without the session."""
+        return StructType([f for i, f in enumerate(self.aggregation.keys.fields) if i != self.session])
+
+    def metadata(self, num_partitions: int) -> OperatorStateMetadata:
+        store = StateStoreMetadata("default", len(self.keys.fields), num_partitions)
+        return OperatorStateMetadata(self.operator_id, self.operator_name, (store,))
+
+    def schemas(self) -> list[tuple[str, StructType, StructType]]:
+        start = StructField("sessionStartTime", TimestampType())
+        values = [*self.aggregation.keys.fields, *self.aggregation.values.fields]
+        return [("default", StructType([*self.keys.fields, start]), StructType(values))]
+
+    def partitions(self, num_partitions: int) -> int:
+        return num_partitions
+
+    def should_run_another_batch(self, output_mode: str, eviction_ms: int, watermark_ms: int) -> bool:
+        return self.aggregation.should_run_another_batch(output_mode, eviction_ms, watermark_ms)
+
+    def plan_batch(self, context: BatchContext, children: Sequence[JavaObject]) -> JavaObject:
+        session, base = context.session, self.aggregation
+        merge_locally = catalyst.conf(session, MERGE_LOCALLY) == "true"
+        sessions = base.partial_rows(context, children, _merged_in_partition if merge_locally else None)  # (1), (2)
+        names = [name for i, name in enumerate(sessions.columns[: len(base.keys.fields)]) if i != self.session]
+        [(_, state_keys, state_values)] = self.schemas()
+        watermarks = context.watermarks[self.operator_id]
+        task = SessionWindowStateStoreSave(
+            context.state_dir,
+            self.operator_id,
+            context.batch_id,
+            context.state_conf,
+            context.output_mode,
+            state_keys,
+            state_values,
+            base.functions,
+            self.session,
+            base.event_time,
+            watermarks.late_ms,
+            watermarks.eviction_ms,
+            base.task_schema,
+            context.accumulators[self.operator_id],
+        )
+        return base.evaluated(session, sessions.repartition(context.num_partitions, *names), task)  # (3) to (5)
+
+
+def compile_aggregate(
+    session: SparkSession, plan: JavaObject, operator_id: int, children: tuple[Any, ...], empty: JavaObject
+) -> StreamingAggregation | SessionWindowAggregation:
+    """The operator of an Aggregate; which one depends on whether it groups by a session window.
+
+    Raises:
+        AnalysisException: a session window is the only grouping column; or as compile_aggregation.
+    """
+    aggregation = compile_aggregation(session, plan, operator_id, children, empty)
+    by_session = [i for i, f in enumerate(aggregation.keys.fields) if "spark.sessionWindow" in f.metadata]
+    if not by_session:
+        return aggregation
+    if len(aggregation.keys.fields) == 1:
+        raise analysis_error(session, "_LEGACY_ERROR_TEMP_3068")
+    return SessionWindowAggregation(operator_id, aggregation, by_session[0], empty, children)
+
+
+def _merged_in_partition(session: SparkSession, physical: JavaObject, partial: JavaObject) -> JavaObject:
+    """(2) Spark's MergingSessionsExec as it would run after the shuffle of a batch query, but without asking for one."""
+    merging = next(physical_nodes(physical, "MergingSessionsExec"))
+    _, _, _, *rest, _ = (merging.productElement(i) for i in range(merging.productArity()))
+    return merging.copy(catalyst.none(session), False, catalyst.none(session), *rest, partial)

@@ -1,0 +1,154 @@
+"""The file sink: a folder of files, and a log that says which of them count.
+
+Models: FileStreamSink, FileStreamSinkLog (Sink document).
+
+`add_batch`:
+1. A batch that the log has already is skipped: it was run again after a crash. With a replayable source this makes
+   every row appear exactly once.
+2. Else write the files and name them in the log (manifest_file_commit_protocol.py).
+
+The log, `_spark_metadata` in the output folder (not in the checkpoint):
+3. One entry per batch, named after the batch id. Every tenth entry repeats all before it (`9.compact`).
+4. `retention`: files older than this are left out of compacted entries and of what a reader gets; they are not deleted.
+
+    out/_spark_metadata/0      {"path":"file:///out/part-00000-…","size":48,…}      batch 0: one file
+    out/_spark_metadata/1      v1 and nothing else                                  batch 1: no file
+    out/part-00000-…           named in 0: visible      out/part-00000-xyz   named nowhere: invisible
+
+`spark.read` looks at `_spark_metadata` first, so a reader sees whole batches only; a program that lists the folder sees all
+files. Only `append`: a file that was named cannot be taken back.
+Differs from Spark: nothing but the way over a hidden folder (see there). Each engine can go on where the other has stopped.
+"""
+
+from __future__ import annotations
+
+import logging
+import math
+from collections.abc import Mapping
+
+from pyspark.errors import IllegalArgumentException
+from pyspark.sql import DataFrame, SparkSession
+
+from minispark_stream.checkpointing.compactible_file_stream_log import CompactibleFileStreamLog, CompactionConf
+from minispark_stream.checkpointing.metadata_log import json_object, number, to_json
+from minispark_stream.errors import analysis_error, spark_error
+from minispark_stream.plan import catalyst
+from minispark_stream.sinks.base import Sink
+from minispark_stream.sinks.manifest_file_commit_protocol import ManifestFileCommitProtocol, SinkFileStatus
+from minispark_stream.sources.file import compaction_conf
+
+logger = logging.getLogger(__name__)
+
+
+class FileStreamSinkLog(CompactibleFileStreamLog[SinkFileStatus]):
+    """The manifest log. `retention_ms`: see (4)."""
+
+    def __init__(self, path: str, conf: CompactionConf, retention_ms: float = math.inf):
+        self._retention_ms = retention_ms
+        super().__init__(path, conf)
+        self.files.mkdirs()
+
+    def to_line(self, entry: SinkFileStatus) -> str:
+        return to_json(
+            {
+                "path": entry.path, "size": entry.size, "isDir": entry.is_dir, "modificationTime": entry.modification_time,
+                "blockReplication": entry.block_replication, "blockSize": entry.block_size, "action": entry.action,
+            }
+        )
+
+    def from_line(self, line: str) -> SinkFileStatus:
+        values = json_object(line)
+        if not isinstance(values["path"], str):
+            raise ValueError("path must be a text")
+        return SinkFileStatus(
+            values["path"], number(values, "size"), values.get("isDir") is True, number(values, "modificationTime"),
+            number(values, "blockReplication"), number(values, "blockSize"), str(values.get("action")),
+        )
+
+    def compact_logs(self, entries: tuple[SinkFileStatus, ...]) -> tuple[SinkFileStatus, ...]:  # (4)
+        now_ms = self._now_ms()
+        return tuple(e for e in entries if now_ms - e.modification_time <= self._retention_ms)
+
+
+class FileStreamSink(Sink):
+    """`writeStream.format(...).partitionBy(...).options(...).start(path)`, for the formats that Spark's batch writer knows.
+
+    Args:
+        session: the session that starts the query.
+        file_format: "parquet", "json", "csv", "text", "orc", ...
+        df: the streaming DataFrame; its columns are what `partition_by` is checked against.
+        options: of the writer, names in lower case; `path` is required.
+
+    Raises:
+        IllegalArgumentException: no path; or (NumberFormatException) `retention` is not a time.
+        AnalysisException: another mode than append, or a bad partition column.
+    """
+
+    def __init__(
+        self, session: SparkSession, file_format: str, df: DataFrame, partition_by: list[str], options: Mapping[str, str],
+        output_mode: str,
+    ):
+        columns = normalized_partition_columns(session, df, partition_by)
+        if (path := options.get("path")) is None:
+            raise spark_error(session, IllegalArgumentException, "_LEGACY_ERROR_TEMP_2047")
+        if output_mode != "append":
+            raise analysis_error(
+                session, "STREAMING_OUTPUT_MODE.UNSUPPORTED_DATASOURCE", className=file_format, outputMode=output_mode
+            )
+        if columns:
+            partitioning = catalyst.java_class(session, "org.apache.spark.sql.execution.datasources.PartitioningUtils")
+            case_sensitive = session.conf.get("spark.sql.caseSensitive") == "true"
+            partitioning.validatePartitionColumn(df._jdf.schema(), catalyst.seq(session, columns), case_sensitive)
+        self._partition_columns = columns
+        self._options = catalyst.java_map(session, options)
+        self._format_name = file_format
+        hadoop = catalyst.java_class(session, "org.apache.hadoop.fs.Path")(path)
+        self._files = hadoop.getFileSystem(session._jsparkSession.sessionState().newHadoopConf())
+        self._path = self._files.makeQualified(hadoop)
+        self.description = f"FileSink[{self._path.toString()}]"
+        times = catalyst.java_class(session, "org.apache.spark.network.util.JavaUtils")
+        retention_ms = times.timeStringAsMs(options["retention"]) if "retention" in options else math.inf
+        conf = compaction_conf(session, "fileSink")
+        self.log = FileStreamSinkLog(f"{self._path.toString()}/_spark_metadata", conf, retention_ms)
+
+    def add_batch(self, batch_id: int, data: DataFrame) -> None:
+        latest = self.log.get_latest_batch_id()
+        if latest is not None and batch_id <= latest:  # (1)
+            logger.info("Skipping already committed batch %d", batch_id)
+            return
+        session = data.sparkSession
+        attributes = {a.name(): a for a in catalyst.items(catalyst.analyzed(data).output())}
+        protocol = ManifestFileCommitProtocol(session, self._files, self._path, self.log, batch_id)  # (2)
+        protocol.run(
+            data, _file_format(session, self._format_name), [attributes[c] for c in self._partition_columns],
+            self._options,
+        )
+
+
+def normalized_partition_columns(session: SparkSession, df: DataFrame, partition_by: list[str]) -> list[str]:
+    """The names of `partition_by` as the DataFrame spells them. Raises AnalysisException for one that it does not have."""
+    case_sensitive = session.conf.get("spark.sql.caseSensitive") == "true"
+
+    def same(a: str, b: str) -> bool:
+        return a == b if case_sensitive else a.lower() == b.lower()
+
+    found = []
+    for name in partition_by:
+        column = next((c for c in df.columns if same(c, name)), None)
+        if column is None:
+            raise analysis_error(
+                session, "_LEGACY_ERROR_TEMP_1196", columnType="Partition", columnName=name,
+                validColumnNames=", ".join(df.columns),
+            )
+        found.append(column)
+    return found
+
+
+def _file_format(session: SparkSession, name: str) -> catalyst.JavaObject:
+    """Spark's batch writer for a format (a FileFormat)."""
+    source = catalyst.java_class(session, "org.apache.spark.sql.execution.datasources.DataSource")
+    empty = catalyst.seq(session, [])
+    none = catalyst.none(session)
+    return source(
+        session._jsparkSession, name, empty, none, empty, none, catalyst.java_map(session, {}), none, none
+    ).providingInstance()

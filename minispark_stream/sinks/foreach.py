@@ -1,0 +1,65 @@
+"""foreach: hand every row to a user's function or writer object, where the row is (on the executors).
+
+Models: ForeachWriterTable, ForeachDataWriter, PythonForeachWriter (Sink document). For each partition of each batch, PySpark's
+own function (`DataStreamWriter._construct_foreach_function`) does:
+
+1. `open(partition_id, epoch_id)`, if the object has it; the epoch id is the batch id, which the task finds in the local
+   property `streaming.sql.batchId`. False means: this partition of this epoch is written already, skip its rows.
+2. `process(row)` for each row.
+3. `close(error)` in any case, with None or what `process` raised; the error then ends the query.
+
+    batch 7, 2 partitions     open(0, 7) process(a) process(b) close(None)
+                              open(1, 7) process(c) close(None)
+
+A failed batch is run again under its id, so (partition_id, epoch_id) is what a writer can recognise it by, as long as the
+partitions of the batch stay the same. Each task works on a copy of the object of its own.
+
+A plain function is only step 2. A batch without partitions is opened once as partition 0.
+Differs from Spark: nothing but the description in the progress, which cannot be Spark's (it has JVM object ids).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from functools import partial
+from typing import Any
+
+from pyspark.sql import DataFrame
+
+from minispark_stream.sinks.base import Sink
+
+PartitionWriter = Callable[[Any, Iterator[Any]], Iterator[Any]]
+
+
+class ForeachSink(Sink):
+    """Args: `write`, what `_construct_foreach_function` made of the user's function or object."""
+
+    description = "ForeachWriterTable"
+
+    def __init__(self, write: PartitionWriter):
+        self._write = write
+
+    def add_batch(self, batch_id: int, data: DataFrame) -> int:
+        context = data.sparkSession.sparkContext
+        context.setLocalProperty("streaming.sql.batchId", str(batch_id))  # (1)
+        rows: Any = data.rdd
+        if rows.getNumPartitions() == 0:
+            rows = context.parallelize([], 1)
+        return sum(rows.mapPartitionsWithIndex(partial(_write_partition, self._write)).collect())
+
+
+def _write_partition(write: PartitionWriter, partition_id: int, rows: Iterator[Any]) -> Iterator[int]:
+    """Runs in a Python worker; yields the number of rows of the partition, skipped ones included, as Spark counts them."""
+    count = 0
+
+    def counted() -> Iterator[Any]:
+        nonlocal count
+        for row in rows:
+            count += 1
+            yield row
+
+    iterator = counted()
+    write(partition_id, iterator)
+    for _ in iterator:
+        pass
+    yield count

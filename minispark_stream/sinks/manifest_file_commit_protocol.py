@@ -1,0 +1,149 @@
+"""How the files of one batch appear all at once: they are written first, and then one manifest file names them.
+
+Models: ManifestFileCommitProtocol (Sink document).
+
+1. Spark's batch writer (FileFormatWriter, the one behind `df.write`) writes the batch into a hidden folder of its own inside
+   the output folder. A task that fails and is tried again leaves nothing behind.
+2. The files are moved to where they belong; their names are unique. They are *pending*: whoever reads the folder by its
+   manifest does not see them.
+3. The manifest `_spark_metadata/<batch id>` is written in one step: now the batch is there.
+4. If (1) or (2) fails, the pending files are deleted. Once (3) has begun they stay: the manifest may be there already.
+
+    out/_staging-<uuid>/k=a/part-00000-<uuid>.c000.json      (1)
+    out/k=a/part-00000-<uuid>.c000.json                      (2)
+    out/_spark_metadata/7  {"path":"file:///out/k=a/part-00000-…","size":24,…,"action":"add"}   (3)
+
+A kill after (2) leaves files that no manifest names: harmless, and Spark leaves them too. A kill after (3): the batch is run
+again, finds its manifest and is skipped (see FileStreamSink).
+
+Differs from Spark: Spark's tasks write to the final place at once; here the files take the way over the hidden folder, so that
+Spark's unchanged batch writer can be used.
+"""
+
+from __future__ import annotations
+
+import logging
+import uuid
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from pyspark.errors import SparkRuntimeException
+from pyspark.sql import DataFrame, SparkSession
+
+from minispark_stream.errors import spark_error
+from minispark_stream.plan import catalyst
+from minispark_stream.plan.catalyst import JavaObject
+
+if TYPE_CHECKING:
+    from minispark_stream.sinks.file import FileStreamSinkLog
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class SinkFileStatus:
+    """A file of the sink: percent-encoded URI, sizes in bytes, modification time in ms."""
+
+    path: str
+    size: int
+    is_dir: bool
+    modification_time: int
+    block_replication: int
+    block_size: int
+    action: str = "add"
+
+
+class ManifestFileCommitProtocol:
+    """The commit of one batch.
+
+    Args:
+        session: the session of the query.
+        files: the Hadoop file system of the output folder.
+        path: the output folder, a Hadoop path.
+        log: the manifest log.
+    """
+
+    def __init__(
+        self, session: SparkSession, files: JavaObject, path: JavaObject, log: FileStreamSinkLog, batch_id: int
+    ):
+        self._session = session
+        self._files = files
+        self._root = path.toString()
+        self._log = log
+        self._batch_id = batch_id
+        self._job_id = str(uuid.uuid4())
+        self._staging = f"{self._root}/_staging-{self._job_id}"
+        self._pending: list[str] = []
+
+    def run(self, data: DataFrame, file_format: JavaObject, partition_columns: list[JavaObject], options: JavaObject) -> None:
+        """Write a batch and commit it.
+
+        Raises:
+            SparkRuntimeException: another run has written this batch meanwhile.
+            Exception: what the writer or the file system raised; the batch has left no trace then.
+        """
+        try:
+            self._write(data, file_format, partition_columns, options)  # (1)
+            statuses = [self._move(path) for path in self._written()]  # (2)
+        except BaseException:
+            self._abort()  # (4)
+            raise
+        finally:
+            self._delete(self._staging)
+        if not self._log.add(self._batch_id, tuple(statuses)):  # (3)
+            raise spark_error(
+                self._session, SparkRuntimeException, "INTERNAL_ERROR", message=f"Race while writing batch {self._batch_id}"
+            )
+
+    def _write(
+        self, data: DataFrame, file_format: JavaObject, partition_columns: list[JavaObject], options: JavaObject
+    ) -> None:
+        session = self._session
+        datasources = "org.apache.spark.sql.execution.datasources"
+        committer = catalyst.java_class(session, f"{datasources}.SQLHadoopMapReduceCommitProtocol")
+        execution = data._jdf.queryExecution()
+        output = catalyst.java_class(session, f"{datasources}.FileFormatWriter$OutputSpec")(
+            self._staging, catalyst.java_map(session, {}), execution.analyzed().output()
+        )
+        writer = catalyst.java_class(session, f"{datasources}.FileFormatWriter")
+        writer.write(
+            session._jsparkSession, execution.executedPlan(), file_format, committer(self._job_id, self._staging, False),
+            output, session._jsparkSession.sessionState().newHadoopConf(), catalyst.seq(session, partition_columns),
+            catalyst.none(session), catalyst.seq(session, []), options, 0, getattr(writer, "write$default$12")(),
+        )
+
+    def _written(self) -> list[JavaObject]:
+        """The paths of the files in the hidden folder, in the order of the tasks that wrote them."""
+        found = []
+        files = self._files.listFiles(self._path(self._staging), True)
+        while files.hasNext():
+            path = files.next().getPath()
+            if path.getName()[:1] not in "._":  # _SUCCESS
+                found.append((path.getName(), path.toString(), path))
+        return [path for _, _, path in sorted(found, key=lambda f: f[:2])]
+
+    def _move(self, source: JavaObject) -> SinkFileStatus:
+        below = source.toUri().getPath().split(f"/_staging-{self._job_id}/", 1)[1]
+        target = self._path(f"{self._root}/{below}")
+        self._files.mkdirs(target.getParent())
+        self._pending.append(target.toString())
+        if not self._files.rename(source, target):
+            raise OSError(f"Failed to move {source.toString()} to {target.toString()}")
+        status = self._files.getFileStatus(target)
+        return SinkFileStatus(
+            status.getPath().toUri().toString(), status.getLen(), status.isDirectory(), status.getModificationTime(),
+            status.getReplication(), status.getBlockSize(),
+        )
+
+    def _abort(self) -> None:
+        for path in self._pending:
+            self._delete(path)
+
+    def _delete(self, path: str) -> None:
+        try:
+            self._files.delete(self._path(path), True)
+        except Exception:
+            logger.warning("Fail to remove temporary file %s, continue removing next.", path, exc_info=True)
+
+    def _path(self, path: str) -> JavaObject:
+        return catalyst.java_class(self._session, "org.apache.hadoop.fs.Path")(path)

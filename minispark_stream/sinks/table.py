@@ -1,0 +1,73 @@
+"""toTable: a query that writes into a table of the catalog.
+
+Models: DataStreamWriter.toTable for tables of files in Spark's session catalog.
+
+1. If there is no table of that name, create it with the columns of the query (all nullable), its format and its partition
+   columns, at the option `path` if it is given.
+2. Refuse a view, and a table of another format.
+3. The query is then a file sink that writes to the location of the table.
+
+    df.writeStream.format("parquet").toTable("t")   ->   create table t using parquet;  FileSink[.../t]
+
+Differs from Spark: tables of other catalogs, which are not folders of files, are refused.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from pyspark.errors import AnalysisException
+from pyspark.sql import DataFrame, SparkSession
+
+from minispark_stream.errors import analysis_error
+from minispark_stream.plan import catalyst
+from minispark_stream.sinks.file import normalized_partition_columns
+
+_SESSION_CATALOG = "spark_catalog"
+
+
+def table_location(
+    session: SparkSession, df: DataFrame, table: str, source: str, partition_by: list[str], options: Mapping[str, str]
+) -> str:
+    """The folder of a table, which is created if it does not exist.
+
+    Raises:
+        ParseException: `table` is no name.
+        AnalysisException: it is a view, a table of another format, or of another catalog.
+    """
+    state = session._jsparkSession.sessionState()
+    parts = state.sqlParser().parseMultipartIdentifier(table)
+    if state.catalog().isTempView(parts):
+        raise analysis_error(session, "_LEGACY_ERROR_TEMP_1190", viewName=table)
+    names = catalyst.items(parts)
+    if (names[0] if len(names) > 2 else session.catalog.currentCatalog()) != _SESSION_CATALOG:
+        raise AnalysisException(message=f"minispark_stream writes to tables of {_SESSION_CATALOG} only, not to {table}.")
+    quoted = ".".join(map(_quoted, names))
+    if not session.catalog.tableExists(quoted):  # (1)
+        session.sql(_create_table(session, df, quoted, source, partition_by, options.get("path")))
+    found = state.catalog().getTableMetadata(state.sqlParser().parseTableIdentifier(quoted))
+    if found.tableType().name() == "VIEW":  # (2)
+        raise analysis_error(session, "_LEGACY_ERROR_TEMP_1191", viewName=table)
+    if (provider := found.provider().get()) != source:
+        raise analysis_error(session, "_LEGACY_ERROR_TEMP_1192", source=source, tableName=table, provider=provider)
+    return str(catalyst.java_class(session, "org.apache.hadoop.fs.Path")(found.location()).toString())  # (3)
+
+
+def _create_table(
+    session: SparkSession, df: DataFrame, quoted: str, source: str, partition_by: list[str], path: str | None
+) -> str:
+    columns = df._jdf.schema().asNullable().toDDL()
+    partitions = normalized_partition_columns(session, df, partition_by)
+    return (
+        f"CREATE TABLE {quoted} ({columns}) USING {_quoted(source)}"
+        + (f" PARTITIONED BY ({', '.join(map(_quoted, partitions))})" if partitions else "")
+        + (f" LOCATION '{_escaped(path)}'" if path else "")
+    )
+
+
+def _quoted(name: str) -> str:
+    return "`" + name.replace("`", "``") + "`"
+
+
+def _escaped(text: str) -> str:
+    return text.replace("\\", "\\\\").replace("'", "\\'")

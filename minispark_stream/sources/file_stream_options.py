@@ -1,0 +1,96 @@
+"""The options of the file source, checked.
+
+Models: FileStreamOptions (Source document). Texts of the errors are Spark's; they end the query, because Spark too reads
+the options only when the source is created on the query's thread.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import TypeVar
+
+from pyspark.sql import SparkSession
+
+from minispark_stream.errors import illegal_argument
+
+N = TypeVar("N", int, float)
+
+
+@dataclass(frozen=True)
+class FileStreamOptions:
+    """`max_file_age_ms` in milliseconds, `max_bytes_per_trigger` in bytes; None where there is no limit."""
+
+    max_files_per_trigger: int | None
+    max_bytes_per_trigger: int | None
+    max_file_age_ms: int
+    latest_first: bool
+    file_name_only: bool
+    clean_source: str
+    source_archive_dir: str | None
+    max_cached_files: int
+    discard_cached_input_ratio: float
+
+    @staticmethod
+    def of(session: SparkSession, options: Mapping[str, str]) -> FileStreamOptions:
+        """Read the options (names in lower case).
+
+        Raises:
+            IllegalArgumentException: a value that Spark refuses.
+        """
+        for name in ("modifiedbefore", "modifiedafter"):
+            if name in options:
+                raise illegal_argument(f"option '{name}' is not allowed in file stream sources")
+        positive = "must be a positive integer"
+        max_files = _number(options, "maxFilesPerTrigger", int, lambda n: 0 < n < 2**31, positive)
+        max_bytes = _number(options, "maxBytesPerTrigger", int, lambda n: 0 < n < 2**63, positive)
+        if max_files is not None and max_bytes is not None:
+            raise illegal_argument("Options 'maxFilesPerTrigger' and 'maxBytesPerTrigger' can't be both set at the same time")
+        java_utils = session.sparkContext._jvm.org.apache.spark.network.util.JavaUtils  # type: ignore[union-attr]
+        cached = _number(options, "maxCachedFiles", int, lambda n: n >= 0, "must be an integer greater than or equal to 0")
+        ratio = _number(
+            options, "discardCachedInputRatio", float, lambda x: 0 <= x <= 1, "must be a positive float between 0 and 1"
+        )
+        return FileStreamOptions(
+            max_files,
+            max_bytes,
+            int(java_utils.timeStringAsMs(options.get("maxfileage", "7d"))),
+            _boolean(options, "latestFirst"),
+            _boolean(options, "fileNameOnly"),
+            _clean_source(options),
+            options.get("sourcearchivedir"),
+            10_000 if cached is None else cached,
+            0.2 if ratio is None else ratio,
+        )
+
+
+def _number(
+    options: Mapping[str, str], name: str, kind: Callable[[str], N], valid: Callable[[N], bool], rule: str
+) -> N | None:
+    text = options.get(name.lower())
+    if text is None:
+        return None
+    try:
+        value = kind(text)
+        if valid(value):
+            return value
+    except ValueError:
+        pass
+    raise illegal_argument(f"Invalid value '{text}' for option '{name}', {rule}")
+
+
+def _boolean(options: Mapping[str, str], name: str) -> bool:
+    text = options.get(name.lower(), "false")
+    if text.lower() not in ("true", "false"):
+        raise illegal_argument(f"Invalid value '{text}' for option '{name}', must be 'true' or 'false'")
+    return text.lower() == "true"
+
+
+def _clean_source(options: Mapping[str, str]) -> str:
+    given = options.get("cleansource")
+    mode = "OFF" if given is None else given.upper()
+    if mode not in ("ARCHIVE", "DELETE", "OFF"):
+        raise illegal_argument(f"Invalid mode for clean source option Some({given}). Must be one of ARCHIVE,DELETE,OFF")
+    if mode == "ARCHIVE" and "sourcearchivedir" not in options:
+        raise illegal_argument("Archive mode must be used with 'sourceArchiveDir' option.")
+    return mode

@@ -1,0 +1,243 @@
+"""Run one query on real Structured Streaming and on the model, with the same input, and compare.
+
+    def word_count(session, input_dir):
+        lines = session.readStream.schema("value string").format("text").load(input_dir)
+        return lines.select(F.explode(F.split("value", " ")).alias("word")).groupBy("word").count()
+
+    side_by_side(spark, word_count, feed=[["a b a"], ["b c"]], output_mode="update")
+
+For each engine, Spark first:
+1. An empty input folder and an empty checkpoint; the query is started with a sink that keeps the rows of each batch.
+2. Each step of `feed` is put into the folder, and the query processes all of it, batches without data included.
+   A file appears in one rename and with a fixed modification time, so that both engines see the same files.
+3. After a step in `restart_after`, the query is stopped and started again on its checkpoint.
+4. Progress, rows and log files of every batch are kept; at the end, the files of the checkpoint.
+
+The engines run one after the other, so that neither slows the other down.
+"""
+
+from __future__ import annotations
+
+import inspect
+import os
+import shutil
+import tempfile
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from pyspark.errors import StreamingQueryException
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.streaming import StreamingQuery
+from tqdm.auto import tqdm
+
+from minispark_stream.plan import catalyst
+from minispark_stream.runtime.stream_execution import StreamExecution
+from minispark_stream.session import MiniSparkSession
+from minispark_stream.trace.checkpoint_files import comparable_files
+from minispark_stream.trace.comparison import Comparison, EngineBatch, EngineRun
+from minispark_stream.trace.spark_trace import SparkBatch, read_logs, spark_trace
+from minispark_stream.trace.trace import Trace
+
+Build = Callable[..., DataFrame]
+Step = Sequence[str] | Mapping[str, Sequence[str]] | Callable[[str], object]
+
+FIRST_FILE_TIME = 1_700_000_000  # seconds; the modification time of the first step's file, one second more for each step
+TOGETHER_MS = 300  # how long a query sleeps between two looks at its input when a step writes several files
+
+
+def side_by_side(
+    spark: SparkSession,
+    build: Build,
+    feed: Sequence[Step],
+    *,
+    output_mode: str = "append",
+    trigger: Mapping[str, Any] | None = None,
+    confs: Mapping[str, str] | None = None,
+    restart_after: Collection[int] | Mapping[int, Callable[[str], object]] = (),
+    input_dir: str | None = None,
+    directory: str | None = None,
+    trace: str = "rows",
+    progress: bool = True,
+) -> Comparison:
+    """Run a query on both engines.
+
+    Args:
+        spark: the session that both engines use.
+        build: `build(session)` or `build(session, input_dir)`; returns the streaming DataFrame.
+        feed: the steps of the input. A step is a list of text lines (a new file in the input folder), a mapping from a
+            subfolder to lines (for several inputs), or a function that is given the folder. Steps run once per engine.
+        output_mode: "append", "update" or "complete".
+        trigger: the arguments of `DataStreamWriter.trigger`; with `once` or `availableNow` each step is a run of its own.
+        confs: SQL confs to set while the queries run.
+        restart_after: steps (from 0) after which the query is stopped and restarted; a mapping also gives a function that
+            is called with the checkpoint's path in between, to do damage.
+        input_dir: the input folder. By default one below `directory`, which is emptied before the second engine runs; in a
+            folder of your own, only the files of steps that are lines are removed.
+        directory: where checkpoints go; a temporary folder by default, which is deleted.
+        trace: what the model records: "steps", or "rows" with row previews.
+        progress: show a progress bar.
+
+    Returns:
+        a Comparison; its `differences` are empty when both engines agree.
+    """
+    base = directory or tempfile.mkdtemp(prefix="side_by_side-")
+    inputs = input_dir or os.path.join(base, "input")
+    actions = restart_after if isinstance(restart_after, Mapping) else dict.fromkeys(restart_after)
+    runs: dict[str, EngineRun] = {}
+    several = any(isinstance(step, Mapping) and len(step) > 1 for step in feed)
+    wanted = {**({"spark.sql.streaming.pollingDelay": f"{TOGETHER_MS}ms"} if several else {}), **(confs or {})}
+    try:
+        with _confs(spark, wanted), tqdm(total=2 * len(feed), unit="step", disable=not progress, leave=False) as bar:
+            for engine, session in (("spark", spark), ("model", MiniSparkSession(spark, trace=trace))):
+                bar.set_description(engine)
+                checkpoint = os.path.join(base, f"checkpoint-{engine}")
+                if input_dir is None:
+                    shutil.rmtree(inputs, ignore_errors=True)
+                runner = _Runner(session, build, inputs, checkpoint, output_mode, trigger)
+                runs[engine] = runner.run(feed, actions, bar.update)
+                columns, ordered = runner.columns, runner.ordered
+    finally:
+        if directory is None:
+            shutil.rmtree(base, ignore_errors=True)
+    return Comparison(runs["spark"], runs["model"], columns, ordered)
+
+
+class _Runner:
+    """One engine's run over all steps."""
+
+    def __init__(
+        self, session: Any, build: Build, inputs: str, checkpoint: str, output_mode: str, trigger: Mapping[str, Any] | None
+    ):
+        self._session = session
+        self._build = build
+        self._inputs = Path(inputs)
+        self._checkpoint = checkpoint
+        self._output_mode = output_mode
+        self._trigger = trigger
+        self._each_step = trigger is not None and not {"processingTime", "continuous", "realTime"} & set(trigger)
+        self._written: list[Path] = []
+        self._sink: list[tuple[int, list[tuple[Any, ...]]]] = []
+        self._batches: list[EngineBatch] = []
+        self._traces: list[Trace] = []
+        self._spark_batches: list[SparkBatch] = []
+        self._query: StreamingQuery | StreamExecution | None = None
+        self.columns: tuple[str, ...] = ()
+        self.ordered = False
+
+    def run(
+        self, feed: Sequence[Step], restarts: Mapping[int, Callable[[str], object] | None], tick: Callable[[], object]
+    ) -> EngineRun:
+        self._inputs.mkdir(parents=True, exist_ok=True)
+        for step in feed:  # folders that a source may insist on
+            for name in step if isinstance(step, Mapping) else ():
+                (self._inputs / name).mkdir(parents=True, exist_ok=True)
+        error: str | None = None
+        plan = None
+        try:
+            for i, step in enumerate(feed):
+                if self._query is None and not self._each_step:
+                    plan = self._start()
+                    self._drain()
+                self._feed(i, step)
+                if self._each_step:
+                    plan = self._start()
+                self._drain()
+                if self._each_step or i in restarts:
+                    self._stop()
+                    if (damage := restarts.get(i)) is not None:
+                        damage(self._checkpoint)
+                tick()
+        except StreamingQueryException as e:
+            error = str(e.getCondition())
+        finally:
+            self._stop()
+            for path in self._written:
+                path.unlink(missing_ok=True)
+        return EngineRun(tuple(self._batches), self._whole_trace(plan), comparable_files(self._checkpoint), error)
+
+    def _start(self) -> str:  # (1)
+        arguments = [self._session, str(self._inputs)][: len(inspect.signature(self._build).parameters)]
+        df = self._build(*arguments)
+        self.columns = tuple(df.columns)
+        plan = catalyst.analyzed(df)
+        self.ordered = self._output_mode == "complete" and catalyst.class_name(plan) == "Sort"
+        writer = df.writeStream.outputMode(self._output_mode).foreachBatch(self._keep)
+        if self._trigger is not None:
+            writer = writer.trigger(**self._trigger)
+        self._runs_so_far = len(self._batches)
+        self._query = writer.option("checkpointLocation", self._checkpoint).start()
+        return str(plan.toString())
+
+    def _keep(self, data: DataFrame, batch_id: int) -> None:
+        self._sink.append((batch_id, [tuple(row) for row in data.collect()]))
+
+    def _feed(self, i: int, step: Step) -> None:  # (2)
+        if callable(step):
+            step(str(self._inputs))
+            return
+        files = {"": step} if not isinstance(step, Mapping) else step
+        staged = []
+        for name, lines in files.items():
+            path = self._inputs / name / f"step-{i:04d}.txt"
+            hidden = path.with_name(f".{path.name}")
+            hidden.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
+            os.utime(hidden, (FIRST_FILE_TIME + i, FIRST_FILE_TIME + i))
+            staged.append((hidden, path))
+        for hidden, path in staged:
+            hidden.rename(path)
+            self._written.append(path)
+
+    def _drain(self) -> None:
+        assert self._query is not None
+        if self._each_step:
+            self._query.awaitTermination()
+        else:
+            self._query.processAllAvailable()
+        self._collect()
+
+    def _collect(self) -> None:  # (4)
+        assert self._query is not None
+        reports = [p for p in (dict(r) for r in self._query.recentProgress) if "addBatch" in p["durationMs"]]
+        known = len(self._batches) - self._runs_so_far
+        for report in reports[known:]:
+            batch_id = report["batchId"]
+            rows = self._sink[len(self._batches)][1]
+            rerun = any(b.batch_id == batch_id for b in self._batches)
+            logs = read_logs(self._checkpoint, batch_id, report)
+            self._batches.append(EngineBatch(batch_id, report, rows, logs))
+            shown = [dict(zip(self.columns, row)) for row in rows]
+            self._spark_batches.append(SparkBatch(report, logs, shown, rerun))
+
+    def _stop(self) -> None:
+        if self._query is None:
+            return
+        self._query.stop()
+        if isinstance(self._query, StreamExecution):
+            self._traces.append(self._query.trace)
+        self._query = None
+
+    def _whole_trace(self, plan: str | None) -> Trace:
+        if not isinstance(self._session, MiniSparkSession):
+            return spark_trace(self._spark_batches, plan=plan)
+        whole = Trace((), "model", plan=plan)
+        for one in self._traces:
+            whole = whole + one
+        return whole
+
+
+@contextmanager
+def _confs(spark: SparkSession, confs: Mapping[str, str]) -> Iterator[None]:
+    """Set confs, and put back what was there."""
+    before = {key: spark.conf.get(key, None) for key in confs}
+    for key, value in confs.items():
+        spark.conf.set(key, value)
+    try:
+        yield
+    finally:
+        for key, old in before.items():
+            if old is None:
+                spark.conf.unset(key)
+            else:
+                spark.conf.set(key, old)

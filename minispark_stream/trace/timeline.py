@@ -1,0 +1,73 @@
+"""How long each batch took, and where the time went: a bar per batch, a coloured piece per phase.
+
+1. The phases are the keys of `durationMs` in the progress report; what they leave of triggerExecution is "other".
+2. A batch that did not get to its report (it failed) has the durations of its events.
+3. All bars have one scale, so a slow batch is a long bar.
+
+    batch 0  |latestOffset|walCommit|  addBatch                     |commitOffsets|   2,375 ms
+    batch 1  |..|..|  addBatch       |..|                                               812 ms
+
+Differs from Spark: nothing of Spark is modelled here; the Structured Streaming tab of Spark's UI draws the same phases.
+"""
+
+from __future__ import annotations
+
+from html import escape
+from typing import TYPE_CHECKING
+
+from minispark_stream.trace.words import duration_words
+
+if TYPE_CHECKING:
+    from minispark_stream.trace.trace import Batch, Trace
+
+PHASES = {  # in the order in which they happen
+    "latestOffset": "#4a7fb5", "walCommit": "#e6a817", "getBatch": "#7bb3d9", "queryPlanning": "#9c7bc0",
+    "addBatch": "#5aa46f", "commitOffsets": "#d97b4a", "other": "#c9d1d9",
+}
+LABEL, BAR, ROW, HEAD = 110, 620, 22, 26
+
+
+def phases(batch: Batch) -> dict[str, float]:
+    """Milliseconds of each phase of a batch."""
+    given = batch.durations  # (1)
+    if not given:  # (2)
+        took: dict[str, float] = {}
+        for event in batch.events:
+            took[event.step] = took.get(event.step, 0.0) + event.duration_ms
+        given = {**took, "triggerExecution": took.get("trigger", 0.0)}
+    found = {name: max(given.get(name, 0.0), 0.0) for name in PHASES}
+    found["other"] = max(given.get("triggerExecution", 0.0) - sum(found.values()), 0.0)
+    return found
+
+
+def svg(trace: Trace) -> str:
+    """The bars of all batches as one SVG picture."""
+    batches = [(batch, phases(batch)) for batch in trace.batches]
+    longest = max((sum(took.values()) for _, took in batches), default=0) or 1  # (3)
+    legend, x = "", LABEL
+    for name, colour in PHASES.items():
+        legend += f'<rect x="{x}" y="4" width="11" height="11" rx="2" fill="{colour}"/><text x="{x + 16}" y="14">{name}</text>'
+        x += 34 + 7 * len(name)
+    rows = "".join(_row(i, batch, took, longest) for i, (batch, took) in enumerate(batches))
+    width, height = LABEL + BAR + 90, HEAD + ROW * len(batches) + 4
+    return (
+        f'<svg class="timeline" xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" width="{width}" '
+        f'height="{height}" font-family="Helvetica,Arial,sans-serif" font-size="12">{legend}{rows}</svg>'
+    )
+
+
+def _row(number: int, batch: Batch, took: dict[str, float], longest: float) -> str:
+    top, x, pieces = HEAD + ROW * number, float(LABEL), ""
+    for name, ms in took.items():
+        width = BAR * ms / longest
+        if width > 0:
+            pieces += (
+                f'<rect x="{x:.1f}" y="{top + 3}" width="{width:.1f}" height="{ROW - 6}" fill="{PHASES[name]}">'
+                f"<title>{escape(name)}: {duration_words(ms)}</title></rect>"
+            )
+        x += width
+    note = " ✗" if batch.error else " again" if batch.rerun else ""
+    return (
+        f'<text x="{LABEL - 8}" y="{top + 15}" text-anchor="end">batch {batch.batch_id}{note}</text>{pieces}'
+        f'<text x="{x + 6:.1f}" y="{top + 15}">{duration_words(sum(took.values()))}</text>'
+    )

@@ -1,0 +1,31 @@
+"""The oracle: every test here runs a query on real Structured Streaming and on the model, and wants no difference."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from pyspark.sql import SparkSession
+
+from minispark_stream import side_by_side
+from minispark_stream.trace.comparison import Comparison
+
+Compare = Callable[..., Comparison]
+
+
+@pytest.fixture
+def compare(spark: SparkSession, tmp_path: Any) -> Compare:
+    """`side_by_side` with a temporary folder, and no difference allowed (nor a comparison of nothing)."""
+
+    def run(build: Callable[..., Any], feed: Any, *, state_bytes: bool = True, **arguments: Any) -> Comparison:
+        """`state_bytes=False`: the order of elements in a collected array is up to the shuffle, on either engine."""
+        comparison = side_by_side(
+            spark, build, feed, directory=str(tmp_path), trace="steps", progress=False, **arguments
+        )
+        found = [d for d in comparison.differences if state_bytes or not d.what.endswith(".delta")]
+        assert not found, "\n".join(map(str, found))
+        assert comparison.model.batches or comparison.model.error
+        return comparison
+
+    return run

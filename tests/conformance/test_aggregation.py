@@ -1,0 +1,140 @@
+"""Aggregations without event time: functions, keys and output modes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from pyspark.errors import AnalysisException
+from pyspark.sql import functions as F
+
+from minispark_stream import MiniSparkSession
+from tests.conformance.conftest import Compare
+from tests.conformance.inputs import random_rows, read_random
+
+FEED = [random_rows(1), random_rows(2), random_rows(3, 10)]
+
+FUNCTIONS: dict[str, list[Callable[[], Any]]] = {
+    "count": [lambda: F.count("*"), lambda: F.count("i"), lambda: F.count_if(F.col("i") > 0)],
+    "sum of every numeric type": [lambda: F.sum("i"), lambda: F.sum("l"), lambda: F.sum("d"), lambda: F.sum("m")],
+    "avg of every numeric type": [lambda: F.avg("i"), lambda: F.avg("l"), lambda: F.avg("d"), lambda: F.avg("m")],
+    "min": [lambda: F.min("i"), lambda: F.min("s"), lambda: F.min("dt"), lambda: F.min("m"), lambda: F.min("st"), lambda: F.min("b")],
+    "max": [lambda: F.max("i"), lambda: F.max("s"), lambda: F.max("ts"), lambda: F.max("d"), lambda: F.max("st"), lambda: F.max("xs")],
+    "stddev and variance": [
+        lambda: F.stddev("d"), lambda: F.stddev_pop("d"), lambda: F.variance("i"), lambda: F.var_pop("d"),
+        lambda: F.skewness("d"), lambda: F.kurtosis("d"),
+    ],
+    "correlation and regression": [
+        lambda: F.corr("d", "i"), lambda: F.covar_pop("d", "i"), lambda: F.covar_samp("d", "i"),
+        lambda: F.regr_slope("d", "i"), lambda: F.regr_intercept("d", "i"), lambda: F.regr_r2("d", "i"), lambda: F.regr_count("d", "i"),
+    ],
+    "first and last": [
+        lambda: F.first("i"), lambda: F.last("i"), lambda: F.first("i", True), lambda: F.last("d", True), lambda: F.first("st"),
+        lambda: F.last("xs"), lambda: F.any_value("i"),
+    ],
+    "collect_list and collect_set": [
+        lambda: F.sort_array(F.collect_list("i")), lambda: F.sort_array(F.collect_set("s")), lambda: F.size(F.collect_list("st")),
+    ],
+    "booleans": [lambda: F.bool_and("b"), lambda: F.bool_or("b"), lambda: F.every("b"), lambda: F.some("b")],
+    "bits": [lambda: F.bit_and("i"), lambda: F.bit_or("l"), lambda: F.bit_xor("i")],
+    "min_by and max_by": [lambda: F.max_by("s", "d"), lambda: F.min_by("s", "i"), lambda: F.max_by("st", "l")],
+    "product": [lambda: F.product("d")],
+    "filter": [lambda: F.expr("sum(i) filter (where d > 0)"), lambda: F.expr("count(*) filter (where b)")],
+    "in an expression": [lambda: (F.sum("i") / F.count("*")).alias("r"), lambda: F.round(F.avg("d"), 2), lambda: F.lit(7)],
+}
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_aggregate_functions_by_key(compare: Compare, name: str) -> None:
+    columns = FUNCTIONS[name]
+    compare(
+        lambda s, d: read_random(s, d).groupBy("k").agg(*(c() for c in columns)), FEED, output_mode="update",
+        state_bytes=not name.startswith("collect"),
+    )
+
+
+QUERIES: dict[str, tuple[str, Callable[[Any], Any]]] = {
+    "word count": ("update", lambda df: df.select(F.explode(F.split("s", "")).alias("c")).groupBy("c").count()),
+    "complete repeats everything": ("complete", lambda df: df.groupBy("k").count()),
+    "complete with orderBy": ("complete", lambda df: df.groupBy("k", F.col("st.a")).count().orderBy(F.desc("count"), "k", "a")),
+    "complete with orderBy and limit": ("complete", lambda df: df.groupBy("k").count().orderBy(F.desc("count"), "k").limit(3)),
+    "global in complete": ("complete", lambda df: df.groupBy().agg(F.sum("d"), F.count("*"))),
+    "global in update": ("update", lambda df: df.groupBy().agg(F.sum("d"), F.count("*"))),
+    "several keys": ("update", lambda df: df.groupBy("k", "b", "dt").agg(F.sum("l"))),
+    "a struct and an array as keys": ("update", lambda df: df.groupBy("st", "xs").count()),
+    "a double and a decimal as keys": ("update", lambda df: df.groupBy("m", "d").count()),
+    "an expression as key": ("update", lambda df: df.groupBy((F.col("i") % 3).alias("mod")).agg(F.max("ts"))),
+    "no function": ("update", lambda df: df.groupBy("k", "b").agg(F.lit(1).alias("one"))),
+    "distinct by groupBy": ("update", lambda df: df.select("k", "b").groupBy("k", "b").agg(F.first("k").alias("f"))),
+    "having": ("update", lambda df: df.groupBy("k").agg(F.sum("i").alias("t")).where("t > 3")),
+    "only a part of the result is used": ("update", lambda df: df.groupBy("k").agg(F.sum("i").alias("a"), F.avg("d")).select("a")),
+    "rollup": ("update", lambda df: df.rollup("k", "b").count()),
+    "cube": ("complete", lambda df: df.cube("k", "b").agg(F.sum("i"))),
+    "union of a stream with itself": ("update", lambda df: df.select("k").union(df.select("k")).groupBy("k").count()),
+    "after a join with a table": (
+        "update", lambda df: df.join(df.sparkSession.createDataFrame([("a", 1), ("b", 2)], "k string, v int"), "k").groupBy("v").count()
+    ),
+    "dropping in update": ("update", lambda df: df.groupBy("k").count().where("count % 2 = 0")),
+}
+
+
+@pytest.mark.parametrize("name", QUERIES)
+def test_aggregation(compare: Compare, name: str) -> None:
+    mode, query = QUERIES[name]
+    compare(lambda s, d: query(read_random(s, d)), FEED, output_mode=mode)
+
+
+def test_state_survives_a_restart(compare: Compare) -> None:
+    compare(
+        lambda s, d: read_random(s, d).groupBy("k").agg(F.sum("i"), F.avg("d"), F.collect_set("s").alias("x")).withColumn(
+            "x", F.sort_array("x")), FEED, output_mode="update", restart_after=(0, 1), state_bytes=False,
+    )
+
+
+def test_four_shuffle_partitions_make_four_stores(compare: Compare) -> None:
+    comparison = compare(
+        lambda s, d: read_random(s, d).groupBy("k").count(), FEED, output_mode="update", confs={"spark.sql.shuffle.partitions": "4"}
+    )
+    assert {f.split("/")[2] for f in comparison.model.files if f.endswith(".delta")} == {"0", "1", "2", "3"}
+
+
+@pytest.mark.parametrize("codec", ["zstd", "snappy"])
+def test_the_compression_codec_of_state_files_is_sparks(compare: Compare, codec: str) -> None:
+    compare(
+        lambda s, d: read_random(s, d).groupBy("k").count(), FEED, output_mode="update",
+        confs={"spark.sql.streaming.stateStore.compression.codec": codec}, restart_after=(0,),
+    )
+
+
+def test_row_checksums(compare: Compare) -> None:
+    compare(
+        lambda s, d: read_random(s, d).groupBy("k").count(), FEED, output_mode="update",
+        confs={"spark.sql.streaming.stateStore.rowChecksum.enabled": "true"}, restart_after=(1,),
+    )
+
+
+def test_many_batches_make_snapshots_and_stay_equal(compare: Compare) -> None:
+    feed = [random_rows(i, 3) for i in range(14)]
+    compare(
+        lambda s, d: read_random(s, d).groupBy("k").count(), feed, output_mode="update", restart_after=(12,),
+        confs={
+            "spark.sql.streaming.stateStore.minDeltasForSnapshot": "3", "spark.sql.streaming.minBatchesToRetain": "100",
+            "spark.sql.streaming.stateStore.maintenanceInterval": "200ms",
+        },
+    )
+
+
+def test_old_log_entries_are_purged_alike(compare: Compare) -> None:
+    feed = [random_rows(i, 3) for i in range(7)]
+    comparison = compare(
+        lambda s, d: read_random(s, d).select("k"), feed,
+        confs={"spark.sql.streaming.minBatchesToRetain": "2", "spark.sql.streaming.asyncLogPurge.enabled": "false"},
+    )
+    assert sorted(f for f in comparison.model.files if f.startswith("offsets/")) == ["offsets/4", "offsets/5", "offsets/6"]
+
+
+def test_a_function_that_cannot_be_kept_incrementally_is_refused_when_the_query_starts(spark: Any, tmp_path: Any) -> None:
+    df = read_random(MiniSparkSession(spark), str(tmp_path)).groupBy("k").agg(F.percentile_approx("i", 0.5))
+    with pytest.raises(AnalysisException, match="cannot be kept incrementally"):
+        df.writeStream.outputMode("update").format("noop").start()

@@ -1,0 +1,170 @@
+"""Bad input: the same class of exception, the same condition, at the same moment, and nothing overwritten."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.errors import StreamingQueryException
+
+from minispark_stream import MiniSparkSession
+from tests.conformance.inputs import random_rows
+
+Engines = list[tuple[str, Any]]
+
+
+@pytest.fixture
+def engines(spark: Any) -> Engines:
+    logging.getLogger("minispark_stream").setLevel(logging.CRITICAL)
+    return [("spark", spark), ("model", MiniSparkSession(spark))]
+
+
+def raised(action: Callable[[], object]) -> tuple[str, str | None]:
+    """The class and the condition of what an action raises."""
+    with pytest.raises(Exception) as e:  # noqa: B017 - both engines are asked, and must answer alike
+        action()
+    condition = getattr(e.value, "getCondition", lambda: None)()
+    return type(e.value).__name__, condition
+
+
+READS: dict[str, Callable[[Any, str], Any]] = {
+    "no path": lambda s, d: s.readStream.schema("a int").format("json").load(),
+    "a path that is None": lambda s, d: s.readStream.schema("a int").json(None),
+    "a list of paths": lambda s, d: s.readStream.schema("a int").load([d]),
+    "a missing path": lambda s, d: s.readStream.schema("a int").json(f"{d}/nope"),
+    "no schema": lambda s, d: s.readStream.json(d),
+    "no schema for csv": lambda s, d: s.readStream.csv(d),
+    "an unknown format": lambda s, d: s.readStream.schema("a int").format("nope").load(d),
+    "a format that cannot stream": lambda s, d: s.readStream.format("jdbc").load(),
+    "a schema that is no schema": lambda s, d: s.readStream.schema("a intt").json(d),
+    "a schema of char": lambda s, d: s.readStream.schema("a char(3)").json(d),
+    "a schema of another type": lambda s, d: s.readStream.schema(17).json(d),
+    "an unknown table": lambda s, d: s.readStream.table("nope"),
+    "an unknown column": lambda s, d: s.readStream.schema("a int").json(d).select("b"),
+    "collect": lambda s, d: s.readStream.schema("a int").json(d).collect(),
+    "show": lambda s, d: s.readStream.schema("a int").json(d).show(),
+    "count": lambda s, d: s.readStream.schema("a int").json(d).count(),
+    "write": lambda s, d: s.readStream.schema("a int").json(d).write.parquet(f"{d}/out"),
+    "a watermark on an unknown column": lambda s, d: s.readStream.schema("a int").json(d).withWatermark("ts", "1 minute"),
+    "a watermark on a number": lambda s, d: s.readStream.schema("a int").json(d).withWatermark("a", "1 minute"),
+    "a watermark on a timestamp without time zone": lambda s, d: s.readStream.schema("a timestamp_ntz").json(d).withWatermark("a", "1 minute"),
+    "a watermark delay that is no interval": lambda s, d: s.readStream.schema("a timestamp").json(d).withWatermark("a", "soon"),
+    "a negative watermark delay": lambda s, d: s.readStream.schema("a timestamp").json(d).withWatermark("a", "-1 minute"),
+}
+
+
+@pytest.mark.parametrize("name", READS)
+def test_what_fails_before_a_query_is_written(engines: Engines, tmp_path: Path, name: str) -> None:
+    spark, model = (raised(lambda: READS[name](session, str(tmp_path))) for _, session in engines)  # noqa: B023
+    assert model == spark
+
+
+WRITES: dict[str, Callable[[Any], Any]] = {
+    "an unknown output mode": lambda w: w.outputMode("upsert"),
+    "an empty output mode": lambda w: w.outputMode(""),
+    "complete without aggregation": lambda w: w.outputMode("complete").format("noop").start(),
+    "an unknown sink": lambda w: w.format("nope").start(),
+    "memory without a name": lambda w: w.format("memory").start(),
+    "an empty name": lambda w: w.queryName(""),
+    "no checkpoint for a file sink": lambda w: w.format("parquet").start("/tmp/never-written"),
+    "foreachBatch of no function": lambda w: w.foreachBatch(None),
+    "foreach of no function": lambda w: w.foreach(17),
+}
+
+
+@pytest.mark.parametrize("name", WRITES)
+def test_what_fails_when_a_query_is_started(engines: Engines, tmp_path: Path, name: str) -> None:
+    def start(session: Any) -> object:
+        return WRITES[name](session.readStream.schema("a int").json(str(tmp_path)).writeStream)
+
+    spark, model = (raised(lambda: start(session)) for _, session in engines)  # noqa: B023
+    assert model == spark
+
+
+OPTIONS = [
+    ("maxFilesPerTrigger", "0"), ("maxFilesPerTrigger", "x"), ("maxBytesPerTrigger", "-1"), ("maxFileAge", "abc"), ("latestFirst", "maybe"),
+    ("cleanSource", "foo"), ("cleanSource", "archive"), ("maxCachedFiles", "-1"), ("discardCachedInputRatio", "2"), ("fileNameOnly", "x"),
+    ("modifiedBefore", "2020-01-01T00:00:00"), ("mode", "NOPE"),
+]
+
+
+@pytest.mark.parametrize("option", OPTIONS, ids=str)
+def test_a_bad_option_ends_the_query_in_sparks_words(engines: Engines, tmp_path: Path, option: tuple[str, str]) -> None:
+    (tmp_path / "in").mkdir()
+    (tmp_path / "in" / "a.json").write_text('{"a":1}\n')
+    messages = []
+    for _, session in engines:
+        df = session.readStream.schema("a int").option(*option).json(str(tmp_path / "in"))
+        query = df.writeStream.format("noop").trigger(availableNow=True).start()
+        try:
+            query.awaitTermination()
+            messages.append("")
+        except StreamingQueryException as e:
+            messages.append(str(e).split("terminated with exception: ")[1].split(" SQLSTATE")[0].split("\n")[0])
+    assert messages[0] == messages[1]
+
+
+def start_and_wait(session: Any, folder: Path, checkpoint: Path) -> None:
+    df = session.readStream.schema("k string").option("maxFilesPerTrigger", 1).json(str(folder)).groupBy("k").count()
+    query = df.writeStream.outputMode("update").format("noop").option("checkpointLocation", str(checkpoint))
+    query.trigger(availableNow=True).start().awaitTermination()
+
+
+GARBAGE = ["", "garbage", "v9\n{}", "v1", "v1\n{bad", "\x00\xff"]
+DAMAGED = [(name, text) for name in ("offsets/2", "commits/2", "sources/0/2", "metadata") for text in GARBAGE if (name, text) != ("commits/2", "v1")]
+
+
+@pytest.mark.parametrize(("name", "text"), DAMAGED, ids=lambda x: repr(x))
+def test_garbage_in_a_log_file_stops_the_query_and_changes_nothing(
+    engines: Engines, tmp_path: Path, name: str, text: str
+) -> None:
+    folder = tmp_path / "in"
+    folder.mkdir()
+    for i in range(3):
+        (folder / f"{i}.json").write_text("\n".join(random_rows(i, 3)))
+    for engine, session in engines:
+        checkpoint = tmp_path / engine
+        start_and_wait(session, folder, checkpoint)
+        (checkpoint / name).write_text(text, encoding="latin-1")
+        before = {p: p.read_bytes() for p in checkpoint.rglob("*") if p.is_file()}
+        with pytest.raises(Exception) as e:  # noqa: B017
+            start_and_wait(session, folder, checkpoint)
+        if engine == "model":
+            assert {p: p.read_bytes() for p in checkpoint.rglob("*") if p.is_file()} == before
+            assert f"{checkpoint}/{name}" in str(e.value), "the message names the file"
+            assert ("Restore" in str(e.value)) or ("upgrade" in str(e.value)), "and says what to do"
+            if name != "metadata":  # Spark's start() lets a JSON parser's error through there
+                assert type(e.value) is StreamingQueryException
+        elif name != "metadata":
+            assert e.type.__name__ == "StreamingQueryException"
+
+
+GONE: dict[str, tuple[str, ...]] = {
+    "the offset before the last": ("offsets/1",),
+    "the newest source log entry": ("sources/0/2",),
+    "an older source log entry": ("sources/0/1",),
+    "the identity": ("metadata",),
+    "a delta": ("state/0/0/3.delta", "state/0/1/3.delta"),
+}
+
+
+@pytest.mark.parametrize("name", GONE)
+def test_a_missing_file_stops_the_query_with_sparks_words(engines: Engines, tmp_path: Path, name: str) -> None:
+    folder = tmp_path / "in"
+    folder.mkdir()
+    for i in range(3):
+        (folder / f"{i}.json").write_text("\n".join(random_rows(i, 3)))
+    outcomes = []
+    for engine, session in engines:
+        checkpoint = tmp_path / engine
+        start_and_wait(session, folder, checkpoint)
+        for gone in GONE[name]:
+            (checkpoint / gone).unlink()
+            (checkpoint / gone).with_name(f".{Path(gone).name}.crc").unlink(missing_ok=True)
+        (folder / "9.json").write_text("\n".join(random_rows(9, 3)))
+        outcomes.append(raised(lambda: start_and_wait(session, folder, checkpoint)))  # noqa: B023
+        (folder / "9.json").unlink()
+    assert outcomes[0] == outcomes[1]

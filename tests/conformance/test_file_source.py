@@ -1,0 +1,177 @@
+"""The file source: formats, limits, order, memory of files, partition columns, its log."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.sql import functions as F
+
+from tests.conformance.conftest import Compare
+from tests.conformance.inputs import random_rows, read_random
+
+OLD = 1_700_000_000
+
+
+def write(folder: str, name: str, text: str, seconds: int) -> None:
+    """A file with a modification time, put in place by one rename."""
+    path = Path(folder, name)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    hidden = path.with_name(f".{path.name}")
+    hidden.write_text(text)
+    os.utime(hidden, (OLD + seconds, OLD + seconds))
+    hidden.rename(path)
+
+
+def files(*named: tuple[str, str, int]) -> Callable[[str], None]:
+    def step(folder: str) -> None:
+        for name, text, seconds in named:
+            write(folder, name, text, seconds)
+
+    return step
+
+
+def text(session: Any, input_dir: str, **options: Any) -> Any:
+    return session.readStream.options(**options).text(input_dir)
+
+
+MANY = tuple((f"{i:02d}.txt", f"row {i}\n" * (i + 1), i) for i in range(7))
+NOW = {"availableNow": True}
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"maxFilesPerTrigger": 1},
+        {"maxFilesPerTrigger": 3},
+        {"maxFilesPerTrigger": 3, "latestFirst": "true"},
+        {"maxBytesPerTrigger": 20},
+        {"maxBytesPerTrigger": 1},
+        {"maxFilesPerTrigger": 3, "discardCachedInputRatio": "0"},
+        {"maxFilesPerTrigger": 2, "maxCachedFiles": 0},
+        {"latestFirst": "true"},
+    ],
+    ids=str,
+)
+def test_read_limits(compare: Compare, options: dict[str, Any]) -> None:
+    compare(lambda s, d: text(s, d, **options), [files(*MANY)], trigger=NOW)
+
+
+@pytest.mark.parametrize("options", [{"maxFilesPerTrigger": 2}, {"maxBytesPerTrigger": 30}], ids=str)
+def test_files_that_are_left_over_come_in_later_batches(compare: Compare, options: dict[str, Any]) -> None:
+    later = files(*((f"z{i}.txt", f"late {i}\n", 100 + i) for i in range(3)))
+    compare(lambda s, d: text(s, d, **options), [files(*MANY), later], trigger=NOW)
+
+
+def test_files_of_the_same_time_keep_the_order_of_the_listing(compare: Compare) -> None:
+    named = [(f"{name}.txt", f"{name}\n", 1) for name in ("c", "a", "ä", "b", "B")]
+    compare(lambda s, d: text(s, d, maxFilesPerTrigger=1), [files(*named)], trigger=NOW)
+
+
+def test_a_file_too_old_is_ignored(compare: Compare) -> None:
+    steps = [files(("new.txt", "new\n", 100)), files(("old.txt", "old\n", 50), ("fresh.txt", "fresh\n", 101))]
+    comparison = compare(lambda s, d: text(s, d, maxFileAge="10s"), steps, trigger=NOW)
+    assert [row for b in comparison.model.batches for row in b.rows] == [("new",), ("fresh",)]
+
+
+def test_file_name_only(compare: Compare) -> None:
+    steps = [files(("a/x.txt", "one\n", 1)), files(("b/x.txt", "again\n", 2), ("b/y.txt", "two\n", 3))]
+    compare(lambda s, d: text(s, f"{d}/*", fileNameOnly="true"), steps, trigger=NOW)
+
+
+def test_hidden_files_are_no_input(compare: Compare) -> None:
+    compare(lambda s, d: text(s, d), [files(("_SUCCESS", "no\n", 1), (".x", "no\n", 2), ("x.txt", "yes\n", 3))], trigger=NOW)
+
+
+def test_globs(compare: Compare) -> None:
+    steps = [files(("2024-01/a.txt", "a\n", 1), ("2025-01/b.txt", "b\n", 2), ("2024-02/c.txt", "c\n", 3)), files(("2024-09/d.txt", "d\n", 4))]
+    compare(lambda s, d: text(s, f"{d}/2024-*"), steps, trigger=NOW)
+
+
+def test_path_glob_filter_and_recursive_lookup(compare: Compare) -> None:
+    steps = [files(("a.txt", "a\n", 1), ("b.csv", "b\n", 2), ("deep/er/c.txt", "c\n", 3))]
+    compare(lambda s, d: text(s, d, pathGlobFilter="*.txt", recursiveFileLookup="true"), steps, trigger=NOW)
+
+
+def test_partition_columns_come_from_the_folders(compare: Compare) -> None:
+    steps = [files(("day=2024-01-02/b.json", '{"a":2}\n', 2)), files(("day=2024-01-03/kind=x/c.json", '{"a":3}\n', 3))]
+
+    def build(session: Any, input_dir: str) -> Any:
+        write(input_dir, "day=2024-01-01/a.json", '{"a":1}\n', 1)
+        return session.readStream.schema("a int, day date").json(input_dir)
+
+    compare(build, steps[:1])
+
+
+def test_names_that_a_uri_must_escape(compare: Compare) -> None:
+    names = ["a b.txt", "100%.txt", "x#1.txt", "q?.txt", "[1].txt", "{2}.txt", "ümlaut.txt", "plus+and&.txt", "tilde~!.txt", "a'b\"c.txt", "^`|.txt"]
+    compare(lambda s, d: text(s, d), [files(*((n, f"{n}\n", i) for i, n in enumerate(names)))], trigger=NOW, restart_after=(0,))
+
+
+def test_the_source_log_is_compacted(compare: Compare) -> None:
+    steps = [random_rows(i, 1) for i in range(12)]
+    comparison = compare(lambda s, d: read_random(s, d).select("k"), steps, restart_after=(10,))
+    assert "sources/0/9.compact" in comparison.model.files
+
+
+def test_the_source_log_is_compacted_at_a_chosen_interval(compare: Compare) -> None:
+    steps = [random_rows(i, 1) for i in range(6)]
+    compare(lambda s, d: read_random(s, d).select("k"), steps, confs={"spark.sql.streaming.fileSource.log.compactInterval": "2"}, restart_after=(2, 4))
+
+
+def test_text_with_a_partition_column_and_no_schema(compare: Compare) -> None:
+    def build(session: Any, input_dir: str) -> Any:
+        write(input_dir, "day=2024-01-01/a.txt", "hello\n", 1)
+        return session.readStream.text(input_dir)
+
+    compare(build, [files(("day=2024-01-02/b.txt", "world\n", 2))])
+
+
+def test_csv(compare: Compare) -> None:
+    build = lambda s, d: s.readStream.schema("a int, b string, c date").option("header", True).option("sep", ";").csv(d)
+    compare(build, [["a;b;c", "1;x;2024-01-01", "2;;", "oops;y;z"]])
+
+
+@pytest.mark.parametrize("mode", ["PERMISSIVE", "DROPMALFORMED", "FAILFAST"])
+@pytest.mark.parametrize("kind", ["csv", "json"])
+def test_malformed_lines_in_each_parse_mode(compare: Compare, kind: str, mode: str) -> None:
+    lines = {"csv": ["1,x", "what,is,this,row", "oops,y"], "json": ['{"a":1,"b":"x"}', '{"a":', '{"a":"oops"}']}[kind]
+    build = lambda s, d: s.readStream.schema("a int, b string, _corrupt_record string").option("mode", mode).format(kind).load(d)
+    compare(build, [lines])
+
+
+@pytest.mark.parametrize("kind", ["parquet", "orc"])
+def test_columnar_files(compare: Compare, spark: Any, kind: str) -> None:
+    def step(n: int) -> Callable[[str], None]:
+        def put(folder: str) -> None:
+            staged = Path(folder).with_name(f"staged-{n}")
+            df = spark.range(n * 5, n * 5 + 5).select("id", F.col("id").cast("string").alias("s"), F.array("id").alias("xs"))
+            df.coalesce(1).write.mode("overwrite").format(kind).save(str(staged))
+            [part] = staged.glob("part-*")
+            os.utime(part, (OLD + n, OLD + n))
+            part.rename(Path(folder, f"{n}.{kind}"))
+
+        return put
+
+    build = lambda s, d: s.readStream.schema("id long, s string, xs array<long>").format(kind).load(d)
+    compare(build, [step(0), step(1)])
+
+
+def test_a_file_that_is_deleted_before_its_batch_runs_again(compare: Compare) -> None:
+    def damage(checkpoint: str) -> None:
+        for name in ("0", ".0.crc"):
+            Path(checkpoint, "commits", name).unlink(missing_ok=True)
+        (Path(checkpoint).parent / "input" / "step-0000.txt").unlink()
+
+    compare(lambda s, d: text(s, d), [["a", "b"], ["c"]], restart_after={0: damage})
+
+
+def test_schema_inference_when_it_is_on(compare: Compare) -> None:
+    def build(session: Any, input_dir: str) -> Any:
+        write(input_dir, "a.json", '{"x":1,"y":"a"}\n', 1)
+        return session.readStream.json(input_dir)
+
+    compare(build, [files(("b.json", '{"x":2,"z":3}\n', 2))], confs={"spark.sql.streaming.schemaInference": "true"})

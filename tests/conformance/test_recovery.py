@@ -1,0 +1,143 @@
+"""Stop, crash, damage, restart: where does each engine go on?"""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.sql import functions as F
+
+from tests.conformance.conftest import Compare
+from tests.conformance.inputs import at, random_rows, read_random
+
+FEED = [at("12:02", "12:07"), at("12:14"), at("12:21", "12:04", "12:11"), at("12:30", "12:17"), at("12:05")]
+
+
+def windowed(session: Any, input_dir: str) -> Any:
+    times = session.readStream.schema("ts timestamp, k string").json(input_dir)
+    return times.withWatermark("ts", "10 minutes").groupBy(F.window("ts", "5 minutes")).count()
+
+
+def newest(checkpoint: str, log: str) -> Path:
+    return max((p for p in Path(checkpoint, log).iterdir() if p.name.isdigit()), key=lambda p: int(p.name))
+
+
+def lose(path: Path) -> None:
+    """Remove a file, and the checksum that Spark keeps beside it."""
+    path.unlink()
+    path.with_name(f".{path.name}.crc").unlink(missing_ok=True)
+
+
+def lose_the_last_commit(checkpoint: str) -> None:
+    """As after a crash between the write-ahead log and the commit log: the last batch will run again."""
+    lose(newest(checkpoint, "commits"))
+
+
+def lose_all_commits(checkpoint: str) -> None:
+    shutil.rmtree(Path(checkpoint, "commits"))
+
+
+def roll_back_two_batches(checkpoint: str) -> None:
+    """What an operator may do by hand: delete the tails of both logs. The source's own log does not go back."""
+    for _ in range(2):
+        lose(newest(checkpoint, "offsets"))
+        lose(newest(checkpoint, "commits"))
+
+
+def lose_the_operator_metadata(checkpoint: str) -> None:
+    shutil.rmtree(Path(checkpoint, "state/0/_metadata"))
+
+
+def lose_the_state_schema(checkpoint: str) -> None:
+    shutil.rmtree(Path(checkpoint, "state/0/0/_metadata"))
+
+
+def leave_junk(checkpoint: str) -> None:
+    """Files that are no log entries, and a delta of a version that was never committed."""
+    Path(checkpoint, "offsets/notes.txt").write_text("hello")
+    Path(checkpoint, "commits/.hidden").write_text("hello")
+    Path(checkpoint, "state/0/1/99.delta").write_bytes(b"garbage")
+
+
+@pytest.mark.parametrize("restart", [0, 1, 2, 3])
+def test_a_batch_that_was_logged_but_not_committed_runs_again(compare: Compare, restart: int) -> None:
+    comparison = compare(windowed, FEED, restart_after={restart: lose_the_last_commit})
+    ids = [b.batch_id for b in comparison.model.batches]
+    assert len(ids) > len(set(ids)), "one batch id must show up twice"
+
+
+def test_the_very_first_batch_runs_again(compare: Compare) -> None:
+    compare(lambda s, d: read_random(s, d).groupBy("k").count(), [random_rows(1), random_rows(2)], output_mode="update",
+            restart_after={0: lose_all_commits})
+
+
+def test_all_commits_lost_runs_the_last_batch_again(compare: Compare) -> None:
+    compare(windowed, FEED, restart_after={2: lose_all_commits})
+
+
+def test_stateless_rerun_gives_the_same_rows(compare: Compare) -> None:
+    compare(lambda s, d: read_random(s, d).select("k", "i"), [random_rows(i) for i in range(3)],
+            restart_after={0: lose_the_last_commit, 1: lose_the_last_commit})
+
+
+def test_rolling_both_logs_back_makes_one_batch_of_several_log_entries(compare: Compare) -> None:
+    compare(lambda s, d: read_random(s, d).groupBy("k").count(), [random_rows(i) for i in range(5)], output_mode="update",
+            restart_after={3: roll_back_two_batches})
+
+
+@pytest.mark.parametrize("damage", [lose_the_operator_metadata, lose_the_state_schema, leave_junk])
+def test_what_can_be_missing_or_left_over(compare: Compare, damage: Any) -> None:
+    compare(windowed, FEED, restart_after={2: damage})
+
+
+def test_the_logged_confs_win_over_the_sessions(compare: Compare) -> None:
+    """shuffle.partitions changed between two runs: state partitions are fixed by the first batch."""
+    partitions = iter(["3", "5"] * 2)
+
+    def build(session: Any, input_dir: str) -> Any:
+        session.conf.set("spark.sql.shuffle.partitions", next(partitions))
+        return read_random(session, input_dir).groupBy("k").count()
+
+    comparison = compare(
+        build, [random_rows(1), random_rows(2)], output_mode="update", restart_after=(0,),
+        confs={"spark.sql.shuffle.partitions": "2"},
+    )
+    assert all(b.progress["stateOperators"][0]["numShufflePartitions"] == 3 for b in comparison.model.batches)
+
+
+def test_a_udf_may_change_between_two_runs(compare: Compare) -> None:
+    versions = iter([1, 2, 1, 2])
+
+    def build(session: Any, input_dir: str) -> Any:
+        version = next(versions)
+        return read_random(session, input_dir).select(F.udf(lambda i: None if i is None else i * version, "int")("i").alias("j"))
+
+    compare(build, [random_rows(1), random_rows(2)], restart_after=(0,))
+
+
+@pytest.mark.parametrize(
+    "second",
+    [
+        lambda df: df.groupBy("i").count(),  # another type of key
+        lambda df: df.groupBy("k").agg(F.sum("d")),  # another type of value
+        lambda df: df.groupBy("k").agg(F.count("*"), F.sum("i")),  # one value more
+        lambda df: df.select("k"),  # no state any more
+    ],
+    ids=["another key", "another value", "a value more", "no state"],
+)
+def test_another_query_on_the_same_checkpoint(compare: Compare, second: Any) -> None:
+    queries = iter([lambda df: df.groupBy("k").count(), second] * 2)
+    compare(lambda s, d: next(queries)(read_random(s, d)), [random_rows(1), random_rows(2)], output_mode="update", restart_after=(0,))
+
+
+def test_another_number_of_sources_on_the_same_checkpoint(compare: Compare) -> None:
+    def one(session: Any, input_dir: str) -> Any:
+        return read_random(session, input_dir).select("k")
+
+    def two(session: Any, input_dir: str) -> Any:
+        return one(session, input_dir).union(one(session, input_dir))
+
+    queries = iter([one, two] * 2)
+    compare(lambda s, d: next(queries)(s, d), [random_rows(1), random_rows(2)], restart_after=(0,))

@@ -1,0 +1,463 @@
+"""The file, foreach and table sinks leave the same files, manifests, calls and errors as in Structured Streaming."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+from pathlib import Path
+
+import pytest
+from pyspark.errors import StreamingQueryException
+from pyspark.sql import functions as F
+
+SCHEMA = "k string, v int"
+STEPS = (["a,1", "b,2", "a,3"], ["c,4", ",5"], ["a,6"])
+ENGINES = ("spark", "model")
+
+
+@pytest.fixture
+def sessions(spark, mini):
+    return {"spark": spark, "model": mini}
+
+
+def put(folder: Path, number: int, lines: list[str]) -> None:
+    """One more input file; it appears in one step."""
+    folder.mkdir(parents=True, exist_ok=True)
+    hidden = folder / f".{number}"
+    hidden.write_text("\n".join(lines) + "\n")
+    os.utime(hidden, (1_700_000_000 + number,) * 2)
+    hidden.rename(folder / f"{number:03}.csv")
+
+
+def rows_of(session, folder: Path):
+    return session.readStream.schema(SCHEMA).option("maxFilesPerTrigger", 1).csv(str(folder))
+
+
+def write(df, checkpoint: Path, output: Path | None = None, source: str = "json", partition_by=(), **options):
+    """Run a query into files until all that is there is written."""
+    writer = df.writeStream.format(source).options(**options).option("checkpointLocation", str(checkpoint))
+    if partition_by:
+        writer = writer.partitionBy(*partition_by)
+    query = writer.trigger(availableNow=True).start(*([str(output)] if output else []))
+    query.awaitTermination()
+    return query
+
+
+def read(spark, output: Path, source: str = "json", **options):
+    return sorted((tuple(r) for r in spark.read.format(source).options(**options).load(str(output)).collect()), key=repr)
+
+
+def manifest(output: Path) -> dict[str, list]:
+    """The entries of every manifest, without what no two runs share."""
+    found = {}
+    for path in sorted((output / "_spark_metadata").iterdir()):
+        if not path.name.startswith("."):
+            version, *lines = path.read_text().splitlines()
+            assert version == "v1"
+            found[path.name] = [_entry(json.loads(line), output) for line in lines]
+    return found
+
+
+def _entry(status, output: Path):
+    local = Path(status["path"].removeprefix("file://"))
+    assert status["path"].startswith(f"file://{output}/")
+    if "%" not in str(local):
+        assert local.stat().st_size == status["size"]
+        assert int(local.stat().st_mtime * 1000) == status.pop("modificationTime")
+    status["path"] = re.sub(r"[0-9a-f-]{36}", "UUID", str(local.relative_to(output)))
+    return tuple(status.items())
+
+
+def data_files(output: Path) -> list[str]:
+    """All files with data below the output folder, whether a manifest names them or not."""
+    return sorted(
+        str(p.relative_to(output)) for p in output.rglob("*")
+        if p.is_file() and "_spark_metadata" not in p.parts and not p.name.startswith(".")
+    )
+
+
+# -- the file sink --------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("source", "columns", "partition_by", "options"),
+    [
+        ("parquet", ("k", "v"), (), {}),
+        ("json", ("k", "v"), ("K",), {}),
+        ("csv", ("v", "k"), ("v",), {"header": "true", "compression": "gzip"}),
+        ("orc", ("k", "v"), ("k",), {}),
+        ("text", ("k",), (), {"lineSep": ";"}),
+    ],
+)
+def test_files_and_manifests_are_the_same(spark, sessions, tmp_path, source, columns, partition_by, options):
+    for i, lines in enumerate(STEPS):
+        put(tmp_path / "in", i, lines)
+    for engine, session in sessions.items():
+        df = rows_of(session, tmp_path / "in").select(*columns)
+        query = write(df, tmp_path / f"c-{engine}", tmp_path / engine, source, partition_by, **options)
+        assert query.lastProgress.sink.description == f"FileSink[file:{tmp_path / engine}]"
+        assert [p.sink.numOutputRows for p in query.recentProgress] == [-1] * 3
+    theirs, ours = tmp_path / "spark", tmp_path / "model"
+    assert manifest(ours) == manifest(theirs)
+    assert read(spark, ours, source, **options) == read(spark, theirs, source, **options)
+    assert len(data_files(ours)) == len(data_files(theirs))
+    assert not list(ours.glob("_staging*"))
+
+
+def test_partition_values_with_odd_characters(spark, sessions, tmp_path):
+    put(tmp_path / "in", 0, ["a b/c,1", "é%=?,2", "x:y,3"])
+    for engine, session in sessions.items():
+        write(rows_of(session, tmp_path / "in"), tmp_path / f"c-{engine}", tmp_path / engine, partition_by=["k"])
+    assert read(spark, tmp_path / "model") == read(spark, tmp_path / "spark") != []
+    names = ([e[0][1] for e in manifest(tmp_path / engine)["0"]] for engine in ENGINES)
+    assert len({tuple(n) for n in names}) == 1
+
+
+def test_each_engine_goes_on_where_the_other_stopped(spark, sessions, tmp_path):
+    spark.conf.set("spark.sql.streaming.fileSink.log.compactInterval", "3")
+    try:
+        for i, engine in enumerate(["spark", "model", "model", "spark", "model", "spark", "spark", "model"]):
+            put(tmp_path / "in", i, [f"{engine},{i}"])
+            write(rows_of(sessions[engine], tmp_path / "in"), tmp_path / "c", tmp_path / "out")
+            assert [v for _, v in read(spark, tmp_path / "out")].sort() is list(range(i + 1)).sort()
+    finally:
+        spark.conf.unset("spark.sql.streaming.fileSink.log.compactInterval")
+    assert sorted(row[1] for row in read(spark, tmp_path / "out")) == list(range(8))
+    log = manifest(tmp_path / "out")
+    assert sorted(log) == ["0", "1", "2.compact", "3", "4", "5.compact", "6", "7"]
+    assert [len(entries) for entries in log.values()] == [1, 1, 3, 1, 1, 6, 1, 1]
+
+
+def test_a_batch_that_was_written_is_skipped_when_it_runs_again(spark, sessions, tmp_path):
+    """As after a kill between the manifest and the commit log."""
+    seen = {}
+    for engine, session in sessions.items():
+        folder, checkpoint, output = (tmp_path / f"{name}-{engine}" for name in ("in", "c", "out"))
+        for i, lines in enumerate(STEPS):
+            put(folder, i, lines)
+        write(rows_of(session, folder), checkpoint, output)
+        before, files = manifest(output), data_files(output)
+        _forget(checkpoint / "commits/2")
+        put(folder, 3, ["again,7"])
+        query = write(rows_of(session, folder), checkpoint, output)
+        after = manifest(output)
+        assert {name: after[name] for name in before} == before
+        assert set(files) < set(data_files(output))
+        seen[engine] = ([(p.batchId, p.numInputRows) for p in query.recentProgress], read(spark, output), after)
+    assert seen["model"] == seen["spark"]
+    assert seen["model"][0] == [(2, 0), (3, 1)]
+
+
+def test_files_without_a_manifest_are_invisible(spark, sessions, tmp_path):
+    """As after a kill between the files and the manifest: the batch is written again, its first files are never seen."""
+    for engine, session in sessions.items():
+        folder, checkpoint, output = (tmp_path / f"{name}-{engine}" for name in ("in", "c", "out"))
+        for i, lines in enumerate(STEPS):
+            put(folder, i, lines)
+        write(rows_of(session, folder), checkpoint, output)
+        expected = read(spark, output)
+        _forget(checkpoint / "commits/2")
+        _forget(output / "_spark_metadata/2")
+        write(rows_of(session, folder), checkpoint, output)
+        assert read(spark, output) == expected
+        assert len(data_files(output)) == 4 and len(manifest(output)) == 3
+
+
+def test_a_windowed_count_is_written_once(spark, sessions, tmp_path):
+    """A skipped batch must not touch the state either."""
+    seen = {}
+    for engine, session in sessions.items():
+        folder, checkpoint, output = (tmp_path / f"{name}-{engine}" for name in ("in", "c", "out"))
+        counts = (
+            session.readStream.schema("ts timestamp, k string").option("maxFilesPerTrigger", 1).csv(str(folder))
+            .withWatermark("ts", "1 minute").groupBy(F.window("ts", "5 minutes"), "k").count().select("window.start", "k", "count")
+        )
+        for i, minute in enumerate((1, 7, 13, 30)):
+            put(folder, i, [f"2024-01-01 12:{minute:02}:00,a"] * (i + 1))
+            write(counts, checkpoint, output)
+            latest = max(int(p.name) for p in (checkpoint / "commits").iterdir() if p.name.isdigit())
+            _forget(checkpoint / f"commits/{latest}")
+        query = write(counts, checkpoint, output)
+        seen[engine] = (read(spark, output), [p.batchId for p in query.recentProgress], _sizes(output))
+    assert seen["model"] == seen["spark"]
+    assert [row[0] for row in seen["model"][0]] == [1, 2, 3]
+
+
+def _sizes(output: Path) -> dict[str, int]:
+    return {name: len(entries) for name, entries in manifest(output).items()}
+
+
+def _forget(path: Path) -> None:
+    path.unlink()
+    path.with_name(f".{path.name}.crc").unlink(missing_ok=True)
+
+
+def test_a_batch_that_fails_leaves_no_file(spark, sessions, tmp_path):
+    """Some tasks have written their files when another one fails; when the cause is gone, nothing is lost or doubled."""
+    for engine, session in sessions.items():
+        folder, checkpoint, output = (tmp_path / f"{name}-{engine}" for name in ("in", "c", "out"))
+        put(folder, 0, [f"k{i},{i}" for i in range(20)])
+        bad = F.when(F.col("v") == 13, F.raise_error(F.lit("unlucky"))).otherwise(F.col("v")).alias("v")
+        df = rows_of(session, folder).repartition(4, "v")
+        with pytest.raises(StreamingQueryException, match="unlucky"):
+            write(df.select("k", bad), checkpoint, output)
+        assert data_files(output) == [] and _sizes(output) == {}
+        write(df, checkpoint, output)
+        assert sorted(row[1] for row in read(spark, output)) == list(range(20))
+
+
+def test_a_manifest_that_another_run_wrote_first_ends_the_query(spark, mini, tmp_path):
+    from minispark_stream.sinks.file import FileStreamSink
+
+    sink = FileStreamSink(spark, "json", spark.range(1), [], {"path": str(tmp_path)}, "append")
+    other = FileStreamSink(spark, "json", spark.range(1), [], {"path": str(tmp_path)}, "append")
+    sink.log.get_latest_batch_id = lambda: None  # type: ignore[method-assign]  # what both saw before they began to write
+    other.add_batch(0, spark.range(1))
+    with pytest.raises(Exception, match="Race while writing batch 0"):
+        sink.add_batch(0, spark.range(5))
+    assert read(spark, tmp_path) == [(0,)]
+
+
+def test_retention_forgets_old_files(spark, sessions, tmp_path):
+    spark.conf.set("spark.sql.streaming.fileSink.log.compactInterval", "2")
+    try:
+        for engine, session in sessions.items():
+            for i in range(2):
+                put(tmp_path / f"in-{engine}", i, [f"a,{i}"])
+            df = rows_of(session, tmp_path / f"in-{engine}")
+            write(df, tmp_path / f"c-{engine}", tmp_path / engine, retention="0ms")
+            assert _sizes(tmp_path / engine) == {"0": 1, "1.compact": 0} or engine == "spark"
+            assert len(data_files(tmp_path / engine)) == 2
+    finally:
+        spark.conf.unset("spark.sql.streaming.fileSink.log.compactInterval")
+
+
+@pytest.mark.parametrize("level", ["steps", "rows"])
+def test_a_batch_without_rows_has_a_manifest(spark, sessions, tmp_path, level):
+    put(tmp_path / "in", 0, ["a,1"])
+    for engine, session in sessions.items():
+        write(rows_of(session, tmp_path / "in").where("v > 5"), tmp_path / f"c-{engine}", tmp_path / engine, "parquet")
+    assert manifest(tmp_path / "model") == manifest(tmp_path / "spark")
+    assert read(spark, tmp_path / "model", "parquet") == []
+
+
+# -- what is refused ------------------------------------------------------------------------------------------------
+
+REFUSED = {
+    "no path": lambda df, out: df.writeStream.format("parquet").option("checkpointLocation", f"{out}-c").start(),
+    "no checkpoint": lambda df, out: df.writeStream.format("parquet").start(out),
+    "update": lambda df, out: df.writeStream.format("csv").outputMode("update").option("checkpointLocation", f"{out}-c").start(out),
+    "complete": lambda df, out: df.groupBy("k").count().writeStream.outputMode("complete").start(out),
+    "unknown partition column": lambda df, out: df.writeStream.partitionBy("z").start(out),
+    "every column a partition column": lambda df, out: df.writeStream.partitionBy("k", "v").start(out),
+    "a partition column twice": lambda df, out: df.writeStream.partitionBy("k", "k").start(out),
+    "two paths": lambda df, out: df.writeStream.option("path", "/x").start(out),
+    "retention": lambda df, out: df.writeStream.option("retention", "long").start(out),
+    "partitioned memory": lambda df, out: df.writeStream.format("memory").queryName("q").partitionBy("k").start(),
+    "partitioned foreach": lambda df, out: df.writeStream.foreach(print).partitionBy("k").start(),
+    "foreach in complete mode": lambda df, out: df.writeStream.foreach(print).outputMode("complete").start(),
+    "foreach without process": lambda df, out: df.writeStream.foreach(3),
+    "table is a temporary view": lambda df, out: df.writeStream.toTable("a_temporary_view"),
+    "table is a view": lambda df, out: df.writeStream.toTable("a_view"),
+    "table of another format": lambda df, out: df.writeStream.format("json").toTable("a_parquet_table"),
+    "no name of a table": lambda df, out: df.writeStream.toTable("a b"),
+    "table without checkpoint": lambda df, out: df.writeStream.toTable("a_parquet_table"),
+}
+
+
+@pytest.fixture(scope="module")
+def catalog(spark):
+    spark.sql("create or replace temporary view a_temporary_view as select 1")
+    spark.sql("create view a_view as select 1 as one")
+    spark.sql("create table a_parquet_table (k string, v int) using parquet")
+    yield
+    spark.sql("drop table a_parquet_table")
+    spark.sql("drop view a_view")
+    spark.catalog.dropTempView("a_temporary_view")
+
+
+@pytest.mark.parametrize("case", list(REFUSED))
+def test_what_is_refused_is_refused_in_the_same_words(catalog, sessions, tmp_path, case):
+    put(tmp_path / "in", 0, ["a,1"])
+    said = {}
+    for engine, session in sessions.items():
+        with pytest.raises(Exception) as error:  # noqa: PT011, B017
+            REFUSED[case](rows_of(session, tmp_path / "in"), str(tmp_path / "out"))
+        condition = error.value.getCondition()
+        said[engine] = type(error.value).__name__, condition, str(error.value).removeprefix(f"[{condition}] ").strip()
+    assert said["model"] == said["spark"]
+
+
+@pytest.mark.parametrize(
+    ("select", "source", "options", "condition"),
+    [
+        (("v",), "text", {}, "UNSUPPORTED_DATA_TYPE_FOR_DATASOURCE"),
+        (("k", F.array("v")), "csv", {}, "UNSUPPORTED_DATA_TYPE_FOR_DATASOURCE"),
+        (("k",), "json", {"compression": "none-such"}, "CODEC_NOT_AVAILABLE.WITH_AVAILABLE_CODECS_SUGGESTION"),
+    ],
+)
+def test_what_the_writer_cannot_do_ends_the_query(sessions, tmp_path, select, source, options, condition):
+    put(tmp_path / "in", 0, ["a,1"])
+    for engine, session in sessions.items():
+        df = rows_of(session, tmp_path / "in").select(*select)
+        with pytest.raises(StreamingQueryException, match=re.escape(f"[{condition}]")):
+            write(df, tmp_path / f"c-{engine}", tmp_path / engine, source, **options)
+        assert data_files(tmp_path / engine) == []
+
+
+def test_the_output_is_a_file(sessions, tmp_path):
+    put(tmp_path / "in", 0, ["a,1"])
+    (tmp_path / "out").write_text("")
+    for engine, session in sessions.items():
+        with pytest.raises(Exception, match="[Nn]ot a directory"):
+            write(rows_of(session, tmp_path / "in"), tmp_path / f"c-{engine}", tmp_path / "out")
+
+
+# -- toTable --------------------------------------------------------------------------------------------------------
+
+
+def test_to_table_creates_the_table_and_then_appends(spark, sessions, tmp_path):
+    for engine, session in sessions.items():
+        for i, lines in enumerate(STEPS):
+            put(tmp_path / f"in-{engine}", i, lines)
+            df = rows_of(session, tmp_path / f"in-{engine}").withColumn("odd `name`", F.col("v") * 2)
+            query = df.writeStream.format("csv").partitionBy("k").option("checkpointLocation", f"{tmp_path}/c-{engine}").trigger(
+                availableNow=True
+            ).toTable(f"default.to_table_{engine}")
+            query.awaitTermination()
+    theirs, ours = (spark.table(f"to_table_{engine}") for engine in ENGINES)
+    assert ours.schema == theirs.schema
+    assert sorted(map(tuple, ours.collect()), key=repr) == sorted(map(tuple, theirs.collect()), key=repr)
+    assert ours.count() == 6
+    statements = [spark.sql(f"show create table to_table_{e}").first()[0].replace(e, "") for e in ENGINES]
+    assert statements[0] == statements[1]
+    for engine in ENGINES:
+        spark.sql(f"drop table to_table_{engine}")
+
+
+def test_to_table_at_a_path(spark, sessions, tmp_path):
+    put(tmp_path / "in", 0, STEPS[0])
+    for engine, session in sessions.items():
+        place = tmp_path / f"it's {engine}"
+        df = rows_of(session, tmp_path / "in")
+        df.writeStream.trigger(availableNow=True).toTable(
+            f"at_path_{engine}", "parquet", path=str(place), checkpointLocation=f"{tmp_path}/c-{engine}"
+        ).awaitTermination()
+        assert len(data_files(place)) == 1
+        assert sorted(r["v"] for r in spark.table(f"at_path_{engine}").collect()) == [1, 2, 3]
+        spark.sql(f"drop table at_path_{engine}")
+
+
+# -- foreach --------------------------------------------------------------------------------------------------------
+
+
+class Writer:
+    """Writes its calls to one file per partition and epoch, because tasks run side by side in other processes."""
+
+    def __init__(self, folder: Path, fails_in: str = "", skips: int = -1):
+        self.folder = str(folder)
+        self.fails_in = fails_in
+        self.skips = skips
+
+    def open(self, partition_id, epoch_id):
+        self.path = os.path.join(self.folder, f"{epoch_id}-{partition_id}")
+        self._log("open", f"{partition_id} {epoch_id}")
+        return epoch_id != self.skips
+
+    def process(self, row):
+        self._log("process", repr(row))
+
+    def close(self, error):
+        self._log("close", repr(error))
+
+    def _log(self, call, text):
+        with open(self.path, "a") as file:
+            file.write(f"{call} {text}\n")
+        if call == self.fails_in:
+            raise ValueError(f"cannot {call}")
+
+
+def calls(folder: Path) -> dict[str, list[str]]:
+    return {path.name: path.read_text().splitlines() for path in sorted(folder.iterdir())}
+
+
+def run_foreach(df, writer, checkpoint: Path, mode="append"):
+    query = (
+        df.writeStream.outputMode(mode).foreach(writer).option("checkpointLocation", str(checkpoint))
+        .trigger(availableNow=True).start()
+    )
+    query.awaitTermination()
+    return [(p.batchId, p.numInputRows, p.sink.numOutputRows) for p in query.recentProgress]
+
+
+@pytest.mark.parametrize("mode", ["append", "update"])
+def test_a_writer_is_opened_per_partition_and_epoch(sessions, tmp_path, mode):
+    for i, lines in enumerate(STEPS):
+        put(tmp_path / "in", i, lines)
+    seen = {}
+    for engine, session in sessions.items():
+        (tmp_path / engine).mkdir()
+        df = rows_of(session, tmp_path / "in").repartition(2, "k")
+        progress = run_foreach(df, Writer(tmp_path / engine, skips=1), tmp_path / f"c-{engine}", mode)
+        seen[engine] = (progress, calls(tmp_path / engine))
+    assert seen["model"] == seen["spark"]
+    assert seen["model"][0] == [(0, 3, 3), (1, 2, 2), (2, 1, 1)]
+    assert sorted(seen["model"][1]) == ["0-0", "0-1", "1-0", "1-1", "2-0", "2-1"]
+
+
+def test_foreach_of_a_complete_aggregation(sessions, tmp_path):
+    for i, lines in enumerate(STEPS):
+        put(tmp_path / "in", i, lines)
+    seen = {}
+    for engine, session in sessions.items():
+        (tmp_path / engine).mkdir()
+        df = rows_of(session, tmp_path / "in").groupBy("k").agg(F.sum("v").alias("s"))
+        progress = run_foreach(df, Writer(tmp_path / engine), tmp_path / f"c-{engine}", "complete")
+        seen[engine] = (progress, {name: sorted(lines) for name, lines in calls(tmp_path / engine).items()})
+    assert seen["model"] == seen["spark"]
+
+
+def test_a_plain_function_gets_every_row(sessions, tmp_path):
+    for i, lines in enumerate(STEPS):
+        put(tmp_path / "in", i, lines)
+    seen = {}
+    for engine, session in sessions.items():
+        target = str(tmp_path / f"{engine}.txt")
+
+        def append(row, target=target):
+            with open(target, "a") as file:
+                file.write(repr(row) + "\n")
+
+        progress = run_foreach(rows_of(session, tmp_path / "in"), append, tmp_path / f"c-{engine}")
+        seen[engine] = (progress, Path(target).read_text())
+    assert seen["model"] == seen["spark"]
+
+
+def test_a_batch_without_partitions_is_opened_once(sessions, tmp_path):
+    """The first batch of a rate source."""
+    seen = {}
+    for engine, session in sessions.items():
+        (tmp_path / engine).mkdir()
+        progress = run_foreach(session.readStream.format("rate").load(), Writer(tmp_path / engine), tmp_path / f"c-{engine}")
+        seen[engine] = (progress, calls(tmp_path / engine))
+    assert seen["model"] == seen["spark"] == ([(0, 0, 0)], {"0-0": ["open 0 0", "close None"]})
+
+
+@pytest.mark.parametrize("call", ["open", "process", "close"])
+def test_what_a_writer_raises_ends_the_query_and_the_batch_runs_again(sessions, tmp_path, call):
+    put(tmp_path / "in", 0, STEPS[0])
+    seen = {}
+    for engine, session in sessions.items():
+        (tmp_path / engine).mkdir()
+        df = rows_of(session, tmp_path / "in")
+        with pytest.raises(StreamingQueryException, match=f"ValueError: cannot {call}"):
+            run_foreach(df, Writer(tmp_path / engine, fails_in=call), tmp_path / f"c-{engine}")
+        failed = calls(tmp_path / engine)
+        shutil.rmtree(tmp_path / engine)
+        (tmp_path / engine).mkdir()
+        progress = run_foreach(df, Writer(tmp_path / engine), tmp_path / f"c-{engine}")
+        seen[engine] = (failed, progress, calls(tmp_path / engine))
+    assert seen["model"] == seen["spark"]
+    assert seen["model"][1] == [(0, 3, 3)]

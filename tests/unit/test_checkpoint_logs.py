@@ -1,0 +1,218 @@
+"""The logs of a checkpoint: files, order, purge, and what is said about damage."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from pyspark.errors import SparkRuntimeException
+
+from minispark_stream.checkpointing import stream_metadata
+from minispark_stream.checkpointing.checkpoint_file_manager import CheckpointFileManager
+from minispark_stream.checkpointing.commit_log import CommitLog, CommitMetadata
+from minispark_stream.checkpointing.compactible_file_stream_log import (
+    CompactionConf,
+    FileEntry,
+    FileStreamSourceLog,
+    derive_compact_interval,
+)
+from minispark_stream.checkpointing.offset_seq_log import RELEVANT_CONFS, OffsetSeq, OffsetSeqLog, OffsetSeqMetadata
+
+
+class TestCheckpointFileManager:
+    def test_a_file_can_be_created_once(self, tmp_path: Path) -> None:
+        files = CheckpointFileManager(f"file://{tmp_path}")
+        files.create_atomic("log/7", b"first")
+        with pytest.raises(FileExistsError):
+            files.create_atomic("log/7", b"second")
+        assert files.open("log/7") == b"first"
+        assert [p.name for p in (tmp_path / "log").iterdir()] == ["7"], "no temporary file stays behind"
+
+    def test_overwriting_removes_a_checksum_that_no_longer_fits(self, tmp_path: Path) -> None:
+        files = CheckpointFileManager(str(tmp_path))
+        files.create_atomic("1.delta", b"old")
+        (tmp_path / ".1.delta.crc").write_bytes(b"sum of old")
+        files.create_atomic("1.delta", b"new", overwrite=True)
+        assert files.open("1.delta") == b"new" and not (tmp_path / ".1.delta.crc").exists()
+
+    def test_list_gives_names_sizes_and_times(self, tmp_path: Path) -> None:
+        files = CheckpointFileManager(str(tmp_path))
+        files.create_atomic("a", b"123")
+        [(name, size, modified_ms)] = files.list()
+        assert (name, size, modified_ms) == ("a", 3, (tmp_path / "a").stat().st_mtime_ns // 1_000_000)
+        assert files.list("nothing") == []
+
+    def test_deleting_what_is_not_there_is_no_error(self, tmp_path: Path) -> None:
+        CheckpointFileManager(str(tmp_path)).delete("nothing")
+
+    def test_a_file_system_of_pyarrow(self, tmp_path: Path) -> None:
+        files = CheckpointFileManager("mock://bucket/checkpoint")
+        files.create_atomic("offsets/0", b"x")
+        with pytest.raises(FileExistsError):
+            files.create_atomic("offsets/0", b"y")
+        files.create_atomic("offsets/0", b"z", overwrite=True)
+        assert (files.open("offsets/0"), files.exists("offsets/1"), [n for n, *_ in files.list("offsets")]) == (b"z", False, ["0"])
+        files.delete("offsets/0")
+        assert not files.exists("offsets/0")
+
+
+METADATA = OffsetSeqMetadata(1, 2, {"spark.sql.shuffle.partitions": "2"})
+
+
+class TestOffsetSeqLog:
+    def test_an_entry_is_sparks_text(self, tmp_path: Path) -> None:
+        log = OffsetSeqLog(str(tmp_path))
+        log.add(0, OffsetSeq(('{"logOffset":0}', None), METADATA))
+        assert (tmp_path / "0").read_text() == (
+            'v1\n{"batchWatermarkMs":1,"batchTimestampMs":2,"conf":{"spark.sql.shuffle.partitions":"2"}}\n{"logOffset":0}\n-'
+        )
+
+    def test_a_second_writer_is_told(self, tmp_path: Path) -> None:
+        entry = OffsetSeq((None,), METADATA)
+        assert OffsetSeqLog(str(tmp_path)).add(0, entry)
+        assert not OffsetSeqLog(str(tmp_path)).add(0, entry)
+
+    def test_purge_spares_the_threshold(self, tmp_path: Path) -> None:
+        log = OffsetSeqLog(str(tmp_path))
+        for i in range(5):
+            log.add(i, OffsetSeq((str(i),), METADATA))
+        assert log.purge(3) == [0, 1, 2]
+        assert log.list_batches() == [3, 4]
+        assert log.purge_after(3) == [4]
+
+    def test_what_is_no_batch_file_is_ignored(self, tmp_path: Path) -> None:
+        log = OffsetSeqLog(str(tmp_path))
+        log.add(3, OffsetSeq((None,), METADATA))
+        for name in ("notes.txt", ".9.tmp", "9.crc", "-4", "٣"):
+            (tmp_path / name).write_text("junk")
+        assert log.list_batches() == [3]
+
+    def test_version_2_is_read_by_source_number(self, tmp_path: Path) -> None:
+        (tmp_path / "0").write_text('v2\n{"batchWatermarkMs":5}\n1:{"logOffset":4}\n0:-')
+        entry = OffsetSeqLog(str(tmp_path)).get(0)
+        assert entry is not None and entry.offsets == (None, '{"logOffset":4}')
+        assert entry.metadata == OffsetSeqMetadata(5, 0, {})
+
+    def test_an_entry_of_the_continuous_engine_has_no_metadata(self, tmp_path: Path) -> None:
+        (tmp_path / "0").write_text("v1\n\n3")
+        assert OffsetSeqLog(str(tmp_path)).get(0) == OffsetSeq(("3",), None)
+
+    @pytest.mark.parametrize(
+        ("content", "says"),
+        [
+            (b"", "Incomplete log file"),
+            (b"v1", "Incomplete log file"),
+            (b"garbage", "MALFORMED_LOG_FILE"),
+            (b"v9\n{}", "supported log version is v2, but encountered v9"),
+            (b"v1\n{bad", "Expecting property name"),
+            (b"v1\n[]", "a JSON object was expected"),
+            (b'v1\n{"batchWatermarkMs":"soon"}', "batchWatermarkMs must be an integer"),
+            (b'v1\n{"conf":{"a":1}}', "conf must map names to texts"),
+            (b"v2\n{}\nnonsense", "Invalid OffsetMap format"),
+            (b"v1\n\xff\xfe", "can't decode"),
+        ],
+    )
+    def test_damage_is_named_with_its_file(self, tmp_path: Path, content: bytes, says: str) -> None:
+        (tmp_path / "0").write_bytes(content)
+        with pytest.raises(SparkRuntimeException, match="Failed to read log file") as e:
+            OffsetSeqLog(str(tmp_path)).get(0)
+        assert says in str(e.value) and f"file:{tmp_path}/0" in str(e.value) and "Restore the file" in str(e.value)
+        assert (tmp_path / "0").read_bytes() == content
+
+    def test_deep_nesting_is_an_error_and_no_crash(self, tmp_path: Path) -> None:
+        (tmp_path / "0").write_bytes(b"v1\n" + b'{"a":' * 100_000)
+        with pytest.raises(SparkRuntimeException, match="Failed to read log file"):
+            OffsetSeqLog(str(tmp_path)).get(0)
+
+    @given(st.lists(st.none() | st.text(st.characters(exclude_categories=["Cc", "Cs", "Zl", "Zp"]), min_size=2), max_size=4))
+    def test_entries_survive(self, offsets: list[str | None]) -> None:
+        entry = OffsetSeq(tuple(offsets), METADATA)
+        log = OffsetSeqLog("/nowhere")
+        assert log.deserialize(log.serialize(entry)) == entry
+
+
+class TestConfs:
+    def test_the_logged_value_wins_and_a_missing_one_means_what_it_meant_then(self) -> None:
+        session: dict[str, str] = dict.fromkeys(RELEVANT_CONFS, "session's")
+        OffsetSeqMetadata(conf={"spark.sql.shuffle.partitions": "7"}).apply_to_session(session.__setitem__, session.get)
+        assert session["spark.sql.shuffle.partitions"] == "7"
+        assert session["spark.sql.streaming.aggregation.stateFormatVersion"] == "1"
+        assert session["spark.sql.streaming.stateStore.providerClass"] == "session's"
+
+
+class TestCommitLog:
+    def test_an_entry_is_sparks_text(self, tmp_path: Path) -> None:
+        CommitLog(str(tmp_path)).add(4, CommitMetadata(7))
+        assert (tmp_path / "4").read_text() == 'v1\n{"nextBatchWatermarkMs":7}'
+
+    @pytest.mark.parametrize("text", ["v1", "v1\n{}", "v1\r\n{}\r\n", 'v2\n{"nextBatchWatermarkMs":0,"stateUniqueIds":{}}'])
+    def test_what_else_spark_accepts(self, tmp_path: Path, text: str) -> None:
+        (tmp_path / "0").write_text(text)
+        assert CommitLog(str(tmp_path)).get(0) == CommitMetadata(0)
+
+
+class TestStreamMetadata:
+    def test_the_id_is_made_once(self, tmp_path: Path) -> None:
+        first = stream_metadata.read_or_create(str(tmp_path), lambda key: None)
+        assert (tmp_path / "metadata").read_text() == f'{{"id":"{first}"}}'
+        assert stream_metadata.read_or_create(str(tmp_path), lambda key: None) == first
+
+    def test_logs_without_identity_are_refused(self, tmp_path: Path) -> None:
+        CommitLog(f"{tmp_path}/commits").add(0, CommitMetadata())
+        with pytest.raises(SparkRuntimeException) as e:
+            stream_metadata.read_or_create(str(tmp_path), lambda key: None)
+        assert e.value.getCondition() == "STREAMING_CHECKPOINT_MISSING_METADATA_FILE"
+        assert not (tmp_path / "metadata").exists()
+
+
+def entries(*names: str, batch_id: int) -> tuple[FileEntry, ...]:
+    return tuple(FileEntry(f"file:///{name}", 1, batch_id) for name in names)
+
+
+class TestFileStreamSourceLog:
+    def log(self, path: Path, **conf: Any) -> FileStreamSourceLog:
+        return FileStreamSourceLog(str(path), CompactionConf(**conf), now_ms=lambda: 1e15)
+
+    def test_every_third_entry_repeats_all_before_it(self, tmp_path: Path) -> None:
+        log = self.log(tmp_path, interval=3)
+        for i in range(7):
+            log.add(i, entries(f"f{i}", batch_id=i))
+        assert sorted(p.name for p in tmp_path.iterdir()) == ["0", "1", "2.compact", "3", "4", "5.compact", "6"]
+        assert [e.path[-2:] for e in log.all_files()] == [f"f{i}" for i in range(7)]
+        assert [e.path[-2:] for e in log.files_of(4, 5)] == ["f4", "f5"]
+
+    def test_covered_files_are_deleted_when_enough_batches_are_kept(self, tmp_path: Path) -> None:
+        log = self.log(tmp_path, interval=3, min_batches_to_retain=2)
+        for i in range(9):
+            log.add(i, entries(f"f{i}", batch_id=i))
+        assert sorted(p.name for p in tmp_path.iterdir()) == ["5.compact", "6", "7", "8.compact"]
+        assert [e.path[-2:] for e in log.files_of(3, 4)] == ["f3", "f4"], "found in the compact file"
+
+    def test_a_missing_entry_is_named(self, tmp_path: Path) -> None:
+        log = self.log(tmp_path)
+        for i in range(3):
+            log.add(i, entries(f"f{i}", batch_id=i))
+        (tmp_path / "1").unlink()
+        with pytest.raises(SparkRuntimeException, match=r"1 doesn't exist \(latestId: 2, compactInterval: 10\)"):
+            self.log(tmp_path).all_files()
+        with pytest.raises(SparkRuntimeException, match="batch 1 doesn't exist"):
+            self.log(tmp_path).files_of(0, 1)
+
+    @pytest.mark.parametrize("line", ["{}", '{"path":1,"timestamp":1,"batchId":0}', '{"path":"x","timestamp":"y","batchId":0}', "[1]"])
+    def test_an_entry_that_is_none(self, tmp_path: Path, line: str) -> None:
+        (tmp_path / "0").write_text(f"v1\n{line}")
+        with pytest.raises(SparkRuntimeException, match="Failed to read log file"):
+            self.log(tmp_path).all_files()
+
+    def test_the_interval_of_the_files_that_are_there_is_kept(self, tmp_path: Path) -> None:
+        first = self.log(tmp_path, interval=4)
+        for i in range(8):
+            first.add(i, entries(f"f{i}", batch_id=i))
+        assert self.log(tmp_path, interval=10).interval == 4
+
+    @pytest.mark.parametrize(("default", "latest", "interval"), [(5, 11, 6), (10, 9, 10), (2, 9, 2), (100, 9, 10), (7, 9, 10)])
+    def test_an_interval_that_fits_the_one_compact_file(self, default: int, latest: int, interval: int) -> None:
+        assert derive_compact_interval(default, latest) == interval

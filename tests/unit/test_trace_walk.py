@@ -1,0 +1,169 @@
+"""The walk through a trace: the order of the steps, what they say, and what they change in the world."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from minispark_stream.trace.events import STEPS, Event
+from minispark_stream.trace.frames import Frame, completed, frames, merged
+from minispark_stream.trace.moments import moments
+from minispark_stream.trace.narrate import WHY, caption, narrate
+from minispark_stream.trace.panels import StateRow, World, state_changes, worlds
+from minispark_stream.trace.trace import Trace
+from minispark_stream.trace.words import offset_words, plain, plural, short, time_words, without_ids
+
+TRACE = Trace.load(Path(__file__).parents[1] / "golden" / "trace_windows.json")
+
+
+def event(step: str, depth: int = 0, batch_id: int | None = 0, ins: Any = None, outs: Any = None) -> Event:
+    return Event(step, "model", 0, batch_id, depth, 0.0, 1.0, ins or {}, outs or {})
+
+
+def after(step: str, batch_id: int, attempt: int = 0) -> World:
+    """The world after a step of a batch."""
+    return next(w for w in worlds(TRACE.events) if w.moment.key == (batch_id, attempt, step, 0))
+
+
+def test_steps_are_walked_in_the_order_in_which_they_make_sense() -> None:
+    recorded = [
+        event("latestOffset", 2), event("commitSource", 3), event("walCommit", 2), event("constructNextBatch", 1),
+        event("getBatch", 2), event("stateOperator", 3), event("addBatch", 2), event("runBatch", 1), event("trigger"),
+    ]
+    assert [m.event.step for m in moments(recorded)] == [
+        "trigger", "latestOffset", "constructNextBatch", "walCommit", "commitSource", "runBatch", "getBatch",
+        "stateOperator", "addBatch",
+    ]
+
+
+def test_a_step_knows_the_steps_around_it() -> None:
+    recorded = [event("latestOffset", 2), event("constructNextBatch", 1), event("trigger")]
+    assert [m.within for m in moments(recorded)] == [(), ("trigger", "constructNextBatch"), ("trigger",)]
+
+
+def test_the_wal_entry_is_new_when_it_is_written_and_not_new_after_that() -> None:
+    assert [(e.id, e.new) for e in after("walCommit", 2).offset_log] == [(0, False), (1, False), (2, True)]
+    assert [(e.id, e.new) for e in after("runBatch", 2).offset_log] == [(0, False), (1, False), (2, False)]
+
+
+def test_a_batch_that_failed_is_in_the_offset_log_but_not_in_the_commit_log() -> None:
+    world = after("addBatch", 3)
+    assert ([e.id for e in world.offset_log], [e.id for e in world.commit_log]) == ([0, 1, 2, 3], [0, 1, 2])
+
+
+def test_late_rows_are_judged_by_the_watermark_of_the_batch_before() -> None:
+    mark = after("queryPlanning", 4).watermark
+    assert (time_words(mark.late), time_words(mark.eviction)) == ("2024-01-01 12:11:00", "2024-01-01 12:20:00")
+
+
+def test_state_rows_say_what_became_of_them() -> None:
+    (operator,) = after("stateOperator", 3, attempt=1).operators
+    assert operator.version == 4
+    assert [(plain(r.key), r.mark) for r in operator.rows or ()] == [
+        ("window=[2024-01-01 12:00, 12:05)", "-"), ("window=[2024-01-01 12:05, 12:10)", "-"),
+        ("window=[2024-01-01 12:20, 12:25)", ""), ("window=[2024-01-01 12:30, 12:35)", "+"),
+        ("window=[2024-01-01 12:10, 12:15)", ""),
+    ]
+
+
+def test_a_state_row_is_one_key_in_one_partition_of_one_store() -> None:
+    row = {"store": "default", "partition": 0, "key": {"word": "a"}, "value": {"count": 1}}
+    assert state_changes([row], [{**row, "value": {"count": 2}}, {**row, "partition": 1}]) == (
+        StateRow("default", 0, {"word": "a"}, {"count": 1}, {"count": 2}, "~"),
+        StateRow("default", 1, {"word": "a"}, None, {"count": 1}, "+"),
+    )
+
+
+def test_purged_entries_leave_the_logs() -> None:
+    log = [event("walCommit", ins={"file": f"offsets/{n}"}, outs={"text": "v1\n{}\n0"}) for n in range(3)]
+    (*_, world) = worlds([*log, event("purge", ins={"before": 2}, outs={"deleted": ["offsets/0", "offsets/1"]})])
+    assert ([e.id for e in world.offset_log], world.earlier_entries) == ([2], 0)
+
+
+def test_a_restart_is_told_by_its_two_logs() -> None:
+    ins = {"offsetLog": 4, "commitLog": 3}
+    again = event("populateStartOffsets", ins=ins, outs={"batchId": 4, "rerun": True})
+    assert narrate(again) == (
+        "the offset log ends at batch 4, the commit log at 3: batch 4 was planned but not finished, "
+        "run it again with the offsets in the log"
+    )
+    done = event("populateStartOffsets", ins={"offsetLog": 4, "commitLog": 4}, outs={"batchId": 5, "rerun": False})
+    assert narrate(done).endswith("batch 4 is done, go on with batch 5")
+
+
+def test_a_batch_without_data_says_why_it_runs() -> None:
+    decided = event("constructNextBatch", outs={"newData": False, "anotherBatch": True, "run": True})
+    assert narrate(decided).startswith("no new data, but the watermark has moved since the last batch")
+
+
+@pytest.mark.parametrize("step", STEPS)
+def test_every_step_has_words_even_if_a_trace_tells_nothing_of_it(step: str) -> None:
+    assert narrate(event(step)) and WHY[step]
+    assert isinstance(caption(event(step)), str)
+
+
+@pytest.mark.parametrize("junk", [None, 1, "x", [1], {"a": [None]}, 10**400, float("inf")], ids=str)
+def test_values_of_any_shape_are_said_somehow(junk: Any) -> None:
+    names = {name for step in STEPS.values() for name in (*step.ins, *step.outs)}
+    for step in STEPS:
+        strange = event(step, ins=dict.fromkeys(names, junk), outs=dict.fromkeys(names, junk))
+        assert narrate(strange)
+        caption(strange)
+        worlds([strange])
+
+
+def test_words() -> None:
+    assert offset_words('{"logOffset":3}') == "logOffset 3"
+    assert offset_words("null") == offset_words(None) == "the beginning"
+    assert time_words(0) == "none yet"
+    assert short("FileStreamSource[file:/data/events/in]") == "FileStreamSource[in]"
+    assert plural(2, "batch") == "2 batches"
+    assert plain({"start": "2024-01-01 23:55:00", "end": "2024-01-02 00:00:00+00:00"}) == "[2024-01-01 23:55, 2024-01-02 00:00)"
+    assert without_ids("EventTimeWatermark 53c869d4-b5a5-4a4e-9a8c-6653c4585d35, time#0") == "EventTimeWatermark time"
+
+
+# -- frames ------------------------------------------------------------------------------------------------
+
+
+def frame(step: str, batch_id: int, traces: dict[str, Trace] | None = None) -> Frame:
+    return next(f for f in frames(traces or {"model": TRACE}) if f.moment.key == (batch_id, 0, step, 0))
+
+
+def test_a_frame_lights_its_step_and_knows_what_is_done_and_what_is_to_do() -> None:
+    looks = frame("getBatch", 2).looks
+    assert (looks["walCommit"], looks["getBatch"], looks["addBatch"]) == ("done", "lit", "todo")
+    assert "getBatch" not in frame("queryPlanning", 5).looks  # a batch without data
+
+
+def test_a_step_that_failed_is_marked() -> None:
+    assert frame("addBatch", 3).looks["addBatch"] == "lit failed"
+
+
+def test_steps_that_only_one_engine_shows_are_put_in_where_they_happened() -> None:
+    assert merged([["a", "c", "d"], ["a", "b", "d", "e"]]) == ["a", "b", "c", "d", "e"]
+
+
+def spark(**changes: Any) -> Trace:
+    """The same run as real Spark might tell it, with some outputs of batch 2 changed."""
+    silent = ("startQuery", "commitSource")
+    events = []
+    for e in TRACE.events:
+        outs = {k: v for k, v in e.outputs.items() if not (e.step == "stateOperator" and k in ("before", "after"))}
+        outs |= {k: v for k, v in changes.items() if e.batch_id == 2 and k in outs}
+        events += [] if e.step in silent else [Event(**{**vars(e), "engine": "spark", "outputs": outs})]
+    return Trace(tuple(events), "spark")
+
+
+def test_what_one_engine_does_not_tell_is_no_difference() -> None:
+    both = frames({"spark": spark(), "model": TRACE})
+    assert not [f for f in both if "differs" in f.looks.values()]
+    shown = frame("stateOperator", 2, {"spark": spark(), "model": TRACE})
+    assert shown.worlds["spark"].operators[0].rows is None
+    assert completed(shown.worlds["spark"], shown.worlds["model"]).operators[0].rows
+
+
+def test_a_difference_is_marked_on_the_step_where_it_is_seen() -> None:
+    traces = {"spark": spark(rows=[{"word": "more"}]), "model": TRACE}
+    assert frame("updateWatermark", 2, traces).looks["addBatch"] == "differs"
