@@ -18,6 +18,7 @@ from pyspark.accumulators import Accumulator
 from pyspark.sql import SparkSession
 from pyspark.sql.types import StructType
 
+from minispark_stream.errors import analysis_error
 from minispark_stream.operators.metrics import Report
 from minispark_stream.plan import catalyst
 from minispark_stream.plan.catalyst import JavaObject
@@ -102,6 +103,16 @@ def event_time_column(attributes: Sequence[JavaObject]) -> tuple[int, bool] | No
         if attribute.metadata().contains("spark.watermarkDelayMs"):
             return i, catalyst.class_name(attribute.dataType()) == "StructType"
     return None
+
+
+def check_event_time(session: SparkSession, names: Sequence[str]) -> None:
+    """At most one of an operator's columns may carry a watermark; `names` are those that do.
+
+    Raises:
+        AnalysisException: MULTIPLE_EVENT_TIME_COLUMNS, unless `statefulOperator.allowMultiple` is off: then the first counts.
+    """
+    if len(names) > 1 and catalyst.conf(session, "spark.sql.streaming.statefulOperator.allowMultiple") == "true":
+        raise analysis_error(session, "MULTIPLE_EVENT_TIME_COLUMNS", eventTimeCols=f"({','.join(names)})")
 
 
 def nullable(schema: StructType) -> StructType:

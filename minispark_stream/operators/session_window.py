@@ -31,7 +31,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql.types import StructField, StructType, TimestampType
 
 from minispark_stream.errors import analysis_error
-from minispark_stream.operators.base import BatchContext
+from minispark_stream.operators.base import BatchContext, check_event_time
 from minispark_stream.operators.session_window_state_store_save import SessionWindowStateStoreSave
 from minispark_stream.operators.streaming_aggregation import StreamingAggregation, compile_aggregation, physical_nodes
 from minispark_stream.plan import catalyst
@@ -78,6 +78,7 @@ class SessionWindowAggregation:
 
     def plan_batch(self, context: BatchContext, children: Sequence[JavaObject]) -> JavaObject:
         session, base = context.session, self.aggregation
+        check_event_time(session, base.event_times)
         merge_locally = catalyst.conf(session, MERGE_LOCALLY) == "true"
         sessions = base.partial_rows(context, children, _merged_in_partition if merge_locally else None)  # (1), (2)
         names = [name for i, name in enumerate(sessions.columns[: len(base.keys.fields)]) if i != self.session]

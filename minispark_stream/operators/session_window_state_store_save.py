@@ -197,6 +197,8 @@ def opens_session(group: Ints, start: Ints, end: Ints) -> Ints:
 
 def _times(session: pa.Array) -> tuple[Ints, Ints]:
     """Start and end of session windows, in microseconds."""
+    if session.null_count:
+        raise ValueError("A session window is null: it cannot be a key of cube, rollup or grouping sets.")
     start, end = (pc.struct_field(session, name).cast(pa.int64()) for name in ("start", "end"))
     return np.asarray(start), np.asarray(end)
 

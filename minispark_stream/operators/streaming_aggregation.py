@@ -30,7 +30,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructType
 
-from minispark_stream.operators.base import BatchContext, event_time_column, nullable, positional
+from minispark_stream.operators.base import BatchContext, check_event_time, event_time_column, nullable, positional
 from minispark_stream.operators.state_store_save import StateStoreSave
 from minispark_stream.plan import catalyst
 from minispark_stream.plan.aggregates import COLLECTIONS, MERGES, AggregateFunction
@@ -47,7 +47,7 @@ class StreamingAggregation:
 
     `task_output` are the attributes that leave the state task (keys, then per function its buffers or its collected
     array); `projections` turn them into the columns of the aggregation. `event_time` is the position of the grouping
-    column that carries the watermark, and whether that is a window.
+    column that carries the watermark, and whether that is a window; `event_times` are the names of all that carry one.
     """
 
     operator_id: int
@@ -55,6 +55,7 @@ class StreamingAggregation:
     values: StructType
     functions: tuple[AggregateFunction, ...]
     event_time: tuple[int, bool] | None
+    event_times: tuple[str, ...]
     plan: JavaObject = field(repr=False, compare=False)
     task_output: JavaObject = field(repr=False, compare=False)
     projections: tuple[JavaObject, ...] = field(repr=False, compare=False)
@@ -75,6 +76,8 @@ class StreamingAggregation:
         return output_mode in ("append", "update") and watermark_ms > eviction_ms
 
     def plan_batch(self, context: BatchContext, children: Sequence[JavaObject]) -> JavaObject:
+        if context.output_mode != "complete":
+            check_event_time(context.session, self.event_times)
         partials = self.partial_rows(context, children)
         keys = partials.columns[: len(self.keys.fields)]
         watermarks = context.watermarks[self.operator_id]
@@ -170,6 +173,7 @@ def compile_aggregation(
         values,
         tuple(functions),
         event_time_column(key_columns),
+        tuple(dict.fromkeys(str(a.toString()) for a in key_columns if a.metadata().contains("spark.watermarkDelayMs"))),
         plan,
         catalyst.rename(session, no_rows, names).output(),
         (catalyst.seq(session, evaluated), _results(session, final, plan)),

@@ -32,6 +32,7 @@ from pyspark.sql import functions as F
 
 from minispark_stream.dataframe import streaming_leaf
 from minispark_stream.operators.base import StatefulOperator
+from minispark_stream.operators.flat_map_groups_with_state import compile_flat_map_groups_with_state
 from minispark_stream.operators.session_window import compile_aggregate
 from minispark_stream.plan import catalyst
 from minispark_stream.plan.catalyst import JavaObject
@@ -80,9 +81,12 @@ class Static:
 Node = SourceLeaf | Stateless | Watermark | Static | StatefulOperator
 
 # Which Catalyst nodes keep state, and what makes an operator of one.
-STATEFUL: dict[str, Callable[..., StatefulOperator]] = {"Aggregate": compile_aggregate}
+STATEFUL: dict[str, Callable[..., StatefulOperator]] = {
+    "Aggregate": compile_aggregate,
+    "FlatMapGroupsInPandasWithState": compile_flat_map_groups_with_state,
+}
 UNKNOWN_STATEFUL = (
-    "Deduplicate", "DeduplicateWithinWatermark", "GlobalLimit", "FlatMapGroupsWithState", "FlatMapGroupsInPandasWithState",
+    "Deduplicate", "DeduplicateWithinWatermark", "GlobalLimit", "FlatMapGroupsWithState",
     "TransformWithState", "TransformWithStateInPySpark",
 )
 

@@ -42,7 +42,7 @@ from minispark_stream.trace.words import (
 )
 
 if TYPE_CHECKING:
-    from minispark_stream.trace.trace import Trace
+    from minispark_stream.trace.trace import Batch, Trace
 
 NEW = ' class="new"'
 NO_ROWS = "Not recorded. <code>MiniSparkSession(spark, trace=&quot;rows&quot;)</code> records rows and state."
@@ -315,12 +315,12 @@ def summary(traces: Mapping[str, Trace]) -> str:
                 say(number(sum(as_int(o.get(key)) or 0 for o in operators))) if operators else ""
                 for key in ("numRowsTotal", "numRowsDroppedByWatermark")
             )
-            out = as_int(as_map(progress.get("sink")).get("numOutputRows"))
+            out = _num_rows_out(batch)
             watermark_ms = iso_to_ms(as_map(progress.get("eventTime")).get("watermark"))
             took = batch.durations.get("triggerExecution")
             rows.append(("", [
                 str(batch.batch_id), say(number(progress.get("numInputRows", ""))),
-                "" if out is None or out < 0 else number(out), "" if watermark_ms is None else time_words(watermark_ms),
+                "" if out is None else number(out), "" if watermark_ms is None else time_words(watermark_ms),
                 kept, late, "" if took is None else duration_words(took),
                 "failed" if batch.error else "run again" if batch.rerun else "",
             ]))
@@ -330,6 +330,16 @@ def summary(traces: Mapping[str, Trace]) -> str:
     return f"<style>{CSS}</style><div class='ms summary'>{''.join(parts)}</div>"
 
 
+def _num_rows_out(batch: Batch) -> int | None:
+    """What the sink reported, or else the rows that were recorded."""
+    reported = as_int(as_map(batch.progress.get("sink")).get("numOutputRows"))
+    if reported is not None and reported >= 0:
+        return reported
+    recorded = [e.outputs["rows"] for e in batch.events if e.step == "addBatch" and "rows" in e.outputs]
+    return len(as_list(recorded[-1])) if recorded else None
+
+
+# Jupyter has styles of its own for tables in an output: what is marked important undoes them.
 CSS = """
 .ms { color:#1d2733; background:#fff; font:13.5px/1.45 system-ui,-apple-system,'Segoe UI',Roboto,Helvetica,Arial,sans-serif; }
 .ms *, .ms *::before { box-sizing:border-box; }
@@ -339,8 +349,10 @@ CSS = """
   color:#245482; }
 .ms .note, .ms .where { color:#5b6875; } .ms .note code { color:#5b6875; }
 .ms table { border-collapse:collapse; width:100%; margin:2px 0 6px; font-size:13px; color:inherit; background:none; }
-.ms th { text-align:left; font-weight:600; color:#5b6875; border-bottom:1px solid #c3ccd6; padding:2px 8px 2px 4px; }
-.ms td { text-align:left; border-bottom:1px solid #edf0f3; padding:2px 8px 2px 4px; vertical-align:top;
+.ms th { font-weight:600; color:#5b6875; border-bottom:1px solid #c3ccd6; padding:2px 8px 2px 4px; }
+.ms th, .ms td { text-align:left !important; white-space:normal; max-width:none; }
+.ms tbody tr { background:none !important; }
+.ms td { border-bottom:1px solid #edf0f3; padding:2px 8px 2px 4px; vertical-align:top;
   font-variant-numeric:tabular-nums; background:none; }
 .ms mark, .ms .new, .ms tr.new td { background:#ffe9b0; color:inherit; border-radius:3px; }
 .ms mark, .ms b.new { padding:0 3px; }

@@ -99,8 +99,7 @@ def _button(text: str, action: Callable[[], None]) -> widgets.Button:
     return button
 
 
-# Jupyter's own styles for tables in an output, undone; and room for the narrower cell.
+# A cell is narrower than a page.
 WIDGET_CSS = """
 .ms { padding:8px; line-height:1.45; } .ms .main { grid-template-columns:minmax(380px,1.1fr) minmax(320px,1fr); }
-.ms table { table-layout:auto; } .ms tr:nth-child(even) { background:none; } .ms td, .ms th { white-space:normal; }
 """

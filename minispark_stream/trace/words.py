@@ -15,7 +15,6 @@ Differs from Spark: nothing of Spark is modelled here.
 from __future__ import annotations
 
 import json
-import math
 import re
 from collections.abc import Mapping, Sequence
 from datetime import datetime, timezone
@@ -37,7 +36,8 @@ def as_list(value: Any) -> Sequence[Any]:
 
 
 def as_int(value: Any) -> int | None:
-    return value if isinstance(value, int) and not isinstance(value, bool) else None
+    """A whole number of at most 64 bits, as all of Spark's are."""
+    return value if isinstance(value, int) and not isinstance(value, bool) and abs(value) < 2**63 else None
 
 
 def short(text: str) -> str:
@@ -71,7 +71,7 @@ def offset_words(offset: Any) -> str:
 
 def time_words(ms: Any) -> str:
     """Milliseconds since the epoch in UTC. 0 is what a watermark is before it has seen a row."""
-    if not isinstance(ms, (int, float)) or isinstance(ms, bool) or not math.isfinite(ms):
+    if not isinstance(ms, (int, float)) or isinstance(ms, bool):
         return "unknown"
     if ms == 0:
         return "none yet"

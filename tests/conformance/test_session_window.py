@@ -277,6 +277,16 @@ def test_a_session_as_the_only_key_is_refused_when_the_query_runs(spark: SparkSe
             query.awaitTermination()
 
 
+def test_the_time_may_not_be_a_key_beside_its_session(spark: SparkSession, mini: MiniSparkSession, tmp_path: Path):
+    for name, session in (("spark", spark), ("model", mini)):
+        (tmp_path / "in").mkdir(exist_ok=True)
+        (tmp_path / "in" / "one.json").write_text(at("ann", 0))
+        counts = clicks(session, str(tmp_path / "in")).groupBy(F.session_window("ts", "5 minutes"), "ts").count()
+        query = counts.writeStream.format("noop").option("checkpointLocation", str(tmp_path / name)).start()
+        with pytest.raises(StreamingQueryException, match="MULTIPLE_EVENT_TIME_COLUMNS. More than one event time columns are"):
+            query.awaitTermination()
+
+
 # --- restarts -----------------------------------------------------------------------------------------------------
 
 

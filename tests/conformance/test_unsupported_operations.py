@@ -11,6 +11,7 @@ import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import pandas as pd
@@ -475,7 +476,7 @@ def collect_list(s):
 
 @shape
 def pandas_udf_aggregate(s):
-    @F.pandas_udf("double")
+    @F.pandas_udf("double")  # type: ignore[call-overload]
     def mean(v: pd.Series) -> float:
         return float(v.mean())
 
@@ -929,9 +930,9 @@ class Plans:
         modes = catalyst.java_class(self.spark, "org.apache.spark.sql.streaming.OutputMode")
         output_mode = getattr(modes, mode.capitalize())()
         if not isinstance(theirs, Refusal):
-            theirs = outcome(lambda plan=theirs: checker.checkForStreaming(plan, output_mode))
+            theirs = outcome(partial(checker.checkForStreaming, theirs, output_mode))
         if not isinstance(ours, Refusal):
-            ours = outcome(lambda plan=ours: check_for_streaming(self.spark, plan, mode))
+            ours = outcome(partial(check_for_streaming, self.spark, ours, mode))
         return theirs, ours
 
     @staticmethod

@@ -64,7 +64,7 @@ def record(spark: SparkSession, directory: Path) -> Trace:
             query.awaitTermination()
         except StreamingQueryException as e:
             assert "No space left on device" in str(e)
-        return query.trace
+        return query.trace  # type: ignore[attr-defined]
 
     try:
         return run() + run()

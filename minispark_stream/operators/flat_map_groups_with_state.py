@@ -1,0 +1,153 @@
+"""applyInPandasWithState, seen from the driver: a function of the user's keeps a state of its own for each key.
+
+Models: the FlatMapGroupsInPandasWithState node and its strategy (SIGMOD'18 paper, 4.3.2: mapGroupsWithState; About state;
+From query to the plan).
+
+1. Once: read keys, state schema, timeout and the Python function off Spark's logical node.
+2. Each batch: shuffle the rows by key to the partition whose store holds the key, and sort them by key.
+3. One task per partition calls the function (operators/apply_in_pandas_with_state.py).
+4. Another batch without data is worth running: with a processing-time timeout always, because time has passed; with an
+   event-time timeout when the watermark has moved; otherwise never.
+
+       mapInArrow ApplyInPandasWithState        state/0/<p>        (3)
+         Sort by k
+           Repartition by k into N                                 (2)
+             new rows
+
+The function stays as PySpark pickled it when the user called applyInPandasWithState: the task unpickles it, as Spark's
+own worker would. Differs from Spark: the task is a mapInArrow function, instead of a physical operator of its own.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any
+
+from pyspark.sql import SparkSession
+from pyspark.sql.pandas.types import to_arrow_schema
+from pyspark.sql.streaming.state import GroupStateTimeout
+from pyspark.sql.types import StructType
+
+from minispark_stream.operators.apply_in_pandas_with_state import ApplyInPandasWithState, PandasConf
+from minispark_stream.operators.base import BatchContext, event_time_column, nullable, positional
+from minispark_stream.operators.group_state_rows import state_row_schema
+from minispark_stream.plan import catalyst
+from minispark_stream.plan.catalyst import JavaObject
+from minispark_stream.state.schema_files import OperatorStateMetadata, StateStoreMetadata
+
+
+@dataclass(frozen=True)
+class FlatMapGroupsWithState:
+    """A function with state: what the node of the plan says about it. `grouping` are positions in `columns`."""
+
+    operator_id: int
+    columns: StructType
+    grouping: tuple[int, ...]
+    keys: StructType
+    state: StructType
+    result: StructType
+    timeout: str
+    event_time: tuple[int, bool] | None
+    command: bytes = field(repr=False)
+    function: JavaObject = field(repr=False, compare=False)
+    plan: JavaObject = field(repr=False, compare=False)
+    empty: JavaObject = field(repr=False, compare=False)
+    children: tuple[Any, ...]
+    operator_name: str = "applyInPandasWithState"
+
+    def metadata(self, num_partitions: int) -> OperatorStateMetadata:
+        return OperatorStateMetadata(self.operator_id, self.operator_name, (StateStoreMetadata("default", 0, num_partitions),))
+
+    def schemas(self) -> list[tuple[str, StructType, StructType]]:
+        return [("default", self.keys, state_row_schema(self.state, self.timeout != GroupStateTimeout.NoTimeout))]
+
+    def partitions(self, num_partitions: int) -> int:
+        return num_partitions
+
+    def should_run_another_batch(self, output_mode: str, eviction_ms: int, watermark_ms: int) -> bool:
+        """(4)"""
+        match self.timeout:
+            case GroupStateTimeout.ProcessingTimeTimeout:
+                return True
+            case GroupStateTimeout.EventTimeTimeout:
+                return watermark_ms > eviction_ms
+            case _:
+                return False
+
+    def plan_batch(self, context: BatchContext, children: Sequence[JavaObject]) -> JavaObject:
+        session = context.session
+        watermarks = context.watermarks[self.operator_id]
+        result = positional(self.result)
+        task = ApplyInPandasWithState(
+            context.state_dir,
+            self.operator_id,
+            context.batch_id,
+            context.state_conf,
+            self.command,
+            self.columns,
+            self.grouping,
+            self.keys,
+            self.state,
+            self.result,
+            self.timeout,
+            self.event_time,
+            context.timestamp_ms,
+            watermarks.late_ms,
+            watermarks.eviction_ms,
+            PandasConf.from_conf(partial(catalyst.conf, session)),
+            to_arrow_schema(result, timezone="UTC"),
+            context.accumulators[self.operator_id],
+        )
+        keys = [catalyst.column(session, attribute) for attribute in catalyst.items(self.plan.productElement(1))]
+        rows = catalyst.of_rows(session, children[0])
+        by_key = rows.repartition(self.partitions(context.num_partitions), *keys).sortWithinPartitions(*keys)  # (2)
+        return _with_broadcasts(session, catalyst.map_in_arrow(by_key, task, result, self.plan.output()), self.function)  # (3)
+
+
+def compile_flat_map_groups_with_state(
+    session: SparkSession, plan: JavaObject, operator_id: int, children: tuple[Any, ...], empty: JavaObject
+) -> FlatMapGroupsWithState:
+    """(1) Read the operator off Spark's FlatMapGroupsInPandasWithState node `plan`; `children` is its compiled child."""
+    udf, grouping, _, state, _, timeout, child = (plan.productElement(i) for i in range(7))
+    columns = catalyst.items(child.output())
+    position = {column.exprId().id(): i for i, column in enumerate(columns)}
+    key_columns = [columns[position[key.exprId().id()]] for key in catalyst.items(grouping)]
+    result = catalyst.struct_type(catalyst.items(plan.output()))
+    rows = catalyst.rdd_frame(session, catalyst.empty_rows(session), catalyst.java_schema(session, positional(result)))
+    names = [(a.name(), a.exprId()) for a in catalyst.items(plan.output())]
+    function = udf.func()
+    byte = catalyst.jvm(session).scala.reflect.ClassTag.Byte()
+    return FlatMapGroupsWithState(
+        operator_id,
+        catalyst.struct_type(columns),
+        tuple(position[key.exprId().id()] for key in key_columns),
+        nullable(catalyst.struct_type(key_columns)),
+        StructType.fromJson(json.loads(state.json())),
+        result,
+        str(timeout.toString()),
+        event_time_column(columns),
+        bytes(function.command().toArray(byte)),
+        function,
+        plan,
+        catalyst.rename(session, catalyst.analyzed(rows), names),
+        children,
+    )
+
+
+def _with_broadcasts(session: SparkSession, plan: JavaObject, function: JavaObject) -> JavaObject:
+    """A mapInArrow plan whose workers also get the broadcasts of the user's function, which is inside the task."""
+    if function.broadcastVars().isEmpty():
+        return plan
+    udf, output, child, barrier, profile = (plan.productElement(i) for i in range(5))
+    task = udf.func()
+    variables = catalyst.jvm(session).java.util.ArrayList(task.broadcastVars())
+    variables.addAll(function.broadcastVars())
+    make = catalyst.java_class(session, "org.apache.spark.api.python.SimplePythonFunction")
+    both = make(
+        task.command(), task.envVars(), task.pythonIncludes(), task.pythonExec(), task.pythonVer(), variables, task.accumulator()
+    )
+    _, _, *rest = (udf.productElement(i) for i in range(udf.productArity()))
+    return plan.copy(udf.copy(udf.name(), both, *rest), output, child, barrier, profile)
