@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from pyspark.errors import AnalysisException, PySparkValueError
+from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming import DataStreamReader as SparkDataStreamReader
 from pyspark.sql.streaming import DataStreamWriter as SparkDataStreamWriter
@@ -85,7 +85,7 @@ class _ReaderRecorder(_Recorder):
 
 def _shorthand(name: str) -> Callable[[_ReaderRecorder, str], _Recorder]:
     """`reader.csv(path)` is `reader.format("csv").load(path)`."""
-    return lambda reader, path: reader.format(name).load(path)  # type: ignore[attr-defined, no-any-return]
+    return lambda reader, path: reader.format(name).load(path)  # type: ignore[attr-defined]
 
 
 for _name in ("csv", "json", "text", "parquet", "orc", "xml"):
@@ -166,7 +166,7 @@ class DataStreamWriter(SparkDataStreamWriter):
         self._jwrite.state.update(format="foreach", function=self._construct_foreach_function(f))
         return self
 
-    def start(
+    def start(  # type: ignore[override]
         self,
         path: str | None = None,
         format: str | None = None,  # noqa: A002
@@ -249,7 +249,7 @@ class DataStreamWriter(SparkDataStreamWriter):
             case _:
                 raise unknown_format(self._spark, state["format"])
 
-    def toTable(  # noqa: N802
+    def toTable(  # type: ignore[override]  # noqa: N802
         self,
         tableName: str,  # noqa: N803
         format: str | None = None,  # noqa: A002

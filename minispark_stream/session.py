@@ -16,6 +16,7 @@ from minispark_stream.readwriter import DataStreamReader
 from minispark_stream.runtime.clock import Clock, SystemClock
 from minispark_stream.runtime.streaming_query_manager import StreamingQueryManager
 
+
 class MiniSparkSession:
     """`readStream` and `streams` are the model's; every other attribute is the wrapped session's.
 

@@ -147,7 +147,8 @@ def _with_broadcasts(session: SparkSession, plan: JavaObject, function: JavaObje
     variables.addAll(function.broadcastVars())
     make = catalyst.java_class(session, "org.apache.spark.api.python.SimplePythonFunction")
     both = make(
-        task.command(), task.envVars(), task.pythonIncludes(), task.pythonExec(), task.pythonVer(), variables, task.accumulator()
+        task.command(), task.envVars(), task.pythonIncludes(), task.pythonExec(), task.pythonVer(), variables,
+        task.accumulator(),
     )
     _, _, *rest = (udf.productElement(i) for i in range(udf.productArity()))
     return plan.copy(udf.copy(udf.name(), both, *rest), output, child, barrier, profile)

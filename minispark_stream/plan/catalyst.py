@@ -29,6 +29,10 @@ def jvm(session: SparkSession) -> Any:
     return session.sparkContext._jvm
 
 
+def gateway(session: SparkSession) -> Any:
+    return session.sparkContext._gateway
+
+
 @lru_cache(maxsize=256)
 def _java_class(view: Any, name: str) -> Any:
     found = view
@@ -262,7 +266,7 @@ def _replace_in_plan(session: SparkSession, node: JavaObject, pattern: JavaObjec
     node = with_children(session, node, children) if children else node
     j = jvm(session)
     expression_class = j.java.lang.Class.forName("org.apache.spark.sql.catalyst.expressions.Expression")
-    arguments = session.sparkContext._gateway.new_array(j.java.lang.Object, node.productArity())
+    arguments = gateway(session).new_array(j.java.lang.Object, node.productArity())
     for i in range(node.productArity()):
         argument = node.productElement(i)
         if expression_class.isInstance(argument):

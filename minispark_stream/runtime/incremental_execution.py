@@ -94,16 +94,17 @@ class IncrementalExecution:
         owner: dict[int, int] = {}
         for ordinal, plan in self.new_data.items():
             for leaf in catalyst.items(plan.collectLeaves()):
-                owner.update(dict.fromkeys([*catalyst.expression_ids(leaf), catalyst.relation_id(self._session, leaf)], ordinal))
+                ids = [*catalyst.expression_ids(leaf), catalyst.relation_id(self._session, leaf)]
+                owner.update(dict.fromkeys(ids, ordinal))
         rows = dict.fromkeys(self.new_data, 0)
         for plan in self._physical_plans():
             for leaf in catalyst.items(plan.collectLeaves()):
                 # A scan of no column (count(*)) or of a self-union has ids of its own; then the relation itself tells.
                 marks = [*catalyst.expression_ids(leaf), catalyst.relation_id(self._session, leaf)]
-                ordinal = next((owner[mark] for mark in marks if mark in owner), None)
+                ordinal_of_leaf = next((owner[mark] for mark in marks if mark in owner), None)
                 metric = leaf.metrics().get("numOutputRows")
-                if ordinal is not None and metric.isDefined():
-                    rows[ordinal] += metric.get().value()
+                if ordinal_of_leaf is not None and metric.isDefined():
+                    rows[ordinal_of_leaf] += metric.get().value()
         return rows
 
     def state_operators(self) -> list[dict[str, Any]]:

@@ -44,7 +44,12 @@ from minispark_stream.runtime.trigger_executor import AvailableNowTrigger, OneTi
 from minispark_stream.runtime.watermark_tracker import EventTimeStats, WatermarkTracker
 from minispark_stream.sinks.base import Sink
 from minispark_stream.sources.base import (
-    ALL_AVAILABLE, Offset, ReadLimit, Source, SupportsAdmissionControl, SupportsTriggerAvailableNow,
+    ALL_AVAILABLE,
+    Offset,
+    ReadLimit,
+    Source,
+    SupportsAdmissionControl,
+    SupportsTriggerAvailableNow,
 )
 from minispark_stream.state.maintenance import MaintenanceTask
 from minispark_stream.state.schema_files import check_operators, validate_or_write_schema
@@ -173,7 +178,8 @@ class MicroBatchExecution(StreamExecution):
 
     def start_watermark_tracker(self) -> None:
         nodes = dict.fromkeys(catalyst.watermark_nodes(self.analyzed))
-        self.watermark_tracker = WatermarkTracker(self.conf("spark.sql.streaming.multipleWatermarkPolicy") or "min", list(nodes))
+        policy = self.conf("spark.sql.streaming.multipleWatermarkPolicy") or "min"
+        self.watermark_tracker = WatermarkTracker(policy, list(nodes))
 
     def is_new_data_available(self) -> bool:
         return any(self.start_offsets.get(i) != end for i, end in self.end_offsets.items())

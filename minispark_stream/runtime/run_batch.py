@@ -112,8 +112,9 @@ def _verify_commits(query: MicroBatchExecution, execution: IncrementalExecution)
         return
     if query.conf("spark.sql.streaming.stateStore.commitValidation.enabled") == "false":
         return
-    expected = {(op.operator_id, p) for op in query.template.operators for p in range(op.partitions(query.num_partitions))}
-    done = {(op.operator_id, p) for op in query.template.operators for p, _ in execution.context.accumulators[op.operator_id].value}
+    operators = query.template.operators
+    expected = {(op.operator_id, p) for op in operators for p in range(op.partitions(query.num_partitions))}
+    done = {(op.operator_id, p) for op in operators for p, _ in execution.context.accumulators[op.operator_id].value}
     if missing := sorted(expected - done):
         raise spark_error(
             query.session, SparkRuntimeException, "STATE_STORE_COMMIT_VALIDATION_FAILED", batchId=str(query.batch_id),

@@ -20,7 +20,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructType
@@ -42,7 +42,7 @@ class MemoryStream(SupportsTriggerAvailableNow):
 
     def __init__(self, session: MiniSparkSession, schema: StructType | str):
         self._mini = session
-        self.schema = StructType.fromDDL(schema) if isinstance(schema, str) else schema
+        self.schema = cast(StructType, StructType.fromDDL(schema)) if isinstance(schema, str) else schema
         self.description = f"MemoryStream[{','.join(self.schema.names)}]"
         self._blocks: dict[int, list[Any]] = {}
         self._offset = -1

@@ -120,7 +120,8 @@ class Comparison:
 
     def rows(self, batch_id: int) -> pd.DataFrame:
         """The rows that left a batch, with the engine that sent them (one line per row that both sent)."""
-        both = [(run, [row for b in run.batches if b.batch_id == batch_id for row in b.rows]) for run in (self.spark, self.model)]
+        runs = (self.spark, self.model)
+        both = [(run, [row for b in run.batches if b.batch_id == batch_id for row in b.rows]) for run in runs]
         spark, model = ({_key(row): row for row in rows} for _, rows in both)
         lines = [(*row, _which(key in spark, key in model)) for key, row in sorted({**spark, **model}.items())]
         return pd.DataFrame(lines, columns=[*self.columns, "engine"])
@@ -165,8 +166,8 @@ class Comparison:
         color = "#b3261e" if self.differences else "#1b6e3c"
         verdict = html.escape(self._verdict().split("\n")[0])
         return (
-            f"{_STYLE}<div class='mss-compare'><p style='color:{color}'><b>{verdict}</b></p><table><thead><tr>{head}</tr></thead>"
-            f"<tbody>{body}</tbody></table>{f'<ul>{found}</ul>' if found else ''}</div>"
+            f"{_STYLE}<div class='mss-compare'><p style='color:{color}'><b>{verdict}</b></p>"
+            f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>{f'<ul>{found}</ul>' if found else ''}</div>"
         )
 
 

@@ -116,7 +116,7 @@ body.ms { margin:0 auto; padding:10px 18px 30px; max-width:1560px; }
 .ms button:hover { background:#e9eef3; } .ms button:disabled { color:#98a2ad; cursor:default; }
 .ms nav { display:flex; flex-wrap:wrap; gap:5px; align-items:center; margin:9px 0; max-height:92px; overflow:auto; }
 .ms nav button { padding:1px 9px; font-size:12.5px; } .ms nav button.empty { border-style:dashed; }
-.ms nav button.failed { border-color:#b3261e; color:#b3261e; } 
+.ms nav button.failed { border-color:#b3261e; color:#b3261e; }
 .ms nav button.on { background:#ffd873; border-color:#a86a00; color:#1d2733; }
 .ms nav span { color:#5b6875; font-size:12px; padding:0 4px; border-left:2px solid #b3261e; margin-left:6px; }
 .ms svg.flow .node[id] { cursor:pointer; } .ms pre { font-size:12px; white-space:pre-wrap; overflow-wrap:anywhere; }

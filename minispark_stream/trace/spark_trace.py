@@ -113,7 +113,11 @@ def _trigger(writer: _Writer, batch: SparkBatch, previous: SparkBatch | None) ->
         if source.get("startOffset") != source.get("endOffset"):
             writer.step(
                 "getBatch", 2, durations.get("getBatch", 0) if i == 0 else 0,
-                {"source": source["description"], "start": _text(source.get("startOffset")), "end": _text(source.get("endOffset"))},
+                {
+                    "source": source["description"],
+                    "start": _text(source.get("startOffset")),
+                    "end": _text(source.get("endOffset")),
+                },
                 {"files": _files(batch, i)},
             )
     writer.step(
@@ -154,7 +158,8 @@ def _construct(
             {"source": source["description"], "start": _text(source.get("startOffset"))},
             {"end": _text(source.get("endOffset")), "files": _files(batch, i)},
         )
-    writer.step("walCommit", 2, durations.get("walCommit", 0), {"file": f"offsets/{n}"}, {"text": batch.logs.get(f"offsets/{n}")})
+    wal = f"offsets/{n}"
+    writer.step("walCommit", 2, durations.get("walCommit", 0), {"file": wal}, {"text": batch.logs.get(wal)})
     writer.step(
         "constructNextBatch", 1, writer.now_ms - began, {"start": _by_source(sources, "startOffset")},
         {"end": _by_source(sources, "endOffset"), "newData": new_data, "anotherBatch": not new_data, "run": True,

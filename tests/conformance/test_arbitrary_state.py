@@ -7,18 +7,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Iterator
-from datetime import date, datetime, timedelta
-from decimal import Decimal
+from datetime import datetime, timedelta
 from typing import Any
 
 import pandas as pd
-import pytest
-from pyspark.errors import StreamingQueryException
-from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import functions as F
+from pyspark.sql import DataFrame
 from pyspark.sql.streaming.state import GroupState, GroupStateTimeout
-
-from minispark_stream import MiniSparkSession
 
 SCHEMA = "ts timestamp, user string, n int, price decimal(8,2), tags array<string>, day date, page struct<site:string,id:int>"
 Function = Callable[[Any, Iterable[pd.DataFrame], GroupState], Iterator[pd.DataFrame]]

@@ -10,7 +10,7 @@ from pathlib import Path
 from urllib.parse import unquote
 
 import pytest
-from pyspark.errors import StreamingQueryException
+from pyspark.errors import PySparkException, StreamingQueryException
 from pyspark.sql import functions as F
 
 SCHEMA = "k string, v int"
@@ -282,7 +282,7 @@ def test_what_is_refused_is_refused_in_the_same_words(catalog, sessions, tmp_pat
     put(tmp_path / "in", 0, ["a,1"])
     said = {}
     for engine, session in sessions.items():
-        with pytest.raises(Exception) as error:  # noqa: PT011, B017
+        with pytest.raises(PySparkException) as error:
             REFUSED[case](rows_of(session, tmp_path / "in"), str(tmp_path / "out"))
         condition = error.value.getCondition()
         said[engine] = type(error.value).__name__, condition, str(error.value).removeprefix(f"[{condition}] ").strip()

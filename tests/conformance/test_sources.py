@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 import pytest
-from pyspark.errors import StreamingQueryException
+from pyspark.errors import PySparkException, StreamingQueryException
 from pyspark.sql import functions as F
 
 from minispark_stream import MiniSparkSession
@@ -196,7 +196,7 @@ def test_these_sources_have_their_own_schema(spark, mini, source, options):
 
 
 def _refusal(load):
-    with pytest.raises(Exception) as error:  # noqa: PT011, B017
+    with pytest.raises(PySparkException) as error:
         load()
     condition = error.value.getCondition()
     return type(error.value).__name__, condition, str(error.value).removeprefix(f"[{condition}] ")

@@ -326,7 +326,7 @@ def test_metrics_have_sparks_names(state: Path) -> None:
 
 
 def test_confs_are_read_under_sparks_names() -> None:
-    assert StateStoreConf.from_conf({}.get) == StateStoreConf()
+    assert StateStoreConf.from_conf(dict[str, str]().get) == StateStoreConf()
     conf = {
         "spark.sql.streaming.stateStore.minDeltasForSnapshot": "3",
         "spark.sql.streaming.minBatchesToRetain": "2",
