@@ -23,6 +23,8 @@ from pyspark.sql.types import StructType, _parse_datatype_json_string
 
 from minispark_stream.dataframe import streaming_dataframe
 from minispark_stream.errors import analysis_error
+from minispark_stream.plan import catalyst
+from minispark_stream.plan.logical import streaming_sources
 from minispark_stream.runtime.stream_execution import StreamExecution
 from minispark_stream.runtime.trigger_executor import ProcessingTimeTrigger, Trigger, from_java
 from minispark_stream.sinks.base import Sink
@@ -80,7 +82,8 @@ class _ReaderRecorder(_Recorder):
         return self
 
     def table(self, name: str) -> _ReaderRecorder:
-        raise AnalysisException(message=f"minispark_stream cannot read table {name} as a stream: use a file source.")
+        self.state["table"] = name
+        return self
 
 
 def _shorthand(name: str) -> Callable[[_ReaderRecorder, str], _Recorder]:
@@ -111,6 +114,8 @@ class DataStreamReader(SparkDataStreamReader):
 
     def _df(self, jdf: _ReaderRecorder) -> DataFrame:
         state = jdf.state
+        if "table" in state:
+            return self._table(state["table"], state["options"])
         if (timed := TIMED_SOURCES.get(state["format"].lower())) is not None:
             relation = timed(self._spark, state.get("schema"), state["options"], self._mini.clock)
             return streaming_dataframe(self._mini, relation)
@@ -123,6 +128,22 @@ class DataStreamReader(SparkDataStreamReader):
         return streaming_dataframe(
             self._mini, create(self._spark, state["format"].lower(), path, state.get("schema"), options)
         )
+
+    def _table(self, name: str, options: Mapping[str, str]) -> DataFrame:
+        """A view of a stream is that stream; a table of files is a file source over its folder. Spark finds both."""
+        found = self._spark.readStream.options(**options).table(name)
+        plan = catalyst.analyzed(found)
+        if streaming_sources(self._spark, plan):
+            return found
+        relation = plan.collectLeaves().apply(0)
+        file_format = relation.dataSource().className().lower() if catalyst.class_name(relation) == "StreamingRelation" else ""
+        if file_format not in FILE_FORMATS:
+            raise AnalysisException(message=f"minispark_stream cannot read {name} as a stream: it is no table of files.")
+        stored = relation.dataSource().options()
+        merged = {key: stored.apply(key) for key in catalyst.items(stored.keys().toSeq())}
+        path = merged.pop("path")
+        source = file_stream_relation(self._spark, file_format, path, found.schema, merged)
+        return streaming_dataframe(self._mini, source).alias(name.split(".")[-1].strip("`"))
 
 
 class _WriterRecorder(_Recorder):

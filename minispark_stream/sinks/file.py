@@ -1,15 +1,13 @@
 """The file sink: a folder of files, and a log that says which of them count.
 
-Models: FileStreamSink, FileStreamSinkLog (Sink document).
+Models: FileStreamSink (Sink document).
 
 `add_batch`:
 1. A batch that the log has already is skipped: it was run again after a crash. With a replayable source this makes
    every row appear exactly once.
 2. Else write the files and name them in the log (manifest_file_commit_protocol.py).
 
-The log, `_spark_metadata` in the output folder (not in the checkpoint):
-3. One entry per batch, named after the batch id. Every tenth entry repeats all before it (`9.compact`).
-4. `retention`: files older than this are left out of compacted entries and of what a reader gets; they are not deleted.
+The log is in the output folder, not in the checkpoint (checkpointing/file_stream_sink_log.py):
 
     out/_spark_metadata/0      {"path":"file:///out/part-00000-…","size":48,…}      batch 0: one file
     out/_spark_metadata/1      v1 and nothing else                                  batch 1: no file
@@ -29,45 +27,14 @@ from collections.abc import Mapping
 from pyspark.errors import IllegalArgumentException
 from pyspark.sql import DataFrame, SparkSession
 
-from minispark_stream.checkpointing.compactible_file_stream_log import CompactibleFileStreamLog, CompactionConf
-from minispark_stream.checkpointing.metadata_log import json_object, number, to_json
+from minispark_stream.checkpointing.file_stream_sink_log import FOLDER, FileStreamSinkLog
 from minispark_stream.errors import analysis_error, spark_error
 from minispark_stream.plan import catalyst
 from minispark_stream.sinks.base import Sink
-from minispark_stream.sinks.manifest_file_commit_protocol import ManifestFileCommitProtocol, SinkFileStatus
+from minispark_stream.sinks.manifest_file_commit_protocol import ManifestFileCommitProtocol
 from minispark_stream.sources.file import compaction_conf
 
 logger = logging.getLogger(__name__)
-
-
-class FileStreamSinkLog(CompactibleFileStreamLog[SinkFileStatus]):
-    """The manifest log. `retention_ms`: see (4)."""
-
-    def __init__(self, path: str, conf: CompactionConf, retention_ms: float = math.inf):
-        self._retention_ms = retention_ms
-        super().__init__(path, conf)
-        self.files.mkdirs()
-
-    def to_line(self, entry: SinkFileStatus) -> str:
-        return to_json(
-            {
-                "path": entry.path, "size": entry.size, "isDir": entry.is_dir, "modificationTime": entry.modification_time,
-                "blockReplication": entry.block_replication, "blockSize": entry.block_size, "action": entry.action,
-            }
-        )
-
-    def from_line(self, line: str) -> SinkFileStatus:
-        values = json_object(line)
-        if not isinstance(values["path"], str):
-            raise ValueError("path must be a text")
-        return SinkFileStatus(
-            values["path"], number(values, "size"), values.get("isDir") is True, number(values, "modificationTime"),
-            number(values, "blockReplication"), number(values, "blockSize"), str(values.get("action")),
-        )
-
-    def compact_logs(self, entries: tuple[SinkFileStatus, ...]) -> tuple[SinkFileStatus, ...]:  # (4)
-        now_ms = self._now_ms()
-        return tuple(e for e in entries if now_ms - e.modification_time <= self._retention_ms)
 
 
 class FileStreamSink(Sink):
@@ -109,7 +76,8 @@ class FileStreamSink(Sink):
         times = catalyst.java_class(session, "org.apache.spark.network.util.JavaUtils")
         retention_ms = times.timeStringAsMs(options["retention"]) if "retention" in options else math.inf
         conf = compaction_conf(session, "fileSink")
-        self.log = FileStreamSinkLog(f"{self._path.toString()}/_spark_metadata", conf, retention_ms)
+        self.log = FileStreamSinkLog(f"{self._path.toString()}/{FOLDER}", conf, retention_ms)
+        self.log.files.mkdirs()
 
     def add_batch(self, batch_id: int, data: DataFrame) -> None:
         latest = self.log.get_latest_batch_id()

@@ -24,33 +24,16 @@ from __future__ import annotations
 
 import logging
 import uuid
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from pyspark.errors import SparkRuntimeException
 from pyspark.sql import DataFrame, SparkSession
 
+from minispark_stream.checkpointing.file_stream_sink_log import FileStreamSinkLog, SinkFileStatus
 from minispark_stream.errors import spark_error
 from minispark_stream.plan import catalyst
 from minispark_stream.plan.catalyst import JavaObject
 
-if TYPE_CHECKING:
-    from minispark_stream.sinks.file import FileStreamSinkLog
-
 logger = logging.getLogger(__name__)
-
-
-@dataclass(frozen=True)
-class SinkFileStatus:
-    """A file of the sink: percent-encoded URI, sizes in bytes, modification time in ms."""
-
-    path: str
-    size: int
-    is_dir: bool
-    modification_time: int
-    block_replication: int
-    block_size: int
-    action: str = "add"
 
 
 class ManifestFileCommitProtocol:

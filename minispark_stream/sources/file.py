@@ -34,6 +34,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructField, StructType
 
 from minispark_stream.checkpointing.compactible_file_stream_log import CompactionConf, FileEntry, FileStreamSourceLog
+from minispark_stream.checkpointing.file_stream_sink_log import FOLDER, FileStreamSinkLog
 from minispark_stream.checkpointing.metadata_log import json_object, number, to_json
 from minispark_stream.errors import analysis_error, spark_error
 from minispark_stream.plan import catalyst
@@ -229,10 +230,20 @@ class _Folder:
         return StructType.fromJson(json.loads(index.partitionSchema().json()))
 
     def files(self, options: Mapping[str, str]) -> list[File]:
-        """All files below the folder, in the order of Spark's batch file index (hidden files left out)."""
+        """All files below the folder, in the order of Spark's batch file index (hidden files left out).
+
+        Where another query writes its files, only those that its manifest names (Spark: MetadataLogFileIndex).
+        """
+        if self._has_manifest():
+            log = FileStreamSinkLog(f"{self.root}/{FOLDER}", compaction_conf(self._session, "fileSink"))
+            return [File(one.path, one.size, one.modification_time) for one in log.all_files()]
         # One call brings the texts of all file statuses; a NUL cannot be part of a file name.
         text = self._index(options, StructType()).allFiles().mkString("\0")
         return [_file(status) for status in text.split("\0")] if text else []
+
+    def _has_manifest(self) -> bool:
+        manifest = self._session.sparkContext._jvm.org.apache.hadoop.fs.Path(self._path, FOLDER)  # type: ignore[union-attr]
+        return not self.is_glob and bool(self._files.exists(manifest))
 
     def _index(self, options: Mapping[str, str], schema: StructType) -> catalyst.JavaObject:
         roots = self._util.globPathIfNecessary(self._files, self._path)

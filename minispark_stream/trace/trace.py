@@ -9,7 +9,7 @@ file are the same thing.
     trace.save("run.json"); Trace.load("run.json") == trace
     trace                  in Jupyter: the batches, their phases, the flow of the last one
     trace.stepper()        in Jupyter: forward and back through every step
-    trace.to_html("run.html"), trace.to_text(), trace.draw(trigger=2, step="walCommit"), trace.timeline()
+    trace.to_html("run.html"), trace.to_text(), trace.draw(batch=2, step="walCommit"), trace.timeline()
 
 A file is JSON that somebody else may have written: `load` checks it before anything is drawn.
 
@@ -157,25 +157,19 @@ class Trace:
 
         return to_text(self, durations)
 
-    def draw(self, trigger: int | None = None, step: str | None = None) -> graphviz.Digraph:
+    def draw(self, batch: int | None = None, step: str | None = None) -> graphviz.Digraph:
         """The flow of one batch, with `step` lit.
 
         Args:
-            trigger: the number of the trigger that ran the batch, from 0 (`Batch.trigger`); None is the last one.
+            batch: a batch id; of a batch that ran again, the last run is drawn. None is the last batch.
             step: a step of `STEPS` to light.
 
         Raises:
-            ValueError: the trace has no such trigger, or there is no such step.
+            ValueError: the trace has no such batch, or there is no such step.
         """
         from minispark_stream.trace.flow import draw
 
-        if trigger is None:
-            return draw({self.engine: self}, step=step)
-        chosen = tuple(e for e in self.events if e.trigger == trigger)
-        if not chosen:
-            known = ", ".join(str(b.trigger) for b in self.batches)
-            raise ValueError(f"the trace has no trigger {trigger}; triggers: {known or 'none'}")
-        return draw({self.engine: replace(self, events=chosen)}, step=step)
+        return draw({self.engine: self}, batch, step)
 
     def timeline(self) -> Picture:
         """How long each batch took, and in which phase. Shown as a picture in Jupyter."""

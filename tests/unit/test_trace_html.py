@@ -138,14 +138,14 @@ def test_jupyter_shows_the_batches_of_a_trace() -> None:
 
 
 def test_the_diagram_names_the_steps_as_the_documents_do() -> None:
-    source = TRACE.draw(trigger=0).source
+    source = TRACE.draw(batch=0).source
     for title in ("(1) populateStartOffsets", "(2, 3) constructNextBatch", "(3) walCommit", "(5-8) queryPlanning", "(10) commitOffsets"):
         assert f"<B>{title}</B>" in source
     assert "offsets/0" in source and "commits/0" in source
 
 
 def test_the_lit_step_has_its_colour() -> None:
-    lit = [line for line in TRACE.draw(trigger=1, step="walCommit").source.splitlines() if "#ffd873" in line]
+    lit = [line for line in TRACE.draw(batch=1, step="walCommit").source.splitlines() if "#ffd873" in line]
     assert len(lit) == 1 and "walCommit" in lit[0]
 
 
@@ -154,13 +154,11 @@ def test_a_step_that_did_not_happen_is_pale() -> None:
     assert "dashed" in nodes["getBatch"] and "dashed" not in nodes["addBatch"]
 
 
-def test_an_unknown_step_or_trigger_is_refused() -> None:
+def test_an_unknown_step_or_batch_is_refused() -> None:
     with pytest.raises(ValueError, match="there is no step 'dance'; steps: startQuery, trigger"):
         TRACE.draw(step="dance")
-    with pytest.raises(ValueError, match="the trace has no trigger 99; triggers: 0, 1, 2, 3, 4, 5, 6"):
-        TRACE.draw(trigger=99)
-    with pytest.raises(ValueError, match="the trace has no batch 99"):
-        flow.draw({"model": TRACE}, batch=99)
+    with pytest.raises(ValueError, match="the trace has no batch 99; batches: 0, 1"):
+        TRACE.draw(batch=99)
 
 
 @needs_dot
