@@ -78,6 +78,8 @@ class SessionWindowAggregation:
 
     def plan_batch(self, context: BatchContext, children: Sequence[JavaObject]) -> JavaObject:
         session, base = context.session, self.aggregation
+        if not self.keys.fields:
+            raise analysis_error(session, "_LEGACY_ERROR_TEMP_3068")  # a session window as the only key
         check_event_time(session, base.event_times)
         merge_locally = catalyst.conf(session, MERGE_LOCALLY) == "true"
         sessions = base.partial_rows(context, children, _merged_in_partition if merge_locally else None)  # (1), (2)
@@ -108,15 +110,12 @@ def compile_aggregate(
 ) -> StreamingAggregation | SessionWindowAggregation:
     """The operator of an Aggregate; which one depends on whether it groups by a session window.
 
-    Raises:
-        AnalysisException: a session window is the only grouping column; or as compile_aggregation.
+    Raises: as compile_aggregation.
     """
     aggregation = compile_aggregation(session, plan, operator_id, children, empty)
     by_session = [i for i, f in enumerate(aggregation.keys.fields) if "spark.sessionWindow" in f.metadata]
     if not by_session:
         return aggregation
-    if len(aggregation.keys.fields) == 1:
-        raise analysis_error(session, "_LEGACY_ERROR_TEMP_3068")
     return SessionWindowAggregation(operator_id, aggregation, by_session[0], empty, children)
 
 
