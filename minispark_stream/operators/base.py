@@ -105,6 +105,11 @@ def event_time_column(attributes: Sequence[JavaObject]) -> tuple[int, bool] | No
     return None
 
 
+def event_time_names(attributes: Sequence[JavaObject]) -> tuple[str, ...]:
+    """The columns that carry a watermark, as Spark prints them; a column that is there twice is one column."""
+    return tuple(dict.fromkeys(str(a.toString()) for a in attributes if a.metadata().contains("spark.watermarkDelayMs")))
+
+
 def check_event_time(session: SparkSession, names: Sequence[str]) -> None:
     """At most one of an operator's columns may carry a watermark; `names` are those that do.
 

@@ -26,17 +26,28 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
+from pyspark.errors import AnalysisException
 from pyspark.sql import SparkSession
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.streaming.state import GroupStateTimeout
 from pyspark.sql.types import StructType
 
-from minispark_stream.operators.apply_in_pandas_with_state import ApplyInPandasWithState, PandasConf
-from minispark_stream.operators.base import BatchContext, event_time_column, nullable, positional
+from minispark_stream.operators.apply_in_pandas_with_state import ApplyInPandasWithState
+from minispark_stream.operators.base import (
+    BatchContext,
+    check_event_time,
+    event_time_column,
+    event_time_names,
+    nullable,
+    positional,
+)
 from minispark_stream.operators.group_state_rows import state_row_schema
+from minispark_stream.operators.grouped_map_pandas_with_state import PandasConf
 from minispark_stream.plan import catalyst
 from minispark_stream.plan.catalyst import JavaObject
 from minispark_stream.state.schema_files import OperatorStateMetadata, StateStoreMetadata
+
+STATE_FORMAT = "spark.sql.streaming.flatMapGroupsWithState.stateFormatVersion"
 
 
 @dataclass(frozen=True)
@@ -51,6 +62,7 @@ class FlatMapGroupsWithState:
     result: StructType
     timeout: str
     event_time: tuple[int, bool] | None
+    event_times: tuple[str, ...]
     command: bytes = field(repr=False)
     function: JavaObject = field(repr=False, compare=False)
     plan: JavaObject = field(repr=False, compare=False)
@@ -79,6 +91,7 @@ class FlatMapGroupsWithState:
 
     def plan_batch(self, context: BatchContext, children: Sequence[JavaObject]) -> JavaObject:
         session = context.session
+        check_event_time(session, self.event_times)
         watermarks = context.watermarks[self.operator_id]
         result = positional(self.result)
         task = ApplyInPandasWithState(
@@ -110,7 +123,13 @@ class FlatMapGroupsWithState:
 def compile_flat_map_groups_with_state(
     session: SparkSession, plan: JavaObject, operator_id: int, children: tuple[Any, ...], empty: JavaObject
 ) -> FlatMapGroupsWithState:
-    """(1) Read the operator off Spark's FlatMapGroupsInPandasWithState node `plan`; `children` is its compiled child."""
+    """(1) Read the operator off Spark's FlatMapGroupsInPandasWithState node `plan`; `children` is its compiled child.
+
+    Raises:
+        AnalysisException: the checkpoint's (or session's) state format is version 1, which is Spark 2.3's.
+    """
+    if catalyst.conf(session, STATE_FORMAT) != "2":
+        raise AnalysisException(message=f"minispark_stream has only version 2 of applyInPandasWithState's state: see {STATE_FORMAT}.")
     udf, grouping, _, state, _, timeout, child = (plan.productElement(i) for i in range(7))
     columns = catalyst.items(child.output())
     position = {column.exprId().id(): i for i, column in enumerate(columns)}
@@ -129,6 +148,7 @@ def compile_flat_map_groups_with_state(
         result,
         str(timeout.toString()),
         event_time_column(columns),
+        event_time_names(columns),
         bytes(function.command().toArray(byte)),
         function,
         plan,

@@ -25,6 +25,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+from pyspark.errors import ArithmeticException, IllegalArgumentException, PySparkException
 from pyspark.sql.types import (
     ArrayType,
     BinaryType,
@@ -164,8 +165,7 @@ def _fitted(kind: DataType) -> Convert:
         case FloatType() | DoubleType():
             return lambda v: v if isinstance(v, float) else None
         case DecimalType():
-            unit, wide = decimal.Decimal(1).scaleb(-kind.scale), decimal.Context(prec=100, rounding=decimal.ROUND_HALF_UP)
-            return lambda v: v.quantize(unit, context=wide) if isinstance(v, decimal.Decimal) else None
+            return lambda v: _rounded(v, kind) if isinstance(v, decimal.Decimal) else None
         case StringType():
             return _text
         case BinaryType():
@@ -186,13 +186,28 @@ def _fitted_struct(kind: StructType) -> Convert:
         if not isinstance(v, (tuple, list)):
             return None
         if len(v) != len(parts):
-            raise ValueError(
-                f"Input row doesn't have expected number of values required by the schema. {len(parts)} fields are required "
-                f"while {len(v)} values are provided."
+            raise _error(
+                IllegalArgumentException, "STRUCT_ARRAY_LENGTH_MISMATCH", "Input row doesn't have expected number of values "
+                f"required by the schema. {len(parts)} fields are required while {len(v)} values are provided.",
             )
         return tuple(part(x) for part, x in zip(parts, v))
 
     return convert
+
+
+def _rounded(v: decimal.Decimal, kind: DecimalType) -> decimal.Decimal:
+    rounded = v.quantize(decimal.Decimal(1).scaleb(-kind.scale), decimal.ROUND_HALF_UP, decimal.Context(prec=100))
+    if len(rounded.as_tuple().digits) > kind.precision:
+        raise _error(
+            ArithmeticException, "NUMERIC_VALUE_OUT_OF_RANGE.WITHOUT_SUGGESTION",
+            f"The {rounded} rounded half up from {v} cannot be represented as Decimal({kind.precision}, {kind.scale}).",
+        )
+    return rounded
+
+
+def _error(kind: type[PySparkException], condition: str, text: str) -> PySparkException:
+    """Spark's error with its text; a task has no JVM that knows it."""
+    return kind(message=text, errorClass=condition, messageParameters={})
 
 
 def _text(v: Any) -> str | None:

@@ -30,7 +30,14 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructType
 
-from minispark_stream.operators.base import BatchContext, check_event_time, event_time_column, nullable, positional
+from minispark_stream.operators.base import (
+    BatchContext,
+    check_event_time,
+    event_time_column,
+    event_time_names,
+    nullable,
+    positional,
+)
 from minispark_stream.operators.state_store_save import StateStoreSave
 from minispark_stream.plan import catalyst
 from minispark_stream.plan.aggregates import COLLECTIONS, MERGES, AggregateFunction
@@ -173,7 +180,7 @@ def compile_aggregation(
         values,
         tuple(functions),
         event_time_column(key_columns),
-        tuple(dict.fromkeys(str(a.toString()) for a in key_columns if a.metadata().contains("spark.watermarkDelayMs"))),
+        event_time_names(key_columns),
         plan,
         catalyst.rename(session, no_rows, names).output(),
         (catalyst.seq(session, evaluated), _results(session, final, plan)),

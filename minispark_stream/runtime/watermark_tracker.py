@@ -11,7 +11,9 @@ Models: EventTimeStats and WatermarkTracker (the StructuredStreaming analysis, "
     delay 10 min   batch 0: max 12:07 -> 11:57     batch 1: max 12:14 -> 12:04     batch 2: max 12:08 -> 12:04
 
 What batch N measures is the watermark of batch N+1. After a restart the operators begin anew; only the query's
-watermark, which the logs keep, survives. Differs from Spark: nothing.
+watermark, which the logs keep, survives.
+
+Differs from Spark: the average is sum / count; Spark keeps a running mean, which may be a millisecond off.
 """
 
 from __future__ import annotations

@@ -45,7 +45,7 @@ QUERIES: dict[str, Callable[[Any, Any], Any]] = {
     "unionByName with a missing column": lambda s, df: df.select("k", "i").unionByName(df.select("k", "d"), True),
     "alias": lambda s, df: df.alias("t").select("t.k", F.col("t.i")),
     "a Python UDF": lambda s, df: df.select("k", F.udf(plus_one, "int")("i").alias("j")),
-    "a pandas UDF": lambda s, df: df.select("k", F.pandas_udf(doubled, DoubleType())("d").alias("dd")),
+    "a pandas UDF": lambda s, df: df.select("k", F.pandas_udf(doubled, DoubleType())("d").alias("dd")),  # type: ignore[call-overload]
     "mapInPandas": lambda s, df: df.select("k", "i").mapInPandas(upper, "k string, i int"),
     "transform": lambda s, df: df.transform(lambda d: d.select("k", "m")),
     "dropna and fillna": lambda s, df: df.select("k", "i", "s").dropna(subset=["k"]).fillna({"i": 0, "s": "?"}),

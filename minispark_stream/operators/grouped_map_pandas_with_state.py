@@ -1,0 +1,168 @@
+"""The user's function of applyInPandasWithState, called with pandas and answered with pandas.
+
+Models: what PySpark's worker does for a GROUPED_MAP_PANDAS_UDF_WITH_STATE, and ApplyInPandasWithStateWriter, which cuts
+the rows into frames (SIGMOD'18 paper, 4.3.2: stateful processing operators).
+
+1. The function is what the user wrote, as PySpark pickled it: `function(key, frames, state)`.
+2. `key` is a tuple, `frames` an iterator of pandas frames with all columns of the group's rows; of one empty frame when the
+   group has timed out.
+3. What it returns must be an iterable of frames with as many columns as the output schema (or none at all).
+4. The frames of many groups leave together, as one Arrow batch per
+   `spark.sql.execution.arrow.maxRecordsPerBatch` rows. Columns go by name when they have names.
+
+    rows of ann     ann 12:00, ann 12:03              function(("ann",), <one frame of 2 rows>, state)
+    returns         DataFrame(user=[ann], clicks=[2])
+    leaves          ann, 2
+
+Differs from Spark: the function runs in the process that also has the state store, so nothing is pickled on the way; the
+rows of a group are not cut by `spark.sql.execution.arrow.maxBytesPerBatch`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+from pyspark.broadcast import Broadcast
+from pyspark.errors import PySparkRuntimeError, PySparkTypeError
+from pyspark.serializers import CPickleSerializer
+from pyspark.sql.conversion import ArrowBatchTransformer, PandasToArrowConversion
+from pyspark.sql.streaming.state import GroupState
+from pyspark.sql.types import StructType
+from pyspark.util import fail_on_stopiteration
+
+from minispark_stream.plan.aggregates import Columns
+
+Function = Callable[[tuple[Any, ...], Iterable[Any], GroupState], Iterable[Any]]
+
+
+@dataclass(frozen=True)
+class PandasConf:
+    """How rows become pandas and pandas rows: the confs of PySpark's worker."""
+
+    timezone: str
+    max_records_per_batch: int
+    safe: bool
+    by_name: bool
+    integer_extension: bool
+    int_to_decimal: bool
+
+    @staticmethod
+    def from_conf(conf_get: Callable[[str], str | None]) -> PandasConf:
+        def flag(key: str) -> bool:
+            return (conf_get(key) or "").lower() == "true"
+
+        at_most = int(conf_get("spark.sql.execution.arrow.maxRecordsPerBatch") or 10_000)
+        return PandasConf(
+            conf_get("spark.sql.session.timeZone") or "UTC",
+            at_most if at_most > 0 else 2**31 - 1,
+            flag("spark.sql.execution.pandas.convertToArrowArraySafely"),
+            flag("spark.sql.legacy.execution.pandas.groupedMap.assignColumnsByName"),
+            flag("spark.sql.execution.pythonUDF.pandas.preferIntExtensionDtype"),
+            flag("spark.sql.execution.pythonUDF.pandas.intToDecimalCoercionEnabled"),
+        )
+
+
+@dataclass(frozen=True)
+class Group:
+    """One call of the function: the key's row in state, its rows as they are to be cut, and the state that it may change."""
+
+    key: bytes
+    chunks: list[pa.RecordBatch]
+    state: GroupState
+
+
+@dataclass(frozen=True)
+class GroupedMapPandasWithState:
+    """The function of one task. `grouping` are the positions of the keys among the columns that come in.
+
+    `result` is the schema that the user gave, `output` the Arrow types that leave the task.
+    """
+
+    function: Function
+    grouping: tuple[int, ...]
+    result: StructType
+    output: pa.Schema
+    conf: PandasConf
+
+    def call(self, groups: Iterable[Group]) -> Iterator[Columns]:
+        """(4) Call the function for each group; what it returned, as columns."""
+        frames: list[Any] = []
+        size = finished = 0
+        for group in groups:
+            for frame in self._results(group):
+                if len(frame):
+                    frames.append(frame)
+                    size += len(frame)
+                if size > self.conf.max_records_per_batch:
+                    yield self._columns(frames, size, finished)
+                    frames, size, finished = [], 0, 0
+            finished += 1
+        if size:
+            yield self._columns(frames, size, finished)
+
+    def _results(self, group: Group) -> Iterator[Any]:
+        """(2), (3) What the function returns for one group, checked."""
+        import pandas as pd
+
+        chunks = (self._series(chunk) for chunk in group.chunks)
+        first = next(chunks)
+        key = tuple(first[i][0] for i in self.grouping)
+        if group.state.hasTimedOut:
+            frames: Iterable[Any] = [pd.DataFrame(columns=pd.concat(first, axis=1).columns)]
+        else:
+            frames = (pd.concat(series, axis=1) for part in ([first], chunks) for series in part)
+        results = self.function(key, frames, group.state)
+        if isinstance(results, pd.DataFrame):
+            raise _wrong_type("iterable of pandas.DataFrame", type(results).__name__)
+        try:
+            iterator = iter(results)
+        except TypeError:
+            raise _wrong_type("iterable", type(results).__name__) from None
+        for frame in iterator:
+            if not isinstance(frame, pd.DataFrame):
+                raise _wrong_type("iterator of pandas.DataFrame", f"iterator of {type(frame).__name__}")
+            width = len(frame.columns)
+            if width != len(self.result) and not (width == 0 and frame.empty):
+                raise PySparkRuntimeError(
+                    errorClass="RESULT_COLUMN_SCHEMA_MISMATCH",
+                    messageParameters={"expected": str(len(self.result)), "actual": str(width)},
+                )
+            yield frame
+
+    def _series(self, rows: pa.RecordBatch) -> list[Any]:
+        return ArrowBatchTransformer.to_pandas(
+            rows, timezone=self.conf.timezone, struct_in_pandas="dict", ndarray_as_list=False,
+            prefer_int_ext_dtype=self.conf.integer_extension, df_for_struct=False,
+        )
+
+    def _columns(self, frames: list[Any], size: int, finished: int) -> Columns:
+        """The frames as Arrow columns.
+
+        PySpark sends rows and states of a batch side by side, and so fills up the rows to the number of states with
+        nulls. A filled column of integers is no column of integers any more for pandas: what can be converted to the
+        result type may depend on it, so it is done here too, and the filling is cut off again.
+        """
+        import pandas as pd
+
+        filling = pd.DataFrame(dict.fromkeys(self.result.names), index=range(max(finished - size, 0)))
+        batch = PandasToArrowConversion.convert(
+            pd.concat([*frames, filling], ignore_index=True), self.result, timezone=self.conf.timezone,
+            safecheck=self.conf.safe, arrow_cast=True, assign_cols_by_name=self.conf.by_name,
+            int_to_decimal_coercion_enabled=self.conf.int_to_decimal,
+        )
+        return [column.slice(0, size).cast(kind) for column, kind in zip(batch.columns, self.output.types)]
+
+
+def load_function(command: bytes) -> Function:
+    """(1) The user's function out of a pickled command, which the driver put into a broadcast if it was long."""
+    serializer = CPickleSerializer()
+    loaded = serializer.loads(command)
+    function, _ = serializer.loads(loaded.value) if isinstance(loaded, Broadcast) else loaded
+    return fail_on_stopiteration(function)
+
+
+def _wrong_type(expected: str, actual: str) -> PySparkTypeError:
+    return PySparkTypeError(errorClass="UDF_RETURN_TYPE", messageParameters={"expected": expected, "actual": actual})
