@@ -1,6 +1,20 @@
 """Spark Structured Streaming, re-implemented for learning: every step can be read, run and watched."""
 
-from minispark_stream.session import MiniSparkSession
-from minispark_stream.trace.side_by_side import side_by_side
+from __future__ import annotations
 
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from minispark_stream.session import MiniSparkSession
+    from minispark_stream.trace.side_by_side import side_by_side
+
+_HOME = {"MiniSparkSession": "session", "side_by_side": "trace.side_by_side"}
 __all__ = ["MiniSparkSession", "side_by_side"]
+
+
+def __getattr__(name: str) -> Any:
+    """Imports when asked, so that `python -m minispark_stream doctor` works where PySpark is what is missing."""
+    if name not in _HOME:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(importlib.import_module(f"{__name__}.{_HOME[name]}"), name)

@@ -129,7 +129,7 @@ def compile_flat_map_groups_with_state(
         AnalysisException: the checkpoint's (or session's) state format is version 1, which is Spark 2.3's.
     """
     if catalyst.conf(session, STATE_FORMAT) != "2":
-        raise AnalysisException(message=f"minispark_stream has only version 2 of applyInPandasWithState's state: see {STATE_FORMAT}.")
+        raise AnalysisException(message=f"minispark_stream has applyInPandasWithState with {STATE_FORMAT}=2 only.")
     udf, grouping, _, state, _, timeout, child = (plan.productElement(i) for i in range(7))
     columns = catalyst.items(child.output())
     position = {column.exprId().id(): i for i, column in enumerate(columns)}

@@ -34,6 +34,7 @@ from minispark_stream.dataframe import streaming_leaf
 from minispark_stream.operators.base import StatefulOperator
 from minispark_stream.operators.flat_map_groups_with_state import compile_flat_map_groups_with_state
 from minispark_stream.operators.session_window import compile_aggregate
+from minispark_stream.operators.transform_with_state import compile_transform_with_state
 from minispark_stream.plan import catalyst
 from minispark_stream.plan.catalyst import JavaObject
 from minispark_stream.sources.base import StreamingRelation
@@ -84,10 +85,11 @@ Node = SourceLeaf | Stateless | Watermark | Static | StatefulOperator
 STATEFUL: dict[str, Callable[..., StatefulOperator]] = {
     "Aggregate": compile_aggregate,
     "FlatMapGroupsInPandasWithState": compile_flat_map_groups_with_state,
+    "TransformWithStateInPySpark": compile_transform_with_state,
 }
 UNKNOWN_STATEFUL = (
     "Deduplicate", "DeduplicateWithinWatermark", "GlobalLimit", "FlatMapGroupsWithState",
-    "TransformWithState", "TransformWithStateInPySpark",
+    "TransformWithState",
 )
 
 
