@@ -58,7 +58,7 @@ class TransformWithState:
     def plan_batch(self, context: BatchContext, children: Sequence[JavaObject]) -> NoReturn:
         """(2)"""
         condition = "UNSUPPORTED_FEATURE.STORE_BACKEND_NOT_SUPPORTED_FOR_TWS"
-        raise spark_error(context.session, UnsupportedOperationException, condition, className=HDFS_PROVIDER)
+        raise spark_error(context.session, UnsupportedOperationException, condition, stateStoreProvider=HDFS_PROVIDER)
 
 
 def compile_transform_with_state(

@@ -69,8 +69,8 @@ def _plan(query: MicroBatchExecution, new_data: dict[int, JavaObject]) -> Increm
         "queryPlanning", watermarkLate=shown and shown.late_ms, watermarkEviction=shown and shown.eviction_ms,
         timestamp=query.metadata.batch_timestamp_ms,
     ) as step:
-        query.prepare_state()
         execution = IncrementalExecution(query.batch_template(), context, new_data)
+        query.prepare_state()
         query.last_execution = execution
         if query.recorder.level != "off":
             step.out(

@@ -85,7 +85,10 @@ class StateStoreConf:
         """
         provider = conf_get("spark.sql.streaming.stateStore.providerClass") or HDFS_PROVIDER
         if provider != HDFS_PROVIDER:
-            text = f"The state store provider {provider} is not supported here; set it to {HDFS_PROVIDER}."
+            text = (
+                f"The state store provider {provider} is not supported here; set it to {HDFS_PROVIDER} "
+                "(only transformWithState cannot do with that)."
+            )
             raise state_error("UNSUPPORTED_FEATURE.STATE_STORE_PROVIDER", text, "0A000", provider=provider)
         if int(conf_get("spark.sql.streaming.stateStore.checkpointFormatVersion") or 1) > 1:
             text = "HDFSBackedStateStoreProvider does not support checkpointFormatVersion > 1"

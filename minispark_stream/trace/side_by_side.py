@@ -24,6 +24,7 @@ import shutil
 import tempfile
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from itertools import cycle
 from pathlib import Path
 from typing import Any
 
@@ -56,6 +57,7 @@ def side_by_side(
     trigger: Mapping[str, Any] | None = None,
     confs: Mapping[str, str] | None = None,
     restart_after: Collection[int] | Mapping[int, Callable[[str], object]] = (),
+    relay: Sequence[str] = ("model",),
     input_dir: str | None = None,
     directory: str | None = None,
     trace: str = "rows",
@@ -73,6 +75,8 @@ def side_by_side(
         confs: SQL confs to set while the queries run.
         restart_after: steps (from 0) after which the query is stopped and restarted; a mapping also gives a function that
             is called with the checkpoint's path in between, to do damage.
+        relay: who runs the query the second time. ("model", "spark") take turns on one checkpoint: after each restart the
+            other one goes on, and the outcome must be the same as if real Structured Streaming had run all of it.
         input_dir: the input folder. By default one below `directory`, which is emptied before the second engine runs; in a
             folder of your own, only the files of steps that are lines are removed.
         directory: where checkpoints go; a temporary folder by default, which is deleted.
@@ -89,13 +93,15 @@ def side_by_side(
     several = any(isinstance(step, Mapping) and len(step) > 1 for step in feed)
     wanted = {**({"spark.sql.streaming.pollingDelay": f"{TOGETHER_MS}ms"} if several else {}), **(confs or {})}
     try:
+        mini = MiniSparkSession(spark, trace=trace)
+        engines = {"spark": [spark], "model": [spark if name == "spark" else mini for name in relay]}
         with _confs(spark, wanted), tqdm(total=2 * len(feed), unit="step", disable=not progress, leave=False) as bar:
-            for engine, session in (("spark", spark), ("model", MiniSparkSession(spark, trace=trace))):
+            for engine, sessions in engines.items():
                 bar.set_description(engine)
                 checkpoint = os.path.join(base, f"checkpoint-{engine}")
                 if input_dir is None:
                     shutil.rmtree(inputs, ignore_errors=True)
-                runner = _Runner(session, build, inputs, checkpoint, output_mode, trigger)
+                runner = _Runner(sessions, build, inputs, checkpoint, output_mode, trigger)
                 runs[engine] = runner.run(feed, actions, bar.update)
                 columns, ordered = runner.columns, runner.ordered
     finally:
@@ -105,12 +111,14 @@ def side_by_side(
 
 
 class _Runner:
-    """One engine's run over all steps."""
+    """One run over all steps, by the engines of `sessions` in turn."""
 
     def __init__(
-        self, session: Any, build: Build, inputs: str, checkpoint: str, output_mode: str, trigger: Mapping[str, Any] | None
+        self, sessions: Sequence[Any], build: Build, inputs: str, checkpoint: str, output_mode: str,
+        trigger: Mapping[str, Any] | None,
     ):
-        self._session = session
+        self._sessions = cycle(sessions)
+        self._only_spark = not any(isinstance(session, MiniSparkSession) for session in sessions)
         self._build = build
         self._inputs = Path(inputs)
         self._checkpoint = checkpoint
@@ -158,7 +166,7 @@ class _Runner:
         return EngineRun(tuple(self._batches), self._whole_trace(plan), comparable_files(self._checkpoint), error)
 
     def _start(self) -> str:  # (1)
-        arguments = [self._session, str(self._inputs)][: len(inspect.signature(self._build).parameters)]
+        arguments = [next(self._sessions), str(self._inputs)][: len(inspect.signature(self._build).parameters)]
         df = self._build(*arguments)
         self.columns = tuple(df.columns)
         plan = catalyst.analyzed(df)
@@ -219,7 +227,7 @@ class _Runner:
         self._query = None
 
     def _whole_trace(self, plan: str | None) -> Trace:
-        if not isinstance(self._session, MiniSparkSession):
+        if self._only_spark:
             return spark_trace(self._spark_batches, plan=plan)
         whole = Trace((), "model", plan=plan)
         for one in self._traces:
