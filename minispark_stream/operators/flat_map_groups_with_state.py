@@ -74,7 +74,8 @@ class FlatMapGroupsWithState:
         return OperatorStateMetadata(self.operator_id, self.operator_name, (StateStoreMetadata("default", 0, num_partitions),))
 
     def schemas(self) -> list[tuple[str, StructType, StructType]]:
-        return [("default", self.keys, state_row_schema(self.state, self.timeout != GroupStateTimeout.NoTimeout))]
+        rows = state_row_schema(self.state, self.timeout != GroupStateTimeout.NoTimeout)
+        return [("default", self.keys, nullable(rows))]
 
     def partitions(self, num_partitions: int) -> int:
         return num_partitions

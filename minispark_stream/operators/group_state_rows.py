@@ -13,7 +13,8 @@ values from the JVM to Python and back (About state).
     state schema (n long, last date), state (3, 2024-01-01), no timeout     (3, 19723), -1
 
 Dates and times are integers all the way, so this module works with `internal_type`: int for date, long for timestamp.
-The bytes of the rows are the same. Differs from Spark: nothing.
+The bytes of the rows are the same. Differs from Spark: Spark 4.3.0's worker fails to read a state schema with an array or
+a map in it; here such a state works. A value for a string column that is no text is written as Python writes it.
 """
 
 from __future__ import annotations

@@ -6,6 +6,7 @@ Times are minutes after 12:00; `at("ann", 3)` is a click of Ann at 12:03. The wa
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Iterable, Iterator
 from datetime import date, datetime, timedelta
 from decimal import Decimal
@@ -27,6 +28,18 @@ Build = Callable[[Any, str], DataFrame]
 EVENT_TIME, PROCESSING_TIME = GroupStateTimeout.EventTimeTimeout, GroupStateTimeout.ProcessingTimeTimeout
 # Each step one batch: with a processing-time timeout, both engines would otherwise run batches for ever.
 ONE_BATCH_PER_STEP: Any = {"trigger": {"once": True}, "confs": {"spark.sql.streaming.noDataMicroBatches.enabled": "false"}}
+
+
+@pytest.fixture
+def compare(compare: Callable[..., Any]) -> Callable[..., Any]:
+    """As everywhere, and the query must not fail, unless `fails`."""
+
+    def run(*arguments: Any, fails: bool = False, **named: Any) -> Any:
+        result = compare(*arguments, **named)
+        assert result.model.error == ("STREAM_FAILED" if fails else None)
+        return result
+
+    return run
 
 
 def at(user: str | None, minute: float | None = 0, **columns: Any) -> str:
@@ -190,37 +203,53 @@ def test_zero_and_minus_zero_are_one_key_of_a_batch(compare):
     compare(build, feed=[lines], output_mode="update")
 
 
-COMPLEX_STATE = (
-    "n long, price decimal(10,2), day date, ts timestamp, ok boolean, name string, raw binary, x double, f float, "
-    "small short, tiny byte, tags array<string>, pages map<string,struct<site:string,id:int>>, last struct<a:int,b:array<long>>, "
-    "local timestamp_ntz, took interval day to second"
-)
-
-
 def test_a_state_of_every_type_comes_back_as_it_was_put(compare):
+    schema = (
+        "n long, price decimal(10,2), day date, ts timestamp, ok boolean, name string, raw binary, x double, f float, "
+        "small short, tiny byte, page struct<site:string,at:struct<day:date,id:int>>, local timestamp_ntz, "
+        "took interval day to second"
+    )
+
     def remember(key, frames, state):
         before = state.getOption
-        rows = pd.concat(list(frames))
-        n = len(rows) + (before[0] if before else 0)
-        day, at_noon = date(1969, 12, 31) + timedelta(days=n), datetime(2024, 1, 1, 12, 0, 0, n)
+        n = sum(len(frame) for frame in frames) + (before[0] or 0 if before else 0)
+        day, noon = date(1969, 12, 31) + timedelta(days=n), datetime(2024, 1, 1, 12, 0, 0, n)
         new = (
-            n, Decimal(n) / 3, day, at_noon, n % 2 == 0, "é" * n, bytes(range(n)), n / 3, 0.1, -n, n, ["a", None, "c"][:n],
-            {"x": (key[0], n), "y": None}, (n, [1, None, n]), at_noon, timedelta(days=-n, microseconds=n),
+            n, Decimal(n) / 3, day, noon, n % 2 == 0, "é" * n, bytes(range(n)), n / 3, 0.1, -n, n, ("x", (day, n)), noon,
+            timedelta(days=-n, microseconds=n),
         )
         state.update(tuple(None for _ in new) if key[0] == "nobody" else new)
         yield pd.DataFrame({"user": [key[0]], "before": [repr(before)]})
 
     users = ["ann", "bob", "nobody"]
     compare(
-        with_state(remember, "user string, before string", COMPLEX_STATE),
+        with_state(remember, "user string, before string", schema),
         feed=[[at(u) for u in users], [at(u) for u in users], [at("ann"), at("ann"), at("bob")]], output_mode="update",
     )
+
+
+def test_a_state_may_hold_arrays_and_maps(mini: MiniSparkSession, tmp_path: Path):
+    """On the model alone: a worker of Spark 4.3.0 cannot read such a schema (KeyError: 'elementType')."""
+
+    def remember(key, frames, state):
+        yield pd.DataFrame({"before": [repr(state.getOption)]})
+        state.update((["a", None], {"x": ("s", 1), "y": None}))
+
+    (tmp_path / "in").mkdir()
+    left: list[str] = []
+    for name in ("a", "b"):
+        (tmp_path / "in" / name).write_text(at("ann"))
+        build = with_state(remember, "before string", "tags array<string>, pages map<string,struct<site:string,id:int>>")
+        writer = build(mini, str(tmp_path / "in")).writeStream.outputMode("update").trigger(availableNow=True)
+        writer = writer.foreachBatch(lambda df, _: left.extend(row.before for row in df.collect()))
+        writer.option("checkpointLocation", str(tmp_path / "checkpoint")).start().awaitTermination()
+    assert left == ["None", "(['a', None], {'x': Row(site='s', id=1), 'y': None})"]
 
 
 def test_a_value_that_does_not_fit_its_type_is_kept_as_spark_keeps_it(compare):
     odd = [
         (1.5, "a", 7, True), (True, 5, "x", "yes"), (2**40, None, 1.0, 1), (-(2**31) - 1, True, None, None),
-        (None, ["l"], [1], 0.0),
+        (None, Decimal("1.50"), [1], 0.0),
     ]
 
     def odd_ones(key, frames, state):
@@ -305,7 +334,7 @@ def test_a_timeout_at_the_watermark_is_not_over_yet(compare):
 def test_late_rows_are_dropped_and_counted_with_an_event_time_timeout(compare):
     result = compare(
         with_state(*SESSIONS, timeout=EVENT_TIME),
-        feed=[[at("ann", 30)], [at("ann", 20), at("ann", 19), at("bob", 5), at("ann", 20.1), at("bob", None)], [at("eve", 60)]],
+        feed=[[at("ann", 30)], [at("ann", 20), at("ann", 19), at("bob", 5), at("ann", 20.1), at("ann", None)], [at("eve", 60)]],
         output_mode="update",
     )
     assert sum(state_operators(result, "numRowsDroppedByWatermark")) == 3
@@ -436,7 +465,8 @@ def test_a_batch_that_failed_is_run_again_from_the_same_states(spark: SparkSessi
             (source / f"{i}.json").write_text("\n".join([at("ann"), at("bob"), at("cid")]))
             Path(broken).unlink(missing_ok=True) if works else Path(broken).touch()
             errors.append(run())
-        outcomes.append((errors, batches, comparable_files(str(checkpoint))))
+        files = comparable_files(str(checkpoint))
+        outcomes.append((errors, batches, {name: content for name, content in files.items() if name.startswith("state/")}))
     assert outcomes[0] == outcomes[1]
     assert outcomes[0][0] == [None, "STREAM_FAILED", None]
     assert [totals for _, totals in outcomes[0][1]] == [[(u, n) for u in ("ann", "bob", "cid")] for n in (1, 2, 3)]
@@ -448,8 +478,8 @@ def test_another_state_schema_is_refused_on_restart(compare):
     def build(session, input_dir):
         return with_state(count, "user string, total long", next(schemas))(session, input_dir)
 
-    result = compare(build, feed=[[at("ann")], [at("ann")]], output_mode="update", restart_after=(0,))
-    assert result.model.error == "STREAM_FAILED" and len(result.model.batches) == 1
+    result = compare(build, feed=[[at("ann")], [at("ann")]], output_mode="update", restart_after=(0,), fails=True)
+    assert len(result.model.batches) == 1
 
 
 # --- what goes wrong ----------------------------------------------------------------------------------------------
@@ -465,8 +495,8 @@ def failure(session: Any, build: Build, folder: Path) -> tuple[str, str | None, 
     with pytest.raises(PySparkException) as error:
         writer.option("checkpointLocation", checkpoint).trigger(availableNow=True).start().awaitTermination()
     text = str(error.value).split("=== Streaming Query ===")[0]
-    cause = [line for line in text.splitlines() if "Error: " in line or "Exception: [" in line][-1]
-    return type(error.value).__name__, error.value.getCondition(), cause.split(" SQLSTATE")[0].rsplit("exceptions.", 1)[-1]
+    cause = [line for line in text.splitlines() if re.search("Error: |[Ee]xception: \\[", line)][-1]
+    return type(error.value).__name__, error.value.getCondition(), cause
 
 
 def assert_fails_alike(
@@ -528,8 +558,10 @@ def test_a_timeout_before_the_watermark_is_refused(compare):
         state.setTimeoutTimestamp(1704110400000)  # 12:00
         return []
 
-    result = compare(fails(too_late, EVENT_TIME), feed=[[at("ann", 11)], [at("ann", 12)]], output_mode="update")
-    assert result.model.error == "STREAM_FAILED" and len(result.model.batches) == 1
+    compare(
+        fails(too_late, EVENT_TIME), feed=[[at("ann", 11)], [at("bob", 12)]], output_mode="update", fails=True,
+        confs={"spark.sql.streaming.noDataMicroBatches.enabled": "false"},
+    )
 
 
 def test_the_watermark_can_only_be_asked_for_when_there_is_one(spark: SparkSession, mini: MiniSparkSession, tmp_path: Path):
