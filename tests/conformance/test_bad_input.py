@@ -17,8 +17,8 @@ Engines = list[tuple[str, Any]]
 
 
 @pytest.fixture
-def engines(spark: Any) -> Engines:
-    logging.getLogger("minispark_stream").setLevel(logging.CRITICAL)
+def engines(spark: Any, caplog: pytest.LogCaptureFixture) -> Engines:
+    caplog.set_level(logging.CRITICAL, "minispark_stream")  # the queries fail on purpose
     return [("spark", spark), ("model", MiniSparkSession(spark))]
 
 

@@ -1,0 +1,85 @@
+"""transformWithState needs a state store with column families; on the default store both engines refuse it alike."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pytest
+from pyspark.errors import StreamingQueryException
+from pyspark.sql import DataFrame, Row, SparkSession
+from pyspark.sql.streaming import StatefulProcessor, StatefulProcessorHandle
+
+from minispark_stream import MiniSparkSession
+
+Build = Callable[[Any, str], DataFrame]
+PROVIDER = "spark.sql.streaming.stateStore.providerClass"
+ROCKS_DB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
+
+
+class Count(StatefulProcessor):
+    """How many rows a user has had."""
+
+    def init(self, handle: StatefulProcessorHandle) -> None:
+        self.total = handle.getValueState("total", "total long")
+
+    def handleInputRows(self, key: Any, rows: Any, timerValues: Any) -> Iterator[Any]:  # noqa: N803
+        yield pd.DataFrame({"user": [key[0]], "total": [sum(len(frame) for frame in rows)]})
+
+    def close(self) -> None:
+        pass
+
+
+class CountRows(Count):
+    def handleInputRows(self, key: Any, rows: Any, timerValues: Any) -> Iterator[Any]:  # noqa: N803
+        yield Row(user=key[0], total=sum(1 for _ in rows))
+
+
+def in_pandas(session: Any, input_dir: str) -> DataFrame:
+    users = session.readStream.schema("user string").json(input_dir).groupBy("user")
+    return users.transformWithStateInPandas(Count(), "user string, total long", "update", "none")
+
+
+def in_rows(session: Any, input_dir: str) -> DataFrame:
+    users = session.readStream.schema("user string").json(input_dir).groupBy("user")
+    return users.transformWithState(CountRows(), "user string, total long", "update", "none")
+
+
+def refusal(session: Any, build: Build, folder: Path) -> tuple[str | None, str, bool]:
+    """Condition, cause, and whether the batch was in the offset log when the query failed."""
+    source, checkpoint = folder / "in", folder / type(session).__name__
+    source.mkdir(exist_ok=True)
+    (source / "0.json").write_text('{"user": "ann"}\n')
+    writer = build(session, str(source)).writeStream.outputMode("update").format("noop")
+    query = writer.option("checkpointLocation", str(checkpoint)).trigger(availableNow=True).start()
+    with pytest.raises(StreamingQueryException) as error:
+        query.awaitTermination()
+    cause = str(error.value).split("terminated with exception: ")[1].split("=== Streaming Query ===")[0]
+    return error.value.getCondition(), cause.strip(), (checkpoint / "offsets" / "0").exists()
+
+
+@pytest.mark.parametrize("build", [in_pandas, in_rows])
+def test_the_default_state_store_is_refused(spark: SparkSession, mini: MiniSparkSession, tmp_path: Path, build: Build):
+    pytest.importorskip("google.protobuf", reason="Spark's own workers for transformWithState want it")
+    theirs, ours = (refusal(session, build, tmp_path) for session in (spark, mini))
+    assert ours == theirs
+    assert ours[0] == "STREAM_FAILED" and "[UNSUPPORTED_FEATURE.STORE_BACKEND_NOT_SUPPORTED_FOR_TWS]" in ours[1] and ours[2]
+
+
+@pytest.mark.parametrize("build", [in_pandas, in_rows])
+def test_the_model_refuses_the_default_state_store_as_spark_words_it(mini: MiniSparkSession, tmp_path: Path, build: Build):
+    _, cause, logged = refusal(mini, build, tmp_path)
+    assert "HDFSBackedStateStoreProvider is not supported by TransformWithState operator" in cause and logged
+    assert not (tmp_path / "MiniSparkSession" / "state").exists()
+
+
+def test_the_model_says_that_it_has_no_rocksdb(spark: SparkSession, mini: MiniSparkSession, tmp_path: Path):
+    spark.conf.set(PROVIDER, ROCKS_DB)
+    try:
+        condition, cause, _ = refusal(mini, in_pandas, tmp_path)
+    finally:
+        spark.conf.unset(PROVIDER)
+    assert condition == "STREAM_FAILED"
+    assert f"[UNSUPPORTED_FEATURE.STATE_STORE_PROVIDER] The state store provider {ROCKS_DB} is not supported here" in cause
