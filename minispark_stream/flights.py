@@ -39,12 +39,14 @@ from typing import Any
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-SCHEMA = "scheduled timestamp, departed timestamp, carrier string, flight int, origin string, dest string, delay int"
+SCHEMA = (
+    "scheduled timestamp, departed timestamp, carrier string, flight int, origin string, dest string, delay int, tailnum string"
+)
 
 
 @dataclass(frozen=True)
 class Departure:
-    """One row of the stream; `delay` in minutes, negative when the flight left early."""
+    """One row of the stream; `delay` in minutes, negative when the flight left early; `tailnum` names the aircraft."""
 
     scheduled: datetime
     departed: datetime
@@ -53,6 +55,7 @@ class Departure:
     origin: str
     dest: str
     delay: int
+    tailnum: str
 
 
 def read_departures(first_day: date, days: int = 1) -> list[Departure]:
@@ -76,7 +79,9 @@ def _departure(row: dict[str, str]) -> Departure:
     delay = int(row["dep_delay"])
     # (2)
     departed = scheduled + timedelta(minutes=delay)
-    return Departure(scheduled, departed, row["carrier"], int(row["flight"]), row["origin"], row["dest"], delay)
+    return Departure(
+        scheduled, departed, row["carrier"], int(row["flight"]), row["origin"], row["dest"], delay, row["tailnum"]
+    )
 
 
 def _table() -> Iterator[dict[str, str]]:

@@ -34,9 +34,11 @@ from minispark_stream.sinks.foreach import ForeachSink
 from minispark_stream.sinks.foreach_batch import ForeachBatchSink
 from minispark_stream.sinks.memory import MemorySink
 from minispark_stream.sinks.noop import NoopSink
+from minispark_stream.sinks.python_data_source import PythonDataSourceSink
 from minispark_stream.sinks.table import table_location
 from minispark_stream.sources.base import StreamingRelation
 from minispark_stream.sources.file import file_stream_relation
+from minispark_stream.sources.python_data_source import created, find_data_source, python_relation
 from minispark_stream.sources.rate import rate_relation
 from minispark_stream.sources.rate_micro_batch import rate_micro_batch_relation
 from minispark_stream.sources.socket import socket_relation
@@ -120,6 +122,9 @@ class DataStreamReader(SparkDataStreamReader):
             relation = timed(self._spark, state.get("schema"), state["options"], self._mini.clock)
             return streaming_dataframe(self._mini, relation)
         create = SOURCES.get(state["format"].lower())
+        if create is None and (found := find_data_source(self._spark, state["format"])) is not None:
+            options = state["options"] | ({"path": state["path"]} if state.get("path") else {})
+            return streaming_dataframe(self._mini, python_relation(self._spark, found, state.get("schema"), options))
         if create is None:
             self._spark.readStream.format(state["format"]).load()  # what Spark refuses too, it refuses in its own words
             raise unknown_format(self._spark, state["format"])
@@ -267,6 +272,9 @@ class DataStreamWriter(SparkDataStreamWriter):
             case _ if sink_format in FILE_FORMATS:
                 columns = state.get("partitionBy", [])
                 return FileStreamSink(self._spark, sink_format, self._df, columns, state["options"], state["outputMode"])
+            case _ if (found := find_data_source(self._spark, state["format"])) is not None:
+                source = created(self._spark, found, state["options"])
+                return PythonDataSourceSink(self._spark, source, self._df.schema, state["outputMode"])
             case _:
                 raise unknown_format(self._spark, state["format"])
 

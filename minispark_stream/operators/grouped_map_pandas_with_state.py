@@ -20,6 +20,7 @@ rows of a group are not cut by `spark.sql.execution.arrow.maxBytesPerBatch`.
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -148,10 +149,12 @@ class GroupedMapPandasWithState:
         import pandas as pd
 
         filling = pd.DataFrame(dict.fromkeys(self.result.names), index=range(max(finished - size, 0)))
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", FutureWarning)  # that an empty filling will not always be without effect
+            filled = pd.concat([*frames, filling], ignore_index=True)
         batch = PandasToArrowConversion.convert(
-            pd.concat([*frames, filling], ignore_index=True), self.result, timezone=self.conf.timezone,
-            safecheck=self.conf.safe, arrow_cast=True, assign_cols_by_name=self.conf.by_name,
-            int_to_decimal_coercion_enabled=self.conf.int_to_decimal,
+            filled, self.result, timezone=self.conf.timezone, safecheck=self.conf.safe, arrow_cast=True,
+            assign_cols_by_name=self.conf.by_name, int_to_decimal_coercion_enabled=self.conf.int_to_decimal,
         )
         return [column.slice(0, size).cast(kind) for column, kind in zip(batch.columns, self.output.types)]
 

@@ -18,32 +18,18 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMaxBytes, ReadMaxFiles, ReadMaxRows
 from pyspark.sql.types import StructType
 
 Offset = str
 
 
-@dataclass(frozen=True)
-class ReadLimit:
-    """How much one batch may read. This base class is Spark's `ReadLimit.allAvailable()`."""
-
-
-@dataclass(frozen=True)
-class ReadMaxFiles(ReadLimit):
-    max_files: int
-
-
-@dataclass(frozen=True)
-class ReadMaxBytes(ReadLimit):
-    max_bytes: int
-
-
-@dataclass(frozen=True)
-class ReadMaxRows(ReadLimit):
-    max_rows: int
-
-
-ALL_AVAILABLE = ReadLimit()
+# How much one batch may read: PySpark's own kinds of limit, as its Python data sources know them.
+ALL_AVAILABLE = ReadAllAvailable()
+__all__ = [
+    "ALL_AVAILABLE", "Offset", "ReadLimit", "ReadMaxBytes", "ReadMaxFiles", "ReadMaxRows", "Source", "StreamingRelation",
+    "SupportsAdmissionControl", "SupportsTriggerAvailableNow",
+]
 
 
 class Source(ABC):

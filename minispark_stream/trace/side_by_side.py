@@ -94,7 +94,7 @@ def side_by_side(
     wanted = {**({"spark.sql.streaming.pollingDelay": f"{TOGETHER_MS}ms"} if several else {}), **(confs or {})}
     try:
         mini = MiniSparkSession(spark, trace=trace)
-        engines = {"spark": [spark], "model": [spark if name == "spark" else mini for name in relay]}
+        engines: dict[str, list[Any]] = {"spark": [spark], "model": [spark if name == "spark" else mini for name in relay]}
         with _confs(spark, wanted), tqdm(total=2 * len(feed), unit="step", disable=not progress, leave=False) as bar:
             for engine, sessions in engines.items():
                 bar.set_description(engine)

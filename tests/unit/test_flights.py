@@ -21,7 +21,7 @@ def utc(text: str) -> datetime:
 
 def test_the_most_delayed_flight_of_the_year_left_the_next_day(two_days):
     latest = max(two_days, key=lambda d: d.delay)
-    assert latest == Departure(utc("2013-01-09T14:00"), utc("2013-01-10T11:41"), "HA", 51, "JFK", "HNL", 1301)
+    assert latest == Departure(utc("2013-01-09T14:00"), utc("2013-01-10T11:41"), "HA", 51, "JFK", "HNL", 1301, "N384HA")
 
 
 def test_flights_arrive_in_the_order_in_which_they_left_and_cancelled_ones_do_not(two_days):

@@ -1,0 +1,262 @@
+"""Sources and sinks written in Python by PySpark's own API do the same on both engines."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.errors import PySparkException, StreamingQueryException
+from pyspark.sql import Row, SparkSession
+from pyspark.sql.datasource import (
+    DataSource,
+    DataSourceStreamArrowWriter,
+    DataSourceStreamReader,
+    DataSourceStreamWriter,
+    InputPartition,
+    SimpleDataSourceStreamReader,
+    WriterCommitMessage,
+)
+from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMaxRows, SupportsTriggerAvailableNow
+
+from minispark_stream import MiniSparkSession
+
+
+class Numbers(InputPartition):
+    def __init__(self, first: int, last: int):
+        self.first, self.last = first, last
+
+
+class Counter(DataSourceStreamReader):
+    """Two numbers more at each look, up to six; one partition for each number."""
+
+    def __init__(self) -> None:
+        self.newest = 0
+
+    def initialOffset(self) -> dict:
+        return {"n": 0}
+
+    def latestOffset(self) -> dict:  # type: ignore[override]
+        self.newest = min(self.newest + 2, 6)
+        return {"n": self.newest}
+
+    def partitions(self, start: dict, end: dict) -> list[InputPartition]:
+        return [Numbers(i, i + 1) for i in range(start["n"], end["n"])]
+
+    def read(self, partition: Any) -> Iterator[Any]:
+        for i in range(partition.first, partition.last):
+            yield (i, f"number {i}") if i % 2 else Row(s=f"number {i}", i=i)
+
+
+class Limited(Counter, SupportsTriggerAvailableNow):
+    """All of ten numbers are there; three rows for each batch."""
+
+    def getDefaultReadLimit(self) -> ReadLimit:
+        return ReadMaxRows(3)
+
+    def prepareForTriggerAvailableNow(self) -> None:
+        self.newest = 10
+
+    def latestOffset(self, start: dict, limit: ReadLimit) -> dict:  # type: ignore[override]
+        most = 10 if isinstance(limit, ReadAllAvailable) else limit.max_rows  # type: ignore[attr-defined]
+        return {"n": min(start["n"] + most, 10)}
+
+    def reportLatestOffset(self) -> dict:
+        return {"n": 10}
+
+
+class Simple(SimpleDataSourceStreamReader):
+    def initialOffset(self) -> dict:
+        return {"at": 0}
+
+    def read(self, start: dict) -> tuple[Iterator[Any], dict]:
+        end = min(start["at"] + 2, 5)
+        return self.readBetweenOffsets(start, {"at": end}), {"at": end}
+
+    def readBetweenOffsets(self, start: dict, end: dict) -> Iterator[Any]:
+        return iter([(i, "x") for i in range(start["at"], end["at"])])
+
+
+class Broken(Counter):
+    def latestOffset(self) -> dict:  # type: ignore[override]
+        raise ValueError("no news")
+
+
+READERS = {"counter": Counter, "limited": Limited, "simple": Simple, "broken": Broken}
+
+
+@dataclass
+class Written(WriterCommitMessage):
+    numbers: list[int]
+
+
+class Writer(DataSourceStreamWriter):
+    """Commits the numbers of a batch into a file that the batch id names."""
+
+    def __init__(self, folder: str):
+        self.folder = folder
+
+    def write(self, iterator: Iterator[Row]) -> WriterCommitMessage:
+        numbers = [row.i for row in iterator]
+        if 99 in numbers:
+            raise ValueError("99 is too much")
+        return Written(numbers)
+
+    def commit(self, messages: list[Any], batchId: int) -> None:
+        self._note(f"commit-{batchId}", messages)
+
+    def abort(self, messages: list[Any], batchId: int) -> None:
+        self._note(f"abort-{batchId}", messages)
+
+    def _note(self, name: str, messages: list[Any]) -> None:
+        said = sorted(n for m in messages if m is not None for n in m.numbers)
+        Path(self.folder, name).write_text(json.dumps(said))
+
+
+class ArrowWriter(DataSourceStreamArrowWriter):
+    def __init__(self, writer: Writer):
+        self.writer = writer
+
+    def write(self, iterator: Iterator[Any]) -> WriterCommitMessage:
+        return Written([n for batch in iterator for n in batch.column(0).to_pylist()])
+
+    def commit(self, messages: list[Any], batchId: int) -> None:
+        self.writer.commit(messages, batchId)
+
+
+class Registered(DataSource):
+    @classmethod
+    def name(cls) -> str:
+        return "numbers"
+
+    def schema(self) -> str:
+        return "i int, s string"
+
+    def streamReader(self, schema: Any) -> DataSourceStreamReader:
+        if self.options["kind"] == "simple":
+            return super().streamReader(schema)
+        return READERS[self.options["kind"]]()  # type: ignore[return-value]
+
+    def simpleStreamReader(self, schema: Any) -> SimpleDataSourceStreamReader:
+        return Simple()
+
+    def streamWriter(self, schema: Any, overwrite: bool) -> Any:
+        writer = Writer(self.options["folder"])
+        return ArrowWriter(writer) if self.options.get("kind") == "arrow" else writer
+
+
+@pytest.fixture
+def sessions(spark: SparkSession, mini: MiniSparkSession) -> dict[str, Any]:
+    spark.dataSource.register(Registered)
+    return {"spark": spark, "model": mini}
+
+
+def run(session: Any, checkpoint: Path, kind: str, **trigger: Any) -> list[Any]:
+    """(batch, rows, offsets in the log) of a run that ends when there is nothing new."""
+    batches: list[tuple[Any, ...]] = []
+
+    def keep(data: Any, batch_id: int) -> None:
+        batches.append((batch_id, sorted(map(tuple, data.collect()))))
+
+    df = session.readStream.format("numbers").option("kind", kind).load().where("i != 3")
+    query = df.writeStream.foreachBatch(keep).option("checkpointLocation", str(checkpoint)).trigger(**trigger).start()
+    try:
+        if "availableNow" in trigger:
+            query.awaitTermination()
+        else:
+            query.processAllAvailable()
+    finally:
+        query.stop()
+    progress = [p for p in query.recentProgress if p.numInputRows]
+    logs = [(checkpoint / "offsets" / str(b)).read_text().split("\n")[2] for b, _ in batches]
+    sources = [(p.sources[0].startOffset, p.sources[0].endOffset, p.sources[0].latestOffset) for p in progress]
+    return [*zip(batches, logs), sources, [p.numInputRows for p in progress]]
+
+
+@pytest.mark.parametrize(
+    ("kind", "trigger"),
+    [
+        ("counter", {"processingTime": "0 seconds"}),
+        ("counter", {"availableNow": True}),
+        ("limited", {"processingTime": "0 seconds"}),
+        ("limited", {"availableNow": True}),
+        ("simple", {"processingTime": "0 seconds"}),
+        ("simple", {"availableNow": True}),
+    ],
+)
+def test_a_reader_and_its_restart(sessions: dict[str, Any], tmp_path: Path, kind: str, trigger: dict[str, Any]) -> None:
+    def outcome(engine: str) -> Any:
+        first = run(sessions[engine], tmp_path / engine, kind, **trigger)
+        last = max((tmp_path / engine / "commits").glob("[0-9]*"), key=lambda p: int(p.name))
+        last.unlink()
+        last.with_name(f".{last.name}.crc").unlink(missing_ok=True)
+        return first, run(sessions[engine], tmp_path / engine, kind, **trigger)
+
+    spark, model = outcome("spark"), outcome("model")
+    assert model == spark
+    assert model[0][0][0][0] == 0, "batch 0 came first"
+
+
+def test_an_error_of_the_reader_ends_the_query(sessions: dict[str, Any], tmp_path: Path) -> None:
+    for engine, session in sessions.items():
+        with pytest.raises(StreamingQueryException, match="PYTHON_STREAMING_DATA_SOURCE_RUNTIME_ERROR.*latestOffset") as e:
+            run(session, tmp_path / engine, "broken", availableNow=True)
+        assert "no news" in str(e.value)
+
+
+def test_a_class_that_cannot_be_created(sessions: dict[str, Any]) -> None:
+    class NoSchema(DataSource):
+        @classmethod
+        def name(cls) -> str:
+            return "noschema"
+
+    sessions["spark"].dataSource.register(NoSchema)
+    for session in sessions.values():
+        with pytest.raises(PySparkException) as e:
+            session.readStream.format("noschema").load()
+        assert e.value.getCondition() == "PYTHON_DATA_SOURCE_ERROR"
+
+
+@pytest.mark.parametrize(("kind", "mode"), [("rows", "append"), ("arrow", "append"), ("rows", "complete")])
+def test_a_writer_commits_each_batch(sessions: dict[str, Any], tmp_path: Path, kind: str, mode: str) -> None:
+    seen = {}
+    (tmp_path / "in").mkdir()
+    for i in range(3):
+        (tmp_path / "in" / f"{i}.csv").write_text(f"{i}\n{i + 10}\n")
+    for engine, session in sessions.items():
+        (tmp_path / engine).mkdir()
+        df = session.readStream.schema("i int").option("maxFilesPerTrigger", 1).csv(str(tmp_path / "in")).repartition(2)
+        df = df if mode == "append" else df.groupBy("i").count()
+        writer = df.writeStream.format("numbers").outputMode(mode).option("folder", str(tmp_path / engine)).option("kind", kind)
+        query = writer.option("checkpointLocation", str(tmp_path / f"c-{engine}")).trigger(availableNow=True).start()
+        query.awaitTermination()
+        written = [p.sink.numOutputRows for p in query.recentProgress]
+        seen[engine] = {p.name: p.read_text() for p in (tmp_path / engine).iterdir()}, written
+    assert seen["model"] == seen["spark"]
+    assert set(seen["model"][0]) == {"commit-0", "commit-1", "commit-2"}
+
+
+def test_a_writer_that_fails_is_told_to_abort(sessions: dict[str, Any], tmp_path: Path) -> None:
+    (tmp_path / "in").mkdir()
+    (tmp_path / "in" / "0.csv").write_text("99\n")
+    for engine, session in sessions.items():
+        (tmp_path / engine).mkdir()
+        writer = session.readStream.schema("i int").csv(str(tmp_path / "in")).writeStream.format("numbers")
+        writer = writer.option("folder", str(tmp_path / engine)).option("checkpointLocation", str(tmp_path / f"c-{engine}"))
+        with pytest.raises(StreamingQueryException, match="99 is too much"):
+            writer.trigger(availableNow=True).start().awaitTermination()
+        assert [p.name for p in (tmp_path / engine).iterdir()] == ["abort-0"]
+
+
+def test_update_mode_is_refused_when_a_batch_runs(sessions: dict[str, Any], tmp_path: Path) -> None:
+    (tmp_path / "in").mkdir()
+    (tmp_path / "in" / "0.csv").write_text("1\n")
+    for engine, session in sessions.items():
+        df = session.readStream.schema("i int").csv(str(tmp_path / "in")).groupBy("i").count()
+        writer = df.writeStream.format("numbers").option("folder", str(tmp_path)).outputMode("update")
+        query = writer.option("checkpointLocation", str(tmp_path / f"c-{engine}")).trigger(availableNow=True).start()
+        with pytest.raises(StreamingQueryException, match="numbers does not support Update mode"):
+            query.awaitTermination()
