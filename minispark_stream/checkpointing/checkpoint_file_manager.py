@@ -28,15 +28,19 @@ class CheckpointFileManager:
 
     Args:
         path: a local path, `file:/...`, or a URI that pyarrow.fs knows.
+        filesystem: where `path` is, for a file system that no URI describes.
 
     Attributes:
         root: the folder as Spark prints it (`file:/tmp/checkpoint`).
     """
 
-    def __init__(self, path: str):
-        local = _local_path(path)
-        if local is not None:
-            self._fs: fs.FileSystem | None = None
+    def __init__(self, path: str, filesystem: fs.FileSystem | None = None):
+        local = _local_path(path) if filesystem is None else None
+        if filesystem is not None:
+            self._fs: fs.FileSystem | None = filesystem
+            self._path = self.root = path.rstrip("/")
+        elif local is not None:
+            self._fs = None
             self._path, self.root = local, f"file:{local}"
         else:
             self._fs, self._path = fs.FileSystem.from_uri(path)

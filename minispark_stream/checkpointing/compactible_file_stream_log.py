@@ -25,6 +25,7 @@ from typing import TypeVar
 
 from pyspark.errors import SparkRuntimeException
 
+from minispark_stream.checkpointing.checkpoint_file_manager import CheckpointFileManager
 from minispark_stream.checkpointing.metadata_log import HDFSMetadataLog, json_object, number, to_json
 
 T = TypeVar("T")
@@ -49,7 +50,9 @@ class CompactibleFileStreamLog(HDFSMetadataLog[tuple[T, ...]]):
         now_ms: the wall clock that the age of files is measured against.
     """
 
-    def __init__(self, path: str, conf: CompactionConf, now_ms: Callable[[], float] = lambda: time.time() * 1000):
+    def __init__(
+        self, path: str | CheckpointFileManager, conf: CompactionConf, now_ms: Callable[[], float] = lambda: time.time() * 1000
+    ):
         super().__init__(path)
         self.conf = conf
         self._now_ms = now_ms

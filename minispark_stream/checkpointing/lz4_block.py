@@ -14,7 +14,8 @@ frame format but lz4-java's own framing of raw LZ4 blocks:
                                    4c5a34426c6f636b 15 00000000 00000000 00000000
 
 pyarrow's `lz4_raw` compresses to the same bytes as Spark does. Lengths are checked before anything is allocated: a raw
-length may not exceed the block size that the token names, nor 255 times its payload, the most that LZ4 can do.
+length may not exceed the block size that the token names, nor 255 times its payload, the most that LZ4 can do. Who
+reads files of strangers gives `limit`, because 255 times a file is still a lot.
 
 Differs from Spark: zstd and snappy streams are read and written in Spark's formats, but may be compressed to other
 bytes; lzf is not supported.
@@ -23,6 +24,7 @@ bytes; lzf is not supported.
 from __future__ import annotations
 
 import struct
+from collections.abc import Iterator
 
 import pyarrow as pa
 import xxhash
@@ -54,17 +56,22 @@ def compress(data: bytes, codec: str = "lz4") -> bytes:
             raise _unsupported(codec)
 
 
-def decompress(data: bytes, codec: str = "lz4") -> bytes:
-    """The bytes in a stream. Raises ValueError, with the byte at which it is broken, when it is not such a stream."""
-    match codec.lower():
-        case "lz4":
-            return _read_blocks(data)
-        case "zstd":
-            return _read_zstd(data)
-        case "snappy":
-            return _read_snappy(data)
-        case _:
-            raise _unsupported(codec)
+def decompress(data: bytes, codec: str = "lz4", limit: int | None = None) -> bytes:
+    """The bytes in a stream.
+
+    Raises ValueError, with the byte at which it is broken, when it is not such a stream, or holds more than `limit` bytes.
+    """
+    readers = {"lz4": _read_blocks, "zstd": _read_zstd, "snappy": _read_snappy}
+    if codec.lower() not in readers:
+        raise _unsupported(codec)
+    out: list[bytes] = []
+    size = 0
+    for chunk in readers[codec.lower()](data):
+        size += len(chunk)
+        if limit is not None and size > limit:
+            raise ValueError(f"more than {limit:,} bytes when decompressed")
+        out.append(chunk)
+    return b"".join(out)
 
 
 def _unsupported(codec: str) -> ValueError:
@@ -80,8 +87,7 @@ def _block(raw: bytes) -> bytes:
     return _HEADER.pack(_MAGIC, method | _LEVEL, len(payload), len(raw), checksum) + payload
 
 
-def _read_blocks(data: bytes) -> bytes:
-    out: list[bytes] = []
+def _read_blocks(data: bytes) -> Iterator[bytes]:
     at = 0
     while at < len(data):
         if len(data) - at < _HEADER.size:
@@ -101,9 +107,8 @@ def _read_blocks(data: bytes) -> bytes:
         raw = data[start:end] if method == _RAW else _unpack(data[start:end], size, at)
         if xxhash.xxh32_intdigest(raw, 0x9747B28C) & 0x0FFFFFFF != checksum:  # (3)
             raise ValueError(f"byte {at}: the block's checksum does not match: Stream is corrupted")
-        out.append(raw)
+        yield raw
         at = end
-    return b"".join(out)
 
 
 def _unpack(payload: bytes, size: int, at: int) -> bytes:
@@ -114,25 +119,22 @@ def _unpack(payload: bytes, size: int, at: int) -> bytes:
     return raw
 
 
-def _read_zstd(data: bytes) -> bytes:
+def _read_zstd(data: bytes) -> Iterator[bytes]:
     limit = (64 << 20) + 4096 * len(data)
-    out: list[bytes] = []
     try:
         with pa.CompressedInputStream(pa.BufferReader(data), "zstd") as stream:
             while chunk := stream.read(1 << 20):
-                out.append(chunk)
                 limit -= len(chunk)
                 if limit < 0:
                     raise ValueError("the zstd stream grows beyond reason")
+                yield chunk
     except (OSError, pa.ArrowException) as e:
         raise ValueError(f"not a zstd stream: {e}") from e
-    return b"".join(out)
 
 
-def _read_snappy(data: bytes) -> bytes:
+def _read_snappy(data: bytes) -> Iterator[bytes]:
     if data[:8] != _SNAPPY_HEADER[:8]:
         raise ValueError("byte 0: not the beginning of a snappy stream")
-    out: list[bytes] = []
     at = len(_SNAPPY_HEADER)
     while at < len(data):
         packed = int.from_bytes(data[at : at + 4], "big")
@@ -143,11 +145,11 @@ def _read_snappy(data: bytes) -> bytes:
         if size > 64 * packed:
             raise ValueError(f"byte {at}: a snappy chunk of impossible lengths ({packed} bytes for {size})")
         try:
-            out.append(_snappy.decompress(chunk, size, asbytes=True))
+            raw: bytes = _snappy.decompress(chunk, size, asbytes=True)
         except (OSError, pa.ArrowException) as e:
             raise ValueError(f"byte {at}: the snappy chunk does not decompress") from e
+        yield raw
         at += 4 + packed
-    return b"".join(out)
 
 
 def _varint(chunk: bytes) -> int:

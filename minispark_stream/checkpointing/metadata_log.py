@@ -28,13 +28,13 @@ T = TypeVar("T")
 
 
 class HDFSMetadataLog(ABC, Generic[T]):
-    """A log in the folder `path`. Entries are immutable."""
+    """A log in a folder: its path, or a file manager for it. Entries are immutable."""
 
     incomplete = "Incomplete log file"
     max_version = 1
 
-    def __init__(self, path: str):
-        self.files = CheckpointFileManager(path)
+    def __init__(self, path: str | CheckpointFileManager):
+        self.files = CheckpointFileManager(path) if isinstance(path, str) else path
         self._cache: dict[int, T] = {}
 
     @abstractmethod

@@ -22,13 +22,13 @@ from minispark_stream.checkpointing.checkpoint_file_manager import CheckpointFil
 from minispark_stream.checkpointing.metadata_log import json_object, to_json
 
 
-def read_id(checkpoint: str) -> str | None:
+def read_id(checkpoint: str | CheckpointFileManager) -> str | None:
     """The id in a checkpoint's metadata file; None when there is no such file.
 
     Raises:
         SparkRuntimeException: the file cannot be understood.
     """
-    files = CheckpointFileManager(checkpoint)
+    files = CheckpointFileManager(checkpoint) if isinstance(checkpoint, str) else checkpoint
     try:
         data = files.open("metadata")
     except FileNotFoundError:

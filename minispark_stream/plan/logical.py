@@ -34,6 +34,7 @@ from minispark_stream.dataframe import streaming_leaf
 from minispark_stream.operators.base import StatefulOperator
 from minispark_stream.operators.flat_map_groups_with_state import compile_flat_map_groups_with_state
 from minispark_stream.operators.session_window import compile_aggregate
+from minispark_stream.operators.symmetric_hash_join import compile_symmetric_hash_join
 from minispark_stream.operators.transform_with_state import compile_transform_with_state
 from minispark_stream.plan import catalyst
 from minispark_stream.plan.catalyst import JavaObject
@@ -160,7 +161,9 @@ class _Compiler:
             return self._watermark(plan)
         if name in STATEFUL:
             return self._stateful(STATEFUL[name], plan, children)
-        if name in UNKNOWN_STATEFUL or (name == "Join" and all(child.isStreaming() for child in children)):
+        if name == "Join" and all(child.isStreaming() for child in children):
+            return self._stateful(compile_symmetric_hash_join, plan, children)
+        if name in UNKNOWN_STATEFUL:
             raise AnalysisException(message=f"minispark_stream has no stateful operator for {name}.")
         return Stateless(plan, tuple(self.compile(child) for child in children))
 

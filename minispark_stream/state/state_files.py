@@ -49,11 +49,17 @@ class StoreFile(NamedTuple):
 
 
 class StateFiles:
-    """Reads, writes, lists and deletes the delta and snapshot files of one store."""
+    """Reads, writes, lists and deletes the delta and snapshot files of one store.
 
-    def __init__(self, store_id: StateStoreId, conf: StateStoreConf):
-        self.store_id, self.conf = store_id, conf
-        self.manager = CheckpointFileManager(store_id.location)
+    `manager`: for the store's directory, if not the usual one; `max_bytes`: of a file's records, in bytes.
+    """
+
+    def __init__(
+        self, store_id: StateStoreId, conf: StateStoreConf,
+        manager: CheckpointFileManager | None = None, max_bytes: int | None = None,
+    ):
+        self.store_id, self.conf, self.max_bytes = store_id, conf, max_bytes
+        self.manager = manager or CheckpointFileManager(store_id.location)
         self.root = self.manager.root
         self._local = self.root.removeprefix("file:").replace("///", "/", 1) if self.root.startswith("file:") else None
         self._has_directory = False
@@ -137,7 +143,7 @@ class StateFiles:
     def _read(self, name: str, kind: str) -> list[Pair]:
         data = self.manager.open(name)
         try:
-            records = decompress(data, self.conf.compression_codec)
+            records = decompress(data, self.conf.compression_codec, self.max_bytes)
             return decode_records(records, self.conf.row_checksum_enabled)
         except NegativeKeySize as e:
             raise self._error(f"CANNOT_READ_{kind.upper()}_FILE_KEY_SIZE", kind, name, str(e)) from e

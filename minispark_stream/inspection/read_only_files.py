@@ -1,0 +1,106 @@
+"""The files of a checkpoint that somebody else is responsible for: listed once, read with a limit, never written.
+
+1. One recursive listing of the whole directory, because on an object store each listing is a request, and a checkpoint
+   has three levels of directories. Only plain files count; links to directories are not followed.
+2. Everything else is derived from this listing, so a running query cannot make two looks contradict each other.
+3. A file is read up to a limit, and every way to write raises an error.
+
+    ReadOnlyFiles.under("/data/checkpoint").files    {"offsets/0": FileInfo(712, 1700000000000), "metadata": ...}
+
+Differs from Spark: nothing of Spark is modelled here.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, NoReturn
+
+from pyarrow import fs
+
+from minispark_stream.checkpointing.checkpoint_file_manager import CheckpointFileManager
+
+
+@dataclass(frozen=True)
+class FileInfo:
+    """Size in bytes, time of the last change in ms since the epoch."""
+
+    size: int
+    modified_ms: int
+
+
+class ReadOnlyFiles(CheckpointFileManager):
+    """The files under one directory; `max_bytes` is the largest file that `open` reads."""
+
+    def __init__(self, path: str, filesystem: fs.FileSystem | None, max_bytes: int):
+        super().__init__(path, filesystem)
+        self.max_bytes = max_bytes
+
+    def folder(self, name: str) -> ReadOnlyFiles:
+        """The same for a directory below."""
+        path = f"{self._path}/{name}"
+        below = ReadOnlyFiles(path, self._fs, self.max_bytes)
+        below.root = f"{self.root}/{name}"
+        return below
+
+    @cached_property
+    def files(self) -> Mapping[str, FileInfo]:  # (1)
+        """Every file, by its path relative to this directory. Raises FileNotFoundError."""
+        return dict(sorted(self._walk_local() if self._fs is None else self._walk(self._fs)))
+
+    def _walk_local(self) -> Iterator[tuple[str, FileInfo]]:
+        if not os.path.isdir(self._path):
+            raise FileNotFoundError(f"{self.root} is not a directory")
+        for folder, _, names in os.walk(self._path):
+            for name in names:
+                path = os.path.join(folder, name)
+                try:
+                    found = os.stat(path)
+                except FileNotFoundError:  # gone meanwhile, or a link that leads nowhere
+                    continue
+                if stat.S_ISREG(found.st_mode):
+                    relative = os.path.relpath(path, self._path).replace(os.sep, "/")
+                    yield relative, FileInfo(found.st_size, found.st_mtime_ns // 1_000_000)
+
+    def _walk(self, filesystem: fs.FileSystem) -> Iterator[tuple[str, FileInfo]]:
+        base = self._path.strip("/")
+        found = filesystem.get_file_info(fs.FileSelector(self._path, recursive=True, allow_not_found=True))
+        if not found:
+            raise FileNotFoundError(f"{self.root} is not a directory with files")
+        for info in found:
+            if info.type == fs.FileType.File:
+                relative = info.path.strip("/").removeprefix(base).lstrip("/")
+                yield relative, FileInfo(info.size or 0, (info.mtime_ns or 0) // 1_000_000)
+
+    def open(self, name: str) -> bytes:  # (3)
+        """The content of a file. Raises FileNotFoundError; ValueError for a file that is too large or cannot be read."""
+        path = self._full(name)
+        try:
+            if self._fs is None:
+                with open(path, "rb") as file:
+                    return self._read(name, os.fstat(file.fileno()).st_size, file)
+            with self._fs.open_input_file(path) as remote:
+                return self._read(name, remote.size(), remote)
+        except FileNotFoundError:
+            raise
+        except OSError as e:
+            raise ValueError(f"{self.root}/{name}: {e.strerror or e}") from e
+
+    def _read(self, name: str, size: int, file: Any) -> bytes:
+        if size > self.max_bytes:
+            raise ValueError(
+                f"{self.root}/{name}: {size:,} bytes, more than the {self.max_bytes:,} that are read at most (max_bytes)"
+            )
+        return bytes(file.read(size))
+
+    def create_atomic(self, name: str, data: bytes, overwrite: bool = False) -> NoReturn:
+        raise PermissionError(f"{self.root}: inspecting writes nothing")
+
+    def delete(self, name: str) -> NoReturn:
+        raise PermissionError(f"{self.root}: inspecting deletes nothing")
+
+    def mkdirs(self, name: str = "") -> NoReturn:
+        raise PermissionError(f"{self.root}: inspecting writes nothing")

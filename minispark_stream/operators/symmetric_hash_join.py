@@ -1,0 +1,276 @@
+"""A stream-stream join, seen from the driver: whose rows may meet, and until when they must be kept.
+
+Models: StreamingSymmetricHashJoinExec, StreamingJoinStrategy and StreamingSymmetricHashJoinHelper (About state; SIGMOD'18
+paper, 4.3: joins; From query to the plan).
+
+1. Once: take equal keys and the rest of the condition off Spark's Join node. What concerns one side only is asked before a
+   row is stored, what concerns both of each pair.
+2. Each batch: how long must a side's rows wait? The *state watermark* of a side:
+       a join key carries a watermark         the watermark: rows with an older key find no partner any more
+       l.ts >= r.ts - 10 min and the like     the other side's watermark, carried over by the condition
+       neither                                none: the state grows for ever
+3. Both sides go by key to the partition that keeps the key. In one stage, a task finds candidate pairs, Spark filters them,
+   and a task changes the state (operators/symmetric_hash_join_tasks.py).
+
+       mapInArrow Build                                   state/0/<p>/{left,right}-{keyToNumValues,keyWithIndexToValue}
+         Filter  rest of the condition
+           mapInArrow Probe
+             Repartition by key into N
+               Union   (left, key, row)  (right, key, row)
+
+    l.k = r.k and r.ts <= l.ts + 10 min, watermark 12:30      left rows until 12:20 go: r.ts > 12:30 is all that comes
+
+Differs from Spark: Spark zips two shuffles and evaluates the condition inside its operator; here both sides share one
+shuffle, and the operator is cut in two around the filter.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from functools import reduce
+from typing import Any
+
+from pyspark.errors import AnalysisException
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+from pyspark.sql.pandas.types import to_arrow_schema
+from pyspark.sql.types import BooleanType, LongType, StructField, StructType
+
+from minispark_stream.errors import analysis_error
+from minispark_stream.operators.base import (
+    BatchContext,
+    check_event_time,
+    event_time_column,
+    event_time_names,
+    nullable,
+    positional,
+)
+from minispark_stream.operators.symmetric_hash_join_state_manager import COUNT_SCHEMA, COUNTS, VALUES, indexed, with_matched
+from minispark_stream.operators.symmetric_hash_join_tasks import LEFT, RIGHT, SIDES, TAGS, Build, JoinSide, JoinTask, Probe
+from minispark_stream.plan import catalyst
+from minispark_stream.plan.catalyst import JavaObject
+from minispark_stream.state.schema_files import OperatorStateMetadata, StateStoreMetadata
+
+STATE_FORMAT = "spark.sql.streaming.join.stateFormatVersion"
+_TAG_TYPES = (BooleanType(), LongType(), BooleanType(), LongType(), LongType(), LongType())
+
+
+@dataclass(frozen=True)
+class Condition:
+    """The join condition without the equal keys: what concerns left rows, right rows, and pairs."""
+
+    left: JavaObject | None
+    right: JavaObject | None
+    both: JavaObject | None
+
+
+@dataclass(frozen=True)
+class SymmetricHashJoin:
+    """A join of two streams.
+
+    `key_event_time` is the join key that carries a watermark; `shifts_ms` are what to add to the watermark for the state
+    watermark of each side; `keys` are the Catalyst expressions of each side, and `pair_output` what leaves the probe.
+    """
+
+    operator_id: int
+    join_type: str
+    key_schema: StructType
+    rows: tuple[StructType, StructType]
+    event_times: tuple[tuple[int, bool] | None, tuple[int, bool] | None]
+    key_event_time: tuple[int, bool] | None
+    shifts_ms: tuple[int | None, int | None]
+    keys: tuple[tuple[JavaObject, ...], tuple[JavaObject, ...]] = field(repr=False, compare=False)
+    condition: Condition = field(repr=False, compare=False)
+    plan: JavaObject = field(repr=False, compare=False)
+    pair_output: JavaObject = field(repr=False, compare=False)
+    empty: JavaObject = field(repr=False, compare=False)
+    children: tuple[Any, ...]
+    operator_name: str = "symmetricHashJoin"
+
+    def metadata(self, num_partitions: int) -> OperatorStateMetadata:
+        stores = tuple(StateStoreMetadata(name, 0, num_partitions) for name, _, _ in self.schemas())
+        return OperatorStateMetadata(self.operator_id, self.operator_name, stores)
+
+    def schemas(self) -> list[tuple[str, StructType, StructType]]:
+        return [
+            store
+            for side, row in zip(SIDES, self.rows)
+            for store in (
+                (f"{side}-{COUNTS}", self.key_schema, COUNT_SCHEMA),
+                (f"{side}-{VALUES}", indexed(self.key_schema), with_matched(nullable(row))),
+            )
+        ]
+
+    def partitions(self, num_partitions: int) -> int:
+        return num_partitions
+
+    def should_run_another_batch(self, output_mode: str, eviction_ms: int, watermark_ms: int) -> bool:
+        bounded = self.key_event_time is not None or self.shifts_ms != (None, None)
+        return bounded and watermark_ms > eviction_ms
+
+    def plan_batch(self, context: BatchContext, children: Sequence[JavaObject]) -> JavaObject:
+        session = context.session
+        if not self.keys[LEFT]:  # refused where Spark refuses it: when the first batch is planned
+            raise analysis_error(session, "_LEGACY_ERROR_TEMP_1181")
+        for child in (self.plan.left(), self.plan.right()):
+            check_event_time(session, event_time_names(catalyst.items(child.output())))
+        watermarks = context.watermarks[self.operator_id]
+        task = JoinTask(
+            context.state_dir,
+            self.operator_id,
+            context.batch_id,
+            context.state_conf,
+            self.join_type,
+            self.key_schema,
+            self.key_event_time,
+            (self._side(LEFT, watermarks.eviction_ms), self._side(RIGHT, watermarks.eviction_ms)),
+            watermarks.late_ms,
+            watermarks.eviction_ms,
+        )
+        left, right = (catalyst.of_rows(session, child) for child in children)
+        tagged = self._tagged(session, left, LEFT).unionAll(self._tagged(session, right, RIGHT))
+        keys = [name for name in tagged.columns if name.startswith("key")]
+        by_key = tagged.repartition(self.partitions(context.num_partitions), *keys)
+        pairs = self._pair_schema
+        probe = Probe(task, to_arrow_schema(pairs, timezone="UTC"))
+        candidates = catalyst.of_rows(session, catalyst.map_in_arrow(by_key, probe, pairs, self.pair_output))
+        if self.condition.both is not None:
+            candidates = candidates.where(~F.col("is_pair") | catalyst.column(session, self.condition.both))
+        rows = positional(self.rows[LEFT], *([] if self.join_type == "LeftSemi" else [self.rows[RIGHT]]))
+        build = Build(task, to_arrow_schema(rows, timezone="UTC"), context.accumulators[self.operator_id])
+        return catalyst.map_in_arrow(candidates, build, rows, self.plan.output())
+
+    def _side(self, number: int, watermark_ms: int) -> JoinSide:
+        """(2)"""
+        shift_ms = self.shifts_ms[number]
+        by_key = watermark_ms if self.key_event_time is not None else None
+        by_value = watermark_ms + shift_ms if by_key is None and shift_ms is not None else None
+        return JoinSide(self.rows[number], self.event_times[number], by_key, by_value)
+
+    def _tagged(self, session: SparkSession, df: DataFrame, number: int) -> DataFrame:
+        """The rows of one side as the probe wants them: tags, keys, left row, right row (one of them null)."""
+        own = (self.condition.left, self.condition.right)[number]
+        passes = F.lit(True) if own is None else F.coalesce(catalyst.column(session, own), F.lit(False))
+        tags = [F.lit(False), F.lit(number).cast("long"), passes, *[F.lit(-1).cast("long")] * 3]
+        keys = [catalyst.column(session, key).alias(f"key{i}") for i, key in enumerate(self.keys[number])]
+        output = (self.plan.left(), self.plan.right())[number].output()
+        row = [catalyst.column(session, attribute) for attribute in catalyst.items(output)]
+        nothing = [F.lit(None).cast(f.dataType) for f in self.rows[1 - number].fields]
+        rows = (row, nothing) if number == LEFT else (nothing, row)
+        values = [column.alias(f"row{i}") for i, column in enumerate([*rows[0], *rows[1]])]
+        return df.select(*(tag.alias(name) for tag, name in zip(tags, TAGS)), *keys, *values)
+
+    @property
+    def _pair_schema(self) -> StructType:
+        return _pair_schema(self.key_schema, *self.rows)
+
+
+def compile_symmetric_hash_join(
+    session: SparkSession, plan: JavaObject, operator_id: int, children: tuple[Any, ...], empty: JavaObject
+) -> SymmetricHashJoin:
+    """(1) Read the join off Spark's Join node.
+
+    Raises:
+        AnalysisException: a state format other than 2, which is Spark's default.
+    """
+    extract = catalyst.companion(session, "org.apache.spark.sql.catalyst.planning.ExtractEquiJoinKeys")
+    found = extract.unapply(plan)
+    if (version := catalyst.conf(session, STATE_FORMAT)) != "2":
+        raise AnalysisException(message=f"minispark_stream has stream-stream joins with {STATE_FORMAT}=2 only, not {version}.")
+    left_keys: list[JavaObject] = []
+    right_keys: list[JavaObject] = []
+    condition = plan.condition()
+    if found.isDefined():
+        _, left_seq, right_seq, condition, *_ = (found.get().productElement(i) for i in range(found.get().productArity()))
+        left_keys, right_keys = catalyst.items(left_seq), catalyst.items(right_seq)
+    left, right = catalyst.items(plan.left().output()), catalyst.items(plan.right().output())
+    rows = (catalyst.struct_type(left), catalyst.struct_type(right))
+    key_schema = nullable(_key_schema(left_keys))
+    names = [*catalyst.items(_named(session, _pair_schema(key_schema, *rows)).output())]
+    shown = names[: len(names) - len(left) - len(right)] + left + right
+    return SymmetricHashJoin(
+        operator_id,
+        str(plan.joinType().toString()),
+        key_schema,
+        rows,
+        (event_time_column(left), event_time_column(right)),
+        _key_event_time(left_keys) or _key_event_time(right_keys),
+        _shifts_ms(session, plan, condition),
+        (tuple(left_keys), tuple(right_keys)),
+        _split(session, condition, plan),
+        plan,
+        catalyst.seq(session, shown),
+        empty,
+        children,
+    )
+
+
+def _pair_schema(keys: StructType, left: StructType, right: StructType) -> StructType:
+    tags = [StructField(name, data_type) for name, data_type in zip(TAGS, _TAG_TYPES)]
+    return StructType([*tags, *positional(keys, left, right).fields])
+
+
+def _named(session: SparkSession, schema: StructType) -> JavaObject:
+    """A plan of no rows, for its attributes."""
+    rows = catalyst.rdd_frame(session, catalyst.empty_rows(session), catalyst.java_schema(session, schema))
+    return catalyst.analyzed(rows)
+
+
+def _key_schema(keys: Sequence[JavaObject]) -> StructType:
+    fields = [
+        {"name": f"field{i}", "type": json.loads(key.dataType().json()), "nullable": True, "metadata": {}}
+        for i, key in enumerate(keys)
+    ]
+    return StructType.fromJson({"type": "struct", "fields": fields})
+
+
+def _key_event_time(keys: Sequence[JavaObject]) -> tuple[int, bool] | None:
+    """The first join key that is a column under a watermark."""
+    for i, key in enumerate(keys):
+        if hasattr(key, "metadata") and key.metadata().contains("spark.watermarkDelayMs"):
+            return i, catalyst.class_name(key.dataType()) == "StructType"
+    return None
+
+
+def _shifts_ms(session: SparkSession, plan: JavaObject, condition: JavaObject) -> tuple[int | None, int | None]:
+    """(2) How far the state watermark of each side is from the watermark, as the time range in the condition says."""
+    helper = catalyst.companion(session, "org.apache.spark.sql.catalyst.analysis.StreamingJoinHelper")
+    left, right = plan.left(), plan.right()
+    some_time = 1 << 40  # the helper only adds and subtracts; this number is too big for py4j to take it for a Java int
+    watermark = catalyst.some(session, some_time)
+
+    def shift(own: JavaObject, other: JavaObject) -> int | None:
+        if event_time_column(catalyst.items(own.output())) is None:
+            return None
+        bound = helper.getStateValueWatermark(own.outputSet(), other.outputSet(), condition, watermark)
+        return int(bound.get()) - some_time if bound.isDefined() else None
+
+    return shift(left, right), shift(right, left)
+
+
+def _split(session: SparkSession, condition: JavaObject, plan: JavaObject) -> Condition:
+    """JoinConditionSplitPredicates: what a side decides alone, what a pair decides. Random parts are asked once a pair."""
+    if not condition.isDefined():
+        return Condition(None, None, None)
+    left, right = plan.left().outputSet(), plan.right().outputSet()
+    parts: tuple[list[JavaObject], list[JavaObject], list[JavaObject]] = ([], [], [])
+    for part in _conjuncts(condition.get()):
+        of_left, of_right = (part.deterministic() and part.references().subsetOf(side) for side in (left, right))
+        if of_left:
+            parts[0].append(part)
+        if of_right:
+            parts[1].append(part)
+        if not of_left and not of_right:
+            parts[2].append(part)
+    conjunction = catalyst.java_class(session, "org.apache.spark.sql.catalyst.expressions.And")
+    return Condition(*(reduce(conjunction, some) if some else None for some in parts))
+
+
+def _conjuncts(expression: JavaObject) -> Iterator[JavaObject]:
+    if catalyst.class_name(expression) == "And":
+        yield from _conjuncts(expression.left())
+        yield from _conjuncts(expression.right())
+    else:
+        yield expression

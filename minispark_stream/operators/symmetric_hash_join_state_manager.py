@@ -1,0 +1,165 @@
+"""The rows that one side of a stream-stream join has buffered, in two state stores.
+
+Models: SymmetricHashJoinStateManager, state format 2 (About state: KeyToNumValuesStore, KeyWithIndexToValueStore).
+
+    keyToNumValues           key          -> how many rows
+    keyWithIndexToValue      key, index   -> the row, and whether it has ever been matched
+
+1. `append` puts a row behind the last one of its key.
+2. `mark_matched` sets the flag of a row that has none yet: an outer join must not send it out with nulls later.
+3. `remove_by_key` removes all rows of a key; `remove_by_value` some of them, and moves the last row into each hole, so
+   that the indexes of a key stay dense.
+
+    key a: rows r0 r1 r2     remove r0  ->  (a,0) = r2, (a,2) removed, a -> 2
+
+Differs from Spark: nothing; every put and remove is Spark's, in Spark's order, because the delta file keeps them all.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterable, Iterator, Sequence
+from typing import NamedTuple
+
+import pyarrow as pa
+from pyspark.sql.types import BooleanType, LongType, StructField, StructType
+
+from minispark_stream.checkpointing.unsafe_row import UnsafeRowCodec
+from minispark_stream.state.state_store import StateStore
+
+COUNTS, VALUES = "keyToNumValues", "keyWithIndexToValue"
+COUNT_SCHEMA = StructType([StructField("value", LongType())])
+
+
+class Buffered(NamedTuple):
+    """A row in the buffer: its key, its index among the rows of the key, and the row with its flag at the end."""
+
+    key: bytes
+    place: int
+    value: bytes
+
+
+class JoinSideState:
+    """One side of a join in one partition.
+
+    Args:
+        keys: the schema of the join keys.
+        row: the schema of the side's rows.
+        counts, values: its two stores, open at the version that the batch begins with.
+    """
+
+    def __init__(self, keys: StructType, row: StructType, counts: StateStore, values: StateStore):
+        self._key_codec = UnsafeRowCodec(keys)
+        self._indexed_codec = UnsafeRowCodec(indexed(keys))
+        self._value_codec = UnsafeRowCodec(with_matched(row))
+        self._index_at = _slot(len(keys.fields), len(keys.fields) + 1)
+        self._matched_at = _slot(len(row.fields), len(row.fields) + 1)
+        self._counts = counts
+        self._values = values
+        self._indexed: dict[bytes, bytes] = {}  # key -> the row (key, index 0)
+
+    # -- rows as bytes ----------------------------------------------------------------------------------------
+
+    def encode(self, columns: Sequence[pa.Array]) -> list[bytes]:
+        """Rows as they are stored, not matched yet."""
+        size = len(columns[0])
+        return self._value_codec.encode([*columns, pa.array([False] * size)], size)
+
+    def decode(self, values: Sequence[bytes]) -> list[pa.Array]:
+        return self._value_codec.decode(values)[:-1]
+
+    def is_matched(self, value: bytes) -> bool:
+        return value[self._matched_at] == 1
+
+    def know(self, keys: Iterable[bytes]) -> None:
+        """Prepare the rows (key, index) of some keys, all at the same time."""
+        new = [key for key in dict.fromkeys(keys) if key not in self._indexed]
+        if new:
+            indexes = pa.array([0] * len(new), pa.int64())
+            self._indexed.update(zip(new, self._indexed_codec.encode([*self._key_codec.decode(new), indexes], len(new))))
+
+    def _at(self, key: bytes, index: int) -> bytes:
+        row = self._indexed[key]
+        return row[: self._index_at] + struct.pack("<q", index) + row[self._index_at + 8 :]
+
+    # -- the buffer ---------------------------------------------------------------------------------------------
+
+    def count(self, key: bytes) -> int:
+        found = self._counts.get(key)
+        return 0 if found is None else int(struct.unpack("<q", found[8:16])[0])
+
+    def get(self, key: bytes, index: int) -> bytes:
+        value = self._values.get(self._at(key, index))
+        if value is None:
+            raise ValueError(f"The state of a join has no row {index} of a key that has {self.count(key)} rows")
+        return value
+
+    def rows_of(self, key: bytes) -> list[Buffered]:
+        return [Buffered(key, i, self.get(key, i)) for i in range(self.count(key))]
+
+    def append(self, key: bytes, value: bytes, matched: bool) -> int:
+        """(1) Returns the index that the row got."""
+        index = self.count(key)
+        self._values.put(self._at(key, index), self._flagged(value) if matched else value)
+        self._put_count(key, index + 1)
+        return index
+
+    def mark_matched(self, key: bytes, index: int) -> None:
+        """(2)"""
+        value = self.get(key, index)
+        if not self.is_matched(value):
+            self._values.put(self._at(key, index), self._flagged(value))
+
+    def keys(self) -> list[bytes]:
+        return [key for key, _ in self._counts.items()]
+
+    def remove_by_key(self, keys: Iterable[bytes]) -> Iterator[Buffered]:
+        """(3) Removes every row of `keys`; gives what was removed."""
+        for key in keys:
+            rows = self.rows_of(key)
+            self._counts.remove(key)
+            for row in rows:
+                self._values.remove(self._at(key, row.place))
+                yield row
+
+    def remove_by_value(self, rows: dict[bytes, list[bool]]) -> Iterator[Buffered]:
+        """(3) Removes the rows whose flag is set: `rows` has a list of flags, one for each row of a key."""
+        for key, flags in rows.items():
+            if not any(flags):
+                continue
+            index, count = 0, len(flags)
+            while index < count:
+                if not flags[index]:
+                    index += 1
+                    continue
+                yield Buffered(key, index, self.get(key, index))
+                if index != count - 1:
+                    self._values.put(self._at(key, index), self.get(key, count - 1))
+                    flags[index] = flags[count - 1]
+                self._values.remove(self._at(key, count - 1))
+                count -= 1
+            if count:
+                self._put_count(key, count)
+            else:
+                self._counts.remove(key)
+
+    def _put_count(self, key: bytes, count: int) -> None:
+        self._counts.put(key, bytes(8) + struct.pack("<q", count))
+
+    def _flagged(self, value: bytes) -> bytes:
+        return value[: self._matched_at] + b"\x01" + value[self._matched_at + 1 :]
+
+
+def indexed(keys: StructType) -> StructType:
+    """The key of keyWithIndexToValue."""
+    return StructType([*keys.fields, StructField("index", LongType())])
+
+
+def with_matched(row: StructType) -> StructType:
+    """The value of keyWithIndexToValue."""
+    return StructType([*row.fields, StructField("matched", BooleanType())])
+
+
+def _slot(field: int, fields: int) -> int:
+    """Where the eight bytes of a field are in an UnsafeRow: behind the null bits, a word for 64 fields."""
+    return 8 * ((fields + 63) // 64) + 8 * field

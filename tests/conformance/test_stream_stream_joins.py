@@ -1,0 +1,170 @@
+"""Two streams are joined: what waits, until when, and what leaves without a partner.
+
+`l(…)` and `r(…)` are rows of the left and the right stream; times are minutes after 12:00.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from pyspark.sql import functions as F
+
+from tests.conformance.conftest import Compare
+from tests.conformance.inputs import rows_of
+
+SCHEMA = "k string, ts timestamp, v int"
+Streams = tuple[Any, Any]
+
+
+def row(k: str | None, minute: int | None = 0, v: int | None = None) -> dict[str, Any]:
+    ts = None if minute is None else f"2024-01-01 {12 + minute // 60}:{minute % 60:02d}:00"
+    return {"k": k, "ts": ts, "v": v}
+
+
+def step(left: list[dict[str, Any]] = [], right: list[dict[str, Any]] = []) -> dict[str, list[str]]:  # noqa: B006
+    return {"left": rows_of(*left), "right": rows_of(*right)}
+
+
+def streams(session: Any, input_dir: str, delay: str | None = "10 minutes") -> Streams:
+    left, right = (session.readStream.schema(SCHEMA).json(f"{input_dir}/{side}") for side in ("left", "right"))
+    right = right.select(F.col("k").alias("rk"), F.col("ts").alias("rts"), F.col("v").alias("rv"))
+    if delay is None:
+        return left, right
+    return left.withWatermark("ts", delay), right.withWatermark("rts", delay)
+
+
+def joined(how: str = "inner", on: str = "k = rk", delay: str | None = "10 minutes") -> Callable[[Any, str], Any]:
+    def build(session: Any, input_dir: str) -> Any:
+        left, right = streams(session, input_dir, delay)
+        return left.join(right, F.expr(on), how)
+
+    return build
+
+
+WITHIN = "k = rk AND rts >= ts AND rts <= ts + interval 10 minutes"
+FEED = [
+    step([row("a", 2, 1), row("b", 3, 2), row("c", 5, 3)], [row("a", 4, 10), row("a", 30, 11)]),
+    step([row("a", 3, 4), row("a", 3, 4)], [row("b", 9, 12), row("d", 1, 13)]),
+    step([row("d", 40, 5), row("b", 41, 6)], [row("d", 45, 14), row("a", 8, 15)]),
+    step([row("e", 70, 7)], [row("e", 71, 16)]),
+    step([row("b", 75, 8), row("a", 1, 9)], [row("b", 76, 17), row("c", 6, 18)]),
+    step([row("z", 120)], [row("z", 120)]),
+]
+KINDS = ["inner", "left", "right", "full", "left_semi"]
+
+
+@pytest.mark.parametrize("how", KINDS)
+def test_a_time_range(compare: Compare, how: str) -> None:
+    compare(joined(how, WITHIN), FEED)
+
+
+@pytest.mark.parametrize("how", KINDS)
+@pytest.mark.parametrize("restart", [0, 2, 4])
+def test_restart(compare: Compare, how: str, restart: int) -> None:
+    compare(joined(how, WITHIN), FEED, restart_after=(restart,))
+
+
+@pytest.mark.parametrize("how", KINDS)
+def test_a_window_as_join_key(compare: Compare, how: str) -> None:
+    def query(session: Any, input_dir: str) -> Any:
+        left, right = streams(session, input_dir)
+        left = left.select("k", "v", F.window("ts", "15 minutes").alias("w"))
+        right = right.select(F.col("rk").alias("k"), "rv", F.window("rts", "15 minutes").alias("w"))
+        return left.join(right, ["k", "w"], how)
+
+    compare(query, FEED)
+
+
+@pytest.mark.parametrize("how", KINDS)
+def test_the_event_time_as_join_key(compare: Compare, how: str) -> None:
+    compare(joined(how, "k = rk AND ts = rts"), [*FEED, step([row("q", 130, 1)], [row("q", 130, 2)]), step([row("q", 200)], [row("q", 200)])])
+
+
+@pytest.mark.parametrize("how", KINDS)
+def test_a_condition_on_one_side_alone(compare: Compare, how: str) -> None:
+    compare(joined(how, f"{WITHIN} AND v > 2 AND rv < 16"), FEED)
+
+
+@pytest.mark.parametrize("how", KINDS)
+def test_a_condition_on_both_sides(compare: Compare, how: str) -> None:
+    compare(joined(how, f"{WITHIN} AND (v + rv) % 2 = 1"), FEED)
+
+
+def test_without_a_watermark_all_rows_are_kept(compare: Compare) -> None:
+    compare(joined("inner", "k = rk", None), FEED)
+
+
+def test_without_a_time_range_all_rows_are_kept(compare: Compare) -> None:
+    compare(joined("inner", "k = rk"), FEED)
+
+
+@pytest.mark.parametrize("on", ["k = rk AND rts > ts - interval 5 minutes", "k = rk AND ts < rts + interval 5 minutes", "k = rk AND rts <= ts"])
+def test_a_bound_in_one_direction(compare: Compare, on: str) -> None:
+    compare(joined("inner", on), FEED)
+
+
+@pytest.mark.parametrize("how", KINDS)
+def test_null_keys(compare: Compare, how: str) -> None:
+    feed = [step([row(None, 1, 1), row("a", 2, 2)], [row(None, 2, 3), row("a", 3, 4)]), step([row(None, 60)], [row("b", 60)]), step([row("c", 120)], [row("c", 120)])]
+    compare(joined(how, WITHIN), feed)
+
+
+def test_null_event_times_are_kept(compare: Compare) -> None:
+    feed = [step([row("a", None, 1)], [row("a", None, 2)]), step([row("a", 60)], [row("a", 60)]), step([row("a", 90)], [row("a", 90)])]
+    compare(joined("inner", WITHIN), feed)
+
+
+def test_the_key_is_an_expression(compare: Compare) -> None:
+    compare(joined("inner", "upper(k) = upper(rk) AND v % 3 = rv % 3"), FEED)
+
+
+def test_several_keys_of_other_types(compare: Compare) -> None:
+    compare(joined("left", "k = rk AND v = rv - 10 AND cast(v as double) = cast(rv - 10 as double) AND rts >= ts AND rts <= ts + interval 1 hour"), FEED)
+
+
+@pytest.mark.parametrize("policy", ["min", "max"])
+def test_two_watermarks(compare: Compare, policy: str) -> None:
+    def query(session: Any, input_dir: str) -> Any:
+        left, right = streams(session, input_dir, None)
+        left, right = left.withWatermark("ts", "2 minutes"), right.withWatermark("rts", "20 minutes")
+        return left.join(right, F.expr(WITHIN), "left")
+
+    compare(query, FEED, confs={"spark.sql.streaming.multipleWatermarkPolicy": policy})
+
+
+def test_a_stream_with_itself(compare: Compare) -> None:
+    def query(session: Any, input_dir: str) -> Any:
+        events = session.readStream.schema(SCHEMA).json(input_dir).withWatermark("ts", "5 minutes")
+        return events.alias("a").join(events.alias("b"), F.expr("a.k = b.k AND a.ts < b.ts AND b.ts <= a.ts + interval 10 minutes"))
+
+    feed = [rows_of(row("a", 1, 1), row("a", 5, 2)), rows_of(row("a", 9, 3), row("b", 9, 4)), rows_of(row("a", 40, 5))]
+    compare(query, feed, restart_after=(1,))
+
+
+def test_a_table_joined_to_the_outcome(compare: Compare) -> None:
+    def query(session: Any, input_dir: str) -> Any:
+        names = session.createDataFrame([("a", "Ann"), ("b", "Bob")], "k string, name string")
+        return joined("left", WITHIN)(session, input_dir).join(names, "k", "left").select("name", "v", "rv")
+
+    compare(query, FEED)
+
+
+def test_update_mode_of_an_inner_join(compare: Compare) -> None:
+    compare(joined("inner", WITHIN), FEED, output_mode="update")
+
+
+def test_without_data_batches_nulls_wait_for_the_next_data(compare: Compare) -> None:
+    compare(joined("full", WITHIN), FEED, confs={"spark.sql.streaming.noDataMicroBatches.enabled": "false"})
+
+
+@pytest.mark.parametrize("relay", [("model", "spark"), ("spark", "model")], ids="-".join)
+@pytest.mark.parametrize("how", KINDS)
+def test_each_engine_goes_on_where_the_other_stopped(compare: Compare, how: str, relay: tuple[str, ...]) -> None:
+    compare(joined(how, WITHIN), FEED, restart_after=range(5), relay=relay)
+
+
+def test_a_join_without_equal_keys_fails_when_it_runs(compare: Compare) -> None:
+    comparison = compare(joined("inner", "v < rv"), FEED[:1])
+    assert comparison.model.error == "STREAM_FAILED"
