@@ -40,6 +40,10 @@ _snappy = pa.Codec("snappy")
 _SNAPPY_HEADER = b"\x82SNAPPY\0" + struct.pack(">ii", 1, 1)
 
 
+class LimitExceeded(ValueError):
+    """There is more than the reader wants to hold in memory."""
+
+
 def compress(data: bytes, codec: str = "lz4") -> bytes:
     """`data` as a stream of Spark's codec `codec`: lz4, zstd or snappy."""
     match codec.lower():
@@ -59,7 +63,8 @@ def compress(data: bytes, codec: str = "lz4") -> bytes:
 def decompress(data: bytes, codec: str = "lz4", limit: int | None = None) -> bytes:
     """The bytes in a stream.
 
-    Raises ValueError, with the byte at which it is broken, when it is not such a stream, or holds more than `limit` bytes.
+    Raises ValueError, with the byte at which it is broken, when it is not such a stream; LimitExceeded when it holds more
+    than `limit` bytes.
     """
     readers = {"lz4": _read_blocks, "zstd": _read_zstd, "snappy": _read_snappy}
     if codec.lower() not in readers:
@@ -69,7 +74,7 @@ def decompress(data: bytes, codec: str = "lz4", limit: int | None = None) -> byt
     for chunk in readers[codec.lower()](data):
         size += len(chunk)
         if limit is not None and size > limit:
-            raise ValueError(f"more than {limit:,} bytes when decompressed")
+            raise LimitExceeded(f"more than {limit:,} bytes when decompressed")
         out.append(chunk)
     return b"".join(out)
 

@@ -14,7 +14,8 @@ State files hold their keys and values in this format, so it must be Spark's to 
 
 A whole batch goes in and out as Arrow columns, column by column, with numpy: positions are arrays of byte offsets, one
 per value, into one buffer that holds all rows. Rows read from disk are not trusted: every offset and size is checked
-against the bytes of its container, and a column may not be larger than all rows together, so memory is bounded.
+against the bytes of its container, and all values of one depth may not be larger than all rows together (they would
+have to share bytes), so memory is bounded.
 
     schema (count long), row (5)          0000000000000000 0500000000000000
     schema (s string, d double), ('ab', null)
@@ -98,7 +99,7 @@ class UnsafeRowCodec:
             raise ValueError(f"row {row} is not an UnsafeRow: its size {sizes[row]} is not a multiple of 8")
         # What null structs, arrays and maps point to: a row of zeros behind the last row.
         data = np.frombuffer(b"".join([*rows, bytes(self.row.largest)]), np.uint8)
-        return self.row.read_fields(_Buffer(data, starts), starts, sizes)
+        return self.row.read_fields(_Buffer(data, starts, self.row.depth - 1), starts, sizes)
 
 
 def _split_evenly(data: bytes, size: int, n: int) -> list[bytes]:
@@ -108,9 +109,10 @@ def _split_evenly(data: bytes, size: int, n: int) -> list[bytes]:
 class _Buffer:
     """All rows, one behind the other, seen as words of any width (everything is aligned to its width)."""
 
-    def __init__(self, data: np.ndarray, row_starts: Ints | None = None):
+    def __init__(self, data: np.ndarray, row_starts: Ints | None = None, depth: int = 1):
         self.bytes = data
         self.row_starts = row_starts
+        self.left = len(data) * depth  # bytes of variable values that may still be read
 
     def view(self, dtype: str) -> np.ndarray:
         return self.bytes.view(dtype)
@@ -143,6 +145,7 @@ class _Type:
     arrow: pa.DataType
     width = 8
     largest = 16  # bytes of the widest fixed part of anything nested
+    depth = 1  # levels of nesting, this one included
 
     def prepare(self, column: pa.Array, in_row: bool) -> _Part:
         raise NotImplementedError
@@ -237,7 +240,9 @@ class _Variable(_Type):
             offset, size = np.where(valid, offset, 0), np.where(valid, size, 0)
         src.check((offset >= 0) & (offset & 7 == 0) & (base + offset + size <= end), slot,
                   "the value's offset and size point outside of the bytes that hold it")
-        src.check(np.cumsum(size) <= len(src.bytes), slot, "the values overlap")
+        total = np.cumsum(size)
+        src.check(total <= src.left, slot, "the values overlap")
+        src.left -= int(total[-1]) if len(total) else 0
         start = base + offset
         if valid is not None:
             start = np.where(valid, start, len(src.bytes) - self.largest)
@@ -315,6 +320,7 @@ class _Struct(_Variable):
         self.bits = (len(self.fields) + 63) // 64 * 8
         self.fixed = self.bits + 8 * len(self.fields)
         self.largest = max([self.fixed, *(t.largest for t in self.fields)])
+        self.depth = 1 + max((t.depth for t in self.fields), default=0)
 
     def measure(self, column: pa.Array) -> tuple[Any, Ints]:
         return self.prepare_fields(column.flatten(), len(column))
@@ -410,7 +416,7 @@ class _Array(_Variable):
     def __init__(self, dt: ArrayType):
         element = _field_type(dt.elementType)
         self.arrow = pa.list_(pa.field("element", element.arrow, dt.containsNull))
-        self.elements, self.largest = _Elements(element), max(16, element.largest)
+        self.elements, self.largest, self.depth = _Elements(element), max(16, element.largest), 1 + element.depth
 
     def measure(self, column: pa.Array) -> tuple[Any, Ints]:
         return self.elements.measure(column.values, _int64(column.offsets))
@@ -430,6 +436,7 @@ class _Map(_Variable):
         self.arrow = pa.map_(pa.field("key", key.arrow, False), pa.field("value", value.arrow, dt.valueContainsNull))
         self.entries = pa.struct([self.arrow.key_field, self.arrow.item_field])
         self.keys, self.values, self.largest = _Elements(key), _Elements(value), max(24, key.largest, value.largest)
+        self.depth = 1 + max(key.depth, value.depth)
 
     def measure(self, column: pa.Array) -> tuple[Any, Ints]:
         ends = _int64(column.offsets)
@@ -452,6 +459,8 @@ class _Map(_Variable):
         counts, keys = self.keys.read(src, start + 8, key_size)
         value_counts, values = self.values.read(src, start + 8 + key_size, size - 8 - key_size)
         src.check(counts == value_counts, start, "a map with more keys than values, or fewer")
+        if keys.null_count:  # Arrow would end the process
+            src.check(np.asarray(keys.is_valid()), np.repeat(start, counts), "a map with a key that is null")
         entries = pa.Array.from_buffers(self.entries, len(keys), [None], children=[keys, values])
         buffers = [_bitmap(valid), _list_offsets(counts)]
         return pa.Array.from_buffers(self.arrow, len(size), buffers, children=[entries])

@@ -29,7 +29,7 @@ from pyspark.errors import PySparkException
 from minispark_stream.checkpointing.commit_log import CommitLog, CommitMetadata
 from minispark_stream.checkpointing.offset_seq_log import OffsetSeq, OffsetSeqLog
 from minispark_stream.checkpointing.stream_metadata import read_id
-from minispark_stream.inspection.read_only_files import ReadOnlyFiles
+from minispark_stream.inspection.read_only_files import MAX_ENTRY, ReadOnlyFiles
 from minispark_stream.inspection.report import Batch, Finding, NextBatch
 
 T = TypeVar("T")
@@ -54,9 +54,10 @@ class Logs:
 
 def read_logs(files: ReadOnlyFiles) -> Logs:
     findings: list[Finding] = []
-    offset_log, commit_log = OffsetSeqLog(files.folder("offsets")), CommitLog(files.folder("commits"))
-    offsets = _entries(files, "offsets", offset_log.get, findings)
-    commits = _entries(files, "commits", commit_log.get, findings)
+    offset_log = OffsetSeqLog(files.folder("offsets", MAX_ENTRY))
+    commit_log = CommitLog(files.folder("commits", MAX_ENTRY))
+    offsets = _entries(files, "offsets", offset_log.get, findings, needed=2)
+    commits = _entries(files, "commits", commit_log.get, findings, needed=1)
     query_id = None
     if "metadata" in files.files:
         query_id = attempt(lambda: read_id(files), "metadata", findings)
@@ -65,22 +66,27 @@ def read_logs(files: ReadOnlyFiles) -> Logs:
     return Logs(query_id, offsets, commits, tuple(findings))
 
 
-def attempt(read: Callable[[], T], where: str, findings: list[Finding]) -> T | None:
+def attempt(read: Callable[[], T], where: str, findings: list[Finding], level: str = "error") -> T | None:
     """What `read` gives; None, and a finding, when the file is damaged or gone."""
     try:
         return read()
     except UNREADABLE as e:
         says = "nested too deeply" if isinstance(e, RecursionError) else str(e)
-        findings.append(Finding("error", where, says))
+        findings.append(Finding(level, where, says))
         return None
 
 
 def _entries(
-    files: ReadOnlyFiles, log: str, get: Callable[[int], T | None], findings: list[Finding]
+    files: ReadOnlyFiles, log: str, get: Callable[[int], T | None], findings: list[Finding], needed: int
 ) -> dict[int, T | None]:
+    """The entries of a log; a restart needs the last `needed` of them."""
     names = (name.removeprefix(f"{log}/") for name in files.files if name.startswith(f"{log}/"))
     ids = sorted(int(name) for name in names if name.isascii() and name.isdigit() and str(int(name)) == name)
-    return {i: attempt(lambda i=i: get(i), f"{log}/{i}", findings) for i in ids}  # type: ignore[misc]
+    levels = dict.fromkeys(ids[-needed:], "error")
+    return {
+        i: attempt(lambda i=i: get(i), f"{log}/{i}", findings, levels.get(i, "warning"))  # type: ignore[misc]
+        for i in ids
+    }
 
 
 def batches(logs: Logs) -> tuple[Batch, ...]:  # (1)
@@ -90,7 +96,7 @@ def batches(logs: Logs) -> tuple[Batch, ...]:  # (1)
         entry, commit = logs.offsets.get(batch_id), logs.commits.get(batch_id)
         metadata = entry.metadata if entry else None
         unreadable = [f"{name}/{batch_id}" for name, log in (("offsets", logs.offsets), ("commits", logs.commits))
-                      if batch_id in log and log[batch_id] is None]  # type: ignore[attr-defined]
+                      if batch_id in log and log[batch_id] is None]
         found.append(Batch(
             batch_id,
             entry.offsets if entry else None,

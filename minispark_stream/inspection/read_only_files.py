@@ -22,6 +22,10 @@ from typing import Any, NoReturn
 from pyarrow import fs
 
 from minispark_stream.checkpointing.checkpoint_file_manager import CheckpointFileManager
+from minispark_stream.checkpointing.lz4_block import LimitExceeded
+
+
+MAX_ENTRY = 4 << 20  # bytes of a log entry, a schema, metadata; a source of 10,000 Kafka partitions needs 0.2 MB
 
 
 @dataclass(frozen=True)
@@ -39,12 +43,16 @@ class ReadOnlyFiles(CheckpointFileManager):
         super().__init__(path, filesystem)
         self.max_bytes = max_bytes
 
-    def folder(self, name: str) -> ReadOnlyFiles:
-        """The same for a directory below."""
-        path = f"{self._path}/{name}"
-        below = ReadOnlyFiles(path, self._fs, self.max_bytes)
+    def folder(self, name: str, max_bytes: int | None = None) -> ReadOnlyFiles:
+        """The same for a directory below, with a lower limit if `max_bytes` is given."""
+        below = ReadOnlyFiles(f"{self._path}/{name}", self._fs, min(max_bytes or self.max_bytes, self.max_bytes))
         below.root = f"{self.root}/{name}"
         return below
+
+    def open_small(self, name: str) -> bytes:
+        """The content of a file that should be small, whatever else may be read."""
+        folder, _, base = name.rpartition("/")
+        return (self.folder(folder, MAX_ENTRY) if folder else self).open(base)
 
     @cached_property
     def files(self) -> Mapping[str, FileInfo]:  # (1)
@@ -91,7 +99,7 @@ class ReadOnlyFiles(CheckpointFileManager):
 
     def _read(self, name: str, size: int, file: Any) -> bytes:
         if size > self.max_bytes:
-            raise ValueError(
+            raise LimitExceeded(
                 f"{self.root}/{name}: {size:,} bytes, more than the {self.max_bytes:,} that are read at most (max_bytes)"
             )
         return bytes(file.read(size))

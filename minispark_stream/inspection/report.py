@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any
 from pyspark.sql.types import StructType
 
 if TYPE_CHECKING:
-    from minispark_stream.inspection.state import StateReader
+    from minispark_stream.inspection.state_reader import StateReader
 
 Row = Mapping[str, Any]  # a decoded key or value, made of what JSON has
 
@@ -123,14 +123,21 @@ class Partition:
 
 
 @dataclass(frozen=True)
-class Store:
-    """A store of an operator, over all partitions. A schema is None when its file is missing or cannot be read."""
+class Schemas:
+    """Key and value schema of a store, or of a column family of it (transformWithState has one for each state variable)."""
 
     name: str
-    key_schema: StructType | None
-    value_schema: StructType | None
+    key: StructType
+    value: StructType
+
+
+@dataclass(frozen=True)
+class Store:
+    """A store of an operator, over all partitions. `schemas` is empty when the file is missing or cannot be read."""
+
+    name: str
+    schemas: tuple[Schemas, ...]
     partitions: tuple[Partition, ...]
-    num_cols_prefix_key: int = 0
 
     @property
     def num_keys(self) -> int | None:
@@ -214,17 +221,18 @@ class CheckpointReport:
 
     def to_dict(self) -> dict[str, Any]:
         """The whole report, made of what JSON has."""
-        return {name: value for name, value in _plain(self).items() if name != "reader"}
+        return dict(as_json(self))
 
     def to_json(self, indent: int | None = None) -> str:
-        return json.dumps(self.to_dict(), ensure_ascii=False, indent=indent)
+        text = json.dumps(self.to_dict(), ensure_ascii=False, indent=indent)
+        return text.encode("utf-8", "replace").decode("utf-8")
 
     def to_html(self, path: str | Path) -> Path:
         """Write one page that needs nothing else; returns its path."""
         from minispark_stream.inspection.html import page
 
         target = Path(path)
-        target.write_text(page(self), encoding="utf-8")
+        target.write_text(page(self), encoding="utf-8", errors="replace")
         return target
 
     def __str__(self) -> str:
@@ -238,14 +246,14 @@ class CheckpointReport:
         return fragment(self)
 
 
-def _plain(value: Any) -> Any:
-    """Dataclasses as dicts, schemas as Spark's JSON, everything else as it is."""
+def as_json(value: Any) -> Any:
+    """What JSON has in the place of `value`: dataclasses as dicts, schemas as Spark's JSON, everything else as it is."""
     if isinstance(value, StructType):
         return value.jsonValue()
     if is_dataclass(value):
-        return {f.name: _plain(getattr(value, f.name)) for f in fields(value) if f.name != "reader"}
+        return {f.name: as_json(getattr(value, f.name)) for f in fields(value) if f.name != "reader"}
     if isinstance(value, Mapping):
-        return {str(name): _plain(v) for name, v in value.items()}
+        return {str(name): as_json(v) for name, v in value.items()}
     if isinstance(value, Sequence) and not isinstance(value, str):
-        return [_plain(v) for v in value]
+        return [as_json(v) for v in value]
     return value

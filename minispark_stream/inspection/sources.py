@@ -25,6 +25,7 @@ from minispark_stream.inspection.logs import attempt
 from minispark_stream.inspection.read_only_files import ReadOnlyFiles
 from minispark_stream.inspection.report import Batch, Finding, SourceLog
 
+MAX_SOURCES = 1000  # more than that is no query, but a forged log
 SHOWN = 500  # characters of a log entry whose form is not known
 
 
@@ -34,7 +35,8 @@ def read_sources(
     """The sources, the batches with the files that each one read, and what is wrong."""
     findings: list[Finding] = []
     logs = _log_files(files)
-    count = max([len(b.offsets) for b in found if b.offsets is not None] + [i + 1 for i in logs if i < 1000], default=0)
+    numbers = [len(b.offsets) for b in found if b.offsets is not None] + [i + 1 for i in logs]
+    count = min(max(numbers, default=0), MAX_SOURCES)
     sources, by_source = [], []
     for ordinal in range(count):
         offsets = [b.offsets[ordinal] if b.offsets and ordinal < len(b.offsets) else None for b in found]
@@ -119,9 +121,14 @@ def _log_files(files: ReadOnlyFiles) -> dict[int, list[tuple[str, int]]]:
     for path, info in files.files.items():
         folder, _, rest = path.partition("/")
         ordinal, _, name = rest.partition("/")
-        if folder == "sources" and ordinal.isdecimal() and name.removesuffix(".compact").isdecimal():
+        number = name.removesuffix(".compact")
+        if folder == "sources" and _is_number(ordinal) and _is_number(number):
             logs.setdefault(int(ordinal), []).append((name, info.size))
     return {i: sorted(names, key=lambda n: int(n[0].removesuffix(".compact"))) for i, names in sorted(logs.items())}
+
+
+def _is_number(name: str) -> bool:
+    return name.isascii() and name.isdigit()
 
 
 def _file_entries(
@@ -146,7 +153,7 @@ def read_entry(log: HDFSMetadataLog[Any], name: str) -> Any:
 
 
 def _beginning(files: ReadOnlyFiles, name: str, findings: list[Finding]) -> str:
-    data = attempt(lambda: files.open(name), name, findings)
+    data = attempt(lambda: files.open_small(name), name, findings)
     return (data or b"")[:SHOWN].decode("utf-8", "replace")
 
 

@@ -77,7 +77,7 @@ def _plain_values(column: pa.Array) -> list[Any]:
         texts = np.datetime_as_string(_words(column, "<i8").view("datetime64[us]"), unit="us").tolist()
         return [text.replace("T", " ").removesuffix(".000000") for text in texts]
     if pa.types.is_date(kind):
-        return np.datetime_as_string(_words(column, "<i4").astype("<i8").view("datetime64[D]")).tolist()  # type: ignore[no-any-return]
+        return np.datetime_as_string(_words(column, "<i4").astype("<i8").view("datetime64[D]")).tolist()
     if pa.types.is_duration(kind):
         return [f"{micros} us" for micros in _words(column, "<i8").tolist()]
     if pa.types.is_decimal(kind):
@@ -88,7 +88,7 @@ def _plain_values(column: pa.Array) -> list[Any]:
         return [None if v is None else "0x" + v.hex() for v in column.to_pylist()]
     if pa.types.is_floating(kind):
         return [v if v is None or math.isfinite(v) else _not_finite(v) for v in column.to_pylist()]
-    return column.to_pylist()  # type: ignore[no-any-return]
+    return column.to_pylist()
 
 
 def _words(column: pa.Array, dtype: str) -> np.ndarray:

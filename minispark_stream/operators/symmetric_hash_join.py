@@ -21,7 +21,8 @@ paper, 4.3: joins; From query to the plan).
     l.k = r.k and r.ts <= l.ts + 10 min, watermark 12:30      left rows until 12:20 go: r.ts > 12:30 is all that comes
 
 Differs from Spark: Spark zips two shuffles and evaluates the condition inside its operator; here both sides share one
-shuffle, and the operator is cut in two around the filter.
+shuffle, and the operator is cut in two around the filter. Of a stream that is joined with itself, Spark may shuffle the rows
+once for both sides, and then counts them once; here they are read and counted for each side.
 """
 
 from __future__ import annotations
@@ -188,8 +189,6 @@ def compile_symmetric_hash_join(
     left, right = catalyst.items(plan.left().output()), catalyst.items(plan.right().output())
     rows = (catalyst.struct_type(left), catalyst.struct_type(right))
     key_schema = nullable(_key_schema(left_keys))
-    names = [*catalyst.items(_named(session, _pair_schema(key_schema, *rows)).output())]
-    shown = names[: len(names) - len(left) - len(right)] + left + right
     return SymmetricHashJoin(
         operator_id,
         str(plan.joinType().toString()),
@@ -201,7 +200,7 @@ def compile_symmetric_hash_join(
         (tuple(left_keys), tuple(right_keys)),
         _split(session, condition, plan),
         plan,
-        catalyst.seq(session, shown),
+        _pair_output(session, _pair_schema(key_schema, *rows), [*left, *right]),
         empty,
         children,
     )
@@ -212,10 +211,13 @@ def _pair_schema(keys: StructType, left: StructType, right: StructType) -> Struc
     return StructType([*tags, *positional(keys, left, right).fields])
 
 
-def _named(session: SparkSession, schema: StructType) -> JavaObject:
-    """A plan of no rows, for its attributes."""
-    rows = catalyst.rdd_frame(session, catalyst.empty_rows(session), catalyst.java_schema(session, schema))
-    return catalyst.analyzed(rows)
+def _pair_output(session: SparkSession, schema: StructType, rows: list[JavaObject]) -> JavaObject:
+    """Attributes that the condition can be resolved against (by expression id), under names of their own."""
+    no_rows = catalyst.rdd_frame(session, catalyst.empty_rows(session), catalyst.java_schema(session, schema))
+    plan = catalyst.analyzed(no_rows)
+    own = catalyst.items(plan.output())
+    ids = [*own[: len(own) - len(rows)], *rows]
+    return catalyst.rename(session, plan, [(a.name(), e.exprId()) for a, e in zip(own, ids)]).output()
 
 
 def _key_schema(keys: Sequence[JavaObject]) -> StructType:
@@ -229,7 +231,7 @@ def _key_schema(keys: Sequence[JavaObject]) -> StructType:
 def _key_event_time(keys: Sequence[JavaObject]) -> tuple[int, bool] | None:
     """The first join key that is a column under a watermark."""
     for i, key in enumerate(keys):
-        if hasattr(key, "metadata") and key.metadata().contains("spark.watermarkDelayMs"):
+        if catalyst.class_name(key) == "AttributeReference" and key.metadata().contains("spark.watermarkDelayMs"):
             return i, catalyst.class_name(key.dataType()) == "StructType"
     return None
 

@@ -7,8 +7,8 @@ Models: SymmetricHashJoinStateManager, state format 2 (About state: KeyToNumValu
 
 1. `append` puts a row behind the last one of its key.
 2. `mark_matched` sets the flag of a row that has none yet: an outer join must not send it out with nulls later.
-3. `remove_by_key` removes all rows of a key; `remove_by_value` some of them, and moves the last row into each hole, so
-   that the indexes of a key stay dense.
+3. `remove_by_key` removes all rows of a key; `remove_where` some of them, and moves the last row into each hole, so that
+   the indexes of a key stay dense.
 
     key a: rows r0 r1 r2     remove r0  ->  (a,0) = r2, (a,2) removed, a -> 2
 
@@ -18,8 +18,8 @@ Differs from Spark: nothing; every put and remove is Spark's, in Spark's order, 
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterable, Iterator, Sequence
-from typing import NamedTuple
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import NamedTuple, TypeVar
 
 import pyarrow as pa
 from pyspark.sql.types import BooleanType, LongType, StructField, StructType
@@ -27,6 +27,7 @@ from pyspark.sql.types import BooleanType, LongType, StructField, StructType
 from minispark_stream.checkpointing.unsafe_row import UnsafeRowCodec
 from minispark_stream.state.state_store import StateStore
 
+T = TypeVar("T")
 COUNTS, VALUES = "keyToNumValues", "keyWithIndexToValue"
 COUNT_SCHEMA = StructType([StructField("value", LongType())])
 
@@ -122,26 +123,26 @@ class JoinSideState:
                 self._values.remove(self._at(key, row.place))
                 yield row
 
-    def remove_by_value(self, rows: dict[bytes, list[bool]]) -> Iterator[Buffered]:
-        """(3) Removes the rows whose flag is set: `rows` has a list of flags, one for each row of a key."""
-        for key, flags in rows.items():
-            if not any(flags):
+    def remove_where(self, key: bytes, rows: list[T], is_gone: Callable[[T], bool]) -> Iterator[Buffered]:
+        """(3) Removes some rows of a key. `rows` is what the caller knows of each of them, kept in step with the indexes."""
+        if not any(map(is_gone, rows)):
+            return
+        index = 0
+        while index < len(rows):
+            if not is_gone(rows[index]):
+                index += 1
                 continue
-            index, count = 0, len(flags)
-            while index < count:
-                if not flags[index]:
-                    index += 1
-                    continue
-                yield Buffered(key, index, self.get(key, index))
-                if index != count - 1:
-                    self._values.put(self._at(key, index), self.get(key, count - 1))
-                    flags[index] = flags[count - 1]
-                self._values.remove(self._at(key, count - 1))
-                count -= 1
-            if count:
-                self._put_count(key, count)
-            else:
-                self._counts.remove(key)
+            yield Buffered(key, index, self.get(key, index))
+            last = len(rows) - 1
+            if index != last:
+                self._values.put(self._at(key, index), self.get(key, last))
+                rows[index] = rows[last]
+            self._values.remove(self._at(key, last))
+            rows.pop()
+        if rows:
+            self._put_count(key, len(rows))
+        else:
+            self._counts.remove(key)
 
     def _put_count(self, key: bytes, count: int) -> None:
         self._counts.put(key, bytes(8) + struct.pack("<q", count))

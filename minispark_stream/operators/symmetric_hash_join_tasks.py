@@ -4,15 +4,15 @@ Models: StreamingSymmetricHashJoinExec.processPartitions and OneSideHashJoiner (
 
 `Probe` looks up who may join whom; nothing is changed:
 1. Each new left row meets the right rows in the state; each new right row meets the left rows in the state and the new
-   left rows. So each pair is found exactly once.
+   left rows. So each pair is found exactly once. (In a semi join it is the right rows that come first.)
 2. New rows and pairs leave together, in the order in which Spark would meet them.
 
 Between the two, Spark filters the pairs with the rest of the join condition.
 
 `Build` changes the state with the pairs that remain:
-3. Left rows first, then right rows: mark the partners as matched, and store the row with what it met. Not stored are left
-   rows of a semi join that have a match, and right rows that this batch would evict at once (unless an outer join
-   still has to send them out with nulls).
+3. Row by row in that order: mark the partners as matched, and store the row, too. Of the side that comes second, what this
+   batch would evict at once is not stored, unless an outer join still has to send it out with nulls. A left row of a
+   semi join that has a match leaves the state, or is not stored at all.
 4. Evict what the state watermarks have passed. Of the side that an outer join keeps, rows that were never matched leave
    with nulls.
 5. Commit the four stores; let the rows go.
@@ -31,6 +31,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -81,6 +82,11 @@ class JoinTask:
     sides: tuple[JoinSide, JoinSide]
     late_ms: int
     eviction_ms: int
+
+    @property
+    def order(self) -> tuple[int, int]:
+        """Which side's new rows come first: they meet the state; those of the other side meet them, too."""
+        return (RIGHT, LEFT) if self.join_type == "LeftSemi" else (LEFT, RIGHT)
 
     def open_stores(self) -> dict[str, StateStore]:
         partition = TaskContext.get().partitionId()  # type: ignore[union-attr]
@@ -140,15 +146,16 @@ class Probe:
         joins = np.asarray(rows[_PASSES]) & ~self.task.is_late(rows)
         for state in states:
             state.know(keys)
-        new_left: dict[bytes, list[int]] = {}
+        new: dict[bytes, list[int]] = {}  # the new rows of the side that comes first
         stored: tuple[list[Buffered], list[Buffered]] = [], []  # partners from the state: left rows, right rows
         pairs: list[tuple[int, int, int, int]] = []  # row, partner or -1, index or -1, position in `stored` or -1
-        for i in np.flatnonzero(joins & (side == LEFT)).tolist():
-            pairs += _stored_partners(i, states[RIGHT].rows_of(keys[i]), stored[RIGHT])
-            new_left.setdefault(keys[i], []).append(i)
-        for i in np.flatnonzero(joins & (side == RIGHT)).tolist():
-            pairs += _stored_partners(i, states[LEFT].rows_of(keys[i]), stored[LEFT])
-            pairs += [(i, partner, -1, -1) for partner in new_left.get(keys[i], ())]
+        first, second = self.task.order
+        for i in np.flatnonzero(joins & (side == first)).tolist():
+            pairs += _stored_partners(i, states[second].rows_of(keys[i]), stored[second])
+            new.setdefault(keys[i], []).append(i)
+        for i in np.flatnonzero(joins & (side == second)).tolist():
+            pairs += _stored_partners(i, states[first].rows_of(keys[i]), stored[first])
+            pairs += [(i, partner, -1, -1) for partner in new.get(keys[i], ())]
         row, partner, index, position = (np.array([p[n] for p in pairs], np.int64) for n in range(4))
         tags = [
             np.concatenate([np.zeros(size, np.bool_), np.ones(len(pairs), np.bool_)]),
@@ -204,15 +211,14 @@ class Build:
         clock = Stopwatch()
         states = self.task.side_states(stores)
         emitted: list[Columns] = []
-        updated = dropped = 0
+        updated = dropped = removed = 0
         touched: list[bytes] = []
         if columns:
             join = _Join(self.task, states, columns)
             join.run()  # (3)
             emitted.append(self._shaped(take(columns, np.array(join.emitted, np.int64))))
-            updated, dropped, touched = join.updated, join.dropped, join.keys
+            updated, removed, dropped, touched = join.updated, join.removed, join.dropped, join.keys
         updates_ms = clock.lap()
-        removed = 0
         for number in (LEFT, RIGHT):  # (4)
             gone = list(self._evicted(number, states[number], touched))
             removed += len(gone)
@@ -241,13 +247,13 @@ class Build:
         keys = state.keys() if moved else [key for key in dict.fromkeys(touched) if state.count(key)]
         state.know(keys)
         if side.evict_key_ms is not None:
-            old = key_is_old(self.task, keys, side.evict_key_ms)
-            return state.remove_by_key([key for key, is_old in zip(keys, old) if is_old])
+            passed = key_is_old(self.task, keys, side.evict_key_ms)
+            return state.remove_by_key([key for key, is_old in zip(keys, passed) if is_old])
         rows = [row for key in keys for row in state.rows_of(key)]
-        flags: dict[bytes, list[bool]] = {}
+        old: dict[bytes, list[bool]] = {}
         for row, is_old in zip(rows, value_is_old(side, state.decode([row.value for row in rows]))):
-            flags.setdefault(row.key, []).append(bool(is_old))
-        return state.remove_by_value(flags)
+            old.setdefault(row.key, []).append(bool(is_old))
+        return chain.from_iterable(state.remove_where(key, flags, bool) for key, flags in old.items())
 
     def _with_nulls(self, number: int, state: JoinSideState, gone: list[Buffered]) -> Columns:
         never = [row.value for row in gone if not state.is_matched(row.value)]
@@ -301,18 +307,69 @@ class _Join:
         found = [np.asarray(columns[tag])[at].tolist() for tag in (_ROW, _PARTNER, _INDEX)]
         for position, row, partner, index in zip(at.tolist(), *found):
             self._pairs.setdefault(row, []).append((position, partner, index))
-        self._index_of: dict[int, int] = {}  # new left row -> its index in the state
+        self._index_of: dict[int, int] = {}  # new row of the side that comes first -> its index in the state
+        self._left_rows: dict[bytes, list[int]] = {}  # semi join: which left rows of a key are still there
         self.emitted: list[int] = []
-        self.updated = 0
+        self.updated = self.removed = 0
 
     def run(self) -> None:
-        values = self._encoded(LEFT)
-        for row in self._order[LEFT]:
-            self._left(row, values[row])
-        values = self._encoded(RIGHT)
-        stays = self._stays()
-        for row in self._order[RIGHT]:
-            self._right(row, values[row], bool(stays[row]))
+        meet = (self._left_semi, self._right_semi) if self._type == "LeftSemi" else (self._left, self._right)
+        for number in self._task.order:
+            values = self._encoded(number)
+            stays = self._stays(number)
+            for row in self._order[number]:
+                meet[number](row, values[row], bool(stays[row]))
+
+    def _left(self, row: int, value: bytes, stays: bool) -> None:
+        if not self._passes[row]:
+            self._emit_alone(row, "LeftOuter")
+            return
+        partners = self._pairs.get(row, [])
+        for position, _, index in partners:
+            self._states[RIGHT].mark_matched(self.keys[row], index)
+            self.emitted.append(position)
+        self._index_of[row] = self._store(LEFT, row, value, bool(partners))
+
+    def _right(self, row: int, value: bytes, stays: bool) -> None:
+        if not self._passes[row]:
+            self._emit_alone(row, "RightOuter")
+            return
+        partners = self._pairs.get(row, [])
+        for position, partner, index in partners:
+            self._states[LEFT].mark_matched(self.keys[row], index if partner < 0 else self._index_of[partner])
+            self.emitted.append(position)
+        if stays or not partners and self._type in ("RightOuter", "FullOuter"):
+            self._store(RIGHT, row, value, bool(partners))
+
+    def _right_semi(self, row: int, value: bytes, stays: bool) -> None:
+        """A left row that finds its match has done its part: it leaves the state."""
+        if not self._passes[row]:
+            return
+        key, left = self.keys[row], self._states[LEFT]
+        there = self._left_rows.setdefault(key, list(range(left.count(key))))
+        met = {index: position for position, _, index in self._pairs.get(row, []) if index in there}
+        self.emitted += met.values()
+        self.removed += sum(1 for _ in left.remove_where(key, there, met.__contains__))
+        self._index_of[row] = self._store(RIGHT, row, value, bool(met))
+
+    def _left_semi(self, row: int, value: bytes, stays: bool) -> None:
+        if not self._passes[row]:
+            return
+        for position, partner, index in self._pairs.get(row, [])[:1]:  # one match is enough
+            self._states[RIGHT].mark_matched(self.keys[row], index if partner < 0 else self._index_of[partner])
+            self.emitted.append(position)
+            return
+        if stays:
+            self._store(LEFT, row, value, False)
+
+    def _store(self, number: int, row: int, value: bytes, matched: bool) -> int:
+        self.updated += 1
+        return self._states[number].append(self.keys[row], value, matched)
+
+    def _emit_alone(self, row: int, outer: str) -> None:
+        """A row that can never match: an outer join need not wait."""
+        if self._type in (outer, "FullOuter"):
+            self.emitted.append(int(self._at[row]))
 
     def _encoded(self, number: int) -> dict[int, bytes]:
         order = self._order[number]
@@ -321,47 +378,11 @@ class _Join:
         rows = take(self._task.row_of(self._rows, number), np.array(order))
         return dict(zip(order, self._states[number].encode(rows)))
 
-    def _left(self, row: int, value: bytes) -> None:
-        if not self._passes[row]:
-            self._emit_alone(row, "LeftOuter")
-            return
-        partners = self._pairs.get(row, [])
-        if self._type == "LeftSemi":  # one match is enough
-            partners = partners[:1]
-        for position, _, index in partners:
-            self._states[RIGHT].mark_matched(self.keys[row], index)
-            self.emitted.append(position)
-        if not partners or self._type != "LeftSemi":
-            self._index_of[row] = self._states[LEFT].append(self.keys[row], value, bool(partners))
-            self.updated += 1
-
-    def _right(self, row: int, value: bytes, stays: bool) -> None:
-        if not self._passes[row]:
-            self._emit_alone(row, "RightOuter")
-            return
-        key, left = self.keys[row], self._states[LEFT]
-        matched = False
-        for position, partner, index in self._pairs.get(row, []):
-            at = index if partner < 0 else self._index_of.get(partner, -1)
-            if at < 0 or self._type == "LeftSemi" and left.is_matched(left.get(key, at)):
-                continue
-            left.mark_matched(key, at)
-            self.emitted.append(position)
-            matched = True
-        if stays or not matched and self._type in ("RightOuter", "FullOuter"):
-            self._states[RIGHT].append(key, value, matched)
-            self.updated += 1
-
-    def _emit_alone(self, row: int, outer: str) -> None:
-        """A row that can never match: an outer join need not wait."""
-        if self._type in (outer, "FullOuter"):
-            self.emitted.append(int(self._at[row]))
-
-    def _stays(self) -> np.ndarray[Any, Any]:
-        """Which right rows this batch would not evict at once."""
-        side = self._task.sides[RIGHT]
+    def _stays(self, number: int) -> np.ndarray[Any, Any]:
+        """Which rows of a side this batch would not evict at once."""
+        side = self._task.sides[number]
         if side.evict_key_ms is not None:
             return ~key_is_old(self._task, self.keys, side.evict_key_ms)
         if side.evict_value_ms is not None:
-            return ~value_is_old(side, self._task.row_of(self._rows, RIGHT))
+            return ~value_is_old(side, self._task.row_of(self._rows, number))
         return np.ones(len(self._at), np.bool_)

@@ -34,6 +34,7 @@ from minispark_stream.dataframe import streaming_leaf
 from minispark_stream.operators.base import StatefulOperator
 from minispark_stream.operators.flat_map_groups_with_state import compile_flat_map_groups_with_state
 from minispark_stream.operators.session_window import compile_aggregate
+from minispark_stream.operators.streaming_deduplicate import compile_deduplicate
 from minispark_stream.operators.symmetric_hash_join import compile_symmetric_hash_join
 from minispark_stream.operators.transform_with_state import compile_transform_with_state
 from minispark_stream.plan import catalyst
@@ -85,12 +86,13 @@ Node = SourceLeaf | Stateless | Watermark | Static | StatefulOperator
 # Which Catalyst nodes keep state, and what makes an operator of one.
 STATEFUL: dict[str, Callable[..., StatefulOperator]] = {
     "Aggregate": compile_aggregate,
+    "Deduplicate": compile_deduplicate,
+    "DeduplicateWithinWatermark": compile_deduplicate,
     "FlatMapGroupsInPandasWithState": compile_flat_map_groups_with_state,
     "TransformWithStateInPySpark": compile_transform_with_state,
 }
 UNKNOWN_STATEFUL = (
-    "Deduplicate", "DeduplicateWithinWatermark", "GlobalLimit", "FlatMapGroupsWithState",
-    "TransformWithState",
+    "GlobalLimit", "FlatMapGroupsWithState", "TransformWithState",
 )
 
 

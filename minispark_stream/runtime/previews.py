@@ -11,12 +11,11 @@ from pyspark.sql import DataFrame
 
 from minispark_stream.checkpointing.unsafe_row import UnsafeRowCodec
 from minispark_stream.state.state_store import StateStoreId, get_store
+from minispark_stream.trace.events import MAX_ROWS
 
 if TYPE_CHECKING:
     from minispark_stream.operators.base import StatefulOperator
     from minispark_stream.runtime.micro_batch_execution import MicroBatchExecution
-
-MAX_ROWS = 50
 
 
 def preview(data: DataFrame) -> list[dict[str, Any]]:

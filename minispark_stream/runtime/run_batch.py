@@ -88,7 +88,7 @@ def _add_batch(query: MicroBatchExecution, execution: IncrementalExecution) -> N
         data = execution.next_batch.persist() if show else execution.next_batch
         query.num_output_rows = query.sink.add_batch(query.batch_id, data)
         if show:
-            step.out(rows=preview(data))
+            step.out(rows=preview(data), emitted=data.count())
             data.unpersist()
         _verify_commits(query, execution)
         query.state_operators = execution.state_operators()

@@ -207,7 +207,7 @@ def encode_schemas(key_schema: StructType, value_schema: StructType) -> bytes:
 
 def decode_schemas(data: bytes) -> tuple[StructType, StructType]:
     """The two schemas of a schema file (v1 or v2). Raises ValueError with the byte at which it is broken."""
-    version, at = _read_utf(data, 0)
+    version, at = read_utf(data, 0)
     if version not in ("v1", "v2"):
         raise ValueError(f"byte 0: unsupported schema version {version[:20]!r}; versions 1 and 2 are supported")
     schemas = []
@@ -222,13 +222,14 @@ def decode_schemas(data: bytes) -> tuple[StructType, StructType]:
             raise ValueError(f"byte {at - 4}: {chunks} chunks")
         begin, text = at, ""
         for _ in range(chunks):
-            chunk, at = _read_utf(data, at)
+            chunk, at = read_utf(data, at)
             text += chunk
-        schemas.append(_parse_schema(text, begin))
+        schemas.append(parse_schema(text, begin))
     return schemas[0], schemas[1]
 
 
-def _parse_schema(text: str, at: int) -> StructType:
+def parse_schema(text: str, at: int) -> StructType:
+    """The schema that begins at byte `at`. Raises ValueError."""
     try:
         return StructType.fromJson(_without_user_code(json.loads(text)))
     except (KeyError, TypeError, AttributeError, ValueError, RecursionError, AssertionError, PySparkException) as e:
@@ -266,7 +267,8 @@ def _modified_utf8(text: str) -> bytes:
     return "".join(units).encode("utf-8", "surrogatepass").replace(b"\0", b"\xc0\x80")
 
 
-def _read_utf(data: bytes, at: int) -> tuple[str, int]:
+def read_utf(data: bytes, at: int) -> tuple[str, int]:
+    """What Java's writeUTF wrote at byte `at`, and where it ends. Raises ValueError."""
     if at + 2 > len(data):
         raise ValueError(f"byte {at}: the file ends before the length of a text")
     (size,) = struct.unpack_from(">H", data, at)

@@ -32,7 +32,7 @@ import numpy as np
 from pyspark.errors import SparkRuntimeException
 
 from minispark_stream.checkpointing.checkpoint_file_manager import CheckpointFileManager
-from minispark_stream.checkpointing.lz4_block import compress, decompress
+from minispark_stream.checkpointing.lz4_block import LimitExceeded, compress, decompress
 from minispark_stream.state.state_store import StateStoreConf, StateStoreId, state_error
 
 Pair = tuple[bytes, "bytes | None"]  # a put, or with None a remove
@@ -145,6 +145,8 @@ class StateFiles:
         try:
             records = decompress(data, self.conf.compression_codec, self.max_bytes)
             return decode_records(records, self.conf.row_checksum_enabled)
+        except LimitExceeded as e:
+            raise LimitExceeded(f"{self.root}/{name}: {e}") from e
         except NegativeKeySize as e:
             raise self._error(f"CANNOT_READ_{kind.upper()}_FILE_KEY_SIZE", kind, name, str(e)) from e
         except RowChecksumMismatch as e:

@@ -335,8 +335,8 @@ def _num_rows_out(batch: Batch) -> int | None:
     reported = as_int(as_map(batch.progress.get("sink")).get("numOutputRows"))
     if reported is not None and reported >= 0:
         return reported
-    recorded = [e.outputs["rows"] for e in batch.events if e.step == "addBatch" and "rows" in e.outputs]
-    return len(as_list(recorded[-1])) if recorded else None
+    recorded = [e.outputs for e in batch.events if e.step == "addBatch" and "rows" in e.outputs]
+    return as_int(recorded[-1].get("emitted")) or len(as_list(recorded[-1]["rows"])) if recorded else None
 
 
 # Jupyter has styles of its own for tables in an output: what is marked important undoes them.

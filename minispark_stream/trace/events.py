@@ -30,6 +30,8 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
+MAX_ROWS = 50  # how many rows of a batch, or of a state store, an event shows
+
 
 @dataclass(frozen=True)
 class Step:
@@ -84,7 +86,7 @@ STEPS: Mapping[str, Step] = {
              ("watermarkLate", "watermarkEviction", "timestamp"), ("plan", "operators"),
              "put the new data into the template plan and plan one batch job"),
         Step("addBatch", "Sink.addBatch", "Execution flow (9)",
-             ("sink", "batchId"), ("rows", "numOutputRows"),
+             ("sink", "batchId"), ("rows", "emitted", "numOutputRows"),
              "hand the batch to the sink: only now does Spark read, compute and write"),
         Step("stateOperator", "StateStoreWriter", "About state",
              ("operatorId", "operator", "outputMode", "version"), ("metrics", "before", "after"),

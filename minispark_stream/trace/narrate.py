@@ -131,10 +131,10 @@ def _add_batch(ins: Values, outs: Values) -> str:
 
 
 def _out_rows(outs: Values) -> str:
-    rows = outs.get("rows")
-    if isinstance(rows, (list, tuple)):
-        return f": {plural(len(rows), 'row')} out"
-    count = as_int(outs.get("numOutputRows"))
+    emitted, rows = as_int(outs.get("emitted")), outs.get("rows")
+    if emitted is None and isinstance(rows, (list, tuple)):
+        emitted = len(rows)
+    count = as_int(outs.get("numOutputRows")) if emitted is None else emitted
     return f": {plural(count, 'row')} out" if count is not None and count >= 0 else ""
 
 

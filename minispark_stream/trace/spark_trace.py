@@ -25,7 +25,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from minispark_stream.checkpointing.checkpoint_file_manager import CheckpointFileManager
-from minispark_stream.trace.events import Event
+from minispark_stream.trace.events import MAX_ROWS, Event
 from minispark_stream.trace.trace import Trace
 
 _ORDER = ("latestOffset", "walCommit", "getBatch", "queryPlanning", "addBatch", "commitOffsets")
@@ -130,7 +130,7 @@ def _trigger(writer: _Writer, batch: SparkBatch, previous: SparkBatch | None) ->
     add_began, spent = writer.now_ms, durations.get("addBatch", 0)
     for i, op in enumerate(progress.get("stateOperators", [])):
         writer.step("stateOperator", 3, 0, {"operatorId": i, "operator": op["operatorName"], "version": n}, {"metrics": op})
-    rows = {} if batch.rows is None else {"rows": list(batch.rows)}
+    rows = {} if batch.rows is None else {"rows": list(batch.rows)[:MAX_ROWS], "emitted": len(batch.rows)}
     writer.step(
         "addBatch", 2, spent, {"sink": progress["sink"]["description"], "batchId": n},
         {**rows, "numOutputRows": progress["sink"].get("numOutputRows")}, add_began,

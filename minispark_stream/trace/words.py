@@ -135,7 +135,8 @@ def plural(count: Any, noun: str) -> str:
     """`2 rows`, `1 row`, `no rows`."""
     if count == 1:
         return f"1 {noun}"
-    plural_noun = f"{noun[:-1]}ies" if noun.endswith("y") else f"{noun}{'es' if noun.endswith('ch') else 's'}"
+    ies = noun.endswith("y") and noun[-2] not in "aeiou"
+    plural_noun = f"{noun[:-1]}ies" if ies else f"{noun}{'es' if noun.endswith('ch') else 's'}"
     return f"{count or 'no'} {plural_noun}"
 
 

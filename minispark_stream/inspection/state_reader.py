@@ -1,0 +1,188 @@
+"""Questions about the rows of a state: all of a version, those with a key, the difference between two versions.
+
+1. Find the stores that are meant: an operator, one of its stores, one or all partitions.
+2. Load the version from the files (store_versions.py): bytes to bytes.
+3. Work on the bytes as long as possible (a difference needs no schema), and decode only the rows that are asked for.
+
+    reader.find("be", 0, None, None, None)    -> (StateRow(partition=1, key={"word": "be"}, value={"count": 6}),)
+
+Differs from Spark: `spark.read.format("statestore")` gives the same rows, as a job.
+"""
+
+from __future__ import annotations
+
+import heapq
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timezone
+from typing import Any
+
+from pyspark.sql.types import StructType
+
+from minispark_stream.checkpointing.unsafe_row import UnsafeRowCodec
+from minispark_stream.inspection.report import Row, Schemas, StateChange, StateRow
+from minispark_stream.inspection.store_versions import StoreVersions
+from minispark_stream.inspection.values import column_names, decode_rows
+
+
+@dataclass(frozen=True)
+class StoreState:
+    """A store of an operator over all partitions. `not_decoded`: why its rows cannot be shown."""
+
+    operator_id: int
+    name: str
+    schemas: Schemas | None
+    partitions: Mapping[int, StoreVersions]
+    not_decoded: str | None = None
+
+    @property
+    def key_schema(self) -> StructType | None:
+        return self.schemas.key if self.schemas else None
+
+    def decode(self, partition: int, entries: Sequence[tuple[bytes, bytes]]) -> list[StateRow]:
+        """Raises ValueError, which names the store, when a row does not fit the schema."""
+        keys = self.decode_keys(partition, [k for k, _ in entries])
+        values = self._decode("value", self.schemas.value if self.schemas else None, partition, [v for _, v in entries])
+        return [StateRow(partition, k, v) for k, v in zip(keys, values)]
+
+    def decode_keys(self, partition: int, keys: Sequence[bytes]) -> list[dict[str, Any]]:
+        return self._decode("key", self.key_schema, partition, keys)
+
+    def _decode(self, what: str, schema: StructType | None, partition: int, rows: Sequence[bytes]) -> list[dict[str, Any]]:
+        root = self.partitions[partition].files.root
+        if schema is None:
+            raise ValueError(f"{root}: the {what} schema is not known, its file in partition 0 is missing or cannot be read")
+        try:
+            return decode_rows(UnsafeRowCodec(schema), rows)
+        except RecursionError as e:
+            raise ValueError(f"{root}: the {what} schema is nested too deeply") from e
+        except ValueError as e:
+            raise ValueError(f"{root}: a {what} does not fit the schema: {e}") from e
+
+
+class StateReader:
+    """`next_version`: the version that the next batch begins with."""
+
+    def __init__(self, stores: Sequence[StoreState], next_version: int):
+        self.stores, self.next_version = stores, next_version
+
+    def rows(
+        self, operator: int, store: str | None, partition: int | None, version: int | None, limit: int | None
+    ) -> tuple[StateRow, ...]:
+        chosen = self._store(operator, store)
+        found: list[StateRow] = []
+        for p in self._partitions(chosen, partition):
+            left = None if limit is None else limit - len(found)
+            found += some_rows(chosen, p, self._load(chosen, p, version), left)
+        return tuple(found)
+
+    def find(
+        self, key: Any, operator: int, store: str | None, partition: int | None, version: int | None
+    ) -> tuple[StateRow, ...]:
+        chosen = self._store(operator, store)
+        wanted = wanted_columns(key, chosen.key_schema)
+        found: list[StateRow] = []
+        for p in self._partitions(chosen, partition):
+            entries = self._load(chosen, p, version)
+            keys = list(entries)
+            matching = [k for k, row in zip(keys, chosen.decode_keys(p, keys)) if is_same(row, wanted)]
+            found += by_key(chosen.decode(p, [(k, entries[k]) for k in matching]))
+        return tuple(found)
+
+    def diff(
+        self, before: int, after: int, operator: int, store: str | None, partition: int | None
+    ) -> tuple[StateChange, ...]:
+        chosen = self._store(operator, store)
+        changes: list[StateChange] = []
+        for p in self._partitions(chosen, partition):
+            old, new = self._load(chosen, p, before), self._load(chosen, p, after)
+            keys = [k for k in new if old.get(k) != new[k]] + [k for k in old if k not in new]
+            was = dict(self._decoded(chosen, p, [k for k in keys if k in old], old))
+            now = dict(self._decoded(chosen, p, [k for k in keys if k in new], new))
+            changes += sorted((_change(p, was.get(k), now.get(k)) for k in keys), key=lambda c: _text(c.key))
+        return tuple(changes)
+
+    def _decoded(
+        self, store: StoreState, partition: int, keys: Sequence[bytes], entries: Mapping[bytes, bytes]
+    ) -> list[tuple[bytes, StateRow]]:
+        return list(zip(keys, store.decode(partition, [(k, entries[k]) for k in keys])))
+
+    def _store(self, operator: int, name: str | None) -> StoreState:  # (1)
+        of_operator = [s for s in self.stores if s.operator_id == operator]
+        if not of_operator:
+            known = ", ".join(str(i) for i in sorted({s.operator_id for s in self.stores})) or "no stateful operators"
+            raise ValueError(f"there is no operator {operator} with state here: {known}")
+        named = [s for s in of_operator if name is None or s.name == name]
+        if len(named) != 1:
+            known = ", ".join(s.name for s in of_operator)
+            raise ValueError(f"operator {operator} has the stores {known}: choose one with store=")
+        if named[0].not_decoded:
+            raise ValueError(f"the state of operator {operator} is not decoded: {named[0].not_decoded}")
+        return named[0]
+
+    def _partitions(self, store: StoreState, partition: int | None) -> list[int]:
+        if partition is None:
+            return sorted(store.partitions)
+        if partition not in store.partitions:
+            known = ", ".join(map(str, sorted(store.partitions)))
+            raise ValueError(f"operator {store.operator_id} has no partition {partition}, but {known}")
+        return [partition]
+
+    def _load(self, store: StoreState, partition: int, version: int | None) -> dict[bytes, bytes]:  # (2)
+        return store.partitions[partition].load(self.next_version if version is None else version).entries
+
+
+def some_rows(store: StoreState, partition: int, entries: Mapping[bytes, bytes], limit: int | None) -> list[StateRow]:
+    """The rows, or `limit` of them, by key; always the same ones, in whatever order they were written."""
+    keys = list(entries) if limit is None else heapq.nsmallest(max(0, limit), entries)
+    return by_key(store.decode(partition, [(k, entries[k]) for k in keys]))
+
+
+def by_key(rows: Sequence[StateRow]) -> list[StateRow]:
+    return sorted(rows, key=lambda row: _text(row.key))
+
+
+def _text(row: Row) -> str:
+    return json.dumps(row, ensure_ascii=False)
+
+
+def _change(partition: int, was: StateRow | None, now: StateRow | None) -> StateChange:
+    mark = "+" if was is None else "-" if now is None else "~"
+    some = was or now
+    assert some is not None
+    return StateChange(mark, partition, some.key, was.value if was else None, now.value if now else None)
+
+
+def wanted_columns(key: Any, schema: StructType | None) -> dict[str, Any]:
+    """A mapping as it is; a list as the values of all columns; anything else as the value of the first column."""
+    names = column_names(schema) if schema is not None else []
+    if isinstance(key, Mapping):
+        unknown = [str(name) for name in key if name not in names]
+        if unknown:
+            raise ValueError(f"the key has no column {', '.join(unknown)}, but {', '.join(names) or 'none at all'}")
+        return dict(key)
+    values = list(key) if isinstance(key, (list, tuple)) else [key]
+    if isinstance(key, (list, tuple)) and len(values) != len(names) or len(values) > len(names):
+        raise ValueError(f"the key has {len(names)} columns ({', '.join(names)}), and {len(values)} values were given")
+    return dict(zip(names, values))
+
+
+def is_same(shown: Any, wanted: Any) -> bool:
+    """Is a decoded value the wanted one? A mapping may leave fields out; 7 and "7" are the same."""
+    if isinstance(wanted, Mapping):
+        return isinstance(shown, Mapping) and all(k in shown and is_same(shown[k], v) for k, v in wanted.items())
+    if isinstance(wanted, (list, tuple)):
+        return isinstance(shown, list) and len(shown) == len(wanted) and all(map(is_same, shown, wanted))
+    if isinstance(wanted, datetime) and wanted.tzinfo is not None:
+        wanted = wanted.astimezone(timezone.utc).replace(tzinfo=None)
+    if isinstance(wanted, (bytes, bytearray)):
+        wanted = "0x" + wanted.hex()
+    if shown is None or wanted is None or isinstance(shown, bool):
+        return shown is wanted or _text_of(shown) == _text_of(wanted)
+    return bool(shown == wanted) or str(shown) == str(wanted)
+
+
+def _text_of(value: Any) -> str:
+    """`true`, `null` and the like as JSON has them."""
+    return value if isinstance(value, str) else json.dumps(value, default=str)

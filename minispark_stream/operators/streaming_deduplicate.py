@@ -1,0 +1,226 @@
+"""dropDuplicates on a stream: a row passes when its key has not been seen.
+
+Models: StreamingDeduplicateExec and StreamingDeduplicateWithinWatermarkExec (About state; SIGMOD'18 paper, 4.3).
+
+In a task, for the rows of its keys:
+1. Drop rows that are not after the *late* watermark, and count them; this looks at the row, whatever the key is.
+2. A key that is not in the state: the row passes, the key is put. Otherwise the row is a duplicate, and counted.
+3. Forget keys, as far as it is known that no row with them can pass (1) any more:
+       dropDuplicates, event time among its columns      keys not after the *eviction* watermark
+       dropDuplicates, event time not among them         never: the state grows with each new key
+       dropDuplicatesWithinWatermark                     event time of the first row + delay is not after it
+4. Commit, and let the rows go.
+
+    dropDuplicatesWithinWatermark("id"), delay 10 min, id 7 at 12:02   kept until the watermark is 12:12
+    id 7 again at 12:08                                                a duplicate
+
+The state of dropDuplicates has nothing but keys (its value is one null); within the watermark the value is the time of expiry.
+Differs from Spark: the whole partition at a time. With event time among the columns, an unmoved watermark skips the scan of
+the state (which `numRowsReadDuringEviction` counts as if it had been read).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyspark.accumulators import Accumulator
+from pyspark.sql import SparkSession
+from pyspark.sql.pandas.types import to_arrow_schema
+from pyspark.sql.types import LongType, NullType, StructField, StructType
+
+from minispark_stream.checkpointing.unsafe_row import UnsafeRowCodec
+from minispark_stream.operators.base import (
+    BatchContext,
+    check_event_time,
+    event_time_column,
+    event_time_names,
+    nullable,
+    positional,
+)
+from minispark_stream.operators.metrics import Report, StateMetrics
+from minispark_stream.operators.state_task import Stopwatch, concat, not_after, run_partition, take
+from minispark_stream.plan import catalyst
+from minispark_stream.plan.aggregates import Columns
+from minispark_stream.plan.catalyst import JavaObject
+from minispark_stream.state.schema_files import OperatorStateMetadata, StateStoreMetadata
+from minispark_stream.state.state_store import StateStore, StateStoreConf
+
+SEEN = StructType([StructField("__dummy__", NullType())])
+EXPIRES = StructType([StructField("expiresAtMicros", LongType())])
+
+
+@dataclass(frozen=True)
+class StreamingDeduplicate:
+    """The driver half. `positions`: where the key is in `columns`; `delay_ms`: how long within the watermark, else None."""
+
+    operator_id: int
+    columns: StructType
+    positions: tuple[int, ...]
+    keys: StructType
+    event_time: tuple[int, bool] | None
+    key_event_time: tuple[int, bool] | None
+    event_times: tuple[str, ...]
+    delay_ms: int | None
+    plan: JavaObject = field(repr=False, compare=False)
+    empty: JavaObject = field(repr=False, compare=False)
+    children: tuple[Any, ...]
+
+    @property
+    def operator_name(self) -> str:
+        return "dedupe" if self.delay_ms is None else "dedupeWithinWatermark"
+
+    def metadata(self, num_partitions: int) -> OperatorStateMetadata:
+        return OperatorStateMetadata(self.operator_id, self.operator_name, (StateStoreMetadata("default", 0, num_partitions),))
+
+    def schemas(self) -> list[tuple[str, StructType, StructType]]:
+        return [("default", self.keys, SEEN if self.delay_ms is None else EXPIRES)]
+
+    def partitions(self, num_partitions: int) -> int:
+        return num_partitions
+
+    def should_run_another_batch(self, output_mode: str, eviction_ms: int, watermark_ms: int) -> bool:
+        return watermark_ms > eviction_ms
+
+    def plan_batch(self, context: BatchContext, children: Sequence[JavaObject]) -> JavaObject:
+        session = context.session
+        check_event_time(session, self.event_times)
+        watermarks = context.watermarks[self.operator_id]
+        result = positional(self.columns)
+        task = Deduplicate(
+            context.state_dir,
+            self.operator_id,
+            context.batch_id,
+            context.state_conf,
+            self.positions,
+            self.keys,
+            self.event_time,
+            self.key_event_time,
+            self.delay_ms,
+            watermarks.late_ms,
+            watermarks.eviction_ms,
+            to_arrow_schema(result, timezone="UTC"),
+            context.accumulators[self.operator_id],
+        )
+        output = catalyst.items(self.plan.output())
+        rows = catalyst.of_rows(session, children[0])
+        keys = [catalyst.column(session, output[i]) for i in self.positions]
+        by_key = rows.repartition(self.partitions(context.num_partitions), *keys)
+        return catalyst.map_in_arrow(by_key, task, result, self.plan.output())
+
+
+def compile_deduplicate(
+    session: SparkSession, plan: JavaObject, operator_id: int, children: tuple[Any, ...], empty: JavaObject
+) -> StreamingDeduplicate:
+    """Read the operator off Spark's Deduplicate or DeduplicateWithinWatermark node `plan`."""
+    columns = catalyst.items(plan.output())
+    position = {column.exprId().id(): i for i, column in enumerate(columns)}
+    positions = tuple(position[key.exprId().id()] for key in catalyst.items(plan.keys()))
+    event_time = event_time_column(columns)
+    delay_ms = None
+    if catalyst.class_name(plan) == "DeduplicateWithinWatermark" and event_time is not None:
+        delay_ms = int(columns[event_time[0]].metadata().getLong("spark.watermarkDelayMs"))
+    key_columns = [columns[i] for i in positions]
+    return StreamingDeduplicate(
+        operator_id,
+        catalyst.struct_type(columns),
+        positions,
+        nullable(catalyst.struct_type(key_columns)),
+        event_time,
+        event_time_column(key_columns),
+        event_time_names(columns),
+        delay_ms,
+        plan,
+        empty,
+        children,
+    )
+
+
+@dataclass(frozen=True)
+class Deduplicate:
+    """The task half; calling it runs one partition (for mapInArrow)."""
+
+    state_dir: str
+    operator_id: int
+    version: int
+    conf: StateStoreConf
+    positions: tuple[int, ...]
+    keys: StructType
+    event_time: tuple[int, bool] | None
+    key_event_time: tuple[int, bool] | None
+    delay_ms: int | None
+    late_ms: int
+    eviction_ms: int
+    output: pa.Schema
+    metrics: Accumulator[list[Report]]
+
+    def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        return run_partition(
+            self.run, batches, self.state_dir, self.operator_id, self.version, self.conf, self.output, self.metrics
+        )
+
+    def run(self, store: StateStore, batches: Iterable[pa.RecordBatch]) -> tuple[list[Columns], StateMetrics]:
+        """One partition against an open store: the rows that pass, and what happened."""
+        clock = Stopwatch()
+        rows = concat(batches)
+        dropped = duplicates = 0
+        passed: list[Columns] = []
+        if rows:
+            if self.event_time is not None:  # (1)
+                late = not_after(rows, self.event_time, self.late_ms)
+                dropped = int(late.sum())
+                rows = take(rows, np.flatnonzero(~late))
+            passed = [take(rows, self._put_new(store, rows))]  # (2)
+            duplicates = len(rows[0]) - len(passed[0][0])
+        updates_ms = clock.lap()
+        forgets = self.delay_ms is not None or self.key_event_time is not None
+        read = store.num_keys if forgets else 0
+        removed = store.remove_many(self._expired(store)) if forgets else 0  # (3)
+        removals_ms = clock.lap()
+        store.commit()  # (4)
+        return passed, StateMetrics(
+            num_rows_updated=sum(len(columns[0]) for columns in passed),
+            num_rows_removed=removed,
+            num_rows_dropped_by_watermark=dropped,
+            all_updates_time_ms=updates_ms,
+            all_removals_time_ms=removals_ms,
+            commit_time_ms=clock.lap(),
+            stores={"default": store.metrics()},
+            custom={"numDroppedDuplicateRows": duplicates, "numRowsIncrementallyRemoved": 0, "numRowsReadDuringEviction": read},
+        )
+
+    def _put_new(self, store: StateStore, rows: Columns) -> np.ndarray[Any, Any]:
+        """Put the keys that are new; the positions of the first row of each."""
+        size = len(rows[0])
+        keys = UnsafeRowCodec(self.keys).encode([rows[i] for i in self.positions], size)
+        first: dict[bytes, int] = {}
+        for i, (key, known) in enumerate(zip(keys, store.get_many(keys))):
+            if known is None:
+                first.setdefault(key, i)
+        positions = np.fromiter(first.values(), np.int64, len(first))
+        store.put_many(list(first), self._values(take(rows, positions), len(first)))
+        return positions
+
+    def _values(self, rows: Columns, size: int) -> list[bytes]:
+        if self.delay_ms is None or self.event_time is None:
+            return UnsafeRowCodec(SEEN).encode([pa.nulls(size)], size)
+        position, is_window = self.event_time
+        time = pc.struct_field(rows[position], "end") if is_window else rows[position]
+        micros = pc.fill_null(time.cast(pa.int64()), 0)
+        return UnsafeRowCodec(EXPIRES).encode([pc.add(micros, self.delay_ms * 1000)], size)
+
+    def _expired(self, store: StateStore) -> list[bytes]:
+        if not store.num_keys or self.eviction_ms == self.late_ms and self.delay_ms is None:
+            return []
+        seen = list(store.items())
+        if self.delay_ms is not None:  # also with an unmoved watermark: a null event time expires at once
+            [expires] = UnsafeRowCodec(EXPIRES).decode([value for _, value in seen])
+            gone = np.asarray(expires) <= self.eviction_ms * 1000
+        else:
+            keys = UnsafeRowCodec(self.keys).decode([key for key, _ in seen])
+            gone = not_after(keys, self.key_event_time or (0, False), self.eviction_ms)
+        return [seen[i][0] for i in np.flatnonzero(gone)]

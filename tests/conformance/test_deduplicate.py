@@ -1,0 +1,81 @@
+"""dropDuplicates, distinct and dropDuplicatesWithinWatermark: what passes, what is remembered, and until when."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from pyspark.sql import functions as F
+
+from tests.conformance.conftest import Compare
+from tests.conformance.inputs import random_rows, read_random, rows_of
+
+RANDOM = [random_rows(i, 30) for i in range(4)]
+
+
+def row(k: str | None, minute: int | None) -> dict[str, Any]:
+    return {"k": k, "ts": None if minute is None else f"2024-01-01 {12 + minute // 60}:{minute % 60:02d}:00"}
+
+
+TIMES = [
+    rows_of(row("a", 2), row("a", 2), row("b", 3)),
+    rows_of(row("a", 2), row("a", 4), row("c", 14)),
+    rows_of(row("b", 3), row("d", 25), row(None, 20), row(None, 20)),
+    rows_of(row("a", 5), row("d", 25), row("a", 40)),
+    rows_of(row("a", None), row("a", 41), row("a", 70)),
+    rows_of(row("a", 42), row("d", 75), row("a", 75)),
+]
+
+
+def timed(session: Any, input_dir: str) -> Any:
+    return session.readStream.schema("ts timestamp, k string").json(input_dir).withWatermark("ts", "10 minutes")
+
+
+STATELESS_KEYS: dict[str, Callable[[Any], Any]] = {
+    "one column": lambda df: df.select("k").dropDuplicates(["k"]),
+    "several columns": lambda df: df.select("k", "i", "b").dropDuplicates(["i", "k"]).select("k", "i"),
+    "all columns": lambda df: df.select("k", "m", "dt").dropDuplicates(),
+    "a struct": lambda df: df.select("st").dropDuplicates(),
+    "numbers and dates": lambda df: df.select("l", "d", "m", "dt", "b").dropDuplicates(["d", "m"]).select("d", "m"),
+    "distinct": lambda df: df.select("k", "i").distinct(),
+    "a filter above": lambda df: df.select("k", "i").dropDuplicates(["k", "i"]).where("i > 0"),
+}
+
+
+@pytest.mark.parametrize("mode", ["append", "update"])
+@pytest.mark.parametrize("name", STATELESS_KEYS)
+def test_without_event_time(compare: Compare, name: str, mode: str) -> None:
+    if name == "distinct" and mode == "append":
+        pytest.skip("distinct is an aggregation: append needs a watermark")
+    compare(lambda s, d: STATELESS_KEYS[name](read_random(s, d)), RANDOM, output_mode=mode, restart_after=(1,))
+
+
+KEYS: dict[str, Callable[[Any], Any]] = {
+    "event time among the columns": lambda df: df.dropDuplicates(["k", "ts"]),
+    "event time alone": lambda df: df.select("ts").dropDuplicates(["ts"]),
+    "all columns": lambda df: df.dropDuplicates(),
+    "event time not among the columns": lambda df: df.dropDuplicates(["k"]).select("k"),
+    "a window": lambda df: df.select("k", F.window("ts", "5 minutes").alias("w")).dropDuplicates(["k", "w"]),
+    "distinct with event time": lambda df: df.distinct(),
+    "within the watermark": lambda df: df.dropDuplicatesWithinWatermark(["k"]).select("k"),
+    "within the watermark, all columns": lambda df: df.dropDuplicatesWithinWatermark(),
+}
+
+
+@pytest.mark.parametrize("restart", [(), (0, 1, 2, 3, 4)], ids=["one run", "restarts"])
+@pytest.mark.parametrize("name", KEYS)
+def test_with_event_time(compare: Compare, name: str, restart: tuple[int, ...]) -> None:
+    compare(lambda s, d: KEYS[name](timed(s, d)), TIMES, restart_after=restart)
+
+
+@pytest.mark.parametrize("name", ["all columns", "within the watermark"])
+@pytest.mark.parametrize("relay", [("model", "spark"), ("spark", "model")], ids="-".join)
+def test_each_engine_goes_on_where_the_other_stopped(compare: Compare, name: str, relay: tuple[str, ...]) -> None:
+    compare(lambda s, d: KEYS[name](timed(s, d)), TIMES, restart_after=range(5), relay=relay)
+
+
+def test_duplicates_are_counted(compare: Compare) -> None:
+    comparison = compare(lambda s, d: timed(s, d).dropDuplicates(["k", "ts"]), TIMES)
+    counted = [b.progress["stateOperators"][0]["customMetrics"]["numDroppedDuplicateRows"] for b in comparison.model.batches]
+    assert sum(counted) == 4
