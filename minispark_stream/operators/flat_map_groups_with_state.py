@@ -118,7 +118,8 @@ class FlatMapGroupsWithState:
         keys = [catalyst.column(session, attribute) for attribute in catalyst.items(self.plan.productElement(1))]
         rows = catalyst.of_rows(session, children[0])
         by_key = rows.repartition(self.partitions(context.num_partitions), *keys).sortWithinPartitions(*keys)  # (2)
-        return _with_broadcasts(session, catalyst.map_in_arrow(by_key, task, result, self.plan.output()), self.function)  # (3)
+        called = _with_broadcasts(session, catalyst.map_in_arrow(by_key, task, result), self.function)  # (3)
+        return catalyst.under(session, called, self.plan.output())
 
 
 def compile_flat_map_groups_with_state(

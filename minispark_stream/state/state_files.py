@@ -190,6 +190,9 @@ def encode_records(changes: Iterable[Change], checksum: bool = False) -> bytes:
     for keys, values in changes:
         if checksum:  # (2)
             keys, values = _with_checksum(keys, values)
+        if values is not None and (puts := _puts_of_one_size(keys, values)) is not None:
+            out.append(puts)
+            continue
         columns = [map(lengths.__getitem__, map(len, keys)), keys]
         columns += [[_END] * len(keys)] if values is None else [map(lengths.__getitem__, map(len, values)), values]
         records: list[bytes] = [b""] * (len(keys) * len(columns))
@@ -197,6 +200,20 @@ def encode_records(changes: Iterable[Change], checksum: bool = False) -> bytes:
             records[i :: len(columns)] = column
         out += records
     return b"".join([*out, _END])
+
+
+def _puts_of_one_size(keys: Sequence[bytes], values: Sequence[bytes]) -> bytes | None:
+    """The records of puts of rows without variable parts, several times faster; None for others."""
+    key_sizes, value_sizes = set(map(len, keys)), set(map(len, values))
+    if len(key_sizes) != 1 or len(value_sizes) != 1 or len(keys) != len(values):
+        return None
+    (key,), (value,) = key_sizes, value_sizes
+    table = np.empty((len(keys), 8 + key + value), np.uint8)
+    table[:, :4] = np.frombuffer(_length.pack(key), np.uint8)
+    table[:, 4 : 4 + key] = np.frombuffer(b"".join(keys), np.uint8).reshape(len(keys), key)
+    table[:, 4 + key : 8 + key] = np.frombuffer(_length.pack(value), np.uint8)
+    table[:, 8 + key :] = np.frombuffer(b"".join(values), np.uint8).reshape(len(keys), value)
+    return table.tobytes()
 
 
 def decode_records(data: bytes, checksum: bool = False) -> list[Pair]:

@@ -1,0 +1,91 @@
+"""Rows a second through the binary formats of the state, on one core (`make bench`).
+
+The rows are those of a sum and an average by a long key: key `long`, value `long, double`.
+
+    encode      Arrow columns -> keys and values as UnsafeRows
+    decode      the same back
+    write       UnsafeRows -> the records of a delta file, LZ4-compressed
+    read        the same back
+
+1. Make `--rows` random rows.
+2. Run each step `--rounds` times and keep the best of its processor time: what the code can do on one core, not what else
+   the machine did.
+3. Compare encode and decode, and both of them together with the file, with the bound of 1,000,000 rows a second: exit
+   code 1 when one is below.
+
+Rows with a string in the key are measured too, without a bound: their sizes differ, so nothing is at a fixed place.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import time
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from pyspark.sql.types import DoubleType, LongType, StringType, StructType
+
+from minispark_stream.checkpointing.lz4_block import compress, decompress
+from minispark_stream.checkpointing.unsafe_row import UnsafeRowCodec
+from minispark_stream.state.state_files import decode_records, encode_records
+
+BOUND = 1_000_000  # rows a second
+LONG_KEY = StructType().add("k", LongType())
+STRING_KEY = StructType().add("k", StringType())
+VALUE = StructType().add("sum", LongType()).add("avg", DoubleType())
+
+
+def rows_a_second(rows: int, rounds: int, step: Callable[[], Any]) -> tuple[float, Any]:
+    """The best of all rounds, and what the step gave."""
+    best = float("inf")
+    for _ in range(rounds):
+        began = time.process_time()
+        result = step()
+        best = min(best, time.process_time() - began)
+    return rows / best, result
+
+
+def measure(key_schema: StructType, keys: pa.Array, rows: int, rounds: int) -> dict[str, float]:
+    rng = np.random.default_rng(7)
+    values = [pa.array(rng.integers(0, 1000, rows)), pa.array(rng.random(rows))]
+    key_codec, value_codec = UnsafeRowCodec(key_schema), UnsafeRowCodec(VALUE)
+    found: dict[str, float] = {}
+    found["encode"], pairs = rows_a_second(rows, rounds, lambda: (key_codec.encode([keys]), value_codec.encode(values)))
+    found["decode"], columns = rows_a_second(rows, rounds, lambda: (key_codec.decode(pairs[0]), value_codec.decode(pairs[1])))
+    found["write"], file = rows_a_second(rows, rounds, lambda: compress(encode_records([pairs])))
+    found["read"], records = rows_a_second(rows, rounds, lambda: decode_records(decompress(file)))
+    if columns != ([keys], values) or records != list(zip(*pairs)):
+        raise SystemExit("what was read is not what was written")
+    found["encode and write"] = 1 / (1 / found["encode"] + 1 / found["write"])
+    found["read and decode"] = 1 / (1 / found["read"] + 1 / found["decode"])
+    return found
+
+
+def main(argv: list[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(description="rows a second through the binary formats of the state")
+    parser.add_argument("--rows", type=int, default=1_000_000, help="rows (1000000)")
+    parser.add_argument("--rounds", type=int, default=5, help="rounds, of which the best counts (5)")
+    parser.add_argument("--json", action="store_true", help="print JSON")
+    args = parser.parse_args(argv)
+
+    rng = np.random.default_rng(1)
+    numbers = pa.array(rng.integers(0, 1 << 40, args.rows))
+    fixed = measure(LONG_KEY, numbers, args.rows, args.rounds)
+    variable = measure(STRING_KEY, numbers.cast(pa.string()), args.rows, args.rounds)
+    holds = all(rate >= BOUND for rate in fixed.values())
+    if args.json:
+        print(json.dumps({"rows": args.rows, "bound": BOUND, "holds": holds, "long_key": fixed, "string_key": variable}))
+    else:
+        print(f"{args.rows:,} rows, best of {args.rounds}        (rows a second on one core)")
+        print(f"{'':18}{'long key':>14}{'string key':>14}   value: long, double")
+        for step, rate in fixed.items():
+            print(f"{step:18}{rate:14,.0f}{variable[step]:14,.0f}")
+        print(f"with a long key, at least {BOUND:,} each: {'holds' if holds else 'BROKEN'}")
+    return 0 if holds else 1
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
