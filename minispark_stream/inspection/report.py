@@ -167,7 +167,7 @@ class Operator:
     properties: Mapping[str, Any] = field(default_factory=dict)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class CheckpointReport:
     """A checkpoint at one moment. Shows itself as text (`str`), and in Jupyter."""
 
@@ -178,7 +178,7 @@ class CheckpointReport:
     sources: tuple[SourceLog, ...]
     operators: tuple[Operator, ...]
     findings: tuple[Finding, ...]
-    reader: StateReader = field(repr=False, compare=False)
+    reader: StateReader = field(compare=False)
 
     def rows(
         self, operator: int = 0, *, store: str | None = None, partition: int | None = None, version: int | None = None,
@@ -239,6 +239,9 @@ class CheckpointReport:
         from minispark_stream.inspection.text import to_text
 
         return to_text(self)
+
+    def __repr__(self) -> str:
+        return f"<CheckpointReport of {self.path}: {self.next.says}>"
 
     def _repr_html_(self) -> str:
         from minispark_stream.inspection.html import fragment

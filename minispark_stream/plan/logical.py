@@ -35,6 +35,7 @@ from minispark_stream.operators.base import StatefulOperator
 from minispark_stream.operators.flat_map_groups_with_state import compile_flat_map_groups_with_state
 from minispark_stream.operators.session_window import compile_aggregate
 from minispark_stream.operators.streaming_deduplicate import compile_deduplicate
+from minispark_stream.operators.streaming_global_limit import compile_global_limit
 from minispark_stream.operators.symmetric_hash_join import compile_symmetric_hash_join
 from minispark_stream.operators.transform_with_state import compile_transform_with_state
 from minispark_stream.plan import catalyst
@@ -92,7 +93,7 @@ STATEFUL: dict[str, Callable[..., StatefulOperator]] = {
     "TransformWithStateInPySpark": compile_transform_with_state,
 }
 UNKNOWN_STATEFUL = (
-    "GlobalLimit", "FlatMapGroupsWithState", "TransformWithState",
+    "FlatMapGroupsWithState", "TransformWithState",
 )
 
 
@@ -120,13 +121,16 @@ def streaming_sources(session: SparkSession, plan: JavaObject) -> list[tuple[tup
     return found
 
 
-def compile_template(session: SparkSession, analyzed: JavaObject, timestamp_ms: int | None = None) -> Template:
+def compile_template(
+    session: SparkSession, analyzed: JavaObject, timestamp_ms: int | None = None, output_mode: str = "append"
+) -> Template:
     """Compile an analysed streaming plan.
 
     Args:
         session: the query's own session; its confs decide how Spark optimises and plans.
         analyzed: the analysed logical plan of the user's DataFrame.
         timestamp_ms: the batch timestamp that current_timestamp() and its kin stand for.
+        output_mode: of the query; a limit keeps state in append mode only.
 
     Raises:
         AnalysisException: an aggregate function that cannot be kept incrementally.
@@ -135,7 +139,7 @@ def compile_template(session: SparkSession, analyzed: JavaObject, timestamp_ms: 
     if timestamp_ms is not None:
         analyzed = catalyst.replace_current_time(session, analyzed, timestamp_ms)
     optimized = catalyst.optimize(session, analyzed)  # (2)
-    compiler = _Compiler(session, list(sources))
+    compiler = _Compiler(session, list(sources), output_mode)
     root = compiler.compile(optimized)
     return Template(
         root, tuple(sources.values()), tuple(compiler.watermarks), tuple(compiler.operators), optimized.toString()
@@ -145,8 +149,9 @@ def compile_template(session: SparkSession, analyzed: JavaObject, timestamp_ms: 
 class _Compiler:
     """(3) One walk over the optimised plan, from the top; operator ids count up on the way down."""
 
-    def __init__(self, session: SparkSession, source_keys: list[tuple[int, ...]]):
+    def __init__(self, session: SparkSession, source_keys: list[tuple[int, ...]], output_mode: str):
         self.session = session
+        self.output_mode = output_mode
         self.source_keys = source_keys
         self.watermarks: list[Watermark] = []
         self.operators: list[StatefulOperator] = []
@@ -159,10 +164,14 @@ class _Compiler:
             return self._source(plan, stream.relation)
         name = catalyst.class_name(plan)
         children = catalyst.items(plan.children())
+        if name == "LocalRelation":  # what the optimizer makes of a branch that has no rows (`where false`, `limit 0`)
+            return Static(plan.copy(plan.output(), plan.data(), False, plan.stream()))
         if name == "EventTimeWatermark":
             return self._watermark(plan)
         if name in STATEFUL:
             return self._stateful(STATEFUL[name], plan, children)
+        if name == "GlobalLimit" and self.output_mode == "append":
+            return self._stateful(compile_global_limit, plan, children)
         if name == "Join" and all(child.isStreaming() for child in children):
             return self._stateful(compile_symmetric_hash_join, plan, children)
         if name in UNKNOWN_STATEFUL:

@@ -99,7 +99,7 @@ class MicroBatchExecution(StreamExecution):
         self.is_current_batch_constructed = False
         self._asks_for_current_time = catalyst.asks_for_current_time(session, analyzed)
         with catalyst.active_session(session):  # here, so that what cannot be compiled fails in start()
-            self.template: Template = compile_template(session, analyzed, clock.get_time_millis())
+            self.template: Template = compile_template(session, analyzed, clock.get_time_millis(), output_mode)
         self.watermark_tracker: WatermarkTracker
         self.last_execution: IncrementalExecution | None = None
         self.next_batch: DataFrame
@@ -115,7 +115,7 @@ class MicroBatchExecution(StreamExecution):
         self._initialize_sources()  # (1)
         populate_start_offsets(self)
         if self.offset_log.get_latest_batch_id() is not None:  # the logged confs may have changed the plan
-            self.template = compile_template(self.session, self.analyzed, self.metadata.batch_timestamp_ms)
+            self.template = self._compile()
         self._accumulators = {
             op.operator_id: self.session.sparkContext.accumulator([], Reports()) for op in self.template.operators
         }
@@ -192,8 +192,11 @@ class MicroBatchExecution(StreamExecution):
     def batch_template(self) -> Template:
         """The compiled plan; compiled anew for a plan that asks for the current time."""
         if self._asks_for_current_time:
-            self.template = compile_template(self.session, self.analyzed, self.metadata.batch_timestamp_ms)
+            self.template = self._compile()
         return self.template
+
+    def _compile(self) -> Template:
+        return compile_template(self.session, self.analyzed, self.metadata.batch_timestamp_ms, self.output_mode)
 
     def batch_context(self) -> BatchContext:
         previous = self.offset_log.get(self.batch_id - 1) if self.batch_id > 0 else None

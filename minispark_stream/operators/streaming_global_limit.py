@@ -1,0 +1,123 @@
+"""limit(n) on a stream: the first n rows that ever come, and no more.
+
+Models: StreamingGlobalLimitExec (About state). One task sees all rows; its state is one number.
+
+1. Read how many rows have passed so far.
+2. Let rows pass until there are n.
+3. If any passed, put the new number; commit.
+
+    limit(5)     batch 0: 3 rows, 3 pass, state 3     batch 1: 4 rows, 2 pass, state 5     batch 2: none passes
+
+Only append mode keeps this state. In complete mode a limit is one of the whole answer, and Spark SQL's own.
+Differs from Spark: nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import pyarrow as pa
+from pyspark.accumulators import Accumulator
+from pyspark.sql import SparkSession
+from pyspark.sql.pandas.types import to_arrow_schema
+from pyspark.sql.types import LongType, NullType, StructField, StructType
+
+from minispark_stream.checkpointing.unsafe_row import UnsafeRowCodec
+from minispark_stream.operators.base import BatchContext, positional
+from minispark_stream.operators.metrics import Report, StateMetrics
+from minispark_stream.operators.state_task import Stopwatch, concat, run_partition
+from minispark_stream.plan import catalyst
+from minispark_stream.plan.aggregates import Columns
+from minispark_stream.plan.catalyst import JavaObject
+from minispark_stream.state.schema_files import OperatorStateMetadata, StateStoreMetadata
+from minispark_stream.state.state_store import StateStore, StateStoreConf
+
+KEY = StructType([StructField("key", NullType())])
+VALUE = StructType([StructField("value", LongType())])
+
+
+@dataclass(frozen=True)
+class StreamingGlobalLimit:
+    """The driver half."""
+
+    operator_id: int
+    limit: int
+    columns: StructType
+    plan: JavaObject = field(repr=False, compare=False)
+    empty: JavaObject = field(repr=False, compare=False)
+    children: tuple[Any, ...]
+    operator_name: str = "globalLimit"
+
+    def metadata(self, num_partitions: int) -> OperatorStateMetadata:
+        return OperatorStateMetadata(self.operator_id, self.operator_name, (StateStoreMetadata("default", 0, num_partitions),))
+
+    def schemas(self) -> list[tuple[str, StructType, StructType]]:
+        return [("default", KEY, VALUE)]
+
+    def partitions(self, num_partitions: int) -> int:
+        return 1
+
+    def should_run_another_batch(self, output_mode: str, eviction_ms: int, watermark_ms: int) -> bool:
+        return False
+
+    def plan_batch(self, context: BatchContext, children: Sequence[JavaObject]) -> JavaObject:
+        result = positional(self.columns)
+        task = GlobalLimit(
+            context.state_dir,
+            self.operator_id,
+            context.batch_id,
+            context.state_conf,
+            self.limit,
+            to_arrow_schema(result, timezone="UTC"),
+            context.accumulators[self.operator_id],
+        )
+        rows = catalyst.of_rows(context.session, children[0]).repartition(1)
+        return catalyst.map_in_arrow(rows, task, result, self.plan.output())
+
+
+def compile_global_limit(
+    session: SparkSession, plan: JavaObject, operator_id: int, children: tuple[Any, ...], empty: JavaObject
+) -> StreamingGlobalLimit:
+    """Read the operator off Spark's GlobalLimit node `plan`."""
+    columns = catalyst.struct_type(catalyst.items(plan.output()))
+    return StreamingGlobalLimit(operator_id, int(plan.limitExpr().value()), columns, plan, empty, children)
+
+
+@dataclass(frozen=True)
+class GlobalLimit:
+    """The task half; calling it runs the one partition (for mapInArrow)."""
+
+    state_dir: str
+    operator_id: int
+    version: int
+    conf: StateStoreConf
+    limit: int
+    output: pa.Schema
+    metrics: Accumulator[list[Report]]
+
+    def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        return run_partition(
+            self.run, batches, self.state_dir, self.operator_id, self.version, self.conf, self.output, self.metrics
+        )
+
+    def run(self, store: StateStore, batches: Iterable[pa.RecordBatch]) -> tuple[list[Columns], StateMetrics]:
+        """The partition against an open store: the rows that pass, and what happened."""
+        clock = Stopwatch()
+        [key] = UnsafeRowCodec(KEY).encode([pa.nulls(1)], 1)
+        codec = UnsafeRowCodec(VALUE)
+        known = store.get(key)
+        before = 0 if known is None else codec.decode([known])[0][0].as_py()  # (1)
+        rows = concat(batches)
+        passed = min(len(rows[0]) if rows else 0, max(0, self.limit - before))  # (2)
+        updates_ms = clock.lap()
+        if passed:  # (3)
+            store.put(key, codec.encode([pa.array([before + passed])], 1)[0])
+        store.commit()
+        return [[column[:passed] for column in rows]] if passed else [], StateMetrics(
+            num_rows_updated=int(passed > 0),
+            all_updates_time_ms=updates_ms,
+            commit_time_ms=clock.lap(),
+            stores={"default": store.metrics()},
+        )
