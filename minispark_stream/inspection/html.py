@@ -276,6 +276,7 @@ def _confs(batches: Sequence[Batch]) -> str:
 
 OWN_CSS = """
 .ck h2 { font-size:18px; overflow-wrap:anywhere; } .ck h2 code { font-size:15px; } .ck .card { margin-top:10px; }
+.ck table { table-layout:auto !important; }
 .ck .card h3 small { color:#5b6875; } .ck .goes-on { border-left:6px solid #4d8a5f; background:#f4faf5; }
 .ck .again { border-left:6px solid #e6a817; background:#fff8e6; }
 .ck .fails { border-left:6px solid #b3261e; background:#fff0ef; }

@@ -24,7 +24,6 @@ from pyarrow import fs
 from minispark_stream.checkpointing.checkpoint_file_manager import CheckpointFileManager
 from minispark_stream.checkpointing.lz4_block import LimitExceeded
 
-
 MAX_ENTRY = 4 << 20  # bytes of a log entry, a schema, metadata; a source of 10,000 Kafka partitions needs 0.2 MB
 
 

@@ -13,17 +13,19 @@ from __future__ import annotations
 
 import heapq
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timezone
-from typing import Any
+from typing import Any, TypeVar
 
 from pyspark.sql.types import StructType
 
 from minispark_stream.checkpointing.unsafe_row import UnsafeRowCodec
 from minispark_stream.inspection.report import Row, Schemas, StateChange, StateRow
 from minispark_stream.inspection.store_versions import StoreVersions
-from minispark_stream.inspection.values import column_names, decode_rows
+from minispark_stream.inspection.values import column_names, decode_columns, decode_rows
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -40,21 +42,31 @@ class StoreState:
     def key_schema(self) -> StructType | None:
         return self.schemas.key if self.schemas else None
 
+    def keys_like(self, partition: int, keys: Sequence[bytes], wanted: Mapping[str, Any]) -> list[bytes]:
+        """Those of `keys` whose columns have the wanted values."""
+        columns = self._decode("key", self.key_schema, partition, keys, decode_columns)
+        places: Sequence[int] = range(len(keys))
+        for name, value in wanted.items():
+            shown = columns[name]
+            places = [i for i in places if shown[i] == value or may_differ(shown[i], value) and is_same(shown[i], value)]
+        return [keys[i] for i in places]
+
     def decode(self, partition: int, entries: Sequence[tuple[bytes, bytes]]) -> list[StateRow]:
         """Raises ValueError, which names the store, when a row does not fit the schema."""
-        keys = self.decode_keys(partition, [k for k, _ in entries])
-        values = self._decode("value", self.schemas.value if self.schemas else None, partition, [v for _, v in entries])
+        keys = self._decode("key", self.key_schema, partition, [k for k, _ in entries], decode_rows)
+        value_schema = self.schemas.value if self.schemas else None
+        values = self._decode("value", value_schema, partition, [v for _, v in entries], decode_rows)
         return [StateRow(partition, k, v) for k, v in zip(keys, values)]
 
-    def decode_keys(self, partition: int, keys: Sequence[bytes]) -> list[dict[str, Any]]:
-        return self._decode("key", self.key_schema, partition, keys)
-
-    def _decode(self, what: str, schema: StructType | None, partition: int, rows: Sequence[bytes]) -> list[dict[str, Any]]:
+    def _decode(
+        self, what: str, schema: StructType | None, partition: int, rows: Sequence[bytes],
+        decoder: Callable[[UnsafeRowCodec, Sequence[bytes]], T],
+    ) -> T:
         root = self.partitions[partition].files.root
         if schema is None:
             raise ValueError(f"{root}: the {what} schema is not known, its file in partition 0 is missing or cannot be read")
         try:
-            return decode_rows(UnsafeRowCodec(schema), rows)
+            return decoder(UnsafeRowCodec(schema), rows)
         except RecursionError as e:
             raise ValueError(f"{root}: the {what} schema is nested too deeply") from e
         except ValueError as e:
@@ -74,6 +86,8 @@ class StateReader:
         found: list[StateRow] = []
         for p in self._partitions(chosen, partition):
             left = None if limit is None else limit - len(found)
+            if left is not None and left <= 0:
+                break
             found += some_rows(chosen, p, self._load(chosen, p, version), left)
         return tuple(found)
 
@@ -85,8 +99,7 @@ class StateReader:
         found: list[StateRow] = []
         for p in self._partitions(chosen, partition):
             entries = self._load(chosen, p, version)
-            keys = list(entries)
-            matching = [k for k, row in zip(keys, chosen.decode_keys(p, keys)) if is_same(row, wanted)]
+            matching = chosen.keys_like(p, list(entries), wanted)
             found += by_key(chosen.decode(p, [(k, entries[k]) for k in matching]))
         return tuple(found)
 
@@ -96,7 +109,7 @@ class StateReader:
         chosen = self._store(operator, store)
         changes: list[StateChange] = []
         for p in self._partitions(chosen, partition):
-            old, new = self._load(chosen, p, before), self._load(chosen, p, after)
+            old, new = (state.entries for state in chosen.partitions[p].load_two(before, after))
             keys = [k for k in new if old.get(k) != new[k]] + [k for k in old if k not in new]
             was = dict(self._decoded(chosen, p, [k for k in keys if k in old], old))
             now = dict(self._decoded(chosen, p, [k for k in keys if k in new], new))
@@ -166,6 +179,11 @@ def wanted_columns(key: Any, schema: StructType | None) -> dict[str, Any]:
     if isinstance(key, (list, tuple)) and len(values) != len(names) or len(values) > len(names):
         raise ValueError(f"the key has {len(names)} columns ({', '.join(names)}), and {len(values)} values were given")
     return dict(zip(names, values))
+
+
+def may_differ(shown: Any, wanted: Any) -> bool:
+    """May two values that Python calls different be the same key? Not two numbers or two texts."""
+    return type(shown) is not type(wanted) or isinstance(shown, (dict, list))
 
 
 def is_same(shown: Any, wanted: Any) -> bool:

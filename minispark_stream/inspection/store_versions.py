@@ -98,9 +98,23 @@ class StoreVersions:
         assert first_error is not None
         raise first_error
 
+    def load_two(self, a: int, b: int) -> tuple[State, State]:
+        """Two versions; the later one from the earlier one if the deltas between them are there. Raises: as `load` does."""
+        first, last = sorted((a, b))
+        state = self.load(first)
+        try:
+            later = self._continue(State(dict(state.entries)), first, last)
+        except DAMAGED:
+            later = self.load(last)
+        return (state, later) if a <= b else (later, state)
+
     def _load_from(self, base: int, version: int) -> State:
         state = State(self.files.read_snapshot(base) if base else {})
         self._check(state, base)
+        return self._continue(state, base, version)
+
+    def _continue(self, state: State, base: int, version: int) -> State:
+        """Apply the deltas after `base` up to `version`."""
         last = base
         for v in [v for v in self.versions if base < v <= version]:
             if v != last + 1 or "delta" not in self.versions[v]:
@@ -108,6 +122,8 @@ class StoreVersions:
             state.apply(self.files.read_delta(v))
             self._check(state, v)
             last = v
+        if last != version:
+            raise ValueError(f"{self.files.root}: version {version} is not on disk")
         return state
 
     def _step(self, before: State | None, version: int) -> tuple[State | None, Exception | None]:

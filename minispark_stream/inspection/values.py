@@ -31,9 +31,13 @@ _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069]"
 
 def decode_rows(codec: UnsafeRowCodec, rows: Sequence[bytes]) -> list[dict[str, Any]]:
     """Each row as a dict by column name. Raises ValueError when one is not a row of the codec's schema."""
-    names = column_names(codec.schema)
-    columns = [plain(column) for column in codec.decode(rows)]
-    return [dict(zip(names, values)) for values in zip(*columns)] if columns else [{} for _ in rows]
+    columns = decode_columns(codec, rows)
+    return [dict(zip(columns, values)) for values in zip(*columns.values())] if columns else [{} for _ in rows]
+
+
+def decode_columns(codec: UnsafeRowCodec, rows: Sequence[bytes]) -> dict[str, list[Any]]:
+    """The same as one list of values for each column."""
+    return dict(zip(column_names(codec.schema), map(plain, codec.decode(rows))))
 
 
 def column_names(schema: StructType) -> list[str]:

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 from pyspark.accumulators import Accumulator
 from pyspark.sql import SparkSession
@@ -57,6 +57,7 @@ class BatchContext:
     executed: list[JavaObject] = field(default_factory=list)
 
 
+@runtime_checkable
 class StatefulOperator(Protocol):
     """The driver half of a stateful operator, a node of the template."""
 
@@ -84,6 +85,9 @@ class StatefulOperator(Protocol):
 
     def should_run_another_batch(self, output_mode: str, eviction_ms: int, watermark_ms: int) -> bool:
         """Whether the operator has work without data, now that the watermark has come from `eviction_ms` to `watermark_ms`."""
+
+    def output_watermark(self, watermark_ms: int) -> int | None:
+        """What the operator's output is not older than, when its input has `watermark_ms`; None: no promise."""
 
     def plan_batch(self, context: BatchContext, children: Sequence[JavaObject]) -> JavaObject:
         """The operator's rows in this batch, given the batch plans of its children."""

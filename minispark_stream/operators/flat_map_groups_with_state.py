@@ -90,6 +90,9 @@ class FlatMapGroupsWithState:
             case _:
                 return False
 
+    def output_watermark(self, watermark_ms: int) -> int | None:
+        return None  # what a user's function emits need not be bound to the watermark
+
     def plan_batch(self, context: BatchContext, children: Sequence[JavaObject]) -> JavaObject:
         session = context.session
         check_event_time(session, self.event_times)
@@ -118,8 +121,7 @@ class FlatMapGroupsWithState:
         keys = [catalyst.column(session, attribute) for attribute in catalyst.items(self.plan.productElement(1))]
         rows = catalyst.of_rows(session, children[0])
         by_key = rows.repartition(self.partitions(context.num_partitions), *keys).sortWithinPartitions(*keys)  # (2)
-        called = _with_broadcasts(session, catalyst.map_in_arrow(by_key, task, result), self.function)  # (3)
-        return catalyst.under(session, called, self.plan.output())
+        return _with_broadcasts(session, catalyst.map_in_arrow(by_key, task, result, self.plan.output()), self.function)  # (3)
 
 
 def compile_flat_map_groups_with_state(

@@ -76,6 +76,9 @@ class SessionWindowAggregation:
     def should_run_another_batch(self, output_mode: str, eviction_ms: int, watermark_ms: int) -> bool:
         return self.aggregation.should_run_another_batch(output_mode, eviction_ms, watermark_ms)
 
+    def output_watermark(self, watermark_ms: int) -> int | None:
+        return watermark_ms
+
     def plan_batch(self, context: BatchContext, children: Sequence[JavaObject]) -> JavaObject:
         session, base = context.session, self.aggregation
         if not self.keys.fields:

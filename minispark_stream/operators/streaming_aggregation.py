@@ -82,6 +82,9 @@ class StreamingAggregation:
     def should_run_another_batch(self, output_mode: str, eviction_ms: int, watermark_ms: int) -> bool:
         return output_mode in ("append", "update") and watermark_ms > eviction_ms
 
+    def output_watermark(self, watermark_ms: int) -> int | None:
+        return watermark_ms
+
     def plan_batch(self, context: BatchContext, children: Sequence[JavaObject]) -> JavaObject:
         if context.output_mode != "complete":
             check_event_time(context.session, self.event_times)

@@ -86,6 +86,9 @@ class StreamingDeduplicate:
     def should_run_another_batch(self, output_mode: str, eviction_ms: int, watermark_ms: int) -> bool:
         return watermark_ms > eviction_ms
 
+    def output_watermark(self, watermark_ms: int) -> int | None:
+        return watermark_ms
+
     def plan_batch(self, context: BatchContext, children: Sequence[JavaObject]) -> JavaObject:
         session = context.session
         check_event_time(session, self.event_times)
@@ -106,10 +109,8 @@ class StreamingDeduplicate:
             to_arrow_schema(result, timezone="UTC"),
             context.accumulators[self.operator_id],
         )
-        output = catalyst.items(self.plan.output())
-        rows = catalyst.of_rows(session, children[0])
-        keys = [catalyst.column(session, output[i]) for i in self.positions]
-        by_key = rows.repartition(self.partitions(context.num_partitions), *keys)
+        rows = catalyst.with_own_columns(catalyst.of_rows(session, children[0]))
+        by_key = rows.repartition(self.partitions(context.num_partitions), *(f"row{i}" for i in self.positions))
         return catalyst.map_in_arrow(by_key, task, result, self.plan.output())
 
 

@@ -62,6 +62,9 @@ class StreamingGlobalLimit:
     def should_run_another_batch(self, output_mode: str, eviction_ms: int, watermark_ms: int) -> bool:
         return False
 
+    def output_watermark(self, watermark_ms: int) -> int | None:
+        return watermark_ms
+
     def plan_batch(self, context: BatchContext, children: Sequence[JavaObject]) -> JavaObject:
         result = positional(self.columns)
         task = GlobalLimit(
@@ -73,8 +76,8 @@ class StreamingGlobalLimit:
             to_arrow_schema(result, timezone="UTC"),
             context.accumulators[self.operator_id],
         )
-        rows = catalyst.of_rows(context.session, children[0]).repartition(1)
-        return catalyst.map_in_arrow(rows, task, result, self.plan.output())
+        rows = catalyst.with_own_columns(catalyst.of_rows(context.session, children[0]))
+        return catalyst.map_in_arrow(rows.repartition(1), task, result, self.plan.output())
 
 
 def compile_global_limit(

@@ -111,6 +111,12 @@ class SymmetricHashJoin:
         bounded = self.key_event_time is not None or self.shifts_ms != (None, None)
         return bounded and watermark_ms > eviction_ms
 
+    def output_watermark(self, watermark_ms: int) -> int | None:
+        """Rows of a side leave as long as they wait: the least of the state watermarks and the watermark."""
+        if self.key_event_time is not None:
+            return watermark_ms
+        return min([watermark_ms, *(watermark_ms + shift for shift in self.shifts_ms if shift is not None)])
+
     def plan_batch(self, context: BatchContext, children: Sequence[JavaObject]) -> JavaObject:
         session = context.session
         if not self.keys[LEFT]:  # refused where Spark refuses it: when the first batch is planned
@@ -141,7 +147,7 @@ class SymmetricHashJoin:
             candidates = candidates.where(~F.col("is_pair") | catalyst.column(session, self.condition.both))
         rows = positional(self.rows[LEFT], *([] if self.join_type == "LeftSemi" else [self.rows[RIGHT]]))
         build = Build(task, to_arrow_schema(rows, timezone="UTC"), context.accumulators[self.operator_id])
-        return catalyst.map_in_arrow(candidates, build, rows, self.plan.output())
+        return catalyst.map_in_arrow(catalyst.with_own_columns(candidates), build, rows, self.plan.output())
 
     def _side(self, number: int, watermark_ms: int) -> JoinSide:
         """(2)"""

@@ -55,6 +55,9 @@ class TransformWithState:
     def should_run_another_batch(self, output_mode: str, eviction_ms: int, watermark_ms: int) -> bool:
         return False
 
+    def output_watermark(self, watermark_ms: int) -> int | None:
+        return watermark_ms
+
     def plan_batch(self, context: BatchContext, children: Sequence[JavaObject]) -> NoReturn:
         """(2)"""
         condition = "UNSUPPORTED_FEATURE.STORE_BACKEND_NOT_SUPPORTED_FOR_TWS"

@@ -216,16 +216,20 @@ def rename(session: SparkSession, plan: JavaObject, attributes: Iterable[tuple[s
 def map_in_arrow(df: DataFrame, task: Any, schema: StructType, output: JavaObject | None = None) -> JavaObject:
     """The plan of `df.mapInArrow(task, schema)`, under the attributes `output` (a Scala Seq) if they are given.
 
-    The new names are put on top: would the task's own output carry ids that its input has, too, the optimizer would take
-    columns away from the input that nobody seems to need.
+    `df` must not have columns with the ids of `output` (see `with_own_columns`): else the optimizer, which knows columns by
+    their ids, would take columns away from the input that nobody above seems to need.
     """
     plan = analyzed(df.mapInArrow(task, schema))
-    return plan if output is None else under(df.sparkSession, plan, output)
+    if output is None:
+        return plan
+    function, _, child, barrier, profile = (plan.productElement(i) for i in range(5))
+    return plan.copy(function, output, child, barrier, profile)
 
 
-def under(session: SparkSession, plan: JavaObject, attributes: JavaObject) -> JavaObject:
-    """`plan` under the names and expression ids of some attributes (a Scala Seq)."""
-    return rename(session, plan, [(a.name(), a.exprId()) for a in items(attributes)])
+def with_own_columns(df: DataFrame) -> DataFrame:
+    """The same rows, in columns `row0`, `row1`, ... with expression ids of their own."""
+    attributes = items(analyzed(df).output())
+    return df.select(*(column(df.sparkSession, a).alias(f"row{i}") for i, a in enumerate(attributes)))
 
 
 _EXPRESSION_ID = re.compile(r"#(\d+)L?(?:-T\d+ms)?(?=, |\)$)")

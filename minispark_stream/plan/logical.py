@@ -171,7 +171,7 @@ class _Compiler:
         if name in STATEFUL:
             return self._stateful(STATEFUL[name], plan, children)
         if name == "GlobalLimit" and self.output_mode == "append":
-            return self._stateful(compile_global_limit, plan, children)
+            return self._stateful(compile_global_limit, plan, [_without_local_limit(child) for child in children])
         if name == "Join" and all(child.isStreaming() for child in children):
             return self._stateful(compile_symmetric_hash_join, plan, children)
         if name in UNKNOWN_STATEFUL:
@@ -214,6 +214,15 @@ class _Compiler:
         )
         self.watermarks[index] = node
         return node
+
+
+def _without_local_limit(plan: JavaObject) -> JavaObject:
+    """The limit of each partition is for speed only, and it would stop reading before the operators below are done."""
+    return plan.child() if catalyst.class_name(plan) == "LocalLimit" else plan
+
+
+def has_operator(node: Node) -> bool:
+    return isinstance(node, StatefulOperator) or any(map(has_operator, node.children))
 
 
 def empty_plan(session: SparkSession, node: Node) -> JavaObject:

@@ -29,7 +29,8 @@ from minispark_stream.operators.base import BatchContext
 from minispark_stream.operators.metrics import state_operator_progress
 from minispark_stream.plan import catalyst
 from minispark_stream.plan.catalyst import JavaObject
-from minispark_stream.plan.logical import Node, SourceLeaf, Stateless, Static, Template, Watermark
+from minispark_stream.plan.logical import Node, SourceLeaf, Stateless, Static, Template, Watermark, has_operator
+from minispark_stream.runtime.watermark_propagator import propagate
 from minispark_stream.runtime.watermark_tracker import EventTimeStats
 
 
@@ -58,9 +59,24 @@ class IncrementalExecution:
                 data = self.new_data.get(node.ordinal)
                 return node.empty if data is None else catalyst.rename(self._session, data, node.attributes)
             case Stateless() | Watermark():  # (3)
-                return catalyst.with_children(self._session, node.plan, [self._plan(child) for child in node.children])
+                return catalyst.with_children(self._session, node.plan, self._children(node))
             case operator:  # (2)
-                return operator.plan_batch(self.context, [self._plan(child) for child in operator.children])
+                return operator.plan_batch(self.context, self._children(operator))
+
+    def _children(self, node: Node) -> list[JavaObject]:
+        """The plans of a node's children.
+
+        A task of a stateful operator finds its store by the number of its partition. Where partitions of several plans come
+        together (a union, a join) or are put together (coalesce), the operators below get a stage of their own by a shuffle.
+        """
+        plans = [self._plan(child) for child in node.children]
+        renumbers = len(plans) > 1 or isinstance(node, Stateless) and catalyst.class_name(node.plan) == "Repartition"
+        return [
+            self._in_own_stage(plan) if renumbers and has_operator(child) else plan for child, plan in zip(node.children, plans)
+        ]
+
+    def _in_own_stage(self, plan: JavaObject) -> JavaObject:
+        return catalyst.analyzed(catalyst.of_rows(self._session, plan).repartition(self.context.num_partitions))
 
     def explain(self) -> str:
         """The physical plans of this batch, from the sink down; the stateful operators sit between them."""
@@ -118,9 +134,10 @@ class IncrementalExecution:
 
     def should_run_another_batch(self, watermark_ms: int) -> bool:
         """Whether a stateful operator has work to do without data, now that the watermark is at `watermark_ms`."""
+        seen = propagate(self.template, watermark_ms)
         return any(
             op.should_run_another_batch(
-                self.context.output_mode, self.context.watermarks[op.operator_id].eviction_ms, watermark_ms
+                self.context.output_mode, self.context.watermarks[op.operator_id].eviction_ms, seen[op.operator_id]
             )
             for op in self.template.operators
         )

@@ -27,7 +27,7 @@ from pyspark.sql.streaming.listener import StreamingQueryProgress
 
 from minispark_stream.checkpointing.commit_log import CommitLog
 from minispark_stream.checkpointing.offset_seq_log import OffsetSeqLog, OffsetSeqMetadata
-from minispark_stream.operators.base import BatchContext, OperatorWatermarks
+from minispark_stream.operators.base import BatchContext
 from minispark_stream.operators.metrics import Reports
 from minispark_stream.plan import catalyst
 from minispark_stream.plan.catalyst import JavaObject
@@ -41,6 +41,7 @@ from minispark_stream.runtime.progress_reporter import ProgressReporter, event_t
 from minispark_stream.runtime.run_batch import run_batch
 from minispark_stream.runtime.stream_execution import StreamExecution
 from minispark_stream.runtime.trigger_executor import AvailableNowTrigger, OneTimeTrigger, Trigger
+from minispark_stream.runtime.watermark_propagator import operator_watermarks
 from minispark_stream.runtime.watermark_tracker import EventTimeStats, WatermarkTracker
 from minispark_stream.sinks.base import Sink
 from minispark_stream.sources.base import (
@@ -203,10 +204,10 @@ class MicroBatchExecution(StreamExecution):
         late_ms = previous.metadata.batch_watermark_ms if previous and previous.metadata else 0
         for accumulator in self._accumulators.values():
             accumulator.value = []
-        watermarks = OperatorWatermarks(late_ms, self.metadata.batch_watermark_ms)
+        watermarks = operator_watermarks(self.template, late_ms, self.metadata.batch_watermark_ms)
         return BatchContext(
             self.session, self.batch_id, self.metadata.batch_timestamp_ms, self.state_dir, self.state_conf, self.output_mode,
-            self.num_partitions, dict.fromkeys(self._accumulators, watermarks), self._accumulators,
+            self.num_partitions, watermarks, self._accumulators,
         )
 
     def prepare_state(self) -> None:

@@ -14,6 +14,7 @@ import tracemalloc
 import zipfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -146,11 +147,12 @@ def ask_everything(path: Path) -> None:
     str(report), report.to_json(), report._repr_html_()
     for operator in report.operators:
         for store in operator.stores:
+            where: dict[str, Any] = {"operator": operator.operator_id, "store": store.name}
             for question in (
-                lambda: report.rows(operator.operator_id, store=store.name, limit=100),
-                lambda: report.rows(operator.operator_id, store=store.name, version=1),
-                lambda: report.find({"k": "a"}, operator.operator_id, store=store.name, version=2),
-                lambda: report.diff(1, 3, operator.operator_id, store=store.name),
+                partial(report.rows, **where, limit=100),
+                partial(report.rows, **where, version=1),
+                partial(report.find, {"k": "a"}, **where, version=2),
+                partial(report.diff, 1, 3, **where),
             ):
                 try:
                     question()
@@ -158,7 +160,7 @@ def ask_everything(path: Path) -> None:
                     assert str(e)
 
 
-@settings(QUICK, max_examples=400)
+@settings(QUICK, max_examples=300)
 @given(which=st.integers(0, 2**16), harm=damage(), also=st.integers(0, 2**16))
 def test_a_checkpoint_with_one_damaged_file(
     healthy: dict[str, bytes], tmp_path_factory: pytest.TempPathFactory, which: int, harm: Callable[[bytes], bytes], also: int
@@ -282,7 +284,7 @@ def test_a_small_file_cannot_fill_the_memory(tmp_path: Path) -> None:
 
 def test_numbers_that_a_file_claims_are_not_believed(tmp_path: Path) -> None:
     windowed_count(tmp_path)
-    log_batch(tmp_path, 10**15, '{"logOffset":%d}' % 10**17, watermark=2**62, next_watermark=2**62)
+    log_batch(tmp_path, 10**15, '{"logOffset":1' + "0" * 17 + "}", watermark=2**62, next_watermark=2**62)
     log_batch(tmp_path, 10**15 + 1, *["-"] * 5000, next_watermark=None)
     metadata = json.loads((tmp_path / "state/0/_metadata/metadata").read_text().split("\n")[1])
     metadata["stateStoreInfo"][0]["numPartitions"] = 10**18

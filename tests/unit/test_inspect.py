@@ -204,7 +204,7 @@ def test_a_missing_delta(checkpoint: Path) -> None:
 
 
 def test_an_old_delta_that_nobody_needs(checkpoint: Path) -> None:
-    state = {k: v for k, v in zip(keys_of([(5, "a", 1)]), values_of([(5, "a", 1)]))}
+    state = dict(zip(keys_of([(5, "a", 1)]), values_of([(5, "a", 1)])))
     state_files(checkpoint, 0).write_snapshot(3, state)
     (checkpoint / "state/0/0/1.delta").unlink()
     report = inspect(str(checkpoint))

@@ -1,0 +1,48 @@
+"""Which watermark does each stateful operator see?
+
+Models: WatermarkPropagator, PropagateWatermarkSimulator (About watermark).
+
+The query has one watermark. It enters the plan at the `withWatermark` nodes and goes up:
+1. A node without state passes on the least of what its children give; a source gives nothing.
+2. A stateful operator sees the least of what its children give (0, the beginning of time, if none gives any), and passes on
+   what it can promise about its own output: an aggregation emits windows that the watermark has passed, so the same; a join
+   keeps rows longer, so its output may be older; a user's function promises nothing.
+3. In each batch, the watermark of the batch is propagated to evict state, and that of the batch before to find late rows:
+   a row is late only if the batch before could have taken it as the last one.
+
+    watermark 12:30                 join, left rows wait 10 minutes longer:   sees 12:30   passes on 12:19:59.999
+                                    aggregation above it:                     sees 12:19:59.999
+
+Differs from Spark: the promise depends on the plan and the watermark alone, so nothing is remembered from batch to batch. With
+`spark.sql.streaming.statefulOperator.allowMultiple` off, Spark also finds late rows by the batch's own watermark.
+"""
+
+from __future__ import annotations
+
+from minispark_stream.operators.base import OperatorWatermarks
+from minispark_stream.plan.logical import Node, SourceLeaf, Stateless, Static, Template, Watermark
+
+
+def propagate(template: Template, watermark_ms: int) -> dict[int, int]:
+    """What each stateful operator sees (operator id -> ms), when the query's watermark is `watermark_ms`."""
+    seen: dict[int, int] = {}
+
+    def output(node: Node) -> int | None:
+        below = [ms for child in node.children if (ms := output(child)) is not None]
+        match node:
+            case Watermark():
+                return watermark_ms
+            case SourceLeaf() | Static() | Stateless():  # (1)
+                return min(below, default=None)
+            case operator:  # (2)
+                seen[operator.operator_id] = min(below, default=0)
+                return operator.output_watermark(seen[operator.operator_id])
+
+    output(template.root)
+    return seen
+
+
+def operator_watermarks(template: Template, previous_ms: int, current_ms: int) -> dict[int, OperatorWatermarks]:
+    """(3) Both watermarks of each operator, from those of the batch before and of this batch."""
+    late, eviction = propagate(template, previous_ms), propagate(template, current_ms)
+    return {operator_id: OperatorWatermarks(late[operator_id], eviction[operator_id]) for operator_id in eviction}
