@@ -136,7 +136,7 @@ def compile_deduplicate(
         event_time_names(columns),
         delay_ms,
         plan,
-        empty,
+        empty.child(),  # as good when there are no rows; Spark refuses dropDuplicatesWithinWatermark in a batch plan
         children,
     )
 
