@@ -2,7 +2,7 @@
 # make demo    flights and word count on both engines, side by side
 # make test    all checks: what CI runs (make check is the same)
 # make lab     the course, in JupyterLab
-# make bench   rows per second through the state's formats; milliseconds per trigger, model against Spark
+# make bench   milliseconds per trigger, model against Spark; rows per second through the state's formats
 
 SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
@@ -73,8 +73,8 @@ lab: setup
 	$(BIN)/jupyter lab notebooks
 
 bench: setup
-	@$(BIN)/python tests/benchmarks/bench_codec.py
 	@$(BIN)/python tests/benchmarks/bench_trigger.py
+	@$(BIN)/python tests/benchmarks/bench_codec.py
 
 # --- check ----------------------------------------------------------------------------------------------------------
 

@@ -8,6 +8,7 @@ Each check is a function from what was read to findings:
     growing        the state only ever grows
     ahead          state of versions that the logs do not know
     strays         temporary files of writers that died
+    not_listed     directories and files that may not be looked at
 
 A state grows when, over the last 10 versions or more, the number of keys never went down and still grew by half in the
 second half: 10 20 30 40 50 60 70 80 90 100 grows; 10 20 25 25 25 25 25 25 25 25 does not.
@@ -37,6 +38,7 @@ def check(
     yield from growing(operators)
     yield from ahead(batches, operators)
     yield from strays(files)
+    yield from not_listed(files)
 
 
 def uncommitted(upcoming: NextBatch) -> Iterator[Finding]:
@@ -107,3 +109,8 @@ def strays(files: ReadOnlyFiles) -> Iterator[Finding]:
     if found:
         some = ", ".join(found[:3]) + (f" and {len(found) - 3} more" if len(found) > 3 else "")
         yield Finding("note", "files", f"temporary files of a writer that died, or is writing now: {some}")
+
+
+def not_listed(files: ReadOnlyFiles) -> Iterator[Finding]:
+    for name, reason in files.not_listed.items():
+        yield Finding("warning", name, f"left out, because it cannot be listed: {reason}")

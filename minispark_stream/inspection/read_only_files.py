@@ -36,11 +36,16 @@ class FileInfo:
 
 
 class ReadOnlyFiles(CheckpointFileManager):
-    """The files under one directory; `max_bytes` is the largest file that `open` reads."""
+    """The files under one directory; `max_bytes` is the largest file that `open` reads.
+
+    Attributes:
+        not_listed: what the listing had to leave out, and why: path -> reason.
+    """
 
     def __init__(self, path: str, filesystem: fs.FileSystem | None, max_bytes: int):
         super().__init__(path, filesystem)
         self.max_bytes = max_bytes
+        self.not_listed: dict[str, str] = {}
 
     def folder(self, name: str, max_bytes: int | None = None) -> ReadOnlyFiles:
         """The same for a directory below, with a lower limit if `max_bytes` is given."""
@@ -61,16 +66,23 @@ class ReadOnlyFiles(CheckpointFileManager):
     def _walk_local(self) -> Iterator[tuple[str, FileInfo]]:
         if not os.path.isdir(self._path):
             raise FileNotFoundError(f"{self.root} is not a directory")
-        for folder, _, names in os.walk(self._path):
+        for folder, _, names in os.walk(self._path, onerror=lambda e: self._leave_out(str(e.filename), e)):
             for name in names:
                 path = os.path.join(folder, name)
                 try:
                     found = os.stat(path)
-                except FileNotFoundError:  # gone meanwhile, or a link that leads nowhere
+                except OSError as e:
+                    self._leave_out(path, e)
                     continue
                 if stat.S_ISREG(found.st_mode):
-                    relative = os.path.relpath(path, self._path).replace(os.sep, "/")
-                    yield relative, FileInfo(found.st_size, found.st_mtime_ns // 1_000_000)
+                    yield self._relative(path), FileInfo(found.st_size, found.st_mtime_ns // 1_000_000)
+
+    def _leave_out(self, path: str, error: OSError) -> None:
+        if not isinstance(error, FileNotFoundError):  # gone meanwhile, or a link that leads nowhere
+            self.not_listed[self._relative(path)] = error.strerror or str(error)
+
+    def _relative(self, path: str) -> str:
+        return os.path.relpath(path, self._path).replace(os.sep, "/")
 
     def _walk(self, filesystem: fs.FileSystem) -> Iterator[tuple[str, FileInfo]]:
         base = self._path.strip("/")
@@ -81,6 +93,13 @@ class ReadOnlyFiles(CheckpointFileManager):
             if info.type == fs.FileType.File:
                 relative = info.path.strip("/").removeprefix(base).lstrip("/")
                 yield relative, FileInfo(info.size or 0, (info.mtime_ns or 0) // 1_000_000)
+
+    def list(self, name: str = "") -> list[tuple[str, int, int]]:
+        """As for any checkpoint; a folder that cannot be listed is among `not_listed` already, and seems empty here."""
+        try:
+            return super().list(name)
+        except OSError:
+            return []
 
     def open(self, name: str) -> bytes:  # (3)
         """The content of a file. Raises FileNotFoundError; ValueError for a file that is too large or cannot be read."""

@@ -171,7 +171,9 @@ class _Compiler:
         if name in STATEFUL:
             return self._stateful(STATEFUL[name], plan, children)
         if name == "GlobalLimit" and self.output_mode == "append":
-            return self._stateful(compile_global_limit, plan, [_without_local_limit(child) for child in children])
+            return self._stateful(compile_global_limit, plan, children)
+        if name == "LocalLimit" and self.output_mode == "append":
+            return self._local_limit(plan)
         if name == "Join" and all(child.isStreaming() for child in children):
             return self._stateful(compile_symmetric_hash_join, plan, children)
         if name in UNKNOWN_STATEFUL:
@@ -188,6 +190,11 @@ class _Compiler:
         operator = compile_operator(self.session, plan, operator_id, children, empty)
         self.operators[operator_id] = operator
         return operator
+
+    def _local_limit(self, plan: JavaObject) -> Node:
+        """The limit of each partition is for speed only. It stops reading early, which operators below must not suffer."""
+        child = self.compile(plan.child())
+        return child if has_operator(child) else Stateless(plan, (child,))
 
     def _source(self, leaf: JavaObject, relation: StreamingRelation) -> SourceLeaf:
         attributes = tuple((a.name(), a.exprId()) for a in catalyst.items(leaf.output()))
@@ -214,11 +221,6 @@ class _Compiler:
         )
         self.watermarks[index] = node
         return node
-
-
-def _without_local_limit(plan: JavaObject) -> JavaObject:
-    """The limit of each partition is for speed only, and it would stop reading before the operators below are done."""
-    return plan.child() if catalyst.class_name(plan) == "LocalLimit" else plan
 
 
 def has_operator(node: Node) -> bool:

@@ -76,7 +76,8 @@ class IncrementalExecution:
         ]
 
     def _in_own_stage(self, plan: JavaObject) -> JavaObject:
-        return catalyst.analyzed(catalyst.of_rows(self._session, plan).repartition(self.context.num_partitions))
+        repartition = catalyst.java_class(self._session, "org.apache.spark.sql.catalyst.plans.logical.Repartition")
+        return repartition(self.context.num_partitions, True, plan)
 
     def explain(self) -> str:
         """The physical plans of this batch, from the sink down; the stateful operators sit between them."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 import zipfile
@@ -345,6 +346,21 @@ def test_rocksdb_is_listed_and_not_decoded(checkpoint: Path) -> None:
 
 
 # --- what cannot be opened -------------------------------------------------------------------------------------
+
+
+def test_what_cannot_be_listed_is_named(checkpoint: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (checkpoint / "offsets/99").symlink_to("99")
+    scandir = os.scandir
+
+    def refuse(path: Any) -> Any:
+        if str(path).endswith("sources/0"):
+            raise PermissionError(13, "Permission denied", str(path))
+        return scandir(path)
+
+    monkeypatch.setattr(os, "scandir", refuse)
+    named = {f.where: f.says for f in inspect(str(checkpoint)).findings if f.level == "warning"}
+    assert named["sources/0"].endswith("it cannot be listed: Permission denied")
+    assert named["offsets/99"].startswith("left out, because it cannot be listed: Too many levels of symbolic links")
 
 
 def test_a_directory_that_is_no_checkpoint(tmp_path: Path) -> None:
