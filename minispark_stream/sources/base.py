@@ -18,7 +18,14 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMaxBytes, ReadMaxFiles, ReadMaxRows
+from pyspark.sql.streaming.datasource import (
+    ReadAllAvailable,
+    ReadLimit,
+    ReadMaxBytes,
+    ReadMaxFiles,
+    ReadMaxRows,
+    ReadMinRows,
+)
 from pyspark.sql.types import StructType
 
 Offset = str
@@ -27,9 +34,16 @@ Offset = str
 # How much one batch may read: PySpark's own kinds of limit, as its Python data sources know them.
 ALL_AVAILABLE = ReadAllAvailable()
 __all__ = [
-    "ALL_AVAILABLE", "Offset", "ReadLimit", "ReadMaxBytes", "ReadMaxFiles", "ReadMaxRows", "Source", "StreamingRelation",
-    "SupportsAdmissionControl", "SupportsTriggerAvailableNow",
+    "ALL_AVAILABLE", "CompositeReadLimit", "Offset", "ReadLimit", "ReadMaxBytes", "ReadMaxFiles", "ReadMaxRows",
+    "ReadMinRows", "Source", "StreamingRelation", "SupportsAdmissionControl", "SupportsTriggerAvailableNow",
 ]
+
+
+@dataclass(frozen=True)
+class CompositeReadLimit(ReadLimit):
+    """Several limits that all hold, for example "at least 100 rows, or 5 minutes" and "at most 1,000 rows"."""
+
+    limits: tuple[ReadLimit, ...]
 
 
 class Source(ABC):
