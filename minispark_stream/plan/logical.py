@@ -172,7 +172,7 @@ class _Compiler:
             return self._stateful(STATEFUL[name], plan, children)
         if name == "GlobalLimit" and self.output_mode == "append":
             return self._stateful(compile_global_limit, plan, children)
-        if name == "LocalLimit" and self.output_mode == "append":
+        if name == "LocalLimit" and not _is_sorted(plan.child()):
             return self._local_limit(plan)
         if name == "Join" and all(child.isStreaming() for child in children):
             return self._stateful(compile_symmetric_hash_join, plan, children)
@@ -221,6 +221,12 @@ class _Compiler:
         )
         self.watermarks[index] = node
         return node
+
+
+def _is_sorted(plan: JavaObject) -> bool:
+    """Who sorts reads everything first."""
+    name = catalyst.class_name(plan)
+    return name == "Sort" or name == "Project" and _is_sorted(plan.child())
 
 
 def has_operator(node: Node) -> bool:

@@ -25,7 +25,7 @@ from typing import Any
 
 from pyspark.sql import DataFrame
 
-from minispark_stream.operators.base import BatchContext
+from minispark_stream.operators.base import BatchContext, StatefulOperator
 from minispark_stream.operators.metrics import state_operator_progress
 from minispark_stream.plan import catalyst
 from minispark_stream.plan.catalyst import JavaObject
@@ -70,14 +70,27 @@ class IncrementalExecution:
         together (a union, a join) or are put together (coalesce), the operators below get a stage of their own by a shuffle.
         """
         plans = [self._plan(child) for child in node.children]
-        renumbers = len(plans) > 1 or isinstance(node, Stateless) and catalyst.class_name(node.plan) == "Repartition"
-        return [
-            self._in_own_stage(plan) if renumbers and has_operator(child) else plan for child, plan in zip(node.children, plans)
-        ]
+        below = [has_operator(child) for child in node.children]
+        if len(plans) > 1 or isinstance(node, Stateless) and catalyst.class_name(node.plan) == "Repartition":
+            plans = [self._in_own_stage(plan) if operators else plan for plan, operators in zip(plans, below)]
+        if isinstance(node, StatefulOperator):
+            plans = [self._as_leaf(plan) if operators else plan for plan, operators in zip(plans, below)]
+        return plans
 
     def _in_own_stage(self, plan: JavaObject) -> JavaObject:
         repartition = catalyst.java_class(self._session, "org.apache.spark.sql.catalyst.plans.logical.Repartition")
         return repartition(self.context.num_partitions, True, plan)
+
+    def _as_leaf(self, plan: JavaObject) -> JavaObject:
+        """The rows of `plan` as a leaf under the same attributes.
+
+        Two tasks that hand on the same columns must not be in one plan: the analyzer would give one of them new columns.
+        """
+        execution = catalyst.of_rows(self._session, plan)._jdf.queryExecution()
+        self.context.executed.append(execution.executedPlan())
+        rows = catalyst.rdd_frame(self._session, execution.toRdd(), execution.analyzed().schema())
+        attributes = [(a.name(), a.exprId()) for a in catalyst.items(plan.output())]
+        return catalyst.rename(self._session, catalyst.analyzed(rows), attributes)
 
     def explain(self) -> str:
         """The physical plans of this batch, from the sink down; the stateful operators sit between them."""
