@@ -16,7 +16,7 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from pyspark.errors import AnalysisException
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import DataFrame
 from pyspark.sql.streaming import DataStreamReader as SparkDataStreamReader
 from pyspark.sql.streaming import DataStreamWriter as SparkDataStreamWriter
 from pyspark.sql.types import StructType, _parse_datatype_json_string
@@ -25,6 +25,15 @@ from minispark_stream.dataframe import streaming_dataframe
 from minispark_stream.errors import analysis_error
 from minispark_stream.plan import catalyst
 from minispark_stream.plan.logical import streaming_sources
+from minispark_stream.registry import (
+    FILE_FORMATS,
+    ONE_TIME_SINKS,
+    SOURCES,
+    TIMED_SOURCES,
+    find_sink,
+    find_source,
+    unknown_format,
+)
 from minispark_stream.runtime.stream_execution import StreamExecution
 from minispark_stream.runtime.trigger_executor import ProcessingTimeTrigger, Trigger, from_java
 from minispark_stream.sinks.base import Sink
@@ -36,26 +45,11 @@ from minispark_stream.sinks.memory import MemorySink
 from minispark_stream.sinks.noop import NoopSink
 from minispark_stream.sinks.python_data_source import PythonDataSourceSink
 from minispark_stream.sinks.table import table_location
-from minispark_stream.sources.base import StreamingRelation
 from minispark_stream.sources.file import file_stream_relation
 from minispark_stream.sources.python_data_source import created, find_data_source, python_relation
-from minispark_stream.sources.rate import rate_relation
-from minispark_stream.sources.rate_micro_batch import rate_micro_batch_relation
-from minispark_stream.sources.socket import socket_relation
 
 if TYPE_CHECKING:
     from minispark_stream.session import MiniSparkSession
-
-CreateRelation = Callable[[SparkSession, str, str | None, StructType | None, Mapping[str, str]], StreamingRelation]
-
-FILE_FORMATS = ("csv", "json", "text", "parquet", "orc")
-SOURCES: dict[str, CreateRelation] = {
-    **dict.fromkeys(FILE_FORMATS, file_stream_relation), "rate-micro-batch": rate_micro_batch_relation,
-}
-# Sources that look at the clock: they get the one of the engine.
-TIMED_SOURCES = {"rate": rate_relation, "socket": socket_relation}
-ONE_TIME_SINKS = ("memory", "console", "noop", "foreachBatch", "foreach")  # these may do without a lasting checkpoint
-SINKS = (*ONE_TIME_SINKS, *FILE_FORMATS)
 
 
 class _Recorder:
@@ -122,8 +116,10 @@ class DataStreamReader(SparkDataStreamReader):
             relation = timed(self._spark, state.get("schema"), state["options"], self._mini.clock)
             return streaming_dataframe(self._mini, relation)
         create = SOURCES.get(state["format"].lower())
+        options = state["options"] | ({"path": state["path"]} if state.get("path") else {})
+        if create is None and (custom := find_source(state["format"])) is not None:
+            return streaming_dataframe(self._mini, custom(self._spark, state.get("schema"), options))
         if create is None and (found := find_data_source(self._spark, state["format"])) is not None:
-            options = state["options"] | ({"path": state["path"]} if state.get("path") else {})
             return streaming_dataframe(self._mini, python_relation(self._spark, found, state.get("schema"), options))
         if create is None:
             self._spark.readStream.format(state["format"]).load()  # what Spark refuses too, it refuses in its own words
@@ -272,6 +268,8 @@ class DataStreamWriter(SparkDataStreamWriter):
             case _ if sink_format in FILE_FORMATS:
                 columns = state.get("partitionBy", [])
                 return FileStreamSink(self._spark, sink_format, self._df, columns, state["options"], state["outputMode"])
+            case _ if (custom := find_sink(sink_format)) is not None:
+                return custom(self._spark, state["options"], state.get("partitionBy", []), state["outputMode"])
             case _ if (found := find_data_source(self._spark, state["format"])) is not None:
                 source = created(self._spark, found, state["options"])
                 return PythonDataSourceSink(self._spark, source, self._df.schema, state["outputMode"])
@@ -299,16 +297,3 @@ class DataStreamWriter(SparkDataStreamWriter):
             self._spark, self._df, tableName, state["format"], columns, state["options"]
         )
         return self._start()
-
-
-def unknown_format(spark: SparkSession, name: str) -> Exception:
-    """Spark's own error for a format that it does not know either; else a word on what the model has."""
-    sources = spark._jvm.org.apache.spark.sql.execution.datasources.DataSource  # type: ignore[union-attr]
-    try:
-        sources.lookupDataSource(name, spark._jsparkSession.sessionState().conf())
-    except Exception as e:
-        return e
-    return AnalysisException(
-        message=f"minispark_stream has no streaming source or sink for the format '{name}'. "
-        f"Sources: {', '.join((*SOURCES, *TIMED_SOURCES))}. Sinks: {', '.join(SINKS)}."
-    )
