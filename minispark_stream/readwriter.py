@@ -41,6 +41,7 @@ from minispark_stream.sinks.console import ConsoleSink
 from minispark_stream.sinks.file import FileStreamSink
 from minispark_stream.sinks.foreach import ForeachSink
 from minispark_stream.sinks.foreach_batch import ForeachBatchSink
+from minispark_stream.sinks.kafka import KafkaSink
 from minispark_stream.sinks.memory import MemorySink
 from minispark_stream.sinks.noop import NoopSink
 from minispark_stream.sinks.python_data_source import PythonDataSourceSink
@@ -261,6 +262,8 @@ class DataStreamWriter(SparkDataStreamWriter):
                 return ConsoleSink(state["options"])
             case "noop":
                 return NoopSink()
+            case "kafka":
+                return KafkaSink(self._spark, state["options"])
             case "foreachBatch":
                 return ForeachBatchSink(state["function"])
             case "foreach":

@@ -57,6 +57,7 @@ from pyspark.sql.types import StructType
 from minispark_stream.sinks.base import Sink
 from minispark_stream.sources.base import StreamingRelation
 from minispark_stream.sources.file import file_stream_relation
+from minispark_stream.sources.kafka import kafka_relation
 from minispark_stream.sources.rate import rate_relation
 from minispark_stream.sources.rate_micro_batch import rate_micro_batch_relation
 from minispark_stream.sources.socket import socket_relation
@@ -71,9 +72,9 @@ SOURCES: dict[str, CreateRelation] = {
     **dict.fromkeys(FILE_FORMATS, file_stream_relation), "rate-micro-batch": rate_micro_batch_relation,
 }
 # Sources that look at the clock: they get the one of the engine.
-TIMED_SOURCES = {"rate": rate_relation, "socket": socket_relation}
+TIMED_SOURCES = {"rate": rate_relation, "socket": socket_relation, "kafka": kafka_relation}
 ONE_TIME_SINKS = ("memory", "console", "noop", "foreachBatch", "foreach")  # these may do without a lasting checkpoint
-SINKS = (*ONE_TIME_SINKS, *FILE_FORMATS)
+SINKS = (*ONE_TIME_SINKS, *FILE_FORMATS, "kafka")
 
 # (2)
 _registered: dict[str, dict[str, Any]] = {"sources": {}, "sinks": {}}
