@@ -123,6 +123,21 @@ def optimize(session: SparkSession, plan: JavaObject) -> JavaObject:
     return session._jsparkSession.sessionState().optimizer().execute(plan)
 
 
+@contextmanager
+def without_rule(session: SparkSession, rule: str) -> Iterator[None]:
+    """Leave a rule of Spark's optimizer out for a while."""
+    key = "spark.sql.optimizer.excludedRules"
+    before = session.conf.get(key, None)
+    session.conf.set(key, f"{before},{rule}" if before else rule)
+    try:
+        yield
+    finally:
+        if before is None:
+            session.conf.unset(key)
+        else:
+            session.conf.set(key, before)
+
+
 def physical(session: SparkSession, plan: JavaObject) -> JavaObject:
     """The physical plan of a batch plan, before exchanges and code generation are put in (QueryExecution.sparkPlan)."""
     mode = java_class(session, "org.apache.spark.sql.execution.CommandExecutionMode").ALL()

@@ -34,6 +34,10 @@ from minispark_stream.runtime.watermark_propagator import propagate
 from minispark_stream.runtime.watermark_tracker import EventTimeStats
 
 
+# It would drop what is below a filter that no row can pass. In a streaming plan it does not: what is below may keep state.
+PRUNE_FILTERS = "org.apache.spark.sql.catalyst.optimizer.PruneFilters"
+
+
 class IncrementalExecution:
     """The plan of one batch, and after the batch has run, what it measured.
 
@@ -46,8 +50,9 @@ class IncrementalExecution:
         self.context = context
         self.new_data = new_data
         self._session = context.session
-        execution = catalyst.of_rows(self._session, self._plan(template.root))._jdf.queryExecution()
-        self._executed = execution.executedPlan()
+        with catalyst.without_rule(self._session, PRUNE_FILTERS):
+            execution = catalyst.of_rows(self._session, self._plan(template.root))._jdf.queryExecution()
+            self._executed = execution.executedPlan()
         # (4) Every action on the batch runs this one RDD, whose metrics are the batch's.
         self.next_batch: DataFrame = catalyst.rdd_frame(self._session, execution.toRdd(), execution.analyzed().schema())
 

@@ -31,3 +31,11 @@ def test_limit_above_and_below_a_filter(compare: Compare) -> None:
 
 def test_limit_of_the_whole_answer(compare: Compare) -> None:
     compare(lambda s, d: read(s, d).groupBy("k").count().orderBy(F.desc("count"), "k").limit(2), FEED, output_mode="complete")
+
+
+def test_limit_of_the_whole_answer_in_no_order(compare: Compare) -> None:
+    compare(lambda s, d: read(s, d).groupBy("k").count().select("count").where("count < 0").limit(2), FEED, output_mode="complete")
+
+
+def test_state_is_kept_below_a_filter_that_no_row_can_pass(compare: Compare) -> None:
+    compare(lambda s, d: read(s, d).groupBy("k").count().where("1 = 0"), FEED, output_mode="complete")

@@ -48,6 +48,7 @@ QUERIES: dict[str, Callable[[Any, Any], Any]] = {
     "a pandas UDF": lambda s, df: df.select("k", F.pandas_udf(doubled, DoubleType())("d").alias("dd")),  # type: ignore[call-overload]
     "mapInPandas": lambda s, df: df.select("k", "i").mapInPandas(upper, "k string, i int"),
     "transform": lambda s, df: df.transform(lambda d: d.select("k", "m")),
+    "no rows, as the optimizer sees": lambda s, df: df.where("false").select("k"),
     "dropna and fillna": lambda s, df: df.select("k", "i", "s").dropna(subset=["k"]).fillna({"i": 0, "s": "?"}),
     "replace": lambda s, df: df.select("k", "s").replace("x", "X", "s"),
     "casts, dates and decimals": lambda s, df: df.select(
