@@ -33,7 +33,6 @@ from minispark_stream.plan.logical import Node, SourceLeaf, Stateless, Static, T
 from minispark_stream.runtime.watermark_propagator import propagate
 from minispark_stream.runtime.watermark_tracker import EventTimeStats
 
-
 # It would drop what is below a filter that no row can pass. In a streaming plan it does not: what is below may keep state.
 PRUNE_FILTERS = "org.apache.spark.sql.catalyst.optimizer.PruneFilters"
 
