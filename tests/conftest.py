@@ -24,8 +24,10 @@ time.tzset()
 
 @pytest.fixture(scope="session")
 def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
-    """One local Spark for all tests: 2 cores, 2 shuffle partitions, UTC, no UI."""
+    """One local Spark for all tests: 2 cores, 2 shuffle partitions, UTC, no UI; with the Kafka connector if it can be had."""
     from pyspark.sql import SparkSession
+
+    from tests.connectors import kafka_connector
 
     session = (
         SparkSession.builder.master("local[2]")
@@ -34,6 +36,7 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
         .config("spark.sql.session.timeZone", "UTC")
         .config("spark.sql.warehouse.dir", str(tmp_path_factory.mktemp("warehouse")))
         .config("spark.ui.enabled", "false")
+        .config("spark.jars", kafka_connector())
         .getOrCreate()
     )
     session.sparkContext.setLogLevel("ERROR")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
@@ -10,6 +10,8 @@ from pyspark.sql import SparkSession
 
 from minispark_stream import side_by_side
 from minispark_stream.trace.comparison import Comparison
+from tests.conformance.kafka_broker import Broker, Kafka
+from tests.connectors import KAFKA_BROKER, KAFKA_CONNECTOR, JarsMissing, download
 
 Compare = Callable[..., Comparison]
 
@@ -35,3 +37,19 @@ def compare(spark: SparkSession, tmp_path: Any) -> Compare:
         return comparison
 
     return run
+
+
+@pytest.fixture(scope="session")
+def kafka(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Kafka]:
+    """A running Kafka broker."""
+    try:
+        download(KAFKA_CONNECTOR)
+        jars = download(KAFKA_BROKER)
+    except JarsMissing as e:
+        pytest.skip(f"no Kafka: {e}")
+    broker = Broker(tmp_path_factory.mktemp("kafka"), jars)
+    broker.start()
+    client = Kafka(spark, broker)
+    yield client
+    client.close()
+    broker.stop()
