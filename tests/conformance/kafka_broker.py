@@ -15,6 +15,8 @@ import pyspark
 from py4j.protocol import Py4JJavaError
 from pyspark.sql import SparkSession
 
+from minispark_stream.plan.catalyst import jvm
+
 STARTED_MS = 1_700_000_000_000  # the time of records, unless a test gives another one
 
 
@@ -90,7 +92,7 @@ class Kafka:
     def __init__(self, spark: SparkSession, broker: Broker):
         self.broker = broker
         self.address = broker.address
-        self._java: Any = spark.sparkContext._jvm
+        self._java: Any = jvm(spark)
         admin = self._java.org.apache.kafka.clients.admin.Admin
         self._admin = admin.create(self._java.java.util.HashMap({"bootstrap.servers": self.address}))
         strings = self._java.org.apache.kafka.common.serialization.StringSerializer()
