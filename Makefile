@@ -37,7 +37,7 @@ setup: system .venv/.installed
 	echo "creating .venv with $$("$$python" --version)"; \
 	"$$python" -m venv .venv
 	$(BIN)/python -m pip install --quiet --upgrade pip
-	$(BIN)/python -m pip install --quiet -e '.[demo,notebooks,test]'
+	$(BIN)/python -m pip install --quiet -e '.[delta,demo,notebooks,test]'
 	@touch $@
 
 # Java and dot are not Python packages: install them where that is possible, else say what to do.

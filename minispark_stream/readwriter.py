@@ -38,6 +38,7 @@ from minispark_stream.runtime.stream_execution import StreamExecution
 from minispark_stream.runtime.trigger_executor import ProcessingTimeTrigger, Trigger, from_java
 from minispark_stream.sinks.base import Sink
 from minispark_stream.sinks.console import ConsoleSink
+from minispark_stream.sinks.delta import DeltaSink
 from minispark_stream.sinks.file import FileStreamSink
 from minispark_stream.sinks.foreach import ForeachSink
 from minispark_stream.sinks.foreach_batch import ForeachBatchSink
@@ -264,6 +265,8 @@ class DataStreamWriter(SparkDataStreamWriter):
                 return NoopSink()
             case "kafka":
                 return KafkaSink(self._spark, state["options"])
+            case "delta":
+                return DeltaSink(self._spark, self._df, state.get("partitionBy", []), state["options"], state["outputMode"])
             case "foreachBatch":
                 return ForeachBatchSink(state["function"])
             case "foreach":

@@ -74,7 +74,7 @@ SOURCES: dict[str, CreateRelation] = {
 # Sources that look at the clock: they get the one of the engine.
 TIMED_SOURCES = {"rate": rate_relation, "socket": socket_relation, "kafka": kafka_relation}
 ONE_TIME_SINKS = ("memory", "console", "noop", "foreachBatch", "foreach")  # these may do without a lasting checkpoint
-SINKS = (*ONE_TIME_SINKS, *FILE_FORMATS, "kafka")
+SINKS = (*ONE_TIME_SINKS, *FILE_FORMATS, "delta", "kafka")
 
 # (2)
 _registered: dict[str, dict[str, Any]] = {"sources": {}, "sinks": {}}

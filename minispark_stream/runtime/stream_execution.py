@@ -32,6 +32,7 @@ from minispark_stream.plan import catalyst
 from minispark_stream.trace.trace import Trace
 
 logger = logging.getLogger(__name__)
+QUERY_ID_KEY = "sql.streaming.queryId"  # the local property that tells a sink whose batch it writes
 
 
 class StreamExecution(ABC):
@@ -203,6 +204,7 @@ class StreamExecution(ABC):
         try:
             catalyst.set_active_session(self.session)
             self.session.sparkContext.setJobGroup(self._run_id, self._description(), interruptOnCancel=True)
+            self.session.sparkContext.setLocalProperty(QUERY_ID_KEY, self._id)
             self.announce("started", id=self._id, runId=self._run_id, name=self._name, timestamp=_now())
             self._started.set()
             self.run_activated_stream()

@@ -42,7 +42,7 @@ class FileStreamSink(Sink):
 
     Args:
         session: the session that starts the query.
-        file_format: "parquet", "json", "csv", "text", "orc", ...
+        format_name: "parquet", "json", "csv", "text", "orc", ...
         df: the streaming DataFrame; its columns are what `partition_by` is checked against.
         options: of the writer, names in lower case; `path` is required.
 
@@ -52,7 +52,7 @@ class FileStreamSink(Sink):
     """
 
     def __init__(
-        self, session: SparkSession, file_format: str, df: DataFrame, partition_by: list[str], options: Mapping[str, str],
+        self, session: SparkSession, format_name: str, df: DataFrame, partition_by: list[str], options: Mapping[str, str],
         output_mode: str,
     ):
         columns = normalized_partition_columns(session, df, partition_by)
@@ -60,7 +60,7 @@ class FileStreamSink(Sink):
             raise spark_error(session, IllegalArgumentException, "_LEGACY_ERROR_TEMP_2047")
         if output_mode != "append":
             raise analysis_error(
-                session, "STREAMING_OUTPUT_MODE.UNSUPPORTED_DATASOURCE", className=file_format, outputMode=output_mode
+                session, "STREAMING_OUTPUT_MODE.UNSUPPORTED_DATASOURCE", className=format_name, outputMode=output_mode
             )
         if columns:
             partitioning = catalyst.java_class(session, "org.apache.spark.sql.execution.datasources.PartitioningUtils")
@@ -68,7 +68,7 @@ class FileStreamSink(Sink):
             partitioning.validatePartitionColumn(df._jdf.schema(), catalyst.seq(session, columns), case_sensitive)
         self._partition_columns = columns
         self._options = catalyst.java_map(session, options)
-        self._format_name = file_format
+        self._format_name = format_name
         hadoop = catalyst.java_class(session, "org.apache.hadoop.fs.Path")(path)
         self._files = hadoop.getFileSystem(session._jsparkSession.sessionState().newHadoopConf())
         self._path = self._files.makeQualified(hadoop)
@@ -86,11 +86,12 @@ class FileStreamSink(Sink):
             return
         session = data.sparkSession
         attributes = {a.name(): a for a in catalyst.items(catalyst.analyzed(data).output())}
-        protocol = ManifestFileCommitProtocol(session, self._files, self._path, self.log, batch_id)  # (2)
-        protocol.run(
-            data, _file_format(session, self._format_name), [attributes[c] for c in self._partition_columns],
+        protocol = ManifestFileCommitProtocol(session, self._files, self._path)  # (2)
+        statuses = protocol.write(
+            data, file_format(session, self._format_name), [attributes[c] for c in self._partition_columns],
             self._options,
         )
+        protocol.commit(self.log, batch_id, statuses)
 
 
 def normalized_partition_columns(session: SparkSession, df: DataFrame, partition_by: list[str]) -> list[str]:
@@ -112,7 +113,7 @@ def normalized_partition_columns(session: SparkSession, df: DataFrame, partition
     return found
 
 
-def _file_format(session: SparkSession, name: str) -> catalyst.JavaObject:
+def file_format(session: SparkSession, name: str) -> catalyst.JavaObject:
     """Spark's batch writer for a format (a FileFormat)."""
     source = catalyst.java_class(session, "org.apache.spark.sql.execution.datasources.DataSource")
     empty = catalyst.seq(session, [])

@@ -43,39 +43,42 @@ class ManifestFileCommitProtocol:
         session: the session of the query.
         files: the Hadoop file system of the output folder.
         path: the output folder, a Hadoop path.
-        log: the manifest log.
     """
 
-    def __init__(
-        self, session: SparkSession, files: JavaObject, path: JavaObject, log: FileStreamSinkLog, batch_id: int
-    ):
+    def __init__(self, session: SparkSession, files: JavaObject, path: JavaObject):
         self._session = session
         self._files = files
         self._root = path.toString()
-        self._log = log
-        self._batch_id = batch_id
         self._job_id = str(uuid.uuid4())
         self._staging = f"{self._root}/_staging-{self._job_id}"
         self._pending: list[str] = []
 
-    def run(self, data: DataFrame, file_format: JavaObject, partition_columns: list[JavaObject], options: JavaObject) -> None:
-        """Write a batch and commit it.
+    def write(
+        self, data: DataFrame, file_format: JavaObject, partition_columns: list[JavaObject], options: JavaObject
+    ) -> tuple[SinkFileStatus, ...]:
+        """Write a batch, and give its files, which nobody sees yet.
 
         Raises:
-            SparkRuntimeException: another run has written this batch meanwhile.
             Exception: what the writer or the file system raised; the batch has left no trace then.
         """
         try:
             self._write(data, file_format, partition_columns, options)  # (1)
-            statuses = [self._move(path) for path in self._written()]  # (2)
+            return tuple(self._move(path) for path in self._written())  # (2)
         except BaseException:
             self._abort()  # (4)
             raise
         finally:
             self._delete(self._staging)
-        if not self._log.add(self._batch_id, tuple(statuses)):  # (3)
+
+    def commit(self, log: FileStreamSinkLog, batch_id: int, statuses: tuple[SinkFileStatus, ...]) -> None:
+        """Name the files in the manifest of the batch.
+
+        Raises:
+            SparkRuntimeException: another run has written this batch meanwhile.
+        """
+        if not log.add(batch_id, statuses):  # (3)
             raise spark_error(
-                self._session, SparkRuntimeException, "INTERNAL_ERROR", message=f"Race while writing batch {self._batch_id}"
+                self._session, SparkRuntimeException, "INTERNAL_ERROR", message=f"Race while writing batch {batch_id}"
             )
 
     def _write(
