@@ -510,6 +510,20 @@ def test_initial_offsets_that_cannot_be_read(spark, mini, kafka, bad_topic, tmp_
     assert ours == theirs or "sources/0/0" in ours  # the model names the file, and repeats what Spark says
 
 
+@pytest.mark.parametrize("text", ["5", '{"logOffset":1}', '{"bad":[0]}', '{"bad":{"0":"x"}}', '{"bad":{"zero":1}}', "{}", "later"])
+def test_logged_offsets_that_are_not_of_kafka(spark, mini, kafka, bad_topic, tmp_path, text):
+    reasons = []
+    for engine, session in (("spark", spark), ("model", mini)):
+        options = {"subscribe": "bad", "startingOffsets": "earliest", "failOnDataLoss": "false"}
+        assert _outcome(session, kafka, str(tmp_path / engine), **options) is None
+        log = tmp_path / engine / "offsets/0"
+        log.with_name(".0.crc").unlink(missing_ok=True)
+        lines = log.read_text().split("\n")
+        log.write_text("\n".join([*lines[:2], text]))
+        reasons.append(_outcome(session, kafka, str(tmp_path / engine), **options))
+    assert reasons[1] == reasons[0] and (text == "{}") == (reasons[0] is None)
+
+
 def test_offsets_of_spark_2_1_are_read(spark, mini, kafka, bad_topic, tmp_path):
     for engine, session in (("spark", spark), ("model", mini)):
         log = tmp_path / engine / "sources/0/0"
