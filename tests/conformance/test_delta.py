@@ -192,6 +192,18 @@ def test_a_batch_that_was_committed_is_skipped(mini, folder, name):
     assert sorted(values) == ([1, 2, 3, 4, 5, 6, 10] if name.startswith("append") else [4, 5, 10, 12])
 
 
+def test_a_checkpoint_of_the_log_remembers_the_batch(mini, folder):
+    """Delta, and the library, write one from time to time; the commits before it may be deleted."""
+    run(mini, folder, "append")
+    deltalake.DeltaTable(folder / "append").create_checkpoint()
+    for version in (0, 1):
+        (folder / "append" / "_delta_log" / f"{version:020}.json").unlink()
+    lose_last_commit(folder / "c-append")
+    put(folder / "in", 3, ["b,10"])
+    run(mini, folder, "append")
+    assert sorted(row[1] for row in rows(folder / "append")) == [1, 2, 3, 4, 5, 6, 10]
+
+
 def test_another_query_does_not_skip(mini, folder):
     """The ids of batches are counted for each query on its own."""
     write(rows_of(mini, folder / "in"), folder / "c1", folder / "out")
