@@ -14,7 +14,8 @@ Models: KafkaSourceProvider, KafkaMicroBatchStream (Source document, "Kafka").
     offsets/0  {"clicks":{"0":5,"1":3}}
     offsets/1  {"clicks":{"0":9,"1":3,"2":4}}    batch 1 reads 5 … 8 of partition 0 and 0 … 3 of partition 2, which is new
 
-Differs from Spark: progress reports have no `metrics` (offsets behind the latest). Before a restart goes on, a partition that
+Differs from Spark: progress reports have no `metrics` (offsets behind the latest). `stop()` does not interrupt a request to
+Kafka; it ends by `kafka.default.api.timeout.ms`. Before a restart goes on, a partition that
 was new in the last batch is looked up once more. When partitions of a logged batch are gone before it could be run again, it
 fails even with `failOnDataLoss` false.
 """
@@ -60,6 +61,7 @@ _OF_THE_READER = (
     "failondataloss", "fetchoffset.numretries", "fetchoffset.retryintervalms", "groupidprefix", "includeheaders",
     "kafkaconsumer.polltimeoutms", "maxrecordsperpartition", "minpartitions",
 )
+
 
 def kafka_relation(
     spark: SparkSession, schema: StructType | None, options: Mapping[str, str], clock: Clock

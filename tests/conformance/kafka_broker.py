@@ -12,7 +12,8 @@ from pathlib import Path
 from typing import Any
 
 import pyspark
-from py4j.protocol import Py4JJavaError
+from py4j.java_gateway import JavaMember
+from py4j.protocol import STATIC_PREFIX, Py4JJavaError
 from pyspark.sql import SparkSession
 
 from minispark_stream.plan.catalyst import jvm
@@ -127,8 +128,11 @@ class Kafka:
 
     def forget(self, topic: str, partition: int, before: int) -> None:
         """Delete the records of a partition before an offset, as retention does."""
-        records = self._java.org.apache.kafka.clients.admin.RecordsToDelete.beforeOffset(before)
-        self._admin.deleteRecords({self._java.org.apache.kafka.common.TopicPartition(topic, partition): records}).all().get()
+        # There is an instance method of this name, too, and py4j may find that one first: the static one is named here.
+        name = "org.apache.kafka.clients.admin.RecordsToDelete"
+        before_offset = JavaMember("beforeOffset", None, STATIC_PREFIX + name, self._java._gateway_client)
+        there = self._java.org.apache.kafka.common.TopicPartition(topic, partition)
+        self._admin.deleteRecords({there: before_offset(before)}).all().get()
 
     def send(self, topic: str, partition: int, *values: str | None, time_ms: int = STARTED_MS) -> None:
         """Append records to a partition, with their numbers as keys; returns when Kafka has them."""
