@@ -212,8 +212,8 @@ class DataStreamWriter(SparkDataStreamWriter):
             legacy = "spark.sql.legacy.pathOptionBehavior.enabled"
             if "path" in self._jwrite.state["options"] and self._spark.conf.get(legacy) == "false":
                 raise analysis_error(self._spark, "_LEGACY_ERROR_TEMP_1188", method="start", config=legacy)
-            self._jwrite.state["options"]["path"] = path
-        return self._start()
+            return self._start({"path": path})
+        return self._start({})
 
     def _configure(
         self, source: str | None, mode: str | None, partition_by: Any, name: str | None, options: dict[str, Any]
@@ -228,17 +228,18 @@ class DataStreamWriter(SparkDataStreamWriter):
         if name is not None:
             self.queryName(name)
 
-    def _start(self) -> StreamExecution:
+    def _start(self, path: dict[str, str]) -> StreamExecution:
         state = self._jwrite.state
+        options = state["options"] | path  # the path is of this start alone: a writer may be started again
         trigger = self._trigger()
         sink_format = state["format"] if state["format"] == "foreachBatch" else state["format"].lower()
         return self._mini.streams.start_query(
             self._df,
-            self._sink(sink_format),
+            self._sink(sink_format, options),
             state.get("queryName"),
             state["outputMode"],
             trigger,
-            state["options"],
+            options,
             temporary_checkpoint=sink_format in ONE_TIME_SINKS,
             recover_from_checkpoint=sink_format != "memory" or state["outputMode"] == "complete",
         )
@@ -250,7 +251,7 @@ class DataStreamWriter(SparkDataStreamWriter):
             raise AnalysisException(message=f"minispark_stream has no engine for the trigger {given.toString()}.")
         return trigger
 
-    def _sink(self, sink_format: str) -> Sink:
+    def _sink(self, sink_format: str, options: Mapping[str, str]) -> Sink:
         state = self._jwrite.state
         if sink_format in ("memory", "foreach", "foreachBatch") and "partitionBy" in state:
             raise analysis_error(self._spark, "_LEGACY_ERROR_TEMP_1197", operation=sink_format)
@@ -260,24 +261,24 @@ class DataStreamWriter(SparkDataStreamWriter):
                     raise analysis_error(self._spark, "_LEGACY_ERROR_TEMP_1194")
                 return MemorySink(self._spark, state["queryName"], self._df.schema, state["outputMode"])
             case "console":
-                return ConsoleSink(state["options"])
+                return ConsoleSink(options)
             case "noop":
                 return NoopSink()
             case "kafka":
-                return KafkaSink(self._spark, state["options"])
+                return KafkaSink(self._spark, options)
             case "delta":
-                return DeltaSink(self._spark, self._df, state.get("partitionBy", []), state["options"], state["outputMode"])
+                return DeltaSink(self._spark, self._df, state.get("partitionBy", []), options, state["outputMode"])
             case "foreachBatch":
                 return ForeachBatchSink(state["function"])
             case "foreach":
                 return ForeachSink(state["function"])
             case _ if sink_format in FILE_FORMATS:
                 columns = state.get("partitionBy", [])
-                return FileStreamSink(self._spark, sink_format, self._df, columns, state["options"], state["outputMode"])
+                return FileStreamSink(self._spark, sink_format, self._df, columns, options, state["outputMode"])
             case _ if (custom := find_sink(sink_format)) is not None:
-                return custom(self._spark, state["options"], state.get("partitionBy", []), state["outputMode"])
+                return custom(self._spark, options, state.get("partitionBy", []), state["outputMode"])
             case _ if (found := find_data_source(self._spark, state["format"])) is not None:
-                source = created(self._spark, found, state["options"])
+                source = created(self._spark, found, options)
                 return PythonDataSourceSink(self._spark, source, self._df.schema, state["outputMode"])
             case _:
                 raise unknown_format(self._spark, state["format"])
@@ -299,7 +300,7 @@ class DataStreamWriter(SparkDataStreamWriter):
         self._configure(format, outputMode, partitionBy, queryName, options)
         state = self._jwrite.state
         columns = state.get("partitionBy", [])
-        state["options"]["path"] = table_location(
+        location = table_location(
             self._spark, self._df, tableName, state["format"], columns, state["options"]
         )
-        return self._start()
+        return self._start({"path": location})
