@@ -337,6 +337,7 @@ class MicroBatchExecution(StreamExecution):
                     "latestOffset": _json_offset(self.latest_offsets.get(i)),
                     "numInputRows": rows.get(i, 0),
                     **self.reporter.rates(rows.get(i, 0), now_ms),
+                    **({"metrics": metrics} if (metrics := source.metrics(self.end_offsets.get(i))) else {}),
                 }
                 for i, source in enumerate(self.sources)
             ],

@@ -62,6 +62,10 @@ class Source(ABC):
     def commit(self, end: Offset) -> None:
         """All rows up to `end` are processed and will not be asked for again."""
 
+    def metrics(self, consumed: Offset | None) -> dict[str, str]:
+        """What the progress report adds about this source, now that all is read up to `consumed` (ReportsSourceMetrics)."""
+        return {}
+
     def stop(self) -> None:
         """The query ends; release what the source holds."""
 

@@ -24,6 +24,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping
+from decimal import ROUND_HALF_UP, Decimal
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructType
@@ -130,6 +131,19 @@ class KafkaMicroBatchStream(SupportsTriggerAvailableNow):
 
     def report_latest_offset(self) -> Offset | None:
         return self._to_json(self._latest or {})
+
+    def metrics(self, consumed: Offset | None) -> dict[str, str]:
+        """How many records of a partition wait, at least, at most and on average, by what the last look at the ends saw."""
+        if consumed is None or not self._latest:
+            return {}
+        read = from_json(self._session, consumed)
+        behind = [offset - read.get(one, 0) for one, offset in self._latest.items()]
+        average = Decimal(str(sum(behind) / len(behind))).quantize(Decimal("0.1"), ROUND_HALF_UP)
+        return {
+            "avgOffsetsBehindLatest": catalyst.java_class(self._session, "java.lang.Double").toString(float(average)),
+            "maxOffsetsBehindLatest": str(max(behind)),
+            "minOffsetsBehindLatest": str(min(behind)),
+        }
 
     def _limited(self, begin: PartitionOffsets, latest: PartitionOffsets, limit: ReadLimit) -> PartitionOffsets:
         limits = limit.limits if isinstance(limit, CompositeReadLimit) else (limit,)

@@ -60,7 +60,7 @@ def topics(kafka):
 def _described(compared):
     """What progress says about the source besides what `compare` compares."""
     return [
-        [[(s["description"], s["latestOffset"]) for s in b.progress["sources"]] for b in run.batches]
+        [[(s["description"], s["latestOffset"], s.get("metrics", {})) for s in b.progress["sources"]] for b in run.batches]
         for run in (compared.spark, compared.model)
     ]
 
