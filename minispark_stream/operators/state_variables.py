@@ -249,6 +249,8 @@ class ListVariable(Variable, ListState):
 
     def put(self, newState: list[tuple[Any, ...]]) -> None:  # noqa: N803
         values = self._encoded(newState)
+        if not self.rows.ttl_ms:
+            self.handle.counts["updated"] = 0  # Spark begins to count anew
         self.handle.families.remove(self.name, self.key(), self.handle.families.elements(self.name, self.key()))
         self._append(values)
 

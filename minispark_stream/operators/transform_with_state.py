@@ -31,7 +31,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property, partial
+from functools import partial
 from typing import Any
 from urllib.parse import quote
 
@@ -69,7 +69,8 @@ Schemas = dict[str, StructType]
 class TransformWithState:
     """A processor with state variables: what the node of the plan says about it.
 
-    `attributes` and `initial_attributes` are the columns that the two `Input`s speak of.
+    `attributes` and `initial_attributes` are the columns that the two `Input`s speak of; `output_event_time` is the position
+    of the output column that carries the watermark on. `variables` gets the schemas that `init` asks for, when they are known.
     """
 
     operator_id: int
@@ -82,6 +83,7 @@ class TransformWithState:
     time_mode: str
     event_time: tuple[int, bool] | None
     event_times: tuple[str, ...]
+    output_event_time: int | None
     command: bytes = field(repr=False)
     function: JavaObject = field(repr=False, compare=False)
     attributes: tuple[JavaObject, ...] = field(repr=False, compare=False)
@@ -134,6 +136,7 @@ class TransformWithState:
             self.variables[0],
             self.time_mode,
             self.event_time,
+            self.output_event_time,
             context.timestamp_ms,
             watermarks.late_ms,
             watermarks.eviction_ms,
@@ -245,17 +248,22 @@ class DeclaringHandle(StatefulProcessorHandle):
 
 
 def compile_transform_with_state(
-    session: SparkSession, plan: JavaObject, operator_id: int, children: tuple[Any, ...], empty: JavaObject
+    session: SparkSession, plan: JavaObject, operator_id: int, children: tuple[Any, ...], empty: JavaObject,
+    output_event_time: JavaObject | None = None,
 ) -> TransformWithState:
-    """(1) Read the operator off Spark's TransformWithStateInPySpark node `plan`."""
+    """(1) Read the operator off Spark's TransformWithStateInPySpark node `plan`.
+
+    `output_event_time` is the column of the output that carries the watermark from here on.
+    """
     names = {str(plan.productElementName(i)): plan.productElement(i) for i in range(plan.productArity())}
     child = catalyst.items(names["child"].output())
     attributes, source = _input(child, names["groupingAttributesLen"])
-    has_initial = bool(names["hasInitialState"])
-    initial_attributes, initial = [], None
-    if has_initial:
+    initial_attributes: list[JavaObject] = []
+    initial = None
+    if names["hasInitialState"]:
         initial_attributes, initial = _input(catalyst.items(names["initialState"].output()), names["initGroupingAttrsLen"])
     result = catalyst.struct_type(catalyst.items(plan.output()))
+    ids = [a.exprId().id() for a in catalyst.items(plan.output())]
     rows = catalyst.rdd_frame(session, catalyst.empty_rows(session), catalyst.java_schema(session, positional(result)))
     function = names["functionExpr"].func()
     byte = catalyst.jvm(session).scala.reflect.ClassTag.Byte()
@@ -271,6 +279,7 @@ def compile_transform_with_state(
         str(names["timeMode"].toString()) or NO_TIME,
         event_time_column(attributes),
         event_time_names(attributes),
+        ids.index(output_event_time.exprId().id()) if output_event_time is not None else None,
         bytes(function.command().toArray(byte)),
         function,
         tuple(attributes),

@@ -11,6 +11,7 @@ of the user's own). In this order:
        transformWithState            Rows
 4. `handleExpiredTimer` for each timer at or before the batch's time (processing time) or the *eviction* watermark (event
    time), of all keys, the earliest first. Then the timer is deleted.
+   With an `eventTimeColumnName`, no row that leaves may be late: the operators above would not see it.
 5. `close`; remove what has outlived its ttl; commit: write version N+1.
 
     version 3    ann -> (2), timer 12:05
@@ -43,7 +44,7 @@ from minispark_stream.operators.metrics import Report, StateMetrics
 from minispark_stream.operators.state_task import Stopwatch, concat, not_after, run_partition, take
 from minispark_stream.operators.state_variables import EVENT_TIME, NO_TIME, PROCESSING_TIME, Handle
 from minispark_stream.plan.aggregates import Columns
-from minispark_stream.state.state_store import StateStore, StateStoreConf
+from minispark_stream.state.state_store import StateStore, StateStoreConf, state_error
 
 Key = tuple[Any, ...]
 
@@ -78,6 +79,7 @@ class TransformWithStateTask:
     schemas: Mapping[str, StructType]
     time_mode: str
     event_time: tuple[int, bool] | None
+    output_event_time: int | None
     batch_timestamp_ms: int
     late_ms: int
     eviction_ms: int
@@ -132,7 +134,8 @@ class TransformWithStateTask:
     def _timers(self, processor: StatefulProcessor, handle: Handle, times: TimerValues) -> Iterator[Any]:
         if self.time_mode == NO_TIME:
             return
-        for key, time in handle.expired_timers(self.batch_timestamp_ms if self.time_mode == PROCESSING_TIME else self.eviction_ms):
+        now = self.batch_timestamp_ms if self.time_mode == PROCESSING_TIME else self.eviction_ms
+        for key, time in handle.expired_timers(now):
             handle.set_implicit_key(key)
             yield from processor.handleExpiredTimer(key, times, ExpiredTimerInfo(time))
             handle.deleteTimer(time)
@@ -149,7 +152,7 @@ class TransformWithStateTask:
         data, state = columns[-2:]
         is_data = data.is_valid()
         rows = [column.filter(is_data) for column in data.flatten()]
-        kept = ~np.zeros(len(rows[0]), bool) if not self._late(rows).any() else ~self._late(rows)
+        kept = ~self._late(rows)
         flags = iter(kept.tolist())
         turns = [row for row in is_data.to_pylist() if not row or next(flags)]
         states = [column.filter(pc.invert(is_data)) for column in state.flatten()]
@@ -215,7 +218,22 @@ class TransformWithStateTask:
         """What the processor gave, as Arrow columns."""
         batches = self._frames(results) if self.in_pandas else [self._rows(results)]
         emitted = ([c.cast(kind) for c, kind in zip(columns, self.output.types)] for columns in batches)
-        return [columns for columns in emitted if columns and len(columns[0])]
+        return [self._not_late(columns) for columns in emitted if columns and len(columns[0])]
+
+    def _not_late(self, columns: Columns) -> Columns:
+        """`columns`, if the event time that they give to the operators above is after the late watermark."""
+        if self.output_event_time is not None:
+            late = not_after(columns, (self.output_event_time, False), self.late_ms)
+            if late.any():
+                first = columns[self.output_event_time][int(np.flatnonzero(late)[0])].cast(pa.int64()).as_py()
+                text = (
+                    f"Previous node emitted a row with eventTime={first} which is older than current_watermark_value="
+                    f"{self.late_ms}\nThis can lead to correctness issues in the stateful operators downstream in the "
+                    "execution pipeline.\nPlease correct the operator logic to emit rows after current global watermark value."
+                )
+                condition = "EMITTING_ROWS_OLDER_THAN_WATERMARK_NOT_ALLOWED"
+                raise state_error(condition, text, "42815", currentWatermark=self.late_ms, emittedRowEventTime=first)
+        return columns
 
     def _frames(self, results: Iterable[Any]) -> Iterator[Columns]:
         import pandas as pd
@@ -227,8 +245,8 @@ class TransformWithStateTask:
                     "pandas.DataFrame when the specified return type is StructType."
                 )
             batch = PandasToArrowConversion.convert(
-                [frame], StructType([StructField("_0", self.result)]), timezone=self.pandas.timezone, safecheck=self.pandas.safe,
-                arrow_cast=True, assign_cols_by_name=self.pandas.by_name,
+                [frame], StructType([StructField("_0", self.result)]), timezone=self.pandas.timezone,
+                safecheck=self.pandas.safe, arrow_cast=True, assign_cols_by_name=self.pandas.by_name,
                 int_to_decimal_coercion_enabled=self.pandas.int_to_decimal,
             )
             yield batch.column(0).flatten()
