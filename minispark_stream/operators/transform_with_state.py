@@ -41,7 +41,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.streaming.stateful_processor import ListState, MapState, StatefulProcessorHandle, ValueState
-from pyspark.sql.types import StructType
+from pyspark.sql.types import LongType, StructType
 
 from minispark_stream.errors import spark_error
 from minispark_stream.operators.base import (
@@ -189,12 +189,12 @@ class TransformWithState:
             ]
             schemas |= {t: schema for (is_ddl, t), schema in zip(texts, parsed) if is_ddl}
             key = StructType().add("key", self.keys)
-            if kind == "map":
-                key = key.add("userKey", nullable(parsed[0]))
+            if kind != "value":  # so that a variable of one kind is not compatible with one of another
+                key = key.add("element", nullable(parsed[0]) if kind == "map" else LongType())
             value = StructType().add("value", nullable(parsed[-1]))
             check = catalyst.conf(session, "spark.sql.streaming.stateStore.stateSchemaCheck") != "false"
             validate_or_write_schema(
-                context.state_dir, self.operator_id, f"_variables/{kind}/{quote(name, safe='')}", key,
+                f"{context.state_dir}/{self.operator_id}/_stateSchema", self.operator_id, quote(name, safe=""), key,
                 value.add("ttlExpirationMs", "long") if has_ttl else value, check,
             )
         return schemas
