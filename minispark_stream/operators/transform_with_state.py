@@ -23,7 +23,8 @@ when its offsets are logged.
 
 Differs from Spark: with the conf set to RocksDBStateStoreProvider, the variables behave as Spark's, but are kept in the
 model's own store (operators/column_families.py). The conf only says "a store with column families"; no engine can go on from
-the other's checkpoint. Of the schemas, Spark writes one file with a history, here is one file for each variable.
+the other's checkpoint. Spark writes the schemas into one file with a
+history; here is one file for each variable, below state/<op>/_variables.
 """
 
 from __future__ import annotations
@@ -194,7 +195,7 @@ class TransformWithState:
             value = StructType().add("value", nullable(parsed[-1]))
             check = catalyst.conf(session, "spark.sql.streaming.stateStore.stateSchemaCheck") != "false"
             validate_or_write_schema(
-                f"{context.state_dir}/{self.operator_id}/_stateSchema", self.operator_id, quote(name, safe=""), key,
+                f"{context.state_dir}/{self.operator_id}/_variables", self.operator_id, quote(name, safe=""), key,
                 value.add("ttlExpirationMs", "long") if has_ttl else value, check,
             )
         return schemas

@@ -90,7 +90,7 @@ class StateStoreConf:
         if provider != HDFS_PROVIDER and not (column_families and provider == ROCKS_DB_PROVIDER):
             text = (
                 f"The state store provider {provider} is not supported here; set it to {HDFS_PROVIDER} "
-                "(only transformWithState cannot do with that)."
+                "(a query of transformWithState alone may ask for RocksDB's)."
             )
             raise state_error("UNSUPPORTED_FEATURE.STATE_STORE_PROVIDER", text, "0A000", provider=provider)
         if int(conf_get("spark.sql.streaming.stateStore.checkpointFormatVersion") or 1) > 1:

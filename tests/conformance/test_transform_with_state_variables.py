@@ -249,6 +249,30 @@ def test_another_processor_goes_on_with_the_state(compare):
     assert told(result)[1] == [("ann", "((1,), [(1,), (1,)])")]
 
 
+class OtherType(Processor):
+    def declare(self, handle):
+        self.count = handle.getValueState("count", "n string")
+
+    def handleInputRows(self, key, rows, timerValues):  # noqa: N802, N803
+        yield self.out(key, self.count.get())
+
+
+class OtherKind(OtherType):
+    def declare(self, handle):
+        self.count = handle.getListState("count", "n long")
+
+
+@pytest.mark.parametrize("other", [OtherType(), OtherKind()])
+def test_a_variable_cannot_become_another_one(compare, other):
+    runs = {"n": 0}
+
+    def build(session: Any, input_dir: str) -> DataFrame:
+        runs["n"] += 1
+        return query(Two() if runs["n"] % 2 else other)(session, input_dir)
+
+    compare(build, [[at("ann")], [at("ann")]], restart_after=[0], fails=True)
+
+
 # --- timers -------------------------------------------------------------------------------------------------------
 
 
