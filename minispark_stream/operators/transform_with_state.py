@@ -8,8 +8,8 @@ of one store, and of Spark's state store providers only RocksDB's has column fam
 when its offsets are logged.
 
 1. Once: read keys, schemas, modes and the pickled processor off Spark's logical node.
-2. Before the first batch of a run: a job of one task calls the processor's `init`, to learn the schemas of its variables. A
-   variable that was there before must have a compatible schema (state/schema_files.py).
+2. Before the first batch of a run: a job of one task (operators/declare_variables.py) calls the processor's `init`, to learn
+   the schemas of its variables. A variable that was there before must have a compatible schema (state/schema_files.py).
 3. Each batch: shuffle the rows by key to the partition whose store holds the key, and sort them by key; in the first batch
    of the query, the rows of the initial state among them.
 4. One task per partition calls the processor (operators/transform_with_state_task.py).
@@ -23,25 +23,23 @@ when its offsets are logged.
 
 Differs from Spark: with the conf set to RocksDBStateStoreProvider, the variables behave as Spark's, but are kept in the
 model's own store (operators/column_families.py). The conf only says "a store with column families"; no engine can go on from
-the other's checkpoint. Spark writes the schemas into one file with a
-history; here is one file for each variable, below state/<op>/_variables.
+the other's checkpoint. Spark writes the schemas into one file with a history; here is one file for each
+variable, below state/<op>/_variables.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 from urllib.parse import quote
 
-import pyarrow as pa
 from pyspark.errors import SparkRuntimeException, UnsupportedOperationException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import to_arrow_schema
-from pyspark.sql.streaming.stateful_processor import ListState, MapState, StatefulProcessorHandle, ValueState
 from pyspark.sql.types import LongType, StructType
 
 from minispark_stream.errors import spark_error
@@ -54,10 +52,11 @@ from minispark_stream.operators.base import (
     positional,
 )
 from minispark_stream.operators.column_families import KEY_SCHEMA, VALUE_SCHEMA
+from minispark_stream.operators.declare_variables import DeclareVariables
 from minispark_stream.operators.flat_map_groups_with_state import with_broadcasts
 from minispark_stream.operators.grouped_map_pandas_with_state import PandasConf
 from minispark_stream.operators.state_variables import NO_TIME, PROCESSING_TIME
-from minispark_stream.operators.transform_with_state_task import Input, TransformWithStateTask, load_processor
+from minispark_stream.operators.transform_with_state_task import Input, TransformWithStateTask
 from minispark_stream.plan import catalyst
 from minispark_stream.plan.catalyst import JavaObject
 from minispark_stream.state.schema_files import OperatorStateMetadata, StateStoreMetadata, validate_or_write_schema
@@ -202,50 +201,6 @@ class TransformWithState:
 
 
 IN_PANDAS = "transformWithStateInPandasExec"
-
-
-@dataclass(frozen=True)
-class DeclareVariables:
-    """(2) A task that calls `init` and gives back what it declared: one row of JSON."""
-
-    command: bytes
-
-    def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        processor, handle = load_processor(self.command), DeclaringHandle()
-        for _ in batches:
-            pass
-        processor.init(handle)
-        processor.close()
-        yield pa.RecordBatch.from_arrays([pa.array([json.dumps(handle.declared)])], names=["variables"])
-
-
-class DeclaringHandle(StatefulProcessorHandle):
-    """Writes down what it is asked for: kind, name, schemas (is it DDL, the text), whether it has a time to live."""
-
-    def __init__(self) -> None:
-        self.declared: list[tuple[str, str, list[tuple[bool, str]], bool]] = []
-
-    def getValueState(self, stateName: str, schema: StructType | str, ttlDurationMs: int | None = None) -> ValueState:  # noqa: N802, N803
-        self._add("value", stateName, [schema], ttlDurationMs)
-        return ValueState(None, stateName)  # type: ignore[arg-type]
-
-    def getListState(self, stateName: str, schema: StructType | str, ttlDurationMs: int | None = None) -> ListState:  # noqa: N802, N803
-        self._add("list", stateName, [schema], ttlDurationMs)
-        return ListState(None, stateName)  # type: ignore[arg-type]
-
-    def getMapState(  # noqa: N802
-        self, stateName: str, userKeySchema: StructType | str, valueSchema: StructType | str,  # noqa: N803
-        ttlDurationMs: int | None = None,  # noqa: N803
-    ) -> MapState:
-        self._add("map", stateName, [userKeySchema, valueSchema], ttlDurationMs)
-        return MapState(None, stateName)  # type: ignore[arg-type]
-
-    def deleteIfExists(self, stateName: str) -> None:  # noqa: N802, N803
-        pass
-
-    def _add(self, kind: str, name: str, schemas: list[StructType | str], ttl_ms: int | None) -> None:
-        texts = [(True, s) if isinstance(s, str) else (False, s.json()) for s in schemas]
-        self.declared.append((kind, name, texts, bool(ttl_ms)))
 
 
 def compile_transform_with_state(
