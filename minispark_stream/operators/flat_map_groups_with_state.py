@@ -121,7 +121,7 @@ class FlatMapGroupsWithState:
         keys = [catalyst.column(session, attribute) for attribute in catalyst.items(self.plan.productElement(1))]
         rows = catalyst.of_rows(session, children[0])
         by_key = rows.repartition(self.partitions(context.num_partitions), *keys).sortWithinPartitions(*keys)  # (2)
-        return _with_broadcasts(session, catalyst.map_in_arrow(by_key, task, result, self.plan.output()), self.function)  # (3)
+        return with_broadcasts(session, catalyst.map_in_arrow(by_key, task, result, self.plan.output()), self.function)  # (3)
 
 
 def compile_flat_map_groups_with_state(
@@ -161,7 +161,7 @@ def compile_flat_map_groups_with_state(
     )
 
 
-def _with_broadcasts(session: SparkSession, plan: JavaObject, function: JavaObject) -> JavaObject:
+def with_broadcasts(session: SparkSession, plan: JavaObject, function: JavaObject) -> JavaObject:
     """A mapInArrow plan whose workers also get the broadcasts of the user's function, which is inside the task."""
     if function.broadcastVars().isEmpty():
         return plan

@@ -161,10 +161,15 @@ class GroupedMapPandasWithState:
 
 def load_function(command: bytes) -> Function:
     """(1) The user's function out of a pickled command, which the driver put into a broadcast if it was long."""
+    return fail_on_stopiteration(load_command(command))
+
+
+def load_command(command: bytes) -> Any:
+    """What PySpark pickled, as it is."""
     serializer = CPickleSerializer()
     loaded = serializer.loads(command)
     function, _ = serializer.loads(loaded.value) if isinstance(loaded, Broadcast) else loaded
-    return fail_on_stopiteration(function)
+    return function
 
 
 def _wrong_type(expected: str, actual: str) -> PySparkTypeError:

@@ -1,74 +1,257 @@
-"""transformWithState and transformWithStateInPandas: refused, as Spark refuses them on the default state store.
+"""transformWithState and transformWithStateInPandas, seen from the driver: a processor with state variables of its own.
 
-Models: TransformWithStateInPySparkExec on the HDFSBackedStateStoreProvider (About state; SIGMOD'18 paper, 4.3.2).
+Models: the TransformWithStateInPySpark node, TransformWithStateInPySparkExec and its driver worker (About state; SIGMOD'18
+paper, 4.3.2: a state of the user's own).
 
 A StatefulProcessor has any number of named state variables (values, lists, maps, timers). Each of them is a column family
-of one store, and of Spark's state store providers only RocksDB's has column families:
+of one store, and of Spark's state store providers only RocksDB's has column families: with another one the first batch fails,
+when its offsets are logged.
 
-1. Spark analyses the query and starts it: nothing is wrong with it as such.
-2. In the first batch, when its offsets are logged, the state stores are opened and their provider refuses.
-3. The query ends; with another provider it could go on from its checkpoint.
+1. Once: read keys, schemas, modes and the pickled processor off Spark's logical node.
+2. Before the first batch of a run: a job of one task (operators/declare_variables.py) calls the processor's `init`, to learn
+   the schemas of its variables. A variable that was there before must have a compatible schema (state/schema_files.py).
+3. Each batch: shuffle the rows by key to the partition whose store holds the key, and sort them by key; in the first batch
+   of the query, the rows of the initial state among them.
+4. One task per partition calls the processor (operators/transform_with_state_task.py).
+5. Another batch without data is worth running: in processing-time mode always, because time has passed; otherwise when the
+   watermark has moved.
 
-    provider               Spark                                          here
-    HDFSBacked (default)   STORE_BACKEND_NOT_SUPPORTED_FOR_TWS            the same
-    RocksDB                runs                                           UNSUPPORTED_FEATURE.STATE_STORE_PROVIDER
+       mapInArrow TransformWithStateTask        state/0/<p>        (4)
+         Sort by k
+           Repartition by k into N                                 (3)
+             new rows (union initial state)
 
-Differs from Spark: there is no RocksDB provider here, so there is nothing on which transformWithState runs. Spark also lets
-the processor declare its variables before it refuses, and leaves their schemas in the checkpoint.
+Differs from Spark: with the conf set to RocksDBStateStoreProvider, the variables behave as Spark's, but are kept in the
+model's own store (operators/column_families.py). The conf only says "a store with column families"; no engine can go on from
+the other's checkpoint. Spark writes the schemas into one file with a history; here is one file for each
+variable, below state/<op>/_variables.
 """
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any, NoReturn
+from functools import partial
+from typing import Any
+from urllib.parse import quote
 
-from pyspark.errors import UnsupportedOperationException
-from pyspark.sql import SparkSession
-from pyspark.sql.types import StructType
+from pyspark.errors import SparkRuntimeException, UnsupportedOperationException
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+from pyspark.sql.pandas.types import to_arrow_schema
+from pyspark.sql.types import LongType, StructType
 
 from minispark_stream.errors import spark_error
-from minispark_stream.operators.base import BatchContext
+from minispark_stream.operators.base import (
+    BatchContext,
+    check_event_time,
+    event_time_column,
+    event_time_names,
+    nullable,
+    positional,
+)
+from minispark_stream.operators.column_families import KEY_SCHEMA, VALUE_SCHEMA
+from minispark_stream.operators.declare_variables import DeclareVariables
+from minispark_stream.operators.flat_map_groups_with_state import with_broadcasts
+from minispark_stream.operators.grouped_map_pandas_with_state import PandasConf
+from minispark_stream.operators.state_variables import NO_TIME, PROCESSING_TIME
+from minispark_stream.operators.transform_with_state_task import Input, TransformWithStateTask
+from minispark_stream.plan import catalyst
 from minispark_stream.plan.catalyst import JavaObject
-from minispark_stream.state.schema_files import OperatorStateMetadata
-from minispark_stream.state.state_store import HDFS_PROVIDER
+from minispark_stream.state.schema_files import OperatorStateMetadata, StateStoreMetadata, validate_or_write_schema
+from minispark_stream.state.state_store import HDFS_PROVIDER, PROVIDER_CLASS
+
+Schemas = dict[str, StructType]
 
 
 @dataclass(frozen=True)
 class TransformWithState:
-    """The node of the plan; it has no state that could be opened."""
+    """A processor with state variables: what the node of the plan says about it.
+
+    `attributes` and `initial_attributes` are the columns that the two `Input`s speak of; `output_event_time` is the position
+    of the output column that carries the watermark on. `variables` gets the schemas that `init` asks for, when they are known.
+    """
 
     operator_id: int
     operator_name: str
+    input: Input
+    initial: Input | None
+    keys: StructType
+    result: StructType
+    output_mode: str
+    time_mode: str
+    event_time: tuple[int, bool] | None
+    event_times: tuple[str, ...]
+    output_event_time: int | None
+    command: bytes = field(repr=False)
+    function: JavaObject = field(repr=False, compare=False)
+    attributes: tuple[JavaObject, ...] = field(repr=False, compare=False)
+    initial_attributes: tuple[JavaObject, ...] = field(repr=False, compare=False)
+    plan: JavaObject = field(repr=False, compare=False)
     empty: JavaObject = field(repr=False, compare=False)
     children: tuple[Any, ...]
+    variables: list[Schemas] = field(default_factory=list, repr=False, compare=False)
 
     def metadata(self, num_partitions: int) -> OperatorStateMetadata:
-        return OperatorStateMetadata(self.operator_id, self.operator_name, ())
+        return OperatorStateMetadata(self.operator_id, self.operator_name, (StateStoreMetadata("default", 0, num_partitions),))
 
     def schemas(self) -> list[tuple[str, StructType, StructType]]:
-        return []
+        return [("default", KEY_SCHEMA, VALUE_SCHEMA)]
 
     def partitions(self, num_partitions: int) -> int:
         return num_partitions
 
     def should_run_another_batch(self, output_mode: str, eviction_ms: int, watermark_ms: int) -> bool:
-        return False
+        """(5)"""
+        if self.time_mode == PROCESSING_TIME:
+            return True
+        return self.output_mode in ("Append", "Update") and watermark_ms > eviction_ms
 
     def output_watermark(self, watermark_ms: int) -> int | None:
-        return watermark_ms
+        return None if self.time_mode == PROCESSING_TIME else watermark_ms
 
-    def plan_batch(self, context: BatchContext, children: Sequence[JavaObject]) -> NoReturn:
-        """(2)"""
-        condition = "UNSUPPORTED_FEATURE.STORE_BACKEND_NOT_SUPPORTED_FOR_TWS"
-        raise spark_error(context.session, UnsupportedOperationException, condition, stateStoreProvider=HDFS_PROVIDER)
+    def plan_batch(self, context: BatchContext, children: Sequence[JavaObject]) -> JavaObject:
+        session = context.session
+        if (provider := catalyst.conf(session, PROVIDER_CLASS) or HDFS_PROVIDER) == HDFS_PROVIDER:
+            condition = "UNSUPPORTED_FEATURE.STORE_BACKEND_NOT_SUPPORTED_FOR_TWS"
+            raise spark_error(session, UnsupportedOperationException, condition, stateStoreProvider=provider)
+        check_event_time(session, self.event_times)
+        if not self.variables:
+            self.variables.append(self._declare(context))  # (2)
+        watermarks = context.watermarks[self.operator_id]
+        result = positional(self.result)
+        with_initial = self.initial is not None and context.batch_id == 0
+        task = TransformWithStateTask(
+            context.state_dir,
+            self.operator_id,
+            context.batch_id,
+            context.state_conf,
+            self.command,
+            self.operator_name == IN_PANDAS,
+            self.input,
+            self.initial if with_initial else None,
+            self.keys,
+            self.result,
+            self.variables[0],
+            self.time_mode,
+            self.event_time,
+            self.output_event_time,
+            context.timestamp_ms,
+            watermarks.late_ms,
+            watermarks.eviction_ms,
+            PandasConf.from_conf(partial(catalyst.conf, session)),
+            to_arrow_schema(result, timezone="UTC"),
+            context.accumulators[self.operator_id],
+        )
+        rows = self._with_initial_state(session, children) if with_initial else self._rows(session, children[0])
+        keys = [rows[rows.columns[i]] for i in (range(len(self.keys)) if with_initial else self.input.grouping)]
+        by_key = rows.repartition(self.partitions(context.num_partitions), *keys).sortWithinPartitions(*keys)  # (3)
+        return with_broadcasts(session, catalyst.map_in_arrow(by_key, task, result, self.plan.output()), self.function)  # (4)
+
+    def _rows(self, session: SparkSession, child: JavaObject) -> DataFrame:
+        columns = [catalyst.column(session, a).alias(f"_{i}") for i, a in enumerate(self.attributes)]
+        return catalyst.of_rows(session, child).select(*columns)
+
+    def _with_initial_state(self, session: SparkSession, children: Sequence[JavaObject]) -> DataFrame:
+        """Keys, a struct of the columns that come in, a struct of the initial state's columns; one of the two is null."""
+        assert self.initial is not None
+        new = self._side(session, children[0], self.attributes, self.input, "new")
+        old = self._side(session, children[1], self.initial_attributes, self.initial, "old")
+        nothing_new, nothing_old = (F.lit(None).cast(df.schema[-1].dataType) for df in (new, old))
+        keys = new.columns[:-1]
+        return new.withColumn("old", nothing_old).union(old.withColumn("new", nothing_new).select(*keys, "new", "old"))
+
+    @staticmethod
+    def _side(session: SparkSession, plan: JavaObject, attributes: Sequence[JavaObject], source: Input, name: str) -> DataFrame:
+        columns = [catalyst.column(session, a).alias(f"_{i}") for i, a in enumerate(attributes)]
+        rows = catalyst.of_rows(session, plan).select(*columns)
+        keys = [rows[f"_{i}"].alias(f"k{n}") for n, i in enumerate(source.grouping)]
+        return rows.select(*keys, F.struct(*rows.columns).alias(name))
+
+    def _declare(self, context: BatchContext) -> Schemas:
+        """Ask the processor for its variables, and compare their schemas with those of the checkpoint."""
+        session = context.session
+        task = DeclareVariables(self.command)
+        job = catalyst.map_in_arrow(session.range(0, 1, 1, 1), task, StructType().add("variables", "string"))
+        [(text,)] = catalyst.of_rows(session, with_broadcasts(session, job, self.function)).collect()
+        parse = catalyst.jvm(session).org.apache.spark.sql.types.StructType
+        schemas: Schemas = {}
+        names = set()
+        for kind, name, texts, has_ttl in json.loads(text):
+            if name in names:
+                raise spark_error(
+                    session, SparkRuntimeException, "STATEFUL_PROCESSOR_DUPLICATE_STATE_VARIABLE_DEFINED", stateVarName=name
+                )
+            names.add(name)
+            parsed = [
+                StructType.fromJson(json.loads(parse.fromDDL(t).json() if is_ddl else t)) for is_ddl, t in texts
+            ]
+            schemas |= {t: schema for (is_ddl, t), schema in zip(texts, parsed) if is_ddl}
+            key = StructType().add("key", self.keys)
+            if kind != "value":  # so that a variable of one kind is not compatible with one of another
+                key = key.add("element", nullable(parsed[0]) if kind == "map" else LongType())
+            value = StructType().add("value", nullable(parsed[-1]))
+            check = catalyst.conf(session, "spark.sql.streaming.stateStore.stateSchemaCheck") != "false"
+            validate_or_write_schema(
+                f"{context.state_dir}/{self.operator_id}/_variables", self.operator_id, quote(name, safe=""), key,
+                value.add("ttlExpirationMs", "long") if has_ttl else value, check,
+            )
+        return schemas
+
+
+IN_PANDAS = "transformWithStateInPandasExec"
 
 
 def compile_transform_with_state(
-    session: SparkSession, plan: JavaObject, operator_id: int, children: tuple[Any, ...], empty: JavaObject
+    session: SparkSession, plan: JavaObject, operator_id: int, children: tuple[Any, ...], empty: JavaObject,
+    output_event_time: JavaObject | None = None,
 ) -> TransformWithState:
-    """(1)"""
-    in_pandas = str(plan.userFacingDataType().toString()).lower() == "pandas"
+    """(1) Read the operator off Spark's TransformWithStateInPySpark node `plan`.
+
+    `output_event_time` is the column of the output that carries the watermark from here on.
+    """
+    names = {str(plan.productElementName(i)): plan.productElement(i) for i in range(plan.productArity())}
+    child = catalyst.items(names["child"].output())
+    attributes, source = _input(child, names["groupingAttributesLen"])
+    initial_attributes: list[JavaObject] = []
+    initial = None
+    if names["hasInitialState"]:
+        initial_attributes, initial = _input(catalyst.items(names["initialState"].output()), names["initGroupingAttrsLen"])
+    result = catalyst.struct_type(catalyst.items(plan.output()))
+    ids = [a.exprId().id() for a in catalyst.items(plan.output())]
+    rows = catalyst.rdd_frame(session, catalyst.empty_rows(session), catalyst.java_schema(session, positional(result)))
+    function = names["functionExpr"].func()
+    byte = catalyst.jvm(session).scala.reflect.ClassTag.Byte()
+    in_pandas = str(names["userFacingDataType"].toString()).lower() == "pandas"
     return TransformWithState(
-        operator_id, f"transformWithStateIn{'Pandas' if in_pandas else 'PySpark'}Exec", empty, children
+        operator_id,
+        IN_PANDAS if in_pandas else "transformWithStateInPySparkExec",
+        source,
+        initial,
+        nullable(catalyst.struct_type(child[: names["groupingAttributesLen"]])),
+        result,
+        str(names["outputMode"].toString()),
+        str(names["timeMode"].toString()) or NO_TIME,
+        event_time_column(attributes),
+        event_time_names(attributes),
+        ids.index(output_event_time.exprId().id()) if output_event_time is not None else None,
+        bytes(function.command().toArray(byte)),
+        function,
+        tuple(attributes),
+        tuple(initial_attributes),
+        plan,
+        catalyst.rename(session, catalyst.analyzed(rows), [(a.name(), a.exprId()) for a in catalyst.items(plan.output())]),
+        children,
+    )
+
+
+def _input(columns: list[JavaObject], grouping: int) -> tuple[list[JavaObject], Input]:
+    """The keys that are none of the data columns, then the data columns (PandasGroupUtils.resolveArgOffsets)."""
+    keys, data = columns[:grouping], columns[grouping:]
+    place = {column.exprId().id(): i for i, column in reversed(list(enumerate(data)))}
+    own = [key for key in keys if key.exprId().id() not in place]
+    at = {key.exprId().id(): i for i, key in enumerate(own)} | {column: len(own) + i for column, i in place.items()}
+    return own + data, Input(
+        catalyst.struct_type(own + data), tuple(at[key.exprId().id()] for key in keys), len(own)
     )

@@ -25,6 +25,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import partial
 
 from pyspark.errors import AnalysisException
 from pyspark.sql import SparkSession
@@ -170,6 +171,8 @@ class _Compiler:
             return self._watermark(plan)
         if name in STATEFUL:
             return self._stateful(STATEFUL[name], plan, children)
+        if name == "UpdateEventTimeWatermarkColumn":
+            return self._event_time_of_output(plan)
         if name == "GlobalLimit" and self.output_mode == "append":
             return self._stateful(compile_global_limit, plan, children)
         if name == "LocalLimit" and not _is_sorted(plan.child()):
@@ -190,6 +193,13 @@ class _Compiler:
         operator = compile_operator(self.session, plan, operator_id, children, empty)
         self.operators[operator_id] = operator
         return operator
+
+    def _event_time_of_output(self, plan: JavaObject) -> Node:
+        """transformWithState with an `eventTimeColumnName`: the operator itself sees to it that its rows are not late."""
+        below = plan.child()
+        compile_operator = partial(compile_transform_with_state, output_event_time=plan.eventTime())
+        operator = self._stateful(compile_operator, below, catalyst.items(below.children()))
+        return Stateless(catalyst.project(self.session, catalyst.items(plan.output()), below), (operator,))
 
     def _local_limit(self, plan: JavaObject) -> Node:
         """The limit of each partition is for speed only. It stops reading early, which operators below must not suffer."""

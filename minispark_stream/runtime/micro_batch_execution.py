@@ -29,6 +29,7 @@ from minispark_stream.checkpointing.commit_log import CommitLog
 from minispark_stream.checkpointing.offset_seq_log import OffsetSeqLog, OffsetSeqMetadata
 from minispark_stream.operators.base import BatchContext
 from minispark_stream.operators.metrics import Reports
+from minispark_stream.operators.transform_with_state import TransformWithState
 from minispark_stream.plan import catalyst
 from minispark_stream.plan.catalyst import JavaObject
 from minispark_stream.plan.logical import Template, compile_template, streaming_sources
@@ -121,7 +122,9 @@ class MicroBatchExecution(StreamExecution):
             op.operator_id: self.session.sparkContext.accumulator([], Reports()) for op in self.template.operators
         }
         self.num_partitions = int(self.conf("spark.sql.shuffle.partitions") or 200)
-        self.state_conf = StateStoreConf.from_conf(self.conf)
+        operators = self.template.operators
+        column_families = bool(operators) and all(isinstance(op, TransformWithState) for op in operators)
+        self.state_conf = StateStoreConf.from_conf(self.conf, column_families)
         self._polling_delay_s = self.conf_ms("spark.sql.streaming.pollingDelay") / 1000
         self._idle_interval_ms = self.conf_ms("spark.sql.streaming.noDataProgressEventInterval")
         self.no_data_batches_enabled = self.conf("spark.sql.streaming.noDataMicroBatches.enabled") != "false"

@@ -35,6 +35,8 @@ if TYPE_CHECKING:
 
 DEFAULT_STORE_NAME = "default"
 HDFS_PROVIDER = "org.apache.spark.sql.execution.streaming.state.HDFSBackedStateStoreProvider"
+ROCKS_DB_PROVIDER = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
+PROVIDER_CLASS = "spark.sql.streaming.stateStore.providerClass"
 
 
 @dataclass(frozen=True)
@@ -78,16 +80,17 @@ class StateStoreConf:
     auto_snapshot_repair_max_replay: int = _conf("stateStore.autoSnapshotRepair.maxChangeFileReplay", 500)
 
     @staticmethod
-    def from_conf(conf_get: Callable[[str], str | None]) -> StateStoreConf:
+    def from_conf(conf_get: Callable[[str], str | None], column_families: bool = False) -> StateStoreConf:
         """Read the confs through `conf_get`, which gives None for a conf that is not set.
 
+        `column_families`: all operators make column families of their own, so RocksDB's provider may be asked for.
         Raises SparkRuntimeException for a provider or checkpoint format other than the HDFS-backed one's.
         """
-        provider = conf_get("spark.sql.streaming.stateStore.providerClass") or HDFS_PROVIDER
-        if provider != HDFS_PROVIDER:
+        provider = conf_get(PROVIDER_CLASS) or HDFS_PROVIDER
+        if provider != HDFS_PROVIDER and not (column_families and provider == ROCKS_DB_PROVIDER):
             text = (
                 f"The state store provider {provider} is not supported here; set it to {HDFS_PROVIDER} "
-                "(only transformWithState cannot do with that)."
+                "(a query of transformWithState alone may ask for RocksDB's)."
             )
             raise state_error("UNSUPPORTED_FEATURE.STATE_STORE_PROVIDER", text, "0A000", provider=provider)
         if int(conf_get("spark.sql.streaming.stateStore.checkpointFormatVersion") or 1) > 1:

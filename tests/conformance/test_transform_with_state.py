@@ -75,10 +75,20 @@ def test_the_model_refuses_the_default_state_store_as_spark_words_it(mini: MiniS
     assert not (tmp_path / "MiniSparkSession" / "state").exists()
 
 
-def test_the_model_says_that_it_has_no_rocksdb(spark: SparkSession, mini: MiniSparkSession, tmp_path: Path):
+def count_users(session: Any, input_dir: str) -> DataFrame:
+    return session.readStream.schema("user string").json(input_dir).groupBy("user").count()
+
+
+def count_users_with_state(session: Any, input_dir: str) -> DataFrame:
+    return in_pandas(session, input_dir).dropDuplicates(["user"])
+
+
+@pytest.mark.parametrize("build", [count_users, count_users_with_state])
+def test_the_model_says_that_it_has_no_rocksdb(spark: SparkSession, mini: MiniSparkSession, tmp_path: Path, build: Build):
+    """Only transformWithState may ask for it, because it says no more than that there are column families."""
     spark.conf.set(PROVIDER, ROCKS_DB)
     try:
-        condition, cause, _ = refusal(mini, in_pandas, tmp_path)
+        condition, cause, _ = refusal(mini, build, tmp_path)
     finally:
         spark.conf.unset(PROVIDER)
     assert condition == "STREAM_FAILED"

@@ -1,0 +1,120 @@
+"""Column families: many named maps of a key in one state store, each row a state value, an element of a list or map, a timer.
+
+Models: what RocksDBStateStoreProvider offers to transformWithState, and the range and prefix scans on it (About state;
+SIGMOD'18 paper, 4.3.2: a state of the user's own).
+
+1. A row of the store has the name of its family before the grouping key, and an element after it:
+       (family, grouping key, element) -> value        element: null, a map's key, an index in a list, a timer's time
+   So a batch changes all variables of a key in one version, as one file.
+2. Most calls name one row: `get`, `put`, `remove`.
+3. `elements` of a key (a prefix scan) and `rows` of a family (a scan) need to know which rows there are. The first of them
+   reads all keys of the store into an index, which is kept up from then on.
+
+    ("clicks", ann, null) -> 3      ("pages", ann, "/home") -> 2      ("$eventTimers", ann, 12:05) -> nothing
+
+Differs from Spark: RocksDB keeps its rows sorted and so needs no index; its files are other files, and neither engine can go
+on from a checkpoint of the other. A family that nobody declares any more stays, as in Spark.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Container
+
+from pyspark.sql.types import BinaryType, StringType, StructType
+
+from minispark_stream.checkpointing.unsafe_row import UnsafeRowCodec
+from minispark_stream.state.state_store import StateStore
+
+KEY_SCHEMA = StructType().add("family", StringType()).add("groupingKey", BinaryType()).add("element", BinaryType())
+VALUE_SCHEMA = StructType().add("value", BinaryType())
+INTERNAL = "$"  # families of the engine's own begin with it
+
+Element = bytes | None
+
+
+class ColumnFamilies:
+    """The families of one store. Keys, elements and values are bytes."""
+
+    def __init__(self, store: StateStore):
+        self._store = store
+        self._index: dict[str, dict[bytes, set[Element]]] | None = None
+
+    def get(self, family: str, key: bytes, element: Element = None) -> bytes | None:  # (2)
+        return self.get_many(family, key, [element])[0]
+
+    def get_many(self, family: str, key: bytes, elements: list[Element]) -> list[bytes | None]:
+        """The values of some elements of a key; None where there is none."""
+        rows = self._store.get_many([_row(family.encode(), key, element) for element in elements])
+        return [None if row is None else _value(row) for row in rows]
+
+    def put(self, family: str, key: bytes, value: bytes, element: Element = None) -> None:
+        self._store.put(_row(family.encode(), key, element), _row(value))
+        if self._index is not None:
+            self._index.setdefault(family, {}).setdefault(key, set()).add(element)
+
+    def remove(self, family: str, key: bytes, elements: list[Element]) -> int:
+        """Remove some elements of a key; how many of them there were."""
+        if self._index is not None:
+            known = self._index.get(family, {})
+            left = known.get(key, set()).difference(elements)
+            if left:
+                known[key] = left
+            else:
+                known.pop(key, None)
+        return self._store.remove_many([_row(family.encode(), key, element) for element in elements])
+
+    def elements(self, family: str, key: bytes) -> list[Element]:  # (3)
+        """The elements of a key, in the order of their bytes."""
+        return sorted(self._known().get(family, {}).get(key, ()), key=lambda element: element or b"")
+
+    def rows(self, family: str) -> list[tuple[bytes, Element]]:
+        """Key and element of each row of a family."""
+        return [(key, element) for key, elements in self._known().get(family, {}).items() for element in elements]
+
+    def drop(self, family: str) -> bool:
+        """Remove a family; False when it had no rows."""
+        rows = self.rows(family)
+        for key, element in rows:
+            self.remove(family, key, [element])
+        return bool(rows)
+
+    def num_rows(self, lists: Container[str] = ()) -> int:
+        """How many rows there are, without those of the engine's own; the elements of a list are one row, as in RocksDB."""
+        shown = {f: keys for f, keys in self._known().items() if not f.startswith(INTERNAL)}
+        return sum(len(keys) if f in lists else sum(map(len, keys.values())) for f, keys in shown.items())
+
+    def _known(self) -> dict[str, dict[bytes, set[Element]]]:
+        if self._index is None:
+            self._index = {}
+            keys = [key for key, _ in self._store.items()]
+            if keys:
+                for family, key, element in zip(*(column.to_pylist() for column in UnsafeRowCodec(KEY_SCHEMA).decode(keys))):
+                    self._index.setdefault(family, {}).setdefault(key, set()).add(element)
+        return self._index
+
+
+def _row(*fields: bytes | None) -> bytes:
+    """(1) The UnsafeRow of some binary or string fields, as UnsafeRowCodec writes it; one row at a time, so without Arrow."""
+    nulls, slots, variable, end = 0, [], [], 8 + 8 * len(fields)
+    for i, value in enumerate(fields):
+        if value is None:
+            nulls |= 1 << i
+            slots.append(0)
+            continue
+        padded = value + bytes(-len(value) % 8)
+        slots.append(end << 32 | len(value))
+        variable.append(padded)
+        end += len(padded)
+    return struct.pack(f"<{1 + len(slots)}Q", nulls, *slots) + b"".join(variable)
+
+
+def _value(row: bytes) -> bytes:
+    """The one field of a value row. Raises ValueError when it is no such row."""
+    if len(row) < 16:
+        raise ValueError(f"a state value of {len(row)} bytes is no UnsafeRow")
+    nulls, slot = struct.unpack_from("<QQ", row)
+    offset, size = slot >> 32, slot & 0xFFFFFFFF
+    if nulls or offset != 16 or offset + size > len(row):
+        raise ValueError(f"a state value is no UnsafeRow of {VALUE_SCHEMA.simpleString()}: at byte 8: {offset}, {size}")
+    return row[offset : offset + size]

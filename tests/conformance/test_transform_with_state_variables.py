@@ -1,0 +1,508 @@
+"""transformWithState on a store with column families: state variables, timers and ttl do the same on both engines.
+
+The conf asks for Spark's RocksDB provider. The model has another one, so the files under `state/` are not compared; everything
+else is. Times are minutes after 12:00; `at("ann", 3)` is a click of Ann at 12:03. The watermark runs 10 minutes behind.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from datetime import datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pytest
+from pyspark.errors import StreamingQueryException
+from pyspark.sql import DataFrame, Row, SparkSession
+from pyspark.sql.streaming import StatefulProcessor, StatefulProcessorHandle
+
+from minispark_stream import MiniSparkSession, side_by_side
+
+pytest.importorskip("google.protobuf", reason="Spark's own workers for transformWithState want it")
+
+PROVIDER = "spark.sql.streaming.stateStore.providerClass"
+ROCKS_DB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
+SCHEMA = "ts timestamp, user string, n int"
+NOON = datetime(2024, 1, 1, 12)
+NOON_MS = 1704110400000
+ONCE: Any = {"trigger": {"once": True}, "confs": {"spark.sql.streaming.noDataMicroBatches.enabled": "false"}}
+TWO_PARTITIONS: Any = {"confs": {"spark.sql.shuffle.partitions": "2"}}
+
+
+def at(user: str | None, minute: float = 0, n: int | None = 1) -> str:
+    click = {"user": user, "n": n, "ts": str(NOON + timedelta(minutes=minute))}
+    return json.dumps({name: value for name, value in click.items() if value is not None})
+
+
+@pytest.fixture
+def compare(spark: SparkSession, tmp_path: Path) -> Callable[..., Any]:
+    def run(build: Callable[..., Any], feed: Any, *, fails: bool = False, confs: Any = None, **arguments: Any) -> Any:
+        result = side_by_side(
+            spark, build, feed, directory=str(tmp_path), trace="steps", progress=False,
+            confs={PROVIDER: ROCKS_DB, "spark.sql.shuffle.partitions": "1"} | (confs or {}), **{"output_mode": "update"} | arguments,
+        )
+        found = [d for d in result.differences if not d.what.startswith("state/")]  # the format of its files
+        assert not found, "\n".join(map(str, found))
+        assert result.model.error == ("STREAM_FAILED" if fails else None)
+        return result
+
+    return run
+
+
+class Processor(StatefulProcessor):
+    """One that declares what its subclass uses; what it emits is text: who, and what there is to tell."""
+
+    frames = True
+
+    def init(self, handle: StatefulProcessorHandle) -> None:
+        self.handle = handle
+        self.declare(handle)
+
+    def declare(self, handle: StatefulProcessorHandle) -> None: ...
+
+    def out(self, key: Any, *told: Any) -> Any:
+        if self.frames:
+            return pd.DataFrame({"user": [key[0]], "told": [repr(told)]})
+        return Row(user=key[0], told=repr(told))
+
+    def rows(self, rows: Iterator[Any]) -> list[Any]:
+        """The numbers of a key's rows."""
+        return [n for frame in rows for n in frame["n"]] if self.frames else [row.n for row in rows]
+
+    def close(self) -> None: ...
+
+
+def query(
+    processor: StatefulProcessor, *keys: Any, time: str = "none", mode: str = "update", initial: Any = None,
+    watermark: bool = False, output: str = "user string, told string",
+) -> Callable[[Any, str], DataFrame]:
+    """The same query for frames or Rows; `initial` are the rows of the initial state."""
+
+    def build(session: Any, input_dir: str) -> DataFrame:
+        stream = session.readStream.schema(SCHEMA).json(input_dir)
+        grouped = (stream.withWatermark("ts", "10 minutes") if watermark or time == "eventtime" else stream).groupBy(*(keys or ["user"]))
+        start = session.createDataFrame(initial, "user string, n int").groupBy("user") if initial else None
+        make = grouped.transformWithStateInPandas if getattr(processor, "frames", True) else grouped.transformWithState
+        return make(processor, output, mode, time, start)
+
+    return build
+
+
+def told(result: Any) -> list[list[tuple[Any, ...]]]:
+    return [sorted(batch.rows, key=repr) for batch in result.model.batches]
+
+
+# --- variables ----------------------------------------------------------------------------------------------------
+
+
+class Values(Processor):
+    def declare(self, handle):
+        self.total = handle.getValueState("total", "total long, last string")
+
+    def handleInputRows(self, key, rows, timerValues):  # noqa: N802, N803
+        before, there = self.total.get(), self.total.exists()
+        numbers = self.rows(rows)
+        if 0 in numbers:
+            self.total.clear()
+        else:
+            self.total.update(((before[0] if before else 0) + sum(numbers), None if 5 in numbers else "x"))
+        yield self.out(key, before, there, self.total.get(), self.total.exists(), timerValues.getCurrentWatermarkInMs())
+
+
+class ValuesOfRows(Values):
+    frames = False
+
+
+@pytest.mark.parametrize("processor", [Values(), ValuesOfRows()])
+def test_a_value_for_each_key(compare, processor):
+    result = compare(
+        query(processor),
+        [[at("ann"), at("ann", 0, 2), at("bob"), at(None)], [at("ann", 1, 5)], [at("ann", 2, 0), at("bob"), at(None, 3, 7)]],
+        **TWO_PARTITIONS,
+    )
+    assert ("ann", "((8, None), True, None, False, -1)") in told(result)[2]
+
+
+class Lists(Processor):
+    def declare(self, handle):
+        self.seen = handle.getListState("seen", "n int, s string")
+
+    def handleInputRows(self, key, rows, timerValues):  # noqa: N802, N803
+        before, there = list(self.seen.get()), self.seen.exists()
+        for n in self.rows(rows):
+            if n == 0:
+                self.seen.clear()
+            elif n < 0:
+                self.seen.put([(int(n), "put"), (int(n) - 1, None)])
+            elif n > 9:
+                self.seen.appendList([(int(n), "list"), (int(n) + 1, "list")])
+            else:
+                self.seen.appendValue((int(n), "one"))
+        yield self.out(key, before, there, list(self.seen.get()))
+
+
+class ListsOfRows(Lists):
+    frames = False
+
+
+def test_a_list_for_each_key(compare):
+    compare(
+        query(ListsOfRows()),
+        [
+            [at("ann", 0, 1), at("ann", 0, 2), at("bob", 0, 10)], [at("ann", 0, 3), at("bob", 0, -4), at("bob", 0, 4)],
+            [at("ann", 0, 0), at("bob", 0, 20)], [at("ann", 0, 6), at("bob", 0, 0), at("bob", 0, 1)],
+        ],
+    )
+
+
+class Maps(Processor):
+    def declare(self, handle):
+        self.pages = handle.getMapState("pages", "page string, id int", "count int, half double")
+
+    def handleInputRows(self, key, rows, timerValues):  # noqa: N802, N803
+        there = self.pages.exists()
+        for n in self.rows(rows):
+            page = (f"page {abs(n)}"[: 4 + abs(n)], int(abs(n)))
+            if n == 0:
+                self.pages.clear()
+            elif n < 0:
+                self.pages.removeKey(page)
+            else:
+                count = self.pages.getValue(page)[0] if self.pages.containsKey(page) else 0
+                self.pages.updateValue(page, (count + 1, n / 2))
+        yield self.out(
+            key, there, list(self.pages.iterator()), list(self.pages.keys()), list(self.pages.values()),
+            self.pages.getValue(("none", 1)), self.pages.exists(),
+        )
+
+
+def test_a_map_for_each_key(compare):
+    numbers = [3, 1, 1, 300, 12, 2]
+    compare(
+        query(Maps()),
+        [
+            [*(at("ann", 0, n) for n in numbers), at("bob", 0, 1)], [at("ann", 0, -1), at("ann", 0, -7), at("bob", 0, 3)],
+            [at("ann", 0, 0), at("bob", 0, -1)], [at("ann", 0, 4)],
+        ],
+    )
+
+
+class Types(Processor):
+    def declare(self, handle):
+        self.state = handle.getValueState(
+            "state", "t timestamp, d date, m decimal(10,2), xs array<int>, s struct<a:int,b:string>, b boolean, y binary, f float"
+        )
+
+    def handleInputRows(self, key, rows, timerValues):  # noqa: N802, N803
+        before = self.state.get()
+        frame = pd.concat(list(rows))
+        self.state.update((frame["ts"].iloc[0], NOON.date(), None, [1, None], (3, "x"), frame["n"].iloc[0] > 1, b"ab", 0.5))
+        yield pd.DataFrame({"user": [repr(key)], "told": [repr((before, list(frame.columns), [str(t) for t in frame.dtypes]))]})
+
+
+def test_values_and_keys_of_many_types(compare):
+    feed = [[at("ann", 3), at("bob", 9, 2), at(None, 1, None)], [at("ann", 3), at("bob", 9), at(None, 1, 3)]]
+    compare(query(Types(), "user", "n", "ts"), feed, **TWO_PARTITIONS)
+
+
+class Two(Processor):
+    """Several variables; the schema as an object."""
+
+    def declare(self, handle):
+        from pyspark.sql.types import LongType, StructType
+
+        self.count = handle.getValueState("count", StructType().add("n", LongType()))
+        self.seen = handle.getListState("seen", StructType().add("n", LongType()))
+
+    def handleInputRows(self, key, rows, timerValues):  # noqa: N802, N803
+        numbers = self.rows(rows)
+        self.count.update(((self.count.get() or (0,))[0] + len(numbers),))
+        self.seen.appendList([(n,) for n in numbers])
+        yield self.out(key, self.count.get(), list(self.seen.get()))
+
+
+class Three(Two):
+    """What Two has, less a variable, more another."""
+
+    def declare(self, handle):
+        super().declare(handle)
+        handle.deleteIfExists("count")
+        self.count = handle.getValueState("newcount", "n long")
+
+
+def test_a_restart_in_the_middle(compare):
+    feed = [[at("ann"), at("bob")], [at("ann", 0, 2)], [at("ann", 0, 3), at("bob", 0, 3)]]
+    result = compare(query(Two()), feed, restart_after=[1])
+    assert told(result)[2] == [("ann", "((3,), [(1,), (2,), (3,)])"), ("bob", "((2,), [(1,), (3,)])")]
+
+
+def test_another_processor_goes_on_with_the_state(compare):
+    runs = {"n": 0}
+
+    def build(session: Any, input_dir: str) -> DataFrame:
+        runs["n"] += 1
+        return query(Two() if runs["n"] % 2 else Three())(session, input_dir)
+
+    result = compare(build, [[at("ann"), at("bob")], [at("ann")]], restart_after=[0])
+    assert told(result)[1] == [("ann", "((1,), [(1,), (1,)])")]
+
+
+class OtherType(Processor):
+    def declare(self, handle):
+        self.count = handle.getValueState("count", "n string")
+
+    def handleInputRows(self, key, rows, timerValues):  # noqa: N802, N803
+        yield self.out(key, self.count.get())
+
+
+class OtherKind(OtherType):
+    def declare(self, handle):
+        self.count = handle.getListState("count", "n long")
+
+
+@pytest.mark.parametrize("other", [OtherType(), OtherKind()])
+def test_a_variable_cannot_become_another_one(compare, other):
+    runs = {"n": 0}
+
+    def build(session: Any, input_dir: str) -> DataFrame:
+        runs["n"] += 1
+        return query(Two() if runs["n"] % 2 else other)(session, input_dir)
+
+    compare(build, [[at("ann")], [at("ann")]], restart_after=[0], fails=True)
+
+
+# --- timers -------------------------------------------------------------------------------------------------------
+
+
+class Timers(Processor):
+    """A timer at the minute that a row says; a negative minute deletes the timer; 99: all that there are."""
+
+    def handleInputRows(self, key, rows, timerValues):  # noqa: N802, N803
+        for n in self.rows(rows):
+            if n == 99:
+                for timer in list(self.handle.listTimers()):
+                    self.handle.deleteTimer(timer)
+            elif n < 0:
+                self.handle.deleteTimer(NOON_MS + int(-n) * 60_000)
+            else:
+                self.handle.registerTimer(NOON_MS + int(n) * 60_000)
+        yield self.out(key, list(self.handle.listTimers()), timerValues.getCurrentWatermarkInMs())
+
+    def handleExpiredTimer(self, key, timerValues, expiredTimerInfo):  # noqa: N802, N803
+        minute = (expiredTimerInfo.getExpiryTimeInMs() - NOON_MS) // 60_000
+        if minute == 5:
+            self.handle.registerTimer(expiredTimerInfo.getExpiryTimeInMs() + 60_000)
+            self.handle.registerTimer(NOON_MS + 24 * 60_000)
+        yield self.out(
+            key, minute, type(key).__name__, list(self.handle.listTimers()), timerValues.getCurrentWatermarkInMs()
+        )
+
+
+class TimersOfRows(Timers):
+    frames = False
+
+
+TIMED = [
+    [at("ann", 0, 5), at("ann", 1, 30), at("bob", 2, 7), at("eve", 0, 300)], [at("ann", 18, 6), at("bob", 18, -7)],
+    [at("eve", 2, 400), at("eve", 45, 99), at("bob", 40, 20)], [at("ann", 400, 1)],
+]
+
+
+def test_event_time_timers_with_batches_without_data(compare):
+    result = compare(query(Timers(), time="eventtime"), TIMED)
+    assert any(not b.progress["numInputRows"] and b.rows for b in result.model.batches)
+    assert any(b.progress["stateOperators"][0]["numRowsDroppedByWatermark"] for b in result.model.batches)
+
+
+def test_event_time_timers_after_a_restart(compare):
+    compare(query(TimersOfRows(), time="eventtime", mode="append"), TIMED, restart_after=[1], output_mode="append")
+
+
+class Clock(Processor):
+    """Timers that are due at once, at the latest in the next batch, or never; the time itself is not told."""
+
+    def declare(self, handle):
+        self.fired = handle.getListState("fired", "what string")
+
+    def handleInputRows(self, key, rows, timerValues):  # noqa: N802, N803
+        now = timerValues.getCurrentProcessingTimeInMs()
+        for n in self.rows(rows):
+            self.handle.registerTimer(now + int(n))
+        yield self.out(key, list(self.fired.get()), now > NOON_MS, timerValues.getCurrentWatermarkInMs())
+
+    def handleExpiredTimer(self, key, timerValues, expiredTimerInfo):  # noqa: N802, N803
+        late = expiredTimerInfo.getExpiryTimeInMs() <= timerValues.getCurrentProcessingTimeInMs()
+        self.fired.appendValue((f"late {late}",))
+        yield self.out(key, "fired", late, len(list(self.handle.listTimers())))
+
+
+def test_processing_time_timers(compare):
+    week = 7 * 24 * 3_600_000
+    result = compare(
+        query(Clock(), time="processingtime"),
+        [[at("ann", 0, 0), at("bob", 0, 1), at("eve", 0, week)], [at("ann", 0, week), at("dan", 0, -5)], [at("bob", 0, week)]],
+        **ONCE,
+    )
+    assert [sum("fired" in row[1] for row in rows) for rows in told(result)] == [1, 2, 0]
+
+
+# --- ttl ----------------------------------------------------------------------------------------------------------
+
+
+class Ttl(Processor):
+    """Variables that expire soon (before the next batch) and ones that do not."""
+
+    def declare(self, handle):
+        day = 24 * 3_600_000
+        self.short = handle.getValueState("short", "n int", 1)
+        self.long = handle.getValueState("long", "n int", day)
+        self.list = handle.getListState("list", "n int", 1)
+        self.days = handle.getListState("days", "n int", day)
+        self.map = handle.getMapState("map", "k string", "n int", 1)
+        self.dict = handle.getMapState("dict", "k string", "n int", day)
+
+    def handleInputRows(self, key, rows, timerValues):  # noqa: N802, N803
+        values, lists, maps = (self.short, self.long), (self.list, self.days), (self.map, self.dict)
+        before = [s.exists() for s in (*values, *lists, *maps)], [v.get() for v in values], [list(s.get()) for s in lists]
+        pairs = [list(m.iterator()) for m in maps], [m.getValue(("a",)) for m in maps], [m.containsKey(("b",)) for m in maps]
+        for n in self.rows(rows):
+            for v in values:
+                v.update((int(n),))
+            for s in lists:
+                s.appendList([(int(n),), (int(n) + 1,)])
+            for m in maps:
+                m.updateValue(("a" if n > 1 else "b",), (int(n),))
+        after = [v.get() for v in values], [list(s.get()) for s in lists], [list(m.keys()) for m in maps]
+        yield self.out(key, before, pairs, after)
+
+
+def test_ttl(compare):
+    feed = [[at("ann", 0, 1), at("bob", 0, 2)], [at("ann", 0, 2)], [at("eve", 0, 1), at("ann", 0, 3)]]
+    result = compare(query(Ttl(), time="processingtime"), feed, **ONCE)
+    assert "[(1,), (2,)]" in told(result)[1][0][1]
+
+
+class TtlWithoutTime(Processor):
+    def declare(self, handle):
+        handle.getValueState("short", "n int", 1000)
+
+    def handleInputRows(self, key, rows, timerValues):  # noqa: N802, N803
+        yield self.out(key)
+
+
+# --- initial state ------------------------------------------------------------------------------------------------
+
+
+class Started(Values):
+    def handleInitialState(self, key, initialState, timerValues):  # noqa: N802, N803
+        numbers = list(initialState["n"]) if self.frames else [initialState.n]
+        before = self.total.get()
+        self.total.update(((before[0] if before else 0) + sum(int(n) for n in numbers), repr((key, numbers))))
+
+
+class StartedOfRows(Started):
+    frames = False
+
+
+@pytest.mark.parametrize("processor", [Started(), StartedOfRows()])
+def test_an_initial_state(compare, processor):
+    start = [("ann", 100), ("eve", 300), ("ann", 50), ("zoe", 7)]
+    result = compare(
+        query(processor, initial=start), [[at("ann"), at("bob")], [at("eve"), at("bob", 0, 2)], [at("zoe")]], restart_after=[1],
+        **TWO_PARTITIONS,
+    )
+    assert told(result)[0][0][1].startswith("((150, ")
+
+
+def test_an_initial_state_with_timers(compare):
+    class StartedTimers(Timers):
+        def handleInitialState(self, key, initialState, timerValues):  # noqa: N802, N803
+            self.handle.registerTimer(NOON_MS + 60_000 * int(initialState["n"].iloc[0]))
+
+    compare(query(StartedTimers(), time="eventtime", initial=[("ann", 3), ("zoe", 5)]), TIMED[:2])
+
+
+# --- what comes out, and what goes wrong --------------------------------------------------------------------------
+
+
+class Emits(Processor):
+    """Emits event times; the second column carries the watermark on."""
+
+    def handleInputRows(self, key, rows, timerValues):  # noqa: N802, N803
+        for frame in rows:
+            yield pd.DataFrame({"user": frame["user"], "at": frame["ts"] + pd.Timedelta(minutes=1)})
+
+
+def test_the_output_may_carry_the_watermark(compare):
+    def build(session: Any, input_dir: str) -> DataFrame:
+        stream = session.readStream.schema(SCHEMA).json(input_dir).withWatermark("ts", "10 minutes").groupBy("user")
+        return stream.transformWithStateInPandas(
+            Emits(), "user string, at timestamp", "append", "eventtime", None, "at"
+        )
+
+    compare(build, [[at("ann", 0), at("bob", 4)], [at("bob", 3), at("bob", 41)]], output_mode="append")
+
+
+def test_rows_that_the_operators_above_would_not_see_stop_the_query(compare):
+    def build(session: Any, input_dir: str) -> DataFrame:
+        stream = session.readStream.schema(SCHEMA).json(input_dir).withWatermark("ts", "10 minutes").groupBy("user")
+        return stream.transformWithStateInPandas(
+            EmitsLate(), "user string, at timestamp", "append", "eventtime", None, "at"
+        )
+
+    compare(build, [[at("ann", 0)], [at("ann", 40)], [at("bob", 41)], [at("bob", 42)]], output_mode="append", fails=True)
+
+
+class EmitsLate(Processor):
+    def handleInputRows(self, key, rows, timerValues):  # noqa: N802, N803
+        for frame in rows:
+            yield pd.DataFrame({"user": frame["user"], "at": [NOON] * len(frame)})
+
+
+class Breaks(Values):
+    def handleInputRows(self, key, rows, timerValues):  # noqa: N802, N803
+        if 13 in self.rows(rows):
+            raise ValueError("thirteen")
+        self.total.update((1, "x"))
+        yield self.out(key)
+
+
+class Twice(Processor):
+    def declare(self, handle):
+        handle.getValueState("same", "n int")
+        handle.getListState("same", "n int")
+
+    def handleInputRows(self, key, rows, timerValues):  # noqa: N802, N803
+        yield self.out(key)
+
+
+class NoTimers(Processor):
+    def handleInputRows(self, key, rows, timerValues):  # noqa: N802, N803
+        self.handle.registerTimer(1)
+        yield self.out(key)
+
+
+class EmptyList(Lists):
+    def handleInputRows(self, key, rows, timerValues):  # noqa: N802, N803
+        self.seen.put([])
+        yield self.out(key)
+
+
+@pytest.mark.parametrize("processor", [Breaks(), Twice(), NoTimers(), EmptyList(), TtlWithoutTime()])
+def test_what_stops_the_query(compare, processor):
+    compare(query(processor), [[at("ann")], [at("ann", 0, 13)]] if isinstance(processor, Breaks) else [[at("ann")]], fails=True)
+
+
+def test_the_processors_own_error_is_told(spark: SparkSession, mini: MiniSparkSession, tmp_path: Path):
+    (tmp_path / "in").mkdir()
+    (tmp_path / "in" / "0.json").write_text(at("ann", 0, 13))
+    spark.conf.set(PROVIDER, ROCKS_DB)
+    try:
+        writer = query(Breaks())(mini, str(tmp_path / "in")).writeStream.outputMode("update").format("noop")
+        running = writer.option("checkpointLocation", str(tmp_path / "ck")).trigger(availableNow=True).start()
+        with pytest.raises(StreamingQueryException, match="thirteen"):
+            running.awaitTermination()
+    finally:
+        spark.conf.unset(PROVIDER)
