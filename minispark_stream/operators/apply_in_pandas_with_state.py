@@ -33,7 +33,6 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from pyspark.accumulators import Accumulator
 from pyspark.sql.streaming.state import GroupState, GroupStateTimeout
 from pyspark.sql.types import StructType
 
@@ -45,24 +44,20 @@ from minispark_stream.operators.grouped_map_pandas_with_state import (
     PandasConf,
     load_function,
 )
-from minispark_stream.operators.metrics import Report, StateMetrics
-from minispark_stream.operators.state_task import Stopwatch, concat, not_after, run_partition, take
+from minispark_stream.operators.metrics import StateMetrics
+from minispark_stream.operators.state_task import StateTask, Stopwatch, concat, not_after, take
 from minispark_stream.plan.aggregates import Columns
-from minispark_stream.state.state_store import StateStore, StateStoreConf
+from minispark_stream.state.state_store import StateStore
 
 
 @dataclass(frozen=True)
-class ApplyInPandasWithState:
+class ApplyInPandasWithState(StateTask):
     """What a task needs to know; calling it runs one partition (for mapInArrow).
 
     `command` is the function as PySpark pickled it in this session's driver; `columns` are the columns that come in and
     `grouping` the positions of the keys among them; `result` is what the function returns. Times are in milliseconds.
     """
 
-    state_dir: str
-    operator_id: int
-    version: int
-    conf: StateStoreConf
     command: bytes
     columns: StructType
     grouping: tuple[int, ...]
@@ -75,13 +70,6 @@ class ApplyInPandasWithState:
     late_ms: int
     eviction_ms: int
     pandas: PandasConf
-    output: pa.Schema
-    metrics: Accumulator[list[Report]]
-
-    def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        return run_partition(
-            self.run, batches, self.state_dir, self.operator_id, self.version, self.conf, self.output, self.metrics
-        )
 
     def run(self, store: StateStore, batches: Iterable[pa.RecordBatch]) -> tuple[list[Columns], StateMetrics]:
         """One partition against an open store: the columns to emit, and what happened."""

@@ -14,6 +14,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol, runtime_checkable
 
+import pyarrow as pa
 from pyspark.accumulators import Accumulator
 from pyspark.sql import SparkSession
 from pyspark.sql.types import StructType
@@ -42,7 +43,8 @@ class OperatorWatermarks:
 class BatchContext:
     """All that the plan of a batch depends on besides its data.
 
-    `executed` collects the physical plans that run below a stateful operator: their metrics belong to the batch.
+    `executed` collects the physical plans of the batch, what is below a stateful operator before what is above it: the
+    metrics of all of them are the batch's.
     """
 
     session: SparkSession
@@ -55,6 +57,12 @@ class BatchContext:
     watermarks: Mapping[int, OperatorWatermarks]
     accumulators: Mapping[int, Accumulator[list[Report]]]
     executed: list[JavaObject] = field(default_factory=list)
+
+    def of_task(
+        self, operator_id: int, output: pa.Schema
+    ) -> tuple[str, int, int, StateStoreConf, pa.Schema, Accumulator[list[Report]]]:
+        """What every `StateTask` begins with."""
+        return self.state_dir, operator_id, self.batch_id, self.state_conf, output, self.accumulators[operator_id]
 
 
 @runtime_checkable

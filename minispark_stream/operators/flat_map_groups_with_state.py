@@ -99,10 +99,7 @@ class FlatMapGroupsWithState:
         watermarks = context.watermarks[self.operator_id]
         result = positional(self.result)
         task = ApplyInPandasWithState(
-            context.state_dir,
-            self.operator_id,
-            context.batch_id,
-            context.state_conf,
+            *context.of_task(self.operator_id, to_arrow_schema(result, timezone="UTC")),
             self.command,
             self.columns,
             self.grouping,
@@ -115,8 +112,6 @@ class FlatMapGroupsWithState:
             watermarks.late_ms,
             watermarks.eviction_ms,
             PandasConf.from_conf(partial(catalyst.conf, session)),
-            to_arrow_schema(result, timezone="UTC"),
-            context.accumulators[self.operator_id],
         )
         keys = [catalyst.column(session, attribute) for attribute in catalyst.items(self.plan.productElement(1))]
         rows = catalyst.of_rows(session, children[0])

@@ -90,10 +90,7 @@ class SessionWindowAggregation:
         [(_, state_keys, state_values)] = self.schemas()
         watermarks = context.watermarks[self.operator_id]
         task = SessionWindowStateStoreSave(
-            context.state_dir,
-            self.operator_id,
-            context.batch_id,
-            context.state_conf,
+            *context.of_task(self.operator_id, base.task_schema),
             context.output_mode,
             state_keys,
             state_values,
@@ -102,8 +99,6 @@ class SessionWindowAggregation:
             base.event_time,
             watermarks.late_ms,
             watermarks.eviction_ms,
-            base.task_schema,
-            context.accumulators[self.operator_id],
         )
         return base.evaluated(session, sessions.repartition(context.num_partitions, *names), task)  # (3) to (5)
 

@@ -24,38 +24,33 @@ dropped by this task and not by an operator before it; an unmoved watermark skip
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from pyspark.accumulators import Accumulator
 from pyspark.sql.types import StructType
 
 from minispark_stream.checkpointing.unsafe_row import UnsafeRowCodec
 from minispark_stream.operators.aggregation_buffers import merge_buffers, unpack_buffers
-from minispark_stream.operators.metrics import Report, StateMetrics
-from minispark_stream.operators.state_task import Stopwatch, concat, not_after, run_partition, take
+from minispark_stream.operators.metrics import StateMetrics
+from minispark_stream.operators.state_task import StateTask, Stopwatch, concat, not_after, take
 from minispark_stream.plan.aggregates import AggregateFunction, Columns
-from minispark_stream.state.state_store import StateStore, StateStoreConf
+from minispark_stream.state.state_store import StateStore
 
 Ints = np.ndarray[Any, Any]
 
 
 @dataclass(frozen=True)
-class SessionWindowStateStoreSave:
+class SessionWindowStateStoreSave(StateTask):
     """What a task of a session window aggregation needs to know; calling it runs one partition (for mapInArrow).
 
     `keys` and `values` are the schemas of the state rows; `session` and `event_time` are positions in `values`, which
     begins with the grouping columns. Watermarks are in milliseconds.
     """
 
-    state_dir: str
-    operator_id: int
-    version: int
-    conf: StateStoreConf
     output_mode: str
     keys: StructType
     values: StructType
@@ -64,13 +59,6 @@ class SessionWindowStateStoreSave:
     event_time: tuple[int, bool] | None
     late_ms: int
     eviction_ms: int
-    output: pa.Schema
-    metrics: Accumulator[list[Report]]
-
-    def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        return run_partition(
-            self.run, batches, self.state_dir, self.operator_id, self.version, self.conf, self.output, self.metrics
-        )
 
     def run(self, store: StateStore, batches: Iterable[pa.RecordBatch]) -> tuple[list[Columns], StateMetrics]:
         """One partition against an open store: the columns to emit, and what happened."""

@@ -23,34 +23,29 @@ because every row that it could find was removed when it got there.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
-from pyspark.accumulators import Accumulator
 from pyspark.sql.types import StructType
 
 from minispark_stream.checkpointing.unsafe_row import UnsafeRowCodec
 from minispark_stream.operators.aggregation_buffers import merge_buffers, unpack_buffers
-from minispark_stream.operators.metrics import Report, StateMetrics
-from minispark_stream.operators.state_task import Stopwatch, concat, not_after, run_partition, take
+from minispark_stream.operators.metrics import StateMetrics
+from minispark_stream.operators.state_task import StateTask, Stopwatch, concat, not_after, take
 from minispark_stream.plan.aggregates import AggregateFunction, Columns
-from minispark_stream.state.state_store import StateStore, StateStoreConf
+from minispark_stream.state.state_store import StateStore
 
 
 @dataclass(frozen=True)
-class StateStoreSave:
+class StateStoreSave(StateTask):
     """What a task of a streaming aggregation needs to know; calling it runs one partition (for mapInArrow).
 
     `late_ms` and `eviction_ms` are watermarks in milliseconds; they only matter with a watermark on the keys.
     """
 
-    state_dir: str
-    operator_id: int
-    version: int
-    conf: StateStoreConf
     output_mode: str
     keys: StructType
     values: StructType
@@ -58,13 +53,6 @@ class StateStoreSave:
     event_time: tuple[int, bool] | None
     late_ms: int
     eviction_ms: int
-    output: pa.Schema
-    metrics: Accumulator[list[Report]]
-
-    def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        return run_partition(
-            self.run, batches, self.state_dir, self.operator_id, self.version, self.conf, self.output, self.metrics
-        )
 
     def run(self, store: StateStore, batches: Iterable[pa.RecordBatch]) -> tuple[list[Columns], StateMetrics]:
         """One partition against an open store: the columns to emit, and what happened."""

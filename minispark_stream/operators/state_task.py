@@ -2,7 +2,7 @@
 
 Models: mapPartitionsWithStateStore and WatermarkSupport (About state; About watermark).
 
-1. `run_partition` opens version N of the partition's store, lets the operator work, reports what it did, and only then
+1. A `StateTask` opens version N of the partition's store, lets the operator work, reports what it did, and only then
    lets rows go. The operator commits version N+1; when it fails, nothing of its work remains.
 2. `not_after` is the one question that a watermark asks: of a window it is the end that counts.
 
@@ -15,7 +15,9 @@ without its version. Differs from Spark, which commits when the last row has bee
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Iterator
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -28,30 +30,37 @@ from minispark_stream.operators.metrics import Report, StateMetrics
 from minispark_stream.plan.aggregates import Columns
 from minispark_stream.state.state_store import StateStore, StateStoreConf, StateStoreId, get_store
 
-Run = Callable[[StateStore, Iterable[pa.RecordBatch]], tuple[list[Columns], StateMetrics]]
 
+@dataclass(frozen=True)
+class StateTask(ABC):
+    """(1) The task half of an operator with one store; calling it runs one partition (for mapInArrow).
 
-def run_partition(
-    run: Run,
-    batches: Iterable[pa.RecordBatch],
-    state_dir: str,
-    operator_id: int,
-    version: int,
-    conf: StateStoreConf,
-    output: pa.Schema,
-    metrics: Accumulator[list[Report]],
-) -> Iterator[pa.RecordBatch]:
-    """(1) `run` takes the open store and the partition's rows; it commits, and returns columns to emit and its metrics."""
-    partition = TaskContext.get().partitionId()  # type: ignore[union-attr]
-    store = get_store(StateStoreId(state_dir, operator_id, partition), conf, version)
-    try:
-        emitted, done = run(store, batches)
-    except BaseException:
-        store.abort()
-        raise
-    metrics.add([(partition, done)])
-    for columns in emitted:
-        yield from pa.Table.from_arrays(columns, schema=output).to_batches(max_chunksize=10_000)
+    The store is that of the operator and the partition below `state_dir`, at `version`. Rows leave under the schema `output`,
+    and what happened goes to `metrics`.
+    """
+
+    state_dir: str
+    operator_id: int
+    version: int
+    conf: StateStoreConf
+    output: pa.Schema
+    metrics: Accumulator[list[Report]]
+
+    @abstractmethod
+    def run(self, store: StateStore, batches: Iterable[pa.RecordBatch]) -> tuple[list[Columns], StateMetrics]:
+        """The partition's rows against the open store; commits, and returns columns to emit and what happened."""
+
+    def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        partition = TaskContext.get().partitionId()  # type: ignore[union-attr]
+        store = get_store(StateStoreId(self.state_dir, self.operator_id, partition), self.conf, self.version)
+        try:
+            emitted, done = self.run(store, batches)
+        except BaseException:
+            store.abort()
+            raise
+        self.metrics.add([(partition, done)])
+        for columns in emitted:
+            yield from pa.Table.from_arrays(columns, schema=self.output).to_batches(max_chunksize=10_000)
 
 
 def not_after(columns: Columns, event_time: tuple[int, bool], watermark_ms: int) -> np.ndarray[Any, Any]:

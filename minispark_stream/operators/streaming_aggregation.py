@@ -92,10 +92,7 @@ class StreamingAggregation:
         keys = partials.columns[: len(self.keys.fields)]
         watermarks = context.watermarks[self.operator_id]
         task = StateStoreSave(
-            context.state_dir,
-            self.operator_id,
-            context.batch_id,
-            context.state_conf,
+            *context.of_task(self.operator_id, self.task_schema),
             context.output_mode,
             self.keys,
             self.values,
@@ -103,8 +100,6 @@ class StreamingAggregation:
             self.event_time,
             watermarks.late_ms,
             watermarks.eviction_ms,
-            self.task_schema,
-            context.accumulators[self.operator_id],
         )
         shuffled = partials.repartition(self.partitions(context.num_partitions), *keys)
         return self.evaluated(context.session, shuffled, task)

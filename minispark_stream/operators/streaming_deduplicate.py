@@ -21,14 +21,13 @@ the state (which `numRowsReadDuringEviction` counts as if it had been read).
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from pyspark.accumulators import Accumulator
 from pyspark.sql import SparkSession
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import LongType, NullType, StructField, StructType
@@ -42,13 +41,13 @@ from minispark_stream.operators.base import (
     nullable,
     positional,
 )
-from minispark_stream.operators.metrics import Report, StateMetrics
-from minispark_stream.operators.state_task import Stopwatch, concat, not_after, run_partition, take
+from minispark_stream.operators.metrics import StateMetrics
+from minispark_stream.operators.state_task import StateTask, Stopwatch, concat, not_after, take
 from minispark_stream.plan import catalyst
 from minispark_stream.plan.aggregates import Columns
 from minispark_stream.plan.catalyst import JavaObject
 from minispark_stream.state.schema_files import OperatorStateMetadata, StateStoreMetadata
-from minispark_stream.state.state_store import StateStore, StateStoreConf
+from minispark_stream.state.state_store import StateStore
 
 SEEN = StructType([StructField("__dummy__", NullType())])
 EXPIRES = StructType([StructField("expiresAtMicros", LongType())])
@@ -95,10 +94,7 @@ class StreamingDeduplicate:
         watermarks = context.watermarks[self.operator_id]
         result = positional(self.columns)
         task = Deduplicate(
-            context.state_dir,
-            self.operator_id,
-            context.batch_id,
-            context.state_conf,
+            *context.of_task(self.operator_id, to_arrow_schema(result, timezone="UTC")),
             self.positions,
             self.keys,
             self.event_time,
@@ -106,8 +102,6 @@ class StreamingDeduplicate:
             self.delay_ms,
             watermarks.late_ms,
             watermarks.eviction_ms,
-            to_arrow_schema(result, timezone="UTC"),
-            context.accumulators[self.operator_id],
         )
         rows = catalyst.with_own_columns(catalyst.of_rows(session, children[0]))
         by_key = rows.repartition(self.partitions(context.num_partitions), *(f"row{i}" for i in self.positions))
@@ -142,13 +136,9 @@ def compile_deduplicate(
 
 
 @dataclass(frozen=True)
-class Deduplicate:
+class Deduplicate(StateTask):
     """The task half; calling it runs one partition (for mapInArrow)."""
 
-    state_dir: str
-    operator_id: int
-    version: int
-    conf: StateStoreConf
     positions: tuple[int, ...]
     keys: StructType
     event_time: tuple[int, bool] | None
@@ -156,13 +146,6 @@ class Deduplicate:
     delay_ms: int | None
     late_ms: int
     eviction_ms: int
-    output: pa.Schema
-    metrics: Accumulator[list[Report]]
-
-    def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        return run_partition(
-            self.run, batches, self.state_dir, self.operator_id, self.version, self.conf, self.output, self.metrics
-        )
 
     def run(self, store: StateStore, batches: Iterable[pa.RecordBatch]) -> tuple[list[Columns], StateMetrics]:
         """One partition against an open store: the rows that pass, and what happened."""

@@ -14,25 +14,24 @@ Differs from Spark: nothing.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import pyarrow as pa
-from pyspark.accumulators import Accumulator
 from pyspark.sql import SparkSession
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import LongType, NullType, StructField, StructType
 
 from minispark_stream.checkpointing.unsafe_row import UnsafeRowCodec
 from minispark_stream.operators.base import BatchContext, positional
-from minispark_stream.operators.metrics import Report, StateMetrics
-from minispark_stream.operators.state_task import Stopwatch, concat, run_partition
+from minispark_stream.operators.metrics import StateMetrics
+from minispark_stream.operators.state_task import StateTask, Stopwatch, concat
 from minispark_stream.plan import catalyst
 from minispark_stream.plan.aggregates import Columns
 from minispark_stream.plan.catalyst import JavaObject
 from minispark_stream.state.schema_files import OperatorStateMetadata, StateStoreMetadata
-from minispark_stream.state.state_store import StateStore, StateStoreConf
+from minispark_stream.state.state_store import StateStore
 
 KEY = StructType([StructField("key", NullType())])
 VALUE = StructType([StructField("value", LongType())])
@@ -68,13 +67,8 @@ class StreamingGlobalLimit:
     def plan_batch(self, context: BatchContext, children: Sequence[JavaObject]) -> JavaObject:
         result = positional(self.columns)
         task = GlobalLimit(
-            context.state_dir,
-            self.operator_id,
-            context.batch_id,
-            context.state_conf,
+            *context.of_task(self.operator_id, to_arrow_schema(result, timezone="UTC")),
             self.limit,
-            to_arrow_schema(result, timezone="UTC"),
-            context.accumulators[self.operator_id],
         )
         rows = catalyst.with_own_columns(catalyst.of_rows(context.session, children[0]))
         return catalyst.map_in_arrow(rows.repartition(1), task, result, self.plan.output())
@@ -89,21 +83,10 @@ def compile_global_limit(
 
 
 @dataclass(frozen=True)
-class GlobalLimit:
+class GlobalLimit(StateTask):
     """The task half; calling it runs the one partition (for mapInArrow)."""
 
-    state_dir: str
-    operator_id: int
-    version: int
-    conf: StateStoreConf
     limit: int
-    output: pa.Schema
-    metrics: Accumulator[list[Report]]
-
-    def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        return run_partition(
-            self.run, batches, self.state_dir, self.operator_id, self.version, self.conf, self.output, self.metrics
-        )
 
     def run(self, store: StateStore, batches: Iterable[pa.RecordBatch]) -> tuple[list[Columns], StateMetrics]:
         """The partition against an open store: the rows that pass, and what happened."""

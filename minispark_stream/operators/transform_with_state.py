@@ -123,10 +123,7 @@ class TransformWithState:
         result = positional(self.result)
         with_initial = self.initial is not None and context.batch_id == 0
         task = TransformWithStateTask(
-            context.state_dir,
-            self.operator_id,
-            context.batch_id,
-            context.state_conf,
+            *context.of_task(self.operator_id, to_arrow_schema(result, timezone="UTC")),
             self.command,
             self.operator_name == IN_PANDAS,
             self.input,
@@ -141,17 +138,11 @@ class TransformWithState:
             watermarks.late_ms,
             watermarks.eviction_ms,
             PandasConf.from_conf(partial(catalyst.conf, session)),
-            to_arrow_schema(result, timezone="UTC"),
-            context.accumulators[self.operator_id],
         )
-        rows = self._with_initial_state(session, children) if with_initial else self._rows(session, children[0])
+        rows = self._with_initial_state(session, children) if with_initial else _rows(session, children[0], self.attributes)
         keys = [rows[rows.columns[i]] for i in (range(len(self.keys)) if with_initial else self.input.grouping)]
         by_key = rows.repartition(self.partitions(context.num_partitions), *keys).sortWithinPartitions(*keys)  # (3)
         return with_broadcasts(session, catalyst.map_in_arrow(by_key, task, result, self.plan.output()), self.function)  # (4)
-
-    def _rows(self, session: SparkSession, child: JavaObject) -> DataFrame:
-        columns = [catalyst.column(session, a).alias(f"_{i}") for i, a in enumerate(self.attributes)]
-        return catalyst.of_rows(session, child).select(*columns)
 
     def _with_initial_state(self, session: SparkSession, children: Sequence[JavaObject]) -> DataFrame:
         """Keys, a struct of the columns that come in, a struct of the initial state's columns; one of the two is null."""
@@ -164,8 +155,7 @@ class TransformWithState:
 
     @staticmethod
     def _side(session: SparkSession, plan: JavaObject, attributes: Sequence[JavaObject], source: Input, name: str) -> DataFrame:
-        columns = [catalyst.column(session, a).alias(f"_{i}") for i, a in enumerate(attributes)]
-        rows = catalyst.of_rows(session, plan).select(*columns)
+        rows = _rows(session, plan, attributes)
         keys = [rows[f"_{i}"].alias(f"k{n}") for n, i in enumerate(source.grouping)]
         return rows.select(*keys, F.struct(*rows.columns).alias(name))
 
@@ -201,6 +191,12 @@ class TransformWithState:
 
 
 IN_PANDAS = "transformWithStateInPandasExec"
+
+
+def _rows(session: SparkSession, plan: JavaObject, attributes: Sequence[JavaObject]) -> DataFrame:
+    """Some columns of a plan, named _0, _1, ..."""
+    columns = [catalyst.column(session, a).alias(f"_{i}") for i, a in enumerate(attributes)]
+    return catalyst.of_rows(session, plan).select(*columns)
 
 
 def compile_transform_with_state(

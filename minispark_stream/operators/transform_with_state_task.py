@@ -31,7 +31,6 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from pyspark.accumulators import Accumulator
 from pyspark.errors import PySparkValueError
 from pyspark.sql.conversion import ArrowBatchTransformer, PandasToArrowConversion
 from pyspark.sql.pandas.types import to_arrow_type
@@ -40,11 +39,11 @@ from pyspark.sql.types import Row, StructField, StructType
 
 from minispark_stream.operators.column_families import ColumnFamilies
 from minispark_stream.operators.grouped_map_pandas_with_state import PandasConf, load_command
-from minispark_stream.operators.metrics import Report, StateMetrics
-from minispark_stream.operators.state_task import Stopwatch, concat, not_after, run_partition, take
+from minispark_stream.operators.metrics import StateMetrics
+from minispark_stream.operators.state_task import StateTask, Stopwatch, concat, not_after, take
 from minispark_stream.operators.state_variables import EVENT_TIME, NO_TIME, PROCESSING_TIME, Handle
 from minispark_stream.plan.aggregates import Columns
-from minispark_stream.state.state_store import StateStore, StateStoreConf, state_error
+from minispark_stream.state.state_store import StateStore, state_error
 
 Key = tuple[Any, ...]
 
@@ -59,17 +58,13 @@ class Input:
 
 
 @dataclass(frozen=True)
-class TransformWithStateTask:
+class TransformWithStateTask(StateTask):
     """What a task needs to know; calling it runs one partition (for mapInArrow).
 
     With an `initial` state, the columns that come in are the grouping keys, a struct of the row's columns, and a struct of
     the initial state's; one of the two is null. Times are in milliseconds.
     """
 
-    state_dir: str
-    operator_id: int
-    version: int
-    conf: StateStoreConf
     command: bytes
     in_pandas: bool
     input: Input
@@ -84,13 +79,6 @@ class TransformWithStateTask:
     late_ms: int
     eviction_ms: int
     pandas: PandasConf
-    output: pa.Schema
-    metrics: Accumulator[list[Report]]
-
-    def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        return run_partition(
-            self.run, batches, self.state_dir, self.operator_id, self.version, self.conf, self.output, self.metrics
-        )
 
     def run(self, store: StateStore, batches: Iterable[pa.RecordBatch]) -> tuple[list[Columns], StateMetrics]:
         """One partition against an open store: the columns to emit, and what happened."""

@@ -50,10 +50,8 @@ class IncrementalExecution:
         self.new_data = new_data
         self._session = context.session
         with catalyst.without_rule(self._session, PRUNE_FILTERS):
-            execution = catalyst.of_rows(self._session, self._plan(template.root))._jdf.queryExecution()
-            self._executed = execution.executedPlan()
-        # (4) Every action on the batch runs this one RDD, whose metrics are the batch's.
-        self.next_batch: DataFrame = catalyst.rdd_frame(self._session, execution.toRdd(), execution.analyzed().schema())
+            # (4) Every action on the batch runs this one RDD, whose metrics are the batch's.
+            self.next_batch = self._executed(self._plan(template.root))
 
     def _plan(self, node: Node) -> JavaObject:
         match node:
@@ -90,18 +88,21 @@ class IncrementalExecution:
 
         Two tasks that hand on the same columns must not be in one plan: the analyzer would give one of them new columns.
         """
+        attributes = [(a.name(), a.exprId()) for a in catalyst.items(plan.output())]
+        return catalyst.rename(self._session, catalyst.analyzed(self._executed(plan)), attributes)
+
+    def _executed(self, plan: JavaObject) -> DataFrame:
+        """The rows of `plan` as an RDD that is planned once and for all."""
         execution = catalyst.of_rows(self._session, plan)._jdf.queryExecution()
         self.context.executed.append(execution.executedPlan())
-        rows = catalyst.rdd_frame(self._session, execution.toRdd(), execution.analyzed().schema())
-        attributes = [(a.name(), a.exprId()) for a in catalyst.items(plan.output())]
-        return catalyst.rename(self._session, catalyst.analyzed(rows), attributes)
+        return catalyst.rdd_frame(self._session, execution.toRdd(), execution.analyzed().schema())
 
     def explain(self) -> str:
         """The physical plans of this batch, from the sink down; the stateful operators sit between them."""
         return "\n-- state --\n".join(plan.toString() for plan in self._physical_plans())
 
     def _physical_plans(self) -> list[JavaObject]:
-        return [self._executed, *reversed(self.context.executed)]
+        return self.context.executed[::-1]
 
     @cached_property
     def observed_metrics(self) -> dict[str, dict[str, Any]]:

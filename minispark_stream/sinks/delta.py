@@ -119,10 +119,8 @@ class DeltaSink(Sink):
         return self._table
 
     def _write(self, session: SparkSession, plan: delta_schema.WritePlan) -> list[AddAction]:
-        attributes = {a.name(): a for a in catalyst.items(catalyst.analyzed(plan.data).output())}
         statuses = ManifestFileCommitProtocol(session, self._files, self._path).write(
-            plan.data, file_format(session, "parquet"), [attributes[c] for c in plan.partition_columns],
-            catalyst.java_map(session, self._writer_options),
+            plan.data, file_format(session, "parquet"), plan.partition_columns, catalyst.java_map(session, self._writer_options)
         )
         root = self._path.toUri().toString()
         adds = [delta_files.add_action(status, root, plan.partition_columns) for status in statuses]

@@ -85,12 +85,8 @@ class FileStreamSink(Sink):
             logger.info("Skipping already committed batch %d", batch_id)
             return
         session = data.sparkSession
-        attributes = {a.name(): a for a in catalyst.items(catalyst.analyzed(data).output())}
         protocol = ManifestFileCommitProtocol(session, self._files, self._path)  # (2)
-        statuses = protocol.write(
-            data, file_format(session, self._format_name), [attributes[c] for c in self._partition_columns],
-            self._options,
-        )
+        statuses = protocol.write(data, file_format(session, self._format_name), self._partition_columns, self._options)
         protocol.commit(self.log, batch_id, statuses)
 
 

@@ -54,7 +54,7 @@ class ManifestFileCommitProtocol:
         self._pending: list[str] = []
 
     def write(
-        self, data: DataFrame, file_format: JavaObject, partition_columns: list[JavaObject], options: JavaObject
+        self, data: DataFrame, file_format: JavaObject, partition_columns: list[str], options: JavaObject
     ) -> tuple[SinkFileStatus, ...]:
         """Write a batch, and give its files, which nobody sees yet.
 
@@ -82,20 +82,23 @@ class ManifestFileCommitProtocol:
             )
 
     def _write(
-        self, data: DataFrame, file_format: JavaObject, partition_columns: list[JavaObject], options: JavaObject
+        self, data: DataFrame, file_format: JavaObject, partition_columns: list[str], options: JavaObject
     ) -> None:
         session = self._session
         datasources = "org.apache.spark.sql.execution.datasources"
         committer = catalyst.java_class(session, f"{datasources}.SQLHadoopMapReduceCommitProtocol")
         execution = data._jdf.queryExecution()
+        columns = execution.analyzed().output()
+        attributes = {a.name(): a for a in catalyst.items(columns)}
         output = catalyst.java_class(session, f"{datasources}.FileFormatWriter$OutputSpec")(
-            self._staging, catalyst.java_map(session, {}), execution.analyzed().output()
+            self._staging, catalyst.java_map(session, {}), columns
         )
         writer = catalyst.java_class(session, f"{datasources}.FileFormatWriter")
         writer.write(
             session._jsparkSession, execution.executedPlan(), file_format, committer(self._job_id, self._staging, False),
-            output, session._jsparkSession.sessionState().newHadoopConf(), catalyst.seq(session, partition_columns),
-            catalyst.none(session), catalyst.seq(session, []), options, 0, getattr(writer, "write$default$12")(),
+            output, session._jsparkSession.sessionState().newHadoopConf(),
+            catalyst.seq(session, [attributes[name] for name in partition_columns]), catalyst.none(session),
+            catalyst.seq(session, []), options, 0, getattr(writer, "write$default$12")(),
         )
 
     def _written(self) -> list[JavaObject]:

@@ -41,6 +41,10 @@ class TableCommit:
     added: tuple[str, ...]
     removed: tuple[str, ...]
 
+    @property
+    def writer(self) -> str:
+        return "another writer" if self.batch_id is None else f"batch {self.batch_id}"
+
 
 def read_log(folder: str | Path) -> tuple[TableCommit, ...]:
     """(1) The commits of an output folder, oldest first."""
@@ -57,8 +61,7 @@ def log_to_text(folder: str | Path) -> str:
     lines = []
     for i, commit in enumerate(commits):
         files = [f"+ {letters[f]}" for f in commit.added] + [f"- {letters[f]}" for f in commit.removed]
-        batch = "another writer" if commit.batch_id is None else f"batch {commit.batch_id}"
-        lines.append(f"commit {i}   {batch}   {'  '.join(files)}".rstrip())
+        lines.append(f"commit {i}   {commit.writer}   {'  '.join(files)}".rstrip())
     for fate in _FILLS:
         found = [letter for f, letter in letters.items() if _fate(commits, f) == fate]
         if found:
@@ -72,8 +75,8 @@ def draw_log(folder: str | Path) -> graphviz.Digraph:
     graph = graphviz.Digraph(node_attr={"fontname": "Helvetica", "fontsize": "11"})
     with graph.subgraph(name="log", graph_attr={"rank": "same"}) as log:
         for i, commit in enumerate(commits):
-            batch = "another writer" if commit.batch_id is None else f"batch {commit.batch_id}"
-            log.node(f"commit {i}", f"{_short(commit.name)}\n{batch}", shape="note", style="filled", fillcolor="#dbe8f5")
+            label = f"{_short(commit.name)}\n{commit.writer}"
+            log.node(f"commit {i}", label, shape="note", style="filled", fillcolor="#dbe8f5")
             if i:
                 log.edge(f"commit {i - 1}", f"commit {i}", color="#98a2ad")
     for path, letter in letters.items():
