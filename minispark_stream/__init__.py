@@ -6,17 +6,17 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from minispark_stream.compare.side_by_side import side_by_side
     from minispark_stream.inspection.checkpoint import inspect
     from minispark_stream.registry import register_sink, register_source
     from minispark_stream.session import MiniSparkSession
-    from minispark_stream.trace.side_by_side import side_by_side
 
 _HOME = {
     "MiniSparkSession": "session",
     "inspect": "inspection.checkpoint",
     "register_sink": "registry",
     "register_source": "registry",
-    "side_by_side": "trace.side_by_side",
+    "side_by_side": "compare.side_by_side",
 }
 __all__ = ["MiniSparkSession", "inspect", "register_sink", "register_source", "side_by_side"]
 

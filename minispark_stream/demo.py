@@ -18,10 +18,10 @@ from typing import Any
 
 from pyspark.sql import SparkSession
 
+from minispark_stream.compare.comparison import Comparison
+from minispark_stream.compare.side_by_side import side_by_side
 from minispark_stream.flights import flight_steps, flights_per_carrier_and_hour, word_count
-from minispark_stream.trace.comparison import Comparison
 from minispark_stream.trace.events import STEPS
-from minispark_stream.trace.side_by_side import side_by_side
 
 AVAILABLE_NOW = {"availableNow": True}
 

@@ -21,10 +21,9 @@ from pyspark.sql.streaming import DataStreamReader as SparkDataStreamReader
 from pyspark.sql.streaming import DataStreamWriter as SparkDataStreamWriter
 from pyspark.sql.types import StructType, _parse_datatype_json_string
 
-from minispark_stream.dataframe import streaming_dataframe
-from minispark_stream.errors import analysis_error
-from minispark_stream.plan import catalyst
-from minispark_stream.plan.logical import streaming_sources
+from minispark_stream.jvm import plans, scala
+from minispark_stream.jvm.errors import analysis_error
+from minispark_stream.plan.streaming_relation import streaming_dataframe, streaming_sources
 from minispark_stream.registry import (
     FILE_FORMATS,
     ONE_TIME_SINKS,
@@ -135,15 +134,15 @@ class DataStreamReader(SparkDataStreamReader):
     def _table(self, name: str, options: Mapping[str, str]) -> DataFrame:
         """A view of a stream is that stream; a table of files is a file source over its folder. Spark finds both."""
         found = self._spark.readStream.options(**options).table(name)
-        plan = catalyst.analyzed(found)
+        plan = plans.analyzed(found)
         if streaming_sources(self._spark, plan):
             return found
         relation = plan.collectLeaves().apply(0)
-        file_format = relation.dataSource().className().lower() if catalyst.class_name(relation) == "StreamingRelation" else ""
+        file_format = relation.dataSource().className().lower() if scala.class_name(relation) == "StreamingRelation" else ""
         if file_format not in FILE_FORMATS:
             raise AnalysisException(message=f"minispark_stream cannot read {name} as a stream: it is no table of files.")
         stored = relation.dataSource().options()
-        merged = {key: stored.apply(key) for key in catalyst.items(stored.keys().toSeq())}
+        merged = {key: stored.apply(key) for key in scala.items(stored.keys().toSeq())}
         path = merged.pop("path")
         source = file_stream_relation(self._spark, file_format, path, found.schema, merged)
         return streaming_dataframe(self._mini, source).alias(name.split(".")[-1].strip("`"))

@@ -54,8 +54,8 @@ from pyspark.errors import AnalysisException
 from pyspark.sql import SparkSession
 from pyspark.sql.types import StructType
 
+from minispark_stream.plan.streaming_relation import StreamingRelation
 from minispark_stream.sinks.base import Sink
-from minispark_stream.sources.base import StreamingRelation
 from minispark_stream.sources.file import file_stream_relation
 from minispark_stream.sources.kafka import kafka_relation
 from minispark_stream.sources.rate import rate_relation

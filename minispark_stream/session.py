@@ -12,8 +12,9 @@ from typing import Any
 from pyspark.errors import PySparkValueError
 from pyspark.sql import DataFrame, SparkSession
 
+from minispark_stream import dataframe  # noqa: F401 - gives DataFrame.writeStream its choice of engine
+from minispark_stream.clock import Clock, SystemClock
 from minispark_stream.readwriter import DataStreamReader
-from minispark_stream.runtime.clock import Clock, SystemClock
 from minispark_stream.runtime.streaming_query_manager import StreamingQueryManager
 
 

@@ -37,8 +37,8 @@ from minispark_stream.inspection.text import (
     store_words,
 )
 from minispark_stream.inspection.values import printable
-from minispark_stream.trace.cards import CSS
-from minispark_stream.trace.words import clip, plain, plural, short
+from minispark_stream.view.panels import CSS
+from minispark_stream.view.words import clip, plain, plural, short
 
 BATCHES = 60  # the newest ones, in the table
 STRIP = 24  # the newest ones, in the strip of the logs

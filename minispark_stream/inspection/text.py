@@ -33,7 +33,7 @@ from minispark_stream.inspection.report import (
     Store,
 )
 from minispark_stream.inspection.values import printable
-from minispark_stream.trace.words import clip, offset_words, plain, plural, short, time_words
+from minispark_stream.view.words import clip, offset_words, plain, plural, short, time_words
 
 SHOWN = 20  # batches, files and partitions
 WIDTH = 100

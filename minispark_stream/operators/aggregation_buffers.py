@@ -21,7 +21,8 @@ import pyarrow as pa
 from pyspark.sql.types import StructField, StructType
 
 from minispark_stream.checkpointing.unsafe_row import UnsafeRowCodec
-from minispark_stream.plan.aggregates import COLLECTIONS, MERGES, AggregateFunction, Columns
+from minispark_stream.operators.aggregates import COLLECTIONS, MERGES, AggregateFunction
+from minispark_stream.operators.columns import Columns
 
 
 def merge_buffers(functions: Sequence[AggregateFunction], left: Columns, right: Columns) -> Columns:

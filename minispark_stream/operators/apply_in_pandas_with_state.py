@@ -37,6 +37,7 @@ from pyspark.sql.streaming.state import GroupState, GroupStateTimeout
 from pyspark.sql.types import StructType
 
 from minispark_stream.checkpointing.unsafe_row import UnsafeRowCodec
+from minispark_stream.operators.columns import Columns, concat, not_after, take
 from minispark_stream.operators.group_state_rows import NO_TIMESTAMP, GroupStateRows
 from minispark_stream.operators.grouped_map_pandas_with_state import (
     Group,
@@ -45,8 +46,7 @@ from minispark_stream.operators.grouped_map_pandas_with_state import (
     load_function,
 )
 from minispark_stream.operators.metrics import StateMetrics
-from minispark_stream.operators.state_task import StateTask, Stopwatch, concat, not_after, take
-from minispark_stream.plan.aggregates import Columns
+from minispark_stream.operators.state_task import StateTask, Stopwatch
 from minispark_stream.state.state_store import StateStore
 
 

@@ -19,10 +19,10 @@ from pyspark.accumulators import Accumulator
 from pyspark.sql import SparkSession
 from pyspark.sql.types import StructType
 
-from minispark_stream.errors import analysis_error
+from minispark_stream.jvm import scala, sessions
+from minispark_stream.jvm.errors import analysis_error
+from minispark_stream.jvm.scala import JavaObject
 from minispark_stream.operators.metrics import Report
-from minispark_stream.plan import catalyst
-from minispark_stream.plan.catalyst import JavaObject
 from minispark_stream.state.schema_files import OperatorStateMetadata
 from minispark_stream.state.state_store import StateStoreConf
 
@@ -113,7 +113,7 @@ def event_time_column(attributes: Sequence[JavaObject]) -> tuple[int, bool] | No
     """Position of the first column that carries a watermark, and whether it is a window (whose `end` is what counts)."""
     for i, attribute in enumerate(attributes):
         if attribute.metadata().contains("spark.watermarkDelayMs"):
-            return i, catalyst.class_name(attribute.dataType()) == "StructType"
+            return i, scala.class_name(attribute.dataType()) == "StructType"
     return None
 
 
@@ -128,7 +128,7 @@ def check_event_time(session: SparkSession, names: Sequence[str]) -> None:
     Raises:
         AnalysisException: MULTIPLE_EVENT_TIME_COLUMNS, unless `statefulOperator.allowMultiple` is off: then the first counts.
     """
-    if len(names) > 1 and catalyst.conf(session, "spark.sql.streaming.statefulOperator.allowMultiple") == "true":
+    if len(names) > 1 and sessions.conf(session, "spark.sql.streaming.statefulOperator.allowMultiple") == "true":
         raise analysis_error(session, "MULTIPLE_EVENT_TIME_COLUMNS", eventTimeCols=f"({','.join(names)})")
 
 

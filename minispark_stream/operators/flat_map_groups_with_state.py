@@ -32,6 +32,8 @@ from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.streaming.state import GroupStateTimeout
 from pyspark.sql.types import StructType
 
+from minispark_stream.jvm import expressions, plans, scala, sessions
+from minispark_stream.jvm.scala import JavaObject
 from minispark_stream.operators.apply_in_pandas_with_state import ApplyInPandasWithState
 from minispark_stream.operators.base import (
     BatchContext,
@@ -43,8 +45,6 @@ from minispark_stream.operators.base import (
 )
 from minispark_stream.operators.group_state_rows import state_row_schema
 from minispark_stream.operators.grouped_map_pandas_with_state import PandasConf
-from minispark_stream.plan import catalyst
-from minispark_stream.plan.catalyst import JavaObject
 from minispark_stream.state.schema_files import OperatorStateMetadata, StateStoreMetadata
 
 STATE_FORMAT = "spark.sql.streaming.flatMapGroupsWithState.stateFormatVersion"
@@ -111,12 +111,12 @@ class FlatMapGroupsWithState:
             context.timestamp_ms,
             watermarks.late_ms,
             watermarks.eviction_ms,
-            PandasConf.from_conf(partial(catalyst.conf, session)),
+            PandasConf.from_conf(partial(sessions.conf, session)),
         )
-        keys = [catalyst.column(session, attribute) for attribute in catalyst.items(self.plan.productElement(1))]
-        rows = catalyst.of_rows(session, children[0])
+        keys = [expressions.column(session, attribute) for attribute in scala.items(self.plan.productElement(1))]
+        rows = plans.of_rows(session, children[0])
         by_key = rows.repartition(self.partitions(context.num_partitions), *keys).sortWithinPartitions(*keys)  # (2)
-        return with_broadcasts(session, catalyst.map_in_arrow(by_key, task, result, self.plan.output()), self.function)  # (3)
+        return with_broadcasts(session, plans.map_in_arrow(by_key, task, result, self.plan.output()), self.function)  # (3)
 
 
 def compile_flat_map_groups_with_state(
@@ -127,22 +127,22 @@ def compile_flat_map_groups_with_state(
     Raises:
         AnalysisException: the checkpoint's (or session's) state format is version 1, which is Spark 2.3's.
     """
-    if catalyst.conf(session, STATE_FORMAT) != "2":
+    if sessions.conf(session, STATE_FORMAT) != "2":
         raise AnalysisException(message=f"minispark_stream has applyInPandasWithState with {STATE_FORMAT}=2 only.")
     udf, grouping, _, state, _, timeout, child = (plan.productElement(i) for i in range(7))
-    columns = catalyst.items(child.output())
+    columns = scala.items(child.output())
     position = {column.exprId().id(): i for i, column in enumerate(columns)}
-    key_columns = [columns[position[key.exprId().id()]] for key in catalyst.items(grouping)]
-    result = catalyst.struct_type(catalyst.items(plan.output()))
-    rows = catalyst.rdd_frame(session, catalyst.empty_rows(session), catalyst.java_schema(session, positional(result)))
-    names = [(a.name(), a.exprId()) for a in catalyst.items(plan.output())]
+    key_columns = [columns[position[key.exprId().id()]] for key in scala.items(grouping)]
+    result = expressions.struct_type(scala.items(plan.output()))
+    rows = plans.rdd_frame(session, plans.empty_rows(session), expressions.java_schema(session, positional(result)))
+    names = [(a.name(), a.exprId()) for a in scala.items(plan.output())]
     function = udf.func()
-    byte = catalyst.jvm(session).scala.reflect.ClassTag.Byte()
+    byte = scala.jvm(session).scala.reflect.ClassTag.Byte()
     return FlatMapGroupsWithState(
         operator_id,
-        catalyst.struct_type(columns),
+        expressions.struct_type(columns),
         tuple(position[key.exprId().id()] for key in key_columns),
-        nullable(catalyst.struct_type(key_columns)),
+        nullable(expressions.struct_type(key_columns)),
         StructType.fromJson(json.loads(state.json())),
         result,
         str(timeout.toString()),
@@ -151,7 +151,7 @@ def compile_flat_map_groups_with_state(
         bytes(function.command().toArray(byte)),
         function,
         plan,
-        catalyst.rename(session, catalyst.analyzed(rows), names),
+        plans.rename(session, plans.analyzed(rows), names),
         children,
     )
 
@@ -162,9 +162,9 @@ def with_broadcasts(session: SparkSession, plan: JavaObject, function: JavaObjec
         return plan
     udf, output, child, barrier, profile = (plan.productElement(i) for i in range(5))
     task = udf.func()
-    variables = catalyst.jvm(session).java.util.ArrayList(task.broadcastVars())
+    variables = scala.jvm(session).java.util.ArrayList(task.broadcastVars())
     variables.addAll(function.broadcastVars())
-    make = catalyst.java_class(session, "org.apache.spark.api.python.SimplePythonFunction")
+    make = scala.java_class(session, "org.apache.spark.api.python.SimplePythonFunction")
     both = make(
         task.command(), task.envVars(), task.pythonIncludes(), task.pythonExec(), task.pythonVer(), variables,
         task.accumulator(),

@@ -34,7 +34,7 @@ from pyspark.sql.streaming.state import GroupState
 from pyspark.sql.types import StructType
 from pyspark.util import fail_on_stopiteration
 
-from minispark_stream.plan.aggregates import Columns
+from minispark_stream.operators.columns import Columns
 
 Function = Callable[[tuple[Any, ...], Iterable[Any], GroupState], Iterable[Any]]
 

@@ -30,12 +30,12 @@ from typing import Any
 from pyspark.sql import SparkSession
 from pyspark.sql.types import StructField, StructType, TimestampType
 
-from minispark_stream.errors import analysis_error
+from minispark_stream.jvm import scala, sessions
+from minispark_stream.jvm.errors import analysis_error
+from minispark_stream.jvm.scala import JavaObject
 from minispark_stream.operators.base import BatchContext, check_event_time
 from minispark_stream.operators.session_window_state_store_save import SessionWindowStateStoreSave
 from minispark_stream.operators.streaming_aggregation import StreamingAggregation, compile_aggregation, physical_nodes
-from minispark_stream.plan import catalyst
-from minispark_stream.plan.catalyst import JavaObject
 from minispark_stream.state.schema_files import OperatorStateMetadata, StateStoreMetadata
 
 MERGE_LOCALLY = "spark.sql.streaming.sessionWindow.merge.sessions.in.local.partition"
@@ -84,9 +84,9 @@ class SessionWindowAggregation:
         if not self.keys.fields:
             raise analysis_error(session, "_LEGACY_ERROR_TEMP_3068")  # a session window as the only key
         check_event_time(session, base.event_times)
-        merge_locally = catalyst.conf(session, MERGE_LOCALLY) == "true"
-        sessions = base.partial_rows(context, children, _merged_in_partition if merge_locally else None)  # (1), (2)
-        names = [name for i, name in enumerate(sessions.columns[: len(base.keys.fields)]) if i != self.session]
+        merge_locally = sessions.conf(session, MERGE_LOCALLY) == "true"
+        merged = base.partial_rows(context, children, _merged_in_partition if merge_locally else None)  # (1), (2)
+        names = [name for i, name in enumerate(merged.columns[: len(base.keys.fields)]) if i != self.session]
         [(_, state_keys, state_values)] = self.schemas()
         watermarks = context.watermarks[self.operator_id]
         task = SessionWindowStateStoreSave(
@@ -100,7 +100,7 @@ class SessionWindowAggregation:
             watermarks.late_ms,
             watermarks.eviction_ms,
         )
-        return base.evaluated(session, sessions.repartition(context.num_partitions, *names), task)  # (3) to (5)
+        return base.evaluated(session, merged.repartition(context.num_partitions, *names), task)  # (3) to (5)
 
 
 def compile_aggregate(
@@ -121,4 +121,4 @@ def _merged_in_partition(session: SparkSession, physical: JavaObject, partial: J
     """(2) Spark's MergingSessionsExec as it would run after the shuffle of a batch query, but without asking for one."""
     merging = next(physical_nodes(physical, "MergingSessionsExec"))
     _, _, _, *rest, _ = (merging.productElement(i) for i in range(merging.productArity()))
-    return merging.copy(catalyst.none(session), False, catalyst.none(session), *rest, partial)
+    return merging.copy(scala.none(session), False, scala.none(session), *rest, partial)

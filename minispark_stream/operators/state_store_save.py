@@ -32,10 +32,11 @@ import pyarrow as pa
 from pyspark.sql.types import StructType
 
 from minispark_stream.checkpointing.unsafe_row import UnsafeRowCodec
+from minispark_stream.operators.aggregates import AggregateFunction
 from minispark_stream.operators.aggregation_buffers import merge_buffers, unpack_buffers
+from minispark_stream.operators.columns import Columns, concat, not_after, take
 from minispark_stream.operators.metrics import StateMetrics
-from minispark_stream.operators.state_task import StateTask, Stopwatch, concat, not_after, take
-from minispark_stream.plan.aggregates import AggregateFunction, Columns
+from minispark_stream.operators.state_task import StateTask, Stopwatch
 from minispark_stream.state.state_store import StateStore
 
 

@@ -30,6 +30,9 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructType
 
+from minispark_stream.jvm import expressions, plans, scala
+from minispark_stream.jvm.scala import JavaObject
+from minispark_stream.operators.aggregates import COLLECTIONS, MERGES, AggregateFunction
 from minispark_stream.operators.base import (
     BatchContext,
     check_event_time,
@@ -39,9 +42,6 @@ from minispark_stream.operators.base import (
     positional,
 )
 from minispark_stream.operators.state_store_save import StateStoreSave
-from minispark_stream.plan import catalyst
-from minispark_stream.plan.aggregates import COLLECTIONS, MERGES, AggregateFunction
-from minispark_stream.plan.catalyst import JavaObject
 from minispark_stream.state.schema_files import OperatorStateMetadata, StateStoreMetadata
 
 # (session, Spark's physical plan of the batch, its partial aggregation) -> what to run before the shuffle
@@ -109,12 +109,12 @@ class StreamingAggregation:
     ) -> DataFrame:
         """(2) The new rows, partially aggregated; `before_shuffle` may put an operator on top of Spark's."""
         session = context.session
-        physical = catalyst.physical(session, catalyst.with_children(session, self.plan, children))
+        physical = plans.physical(session, plans.with_children(session, self.plan, children))
         _, partial = _aggregate_nodes(physical)
-        executable = catalyst.prepared(session, before_shuffle(session, physical, partial) if before_shuffle else partial)
+        executable = plans.prepared(session, before_shuffle(session, physical, partial) if before_shuffle else partial)
         context.executed.append(executable)
-        schema = catalyst.java_schema(session, positional(self.keys, self.values))
-        return catalyst.rdd_frame(session, executable.execute(), schema)
+        schema = expressions.java_schema(session, positional(self.keys, self.values))
+        return plans.rdd_frame(session, executable.execute(), schema)
 
     @property
     def task_schema(self) -> pa.Schema:
@@ -124,9 +124,9 @@ class StreamingAggregation:
     def evaluated(self, session: SparkSession, shuffled: DataFrame, task: Any) -> JavaObject:
         """The state task over the shuffled rows (3), and the results of the functions (4)."""
         output = positional(self.keys, _emitted(self.values, self.functions))
-        rows = catalyst.map_in_arrow(shuffled, task, output, self.task_output)
+        rows = plans.map_in_arrow(shuffled, task, output, self.task_output)
         for projection in self.projections:
-            rows = catalyst.project(session, projection, rows)
+            rows = plans.project(session, projection, rows)
         return rows
 
 
@@ -143,22 +143,22 @@ def compile_aggregation(
     Raises:
         AnalysisException: an aggregate function whose state cannot be merged here.
     """
-    final, partial = _aggregate_nodes(catalyst.physical(session, empty))
-    grouping = [e.toAttribute() for e in catalyst.items(final.groupingExpressions())]
+    final, partial = _aggregate_nodes(plans.physical(session, empty))
+    grouping = [e.toAttribute() for e in scala.items(final.groupingExpressions())]
     names = [(a.name(), a.exprId()) for a in grouping]
     evaluated: list[JavaObject] = list(grouping)
     functions: list[AggregateFunction] = []
-    for expression, result in zip(catalyst.items(final.aggregateExpressions()), catalyst.items(final.aggregateAttributes())):
+    for expression, result in zip(scala.items(final.aggregateExpressions()), scala.items(final.aggregateAttributes())):
         function = expression.aggregateFunction()
-        name = catalyst.class_name(function)
-        buffers = catalyst.items(function.aggBufferAttributes())
+        name = scala.class_name(function)
+        buffers = scala.items(function.aggBufferAttributes())
         if name in COLLECTIONS:
             names.append((result.name(), result.exprId()))
             evaluated.append(result)
-            functions.append(AggregateFunction(name, len(buffers), catalyst.struct_type([result])))
+            functions.append(AggregateFunction(name, len(buffers), expressions.struct_type([result])))
         elif name in MERGES:
             names += [(a.name(), a.exprId()) for a in buffers]
-            evaluated.append(catalyst.alias(session, function.evaluateExpression(), result.name(), result.exprId()))
+            evaluated.append(expressions.alias(session, function.evaluateExpression(), result.name(), result.exprId()))
             functions.append(AggregateFunction(name, len(buffers)))
         else:
             raise AnalysisException(
@@ -166,12 +166,12 @@ def compile_aggregation(
                 f"state ({name}) is an opaque sketch. Use one of: {', '.join(sorted([*MERGES, *COLLECTIONS]))}."
             )
     # The column metadata (which column carries a watermark) is the template's: a batch plan has no watermark nodes.
-    columns = {a.exprId().id(): a for a in catalyst.items(plan.child().output())}
+    columns = {a.exprId().id(): a for a in scala.items(plan.child().output())}
     key_columns = [columns.get(a.exprId().id(), a) for a in grouping]
-    keys = nullable(catalyst.struct_type(key_columns))
-    values = nullable(catalyst.struct_type(catalyst.items(partial.output())[len(grouping) :]))
-    schema = catalyst.java_schema(session, positional(keys, _emitted(values, functions)))
-    no_rows = catalyst.analyzed(catalyst.rdd_frame(session, catalyst.empty_rows(session), schema))
+    keys = nullable(expressions.struct_type(key_columns))
+    values = nullable(expressions.struct_type(scala.items(partial.output())[len(grouping) :]))
+    schema = expressions.java_schema(session, positional(keys, _emitted(values, functions)))
+    no_rows = plans.analyzed(plans.rdd_frame(session, plans.empty_rows(session), schema))
     return StreamingAggregation(
         operator_id,
         keys,
@@ -180,8 +180,8 @@ def compile_aggregation(
         event_time_column(key_columns),
         event_time_names(key_columns),
         plan,
-        catalyst.rename(session, no_rows, names).output(),
-        (catalyst.seq(session, evaluated), _results(session, final, plan)),
+        plans.rename(session, no_rows, names).output(),
+        (scala.seq(session, evaluated), _results(session, final, plan)),
         empty,
         children,
     )
@@ -189,12 +189,12 @@ def compile_aggregation(
 
 def _results(session: SparkSession, final: JavaObject, plan: JavaObject) -> JavaObject:
     """The result expressions, under the expression ids that the plan above expects (Spark may have renamed them)."""
-    wanted = catalyst.items(plan.output())
-    found = catalyst.items(final.resultExpressions())
-    return catalyst.seq(
+    wanted = scala.items(plan.output())
+    found = scala.items(final.resultExpressions())
+    return scala.seq(
         session,
         [
-            one if one.exprId().equals(to.exprId()) else catalyst.alias(session, one.toAttribute(), to.name(), to.exprId())
+            one if one.exprId().equals(to.exprId()) else expressions.alias(session, one.toAttribute(), to.name(), to.exprId())
             for one, to in zip(found, wanted)
         ],
     )
@@ -220,7 +220,7 @@ def _aggregate_nodes(physical: JavaObject) -> tuple[JavaObject, JavaObject]:
 def physical_nodes(node: JavaObject, name: str) -> Iterator[JavaObject]:
     """The nodes of a physical plan whose class name ends in `name`, from the top, along its first children."""
     while True:
-        if catalyst.class_name(node).endswith(name):
+        if scala.class_name(node).endswith(name):
             yield node
         if node.children().isEmpty():
             return

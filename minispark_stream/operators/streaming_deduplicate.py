@@ -33,6 +33,8 @@ from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import LongType, NullType, StructField, StructType
 
 from minispark_stream.checkpointing.unsafe_row import UnsafeRowCodec
+from minispark_stream.jvm import expressions, plans, scala
+from minispark_stream.jvm.scala import JavaObject
 from minispark_stream.operators.base import (
     BatchContext,
     check_event_time,
@@ -41,11 +43,9 @@ from minispark_stream.operators.base import (
     nullable,
     positional,
 )
+from minispark_stream.operators.columns import Columns, concat, not_after, take
 from minispark_stream.operators.metrics import StateMetrics
-from minispark_stream.operators.state_task import StateTask, Stopwatch, concat, not_after, take
-from minispark_stream.plan import catalyst
-from minispark_stream.plan.aggregates import Columns
-from minispark_stream.plan.catalyst import JavaObject
+from minispark_stream.operators.state_task import StateTask, Stopwatch
 from minispark_stream.state.schema_files import OperatorStateMetadata, StateStoreMetadata
 from minispark_stream.state.state_store import StateStore
 
@@ -103,28 +103,28 @@ class StreamingDeduplicate:
             watermarks.late_ms,
             watermarks.eviction_ms,
         )
-        rows = catalyst.with_own_columns(catalyst.of_rows(session, children[0]))
+        rows = plans.with_own_columns(plans.of_rows(session, children[0]))
         by_key = rows.repartition(self.partitions(context.num_partitions), *(f"row{i}" for i in self.positions))
-        return catalyst.map_in_arrow(by_key, task, result, self.plan.output())
+        return plans.map_in_arrow(by_key, task, result, self.plan.output())
 
 
 def compile_deduplicate(
     session: SparkSession, plan: JavaObject, operator_id: int, children: tuple[Any, ...], empty: JavaObject
 ) -> StreamingDeduplicate:
     """Read the operator off Spark's Deduplicate or DeduplicateWithinWatermark node `plan`."""
-    columns = catalyst.items(plan.output())
+    columns = scala.items(plan.output())
     position = {column.exprId().id(): i for i, column in enumerate(columns)}
-    positions = tuple(position[key.exprId().id()] for key in catalyst.items(plan.keys()))
+    positions = tuple(position[key.exprId().id()] for key in scala.items(plan.keys()))
     event_time = event_time_column(columns)
     delay_ms = None
-    if catalyst.class_name(plan) == "DeduplicateWithinWatermark" and event_time is not None:
+    if scala.class_name(plan) == "DeduplicateWithinWatermark" and event_time is not None:
         delay_ms = int(columns[event_time[0]].metadata().getLong("spark.watermarkDelayMs"))
     key_columns = [columns[i] for i in positions]
     return StreamingDeduplicate(
         operator_id,
-        catalyst.struct_type(columns),
+        expressions.struct_type(columns),
         positions,
-        nullable(catalyst.struct_type(key_columns)),
+        nullable(expressions.struct_type(key_columns)),
         event_time,
         event_time_column(key_columns),
         event_time_names(columns),

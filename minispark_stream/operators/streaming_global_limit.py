@@ -24,12 +24,12 @@ from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import LongType, NullType, StructField, StructType
 
 from minispark_stream.checkpointing.unsafe_row import UnsafeRowCodec
+from minispark_stream.jvm import expressions, plans, scala
+from minispark_stream.jvm.scala import JavaObject
 from minispark_stream.operators.base import BatchContext, positional
+from minispark_stream.operators.columns import Columns, concat
 from minispark_stream.operators.metrics import StateMetrics
-from minispark_stream.operators.state_task import StateTask, Stopwatch, concat
-from minispark_stream.plan import catalyst
-from minispark_stream.plan.aggregates import Columns
-from minispark_stream.plan.catalyst import JavaObject
+from minispark_stream.operators.state_task import StateTask, Stopwatch
 from minispark_stream.state.schema_files import OperatorStateMetadata, StateStoreMetadata
 from minispark_stream.state.state_store import StateStore
 
@@ -70,15 +70,15 @@ class StreamingGlobalLimit:
             *context.of_task(self.operator_id, to_arrow_schema(result, timezone="UTC")),
             self.limit,
         )
-        rows = catalyst.with_own_columns(catalyst.of_rows(context.session, children[0]))
-        return catalyst.map_in_arrow(rows.repartition(1), task, result, self.plan.output())
+        rows = plans.with_own_columns(plans.of_rows(context.session, children[0]))
+        return plans.map_in_arrow(rows.repartition(1), task, result, self.plan.output())
 
 
 def compile_global_limit(
     session: SparkSession, plan: JavaObject, operator_id: int, children: tuple[Any, ...], empty: JavaObject
 ) -> StreamingGlobalLimit:
     """Read the operator off Spark's GlobalLimit node `plan`."""
-    columns = catalyst.struct_type(catalyst.items(plan.output()))
+    columns = expressions.struct_type(scala.items(plan.output()))
     return StreamingGlobalLimit(operator_id, int(plan.limitExpr().value()), columns, plan, empty, children)
 
 

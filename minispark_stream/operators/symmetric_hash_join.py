@@ -39,7 +39,9 @@ from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import BooleanType, LongType, StructField, StructType
 
-from minispark_stream.errors import analysis_error
+from minispark_stream.jvm import expressions, plans, scala, sessions
+from minispark_stream.jvm.errors import analysis_error
+from minispark_stream.jvm.scala import JavaObject
 from minispark_stream.operators.base import (
     BatchContext,
     check_event_time,
@@ -50,8 +52,6 @@ from minispark_stream.operators.base import (
 )
 from minispark_stream.operators.symmetric_hash_join_state_manager import COUNT_SCHEMA, COUNTS, VALUES, indexed, with_matched
 from minispark_stream.operators.symmetric_hash_join_tasks import LEFT, RIGHT, SIDES, TAGS, Build, JoinSide, JoinTask, Probe
-from minispark_stream.plan import catalyst
-from minispark_stream.plan.catalyst import JavaObject
 from minispark_stream.state.schema_files import OperatorStateMetadata, StateStoreMetadata
 
 STATE_FORMAT = "spark.sql.streaming.join.stateFormatVersion"
@@ -122,7 +122,7 @@ class SymmetricHashJoin:
         if not self.keys[LEFT]:  # refused where Spark refuses it: when the first batch is planned
             raise analysis_error(session, "_LEGACY_ERROR_TEMP_1181")
         for child in (self.plan.left(), self.plan.right()):
-            check_event_time(session, event_time_names(catalyst.items(child.output())))
+            check_event_time(session, event_time_names(scala.items(child.output())))
         watermarks = context.watermarks[self.operator_id]
         task = JoinTask(
             context.state_dir,
@@ -136,18 +136,18 @@ class SymmetricHashJoin:
             watermarks.late_ms,
             watermarks.eviction_ms,
         )
-        left, right = (catalyst.of_rows(session, child) for child in children)
+        left, right = (plans.of_rows(session, child) for child in children)
         tagged = self._tagged(session, left, LEFT).unionAll(self._tagged(session, right, RIGHT))
         keys = [name for name in tagged.columns if name.startswith("key")]
         by_key = tagged.repartition(self.partitions(context.num_partitions), *keys)
         pairs = self._pair_schema
         probe = Probe(task, to_arrow_schema(pairs, timezone="UTC"))
-        candidates = catalyst.of_rows(session, catalyst.map_in_arrow(by_key, probe, pairs, self.pair_output))
+        candidates = plans.of_rows(session, plans.map_in_arrow(by_key, probe, pairs, self.pair_output))
         if self.condition.both is not None:
-            candidates = candidates.where(~F.col("is_pair") | catalyst.column(session, self.condition.both))
+            candidates = candidates.where(~F.col("is_pair") | expressions.column(session, self.condition.both))
         rows = positional(self.rows[LEFT], *([] if self.join_type == "LeftSemi" else [self.rows[RIGHT]]))
         build = Build(task, to_arrow_schema(rows, timezone="UTC"), context.accumulators[self.operator_id])
-        return catalyst.map_in_arrow(catalyst.with_own_columns(candidates), build, rows, self.plan.output())
+        return plans.map_in_arrow(plans.with_own_columns(candidates), build, rows, self.plan.output())
 
     def _side(self, number: int, watermark_ms: int) -> JoinSide:
         """(2)"""
@@ -159,11 +159,11 @@ class SymmetricHashJoin:
     def _tagged(self, session: SparkSession, df: DataFrame, number: int) -> DataFrame:
         """The rows of one side as the probe wants them: tags, keys, left row, right row (one of them null)."""
         own = (self.condition.left, self.condition.right)[number]
-        passes = F.lit(True) if own is None else F.coalesce(catalyst.column(session, own), F.lit(False))
+        passes = F.lit(True) if own is None else F.coalesce(expressions.column(session, own), F.lit(False))
         tags = [F.lit(False), F.lit(number).cast("long"), passes, *[F.lit(-1).cast("long")] * 3]
-        keys = [catalyst.column(session, key).alias(f"key{i}") for i, key in enumerate(self.keys[number])]
+        keys = [expressions.column(session, key).alias(f"key{i}") for i, key in enumerate(self.keys[number])]
         output = (self.plan.left(), self.plan.right())[number].output()
-        row = [catalyst.column(session, attribute) for attribute in catalyst.items(output)]
+        row = [expressions.column(session, attribute) for attribute in scala.items(output)]
         nothing = [F.lit(None).cast(f.dataType) for f in self.rows[1 - number].fields]
         rows = (row, nothing) if number == LEFT else (nothing, row)
         values = [column.alias(f"row{i}") for i, column in enumerate([*rows[0], *rows[1]])]
@@ -182,18 +182,18 @@ def compile_symmetric_hash_join(
     Raises:
         AnalysisException: a state format other than 2, which is Spark's default.
     """
-    extract = catalyst.companion(session, "org.apache.spark.sql.catalyst.planning.ExtractEquiJoinKeys")
+    extract = scala.companion(session, "org.apache.spark.sql.catalyst.planning.ExtractEquiJoinKeys")
     found = extract.unapply(plan)
-    if (version := catalyst.conf(session, STATE_FORMAT)) != "2":
+    if (version := sessions.conf(session, STATE_FORMAT)) != "2":
         raise AnalysisException(message=f"minispark_stream has stream-stream joins with {STATE_FORMAT}=2 only, not {version}.")
     left_keys: list[JavaObject] = []
     right_keys: list[JavaObject] = []
     condition = plan.condition()
     if found.isDefined():
         _, left_seq, right_seq, condition, *_ = (found.get().productElement(i) for i in range(found.get().productArity()))
-        left_keys, right_keys = catalyst.items(left_seq), catalyst.items(right_seq)
-    left, right = catalyst.items(plan.left().output()), catalyst.items(plan.right().output())
-    rows = (catalyst.struct_type(left), catalyst.struct_type(right))
+        left_keys, right_keys = scala.items(left_seq), scala.items(right_seq)
+    left, right = scala.items(plan.left().output()), scala.items(plan.right().output())
+    rows = (expressions.struct_type(left), expressions.struct_type(right))
     key_schema = nullable(_key_schema(left_keys))
     return SymmetricHashJoin(
         operator_id,
@@ -219,11 +219,11 @@ def _pair_schema(keys: StructType, left: StructType, right: StructType) -> Struc
 
 def _pair_output(session: SparkSession, schema: StructType, rows: list[JavaObject]) -> JavaObject:
     """Attributes that the condition can be resolved against (by expression id), under names of their own."""
-    no_rows = catalyst.rdd_frame(session, catalyst.empty_rows(session), catalyst.java_schema(session, schema))
-    plan = catalyst.analyzed(no_rows)
-    own = catalyst.items(plan.output())
+    no_rows = plans.rdd_frame(session, plans.empty_rows(session), expressions.java_schema(session, schema))
+    plan = plans.analyzed(no_rows)
+    own = scala.items(plan.output())
     ids = [*own[: len(own) - len(rows)], *rows]
-    return catalyst.rename(session, plan, [(a.name(), e.exprId()) for a, e in zip(own, ids)]).output()
+    return plans.rename(session, plan, [(a.name(), e.exprId()) for a, e in zip(own, ids)]).output()
 
 
 def _key_schema(keys: Sequence[JavaObject]) -> StructType:
@@ -237,20 +237,20 @@ def _key_schema(keys: Sequence[JavaObject]) -> StructType:
 def _key_event_time(keys: Sequence[JavaObject]) -> tuple[int, bool] | None:
     """The first join key that is a column under a watermark."""
     for i, key in enumerate(keys):
-        if catalyst.class_name(key) == "AttributeReference" and key.metadata().contains("spark.watermarkDelayMs"):
-            return i, catalyst.class_name(key.dataType()) == "StructType"
+        if scala.class_name(key) == "AttributeReference" and key.metadata().contains("spark.watermarkDelayMs"):
+            return i, scala.class_name(key.dataType()) == "StructType"
     return None
 
 
 def _shifts_ms(session: SparkSession, plan: JavaObject, condition: JavaObject) -> tuple[int | None, int | None]:
     """(2) How far the state watermark of each side is from the watermark, as the time range in the condition says."""
-    helper = catalyst.companion(session, "org.apache.spark.sql.catalyst.analysis.StreamingJoinHelper")
+    helper = scala.companion(session, "org.apache.spark.sql.catalyst.analysis.StreamingJoinHelper")
     left, right = plan.left(), plan.right()
     some_time = 1 << 40  # the helper only adds and subtracts; this number is too big for py4j to take it for a Java int
-    watermark = catalyst.some(session, some_time)
+    watermark = scala.some(session, some_time)
 
     def shift(own: JavaObject, other: JavaObject) -> int | None:
-        if event_time_column(catalyst.items(own.output())) is None:
+        if event_time_column(scala.items(own.output())) is None:
             return None
         bound = helper.getStateValueWatermark(own.outputSet(), other.outputSet(), condition, watermark)
         return int(bound.get()) - some_time if bound.isDefined() else None
@@ -272,12 +272,12 @@ def _split(session: SparkSession, condition: JavaObject, plan: JavaObject) -> Co
             parts[1].append(part)
         if not of_left and not of_right:
             parts[2].append(part)
-    conjunction = catalyst.java_class(session, "org.apache.spark.sql.catalyst.expressions.And")
+    conjunction = scala.java_class(session, "org.apache.spark.sql.catalyst.expressions.And")
     return Condition(*(reduce(conjunction, some) if some else None for some in parts))
 
 
 def _conjuncts(expression: JavaObject) -> Iterator[JavaObject]:
-    if catalyst.class_name(expression) == "And":
+    if scala.class_name(expression) == "And":
         yield from _conjuncts(expression.left())
         yield from _conjuncts(expression.right())
     else:

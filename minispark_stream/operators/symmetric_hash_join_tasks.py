@@ -41,10 +41,10 @@ from pyspark.accumulators import Accumulator
 from pyspark.sql.types import StructType
 
 from minispark_stream.checkpointing.unsafe_row import UnsafeRowCodec
+from minispark_stream.operators.columns import Columns, concat, not_after, take
 from minispark_stream.operators.metrics import Report, StateMetrics
-from minispark_stream.operators.state_task import Stopwatch, concat, not_after, take
+from minispark_stream.operators.state_task import Stopwatch
 from minispark_stream.operators.symmetric_hash_join_state_manager import COUNTS, VALUES, Buffered, JoinSideState
-from minispark_stream.plan.aggregates import Columns
 from minispark_stream.state.state_store import StateStore, StateStoreConf, StateStoreId, get_store
 
 LEFT, RIGHT = 0, 1

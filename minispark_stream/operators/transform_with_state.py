@@ -42,7 +42,9 @@ from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import LongType, StructType
 
-from minispark_stream.errors import spark_error
+from minispark_stream.jvm import expressions, plans, scala, sessions
+from minispark_stream.jvm.errors import spark_error
+from minispark_stream.jvm.scala import JavaObject
 from minispark_stream.operators.base import (
     BatchContext,
     check_event_time,
@@ -57,8 +59,6 @@ from minispark_stream.operators.flat_map_groups_with_state import with_broadcast
 from minispark_stream.operators.grouped_map_pandas_with_state import PandasConf
 from minispark_stream.operators.state_variables import NO_TIME, PROCESSING_TIME
 from minispark_stream.operators.transform_with_state_task import Input, TransformWithStateTask
-from minispark_stream.plan import catalyst
-from minispark_stream.plan.catalyst import JavaObject
 from minispark_stream.state.schema_files import OperatorStateMetadata, StateStoreMetadata, validate_or_write_schema
 from minispark_stream.state.state_store import HDFS_PROVIDER, PROVIDER_CLASS
 
@@ -113,7 +113,7 @@ class TransformWithState:
 
     def plan_batch(self, context: BatchContext, children: Sequence[JavaObject]) -> JavaObject:
         session = context.session
-        if (provider := catalyst.conf(session, PROVIDER_CLASS) or HDFS_PROVIDER) == HDFS_PROVIDER:
+        if (provider := sessions.conf(session, PROVIDER_CLASS) or HDFS_PROVIDER) == HDFS_PROVIDER:
             condition = "UNSUPPORTED_FEATURE.STORE_BACKEND_NOT_SUPPORTED_FOR_TWS"
             raise spark_error(session, UnsupportedOperationException, condition, stateStoreProvider=provider)
         check_event_time(session, self.event_times)
@@ -137,12 +137,12 @@ class TransformWithState:
             context.timestamp_ms,
             watermarks.late_ms,
             watermarks.eviction_ms,
-            PandasConf.from_conf(partial(catalyst.conf, session)),
+            PandasConf.from_conf(partial(sessions.conf, session)),
         )
         rows = self._with_initial_state(session, children) if with_initial else _rows(session, children[0], self.attributes)
         keys = [rows[rows.columns[i]] for i in (range(len(self.keys)) if with_initial else self.input.grouping)]
         by_key = rows.repartition(self.partitions(context.num_partitions), *keys).sortWithinPartitions(*keys)  # (3)
-        return with_broadcasts(session, catalyst.map_in_arrow(by_key, task, result, self.plan.output()), self.function)  # (4)
+        return with_broadcasts(session, plans.map_in_arrow(by_key, task, result, self.plan.output()), self.function)  # (4)
 
     def _with_initial_state(self, session: SparkSession, children: Sequence[JavaObject]) -> DataFrame:
         """Keys, a struct of the columns that come in, a struct of the initial state's columns; one of the two is null."""
@@ -163,9 +163,9 @@ class TransformWithState:
         """Ask the processor for its variables, and compare their schemas with those of the checkpoint."""
         session = context.session
         task = DeclareVariables(self.command)
-        job = catalyst.map_in_arrow(session.range(0, 1, 1, 1), task, StructType().add("variables", "string"))
-        [(text,)] = catalyst.of_rows(session, with_broadcasts(session, job, self.function)).collect()
-        parse = catalyst.jvm(session).org.apache.spark.sql.types.StructType
+        job = plans.map_in_arrow(session.range(0, 1, 1, 1), task, StructType().add("variables", "string"))
+        [(text,)] = plans.of_rows(session, with_broadcasts(session, job, self.function)).collect()
+        parse = scala.jvm(session).org.apache.spark.sql.types.StructType
         schemas: Schemas = {}
         names = set()
         for kind, name, texts, has_ttl in json.loads(text):
@@ -182,7 +182,7 @@ class TransformWithState:
             if kind != "value":  # so that a variable of one kind is not compatible with one of another
                 key = key.add("element", nullable(parsed[0]) if kind == "map" else LongType())
             value = StructType().add("value", nullable(parsed[-1]))
-            check = catalyst.conf(session, "spark.sql.streaming.stateStore.stateSchemaCheck") != "false"
+            check = sessions.conf(session, "spark.sql.streaming.stateStore.stateSchemaCheck") != "false"
             validate_or_write_schema(
                 f"{context.state_dir}/{self.operator_id}/_variables", self.operator_id, quote(name, safe=""), key,
                 value.add("ttlExpirationMs", "long") if has_ttl else value, check,
@@ -195,8 +195,8 @@ IN_PANDAS = "transformWithStateInPandasExec"
 
 def _rows(session: SparkSession, plan: JavaObject, attributes: Sequence[JavaObject]) -> DataFrame:
     """Some columns of a plan, named _0, _1, ..."""
-    columns = [catalyst.column(session, a).alias(f"_{i}") for i, a in enumerate(attributes)]
-    return catalyst.of_rows(session, plan).select(*columns)
+    columns = [expressions.column(session, a).alias(f"_{i}") for i, a in enumerate(attributes)]
+    return plans.of_rows(session, plan).select(*columns)
 
 
 def compile_transform_with_state(
@@ -208,24 +208,24 @@ def compile_transform_with_state(
     `output_event_time` is the column of the output that carries the watermark from here on.
     """
     names = {str(plan.productElementName(i)): plan.productElement(i) for i in range(plan.productArity())}
-    child = catalyst.items(names["child"].output())
+    child = scala.items(names["child"].output())
     attributes, source = _input(child, names["groupingAttributesLen"])
     initial_attributes: list[JavaObject] = []
     initial = None
     if names["hasInitialState"]:
-        initial_attributes, initial = _input(catalyst.items(names["initialState"].output()), names["initGroupingAttrsLen"])
-    result = catalyst.struct_type(catalyst.items(plan.output()))
-    ids = [a.exprId().id() for a in catalyst.items(plan.output())]
-    rows = catalyst.rdd_frame(session, catalyst.empty_rows(session), catalyst.java_schema(session, positional(result)))
+        initial_attributes, initial = _input(scala.items(names["initialState"].output()), names["initGroupingAttrsLen"])
+    result = expressions.struct_type(scala.items(plan.output()))
+    ids = [a.exprId().id() for a in scala.items(plan.output())]
+    rows = plans.rdd_frame(session, plans.empty_rows(session), expressions.java_schema(session, positional(result)))
     function = names["functionExpr"].func()
-    byte = catalyst.jvm(session).scala.reflect.ClassTag.Byte()
+    byte = scala.jvm(session).scala.reflect.ClassTag.Byte()
     in_pandas = str(names["userFacingDataType"].toString()).lower() == "pandas"
     return TransformWithState(
         operator_id,
         IN_PANDAS if in_pandas else "transformWithStateInPySparkExec",
         source,
         initial,
-        nullable(catalyst.struct_type(child[: names["groupingAttributesLen"]])),
+        nullable(expressions.struct_type(child[: names["groupingAttributesLen"]])),
         result,
         str(names["outputMode"].toString()),
         str(names["timeMode"].toString()) or NO_TIME,
@@ -237,7 +237,7 @@ def compile_transform_with_state(
         tuple(attributes),
         tuple(initial_attributes),
         plan,
-        catalyst.rename(session, catalyst.analyzed(rows), [(a.name(), a.exprId()) for a in catalyst.items(plan.output())]),
+        plans.rename(session, plans.analyzed(rows), [(a.name(), a.exprId()) for a in scala.items(plan.output())]),
         children,
     )
 
@@ -249,5 +249,5 @@ def _input(columns: list[JavaObject], grouping: int) -> tuple[list[JavaObject], 
     own = [key for key in keys if key.exprId().id() not in place]
     at = {key.exprId().id(): i for i, key in enumerate(own)} | {column: len(own) + i for column, i in place.items()}
     return own + data, Input(
-        catalyst.struct_type(own + data), tuple(at[key.exprId().id()] for key in keys), len(own)
+        expressions.struct_type(own + data), tuple(at[key.exprId().id()] for key in keys), len(own)
     )

@@ -38,11 +38,11 @@ from pyspark.sql.streaming.stateful_processor import ExpiredTimerInfo, StatefulP
 from pyspark.sql.types import Row, StructField, StructType
 
 from minispark_stream.operators.column_families import ColumnFamilies
+from minispark_stream.operators.columns import Columns, concat, not_after, take
 from minispark_stream.operators.grouped_map_pandas_with_state import PandasConf, load_command
 from minispark_stream.operators.metrics import StateMetrics
-from minispark_stream.operators.state_task import StateTask, Stopwatch, concat, not_after, take
+from minispark_stream.operators.state_task import StateTask, Stopwatch
 from minispark_stream.operators.state_variables import EVENT_TIME, NO_TIME, PROCESSING_TIME, Handle
-from minispark_stream.plan.aggregates import Columns
 from minispark_stream.state.state_store import StateStore, state_error
 
 Key = tuple[Any, ...]

@@ -23,9 +23,9 @@ from typing import NoReturn
 from pyspark.errors import AnalysisException
 from pyspark.sql import SparkSession
 
-from minispark_stream.errors import analysis_error
-from minispark_stream.plan import catalyst
-from minispark_stream.plan.catalyst import JavaObject
+from minispark_stream.jvm import scala
+from minispark_stream.jvm.errors import analysis_error
+from minispark_stream.jvm.scala import JavaObject
 
 EVENT_TIME = "spark.watermarkDelayMs"  # in the metadata of a column under a watermark
 AGGREGATIONS = ("Aggregate", "Distinct")  # the optimizer makes an aggregation of a Distinct
@@ -88,13 +88,13 @@ def refuse(node: Node, message: str) -> NoReturn:
 
 
 def is_attribute(expression: JavaObject) -> bool:
-    return catalyst.class_name(expression) == "AttributeReference"
+    return scala.class_name(expression) == "AttributeReference"
 
 
 def has_event_time(expressions: JavaObject) -> bool:
     """Is one of these columns under a watermark? (A glance at the text, `ts#1-T5000ms`, spares most a closer look.)"""
     return "-T" in str(expressions.toString()) and any(
-        is_attribute(e) and e.metadata().contains(EVENT_TIME) for e in catalyst.items(expressions)
+        is_attribute(e) and e.metadata().contains(EVENT_TIME) for e in scala.items(expressions)
     )
 
 
@@ -158,7 +158,7 @@ def _check_stream_stream_join(query: Query, node: Node, join_type: str) -> None:
 
 def _wait_for_a_match_ends(query: Query, join: JavaObject, join_type: str) -> bool:
     """Is there a watermark on a join key, or one on the other side and a condition that carries it over?"""
-    helper = catalyst.companion(query.session, "org.apache.spark.sql.catalyst.analysis.StreamingJoinHelper")
+    helper = scala.companion(query.session, "org.apache.spark.sql.catalyst.analysis.StreamingJoinHelper")
     if helper.isWatermarkInJoinKeys(join):
         return True
     left, right = join.left().outputSet(), join.right().outputSet()
@@ -167,7 +167,7 @@ def _wait_for_a_match_ends(query: Query, join: JavaObject, join_type: str) -> bo
         "FullOuter": [(left, right), (right, left)],
     }
     # Any watermark will do, its value does not matter; this one is too big for py4j to take it for a Java int.
-    watermark = catalyst.some(query.session, 1 << 40)
+    watermark = scala.some(query.session, 1 << 40)
     return any(
         helper.getStateValueWatermark(waiting, awaited, join.condition(), watermark).isDefined()
         for waiting, awaited in waiting_and_awaited[join_type]
@@ -187,17 +187,17 @@ def _check_aggregate(query: Query, node: Node) -> None:
 
 
 def _has_distinct_aggregate(query: Query, aggregate: JavaObject) -> bool:
-    patterns = catalyst.java_class(query.session, "org.apache.spark.sql.catalyst.trees.TreePattern")
+    patterns = scala.java_class(query.session, "org.apache.spark.sql.catalyst.trees.TreePattern")
     pattern = patterns.AGGREGATE_EXPRESSION()
 
     def is_or_holds_one(expression: JavaObject) -> bool:
         if not expression.containsPattern(pattern):
             return False
-        if catalyst.class_name(expression) == "AggregateExpression":
+        if scala.class_name(expression) == "AggregateExpression":
             return bool(expression.isDistinct())
-        return any(is_or_holds_one(child) for child in catalyst.items(expression.children()))
+        return any(is_or_holds_one(child) for child in scala.items(expression.children()))
 
-    return any(is_or_holds_one(e) for e in catalyst.items(aggregate.aggregateExpressions()))
+    return any(is_or_holds_one(e) for e in scala.items(aggregate.aggregateExpressions()))
 
 
 def _check_apply_in_pandas_with_state(query: Query, node: Node) -> None:
@@ -247,7 +247,7 @@ def _check_window(query: Query, node: Node) -> None:
         return
     found = [
         (str(window.windowFunction().toString()).upper(), _quoted(column), str(window.windowSpec().sql()).upper())
-        for column in catalyst.items(node.plan.windowExpressions())
+        for column in scala.items(node.plan.windowExpressions())
         for window in _expressions_named(column, "WindowExpression")
     ]
     functions, columns, specifications = (",".join(texts) for texts in zip(*found))
@@ -262,15 +262,15 @@ def _quoted(column: JavaObject) -> str:
 
 
 def _expressions_named(expression: JavaObject, name: str) -> Iterator[JavaObject]:
-    if catalyst.class_name(expression) == name:
+    if scala.class_name(expression) == name:
         yield expression
-    for child in catalyst.items(expression.children()):
+    for child in scala.items(expression.children()):
         yield from _expressions_named(child, name)
 
 
 def check_expressions(node: Node) -> None:
     """Refuse an id that counts the rows of a partition: a stream would count from 0 again in each batch."""
-    for expression in catalyst.items(node.plan.expressions()):
+    for expression in scala.items(node.plan.expressions()):
         if not expression.deterministic() and any(_expressions_named(expression, "MonotonicallyIncreasingID")):
             refuse(
                 node,

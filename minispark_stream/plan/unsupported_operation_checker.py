@@ -30,9 +30,9 @@ from typing import NoReturn
 
 from pyspark.sql import SparkSession
 
-from minispark_stream.errors import analysis_error
-from minispark_stream.plan import catalyst
-from minispark_stream.plan.catalyst import JavaObject
+from minispark_stream.jvm import scala, sessions
+from minispark_stream.jvm.errors import analysis_error
+from minispark_stream.jvm.scala import JavaObject
 from minispark_stream.plan.unsupported_nodes import (
     AGGREGATIONS,
     NODE_CHECKS,
@@ -87,8 +87,8 @@ def check_for_streaming(session: SparkSession, plan: JavaObject, output_mode: st
 
 
 def _read(plan: JavaObject) -> Node:
-    children = tuple(_read(child) for child in catalyst.items(plan.children()))
-    return Node(catalyst.class_name(plan), plan, bool(plan.isStreaming()), children)
+    children = tuple(_read(child) for child in scala.items(plan.children()))
+    return Node(scala.class_name(plan), plan, bool(plan.isStreaming()), children)
 
 
 # -- (2) ------------------------------------------------------------------------------------------------------
@@ -100,7 +100,7 @@ def _check_number_of_pandas_operators(query: Query) -> None:
 
 
 def _check_state_encoding(query: Query) -> None:
-    if (catalyst.conf(query.session, STATE_ENCODING) or "").lower() != "avro":
+    if (sessions.conf(query.session, STATE_ENCODING) or "").lower() != "avro":
         return
     for node in query.root.down():
         operator = WITHOUT_AVRO.get(node.name) if node.streaming else None
@@ -124,7 +124,7 @@ def _check_output_mode(query: Query) -> None:
     keys = _grouping_keys(aggregations[0])
     if query.mode == "Append" and not has_event_time(keys):
         _refuse_output_mode(query, "streaming aggregations without watermark")
-    if query.mode == "Update" and any(_is_session_window(key) for key in catalyst.items(keys)):
+    if query.mode == "Update" and any(_is_session_window(key) for key in scala.items(keys)):
         _refuse_output_mode(query, "session window streaming aggregations")
 
 
@@ -164,7 +164,7 @@ def _check_chained_operators(query: Query) -> None:
         "guide doc for more details. If you understand the possible risk of correctness issue and still need to run "
         f"the query, you can disable this check by setting the config `{CORRECTNESS_CHECK}` to false."
     )
-    if catalyst.conf(query.session, CORRECTNESS_CHECK) == "false":
+    if sessions.conf(query.session, CORRECTNESS_CHECK) == "false":
         logger.warning("%s;\n%s", message, query.root.plan.toString())
     else:
         refuse(query.root, message)

@@ -25,11 +25,12 @@ from typing import Any
 
 from pyspark.sql import DataFrame
 
+from minispark_stream.jvm import expressions, plans, scala, sessions
+from minispark_stream.jvm.scala import JavaObject
 from minispark_stream.operators.base import BatchContext, StatefulOperator
 from minispark_stream.operators.metrics import state_operator_progress
-from minispark_stream.plan import catalyst
-from minispark_stream.plan.catalyst import JavaObject
-from minispark_stream.plan.logical import Node, SourceLeaf, Stateless, Static, Template, Watermark, has_operator
+from minispark_stream.plan.nodes import Node, SourceLeaf, Stateless, Static, Watermark
+from minispark_stream.runtime.template import Template, has_operator
 from minispark_stream.runtime.watermark_propagator import propagate
 from minispark_stream.runtime.watermark_tracker import EventTimeStats
 
@@ -49,7 +50,7 @@ class IncrementalExecution:
         self.context = context
         self.new_data = new_data
         self._session = context.session
-        with catalyst.without_rule(self._session, PRUNE_FILTERS):
+        with sessions.without_rule(self._session, PRUNE_FILTERS):
             # (4) Every action on the batch runs this one RDD, whose metrics are the batch's.
             self.next_batch = self._executed(self._plan(template.root))
 
@@ -59,9 +60,9 @@ class IncrementalExecution:
                 return plan
             case SourceLeaf():  # (1)
                 data = self.new_data.get(node.ordinal)
-                return node.empty if data is None else catalyst.rename(self._session, data, node.attributes)
+                return node.empty if data is None else plans.rename(self._session, data, node.attributes)
             case Stateless() | Watermark():  # (3)
-                return catalyst.with_children(self._session, node.plan, self._children(node))
+                return plans.with_children(self._session, node.plan, self._children(node))
             case operator:  # (2)
                 return operator.plan_batch(self.context, self._children(operator))
 
@@ -73,14 +74,14 @@ class IncrementalExecution:
         """
         plans = [self._plan(child) for child in node.children]
         below = [has_operator(child) for child in node.children]
-        if len(plans) > 1 or isinstance(node, Stateless) and catalyst.class_name(node.plan) == "Repartition":
+        if len(plans) > 1 or isinstance(node, Stateless) and scala.class_name(node.plan) == "Repartition":
             plans = [self._in_own_stage(plan) if operators else plan for plan, operators in zip(plans, below)]
         if isinstance(node, StatefulOperator):
             plans = [self._as_leaf(plan) if operators else plan for plan, operators in zip(plans, below)]
         return plans
 
     def _in_own_stage(self, plan: JavaObject) -> JavaObject:
-        repartition = catalyst.java_class(self._session, "org.apache.spark.sql.catalyst.plans.logical.Repartition")
+        repartition = scala.java_class(self._session, "org.apache.spark.sql.catalyst.plans.logical.Repartition")
         return repartition(self.context.num_partitions, True, plan)
 
     def _as_leaf(self, plan: JavaObject) -> JavaObject:
@@ -88,14 +89,14 @@ class IncrementalExecution:
 
         Two tasks that hand on the same columns must not be in one plan: the analyzer would give one of them new columns.
         """
-        attributes = [(a.name(), a.exprId()) for a in catalyst.items(plan.output())]
-        return catalyst.rename(self._session, catalyst.analyzed(self._executed(plan)), attributes)
+        attributes = [(a.name(), a.exprId()) for a in scala.items(plan.output())]
+        return plans.rename(self._session, plans.analyzed(self._executed(plan)), attributes)
 
     def _executed(self, plan: JavaObject) -> DataFrame:
         """The rows of `plan` as an RDD that is planned once and for all."""
-        execution = catalyst.of_rows(self._session, plan)._jdf.queryExecution()
+        execution = plans.of_rows(self._session, plan)._jdf.queryExecution()
         self.context.executed.append(execution.executedPlan())
-        return catalyst.rdd_frame(self._session, execution.toRdd(), execution.analyzed().schema())
+        return plans.rdd_frame(self._session, execution.toRdd(), execution.analyzed().schema())
 
     def explain(self) -> str:
         """The physical plans of this batch, from the sink down; the stateful operators sit between them."""
@@ -107,12 +108,12 @@ class IncrementalExecution:
     @cached_property
     def observed_metrics(self) -> dict[str, dict[str, Any]]:
         """All observed metrics of the batch (`DataFrame.observe`), by name; to be asked for when the batch has run."""
-        collect = catalyst.companion(self._session, "org.apache.spark.sql.execution.CollectMetricsExec").collect
+        collect = scala.companion(self._session, "org.apache.spark.sql.execution.CollectMetricsExec").collect
         found: dict[str, dict[str, Any]] = {}
         for plan in self._physical_plans():
             rows = collect(plan)
             if rows.nonEmpty():
-                found |= {name: json.loads(rows.apply(name).json()) for name in catalyst.items(rows.keys().toSeq())}
+                found |= {name: json.loads(rows.apply(name).json()) for name in scala.items(rows.keys().toSeq())}
         return found
 
     def event_time_stats(self) -> dict[str, EventTimeStats]:
@@ -128,14 +129,14 @@ class IncrementalExecution:
         """Rows that each source delivered, by its ordinal: the `numOutputRows` of the scans in the executed plans."""
         owner: dict[int, int] = {}
         for ordinal, plan in self.new_data.items():
-            for leaf in catalyst.items(plan.collectLeaves()):
-                ids = [*catalyst.expression_ids(leaf), catalyst.relation_id(self._session, leaf)]
+            for leaf in scala.items(plan.collectLeaves()):
+                ids = [*expressions.expression_ids(leaf), plans.relation_id(self._session, leaf)]
                 owner.update(dict.fromkeys(ids, ordinal))
         rows = dict.fromkeys(self.new_data, 0)
         for plan in self._physical_plans():
-            for leaf in catalyst.items(plan.collectLeaves()):
+            for leaf in scala.items(plan.collectLeaves()):
                 # A scan of no column (count(*)) or of a self-union has ids of its own; then the relation itself tells.
-                marks = [*catalyst.expression_ids(leaf), catalyst.relation_id(self._session, leaf)]
+                marks = [*expressions.expression_ids(leaf), plans.relation_id(self._session, leaf)]
                 ordinal_of_leaf = next((owner[mark] for mark in marks if mark in owner), None)
                 metric = leaf.metrics().get("numOutputRows")
                 if ordinal_of_leaf is not None and metric.isDefined():

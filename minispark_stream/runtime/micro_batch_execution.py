@@ -27,20 +27,21 @@ from pyspark.sql.streaming.listener import StreamingQueryProgress
 
 from minispark_stream.checkpointing.commit_log import CommitLog
 from minispark_stream.checkpointing.offset_seq_log import OffsetSeqLog, OffsetSeqMetadata
+from minispark_stream.clock import Clock
+from minispark_stream.jvm import plans, sessions, times
+from minispark_stream.jvm.scala import JavaObject
 from minispark_stream.operators.base import BatchContext
 from minispark_stream.operators.metrics import Reports
 from minispark_stream.operators.transform_with_state import TransformWithState
-from minispark_stream.plan import catalyst
-from minispark_stream.plan.catalyst import JavaObject
-from minispark_stream.plan.logical import Template, compile_template, streaming_sources
+from minispark_stream.plan.streaming_relation import streaming_sources
 from minispark_stream.runtime import trigger_executor
-from minispark_stream.runtime.clock import Clock
 from minispark_stream.runtime.construct_next_batch import construct_next_batch
 from minispark_stream.runtime.incremental_execution import IncrementalExecution
 from minispark_stream.runtime.populate_start_offsets import populate_start_offsets
 from minispark_stream.runtime.progress_reporter import ProgressReporter, event_time, format_timestamp
 from minispark_stream.runtime.run_batch import run_batch
 from minispark_stream.runtime.stream_execution import StreamExecution
+from minispark_stream.runtime.template import Template, compile_template
 from minispark_stream.runtime.trigger_executor import AvailableNowTrigger, OneTimeTrigger, Trigger
 from minispark_stream.runtime.watermark_propagator import operator_watermarks
 from minispark_stream.runtime.watermark_tracker import EventTimeStats, WatermarkTracker
@@ -99,8 +100,8 @@ class MicroBatchExecution(StreamExecution):
         self.committed_offsets: dict[int, Offset] = {}
         self.metadata = OffsetSeqMetadata.from_session(self.conf)
         self.is_current_batch_constructed = False
-        self._asks_for_current_time = catalyst.asks_for_current_time(session, analyzed)
-        with catalyst.active_session(session):  # here, so that what cannot be compiled fails in start()
+        self._asks_for_current_time = times.asks_for_current_time(session, analyzed)
+        with sessions.active_session(session):  # here, so that what cannot be compiled fails in start()
             self.template: Template = compile_template(session, analyzed, clock.get_time_millis(), output_mode)
         self.watermark_tracker: WatermarkTracker
         self.last_execution: IncrementalExecution | None = None
@@ -181,7 +182,7 @@ class MicroBatchExecution(StreamExecution):
         return replace(self.metadata, batch_watermark_ms=watermark_ms, batch_timestamp_ms=timestamp_ms)
 
     def start_watermark_tracker(self) -> None:
-        nodes = dict.fromkeys(catalyst.watermark_nodes(self.analyzed))
+        nodes = dict.fromkeys(plans.watermark_nodes(self.analyzed))
         policy = self.conf("spark.sql.streaming.multipleWatermarkPolicy") or "min"
         self.watermark_tracker = WatermarkTracker(policy, list(nodes))
 
@@ -264,7 +265,7 @@ class MicroBatchExecution(StreamExecution):
             limited = isinstance(source, SupportsAdmissionControl) and not isinstance(self.trigger, OneTimeTrigger)
             if isinstance(self.trigger, AvailableNowTrigger) and isinstance(source, SupportsTriggerAvailableNow):
                 source.prepare_for_trigger_available_now()
-            self.read_limits[ordinal] = source.default_read_limit() if limited else ALL_AVAILABLE  # type: ignore[attr-defined]
+            self.read_limits[ordinal] = source.default_read_limit() if limited else ALL_AVAILABLE
         if isinstance(self.trigger, AvailableNowTrigger) and not all(
             isinstance(s, SupportsTriggerAvailableNow) for s in self.sources
         ):

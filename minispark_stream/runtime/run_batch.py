@@ -17,9 +17,9 @@ from typing import TYPE_CHECKING, Any
 from pyspark.errors import SparkRuntimeException
 
 from minispark_stream.checkpointing.commit_log import CommitMetadata
-from minispark_stream.errors import spark_error
-from minispark_stream.plan import catalyst
-from minispark_stream.plan.catalyst import JavaObject
+from minispark_stream.jvm import plans
+from minispark_stream.jvm.errors import spark_error
+from minispark_stream.jvm.scala import JavaObject
 from minispark_stream.runtime.construct_next_batch import concurrent_update
 from minispark_stream.runtime.incremental_execution import IncrementalExecution
 from minispark_stream.runtime.previews import preview, state_rows
@@ -50,7 +50,7 @@ def _get_batch(query: MicroBatchExecution) -> dict[int, JavaObject]:
         source = query.sources[ordinal]
         with query.reporter.step("getBatch", source=source.description, start=start, end=end) as step:
             data = source.get_batch(start, end)
-            new_data[ordinal] = catalyst.analyzed(data)
+            new_data[ordinal] = plans.analyzed(data)
             if query.recorder.level != "off":
                 step.out(files=_files(source, start, end))
             if query.recorder.level == "rows":

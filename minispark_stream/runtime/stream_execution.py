@@ -28,7 +28,7 @@ from pyspark.errors import PySparkValueError, StreamingQueryException
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming.listener import StreamingQueryProgress
 
-from minispark_stream.plan import catalyst
+from minispark_stream.jvm import sessions
 from minispark_stream.trace.trace import Trace
 
 logger = logging.getLogger(__name__)
@@ -175,7 +175,7 @@ class StreamExecution(ABC):
 
     def conf(self, key: str) -> str | None:
         """A conf of this query's session (or its default); None when there is neither."""
-        return catalyst.conf(self.session, key)
+        return sessions.conf(self.session, key)
 
     def conf_ms(self, key: str) -> int:
         """A conf that is a time ("60s", "200ms"), in milliseconds."""
@@ -202,7 +202,7 @@ class StreamExecution(ABC):
 
     def _run_stream(self) -> None:
         try:
-            catalyst.set_active_session(self.session)
+            sessions.set_active_session(self.session)
             self.session.sparkContext.setJobGroup(self._run_id, self._description(), interruptOnCancel=True)
             self.session.sparkContext.setLocalProperty(QUERY_ID_KEY, self._id)
             self.announce("started", id=self._id, runId=self._run_id, name=self._name, timestamp=_now())

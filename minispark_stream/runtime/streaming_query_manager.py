@@ -38,10 +38,10 @@ from pyspark.sql.streaming.listener import (
 
 from minispark_stream.checkpointing import stream_metadata
 from minispark_stream.checkpointing.checkpoint_file_manager import CheckpointFileManager
-from minispark_stream.errors import analysis_error, illegal_argument
-from minispark_stream.plan import catalyst
+from minispark_stream.clock import Clock, SystemClock
+from minispark_stream.jvm import plans, sessions
+from minispark_stream.jvm.errors import analysis_error, illegal_argument
 from minispark_stream.plan.unsupported_operation_checker import check_for_streaming
-from minispark_stream.runtime.clock import Clock, SystemClock
 from minispark_stream.runtime.micro_batch_execution import MicroBatchExecution
 from minispark_stream.runtime.stream_execution import StreamExecution
 from minispark_stream.runtime.trigger_executor import Trigger
@@ -142,13 +142,13 @@ class StreamingQueryManager:
             AnalysisException: an operation or output mode that streams do not support, or no checkpoint.
             IllegalArgumentException: the name is taken.
         """
-        analyzed = catalyst.analyzed(df)
+        analyzed = plans.analyzed(df)
         checkpoint, temporary = self._checkpoint(options, name, temporary_checkpoint)  # (1)
         if not recover_from_checkpoint and CheckpointFileManager(checkpoint).exists("offsets"):
             raise analysis_error(self._session, "_LEGACY_ERROR_TEMP_1299", checkpointPath=f"{checkpoint}/offsets")
         if self._session.conf.get("spark.sql.streaming.unsupportedOperationCheck") != "false":
             check_for_streaming(self._session, analyzed, output_mode)  # (3)
-        query_id = stream_metadata.read_or_create(checkpoint, partial(catalyst.conf, self._session))  # (2)
+        query_id = stream_metadata.read_or_create(checkpoint, partial(sessions.conf, self._session))  # (2)
         recorder = NullRecorder() if self._trace == "off" else Recorder(self._trace)
         with recorder.step(
             "startQuery", name=name, outputMode=output_mode, sink=sink.description, checkpoint=checkpoint

@@ -21,7 +21,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from minispark_stream.runtime.clock import Clock
+from minispark_stream.clock import Clock
 
 logger = logging.getLogger(__name__)
 

@@ -20,7 +20,8 @@ Differs from Spark: the promise depends on the plan and the watermark alone, so 
 from __future__ import annotations
 
 from minispark_stream.operators.base import OperatorWatermarks
-from minispark_stream.plan.logical import Node, SourceLeaf, Stateless, Static, Template, Watermark
+from minispark_stream.plan.nodes import Node, SourceLeaf, Stateless, Static, Watermark
+from minispark_stream.runtime.template import Template
 
 
 def propagate(template: Template, watermark_ms: int) -> dict[int, int]:

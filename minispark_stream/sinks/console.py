@@ -10,7 +10,7 @@ from collections.abc import Mapping
 
 from pyspark.sql import DataFrame
 
-from minispark_stream.plan import catalyst
+from minispark_stream.jvm import plans
 from minispark_stream.sinks.base import Sink
 
 
@@ -25,8 +25,8 @@ class ConsoleSink(Sink):
 
     def add_batch(self, batch_id: int, data: DataFrame) -> int:
         # Collected once: printing alone would stop at the first rows, and state must run every partition.
-        rows = catalyst.collect_rows(data)
-        local = catalyst.local_frame(data.sparkSession, catalyst.analyzed(data).output(), rows)
+        rows = plans.collect_rows(data)
+        local = plans.local_frame(data.sparkSession, plans.analyzed(data).output(), rows)
         print(f"-------------------------------------------\nBatch: {batch_id}\n-------------------------------------------")
         print(local._jdf.showString(self.num_rows, 20 if self.truncate else 0, False))
         return int(rows.size())

@@ -37,8 +37,8 @@ from typing import TYPE_CHECKING, Any
 from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame, SparkSession
 
-from minispark_stream.errors import illegal_argument
-from minispark_stream.plan import catalyst
+from minispark_stream.jvm import scala
+from minispark_stream.jvm.errors import illegal_argument
 from minispark_stream.runtime.stream_execution import QUERY_ID_KEY
 from minispark_stream.sinks import delta_files, delta_schema
 from minispark_stream.sinks.base import Sink
@@ -86,7 +86,7 @@ class DeltaSink(Sink):
         # As Delta does: times in the names of folders are in UTC.
         self._writer_options = {k: options[k] for k in _WRITER_OPTIONS if k in options} | {"timeZone": "UTC"}
         self._complete = output_mode == "complete"
-        hadoop = catalyst.java_class(session, "org.apache.hadoop.fs.Path")(path)
+        hadoop = scala.java_class(session, "org.apache.hadoop.fs.Path")(path)
         self._files = hadoop.getFileSystem(session._jsparkSession.sessionState().newHadoopConf())
         self._path = self._files.makeQualified(hadoop)
         uri = self._path.toUri()
@@ -120,7 +120,7 @@ class DeltaSink(Sink):
 
     def _write(self, session: SparkSession, plan: delta_schema.WritePlan) -> list[AddAction]:
         statuses = ManifestFileCommitProtocol(session, self._files, self._path).write(
-            plan.data, file_format(session, "parquet"), plan.partition_columns, catalyst.java_map(session, self._writer_options)
+            plan.data, file_format(session, "parquet"), plan.partition_columns, scala.java_map(session, self._writer_options)
         )
         root = self._path.toUri().toString()
         adds = [delta_files.add_action(status, root, plan.partition_columns) for status in statuses]

@@ -25,7 +25,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
-from minispark_stream.plan import catalyst
+from minispark_stream.jvm import scala
 
 if TYPE_CHECKING:
     from deltalake import DeltaTable
@@ -172,7 +172,7 @@ _OVERWRITE_SCHEMA = (
 
 
 def _schema_mismatch(session: SparkSession, table_id: str, known: dict[str, Any], after: dict[str, Any]) -> str:
-    types = catalyst.java_class(session, "org.apache.spark.sql.types.DataType")
+    types = scala.java_class(session, "org.apache.spark.sql.types.DataType")
 
     def tree(schema: dict[str, Any]) -> str:
         return str(types.fromJson(json.dumps(schema)).treeString())

@@ -28,8 +28,8 @@ from pyspark.errors import IllegalArgumentException
 from pyspark.sql import DataFrame, SparkSession
 
 from minispark_stream.checkpointing.file_stream_sink_log import FOLDER, FileStreamSinkLog
-from minispark_stream.errors import analysis_error, spark_error
-from minispark_stream.plan import catalyst
+from minispark_stream.jvm import scala
+from minispark_stream.jvm.errors import analysis_error, spark_error
 from minispark_stream.sinks.base import Sink
 from minispark_stream.sinks.manifest_file_commit_protocol import ManifestFileCommitProtocol
 from minispark_stream.sources.file import compaction_conf
@@ -63,17 +63,17 @@ class FileStreamSink(Sink):
                 session, "STREAMING_OUTPUT_MODE.UNSUPPORTED_DATASOURCE", className=format_name, outputMode=output_mode
             )
         if columns:
-            partitioning = catalyst.java_class(session, "org.apache.spark.sql.execution.datasources.PartitioningUtils")
+            partitioning = scala.java_class(session, "org.apache.spark.sql.execution.datasources.PartitioningUtils")
             case_sensitive = session.conf.get("spark.sql.caseSensitive") == "true"
-            partitioning.validatePartitionColumn(df._jdf.schema(), catalyst.seq(session, columns), case_sensitive)
+            partitioning.validatePartitionColumn(df._jdf.schema(), scala.seq(session, columns), case_sensitive)
         self._partition_columns = columns
-        self._options = catalyst.java_map(session, options)
+        self._options = scala.java_map(session, options)
         self._format_name = format_name
-        hadoop = catalyst.java_class(session, "org.apache.hadoop.fs.Path")(path)
+        hadoop = scala.java_class(session, "org.apache.hadoop.fs.Path")(path)
         self._files = hadoop.getFileSystem(session._jsparkSession.sessionState().newHadoopConf())
         self._path = self._files.makeQualified(hadoop)
         self.description = f"FileSink[{self._path.toString()}]"
-        times = catalyst.java_class(session, "org.apache.spark.network.util.JavaUtils")
+        times = scala.java_class(session, "org.apache.spark.network.util.JavaUtils")
         retention_ms = times.timeStringAsMs(options["retention"]) if "retention" in options else math.inf
         conf = compaction_conf(session, "fileSink")
         self.log = FileStreamSinkLog(f"{self._path.toString()}/{FOLDER}", conf, retention_ms)
@@ -109,11 +109,11 @@ def normalized_partition_columns(session: SparkSession, df: DataFrame, partition
     return found
 
 
-def file_format(session: SparkSession, name: str) -> catalyst.JavaObject:
+def file_format(session: SparkSession, name: str) -> scala.JavaObject:
     """Spark's batch writer for a format (a FileFormat)."""
-    source = catalyst.java_class(session, "org.apache.spark.sql.execution.datasources.DataSource")
-    empty = catalyst.seq(session, [])
-    none = catalyst.none(session)
+    source = scala.java_class(session, "org.apache.spark.sql.execution.datasources.DataSource")
+    empty = scala.seq(session, [])
+    none = scala.none(session)
     return source(
-        session._jsparkSession, name, empty, none, empty, none, catalyst.java_map(session, {}), none, none
+        session._jsparkSession, name, empty, none, empty, none, scala.java_map(session, {}), none, none
     ).providingInstance()

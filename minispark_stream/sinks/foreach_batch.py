@@ -13,7 +13,7 @@ from collections.abc import Callable
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame
 
-from minispark_stream.errors import spark_error
+from minispark_stream.jvm.errors import spark_error
 from minispark_stream.sinks.base import Sink
 
 

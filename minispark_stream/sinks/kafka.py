@@ -21,7 +21,7 @@ from collections.abc import Mapping
 
 from pyspark.sql import DataFrame, SparkSession
 
-from minispark_stream.plan import catalyst
+from minispark_stream.jvm import scala
 from minispark_stream.sinks.base import Sink
 from minispark_stream.sources.kafka_table import append, kafka_table
 
@@ -35,7 +35,7 @@ class KafkaSink(Sink):
     """
 
     def __init__(self, session: SparkSession, options: Mapping[str, str]):
-        sources = catalyst.java_class(session, "org.apache.spark.sql.execution.datasources.DataSource")
+        sources = scala.java_class(session, "org.apache.spark.sql.execution.datasources.DataSource")
         sources.lookupDataSource("kafka", session._jsparkSession.sessionState().conf())
         self._options = dict(options)
         self.description = str(kafka_table(session, options).table().toString())

@@ -29,9 +29,9 @@ from pyspark.errors import SparkRuntimeException
 from pyspark.sql import DataFrame, SparkSession
 
 from minispark_stream.checkpointing.file_stream_sink_log import FileStreamSinkLog, SinkFileStatus
-from minispark_stream.errors import spark_error
-from minispark_stream.plan import catalyst
-from minispark_stream.plan.catalyst import JavaObject
+from minispark_stream.jvm import scala
+from minispark_stream.jvm.errors import spark_error
+from minispark_stream.jvm.scala import JavaObject
 
 logger = logging.getLogger(__name__)
 
@@ -86,19 +86,19 @@ class ManifestFileCommitProtocol:
     ) -> None:
         session = self._session
         datasources = "org.apache.spark.sql.execution.datasources"
-        committer = catalyst.java_class(session, f"{datasources}.SQLHadoopMapReduceCommitProtocol")
+        committer = scala.java_class(session, f"{datasources}.SQLHadoopMapReduceCommitProtocol")
         execution = data._jdf.queryExecution()
         columns = execution.analyzed().output()
-        attributes = {a.name(): a for a in catalyst.items(columns)}
-        output = catalyst.java_class(session, f"{datasources}.FileFormatWriter$OutputSpec")(
-            self._staging, catalyst.java_map(session, {}), columns
+        attributes = {a.name(): a for a in scala.items(columns)}
+        output = scala.java_class(session, f"{datasources}.FileFormatWriter$OutputSpec")(
+            self._staging, scala.java_map(session, {}), columns
         )
-        writer = catalyst.java_class(session, f"{datasources}.FileFormatWriter")
+        writer = scala.java_class(session, f"{datasources}.FileFormatWriter")
         writer.write(
             session._jsparkSession, execution.executedPlan(), file_format, committer(self._job_id, self._staging, False),
             output, session._jsparkSession.sessionState().newHadoopConf(),
-            catalyst.seq(session, [attributes[name] for name in partition_columns]), catalyst.none(session),
-            catalyst.seq(session, []), options, 0, getattr(writer, "write$default$12")(),
+            scala.seq(session, [attributes[name] for name in partition_columns]), scala.none(session),
+            scala.seq(session, []), options, 0, getattr(writer, "write$default$12")(),
         )
 
     def _written(self) -> list[JavaObject]:
@@ -135,4 +135,4 @@ class ManifestFileCommitProtocol:
             logger.warning("Fail to remove temporary file %s, continue removing next.", path, exc_info=True)
 
     def _path(self, path: str) -> JavaObject:
-        return catalyst.java_class(self._session, "org.apache.hadoop.fs.Path")(path)
+        return scala.java_class(self._session, "org.apache.hadoop.fs.Path")(path)

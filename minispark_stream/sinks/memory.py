@@ -17,7 +17,7 @@ from __future__ import annotations
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructType
 
-from minispark_stream.plan import catalyst
+from minispark_stream.jvm import plans, scala
 from minispark_stream.sinks.base import Sink
 
 
@@ -30,12 +30,12 @@ class MemorySink(Sink):
         self.output_mode = output_mode
         self._last_batch_id = -1
         empty = session.createDataFrame([], schema)
-        self._attributes = catalyst.analyzed(empty).output()
-        self._rows = catalyst.seq(session, []).toVector()
+        self._attributes = plans.analyzed(empty).output()
+        self._rows = scala.seq(session, []).toVector()
         self._publish()
 
     def add_batch(self, batch_id: int, data: DataFrame) -> int:
-        rows = catalyst.collect_rows(data)
+        rows = plans.collect_rows(data)
         if batch_id > self._last_batch_id:  # (1)
             self._rows = rows.toVector() if self.output_mode == "complete" else self._rows.appendedAll(rows)  # (2)
             self._last_batch_id = batch_id
@@ -43,4 +43,4 @@ class MemorySink(Sink):
         return int(rows.size())
 
     def _publish(self) -> None:  # (3)
-        catalyst.local_frame(self.session, self._attributes, self._rows).createOrReplaceTempView(self.name)
+        plans.local_frame(self.session, self._attributes, self._rows).createOrReplaceTempView(self.name)

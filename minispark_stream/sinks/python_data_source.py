@@ -26,7 +26,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.datasource import DataSource, DataSourceStreamArrowWriter, DataSourceStreamWriter, WriterCommitMessage
 from pyspark.sql.types import StructType
 
-from minispark_stream.errors import analysis_error, illegal_argument
+from minispark_stream.jvm.errors import analysis_error, illegal_argument
 from minispark_stream.sinks.base import Sink
 
 Messages = dict[int, tuple[Any, int]]

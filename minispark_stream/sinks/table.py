@@ -19,8 +19,8 @@ from collections.abc import Mapping
 from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame, SparkSession
 
-from minispark_stream.errors import analysis_error
-from minispark_stream.plan import catalyst
+from minispark_stream.jvm import scala
+from minispark_stream.jvm.errors import analysis_error
 from minispark_stream.sinks.file import normalized_partition_columns
 
 _SESSION_CATALOG = "spark_catalog"
@@ -39,7 +39,7 @@ def table_location(
     parts = state.sqlParser().parseMultipartIdentifier(table)
     if state.catalog().isTempView(parts):
         raise analysis_error(session, "_LEGACY_ERROR_TEMP_1190", viewName=table)
-    names = catalyst.items(parts)
+    names = scala.items(parts)
     if (names[0] if len(names) > 2 else session.catalog.currentCatalog()) != _SESSION_CATALOG:
         raise AnalysisException(message=f"minispark_stream writes to tables of {_SESSION_CATALOG} only, not to {table}.")
     quoted = ".".join(map(_quoted, names))
@@ -50,7 +50,7 @@ def table_location(
         raise analysis_error(session, "_LEGACY_ERROR_TEMP_1191", viewName=table)
     if (provider := found.provider().get()) != source:
         raise analysis_error(session, "_LEGACY_ERROR_TEMP_1192", source=source, tableName=table, provider=provider)
-    return str(catalyst.java_class(session, "org.apache.hadoop.fs.Path")(found.location()).toString())  # (3)
+    return str(scala.java_class(session, "org.apache.hadoop.fs.Path")(found.location()).toString())  # (3)
 
 
 def _create_table(

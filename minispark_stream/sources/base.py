@@ -14,10 +14,9 @@ admission control is a `Source` whose only limit is "all available".
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
 from dataclasses import dataclass
 
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import DataFrame
 from pyspark.sql.streaming.datasource import (
     ReadAllAvailable,
     ReadLimit,
@@ -26,7 +25,6 @@ from pyspark.sql.streaming.datasource import (
     ReadMaxRows,
     ReadMinRows,
 )
-from pyspark.sql.types import StructType
 
 Offset = str
 
@@ -35,7 +33,7 @@ Offset = str
 ALL_AVAILABLE = ReadAllAvailable()
 __all__ = [
     "ALL_AVAILABLE", "CompositeReadLimit", "Offset", "ReadLimit", "ReadMaxBytes", "ReadMaxFiles", "ReadMaxRows",
-    "ReadMinRows", "Source", "StreamingRelation", "SupportsAdmissionControl", "SupportsTriggerAvailableNow",
+    "ReadMinRows", "Source", "SupportsAdmissionControl", "SupportsTriggerAvailableNow",
 ]
 
 
@@ -94,16 +92,3 @@ class SupportsTriggerAvailableNow(SupportsAdmissionControl):
     @abstractmethod
     def prepare_for_trigger_available_now(self) -> None:
         """Remember the newest offset now: later `latest_offset` calls must not go past it."""
-
-
-@dataclass(frozen=True)
-class StreamingRelation:
-    """What `readStream.load()` leaves in the plan: enough to create the source when a query starts.
-
-    `create(session, metadata_path)` is called once per query on the query's own thread, with the query's session
-    and the source's own folder in the checkpoint (`sources/<i>`).
-    """
-
-    source_name: str
-    schema: StructType
-    create: Callable[[SparkSession, str], Source]

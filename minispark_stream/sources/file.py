@@ -36,15 +36,15 @@ from pyspark.sql.types import StructField, StructType
 from minispark_stream.checkpointing.compactible_file_stream_log import CompactionConf, FileEntry, FileStreamSourceLog
 from minispark_stream.checkpointing.file_stream_sink_log import FOLDER, FileStreamSinkLog
 from minispark_stream.checkpointing.metadata_log import json_object, number, to_json
-from minispark_stream.errors import analysis_error, spark_error
-from minispark_stream.plan import catalyst
+from minispark_stream.jvm import expressions, files, plans, scala
+from minispark_stream.jvm.errors import analysis_error, spark_error
+from minispark_stream.plan.streaming_relation import StreamingRelation
 from minispark_stream.sources.base import (
     ALL_AVAILABLE,
     Offset,
     ReadLimit,
     ReadMaxBytes,
     ReadMaxFiles,
-    StreamingRelation,
     SupportsTriggerAvailableNow,
 )
 from minispark_stream.sources.file_stream_options import FileStreamOptions
@@ -154,10 +154,10 @@ class FileStreamSource(SupportsTriggerAvailableNow):
 
     def get_batch(self, start: Offset | None, end: Offset) -> DataFrame:
         paths = [unquote(entry.path) for entry in self._entries(start, end)]
-        relation = catalyst.file_relation(
+        relation = files.file_relation(
             self._session, self._format, paths, self._schema, self._partition_columns, self._reader_options
         )
-        return catalyst.of_rows(self._session, relation)
+        return plans.of_rows(self._session, relation)
 
     def files_between(self, start: Offset | None, end: Offset) -> list[str]:
         """The files of a batch, for the trace."""
@@ -245,9 +245,9 @@ class _Folder:
         manifest = self._session.sparkContext._jvm.org.apache.hadoop.fs.Path(self._path, FOLDER)  # type: ignore[union-attr]
         return not self.is_glob and bool(self._files.exists(manifest))
 
-    def _index(self, options: Mapping[str, str], schema: StructType) -> catalyst.JavaObject:
+    def _index(self, options: Mapping[str, str], schema: StructType) -> scala.JavaObject:
         roots = self._util.globPathIfNecessary(self._files, self._path)
-        return catalyst.file_index(self._session, roots, options, catalyst.java_schema(self._session, schema))
+        return files.file_index(self._session, roots, options, expressions.java_schema(self._session, schema))
 
 
 _STATUS = re.compile(r"\w+\{path=(.*); isDirectory=false; length=(\d+);.*?; modification_time=(\d+);", re.DOTALL)
@@ -303,7 +303,7 @@ def _resolve_schema(
 ) -> tuple[StructType, tuple[str, ...]]:
     """The schema of the source (data columns, then the partition columns that the folders show) and the latter's names."""
     if schema is None:
-        relation = catalyst.analyzed(spark.read.format(file_format).options(**options).load(folder.root)).relation()
+        relation = plans.analyzed(spark.read.format(file_format).options(**options).load(folder.root)).relation()
         schemas = (relation.dataSchema(), relation.partitionSchema())
         data, partitions = (StructType.fromJson(json.loads(one.json())) for one in schemas)
     else:
@@ -312,7 +312,7 @@ def _resolve_schema(
         partitions = StructType([_find(schema, f.name) or f for f in partitions])
     resolved = StructType([*data, *partitions])
     if spark.conf.get("spark.sql.streaming.fileSource.schema.forceNullable") == "true":
-        resolved = StructType.fromJson(json.loads(catalyst.java_schema(spark, resolved).asNullable().json()))
+        resolved = StructType.fromJson(json.loads(expressions.java_schema(spark, resolved).asNullable().json()))
     return resolved, tuple(partitions.names)
 
 

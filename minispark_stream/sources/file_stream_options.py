@@ -12,7 +12,7 @@ from typing import TypeVar
 
 from pyspark.sql import SparkSession
 
-from minispark_stream.errors import illegal_argument
+from minispark_stream.jvm.errors import illegal_argument
 
 N = TypeVar("N", int, float)
 

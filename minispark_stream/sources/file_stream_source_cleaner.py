@@ -20,7 +20,7 @@ from typing import Any
 
 from pyspark.sql import SparkSession
 
-from minispark_stream.errors import illegal_argument
+from minispark_stream.jvm.errors import illegal_argument
 from minispark_stream.sources.file_stream_options import FileStreamOptions
 
 logger = logging.getLogger(__name__)

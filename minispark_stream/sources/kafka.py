@@ -30,8 +30,9 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructType
 
 from minispark_stream.checkpointing.metadata_log import to_json
-from minispark_stream.plan import catalyst
-from minispark_stream.runtime.clock import Clock
+from minispark_stream.clock import Clock
+from minispark_stream.jvm import plans, scala
+from minispark_stream.plan.streaming_relation import StreamingRelation
 from minispark_stream.sources.base import (
     ALL_AVAILABLE,
     CompositeReadLimit,
@@ -40,7 +41,6 @@ from minispark_stream.sources.base import (
     ReadLimit,
     ReadMaxRows,
     ReadMinRows,
-    StreamingRelation,
     SupportsTriggerAvailableNow,
 )
 from minispark_stream.sources.kafka_offset_reader import KafkaOffsetReader, kafka_error, scala_map, scala_set
@@ -140,7 +140,7 @@ class KafkaMicroBatchStream(SupportsTriggerAvailableNow):
         behind = [offset - read.get(one, 0) for one, offset in self._latest.items()]
         average = Decimal(str(sum(behind) / len(behind))).quantize(Decimal("0.1"), ROUND_HALF_UP)
         return {
-            "avgOffsetsBehindLatest": catalyst.java_class(self._session, "java.lang.Double").toString(float(average)),
+            "avgOffsetsBehindLatest": scala.java_class(self._session, "java.lang.Double").toString(float(average)),
             "maxOffsetsBehindLatest": str(max(behind)),
             "minOffsetsBehindLatest": str(min(behind)),
         }
@@ -175,7 +175,7 @@ class KafkaMicroBatchStream(SupportsTriggerAvailableNow):
         ranges = {one: span for one, span in self._ranges(self._start(start), until).items() if span[0] < span[1]}
         if not ranges:
             schema = kafka_table(self._session, self._reader_options).schema()
-            return catalyst.rdd_frame(self._session, catalyst.empty_rows(self._session), schema)
+            return plans.rdd_frame(self._session, plans.empty_rows(self._session), schema)
         assigned: dict[str, list[int]] = {}
         for one in ranges:
             assigned.setdefault(one.topic, []).append(one.partition)
@@ -185,7 +185,7 @@ class KafkaMicroBatchStream(SupportsTriggerAvailableNow):
             "startingoffsets": offsets_to_json(self._session, {one: first for one, (first, _) in ranges.items()}),
             "endingoffsets": offsets_to_json(self._session, {one: last for one, (_, last) in ranges.items()}),
         }
-        return catalyst.of_rows(self._session, kafka_table(self._session, options))
+        return plans.of_rows(self._session, kafka_table(self._session, options))
 
     def stop(self) -> None:
         self._reader.close()

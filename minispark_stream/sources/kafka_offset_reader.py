@@ -24,8 +24,8 @@ from typing import Any
 from py4j.protocol import Py4JJavaError
 from pyspark.sql import SparkSession
 
-from minispark_stream.errors import illegal_argument
-from minispark_stream.plan.catalyst import JavaObject, java_class, java_map
+from minispark_stream.jvm.errors import illegal_argument
+from minispark_stream.jvm.scala import JavaObject, java_class, java_map
 from minispark_stream.sources.kafka_offsets import EARLIEST, LATEST, PartitionOffsets, TopicPartition
 from minispark_stream.sources.kafka_options import KafkaOptions, StartingOffsets
 from minispark_stream.sources.kafka_table import KafkaException

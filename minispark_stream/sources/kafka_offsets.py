@@ -27,7 +27,7 @@ from typing import NamedTuple
 from pyspark.sql import SparkSession
 
 from minispark_stream.checkpointing.metadata_log import HDFSMetadataLog, to_json, validate_version
-from minispark_stream.plan.catalyst import java_class
+from minispark_stream.jvm.scala import java_class
 
 EARLIEST, LATEST = -2, -1  # in the option startingOffsets
 

@@ -22,8 +22,8 @@ from dataclasses import dataclass
 from pyspark.sql import SparkSession
 from pyspark.sql.types import StructType
 
-from minispark_stream.errors import illegal_argument
-from minispark_stream.plan.catalyst import java_class
+from minispark_stream.jvm.errors import illegal_argument
+from minispark_stream.jvm.scala import java_class
 from minispark_stream.sources.kafka_offsets import PartitionOffsets, TopicPartition, from_json, timestamps_from_json
 from minispark_stream.sources.source_options import case_insensitive
 

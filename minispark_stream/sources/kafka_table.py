@@ -15,7 +15,8 @@ from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
-from minispark_stream.plan.catalyst import JavaObject, analyzed, java_class, java_map, none
+from minispark_stream.jvm.plans import analyzed
+from minispark_stream.jvm.scala import JavaObject, java_class, java_map, none
 from minispark_stream.sources.source_options import case_insensitive
 
 

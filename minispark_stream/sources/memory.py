@@ -25,8 +25,8 @@ from typing import TYPE_CHECKING, Any, cast
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructType
 
-from minispark_stream.dataframe import streaming_dataframe
-from minispark_stream.sources.base import ALL_AVAILABLE, Offset, ReadLimit, StreamingRelation, SupportsTriggerAvailableNow
+from minispark_stream.plan.streaming_relation import StreamingRelation, streaming_dataframe
+from minispark_stream.sources.base import ALL_AVAILABLE, Offset, ReadLimit, SupportsTriggerAvailableNow
 
 if TYPE_CHECKING:
     from minispark_stream.session import MiniSparkSession

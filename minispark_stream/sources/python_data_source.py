@@ -36,13 +36,13 @@ from pyspark.sql.types import StructType
 from pyspark.sql.worker.plan_data_source_read import records_to_arrow_batches
 
 from minispark_stream.checkpointing.metadata_log import json_object
-from minispark_stream.errors import analysis_error, spark_error
+from minispark_stream.jvm.errors import analysis_error, spark_error
+from minispark_stream.plan.streaming_relation import StreamingRelation
 from minispark_stream.sources.base import (
     ALL_AVAILABLE,
     Offset,
     ReadLimit,
     Source,
-    StreamingRelation,
     SupportsAdmissionControl,
     SupportsTriggerAvailableNow,
 )

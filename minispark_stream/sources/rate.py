@@ -29,10 +29,11 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import LongType, StructField, StructType, TimestampType
 
 from minispark_stream.checkpointing.metadata_log import HDFSMetadataLog
-from minispark_stream.errors import illegal_argument, spark_error
-from minispark_stream.plan import catalyst
-from minispark_stream.runtime.clock import Clock
-from minispark_stream.sources.base import Offset, Source, StreamingRelation
+from minispark_stream.clock import Clock
+from minispark_stream.jvm import plans, scala
+from minispark_stream.jvm.errors import illegal_argument, spark_error
+from minispark_stream.plan.streaming_relation import StreamingRelation
+from minispark_stream.sources.base import Offset, Source
 from minispark_stream.sources.source_options import case_insensitive, check, refuse_user_schema
 
 SCHEMA = StructType([StructField("timestamp", TimestampType()), StructField("value", LongType())])
@@ -56,7 +57,7 @@ def rate_relation(
     given = case_insensitive(spark, options)
     rows_per_second = given.getLong("rowsPerSecond", 1)
     check(rows_per_second > 0, rows_per_second, "rowsPerSecond", "positive")
-    times = catalyst.java_class(spark, "org.apache.spark.network.util.JavaUtils")
+    times = scala.java_class(spark, "org.apache.spark.network.util.JavaUtils")
     ramp_up_s = times.timeStringAsSec(options["rampuptime"]) if "rampuptime" in options else 0
     if ramp_up_s < 0:
         raise illegal_argument(f"Invalid value '{ramp_up_s}'. The option 'rampUpTime' must not be negative")
@@ -175,4 +176,4 @@ def striped_range(session: SparkSession, first: int, last: int, partitions: int)
 def as_leaf(session: SparkSession, rows: DataFrame) -> DataFrame:
     """The same rows as a plan of one leaf, whose row count is the number of input rows of the batch."""
     execution = rows._jdf.queryExecution()
-    return catalyst.rdd_frame(session, execution.toRdd(), execution.analyzed().schema())
+    return plans.rdd_frame(session, execution.toRdd(), execution.analyzed().schema())

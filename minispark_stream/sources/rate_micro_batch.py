@@ -23,7 +23,8 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
 from minispark_stream.checkpointing.metadata_log import json_object, number, to_json
-from minispark_stream.sources.base import Offset, ReadLimit, ReadMaxRows, StreamingRelation, SupportsTriggerAvailableNow
+from minispark_stream.plan.streaming_relation import StreamingRelation
+from minispark_stream.sources.base import Offset, ReadLimit, ReadMaxRows, SupportsTriggerAvailableNow
 from minispark_stream.sources.rate import SCHEMA, as_leaf, striped_range
 from minispark_stream.sources.source_options import case_insensitive, check, refuse_user_schema
 

@@ -12,8 +12,8 @@ from pyspark.errors import UnsupportedOperationException
 from pyspark.sql import SparkSession
 from pyspark.sql.types import StructType
 
-from minispark_stream.errors import illegal_argument, spark_error
-from minispark_stream.plan.catalyst import JavaObject, java_class, jvm
+from minispark_stream.jvm.errors import illegal_argument, spark_error
+from minispark_stream.jvm.scala import JavaObject, java_class, jvm
 
 
 def case_insensitive(session: SparkSession, options: Mapping[str, str]) -> JavaObject:

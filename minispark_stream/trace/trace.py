@@ -27,12 +27,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from minispark_stream.trace.events import Event
-from minispark_stream.trace.words import as_map
+from minispark_stream.view.words import as_map
 
 if TYPE_CHECKING:
     import graphviz
 
-    from minispark_stream.trace.stepper import Stepper
+    from minispark_stream.view.stepper import Stepper
 
 FORMAT = {"format": "minispark_stream trace", "version": 1}
 
@@ -153,7 +153,7 @@ class Trace:
 
     def to_text(self, durations: bool = False) -> str:
         """Every step on a line, the same on every machine: no ids, no wall clock, durations only if asked for."""
-        from minispark_stream.trace.text import to_text
+        from minispark_stream.view.text import to_text
 
         return to_text(self, durations)
 
@@ -167,31 +167,31 @@ class Trace:
         Raises:
             ValueError: the trace has no such batch, or there is no such step.
         """
-        from minispark_stream.trace.flow import draw
+        from minispark_stream.view.flow import draw
 
         return draw({self.engine: self}, batch, step)
 
     def timeline(self) -> Picture:
         """How long each batch took, and in which phase. Shown as a picture in Jupyter."""
-        from minispark_stream.trace.timeline import svg
+        from minispark_stream.view.timeline import svg
 
         return Picture(svg(self))
 
     def to_html(self, path: str | Path) -> Path:
         """Write one file that opens in any browser and steps through the trace. Returns the path."""
-        from minispark_stream.trace.html import page
+        from minispark_stream.view.page import page
 
         Path(path).write_text(page({self.engine: self}), encoding="utf-8")
         return Path(path)
 
     def stepper(self) -> Stepper:
         """The ipywidgets stepper, for Jupyter."""
-        from minispark_stream.trace.stepper import Stepper
+        from minispark_stream.view.stepper import Stepper
 
         return Stepper({self.engine: self})
 
     def _repr_html_(self) -> str:
-        from minispark_stream.trace.cards import summary
+        from minispark_stream.view.panels import summary
 
         return summary({self.engine: self})
 

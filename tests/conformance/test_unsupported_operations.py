@@ -23,7 +23,8 @@ from pyspark.sql.streaming.stateful_processor import StatefulProcessor, Stateful
 from pyspark.sql.window import Window
 
 from minispark_stream import MiniSparkSession
-from minispark_stream.plan import catalyst
+from minispark_stream.jvm import scala
+from minispark_stream.jvm.plans import analyzed
 from minispark_stream.plan.unsupported_operation_checker import check_for_streaming
 
 MODES = ("append", "update", "complete")
@@ -926,8 +927,8 @@ class Plans:
         if name not in self._built:
             self._built[name] = tuple(self._build(name, inputs) for inputs in self._inputs)
         theirs, ours = self._built[name]
-        checker = catalyst.companion(self.spark, "org.apache.spark.sql.catalyst.analysis.UnsupportedOperationChecker")
-        modes = catalyst.java_class(self.spark, "org.apache.spark.sql.streaming.OutputMode")
+        checker = scala.companion(self.spark, "org.apache.spark.sql.catalyst.analysis.UnsupportedOperationChecker")
+        modes = scala.java_class(self.spark, "org.apache.spark.sql.streaming.OutputMode")
         output_mode = getattr(modes, mode.capitalize())()
         if not isinstance(theirs, Refusal):
             theirs = outcome(partial(checker.checkForStreaming, theirs, output_mode))
@@ -938,7 +939,7 @@ class Plans:
     @staticmethod
     def _build(name: str, inputs: Inputs) -> Any:
         built: list[Any] = []
-        refused = outcome(lambda: built.append(catalyst.analyzed(SHAPES[name](inputs))))
+        refused = outcome(lambda: built.append(analyzed(SHAPES[name](inputs))))
         return refused or built[0]
 
 
@@ -1019,7 +1020,7 @@ def test_the_check_at_the_start_can_be_turned_off(mini: MiniSparkSession, spark:
 def test_a_refusal_shows_the_plan_but_its_message_does_not(
     mini: MiniSparkSession, spark: SparkSession, tmp_path: Any
 ) -> None:
-    plan = catalyst.analyzed(Inputs(mini, str(tmp_path)).events().offset(1))
+    plan = analyzed(Inputs(mini, str(tmp_path)).events().offset(1))
     with pytest.raises(PySparkException) as refusal:
         check_for_streaming(spark, plan, "append")
     assert refusal.value.getMessage() == "Offset is not supported on streaming DataFrames/Datasets"

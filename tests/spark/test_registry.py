@@ -16,15 +16,9 @@ from pyspark.sql.types import StructType
 
 import minispark_stream
 from minispark_stream import MiniSparkSession, registry
+from minispark_stream.plan.streaming_relation import StreamingRelation
 from minispark_stream.sinks.base import Sink
-from minispark_stream.sources.base import (
-    Offset,
-    ReadLimit,
-    ReadMaxRows,
-    StreamingRelation,
-    SupportsAdmissionControl,
-    SupportsTriggerAvailableNow,
-)
+from minispark_stream.sources.base import Offset, ReadLimit, ReadMaxRows, SupportsAdmissionControl, SupportsTriggerAvailableNow
 
 
 class Count(SupportsTriggerAvailableNow):

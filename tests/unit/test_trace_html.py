@@ -11,12 +11,12 @@ from pathlib import Path
 
 import pytest
 
-from minispark_stream.trace import flow
-from minispark_stream.trace.cards import PANELS, cards, now
-from minispark_stream.trace.frames import frames
-from minispark_stream.trace.html import page
-from minispark_stream.trace.timeline import phases
 from minispark_stream.trace.trace import Trace
+from minispark_stream.view import flow
+from minispark_stream.view.merged_walk import frames
+from minispark_stream.view.page import page
+from minispark_stream.view.panels import PANELS, cards, now
+from minispark_stream.view.timeline import phases
 
 TRACE = Trace.load(Path(__file__).parents[1] / "golden" / "trace_windows.json")
 EVIL = "</script><script>alert(1)</script><img src=x onerror='alert(2)'>\"&@look-trigger@"

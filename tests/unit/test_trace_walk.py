@@ -7,14 +7,14 @@ from typing import Any
 
 import pytest
 
-from minispark_stream.trace.cards import cards, now
 from minispark_stream.trace.events import STEPS, Event
-from minispark_stream.trace.frames import Frame, completed, frames, merged
-from minispark_stream.trace.moments import moments
-from minispark_stream.trace.narrate import WHY, caption, narrate
-from minispark_stream.trace.panels import StateRow, World, state_changes, worlds
 from minispark_stream.trace.trace import Trace
-from minispark_stream.trace.words import offset_words, plain, plural, short, time_words, without_ids
+from minispark_stream.view.merged_walk import Frame, completed, frames, merged
+from minispark_stream.view.panels import cards, now
+from minispark_stream.view.sentences import WHY, caption, narrate
+from minispark_stream.view.walk import moments
+from minispark_stream.view.words import offset_words, plain, plural, short, time_words, without_ids
+from minispark_stream.view.world import StateRow, World, state_changes, worlds
 
 TRACE = Trace.load(Path(__file__).parents[1] / "golden" / "trace_windows.json")
 

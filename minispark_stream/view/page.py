@@ -21,11 +21,11 @@ from html import escape
 from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
-from minispark_stream.trace import flow, timeline
-from minispark_stream.trace.cards import CSS, board, cards, now
-from minispark_stream.trace.frames import Frame, frames
-from minispark_stream.trace.narrate import failed
-from minispark_stream.trace.words import short, without_ids
+from minispark_stream.view import flow, timeline
+from minispark_stream.view.merged_walk import Frame, frames
+from minispark_stream.view.panels import CSS, board, cards, now
+from minispark_stream.view.sentences import failed
+from minispark_stream.view.words import short, without_ids
 
 if TYPE_CHECKING:
     from minispark_stream.trace.trace import Trace

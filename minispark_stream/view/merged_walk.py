@@ -19,10 +19,10 @@ from dataclasses import dataclass, replace
 from itertools import groupby
 from typing import TYPE_CHECKING, TypeVar
 
-from minispark_stream.trace.flow import FRAMES, caption_lines, captions_of
-from minispark_stream.trace.moments import Key, Moment
-from minispark_stream.trace.narrate import failed
-from minispark_stream.trace.panels import LogEntry, SourceView, World, worlds
+from minispark_stream.view.flow import FRAMES, caption_lines, captions_of
+from minispark_stream.view.sentences import failed
+from minispark_stream.view.walk import Key, Moment
+from minispark_stream.view.world import LogEntry, SourceView, World, worlds
 
 if TYPE_CHECKING:
     from minispark_stream.trace.trace import Trace

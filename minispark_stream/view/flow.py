@@ -31,8 +31,8 @@ from typing import TYPE_CHECKING
 import graphviz
 
 from minispark_stream.trace.events import STEPS, Event
-from minispark_stream.trace.narrate import caption, failed
-from minispark_stream.trace.words import clip
+from minispark_stream.view.sentences import caption, failed
+from minispark_stream.view.words import clip
 
 if TYPE_CHECKING:
     from minispark_stream.trace.trace import Batch, Trace

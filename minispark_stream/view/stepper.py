@@ -18,10 +18,10 @@ from typing import TYPE_CHECKING, Any
 
 import ipywidgets as widgets
 
-from minispark_stream.trace import flow
-from minispark_stream.trace.cards import CSS, board, cards, now
-from minispark_stream.trace.frames import Frame, frames
-from minispark_stream.trace.html import NO_DOT, batch_names
+from minispark_stream.view import flow
+from minispark_stream.view.merged_walk import Frame, frames
+from minispark_stream.view.page import NO_DOT, batch_names
+from minispark_stream.view.panels import CSS, board, cards, now
 
 if TYPE_CHECKING:
     from minispark_stream.trace.trace import Trace

@@ -33,7 +33,7 @@ from minispark_stream.trace.trace import Trace
 if TYPE_CHECKING:
     import graphviz
 
-    from minispark_stream.trace.stepper import Stepper
+    from minispark_stream.view.stepper import Stepper
 
 Rows = Sequence[tuple[Any, ...]]
 
@@ -128,19 +128,19 @@ class Comparison:
 
     def draw(self, batch: int | None = None, step: str | None = None) -> graphviz.Digraph:
         """The flow of one batch (the last one) on both engines, differences marked."""
-        from minispark_stream.trace.flow import draw
+        from minispark_stream.view.flow import draw
 
         return draw(self.traces, batch, step)
 
     def stepper(self) -> Stepper:
         """Forward and back through every step of both engines, for Jupyter."""
-        from minispark_stream.trace.stepper import Stepper
+        from minispark_stream.view.stepper import Stepper
 
         return Stepper(self.traces)
 
     def to_html(self, path: str | Path) -> Path:
         """Write one file that opens in any browser: the table, the differences, and every step. Returns the path."""
-        from minispark_stream.trace.html import page
+        from minispark_stream.view.page import page
 
         Path(path).write_text(page(self.traces, self._repr_html_()), encoding="utf-8")
         return Path(path)

@@ -15,7 +15,7 @@ from __future__ import annotations
 from html import escape
 from typing import TYPE_CHECKING
 
-from minispark_stream.trace.words import duration_words
+from minispark_stream.view.words import duration_words
 
 if TYPE_CHECKING:
     from minispark_stream.trace.trace import Batch, Trace

@@ -24,14 +24,15 @@ a plan that asks for the current time is compiled per batch, because the time of
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial
 
 from pyspark.errors import AnalysisException
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
-from minispark_stream.dataframe import streaming_leaf
+from minispark_stream.jvm import expressions, plans, scala, times
+from minispark_stream.jvm.scala import JavaObject
 from minispark_stream.operators.base import StatefulOperator
 from minispark_stream.operators.flat_map_groups_with_state import compile_flat_map_groups_with_state
 from minispark_stream.operators.session_window import compile_aggregate
@@ -39,51 +40,8 @@ from minispark_stream.operators.streaming_deduplicate import compile_deduplicate
 from minispark_stream.operators.streaming_global_limit import compile_global_limit
 from minispark_stream.operators.symmetric_hash_join import compile_symmetric_hash_join
 from minispark_stream.operators.transform_with_state import compile_transform_with_state
-from minispark_stream.plan import catalyst
-from minispark_stream.plan.catalyst import JavaObject
-from minispark_stream.sources.base import StreamingRelation
-
-
-@dataclass(frozen=True)
-class SourceLeaf:
-    """A place in the plan where the new rows of source `ordinal` go."""
-
-    ordinal: int
-    relation: StreamingRelation
-    attributes: tuple[tuple[str, JavaObject], ...]
-    empty: JavaObject = field(repr=False, compare=False)
-    children: tuple[Node, ...] = ()
-
-
-@dataclass(frozen=True)
-class Stateless:
-    """A Catalyst node that needs no state: it runs on each batch alone."""
-
-    plan: JavaObject
-    children: tuple[Node, ...]
-
-
-@dataclass(frozen=True)
-class Watermark:
-    """`withWatermark(column, delay)`: measures the event times that pass through, under an observed metric."""
-
-    node_id: str
-    column: str
-    delay_ms: int
-    observation: str
-    plan: JavaObject = field(repr=False, compare=False)
-    children: tuple[Node, ...]
-
-
-@dataclass(frozen=True)
-class Static:
-    """A subtree without streams: the same rows in every batch."""
-
-    plan: JavaObject
-    children: tuple[Node, ...] = ()
-
-
-Node = SourceLeaf | Stateless | Watermark | Static | StatefulOperator
+from minispark_stream.plan.nodes import Node, SourceLeaf, Stateless, Static, Watermark
+from minispark_stream.plan.streaming_relation import StreamingRelation, leaf_key, streaming_leaf, streaming_sources
 
 # Which Catalyst nodes keep state, and what makes an operator of one.
 STATEFUL: dict[str, Callable[..., StatefulOperator]] = {
@@ -109,19 +67,6 @@ class Template:
     text: str
 
 
-def streaming_sources(session: SparkSession, plan: JavaObject) -> list[tuple[tuple[int, ...], StreamingRelation]]:
-    """(1) The streaming leaves of an analysed plan, in order: what identifies the source, and what it stands for.
-
-    A stream that is used twice (`df.union(df)`) is one source with two leaves, and two lines in the offset log.
-    """
-    found = []
-    for leaf in catalyst.items(plan.collectLeaves()):
-        stream = streaming_leaf(session.sparkContext.applicationId, leaf)
-        if stream is not None:
-            found.append((_leaf_key(leaf), stream.relation))
-    return found
-
-
 def compile_template(
     session: SparkSession, analyzed: JavaObject, timestamp_ms: int | None = None, output_mode: str = "append"
 ) -> Template:
@@ -138,8 +83,8 @@ def compile_template(
     """
     sources = dict(streaming_sources(session, analyzed))
     if timestamp_ms is not None:
-        analyzed = catalyst.replace_current_time(session, analyzed, timestamp_ms)
-    optimized = catalyst.optimize(session, analyzed)  # (2)
+        analyzed = times.replace_current_time(session, analyzed, timestamp_ms)
+    optimized = plans.optimize(session, analyzed)  # (2)
     compiler = _Compiler(session, list(sources), output_mode)
     root = compiler.compile(optimized)
     return Template(
@@ -163,8 +108,8 @@ class _Compiler:
         stream = streaming_leaf(self.session.sparkContext.applicationId, plan)
         if stream is not None:
             return self._source(plan, stream.relation)
-        name = catalyst.class_name(plan)
-        children = catalyst.items(plan.children())
+        name = scala.class_name(plan)
+        children = scala.items(plan.children())
         if name == "LocalRelation":  # what the optimizer makes of a branch that has no rows (`where false`, `limit 0`)
             return Static(plan.copy(plan.output(), plan.data(), False, plan.stream()))
         if name == "EventTimeWatermark":
@@ -189,7 +134,7 @@ class _Compiler:
         operator_id = len(self.operators)
         self.operators.append(None)  # type: ignore[arg-type]  # takes the number before the operators below do
         children = tuple(self.compile(child) for child in below)
-        empty = catalyst.with_children(self.session, plan, [empty_plan(self.session, child) for child in children])
+        empty = plans.with_children(self.session, plan, [empty_plan(self.session, child) for child in children])
         operator = compile_operator(self.session, plan, operator_id, children, empty)
         self.operators[operator_id] = operator
         return operator
@@ -198,8 +143,8 @@ class _Compiler:
         """transformWithState with an `eventTimeColumnName`: the operator itself sees to it that its rows are not late."""
         below = plan.child()
         compile_operator = partial(compile_transform_with_state, output_event_time=plan.eventTime())
-        operator = self._stateful(compile_operator, below, catalyst.items(below.children()))
-        return Stateless(catalyst.project(self.session, catalyst.items(plan.output()), below), (operator,))
+        operator = self._stateful(compile_operator, below, scala.items(below.children()))
+        return Stateless(plans.project(self.session, scala.items(plan.output()), below), (operator,))
 
     def _local_limit(self, plan: JavaObject) -> Node:
         """The limit of each partition is for speed only. It stops reading early, which operators below must not suffer."""
@@ -207,9 +152,9 @@ class _Compiler:
         return child if has_operator(child) else Stateless(plan, (child,))
 
     def _source(self, leaf: JavaObject, relation: StreamingRelation) -> SourceLeaf:
-        attributes = tuple((a.name(), a.exprId()) for a in catalyst.items(leaf.output()))
-        ordinal = self.source_keys.index(_leaf_key(leaf))
-        return SourceLeaf(ordinal, relation, attributes, catalyst.batch_leaf(self.session, leaf))
+        attributes = tuple((a.name(), a.exprId()) for a in scala.items(leaf.output()))
+        ordinal = self.source_keys.index(leaf_key(leaf))
+        return SourceLeaf(ordinal, relation, attributes, plans.batch_leaf(self.session, leaf))
 
     def _watermark(self, plan: JavaObject) -> Watermark:
         """EventTimeWatermark as Spark's own observed metrics: max, min, avg (ms) and count of the event times.
@@ -220,14 +165,14 @@ class _Compiler:
         self.watermarks.append(None)  # type: ignore[arg-type]
         child = self.compile(plan.child())
         observation = f"eventTimeStats:{index}"
-        event_time = catalyst.column(self.session, plan.eventTime())
+        event_time = expressions.column(self.session, plan.eventTime())
         ms = F.coalesce(F.unix_millis(event_time), F.lit(0))
-        observed = catalyst.of_rows(self.session, plan.child()).observe(
+        observed = plans.of_rows(self.session, plan.child()).observe(
             observation, F.max(ms).alias("max"), F.min(ms).alias("min"), F.avg(ms).alias("avg"), F.count(ms).alias("count")
         )
         delay_ms = plan.getDelayMs(plan.delay())
         node = Watermark(
-            plan.nodeId().toString(), plan.eventTime().name(), delay_ms, observation, catalyst.analyzed(observed), (child,)
+            plan.nodeId().toString(), plan.eventTime().name(), delay_ms, observation, plans.analyzed(observed), (child,)
         )
         self.watermarks[index] = node
         return node
@@ -235,7 +180,7 @@ class _Compiler:
 
 def _is_sorted(plan: JavaObject) -> bool:
     """Who sorts reads everything first."""
-    name = catalyst.class_name(plan)
+    name = scala.class_name(plan)
     return name == "Sort" or name == "Project" and _is_sorted(plan.child())
 
 
@@ -249,10 +194,6 @@ def empty_plan(session: SparkSession, node: Node) -> JavaObject:
         case Static(plan):
             return plan
         case Stateless() | Watermark():
-            return catalyst.with_children(session, node.plan, [empty_plan(session, child) for child in node.children])
+            return plans.with_children(session, node.plan, [empty_plan(session, child) for child in node.children])
         case _:
             return node.empty
-
-
-def _leaf_key(leaf: JavaObject) -> tuple[int, ...]:
-    return (leaf.rdd().id(), *(a.exprId().id() for a in catalyst.items(leaf.output())))

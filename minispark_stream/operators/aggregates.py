@@ -31,7 +31,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql.types import StructType
 
-Columns = list[Any]
+from minispark_stream.operators.columns import Columns
+
 Merge = Callable[[Columns, Columns], Columns]
 
 

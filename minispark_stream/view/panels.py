@@ -20,13 +20,12 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from html import escape
 from typing import TYPE_CHECKING, Any
 
-from minispark_stream.trace import timeline
 from minispark_stream.trace.events import STEPS
-from minispark_stream.trace.flow import title
-from minispark_stream.trace.frames import Frame, completed
-from minispark_stream.trace.narrate import WHY, delay_words, failed, narrate, offset_metadata
-from minispark_stream.trace.panels import LogEntry, OperatorView, SourceView, StateRow, World
-from minispark_stream.trace.words import (
+from minispark_stream.view import timeline
+from minispark_stream.view.flow import title
+from minispark_stream.view.merged_walk import Frame, completed
+from minispark_stream.view.sentences import WHY, delay_words, failed, narrate, offset_metadata
+from minispark_stream.view.words import (
     as_int,
     as_list,
     as_map,
@@ -40,6 +39,7 @@ from minispark_stream.trace.words import (
     short,
     time_words,
 )
+from minispark_stream.view.world import LogEntry, OperatorView, SourceView, StateRow, World
 
 if TYPE_CHECKING:
     from minispark_stream.trace.trace import Batch, Trace

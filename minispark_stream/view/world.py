@@ -28,8 +28,8 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from minispark_stream.trace.events import Event
-from minispark_stream.trace.moments import SHOWN_BEFORE_ITS_STEPS, Moment, moments
-from minispark_stream.trace.words import as_int, as_list, as_map
+from minispark_stream.view.walk import SHOWN_BEFORE_ITS_STEPS, Moment, moments
+from minispark_stream.view.words import as_int, as_list, as_map
 
 KEPT = 8  # entries of a log that stay in view
 

@@ -19,8 +19,8 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from minispark_stream.trace.events import Event
-from minispark_stream.trace.moments import SHOWN_BEFORE_ITS_STEPS
-from minispark_stream.trace.words import (
+from minispark_stream.view.walk import SHOWN_BEFORE_ITS_STEPS
+from minispark_stream.view.words import (
     as_int,
     as_list,
     as_map,

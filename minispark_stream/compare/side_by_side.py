@@ -33,12 +33,12 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming import StreamingQuery
 from tqdm.auto import tqdm
 
-from minispark_stream.plan import catalyst
+from minispark_stream.compare.checkpoint_files import comparable_files
+from minispark_stream.compare.comparison import Comparison, EngineBatch, EngineRun
+from minispark_stream.compare.spark_trace import SparkBatch, read_logs, spark_trace
+from minispark_stream.jvm import plans, scala
 from minispark_stream.runtime.stream_execution import StreamExecution
 from minispark_stream.session import MiniSparkSession
-from minispark_stream.trace.checkpoint_files import comparable_files
-from minispark_stream.trace.comparison import Comparison, EngineBatch, EngineRun
-from minispark_stream.trace.spark_trace import SparkBatch, read_logs, spark_trace
 from minispark_stream.trace.trace import Trace
 
 Build = Callable[..., DataFrame]
@@ -169,8 +169,8 @@ class _Runner:
         arguments = [next(self._sessions), str(self._inputs)][: len(inspect.signature(self._build).parameters)]
         df = self._build(*arguments)
         self.columns = tuple(df.columns)
-        plan = catalyst.analyzed(df)
-        self.ordered = self._output_mode == "complete" and catalyst.class_name(plan) == "Sort"
+        plan = plans.analyzed(df)
+        self.ordered = self._output_mode == "complete" and scala.class_name(plan) == "Sort"
         writer = df.writeStream.outputMode(self._output_mode).foreachBatch(self._keep)
         if self._trigger is not None:
             writer = writer.trigger(**self._trigger)

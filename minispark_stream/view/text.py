@@ -21,9 +21,9 @@ from collections.abc import Iterator
 from itertools import groupby
 from typing import TYPE_CHECKING
 
-from minispark_stream.trace.narrate import narrate
-from minispark_stream.trace.panels import StateRow, World, worlds
-from minispark_stream.trace.words import clip, duration_words, plain, row_words, short, without_ids
+from minispark_stream.view.sentences import narrate
+from minispark_stream.view.words import clip, duration_words, plain, row_words, short, without_ids
+from minispark_stream.view.world import StateRow, World, worlds
 
 if TYPE_CHECKING:
     from minispark_stream.trace.trace import Trace

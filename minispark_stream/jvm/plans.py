@@ -1,0 +1,134 @@
+"""Spark's own plans: look at their nodes, swap a leaf, and hand the result back.
+
+The model leaves analysis, optimisation and execution of *batch* plans to Spark SQL. What it must do itself is what
+MicroBatchExecution does with a plan (From query to the plan).
+
+    of_rows(session, plan)       a logical plan as a DataFrame
+    optimize(session, plan)      what Spark's optimizer makes of it
+    rename(plan, attributes)     the same rows under the attributes (names and expression ids) of another plan
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.types import StructType
+
+from minispark_stream.jvm import expressions, scala
+from minispark_stream.jvm.scala import JavaObject
+
+
+def of_rows(session: SparkSession, plan: JavaObject) -> DataFrame:
+    """The DataFrame of a logical plan (Dataset.ofRows)."""
+    dataset = scala.java_class(session, "org.apache.spark.sql.classic.Dataset")
+    return DataFrame(dataset.ofRows(session._jsparkSession, plan), session)
+
+
+def analyzed(df: DataFrame) -> JavaObject:
+    return df._jdf.queryExecution().analyzed()
+
+
+def optimize(session: SparkSession, plan: JavaObject) -> JavaObject:
+    """Spark's optimizer on an analysed plan, streaming or not (QueryExecution.optimizedPlan refuses streaming ones)."""
+    return session._jsparkSession.sessionState().optimizer().execute(plan)
+
+
+def physical(session: SparkSession, plan: JavaObject) -> JavaObject:
+    """The physical plan of a batch plan, before exchanges and code generation are put in (QueryExecution.sparkPlan)."""
+    mode = scala.java_class(session, "org.apache.spark.sql.execution.CommandExecutionMode").ALL()
+    return session._jsparkSession.sessionState().executePlan(plan, mode).sparkPlan()
+
+
+def prepared(session: SparkSession, plan: JavaObject) -> JavaObject:
+    """A physical plan made executable: exchanges, code generation (QueryExecution.prepareExecutedPlan)."""
+    execution = scala.java_class(session, "org.apache.spark.sql.execution.QueryExecution")
+    return execution.prepareExecutedPlan(session._jsparkSession, plan)
+
+
+def empty_rows(session: SparkSession) -> JavaObject:
+    """An RDD without rows."""
+    j = scala.jvm(session)
+    tag = j.scala.reflect.ClassTag.apply(j.java.lang.Class.forName("org.apache.spark.sql.catalyst.InternalRow"))
+    return session.sparkContext._jsc.sc().emptyRDD(tag)
+
+
+def rdd_frame(session: SparkSession, rdd: JavaObject, schema: JavaObject, streaming: bool = False) -> DataFrame:
+    """A DataFrame over an RDD of Spark's internal rows; `schema` is a Java StructType."""
+    return DataFrame(session._jsparkSession.internalCreateDataFrame(rdd, schema, streaming), session)
+
+
+def local_frame(session: SparkSession, attributes: JavaObject, rows: JavaObject) -> DataFrame:
+    """A DataFrame over rows that lie in the driver's JVM; `rows` is a Scala Seq of internal rows."""
+    relation = scala.java_class(session, "org.apache.spark.sql.catalyst.plans.logical.LocalRelation")
+    return of_rows(session, relation(attributes, rows, False, scala.none(session)))
+
+
+def collect_rows(df: DataFrame) -> JavaObject:
+    """Run a DataFrame and bring its rows to the driver's JVM, as a Scala Seq of internal rows."""
+    rows = df._jdf.queryExecution().executedPlan().executeCollect()
+    return scala.java_class(df.sparkSession, "scala.collection.immutable.ArraySeq").unsafeWrapArray(rows)
+
+
+def project(session: SparkSession, expressions: Iterable[JavaObject], child: JavaObject) -> JavaObject:
+    made = expressions if hasattr(expressions, "_target_id") else scala.seq(session, expressions)
+    return scala.java_class(session, "org.apache.spark.sql.catalyst.plans.logical.Project")(made, child)
+
+
+def batch_leaf(session: SparkSession, leaf: JavaObject) -> JavaObject:
+    """A streaming LogicalRDD as a batch relation over no rows, with the very same attributes."""
+    return leaf.copy(
+        leaf.output(), empty_rows(session), leaf.outputPartitioning(), leaf.outputOrdering(), False, leaf.stream(),
+        session._jsparkSession, scala.none(session), scala.none(session), False,
+    )
+
+
+def rename(session: SparkSession, plan: JavaObject, attributes: Iterable[tuple[str, JavaObject]]) -> JavaObject:
+    """`plan` under the (name, expression id) pairs of another plan's attributes, column by column."""
+    columns = scala.items(plan.output())
+    pairs = list(attributes)
+    if len(columns) != len(pairs):
+        raise ValueError(f"Invalid batch: {len(pairs)} columns expected, {len(columns)} found")
+    return project(session, [expressions.alias(session, c, name, eid) for c, (name, eid) in zip(columns, pairs)], plan)
+
+
+def map_in_arrow(df: DataFrame, task: Any, schema: StructType, output: JavaObject | None = None) -> JavaObject:
+    """The plan of `df.mapInArrow(task, schema)`, under the attributes `output` (a Scala Seq) if they are given.
+
+    `df` must not have columns with the ids of `output` (see `with_own_columns`): else the optimizer, which knows columns by
+    their ids, would take columns away from the input that nobody above seems to need.
+    """
+    plan = analyzed(df.mapInArrow(task, schema))
+    if output is None:
+        return plan
+    function, _, child, barrier, profile = (plan.productElement(i) for i in range(5))
+    return plan.copy(function, output, child, barrier, profile)
+
+
+def with_own_columns(df: DataFrame) -> DataFrame:
+    """The same rows, in columns `row0`, `row1`, ... with expression ids of their own."""
+    attributes = scala.items(analyzed(df).output())
+    return df.select(*(expressions.column(df.sparkSession, a).alias(f"row{i}") for i, a in enumerate(attributes)))
+
+
+def relation_id(session: SparkSession, leaf: JavaObject) -> int:
+    """The identity of the relation behind a leaf, logical or physical, as a negative number; 0 when it has none."""
+    name = scala.class_name(leaf)
+    if name in ("LogicalRelation", "FileSourceScanExec"):
+        relation = leaf.relation()
+    elif name in ("LogicalRDD", "RDDScanExec"):
+        relation = leaf.rdd()
+    else:
+        return 0
+    return -int(scala.java_class(session, "java.lang.System").identityHashCode(relation)) - 1
+
+
+def with_children(session: SparkSession, node: JavaObject, children: Iterable[JavaObject]) -> JavaObject:
+    return node.withNewChildren(scala.seq(session, children))
+
+
+def watermark_nodes(plan: JavaObject) -> list[str]:
+    """The node ids of all EventTimeWatermark nodes of a plan, from the top."""
+    own = [plan.nodeId().toString()] if scala.class_name(plan) == "EventTimeWatermark" else []
+    return own + [n for child in scala.items(plan.children()) for n in watermark_nodes(child)]
