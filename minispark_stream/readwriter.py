@@ -33,7 +33,6 @@ from minispark_stream.registry import (
     find_source,
     unknown_format,
 )
-from minispark_stream.runtime.stream_execution import StreamExecution
 from minispark_stream.runtime.trigger_executor import ProcessingTimeTrigger, Trigger, from_java
 from minispark_stream.sinks.base import Sink
 from minispark_stream.sinks.console import ConsoleSink
@@ -48,6 +47,7 @@ from minispark_stream.sinks.python_data_source import PythonDataSourceSink
 from minispark_stream.sinks.table import table_location
 from minispark_stream.sources.file import file_stream_relation
 from minispark_stream.sources.python_data_source import created, find_data_source, python_relation
+from minispark_stream.streaming_query import StreamingQuery
 
 if TYPE_CHECKING:
     from minispark_stream.session import MiniSparkSession
@@ -189,7 +189,7 @@ class DataStreamWriter(SparkDataStreamWriter):
         self._jwrite.state.update(format="foreach", function=self._construct_foreach_function(f))
         return self
 
-    def start(  # type: ignore[override]
+    def start(
         self,
         path: str | None = None,
         format: str | None = None,  # noqa: A002
@@ -197,7 +197,7 @@ class DataStreamWriter(SparkDataStreamWriter):
         partitionBy: str | list[str] | None = None,  # noqa: N803
         queryName: str | None = None,  # noqa: N803
         **options: Any,
-    ) -> StreamExecution:
+    ) -> StreamingQuery:
         """Start the query.
 
         Returns:
@@ -227,7 +227,7 @@ class DataStreamWriter(SparkDataStreamWriter):
         if name is not None:
             self.queryName(name)
 
-    def _start(self, path: dict[str, str]) -> StreamExecution:
+    def _start(self, path: dict[str, str]) -> StreamingQuery:
         state = self._jwrite.state
         options = state["options"] | path  # the path is of this start alone: a writer may be started again
         trigger = self._trigger()
@@ -235,10 +235,10 @@ class DataStreamWriter(SparkDataStreamWriter):
         return self._mini.streams.start_query(
             self._df,
             self._sink(sink_format, options),
-            state.get("queryName"),
-            state["outputMode"],
-            trigger,
-            options,
+            name=state.get("queryName"),
+            output_mode=state["outputMode"],
+            trigger=trigger,
+            options=options,
             temporary_checkpoint=sink_format in ONE_TIME_SINKS,
             recover_from_checkpoint=sink_format != "memory" or state["outputMode"] == "complete",
         )
@@ -282,7 +282,7 @@ class DataStreamWriter(SparkDataStreamWriter):
             case _:
                 raise unknown_format(self._spark, state["format"])
 
-    def toTable(  # type: ignore[override]  # noqa: N802
+    def toTable(  # noqa: N802
         self,
         tableName: str,  # noqa: N803
         format: str | None = None,  # noqa: A002
@@ -290,7 +290,7 @@ class DataStreamWriter(SparkDataStreamWriter):
         partitionBy: str | list[str] | None = None,  # noqa: N803
         queryName: str | None = None,  # noqa: N803
         **options: Any,
-    ) -> StreamExecution:
+    ) -> StreamingQuery:
         """Start the query with a table of files as its sink; the table is created if it does not exist.
 
         Raises:

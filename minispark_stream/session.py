@@ -15,7 +15,7 @@ from pyspark.sql import DataFrame, SparkSession
 from minispark_stream import dataframe  # noqa: F401 - gives DataFrame.writeStream its choice of engine
 from minispark_stream.clock import Clock, SystemClock
 from minispark_stream.readwriter import DataStreamReader
-from minispark_stream.runtime.streaming_query_manager import StreamingQueryManager
+from minispark_stream.streaming_query_manager import StreamingQueryManager
 
 
 class MiniSparkSession:

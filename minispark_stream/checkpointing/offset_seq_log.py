@@ -17,7 +17,7 @@ Differs from Spark: a v2 entry (`sourceId:offset` lines) is read when its ids ar
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from minispark_stream.checkpointing.metadata_log import HDFSMetadataLog, json_object, number, to_json
@@ -94,6 +94,19 @@ class OffsetSeq:
 
     offsets: tuple[str | None, ...]
     metadata: OffsetSeqMetadata | None
+
+    def to_stream_progress(self, leaf_sources: Sequence[int]) -> dict[int, str]:
+        """The offsets by the number of their source; `leaf_sources` says whose offset each line is.
+
+        Raises:
+            AssertionError: the query has another number of sources.
+        """
+        if len(self.offsets) != len(leaf_sources):
+            raise AssertionError(
+                f"assertion failed: There are [{len(self.offsets)}] sources in the checkpoint offsets and now there are "
+                f"[{len(leaf_sources)}] sources requested by the query. Cannot continue."
+            )
+        return {source: offset for source, offset in zip(leaf_sources, self.offsets) if offset is not None}
 
 
 class OffsetSeqLog(HDFSMetadataLog[OffsetSeq]):

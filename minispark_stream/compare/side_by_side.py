@@ -37,8 +37,8 @@ from minispark_stream.compare.checkpoint_files import comparable_files
 from minispark_stream.compare.comparison import Comparison, EngineBatch, EngineRun
 from minispark_stream.compare.spark_trace import SparkBatch, read_logs, spark_trace
 from minispark_stream.jvm import plans, scala
-from minispark_stream.runtime.stream_execution import StreamExecution
 from minispark_stream.session import MiniSparkSession
+from minispark_stream.streaming_query import StreamingQuery as ModelQuery
 from minispark_stream.trace.trace import Trace
 
 Build = Callable[..., DataFrame]
@@ -130,7 +130,7 @@ class _Runner:
         self._batches: list[EngineBatch] = []
         self._traces: list[Trace] = []
         self._spark_batches: list[SparkBatch] = []
-        self._query: StreamingQuery | StreamExecution | None = None
+        self._query: StreamingQuery | None = None
         self.columns: tuple[str, ...] = ()
         self.ordered = False
 
@@ -222,7 +222,7 @@ class _Runner:
         if self._query is None:
             return
         self._query.stop()
-        if isinstance(self._query, StreamExecution):
+        if isinstance(self._query, ModelQuery):
             self._traces.append(self._query.trace)
         self._query = None
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TypeVar
 
-from pyspark.errors import AnalysisException, IllegalArgumentException, PySparkException
+from pyspark.errors import AnalysisException, IllegalArgumentException, PySparkException, SparkRuntimeException
 from pyspark.sql import SparkSession
 
 E = TypeVar("E", bound=PySparkException)
@@ -26,3 +26,13 @@ def analysis_error(session: SparkSession, condition: str, **parameters: str) -> 
 
 def illegal_argument(message: str) -> IllegalArgumentException:
     return IllegalArgumentException(message=message)
+
+
+def concurrent_stream_log_update(batch_id: int) -> SparkRuntimeException:
+    """Another run of this query has written the batch first."""
+    return SparkRuntimeException(
+        message=f"Concurrent update to the log. Multiple streaming jobs detected for {batch_id}. Please make sure only one "
+        "streaming job runs on a specific checkpoint location at a time. SQLSTATE: 40000",
+        errorClass="CONCURRENT_STREAM_LOG_UPDATE",
+        messageParameters={"batchId": str(batch_id)},
+    )

@@ -49,3 +49,14 @@ def without_rule(session: SparkSession, rule: str) -> Iterator[None]:
             session.conf.unset(key)
         else:
             session.conf.set(key, before)
+
+
+def conf_ms(session: SparkSession, key: str) -> int:
+    """A conf that is a time ("60s", "200ms"), in milliseconds."""
+    times = scala.java_class(session, "org.apache.spark.network.util.JavaUtils")
+    return int(times.timeStringAsMs(session.conf.get(key)))
+
+
+def clone(session: SparkSession) -> SparkSession:
+    """A session with the same confs, functions and views, whose changes nobody else sees."""
+    return SparkSession(session.sparkContext, session._jsparkSession.cloneSession())

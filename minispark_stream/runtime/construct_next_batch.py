@@ -18,89 +18,92 @@ Differs from Spark: the purge is not asynchronous.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
-
-from pyspark.errors import SparkRuntimeException
+from dataclasses import replace
 
 from minispark_stream.checkpointing.offset_seq_log import OffsetSeq
-from minispark_stream.runtime.populate_start_offsets import by_source
-from minispark_stream.sources.base import ReadLimit, SupportsAdmissionControl
-
-if TYPE_CHECKING:
-    from minispark_stream.runtime.micro_batch_execution import MicroBatchExecution
-
-
-def construct_next_batch(query: MicroBatchExecution) -> bool:
-    """Decide on the next batch and log it; False when there is nothing to do."""
-    with query.progress_lock, query.reporter.step(
-        "constructNextBatch", start=query.described(query.start_offsets)
-    ) as step:
-        for ordinal, limit in query.read_limits.items():
-            _latest_offset(query, ordinal, limit)  # (1)
-        query.metadata = query.new_metadata(query.watermark_tracker.current_watermark, query.clock.get_time_millis())
-        another = query.no_data_batches_enabled and query.last_batch_left_work()
-        run = query.is_new_data_available() or another  # (2)
-        step.out(
-            end=query.described(query.end_offsets), newData=query.is_new_data_available(), anotherBatch=another, run=run,
-            watermark=query.metadata.batch_watermark_ms,
-        )
-        if run:
-            _log_batch(query)
-            query.no_new_data = False
-        else:
-            query.no_new_data = True
-            query.progress_lock.notify_all()
-        return run
+from minispark_stream.jvm.errors import concurrent_stream_log_update
+from minispark_stream.runtime.micro_batch_execution_context import MicroBatchExecutionContext
+from minispark_stream.runtime.recorded import step
+from minispark_stream.runtime.stream_execution import StreamExecution
+from minispark_stream.sources.base import Offset, ReadLimit, Source, SupportsAdmissionControl
 
 
-def _latest_offset(query: MicroBatchExecution, ordinal: int, limit: ReadLimit) -> None:
-    source = query.sources[ordinal]
-    query.update_status(message=f"Getting offsets from {source.description}")
-    start = query.start_offsets.get(ordinal)
-    with query.reporter.step("latestOffset", source=source.description, start=start, limit=_words(limit)) as step:
-        if isinstance(source, SupportsAdmissionControl):
-            end = source.latest_offset(start, limit)
-            newest = source.report_latest_offset()
-        else:
-            end = newest = source.get_offset()
-        if newest is not None:
-            query.latest_offsets[ordinal] = newest
-        if end is not None:
-            query.end_offsets[ordinal] = end
-        step.out(end=end, files=list(getattr(source, "last_files", ())) if end != start else [])
+def construct_next_batch(query: StreamExecution, context: MicroBatchExecutionContext) -> MicroBatchExecutionContext:
+    """Decide on the next batch and log it. `is_current_batch_constructed` says whether there is one."""
+    with query.progress_lock:
+        context = decide_next_batch(query, context)
+        query.no_new_data = not context.is_current_batch_constructed
+        query.progress_lock.notify_all()
+        return context
 
 
-def _log_batch(query: MicroBatchExecution) -> None:
-    query.update_status(message="Writing offsets to log")
-    entry = OffsetSeq(tuple(query.end_offsets.get(i) for i in query.leaf_sources), query.metadata)
-    with query.reporter.step("walCommit", file=f"offsets/{query.batch_id}") as step:
-        if not query.offset_log.add(query.batch_id, entry):  # (3)
-            raise concurrent_update(query.batch_id)
-        step.out(text=query.offset_log.serialize(entry).decode())
-        if query.batch_id > 0:  # (4)
-            previous = query.offset_log.get(query.batch_id - 1)
-            if previous is None:
-                raise RuntimeError(f"batch {query.batch_id - 1} doesn't exist")
-            for ordinal, end in by_source(query, previous).items():
-                source = query.sources[ordinal]
-                with query.reporter.step("commitSource", source=source.description, end=end):
-                    source.commit(end)
-        if query.min_batches_to_retain < query.batch_id:
-            before = query.batch_id - query.min_batches_to_retain
-            with query.reporter.step("purge", before=before) as purge:
-                purge.out(deleted=[*query.offset_log.purge(before), *query.commit_log.purge(before)])
-
-
-def concurrent_update(batch_id: int) -> SparkRuntimeException:
-    """Another run of this query has written the batch first."""
-    return SparkRuntimeException(
-        message=f"Concurrent update to the log. Multiple streaming jobs detected for {batch_id}. Please make sure only one "
-        "streaming job runs on a specific checkpoint location at a time. SQLSTATE: 40000",
-        errorClass="CONCURRENT_STREAM_LOG_UPDATE",
-        messageParameters={"batchId": str(batch_id)},
+@step("constructNextBatch")
+def decide_next_batch(query: StreamExecution, context: MicroBatchExecutionContext) -> MicroBatchExecutionContext:
+    context = latest_offsets(query, context)  # (1)
+    metadata = replace(
+        context.metadata,
+        batch_watermark_ms=context.watermark_tracker.current_watermark,
+        batch_timestamp_ms=query.clock.get_time_millis(),
     )
+    context = replace(context, metadata=metadata)
+    another_batch = query.no_data_batches_enabled and context.should_run_another_batch()
+    if not context.is_new_data_available() and not another_batch:  # (2)
+        return context
+    entry = OffsetSeq(tuple(context.end_offsets.get(i) for i in query.leaf_sources), metadata)
+    wal_commit(query, context, entry)  # (3)
+    return replace(context, is_current_batch_constructed=True)
 
 
-def _words(limit: ReadLimit) -> Any:
-    parts = ", ".join(f"{name} {value}" for name, value in vars(limit).items())
-    return f"{type(limit).__name__}({parts})" if parts else "all available"
+def latest_offsets(query: StreamExecution, context: MicroBatchExecutionContext) -> MicroBatchExecutionContext:
+    """How far each source would let the next batch read, and how far it is itself."""
+    end_offsets, newest_offsets = dict(context.end_offsets), dict(context.latest_offsets)
+    for ordinal, limit in query.read_limits.items():
+        source = query.sources[ordinal]
+        query.update_status(message=f"Getting offsets from {source.description}")
+        end, newest = latest_offset(query, source, context.start_offsets.get(ordinal), limit)
+        if end is not None:
+            end_offsets[ordinal] = end
+        if newest is not None:
+            newest_offsets[ordinal] = newest
+    return replace(context, end_offsets=end_offsets, latest_offsets=newest_offsets)
+
+
+@step("latestOffset")
+def latest_offset(
+    query: StreamExecution, source: Source, start: Offset | None, limit: ReadLimit
+) -> tuple[Offset | None, Offset | None]:
+    if isinstance(source, SupportsAdmissionControl):
+        return source.latest_offset(start, limit), source.report_latest_offset()
+    end = source.get_offset()
+    return end, end
+
+
+@step("walCommit")
+def wal_commit(query: StreamExecution, context: MicroBatchExecutionContext, entry: OffsetSeq) -> None:
+    query.update_status(message="Writing offsets to log")
+    if not query.offset_log.add(context.batch_id, entry):
+        raise concurrent_stream_log_update(context.batch_id)
+    clean_up(query, context.batch_id)  # (4)
+
+
+def clean_up(query: StreamExecution, batch_id: int) -> None:
+    """The batch before can never be asked for again."""
+    if batch_id > 0:
+        previous = query.offset_log.get(batch_id - 1)
+        if previous is None:
+            raise RuntimeError(f"batch {batch_id - 1} doesn't exist")
+        for ordinal, end in previous.to_stream_progress(query.leaf_sources).items():
+            commit_source(query, query.sources[ordinal], end)
+    if query.min_batches_to_retain < batch_id:
+        purge(query, batch_id - query.min_batches_to_retain)
+
+
+@step("commitSource")
+def commit_source(query: StreamExecution, source: Source, end: Offset) -> None:
+    source.commit(end)
+
+
+@step("purge")
+def purge(query: StreamExecution, before: int) -> list[int]:
+    """Delete log entries that no restart can need."""
+    return [*query.offset_log.purge(before), *query.commit_log.purge(before)]

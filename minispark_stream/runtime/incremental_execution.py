@@ -143,14 +143,10 @@ class IncrementalExecution:
                     rows[ordinal_of_leaf] += metric.get().value()
         return rows
 
-    def state_operators(self) -> list[dict[str, Any]]:
-        """The `stateOperators` entries of the progress report."""
-        return [
-            state_operator_progress(
-                op.operator_name, self.context.accumulators[op.operator_id].value, self.context.num_partitions
-            )
-            for op in self.template.operators
-        ]
+    def state_operator_progress(self, operator: StatefulOperator) -> dict[str, Any]:
+        """The entry of one operator under `stateOperators` of the progress report."""
+        reports = self.context.accumulators[operator.operator_id].value
+        return state_operator_progress(operator.operator_name, reports, self.context.num_partitions)
 
     def should_run_another_batch(self, watermark_ms: int) -> bool:
         """Whether a stateful operator has work to do without data, now that the watermark is at `watermark_ms`."""

@@ -24,97 +24,88 @@ from __future__ import annotations
 
 import logging
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 from minispark_stream.checkpointing.offset_seq_log import OffsetSeq, OffsetSeqMetadata
-from minispark_stream.sources.base import Offset
-
-if TYPE_CHECKING:
-    from minispark_stream.runtime.micro_batch_execution import MicroBatchExecution
+from minispark_stream.runtime.micro_batch_execution_context import MicroBatchExecutionContext
+from minispark_stream.runtime.recorded import step
+from minispark_stream.runtime.stream_execution import StreamExecution
 
 logger = logging.getLogger(__name__)
 
 
-def populate_start_offsets(query: MicroBatchExecution) -> None:
-    """Set `batch_id`, `start_offsets`, `end_offsets`, `is_current_batch_constructed` and the watermark of the query.
+@step("populateStartOffsets")
+def populate_start_offsets(query: StreamExecution, context: MicroBatchExecutionContext) -> MicroBatchExecutionContext:
+    """The context of the first batch of this run.
 
     Raises:
-        RuntimeError: the entry before the last is missing, or the query has another number of sources than its log.
+        RuntimeError: the entry before the last is missing.
+        AssertionError: the query has another number of sources than its log.
     """
     latest = query.offset_log.get_latest()
-    committed = query.commit_log.get_latest()
-    with query.reporter.step(
-        "populateStartOffsets", offsetLog=latest and latest[0], commitLog=committed and committed[0]
-    ) as step:
-        if latest is None:
-            query.batch_id = 0
-            query.start_watermark_tracker()
-        else:
-            batch_id, offsets = latest  # (1)
-            query.batch_id = batch_id
-            query.is_current_batch_constructed = True
-            query.end_offsets = by_source(query, offsets)
-            if batch_id > 0:
-                query.start_offsets = by_source(query, _previous(query, batch_id))
-            _restore_metadata(query, offsets)  # (2)
-            if committed is None:
-                logger.info("no commit log present")
-            elif committed[0] == batch_id:  # (3)
-                for ordinal, end in query.end_offsets.items():  # (4)
-                    query.sources[ordinal].get_batch(query.start_offsets.get(ordinal), end)
-                query.batch_id = batch_id + 1
-                query.is_current_batch_constructed = False
-                query.start_offsets = {**query.start_offsets, **query.end_offsets}
-                tracker = query.watermark_tracker
-                tracker.set_watermark(max(tracker.current_watermark, committed[1].next_batch_watermark_ms))
-            elif committed[0] == batch_id - 1:
-                for ordinal, end in query.end_offsets.items():
-                    start = query.start_offsets.get(ordinal)
-                    if start is None or start == end:
-                        query.sources[ordinal].get_batch(start, end)
-            elif committed[0] < batch_id - 1:
-                logger.warning(
-                    "Batch completion log latest batch id is %d, which is not trailing batchid %d by one",
-                    committed[0], batch_id,
-                )
-        query.committed_offsets = dict(query.start_offsets)
-        step.out(
-            batchId=query.batch_id, start=query.described(query.start_offsets), end=query.described(query.end_offsets),
-            rerun=query.is_current_batch_constructed, watermark=query.watermark_tracker.current_watermark,
+    if latest is None:
+        return replace(context, watermark_tracker=query.planner.new_watermark_tracker())
+    context = _last_batch(query, context, *latest)  # (1), (2)
+    committed = query.commit_log.get_latest()  # (3)
+    if is_finished(context.batch_id, committed and committed[0]):
+        assert committed is not None
+        _ask_again(query, context)  # (4)
+        reached = max(context.watermark_tracker.current_watermark, committed[1].next_batch_watermark_ms)
+        return replace(context, watermark_tracker=context.watermark_tracker.set_watermark(reached)).next()
+    if committed is not None and committed[0] == context.batch_id - 1:
+        _ask_again(query, context, only_unmoved=True)
+    return replace(context, is_current_batch_constructed=True)
+
+
+def is_finished(last_offset: int, last_commit: int | None) -> bool:
+    """Whether the last batch of the offset log (O) is done, going by the last one of the commit log (C)."""
+    if last_commit is None:
+        logger.info("no commit log present")
+    elif last_commit < last_offset - 1:
+        logger.warning(
+            "Batch completion log latest batch id is %d, which is not trailing batchid %d by one", last_commit, last_offset
         )
+    return last_commit == last_offset
 
 
-def by_source(query: MicroBatchExecution, offsets: OffsetSeq) -> dict[int, Offset]:
-    """The offsets of a log entry by the ordinal of their source."""
-    if len(offsets.offsets) != len(query.leaf_sources):
-        raise AssertionError(
-            f"assertion failed: There are [{len(offsets.offsets)}] sources in the checkpoint offsets and now there are "
-            f"[{len(query.leaf_sources)}] sources requested by the query. Cannot continue."
-        )
-    return {i: offset for i, offset in zip(query.leaf_sources, offsets.offsets) if offset is not None}
+def _last_batch(
+    query: StreamExecution, context: MicroBatchExecutionContext, batch_id: int, entry: OffsetSeq
+) -> MicroBatchExecutionContext:
+    """The last batch of the offset log, as it was when it was logged."""
+    end_offsets = entry.to_stream_progress(query.leaf_sources)
+    before = _entry_before(query, batch_id) if batch_id > 0 else None
+    metadata = context.metadata
+    if entry.metadata is not None:  # (2)
+        entry.metadata.apply_to_session(query.session.conf.set, query.conf)
+        metadata = replace(entry.metadata, conf=OffsetSeqMetadata.from_session(query.conf).conf)
+    previous = None
+    if before is not None:
+        previous = MicroBatchExecutionContext(batch_id - 1, metadata=before.metadata or OffsetSeqMetadata())
+    return replace(
+        context,
+        batch_id=batch_id,
+        start_offsets=before.to_stream_progress(query.leaf_sources) if before else {},
+        end_offsets=end_offsets,
+        metadata=metadata,
+        watermark_tracker=query.planner.new_watermark_tracker().set_watermark(metadata.batch_watermark_ms),
+        previous=previous,
+    )
 
 
-def _previous(query: MicroBatchExecution, batch_id: int) -> OffsetSeq:
-    previous = query.offset_log.get(batch_id - 1)
-    if previous is None:
+def _entry_before(query: StreamExecution, batch_id: int) -> OffsetSeq:
+    before = query.offset_log.get(batch_id - 1)
+    if before is None:
         raise RuntimeError(
             f"batch {batch_id - 1} doesn't exist. The offset log in {query.checkpoint}/offsets must hold two subsequent "
             f"entries to restart from batch {batch_id}: restore offsets/{batch_id - 1}, or delete the newest entries of "
             "offsets/ and commits/ until the last two offsets follow each other and the last commit is equal to the last "
             "offset or one batch earlier."
         )
-    return previous
+    return before
 
 
-def _restore_metadata(query: MicroBatchExecution, offsets: OffsetSeq) -> None:
-    if offsets.metadata is None:
-        query.start_watermark_tracker()
-        return
-    metadata = offsets.metadata
-    metadata.apply_to_session(query.session.conf.set, query.conf)
-    query.metadata = replace(
-        OffsetSeqMetadata.from_session(query.conf),
-        batch_watermark_ms=metadata.batch_watermark_ms, batch_timestamp_ms=metadata.batch_timestamp_ms,
-    )
-    query.start_watermark_tracker()
-    query.watermark_tracker.set_watermark(metadata.batch_watermark_ms)
+def _ask_again(query: StreamExecution, context: MicroBatchExecutionContext, only_unmoved: bool = False) -> None:
+    """Have the sources give their last batch once more; `only_unmoved`: those that gave nothing new in it."""
+    for ordinal, end in context.end_offsets.items():
+        start = context.start_offsets.get(ordinal)
+        if not only_unmoved or start is None or start == end:
+            query.sources[ordinal].get_batch(start, end)

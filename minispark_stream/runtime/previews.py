@@ -1,21 +1,44 @@
 """Rows for the trace (level "rows"): a look at the input, the output and the state of a batch.
 
 They cost extra work: a Spark job for rows, and a read of every state file of the version for state.
+
+Differs from Spark: nothing of Spark is modelled here.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from pyspark.sql import DataFrame
 
 from minispark_stream.checkpointing.unsafe_row import UnsafeRowCodec
+from minispark_stream.operators.base import StatefulOperator
+from minispark_stream.runtime.query_planner import QueryPlanner
+from minispark_stream.sinks.base import Sink
 from minispark_stream.state.state_store import StateStoreId, get_store
 from minispark_stream.trace.events import MAX_ROWS
 
-if TYPE_CHECKING:
-    from minispark_stream.operators.base import StatefulOperator
-    from minispark_stream.runtime.micro_batch_execution import MicroBatchExecution
+
+class PreviewSink(Sink):
+    """A sink that keeps the first rows of the batch that it hands on.
+
+    The batch is computed once: its rows are cached for as long as the other sink works.
+    """
+
+    def __init__(self, sink: Sink):
+        self._sink = sink
+        self.description = sink.description
+        self.may_read_a_part = sink.may_read_a_part
+        self.shown: dict[str, Any] = {}
+
+    def add_batch(self, batch_id: int, data: DataFrame) -> int | None:
+        cached = data.persist()
+        try:
+            num_output_rows = self._sink.add_batch(batch_id, cached)
+            self.shown = {"rows": preview(cached), "emitted": cached.count()}
+        finally:
+            cached.unpersist()
+        return num_output_rows
 
 
 def preview(data: DataFrame) -> list[dict[str, Any]]:
@@ -23,16 +46,16 @@ def preview(data: DataFrame) -> list[dict[str, Any]]:
     return [_json(row.asDict(recursive=True)) for row in data.limit(MAX_ROWS).collect()]
 
 
-def state_rows(query: MicroBatchExecution, operator: StatefulOperator, version: int) -> list[dict[str, Any]]:
+def state_rows(planner: QueryPlanner, operator: StatefulOperator, version: int) -> list[dict[str, Any]]:
     """The state of one operator at a version: partition, key and value of each row."""
     if version == 0:
         return []
     rows: list[dict[str, Any]] = []
     for store_name, key_schema, value_schema in operator.schemas():
         keys, values = UnsafeRowCodec(key_schema), UnsafeRowCodec(value_schema)
-        for partition in range(operator.partitions(query.num_partitions)):
-            store_id = StateStoreId(query.state_dir, operator.operator_id, partition, store_name)
-            store = get_store(store_id, query.state_conf, version)
+        for partition in range(operator.partitions(planner.num_partitions)):
+            store_id = StateStoreId(planner.state_dir, operator.operator_id, partition, store_name)
+            store = get_store(store_id, planner.state_conf, version)
             found = sorted(store.items())[:MAX_ROWS]
             store.abort()
             decoded = zip(

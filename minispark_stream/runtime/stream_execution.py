@@ -1,11 +1,17 @@
-"""A running query: its thread, its state, and the handle that users hold.
+"""A query while it runs: its thread, what it reads and writes, and how it ends.
 
-Models: StreamExecution and StreamingQuery (Execution flow: "start ... a separate thread to run the streaming query").
+Models: StreamExecution (Execution flow: "start ... a separate thread to run the streaming query").
 
     INITIALIZING --thread runs--> ACTIVE --stop(), end of a Once or AvailableNow run, or an error--> TERMINATED
 
-Whatever is raised on the thread ends the query and comes out of `awaitTermination()` and `exception()` as
-StreamingQueryException [STREAM_FAILED] with the cause's message.
+1. `start` runs the thread; it tells the listeners "started" and runs the engine (`run_activated_stream`).
+2. Whatever is raised on the thread ends the query, as StreamingQueryException [STREAM_FAILED] with the cause's message.
+3. At the end, sources are released, waiters are woken and the listeners are told "terminated".
+
+    a sink raises OSError("disk full")  ->  exception() is [STREAM_FAILED] Query [id = ...] terminated with exception: disk full
+
+The steps of the engine (run_batch.py and its neighbours) are handed this object for what does not change while the query runs:
+sources, logs, sink, planner, clock, recorder. What does change is `context`.
 
 Differs from Spark: a Python thread cannot be interrupted, so `stop()` cancels the Spark jobs of the query and waits for
 the current Python call (a source, a foreachBatch function) to return.
@@ -24,154 +30,93 @@ from collections.abc import Callable
 from typing import Any
 
 from pyspark import InheritableThread
-from pyspark.errors import PySparkValueError, StreamingQueryException
+from pyspark.errors import StreamingQueryException
 from pyspark.sql import SparkSession
-from pyspark.sql.streaming.listener import StreamingQueryProgress
 
+from minispark_stream.checkpointing.commit_log import CommitLog
+from minispark_stream.checkpointing.offset_seq_log import OffsetSeqLog, OffsetSeqMetadata
+from minispark_stream.clock import Clock
 from minispark_stream.jvm import sessions
-from minispark_stream.trace.trace import Trace
+from minispark_stream.plan.streaming_relation import streaming_sources
+from minispark_stream.runtime.micro_batch_execution_context import MicroBatchExecutionContext, Offsets
+from minispark_stream.runtime.previews import PreviewSink
+from minispark_stream.runtime.progress_reporter import ProgressReporter, format_timestamp
+from minispark_stream.runtime.query_planner import QueryPlanner
+from minispark_stream.runtime.trigger_executor import AvailableNowTrigger, OneTimeTrigger
+from minispark_stream.runtime.write_to_stream import WriteToStream
+from minispark_stream.sinks.base import QUERY_ID_KEY
+from minispark_stream.sources.base import (
+    ALL_AVAILABLE,
+    Offset,
+    ReadLimit,
+    Source,
+    SupportsAdmissionControl,
+    SupportsTriggerAvailableNow,
+)
+from minispark_stream.state.maintenance import MaintenanceTask
+from minispark_stream.trace.recorder import NullRecorder
 
 logger = logging.getLogger(__name__)
-QUERY_ID_KEY = "sql.streaming.queryId"  # the local property that tells a sink whose batch it writes
+
+Announce = Callable[[str, dict[str, Any]], None]
 
 
 class StreamExecution(ABC):
-    """What every kind of query has: identity, thread, status, end. Public methods are PySpark's StreamingQuery."""
+    """One run of one query.
+
+    Args:
+        session: the query's own session.
+        write: what the query does.
+        on_event: is told "started", "progress", "idle" and "terminated", with the event's values.
+    """
 
     def __init__(
-        self,
-        session: SparkSession,
-        query_id: str,
-        name: str | None,
-        checkpoint: str,
-        delete_checkpoint_on_stop: bool,
-        on_event: Callable[[str, dict[str, Any]], None],
+        self, session: SparkSession, write: WriteToStream, clock: Clock, recorder: NullRecorder, on_event: Announce
     ):
         self.session = session
-        self.checkpoint = checkpoint
-        self._id = query_id
-        self._run_id = str(uuid.uuid4())
-        self._name = name
-        self._delete_checkpoint_on_stop = delete_checkpoint_on_stop
-        self._on_event = on_event
-        self._status = {"message": "Initializing sources", "isDataAvailable": False, "isTriggerActive": False}
-        self._exception: StreamingQueryException | None = None
-        self._stop_requested = threading.Event()
-        self._terminated = threading.Event()
-        self._started = threading.Event()
+        self.id = write.query_id
+        self.run_id = str(uuid.uuid4())
+        self.name = write.name
+        self.checkpoint = write.checkpoint
+        self.analyzed = write.analyzed
+        self.sink = PreviewSink(write.sink) if recorder.level == "rows" else write.sink
+        self.output_mode = write.output_mode
+        self.trigger = write.trigger
+        self.clock = clock
+        self.recorder = recorder
+        self.reporter = ProgressReporter(recorder, int(self.conf("spark.sql.streaming.numRecentProgressUpdates") or 100))
+        self.offset_log = OffsetSeqLog(f"{self.checkpoint}/offsets")
+        self.commit_log = CommitLog(f"{self.checkpoint}/commits")
+        self.planner = QueryPlanner(
+            session, write.analyzed, write.output_mode, f"{self.checkpoint}/state", clock.get_time_millis()
+        )
+        self.no_data_batches_enabled = self.conf("spark.sql.streaming.noDataMicroBatches.enabled") != "false"
+        self.min_batches_to_retain = int(self.conf("spark.sql.streaming.minBatchesToRetain") or 100)
+        self.polling_delay_s = self.conf_ms("spark.sql.streaming.pollingDelay") / 1000
+        self.sources: list[Source] = []
+        self.leaf_sources: list[int] = []  # which source each streaming leaf of the plan reads: one line each in the offset log
+        self.read_limits: dict[int, ReadLimit] = {}
+        self.context = MicroBatchExecutionContext(metadata=OffsetSeqMetadata.from_session(self.conf))
+        self.maintenance: MaintenanceTask | None = None
+
+        self.status = {"message": "Initializing sources", "isDataAvailable": False, "isTriggerActive": False}
+        self.exception: StreamingQueryException | None = None
+        self.stop_requested = threading.Event()
+        self.terminated = threading.Event()
         self.progress_lock = threading.Condition(threading.RLock())
         self.no_new_data = False
+        self._temporary_checkpoint = write.temporary
+        self._started = threading.Event()
+        self._on_event = on_event
         self._thread = InheritableThread(
-            target=self._run_stream, name=f"stream execution thread for {name or self._id}", daemon=True
+            target=self._run_stream, name=f"stream execution thread for {self.name or self.id}", daemon=True
         )
-
-    # -- what a kind of query does ----------------------------------------------------------------
 
     @abstractmethod
     def run_activated_stream(self) -> None:
         """Run until the query ends."""
 
-    @abstractmethod
-    def stop_sources(self) -> None:
-        """Release the sources."""
-
-    @abstractmethod
-    def describe(self) -> str:
-        """Offsets and plan, for error messages."""
-
-    @property
-    @abstractmethod
-    def recentProgress(self) -> list[StreamingQueryProgress]:  # noqa: N802
-        """The progress of the last triggers (`spark.sql.streaming.numRecentProgressUpdates`)."""
-
-    @property
-    @abstractmethod
-    def trace(self) -> Trace:
-        """Every step of every trigger; draws itself in Jupyter."""
-
-    @abstractmethod
-    def explain(self, extended: bool = False) -> None:
-        """Print the physical plan of the last batch."""
-
-    # -- the handle ---------------------------------------------------------------------------------
-
-    @property
-    def id(self) -> str:
-        """The id of the query, kept in its checkpoint over restarts."""
-        return self._id
-
-    @property
-    def runId(self) -> str:  # noqa: N802
-        """The id of this run."""
-        return self._run_id
-
-    @property
-    def name(self) -> str | None:
-        return self._name
-
-    @property
-    def isActive(self) -> bool:  # noqa: N802
-        return not self._terminated.is_set()
-
-    @property
-    def status(self) -> dict[str, Any]:
-        """`message`, `isDataAvailable`, `isTriggerActive`."""
-        return dict(self._status)
-
-    @property
-    def lastProgress(self) -> StreamingQueryProgress | None:  # noqa: N802
-        recent = self.recentProgress
-        return recent[-1] if recent else None
-
-    def exception(self) -> StreamingQueryException | None:
-        """The error that ended the query, if one did."""
-        return self._exception
-
-    def awaitTermination(self, timeout: int | None = None) -> bool | None:  # noqa: N802
-        """Wait for the end of the query; raise its error if it failed.
-
-        Args:
-            timeout: seconds to wait at most; then the return value says whether the query has ended.
-
-        Raises:
-            StreamingQueryException: the query ended with an error.
-        """
-        if timeout is not None:
-            if not isinstance(timeout, (int, float)) or timeout < 0:
-                raise PySparkValueError(
-                    errorClass="VALUE_NOT_POSITIVE",
-                    messageParameters={"arg_name": "timeout", "arg_value": type(timeout).__name__},
-                )
-        ended = self._terminated.wait(timeout)
-        if self._exception is not None:
-            raise self._exception
-        return ended if timeout is not None else None
-
-    def processAllAvailable(self) -> None:  # noqa: N802
-        """Wait until all that was available when this is called has been processed.
-
-        Raises:
-            StreamingQueryException: the query ended with an error meanwhile.
-        """
-        if threading.current_thread() is self._thread:
-            raise RuntimeError("Cannot wait for a query state from the same thread that is running the query")
-        with self.progress_lock:
-            self.no_new_data = False
-            while not self.no_new_data and self.isActive:
-                self.progress_lock.wait(0.1)
-        if self._exception is not None:
-            raise self._exception
-
-    def stop(self) -> None:
-        """End the query: cancel its jobs and wait for its thread (`spark.sql.streaming.stopTimeout`, 0 = forever)."""
-        self._stop_requested.set()
-        if self._thread.is_alive() and threading.current_thread() is not self._thread:
-            self.session.sparkContext.cancelJobGroup(self._run_id)
-            timeout_ms = self.conf_ms("spark.sql.streaming.stopTimeout")
-            self._thread.join(timeout_ms / 1000 if timeout_ms > 0 else None)
-            if self._thread.is_alive():
-                raise TimeoutError(f"Stream Execution thread for stream {self._pretty()} failed to stop within {timeout_ms} "
-                                   "milliseconds (specified by spark.sql.streaming.stopTimeout).")
+    # -- what the engine asks for -------------------------------------------------------------------------
 
     def conf(self, key: str) -> str | None:
         """A conf of this query's session (or its default); None when there is neither."""
@@ -179,85 +124,125 @@ class StreamExecution(ABC):
 
     def conf_ms(self, key: str) -> int:
         """A conf that is a time ("60s", "200ms"), in milliseconds."""
-        utils = self.session.sparkContext._jvm.org.apache.spark.network.util.JavaUtils  # type: ignore[union-attr]
-        return int(utils.timeStringAsMs(self.session.conf.get(key)))
+        return sessions.conf_ms(self.session, key)
 
-    # -- the thread -----------------------------------------------------------------------------------
+    def update_status(self, **changes: Any) -> None:
+        self.status = {**self.status, **changes}
 
-    @property
-    def stop_requested(self) -> threading.Event:
-        return self._stop_requested
+    def announce(self, kind: str, **event: Any) -> None:
+        """Tell the listeners: "started", "progress", "idle" or "terminated"."""
+        self._on_event(kind, event)
+
+    def offsets_by_name(self, offsets: Offsets) -> dict[str, Offset]:
+        """Offsets under names that a person can read."""
+        return {f"{i}: {self.sources[i].description}": offset for i, offset in sorted(offsets.items())}
+
+    def create_sources(self) -> None:
+        """Create the sources that the plan names, and fix how much a batch may read of each."""
+        leaves = streaming_sources(self.session, self.analyzed)
+        relations = dict(leaves)
+        self.leaf_sources = [list(relations).index(key) for key, _ in leaves]
+        for ordinal, relation in enumerate(relations.values()):
+            source: Source = relation.create(self.session, f"{self.checkpoint}/sources/{ordinal}")
+            self.sources.append(source)
+            if isinstance(self.trigger, AvailableNowTrigger) and isinstance(source, SupportsTriggerAvailableNow):
+                source.prepare_for_trigger_available_now()
+            limited = isinstance(source, SupportsAdmissionControl) and not isinstance(self.trigger, OneTimeTrigger)
+            self.read_limits[ordinal] = source.default_read_limit() if limited else ALL_AVAILABLE  # type: ignore[attr-defined]
+        if isinstance(self.trigger, AvailableNowTrigger) and not all(
+            isinstance(source, SupportsTriggerAvailableNow) for source in self.sources
+        ):
+            self.trigger = OneTimeTrigger()
+
+    def start_maintenance(self) -> None:
+        """Write snapshots and delete old files in the background, if there is state."""
+        if self.planner.template.operators:
+            interval = self.conf_ms("spark.sql.streaming.stateStore.maintenanceInterval")
+            self.maintenance = MaintenanceTask(self.planner.state_dir, self.planner.state_conf, interval, self.recorder)
+            self.maintenance.start()
+
+    # -- the thread -----------------------------------------------------------------------------------------
 
     def start(self) -> None:
         """Start the thread and return when the query has been announced to listeners."""
         self._thread.start()
         self._started.wait()
 
-    def update_status(self, **changes: Any) -> None:
-        self._status = {**self._status, **changes}
+    def stop(self) -> None:
+        """End the query: cancel its jobs and wait for its thread (`spark.sql.streaming.stopTimeout`, 0 = forever)."""
+        self.stop_requested.set()
+        if self._thread.is_alive() and not self.is_current_thread():
+            self.session.sparkContext.cancelJobGroup(self.run_id)
+            timeout_ms = self.conf_ms("spark.sql.streaming.stopTimeout")
+            self._thread.join(timeout_ms / 1000 if timeout_ms > 0 else None)
+            if self._thread.is_alive():
+                raise TimeoutError(f"Stream Execution thread for stream {self._pretty()} failed to stop within {timeout_ms} "
+                                   "milliseconds (specified by spark.sql.streaming.stopTimeout).")
 
-    def announce(self, kind: str, **event: Any) -> None:
-        """Tell the listeners: "started", "progress", "idle" or "terminated"."""
-        self._on_event(kind, event)
+    def is_current_thread(self) -> bool:
+        return threading.current_thread() is self._thread
 
-    def _run_stream(self) -> None:
+    def _run_stream(self) -> None:  # (1)
         try:
             sessions.set_active_session(self.session)
-            self.session.sparkContext.setJobGroup(self._run_id, self._description(), interruptOnCancel=True)
-            self.session.sparkContext.setLocalProperty(QUERY_ID_KEY, self._id)
-            self.announce("started", id=self._id, runId=self._run_id, name=self._name, timestamp=_now())
+            description = f"{self.name or ''}\nid = {self.id}\nrunId = {self.run_id}"
+            self.session.sparkContext.setJobGroup(self.run_id, description, interruptOnCancel=True)
+            self.session.sparkContext.setLocalProperty(QUERY_ID_KEY, self.id)
+            self.announce(
+                "started", id=self.id, runId=self.run_id, name=self.name, timestamp=format_timestamp(time.time() * 1000)
+            )
             self._started.set()
             self.run_activated_stream()
-        except BaseException as e:
-            if self._stop_requested.is_set():
+        except BaseException as e:  # (2)
+            if self.stop_requested.is_set():
                 logger.info("Query %s was stopped: %s", self._pretty(), e)
             else:
                 logger.error("Query %s terminated with error", self._pretty(), exc_info=True)
-                self._exception = self._failure(e)
+                self.exception = self._failure(e)
         finally:
             self._started.set()
             self._finish()
 
-    def _finish(self) -> None:
+    def _finish(self) -> None:  # (3)
         try:
-            self.stop_sources()
+            if self.maintenance is not None:
+                self.maintenance.stop()
+            for source in self.sources:
+                source.stop()
         except Exception:
             logger.warning("Failed to stop the sources of %s", self._pretty(), exc_info=True)
         self.update_status(
-            message="Stopped" if self._exception is None else f"Terminated with exception: {self._exception}",
+            message="Stopped" if self.exception is None else f"Terminated with exception: {self.exception}",
             isDataAvailable=False, isTriggerActive=False,
         )
-        if self._delete_checkpoint_on_stop and self._exception is None:
+        if self._temporary_checkpoint and self.exception is None:
             shutil.rmtree(self.checkpoint, ignore_errors=True)
-        self._terminated.set()
+        self.terminated.set()
         with self.progress_lock:
             self.progress_lock.notify_all()
-        condition = self._exception.getCondition() if self._exception else None
         self.announce(
-            "terminated", id=self._id, runId=self._run_id, exception=str(self._exception) if self._exception else None,
-            errorClassOnException=condition,
+            "terminated", id=self.id, runId=self.run_id, exception=str(self.exception) if self.exception else None,
+            errorClassOnException=self.exception.getCondition() if self.exception else None,
         )
 
     def _failure(self, cause: BaseException) -> StreamingQueryException:
         message = str(cause) or type(cause).__name__
         error = StreamingQueryException(
-            message=f"Query [id = {self._id}, runId = {self._run_id}] terminated with exception: {message} "
-            f"SQLSTATE: XXKST\n=== Streaming Query ===\nIdentifier: {self._pretty()}\n{self.describe()}",
+            message=f"Query [id = {self.id}, runId = {self.run_id}] terminated with exception: {message} "
+            f"SQLSTATE: XXKST\n=== Streaming Query ===\nIdentifier: {self._pretty()}\n{self._progress_and_plan()}",
             errorClass="STREAM_FAILED",
-            messageParameters={"id": self._id, "runId": self._run_id, "message": message},
+            messageParameters={"id": self.id, "runId": self.run_id, "message": message},
         )
         error.__cause__ = cause
         error.__notes__ = ["".join(traceback.format_exception(cause))]
         return error
 
-    def _description(self) -> str:
-        return f"{self._name or ''}\nid = {self._id}\nrunId = {self._run_id}"
+    def _progress_and_plan(self) -> str:
+        return (
+            f"Current Committed Offsets: {self.offsets_by_name(self.context.start_offsets)}\n"
+            f"Current Available Offsets: {self.offsets_by_name(self.context.end_offsets)}\n\nCurrent State: ACTIVE\n"
+            f"Thread State: RUNNABLE\n\nLogical Plan:\n{self.analyzed}"
+        )
 
     def _pretty(self) -> str:
-        return f"{self._name or ''} [id = {self._id}, runId = {self._run_id}]".strip()
-
-
-def _now() -> str:
-    from minispark_stream.runtime.progress_reporter import format_timestamp
-
-    return format_timestamp(time.time() * 1000)
+        return f"{self.name or ''} [id = {self.id}, runId = {self.run_id}]".strip()

@@ -13,13 +13,14 @@ Models: EventTimeStats and WatermarkTracker (the StructuredStreaming analysis, "
 What batch N measures is the watermark of batch N+1. After a restart the operators begin anew; only the query's
 watermark, which the logs keep, survives.
 
-Differs from Spark: the average is sum / count; Spark keeps a running mean, which may be a millisecond off.
+Differs from Spark: the average is sum / count; Spark keeps a running mean, which may be a millisecond off. A tracker never
+changes: an update gives a new one.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
 
 
 @dataclass(frozen=True)
@@ -32,26 +33,37 @@ class EventTimeStats:
     count: int
 
 
+@dataclass(frozen=True)
+class Measured:
+    """What the watermark operator `node_id` saw in a batch, and its delay in milliseconds."""
+
+    node_id: str
+    stats: EventTimeStats
+    delay_ms: int
+
+
+@dataclass(frozen=True)
 class WatermarkTracker:
-    """The watermark of one query. `delays` maps each watermark operator's node id to its delay in milliseconds."""
+    """The watermark of one query, and that of each of its watermark operators by node id (None: no row yet), in ms."""
 
-    def __init__(self, policy: str, node_ids: Sequence[str]):
-        self.policy = policy
-        self.current_watermark = 0
-        self.operators: dict[str, int | None] = dict.fromkeys(node_ids)
+    policy: str = "min"
+    operators: Mapping[str, int | None] = field(default_factory=dict)
+    current_watermark: int = 0
 
-    def set_watermark(self, watermark_ms: int) -> None:
+    def set_watermark(self, watermark_ms: int) -> WatermarkTracker:
         """Start from a watermark that the logs remember."""
-        self.current_watermark = watermark_ms
+        return replace(self, current_watermark=watermark_ms)
 
-    def update_watermark(self, measured: Mapping[str, tuple[EventTimeStats, int]]) -> None:
-        """Take in the (stats, delay in ms) of a batch, by node id."""
-        for node_id, (stats, delay_ms) in measured.items():  # (1)
-            if stats.count > 0:
-                seen = self.operators.get(node_id)
-                reached = stats.max - delay_ms
-                self.operators[node_id] = reached if seen is None else max(seen, reached)  # (2)
-        if self.operators:
-            choose = max if self.policy == "max" else min
-            chosen = choose(0 if w is None else w for w in self.operators.values())  # (3)
-            self.current_watermark = max(self.current_watermark, chosen)  # (4)
+    def update_watermark(self, batch: Iterable[Measured]) -> WatermarkTracker:
+        """Take in what the operators measured in a batch."""
+        operators = dict(self.operators)
+        for measured in batch:  # (1)
+            if measured.stats.count > 0:
+                seen = operators.get(measured.node_id)
+                reached = measured.stats.max - measured.delay_ms
+                operators[measured.node_id] = reached if seen is None else max(seen, reached)  # (2)
+        if not operators:
+            return self
+        choose = max if self.policy == "max" else min
+        chosen = choose(0 if watermark is None else watermark for watermark in operators.values())  # (3)
+        return replace(self, operators=operators, current_watermark=max(self.current_watermark, chosen))  # (4)

@@ -10,11 +10,18 @@ from abc import ABC, abstractmethod
 
 from pyspark.sql import DataFrame
 
+QUERY_ID_KEY = "sql.streaming.queryId"  # the local property that tells a sink whose batch it writes
+
 
 class Sink(ABC):
-    """Where the rows of each batch go. `description` is what progress reports call it."""
+    """Where the rows of each batch go.
+
+    `description` is what progress reports call it. `may_read_a_part` says that it may leave rows of a batch unread (a function
+    of the user), or run a batch only in part: then the engine looks whether all of the state was written.
+    """
 
     description: str
+    may_read_a_part = False
 
     @abstractmethod
     def add_batch(self, batch_id: int, data: DataFrame) -> int | None:

@@ -39,9 +39,8 @@ from pyspark.sql import DataFrame, SparkSession
 
 from minispark_stream.jvm import scala
 from minispark_stream.jvm.errors import illegal_argument
-from minispark_stream.runtime.stream_execution import QUERY_ID_KEY
 from minispark_stream.sinks import delta_files, delta_schema
-from minispark_stream.sinks.base import Sink
+from minispark_stream.sinks.base import QUERY_ID_KEY, Sink
 from minispark_stream.sinks.file import file_format, normalized_partition_columns
 from minispark_stream.sinks.manifest_file_commit_protocol import ManifestFileCommitProtocol
 

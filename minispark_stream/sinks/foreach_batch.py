@@ -23,6 +23,7 @@ class ForeachBatchUserFunctionError(PySparkException):
 
 class ForeachBatchSink(Sink):
     description = "ForeachBatchSink"
+    may_read_a_part = True
 
     def __init__(self, function: Callable[[DataFrame, int], object]):
         self.function = function

@@ -14,6 +14,7 @@ admission control is a `Source` whose only limit is "all available".
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from pyspark.sql import DataFrame
@@ -48,6 +49,7 @@ class Source(ABC):
     """A stream of rows with replayable offsets. `description` is what progress reports call it."""
 
     description: str
+    last_files: Sequence[str] = ()  # the files that the last `latest_offset` took, for the trace; sources of files set it
 
     @abstractmethod
     def get_offset(self) -> Offset | None:
@@ -56,6 +58,10 @@ class Source(ABC):
     @abstractmethod
     def get_batch(self, start: Offset | None, end: Offset) -> DataFrame:
         """A batch DataFrame over the rows after `start` (None: from the beginning) up to and including `end`."""
+
+    def files_between(self, start: Offset | None, end: Offset) -> Sequence[str]:
+        """The files that `get_batch(start, end)` reads, for the trace."""
+        return ()
 
     def commit(self, end: Offset) -> None:
         """All rows up to `end` are processed and will not be asked for again."""

@@ -1,19 +1,20 @@
 """What a step of a streaming query is, declared once.
 
 Every phase that the source documents explain is one `Step` in `STEPS`: its name, the Spark class and method that
-does it, the document section that explains it, and what goes in and what comes out. The engine, the recorder, the
-diagrams, the text form and the crash points of the fault tests all read this one table.
+does it, the document section that explains it, and what goes in and what comes out. The engine's functions say which step
+they are (runtime/recorded.py); diagrams, text and tests read this table.
 
 A step that has happened is an `Event`: plain JSON values, frozen, in the order in which the steps *ended*.
 `Event.depth` gives the nesting (a `latestOffset` happens inside `constructNextBatch`, which happens inside `trigger`).
 
+    startQuery                                the user's call of start()
+    populateStartOffsets                      once, before the first trigger
     trigger                                   TriggerExecutor.execute
-    ├─ populateStartOffsets                   first trigger only
     ├─ constructNextBatch
     │  ├─ latestOffset                        once per source
-    │  ├─ walCommit                           offsets/N
-    │  ├─ commitSource                        what batch N-1 read may be discarded
-    │  └─ purge                               old log entries
+    │  └─ walCommit                           offsets/N
+    │     ├─ commitSource                     what batch N-1 read may be discarded
+    │     └─ purge                            old log entries
     ├─ runBatch
     │  ├─ getBatch                            once per source with new data
     │  ├─ queryPlanning                       template plan + new data -> one batch plan
@@ -22,6 +23,7 @@ A step that has happened is an `Event`: plain JSON values, frozen, in the order 
     │  ├─ updateWatermark
     │  └─ commitOffsets                       commits/N
     └─ finishTrigger                          the progress report
+    maintenance                               on a thread of its own
 """
 
 from __future__ import annotations
@@ -53,7 +55,7 @@ STEPS: Mapping[str, Step] = {
     s.name: s
     for s in (
         Step("startQuery", "StreamingQueryManager.startQuery", "Execution flow; From query to the plan",
-             ("name", "outputMode", "sink", "checkpoint"), ("id", "runId", "plan", "sources", "operators"),
+             ("name", "outputMode", "sink", "checkpoint"), ("id", "runId", "plan"),
              "create the sink, analyse the plan once, register the query and start its thread"),
         Step("trigger", "TriggerExecutor.execute", "About Trigger",
              ("trigger",), ("ran", "message"),
@@ -103,9 +105,6 @@ STEPS: Mapping[str, Step] = {
         Step("maintenance", "StateStore.doMaintenance", "State: maintenance",
              ("operatorId", "partition", "store"), ("snapshot", "deleted"),
              "in the background: merge deltas into a snapshot, delete files that no version needs"),
-        Step("terminate", "StreamExecution.runStream", "Execution flow",
-             (), ("error",),
-             "the query's thread ends"),
     )
 }
 

@@ -19,9 +19,8 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from minispark_stream import MiniSparkSession
+from minispark_stream import MiniSparkSession, streaming_query_manager
 from minispark_stream.checkpointing.checkpoint_file_manager import CheckpointFileManager
-from minispark_stream.runtime import streaming_query_manager
 from minispark_stream.trace.recorder import Recorder
 from tests.conformance.inputs import at
 

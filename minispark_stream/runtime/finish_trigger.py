@@ -1,0 +1,126 @@
+"""What a trigger did, in Spark's words.
+
+Models: ProgressContext.finishTrigger and StreamingQueryProgress (SIGMOD'18 paper, section 7.4).
+The JSON is Spark's, key by key.
+
+1. After a batch: the rows of each source, offsets, event times and watermark, what the state operators and the sink counted.
+2. Without a batch, every `spark.sql.streaming.noDataProgressEventInterval` (10 s): the same without rows.
+
+    {"batchId": 2, "numInputRows": 3, "durationMs": {"addBatch": 310, ...}, "eventTime": {"watermark": "...12:04:00.000Z"}, ...}
+
+Differs from Spark: nothing.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from minispark_stream.runtime.micro_batch_execution_context import MicroBatchExecutionContext
+from minispark_stream.runtime.progress_reporter import format_timestamp
+from minispark_stream.runtime.recorded import step
+from minispark_stream.runtime.stream_execution import StreamExecution
+from minispark_stream.runtime.watermark_tracker import EventTimeStats
+from minispark_stream.sources.base import Offset
+
+
+def report_progress(query: StreamExecution, context: MicroBatchExecutionContext) -> None:
+    """The batch has run: keep its report, and show it to the listeners."""
+    progress = finish_trigger(query, context)
+    query.reporter.add(progress, query.clock.get_time_millis())
+    query.announce("progress", **progress)
+
+
+@step("finishTrigger")
+def finish_trigger(query: StreamExecution, context: MicroBatchExecutionContext) -> dict[str, Any]:
+    """(1) The report of a batch."""
+    assert context.execution is not None
+    rows = context.execution.num_input_rows() if context.is_new_data_available() else {}
+    times = event_time(
+        context.event_time_stats, context.metadata.batch_watermark_ms, bool(context.watermark_tracker.operators)
+    )
+    progress = _progress(query, context, rows, times)
+    metrics = context.execution.observed_metrics
+    if observed := {name: row for name, row in metrics.items() if not name.startswith("eventTimeStats:")}:
+        progress["observedMetrics"] = observed
+    return progress
+
+
+def report_idle(query: StreamExecution, context: MicroBatchExecutionContext) -> None:
+    """(2) Report that nothing happens; a query that has not run a batch yet does so at once, but tells no listener."""
+    now_ms, last_ms = query.clock.get_time_millis(), query.reporter.last_report_ms
+    interval_ms = query.conf_ms("spark.sql.streaming.noDataProgressEventInterval")
+    if last_ms is not None and now_ms - interval_ms < last_ms:
+        return
+    query.reporter.add(_quiet_progress(query, context), now_ms)
+    if last_ms is not None:
+        query.announce("idle", id=query.id, runId=query.run_id, timestamp=format_timestamp(now_ms))
+
+
+def _quiet_progress(query: StreamExecution, context: MicroBatchExecutionContext) -> dict[str, Any]:
+    last = context.previous or context
+    times = event_time([], context.metadata.batch_watermark_ms, bool(last.event_time_stats))
+    progress = _progress(query, context, {}, times)
+    progress["stateOperators"] = [{**op, "numRowsUpdated": 0, "numRowsDroppedByWatermark": 0} for op in last.state_operators]
+    progress["sink"]["numOutputRows"] = -1 if last.num_output_rows is None else 0
+    return progress
+
+
+def event_time(stats: Sequence[EventTimeStats], watermark_ms: int, has_watermark: bool) -> Mapping[str, str]:
+    """The `eventTime` entry: what the batch saw, and the watermark that it ran under."""
+    if not has_watermark:
+        return {}
+    report: dict[str, str] = {}
+    for seen in stats:
+        if seen.count > 0:  # of several operators, Spark reports the first that saw a row
+            times = {"avg": seen.avg, "max": seen.max, "min": seen.min}
+            report = {name: format_timestamp(ms) for name, ms in times.items()}
+            break
+    return {**report, "watermark": format_timestamp(watermark_ms)}
+
+
+def _progress(
+    query: StreamExecution, context: MicroBatchExecutionContext, rows: Mapping[int, int], times: Mapping[str, str]
+) -> dict[str, Any]:
+    now_ms, reporter = query.clock.get_time_millis(), query.reporter
+    total = sum(rows.values())
+    return {
+        "id": query.id,
+        "runId": query.run_id,
+        "name": query.name,
+        "timestamp": format_timestamp(reporter.trigger_start_ms),
+        "batchId": context.batch_id,
+        "batchDuration": now_ms - reporter.trigger_start_ms,
+        "numInputRows": total,
+        **reporter.rates(total, now_ms),
+        "durationMs": reporter.durations(),
+        "eventTime": dict(times),
+        "stateOperators": list(context.state_operators),
+        "sources": [
+            {
+                "description": source.description,
+                "startOffset": _json(context.start_offsets.get(i)),
+                "endOffset": _json(context.end_offsets.get(i)),
+                "latestOffset": _json(context.latest_offsets.get(i)),
+                "numInputRows": rows.get(i, 0),
+                **reporter.rates(rows.get(i, 0), now_ms),
+                **({"metrics": metrics} if (metrics := source.metrics(context.end_offsets.get(i))) else {}),
+            }
+            for i, source in enumerate(query.sources)
+        ],
+        "sink": {
+            "description": query.sink.description,
+            "numOutputRows": -1 if context.num_output_rows is None else context.num_output_rows,
+        },
+    }
+
+
+def _json(offset: Offset | None) -> Any:
+    """An offset inside a progress report: JSON where it is JSON, else the text."""
+    if offset is None:
+        return None
+    try:
+        return json.loads(offset)
+    except ValueError:
+        return offset

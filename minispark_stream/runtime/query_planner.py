@@ -1,0 +1,134 @@
+"""What of a query's plan is made once: each batch only has to fill it in.
+
+Models: the `logicalPlan` of MicroBatchExecution, and the checks that IncrementalExecution makes before the first batch of a run
+(From query to the plan; About state).
+
+1. `template`: the analysed plan, compiled (template.py). It is compiled when the query starts, so that what cannot be compiled
+   fails in `start()`; again when the checkpoint brought other confs; and in each batch if it asks for the current time.
+2. How the state lies: the number of its partitions and the confs of the stores, which do not change over a checkpoint's life.
+3. Before the first batch of a run, the operators and schemas of the state must be those of the checkpoint.
+4. `plan` gives the plan of one batch: IncrementalExecution.
+
+Differs from Spark: Spark analyses once too, but optimises in every batch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from pyspark.accumulators import Accumulator
+from pyspark.errors import SparkRuntimeException
+from pyspark.sql import SparkSession
+
+from minispark_stream.jvm import plans, sessions, times
+from minispark_stream.jvm.errors import spark_error
+from minispark_stream.jvm.scala import JavaObject
+from minispark_stream.operators.base import BatchContext, OperatorWatermarks
+from minispark_stream.operators.metrics import Report, Reports
+from minispark_stream.operators.transform_with_state import TransformWithState
+from minispark_stream.runtime.incremental_execution import IncrementalExecution
+from minispark_stream.runtime.micro_batch_execution_context import MicroBatchExecutionContext
+from minispark_stream.runtime.template import Template, compile_template
+from minispark_stream.runtime.watermark_propagator import operator_watermarks
+from minispark_stream.runtime.watermark_tracker import WatermarkTracker
+from minispark_stream.state.schema_files import check_operators, validate_or_write_schema
+from minispark_stream.state.state_store import StateStoreConf
+
+
+class QueryPlanner:
+    """Plans the batches of one query.
+
+    Args:
+        session: the query's own session; its confs decide how Spark optimises and how the state lies.
+        analyzed: the analysed plan of the user's DataFrame.
+        state_dir: `state/` in the checkpoint.
+        now_ms: what current_timestamp() stands for until the first batch says it, in milliseconds since the epoch.
+    """
+
+    def __init__(self, session: SparkSession, analyzed: JavaObject, output_mode: str, state_dir: str, now_ms: int):
+        self.session = session
+        self.analyzed = analyzed
+        self.output_mode = output_mode
+        self.state_dir = state_dir
+        self._asks_for_current_time = times.asks_for_current_time(session, analyzed)
+        with sessions.active_session(session):
+            self.template = self._compile(now_ms)  # (1)
+        self.num_partitions: int
+        self.state_conf: StateStoreConf
+        self._accumulators: Mapping[int, Accumulator[list[Report]]] = {}
+
+    def begin(self, context: MicroBatchExecutionContext) -> None:
+        """The confs are settled: those of a checkpoint have been taken over, and may have changed the plan."""
+        if context.is_current_batch_constructed or context.previous is not None:
+            self.template = self._compile(context.metadata.batch_timestamp_ms)
+        operators = self.template.operators
+        self.num_partitions = int(self._conf("spark.sql.shuffle.partitions") or 200)  # (2)
+        column_families = bool(operators) and all(isinstance(op, TransformWithState) for op in operators)
+        self.state_conf = StateStoreConf.from_conf(self._conf, column_families)
+        spark = self.session.sparkContext
+        self._accumulators = {op.operator_id: spark.accumulator([], Reports()) for op in operators}
+
+    def prepare_state(self, batch_id: int) -> None:
+        """(3) Compare the operators and schemas with those of the checkpoint, or write them down in a new one."""
+        check = self._conf("spark.sql.streaming.stateStore.stateSchemaCheck") != "false"
+        operators = self.template.operators
+        check_operators(self.state_dir, [op.metadata(self.num_partitions) for op in operators], batch_id)
+        for op in operators:
+            for store, keys, values in op.schemas():
+                validate_or_write_schema(self.state_dir, op.operator_id, store, keys, values, check)
+
+    def plan(self, context: MicroBatchExecutionContext) -> IncrementalExecution:  # (4)
+        """The plan of one batch."""
+        if self._asks_for_current_time:
+            self.template = self._compile(context.metadata.batch_timestamp_ms)
+        for accumulator in self._accumulators.values():
+            accumulator.value = []
+        batch = BatchContext(
+            session=self.session,
+            batch_id=context.batch_id,
+            timestamp_ms=context.metadata.batch_timestamp_ms,
+            state_dir=self.state_dir,
+            state_conf=self.state_conf,
+            output_mode=self.output_mode,
+            num_partitions=self.num_partitions,
+            watermarks=self.watermarks(context),
+            accumulators=self._accumulators,
+        )
+        return IncrementalExecution(self.template, batch, context.new_data)
+
+    def watermarks(self, context: MicroBatchExecutionContext) -> dict[int, OperatorWatermarks]:
+        """Both watermarks of each stateful operator in this batch."""
+        return operator_watermarks(self.template, context.previous_watermark_ms, context.metadata.batch_watermark_ms)
+
+    def new_watermark_tracker(self) -> WatermarkTracker:
+        """The tracker of a run that begins: no operator has seen a row yet."""
+        policy = self._conf("spark.sql.streaming.multipleWatermarkPolicy") or "min"
+        return WatermarkTracker(policy, dict.fromkeys(plans.watermark_nodes(self.analyzed)))
+
+    def verify_commits(self, execution: IncrementalExecution) -> None:
+        """Every partition of every operator must have written its version: who reads only a part of a batch breaks the state.
+
+        Raises:
+            SparkRuntimeException: STATE_STORE_COMMIT_VALIDATION_FAILED.
+        """
+        if self._conf("spark.sql.streaming.stateStore.commitValidation.enabled") == "false":
+            return
+        operators = execution.template.operators
+        expected = {(op.operator_id, p) for op in operators for p in range(op.partitions(self.num_partitions))}
+        done = {(op.operator_id, p) for op in operators for p, _ in self._accumulators[op.operator_id].value}
+        if missing := sorted(expected - done):
+            raise spark_error(
+                self.session,
+                SparkRuntimeException,
+                "STATE_STORE_COMMIT_VALIDATION_FAILED",
+                batchId=str(execution.context.batch_id),
+                expectedCommits=str(len(expected)),
+                actualCommits=str(len(done)),
+                missingCommits=", ".join(f"(operatorId={o}, partitionId={p})" for o, p in missing),
+            )
+
+    def _compile(self, timestamp_ms: int) -> Template:
+        return compile_template(self.session, self.analyzed, timestamp_ms, self.output_mode)
+
+    def _conf(self, key: str) -> str | None:
+        return sessions.conf(self.session, key)

@@ -1,0 +1,206 @@
+"""What the trace keeps of each step, declared beside the engine and not between its lines.
+
+A function of the engine that is a step of the documents says so in one line, `@step("walCommit")`, and takes the query as its
+first argument. `RECORDED` says what the trace keeps of it: what goes in, from the arguments; and what comes out, from the
+result, which is the second argument of `after`. trace/events.py declares the steps themselves.
+
+    @step("getBatch")                                    {"step": "getBatch",
+    def get_batch(query, source, start, end):    ->       "inputs": {"source": "FileStreamSource[in]", "start": ..., ...},
+        return source.get_batch(start, end)               "outputs": {"files": ["2.csv"]}}
+
+1. Every step is timed, because progress reports show how long it took (`durationMs`).
+2. With tracing off, nothing else is done. At the level "rows", `after` may run Spark jobs to show rows (previews.py).
+
+Differs from Spark: Spark has no trace; it times the same steps (ProgressContext.reportTimeTaken).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import wraps
+from typing import Any, TypeVar
+
+from minispark_stream.operators.base import StatefulOperator
+from minispark_stream.runtime.micro_batch_execution_context import MicroBatchExecutionContext, Offsets
+from minispark_stream.runtime.previews import PreviewSink, preview, state_rows
+from minispark_stream.runtime.stream_execution import StreamExecution
+from minispark_stream.runtime.trigger_executor import ProcessingTimeTrigger
+from minispark_stream.sources.base import ReadLimit
+
+Function = TypeVar("Function", bound=Callable[..., Any])
+Values = Mapping[str, Any]
+
+
+def _nothing(*_: Any) -> Values:
+    return {}
+
+
+@dataclass(frozen=True)
+class Recorded:
+    """What goes into a step, from (query, *arguments), and what comes out of it, from (query, result, *arguments)."""
+
+    before: Callable[..., Values] = _nothing
+    after: Callable[..., Values] = _nothing
+
+
+def step(name: str) -> Callable[[Function], Function]:
+    """Make a function a step of the engine."""
+
+    def declare(function: Function) -> Function:
+        @wraps(function)
+        def run(query: StreamExecution, *arguments: Any) -> Any:
+            recorded = RECORDED[name] if query.recorder.level != "off" else Recorded()  # (2)
+            with query.reporter.step(name, **recorded.before(query, *arguments)) as open_step:  # (1)
+                result = function(query, *arguments)
+                open_step.out(**recorded.after(query, result, *arguments))
+            return result
+
+        return run  # type: ignore[return-value]
+
+    return declare
+
+
+def _trigger(query: StreamExecution) -> Values:
+    interval = f"({query.trigger.interval_ms} ms)" if isinstance(query.trigger, ProcessingTimeTrigger) else ""
+    return {"trigger": type(query.trigger).__name__ + interval}
+
+
+def _triggered(query: StreamExecution, ran: bool) -> Values:
+    return {"ran": ran, "message": query.status["message"]}
+
+
+def _logs(query: StreamExecution, context: MicroBatchExecutionContext) -> Values:
+    offsets, commits = query.offset_log.get_latest(), query.commit_log.get_latest()
+    return {"offsetLog": offsets and offsets[0], "commitLog": commits and commits[0]}
+
+
+def _populated(query: StreamExecution, after: MicroBatchExecutionContext, *_: Any) -> Values:
+    return {
+        "batchId": after.batch_id,
+        **_range(query, after),
+        "rerun": after.is_current_batch_constructed,
+        "watermark": after.watermark_tracker.current_watermark,
+    }
+
+
+def _constructed(query: StreamExecution, after: MicroBatchExecutionContext, *_: Any) -> Values:
+    return {
+        "end": _by_name(query, after.end_offsets),
+        "newData": after.is_new_data_available(),
+        "anotherBatch": query.no_data_batches_enabled and after.should_run_another_batch(),
+        "run": after.is_current_batch_constructed,
+        "watermark": after.metadata.batch_watermark_ms,
+    }
+
+
+def _latest(query: StreamExecution, source: Any, start: str | None, limit: ReadLimit) -> Values:
+    values = ", ".join(f"{name} {value}" for name, value in vars(limit).items())
+    words = f"{type(limit).__name__}({values})" if values else "all available"
+    return {"source": source.description, "start": start, "limit": words}
+
+
+def _found(query: StreamExecution, found: Any, source: Any, start: str | None, limit: ReadLimit) -> Values:
+    end, _ = found
+    return {"end": end, "files": list(source.last_files) if end != start else []}
+
+
+def _batch(query: StreamExecution, data: Any, source: Any, start: str | None, end: str) -> Values:
+    rows = {"rows": preview(data)} if query.recorder.level == "rows" else {}
+    return {"files": list(source.files_between(start, end)), **rows}
+
+
+def _watermarks(query: StreamExecution, context: MicroBatchExecutionContext) -> Values:
+    shown = query.planner.watermarks(context).get(0)
+    return {
+        "watermarkLate": shown and shown.late_ms,
+        "watermarkEviction": shown and shown.eviction_ms,
+        "timestamp": context.metadata.batch_timestamp_ms,
+    }
+
+
+def _planned(query: StreamExecution, after: MicroBatchExecutionContext, *_: Any) -> Values:
+    assert after.execution is not None
+    template = after.execution.template
+    operators = [{"operatorId": op.operator_id, "operator": op.operator_name} for op in template.operators]
+    return {"plan": template.text, "operators": operators}
+
+
+def _added(query: StreamExecution, after: MicroBatchExecutionContext, *_: Any) -> Values:
+    shown = query.sink.shown if isinstance(query.sink, PreviewSink) else {}
+    return {**shown, "numOutputRows": after.num_output_rows}
+
+
+def _operator(query: StreamExecution, context: MicroBatchExecutionContext, operator: StatefulOperator) -> Values:
+    return {
+        "operatorId": operator.operator_id,
+        "operator": operator.operator_name,
+        "outputMode": query.output_mode,
+        "version": context.batch_id,
+    }
+
+
+def _operated(
+    query: StreamExecution, metrics: Values, context: MicroBatchExecutionContext, operator: StatefulOperator
+) -> Values:
+    if query.recorder.level != "rows":
+        return {"metrics": metrics}
+    before, after = (state_rows(query.planner, operator, version) for version in (context.batch_id, context.batch_id + 1))
+    return {"metrics": metrics, "before": before, "after": after}
+
+
+def _tracked(query: StreamExecution, after: MicroBatchExecutionContext, *_: Any) -> Values:
+    assert after.execution is not None
+    tracker, stats = after.watermark_tracker, after.execution.event_time_stats()
+    operators = [
+        {
+            "node": node.column,
+            "delayMs": node.delay_ms,
+            "watermark": tracker.operators.get(node.node_id),
+            **(vars(stats[node.observation]) if node.observation in stats else {}),
+        }
+        for node in after.execution.template.watermarks
+    ]
+    return {"watermark": tracker.current_watermark, "operators": operators}
+
+
+def _range(query: StreamExecution, context: MicroBatchExecutionContext) -> Values:
+    return {"start": _by_name(query, context.start_offsets), "end": _by_name(query, context.end_offsets)}
+
+
+def _by_name(query: StreamExecution, offsets: Offsets) -> Values:
+    return query.offsets_by_name(offsets)
+
+
+RECORDED: Mapping[str, Recorded] = {
+    "trigger": Recorded(_trigger, _triggered),
+    "populateStartOffsets": Recorded(_logs, _populated),
+    "constructNextBatch": Recorded(lambda query, context: {"start": _by_name(query, context.start_offsets)}, _constructed),
+    "latestOffset": Recorded(_latest, _found),
+    "walCommit": Recorded(
+        lambda query, context, entry: {"file": f"offsets/{context.batch_id}"},
+        lambda query, _, context, entry: {"text": query.offset_log.serialize(entry).decode()},
+    ),
+    "commitSource": Recorded(lambda query, source, end: {"source": source.description, "end": end}),
+    "purge": Recorded(lambda query, before: {"before": before}, lambda query, deleted, before: {"deleted": deleted}),
+    "runBatch": Recorded(lambda query, context: {"batchId": context.batch_id, **_range(query, context)}),
+    "getBatch": Recorded(
+        lambda query, source, start, end: {"source": source.description, "start": start, "end": end}, _batch
+    ),
+    "queryPlanning": Recorded(_watermarks, _planned),
+    "addBatch": Recorded(
+        lambda query, context: {"sink": query.sink.description, "batchId": context.batch_id}, _added
+    ),
+    "stateOperator": Recorded(_operator, _operated),
+    "updateWatermark": Recorded(
+        lambda query, context: {
+            "policy": context.watermark_tracker.policy, "watermark": context.watermark_tracker.current_watermark,
+        },
+        _tracked,
+    ),
+    "commitOffsets": Recorded(
+        lambda query, context: {"file": f"commits/{context.batch_id}"},
+        lambda query, metadata, context: {"text": query.commit_log.serialize(metadata).decode()},
+    ),
+    "finishTrigger": Recorded(after=lambda query, progress, context: {"progress": progress}),
+}

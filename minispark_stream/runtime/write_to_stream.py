@@ -1,0 +1,94 @@
+"""What a user asks for with `start()`, and the checks before a query begins.
+
+Models: WriteToStream and ResolveWriteToStream (Execution flow; From query to the plan).
+
+1. Find the checkpoint: the option, else `spark.sql.streaming.checkpointLocation`/<name>, else a temporary folder for
+   sinks that may forget (memory, console, noop, foreachBatch).
+2. Check what may not run: unsupported operations and output modes.
+3. Read or create `metadata` (the id of the query) in the checkpoint.
+
+    option checkpointLocation "cp"          -> cp
+    conf "/checkpoints", queryName "counts" -> /checkpoints/counts
+    neither, format "memory"                -> /tmp/temporary-..., deleted when the query stops
+
+Differs from Spark: nothing.
+"""
+
+from __future__ import annotations
+
+import tempfile
+import uuid
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import partial
+
+from pyspark.sql import SparkSession
+
+from minispark_stream.checkpointing import stream_metadata
+from minispark_stream.checkpointing.checkpoint_file_manager import CheckpointFileManager
+from minispark_stream.jvm import sessions
+from minispark_stream.jvm.errors import analysis_error
+from minispark_stream.jvm.scala import JavaObject
+from minispark_stream.plan.unsupported_operation_checker import check_for_streaming
+from minispark_stream.runtime.trigger_executor import Trigger
+from minispark_stream.sinks.base import Sink
+
+
+@dataclass(frozen=True)
+class WriteToStream:
+    """What a query does: compute `analyzed` and write it to `sink`, with its logs and state in `checkpoint`.
+
+    A `temporary` checkpoint is deleted when the query stops.
+    """
+
+    analyzed: JavaObject
+    sink: Sink
+    output_mode: str
+    trigger: Trigger
+    name: str | None
+    checkpoint: str
+    temporary: bool
+    query_id: str
+
+
+def resolve_write_to_stream(
+    session: SparkSession,
+    *,
+    analyzed: JavaObject,
+    sink: Sink,
+    output_mode: str,
+    trigger: Trigger,
+    name: str | None,
+    options: Mapping[str, str],
+    temporary_checkpoint: bool,
+    recover_from_checkpoint: bool,
+) -> WriteToStream:
+    """Find the checkpoint and check the query.
+
+    Args:
+        temporary_checkpoint: the sink may do without a checkpoint that outlives the query.
+        recover_from_checkpoint: False for a sink that lost its rows with its process.
+
+    Raises:
+        AnalysisException: an operation or output mode that streams do not support, or no checkpoint.
+    """
+    checkpoint, temporary = _checkpoint(session, options, name, temporary_checkpoint)  # (1)
+    if not recover_from_checkpoint and CheckpointFileManager(checkpoint).exists("offsets"):
+        raise analysis_error(session, "_LEGACY_ERROR_TEMP_1299", checkpointPath=f"{checkpoint}/offsets")
+    if session.conf.get("spark.sql.streaming.unsupportedOperationCheck") != "false":
+        check_for_streaming(session, analyzed, output_mode)  # (2)
+    query_id = stream_metadata.read_or_create(checkpoint, partial(sessions.conf, session))  # (3)
+    return WriteToStream(analyzed, sink, output_mode, trigger, name, checkpoint, temporary, query_id)
+
+
+def _checkpoint(
+    session: SparkSession, options: Mapping[str, str], name: str | None, temporary_allowed: bool
+) -> tuple[str, bool]:
+    root = session.conf.get("spark.sql.streaming.checkpointLocation", None)
+    if location := options.get("checkpointlocation"):
+        return CheckpointFileManager(location).root, False
+    if root:
+        return CheckpointFileManager(f"{root.rstrip('/')}/{name or uuid.uuid4()}").root, False
+    if temporary_allowed:
+        return CheckpointFileManager(tempfile.mkdtemp(prefix="temporary-")).root, True
+    raise analysis_error(session, "_LEGACY_ERROR_TEMP_1298", config="spark.sql.streaming.checkpointLocation")

@@ -1,0 +1,131 @@
+"""A running query, as users hold it.
+
+Models: StreamingQueryWrapper, the handle around a StreamExecution (Execution flow).
+
+    query = counts.writeStream.format("memory").queryName("counts").start()
+    query.status                  # {'message': 'Waiting for data to arrive', ...}
+    query.processAllAvailable()
+    query.lastProgress["numInputRows"]
+    query.trace                   # what Spark's handle does not have: every step of every trigger
+    query.stop()
+
+Differs from Spark: nothing but `trace`.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pyspark.errors import PySparkValueError, StreamingQueryException
+from pyspark.sql.streaming import StreamingQuery as SparkStreamingQuery
+from pyspark.sql.streaming.listener import StreamingQueryProgress
+
+from minispark_stream.runtime.stream_execution import StreamExecution
+from minispark_stream.trace.trace import Trace
+
+
+class StreamingQuery(SparkStreamingQuery):
+    """PySpark's StreamingQuery over this engine."""
+
+    def __init__(self, execution: StreamExecution):
+        self._execution = execution
+
+    @property
+    def id(self) -> str:
+        """The id of the query, kept in its checkpoint over restarts."""
+        return self._execution.id
+
+    @property
+    def runId(self) -> str:  # noqa: N802
+        """The id of this run."""
+        return self._execution.run_id
+
+    @property
+    def name(self) -> str:
+        return self._execution.name  # type: ignore[return-value]  # None without a name, as in PySpark
+
+    @property
+    def isActive(self) -> bool:  # noqa: N802
+        return not self._execution.terminated.is_set()
+
+    @property
+    def status(self) -> dict[str, Any]:
+        """`message`, `isDataAvailable`, `isTriggerActive`."""
+        return dict(self._execution.status)
+
+    @property
+    def recentProgress(self) -> list[StreamingQueryProgress]:  # noqa: N802
+        """The progress of the last triggers (`spark.sql.streaming.numRecentProgressUpdates`)."""
+        return [StreamingQueryProgress.fromJson(p) for p in list(self._execution.reporter.recent)]
+
+    @property
+    def lastProgress(self) -> StreamingQueryProgress | None:  # noqa: N802
+        recent = self.recentProgress
+        return recent[-1] if recent else None
+
+    @property
+    def trace(self) -> Trace:
+        """Every step of every trigger; draws itself in Jupyter."""
+        events = self._execution.recorder.events
+        return Trace(events, engine="model", name=self.name, plan=self._execution.analyzed.toString())
+
+    def exception(self) -> StreamingQueryException | None:
+        """The error that ended the query, if one did."""
+        return self._execution.exception
+
+    def awaitTermination(self, timeout: int | None = None) -> bool | None:  # noqa: N802
+        """Wait for the end of the query; raise its error if it failed.
+
+        Args:
+            timeout: seconds to wait at most; then the return value says whether the query has ended.
+
+        Raises:
+            StreamingQueryException: the query ended with an error.
+        """
+        check_timeout(timeout)
+        ended = self._execution.terminated.wait(timeout)
+        self._raise_failure()
+        return ended if timeout is not None else None
+
+    def processAllAvailable(self) -> None:  # noqa: N802
+        """Wait until all that was available when this is called has been processed.
+
+        Raises:
+            StreamingQueryException: the query ended with an error meanwhile.
+        """
+        execution = self._execution
+        if execution.is_current_thread():
+            raise RuntimeError("Cannot wait for a query state from the same thread that is running the query")
+        with execution.progress_lock:
+            execution.no_new_data = False
+            while not execution.no_new_data and self.isActive:
+                execution.progress_lock.wait(0.1)
+        self._raise_failure()
+
+    def stop(self) -> None:
+        """End the query: cancel its jobs and wait for its thread (`spark.sql.streaming.stopTimeout`, 0 = forever)."""
+        self._execution.stop()
+
+    def explain(self, extended: bool = False) -> None:
+        """Print the physical plan of the last batch."""
+        context = self._execution.context
+        execution = context.execution or (context.previous and context.previous.execution)
+        if not execution:
+            print("No physical plan. Waiting for data.")
+            return
+        if extended:
+            print(f"== Template (optimised) ==\n{execution.template.text}")
+        print(f"== Physical Plan ==\n{execution.explain()}")
+
+    def _raise_failure(self) -> None:
+        if self._execution.exception is not None:
+            raise self._execution.exception
+
+
+def check_timeout(timeout: float | None) -> None:
+    """Raises PySparkValueError: `timeout` is no number of seconds that can be waited for."""
+    if timeout is not None and (not isinstance(timeout, (int, float)) or timeout < 0):
+        raise PySparkValueError(
+            errorClass="VALUE_NOT_POSITIVE",
+            messageParameters={"arg_name": "timeout", "arg_value": type(timeout).__name__},
+        )

@@ -1,0 +1,97 @@
+"""Where a query begins, as a table: what is in the two logs, and which batch runs first."""
+
+from __future__ import annotations
+
+import logging
+from pathlib import Path
+
+import pytest
+
+from minispark_stream.runtime.micro_batch_execution_context import MicroBatchExecutionContext
+from minispark_stream.runtime.populate_start_offsets import is_finished, populate_start_offsets
+from tests.unit.fake_query import Counter, fake_query, log, steps
+
+
+@pytest.mark.parametrize(
+    "last_offset, last_commit, finished, warns",
+    [
+        (2, 2, True, False),
+        (2, 1, False, False),
+        (0, None, False, False),
+        (5, 2, False, True),  # somebody deleted commits
+    ],
+)
+def test_a_batch_is_finished_when_the_commit_log_has_it(
+    last_offset: int, last_commit: int | None, finished: bool, warns: bool, caplog: pytest.LogCaptureFixture
+) -> None:
+    with caplog.at_level(logging.WARNING):
+        assert is_finished(last_offset, last_commit) == finished
+    assert ("not trailing batchid" in caplog.text) == warns
+
+
+@pytest.mark.parametrize(
+    "behaviour, offsets, commits, batch_id, start, end, again",
+    [
+        ("a new query begins with batch 0", {}, {}, 0, {}, {}, False),
+        ("a finished batch is followed by the next", {0: "5", 1: "9"}, {0: 0, 1: 0}, 2, {0: "9"}, {0: "9"}, False),
+        ("an unfinished batch runs again", {0: "5", 1: "9"}, {0: 0}, 1, {0: "5"}, {0: "9"}, True),
+        ("so does an unfinished first batch", {0: "5"}, {}, 0, {}, {0: "5"}, True),
+        ("and a batch whose commits somebody deleted", {2: "5", 3: "9"}, {0: 0}, 3, {0: "5"}, {0: "9"}, True),
+    ],
+)
+def test_the_first_batch_of_a_run(
+    tmp_path: Path,
+    behaviour: str,
+    offsets: dict[int, str],
+    commits: dict[int, int],
+    batch_id: int,
+    start: dict[int, str],
+    end: dict[int, str],
+    again: bool,
+) -> None:
+    query = fake_query(tmp_path, Counter())
+    log(query, offsets, commits)
+    context = populate_start_offsets(query, MicroBatchExecutionContext())
+    assert (context.batch_id, context.start_offsets, context.end_offsets) == (batch_id, start, end), behaviour
+    assert context.is_current_batch_constructed == again, behaviour
+    assert steps(query) == ["populateStartOffsets"]
+
+
+@pytest.mark.parametrize("logged, committed, watermark", [(20, 30, 30), (20, 0, 20)])
+def test_the_watermark_is_the_greater_of_what_both_logs_say(
+    tmp_path: Path, logged: int, committed: int, watermark: int
+) -> None:
+    query = fake_query(tmp_path, Counter())
+    log(query, {0: "5", 1: "9"}, {0: 0, 1: committed}, watermark_ms=logged)
+    context = populate_start_offsets(query, MicroBatchExecutionContext())
+    assert context.watermark_tracker.current_watermark == watermark
+    assert context.previous_watermark_ms == logged  # late rows are found by what the batch before ran under
+
+
+def test_an_unfinished_batch_runs_under_its_logged_watermark(tmp_path: Path) -> None:
+    query = fake_query(tmp_path, Counter())
+    log(query, {0: "5", 1: "9"}, {0: 99}, watermark_ms=20)
+    context = populate_start_offsets(query, MicroBatchExecutionContext())
+    assert (context.metadata.batch_watermark_ms, context.previous_watermark_ms) == (20, 20)
+
+
+def test_a_source_is_asked_for_its_last_finished_batch_once_more(tmp_path: Path) -> None:
+    source = Counter()
+    query = fake_query(tmp_path, source)
+    log(query, {0: "5", 1: "9"}, {0: 0, 1: 0})
+    populate_start_offsets(query, MicroBatchExecutionContext())
+    assert source.asked == [("5", "9")]
+
+
+def test_the_entry_before_the_last_must_be_there(tmp_path: Path) -> None:
+    query = fake_query(tmp_path, Counter())
+    log(query, {2: "9"}, {})
+    with pytest.raises(RuntimeError, match="batch 1 doesn't exist"):
+        populate_start_offsets(query, MicroBatchExecutionContext())
+
+
+def test_the_query_must_have_as_many_sources_as_its_log(tmp_path: Path) -> None:
+    query = fake_query(tmp_path, Counter(), Counter())
+    log(query, {0: "5"}, {})
+    with pytest.raises(AssertionError, match=r"\[1\] sources in the checkpoint offsets and now there are \[2\]"):
+        populate_start_offsets(query, MicroBatchExecutionContext())

@@ -1,0 +1,45 @@
+"""What the trace keeps of the engine's steps."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from minispark_stream.runtime.construct_next_batch import construct_next_batch
+from minispark_stream.runtime.micro_batch_execution_context import MicroBatchExecutionContext
+from minispark_stream.runtime.recorded import RECORDED
+from minispark_stream.trace.events import STEPS
+from minispark_stream.trace.recorder import NullRecorder
+from minispark_stream.trace.trace import Trace
+from tests.unit.fake_query import Counter, fake_query
+
+ELSEWHERE = {"startQuery", "maintenance"}  # recorded by the StreamingQueryManager and by the maintenance thread
+
+
+def test_every_step_that_the_trace_knows_is_recorded_and_no_other() -> None:
+    assert set(RECORDED) | ELSEWHERE == set(STEPS)
+
+
+def test_a_step_is_recorded_with_what_goes_in_and_what_comes_out(tmp_path: Path) -> None:
+    query = fake_query(tmp_path, Counter(newest=7))
+    construct_next_batch(query, MicroBatchExecutionContext())
+    latest, wal, _ = query.recorder.events
+    assert (latest.step, latest.inputs["source"], latest.outputs["end"]) == ("latestOffset", "Counter", "7")
+    assert (wal.step, wal.inputs["file"]) == ("walCommit", "offsets/0")
+    assert wal.outputs["text"] == (tmp_path / "offsets" / "0").read_text()
+
+
+def test_with_tracing_off_steps_are_timed_and_nothing_is_kept(tmp_path: Path) -> None:
+    query = fake_query(tmp_path, Counter(newest=7))
+    query.recorder = query.reporter.recorder = NullRecorder()
+    construct_next_batch(query, MicroBatchExecutionContext())
+    assert {"latestOffset", "walCommit"} < set(query.reporter.durations())
+    assert query.recorder.events == ()
+
+
+def test_what_a_trace_holds_of_a_step_is_what_the_step_declares() -> None:
+    """The golden trace was recorded with rows, over a restart, and has every step but the two below."""
+    golden = Trace.load(Path(__file__).parents[1] / "golden" / "trace_windows.json").events
+    for step in (step for step in STEPS.values() if step.name not in ("purge", "maintenance")):
+        events = [event for event in golden if event.step == step.name]
+        assert {name for event in events for name in event.inputs} == set(step.ins), step.name
+        assert {name for event in events for name in event.outputs} == set(step.outs), step.name

@@ -1,0 +1,71 @@
+"""Which watermark each operator of a plan sees. Plans are drawn as nested calls; times in minutes."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from minispark_stream.operators.base import OperatorWatermarks
+from minispark_stream.plan.nodes import SourceLeaf, Stateless, Watermark
+from minispark_stream.runtime.template import Template
+from minispark_stream.runtime.watermark_propagator import operator_watermarks, propagate
+
+
+def source() -> Any:
+    return SourceLeaf(0, relation=Any, attributes=(), empty=None)  # type: ignore[arg-type]
+
+
+def with_watermark(child: Any) -> Any:
+    return Watermark("node", "ts", 0, "eventTimeStats:0", None, (child,))
+
+
+def select(*children: Any) -> Any:
+    return Stateless(None, children)
+
+
+def operator(operator_id: int, *children: Any, holds_back: int | None = 0) -> Any:
+    """A stateful operator whose output is `holds_back` older than its input; None: it promises nothing."""
+    promise = (lambda ms: None) if holds_back is None else (lambda ms: ms - holds_back)
+    return SimpleNamespace(operator_id=operator_id, children=children, output_watermark=promise)
+
+
+def seen(root: Any, watermark: int) -> dict[int, int]:
+    return propagate(Template(root, (), (), (), ""), watermark)
+
+
+@pytest.mark.parametrize(
+    "behaviour, plan, sees",
+    [
+        ("an aggregation sees the watermark", operator(0, select(with_watermark(source()))), {0: 30}),
+        ("without withWatermark it sees the beginning of time", operator(0, select(source())), {0: 0}),
+        (
+            "what is above a join that keeps rows 10 minutes longer sees 10 minutes less",
+            operator(0, operator(1, with_watermark(source()), with_watermark(source()), holds_back=10)),
+            {0: 20, 1: 30},
+        ),
+        (
+            "of several inputs the oldest counts",
+            operator(0, select(operator(1, with_watermark(source()), holds_back=5), with_watermark(source()))),
+            {0: 25, 1: 30},
+        ),
+        (
+            "an input without a watermark is not waited for",
+            operator(0, select(source(), with_watermark(source()))),
+            {0: 30},
+        ),
+        (
+            "a function of the user promises nothing",
+            operator(0, operator(1, with_watermark(source()), holds_back=None)),
+            {0: 0, 1: 30},
+        ),
+    ],
+)
+def test_a_watermark_goes_up_the_plan(behaviour: str, plan: Any, sees: dict[int, int]) -> None:
+    assert seen(plan, 30) == sees, behaviour
+
+
+def test_rows_are_late_by_the_watermark_of_the_batch_before_and_state_goes_by_that_of_this_batch() -> None:
+    template = Template(operator(0, with_watermark(source())), (), (), (), "")
+    assert operator_watermarks(template, previous_ms=20, current_ms=30) == {0: OperatorWatermarks(late_ms=20, eviction_ms=30)}
