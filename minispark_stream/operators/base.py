@@ -23,7 +23,7 @@ from minispark_stream.jvm import scala, sessions
 from minispark_stream.jvm.errors import analysis_error
 from minispark_stream.jvm.scala import JavaObject
 from minispark_stream.operators.metrics import Report
-from minispark_stream.state.schema_files import OperatorStateMetadata
+from minispark_stream.state.operator_state_metadata import OperatorStateMetadata
 from minispark_stream.state.state_store import StateStoreConf
 
 

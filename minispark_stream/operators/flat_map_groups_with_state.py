@@ -45,7 +45,7 @@ from minispark_stream.operators.base import (
 )
 from minispark_stream.operators.group_state_rows import state_row_schema
 from minispark_stream.operators.grouped_map_pandas_with_state import PandasConf
-from minispark_stream.state.schema_files import OperatorStateMetadata, StateStoreMetadata
+from minispark_stream.state.operator_state_metadata import OperatorStateMetadata, StateStoreMetadata
 
 STATE_FORMAT = "spark.sql.streaming.flatMapGroupsWithState.stateFormatVersion"
 

@@ -36,7 +36,7 @@ from minispark_stream.jvm.scala import JavaObject
 from minispark_stream.operators.base import BatchContext, check_event_time
 from minispark_stream.operators.session_window_state_store_save import SessionWindowStateStoreSave
 from minispark_stream.operators.streaming_aggregation import StreamingAggregation, compile_aggregation, physical_nodes
-from minispark_stream.state.schema_files import OperatorStateMetadata, StateStoreMetadata
+from minispark_stream.state.operator_state_metadata import OperatorStateMetadata, StateStoreMetadata
 
 MERGE_LOCALLY = "spark.sql.streaming.sessionWindow.merge.sessions.in.local.partition"
 

@@ -22,7 +22,8 @@ from pyspark.accumulators import Accumulator
 
 from minispark_stream.operators.columns import Columns
 from minispark_stream.operators.metrics import Report, StateMetrics
-from minispark_stream.state.state_store import StateStore, StateStoreConf, StateStoreId, get_store
+from minispark_stream.state.loaded_providers import get_store
+from minispark_stream.state.state_store import StateStore, StateStoreConf, StateStoreId
 
 
 @dataclass(frozen=True)

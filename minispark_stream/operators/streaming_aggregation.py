@@ -42,7 +42,7 @@ from minispark_stream.operators.base import (
     positional,
 )
 from minispark_stream.operators.state_store_save import StateStoreSave
-from minispark_stream.state.schema_files import OperatorStateMetadata, StateStoreMetadata
+from minispark_stream.state.operator_state_metadata import OperatorStateMetadata, StateStoreMetadata
 
 # (session, Spark's physical plan of the batch, its partial aggregation) -> what to run before the shuffle
 BeforeShuffle = Callable[[SparkSession, JavaObject, JavaObject], JavaObject]

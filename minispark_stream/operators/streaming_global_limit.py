@@ -30,7 +30,7 @@ from minispark_stream.operators.base import BatchContext, positional
 from minispark_stream.operators.columns import Columns, concat
 from minispark_stream.operators.metrics import StateMetrics
 from minispark_stream.operators.state_task import StateTask, Stopwatch
-from minispark_stream.state.schema_files import OperatorStateMetadata, StateStoreMetadata
+from minispark_stream.state.operator_state_metadata import OperatorStateMetadata, StateStoreMetadata
 from minispark_stream.state.state_store import StateStore
 
 KEY = StructType([StructField("key", NullType())])

@@ -52,7 +52,7 @@ from minispark_stream.operators.base import (
 )
 from minispark_stream.operators.symmetric_hash_join_state_manager import COUNT_SCHEMA, COUNTS, VALUES, indexed, with_matched
 from minispark_stream.operators.symmetric_hash_join_tasks import LEFT, RIGHT, SIDES, TAGS, Build, JoinSide, JoinTask, Probe
-from minispark_stream.state.schema_files import OperatorStateMetadata, StateStoreMetadata
+from minispark_stream.state.operator_state_metadata import OperatorStateMetadata, StateStoreMetadata
 
 STATE_FORMAT = "spark.sql.streaming.join.stateFormatVersion"
 _TAG_TYPES = (BooleanType(), LongType(), BooleanType(), LongType(), LongType(), LongType())

@@ -45,7 +45,8 @@ from minispark_stream.operators.columns import Columns, concat, not_after, take
 from minispark_stream.operators.metrics import Report, StateMetrics
 from minispark_stream.operators.state_task import Stopwatch
 from minispark_stream.operators.symmetric_hash_join_state_manager import COUNTS, VALUES, Buffered, JoinSideState
-from minispark_stream.state.state_store import StateStore, StateStoreConf, StateStoreId, get_store
+from minispark_stream.state.loaded_providers import get_store
+from minispark_stream.state.state_store import StateStore, StateStoreConf, StateStoreId
 
 LEFT, RIGHT = 0, 1
 SIDES = ("left", "right")

@@ -59,7 +59,8 @@ from minispark_stream.operators.flat_map_groups_with_state import with_broadcast
 from minispark_stream.operators.grouped_map_pandas_with_state import PandasConf
 from minispark_stream.operators.state_variables import NO_TIME, PROCESSING_TIME
 from minispark_stream.operators.transform_with_state_task import Input, TransformWithStateTask
-from minispark_stream.state.schema_files import OperatorStateMetadata, StateStoreMetadata, validate_or_write_schema
+from minispark_stream.state.operator_state_metadata import OperatorStateMetadata, StateStoreMetadata
+from minispark_stream.state.state_schema_compatibility_checker import validate_or_write_schema
 from minispark_stream.state.state_store import HDFS_PROVIDER, PROVIDER_CLASS
 
 Schemas = dict[str, StructType]

@@ -55,7 +55,8 @@ from minispark_stream.sources.base import (
     SupportsTriggerAvailableNow,
 )
 from minispark_stream.state.maintenance import MaintenanceTask
-from minispark_stream.state.schema_files import check_operators, validate_or_write_schema
+from minispark_stream.state.operator_state_metadata import check_operators
+from minispark_stream.state.state_schema_compatibility_checker import validate_or_write_schema
 from minispark_stream.state.state_store import StateStoreConf
 from minispark_stream.trace.recorder import NullRecorder
 from minispark_stream.trace.trace import Trace
@@ -226,7 +227,7 @@ class MicroBatchExecution(StreamExecution):
                 validate_or_write_schema(self.state_dir, op.operator_id, store, keys, values, check)
         if operators:
             interval = self.conf_ms("spark.sql.streaming.stateStore.maintenanceInterval")
-            self._maintenance = MaintenanceTask(self.state_dir, self.state_conf, interval, self.recorder)
+            self._maintenance = MaintenanceTask(self.state_dir, self.state_conf, interval, self.recorder.step)
             self._maintenance.start()
 
     def update_watermark(self, execution: IncrementalExecution) -> None:

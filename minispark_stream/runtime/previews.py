@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any
 from pyspark.sql import DataFrame
 
 from minispark_stream.checkpointing.unsafe_row import UnsafeRowCodec
-from minispark_stream.state.state_store import StateStoreId, get_store
+from minispark_stream.state.loaded_providers import get_store
+from minispark_stream.state.state_store import StateStoreId
 from minispark_stream.trace.events import MAX_ROWS
 
 if TYPE_CHECKING:
