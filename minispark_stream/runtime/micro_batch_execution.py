@@ -24,6 +24,7 @@ from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.listener import StreamingQueryProgress
+from pyspark.sql.types import StructType
 
 from minispark_stream.checkpointing.commit_log import CommitLog
 from minispark_stream.checkpointing.offset_seq_log import OffsetSeqLog, OffsetSeqMetadata
@@ -123,6 +124,7 @@ class MicroBatchExecution(StreamExecution):
         self._accumulators = {
             op.operator_id: self.session.sparkContext.accumulator([], Reports()) for op in self.template.operators
         }
+        self._state_variables: dict[int, Mapping[str, StructType]] = {}
         self.num_partitions = int(self.conf("spark.sql.shuffle.partitions") or 200)
         operators = self.template.operators
         column_families = bool(operators) and all(isinstance(op, TransformWithState) for op in operators)
@@ -212,7 +214,7 @@ class MicroBatchExecution(StreamExecution):
         watermarks = operator_watermarks(self.template, late_ms, self.metadata.batch_watermark_ms)
         return BatchContext(
             self.session, self.batch_id, self.metadata.batch_timestamp_ms, self.state_dir, self.state_conf, self.output_mode,
-            self.num_partitions, watermarks, self._accumulators,
+            self.num_partitions, watermarks, self._accumulators, state_variables=self._state_variables,
         )
 
     def prepare_state(self) -> None:
