@@ -192,7 +192,9 @@ class FileStreamSourceLog(CompactibleFileStreamLog[FileEntry]):
             found |= self._from_latest_compact(missing)
             missing = [batch_id for batch_id in missing if batch_id not in found]
         if missing:
-            raise SparkRuntimeException(message=f"{self._missing(missing)} in {self.files.root}")
+            batches = ", ".join(map(str, missing))
+            text = f"batch {batches} doesn't exist" if len(missing) == 1 else f"batches ({batches}) don't exist"
+            raise SparkRuntimeException(message=f"{text} in {self.files.root}")
         return [entry for batch_id in sorted(found) for entry in found[batch_id]]
 
     def _from_latest_compact(self, wanted: list[int]) -> dict[int, list[FileEntry]]:

@@ -91,14 +91,6 @@ class HDFSMetadataLog(ABC, Generic[T]):
     def get_latest_batch_id(self) -> int | None:
         return max(self.list_batches(), default=None)
 
-    def get_range(self, start: int, end: int) -> list[tuple[int, T]]:
-        """The entries from `start` to `end`, both included. Raises SparkRuntimeException when one is missing."""
-        found = [(batch_id, self.get(batch_id)) for batch_id in range(start, end + 1)]
-        missing = [batch_id for batch_id, entry in found if entry is None]
-        if missing:
-            raise SparkRuntimeException(message=f"{self._missing(missing)} in {self.files.root}")
-        return [(batch_id, entry) for batch_id, entry in found if entry is not None]
-
     def list_batches(self) -> list[int]:
         """The ids of all batches in the log, oldest first."""
         ids = (self.batch_id_of(name) for name, _, _ in self.files.list())
@@ -106,11 +98,11 @@ class HDFSMetadataLog(ABC, Generic[T]):
 
     def purge(self, threshold: int) -> list[int]:  # (3)
         """Delete the entries before batch `threshold`; returns their ids."""
-        return self._delete([i for i in self.list_batches() if i < threshold])
-
-    def purge_after(self, threshold: int) -> list[int]:
-        """Delete the entries after batch `threshold`; returns their ids."""
-        return self._delete([i for i in self.list_batches() if i > threshold])
+        expired = [i for i in self.list_batches() if i < threshold]
+        for batch_id in expired:
+            self.files.delete(self.file_name(batch_id))
+            self._cache.pop(batch_id, None)
+        return expired
 
     # -- names ---------------------------------------------------------------------------------------------
 
@@ -121,19 +113,10 @@ class HDFSMetadataLog(ABC, Generic[T]):
         """The batch that a file belongs to; None for anything that is not a batch file."""
         return int(name) if name.isascii() and name.isdigit() else None
 
-    def _delete(self, ids: list[int]) -> list[int]:
-        for batch_id in ids:
-            self.files.delete(self.file_name(batch_id))
-            self._cache.pop(batch_id, None)
-        return ids
-
     def _remember(self, batch_id: int, entry: T) -> None:  # (2)
         self._cache[batch_id] = entry
         while len(self._cache) > 2:
             del self._cache[next(iter(self._cache))]
-
-    def _missing(self, ids: list[int]) -> str:
-        return f"batch {ids[0]} doesn't exist" if len(ids) == 1 else f"batches ({', '.join(map(str, ids))}) don't exist"
 
     def _unreadable(self, batch_id: int, error: Exception) -> SparkRuntimeException:
         return SparkRuntimeException(

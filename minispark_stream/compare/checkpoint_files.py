@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from minispark_stream.checkpointing.lz4_block import decompress
-from minispark_stream.state.state_files import decode_records
+from minispark_stream.state.state_records import decode_records
 
 
 def comparable_files(checkpoint: str) -> dict[str, Any]:

@@ -28,7 +28,8 @@ from minispark_stream.inspection.read_only_files import ReadOnlyFiles
 from minispark_stream.inspection.report import Finding, Operator, Partition, Schemas, Store, VersionFiles
 from minispark_stream.inspection.state_reader import StoreState, some_rows
 from minispark_stream.inspection.store_versions import DAMAGED, StoreVersions
-from minispark_stream.state.schema_files import OperatorStateMetadata, decode_schemas
+from minispark_stream.state.operator_state_metadata import OperatorStateMetadata
+from minispark_stream.state.schema_files import decode_schemas
 from minispark_stream.state.state_files import StateFiles
 from minispark_stream.state.state_store import DEFAULT_STORE_NAME, StateStoreConf, StateStoreId
 

@@ -22,7 +22,8 @@ from dataclasses import dataclass
 from pyspark.errors import PySparkException
 
 from minispark_stream.checkpointing.lz4_block import LimitExceeded
-from minispark_stream.state.state_files import Pair, StateFiles
+from minispark_stream.state.state_files import StateFiles
+from minispark_stream.state.state_records import Pair
 
 DAMAGED = (ValueError, PySparkException, OSError)
 

@@ -37,7 +37,7 @@ from pyspark.sql.streaming.state import GroupState, GroupStateTimeout
 from pyspark.sql.types import StructType
 
 from minispark_stream.checkpointing.unsafe_row import UnsafeRowCodec
-from minispark_stream.operators.columns import Columns, concat, not_after, take
+from minispark_stream.operators.columns import Columns, EventTime, concat, is_late, without
 from minispark_stream.operators.group_state_rows import NO_TIMESTAMP, GroupStateRows
 from minispark_stream.operators.grouped_map_pandas_with_state import (
     Group,
@@ -50,12 +50,12 @@ from minispark_stream.operators.state_task import StateTask, Stopwatch
 from minispark_stream.state.state_store import StateStore
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class ApplyInPandasWithState(StateTask):
     """What a task needs to know; calling it runs one partition (for mapInArrow).
 
     `command` is the function as PySpark pickled it in this session's driver; `columns` are the columns that come in and
-    `grouping` the positions of the keys among them; `result` is what the function returns. Times are in milliseconds.
+    `grouping` the positions of the keys among them; `result` is what the function returns.
     """
 
     command: bytes
@@ -65,10 +65,8 @@ class ApplyInPandasWithState(StateTask):
     state: StructType
     result: StructType
     timeout: str
-    event_time: tuple[int, bool] | None
+    event_time: EventTime | None
     batch_timestamp_ms: int
-    late_ms: int
-    eviction_ms: int
     pandas: PandasConf
 
     def run(self, store: StateStore, batches: Iterable[pa.RecordBatch]) -> tuple[list[Columns], StateMetrics]:
@@ -79,8 +77,10 @@ class ApplyInPandasWithState(StateTask):
         )
         keys = UnsafeRowCodec(self.keys)
         states = GroupStateRows(self.state, self.timeout != GroupStateTimeout.NoTimeout)
-        rows, dropped = self._drop_late(concat(batches))  # (1)
-        groups = list(self._groups(store, keys, states, rows))
+        rows = concat(batches)
+        drops = self.timeout == GroupStateTimeout.EventTimeTimeout
+        late = is_late(rows, self.event_time if drops else None, self.watermarks.late_ms)  # (1)
+        groups = list(self._groups(store, keys, states, without(rows, late)))
         emitted = list(function.call(groups))  # (2)
         put, removed = save(store, states, groups)  # (3)
         updates_ms = clock.lap()
@@ -92,18 +92,12 @@ class ApplyInPandasWithState(StateTask):
         return emitted, StateMetrics(
             num_rows_updated=put + put_by_timeout,
             num_rows_removed=removed + removed_by_timeout,
-            num_rows_dropped_by_watermark=dropped,
+            num_rows_dropped_by_watermark=int(late.sum()),
             all_updates_time_ms=updates_ms + removals_ms,
             all_removals_time_ms=removals_ms,
             commit_time_ms=clock.lap(),
             stores={"default": store.metrics()},
         )
-
-    def _drop_late(self, columns: Columns) -> tuple[Columns, int]:
-        if self.timeout != GroupStateTimeout.EventTimeTimeout or self.event_time is None or not columns:
-            return columns, 0
-        late = not_after(columns, self.event_time, self.late_ms)
-        return (take(columns, np.flatnonzero(~late)) if late.any() else columns), int(late.sum())
 
     def _groups(
         self, store: StateStore, codec: UnsafeRowCodec, states: GroupStateRows, columns: Columns
@@ -126,7 +120,7 @@ class ApplyInPandasWithState(StateTask):
         """The groups whose timeout has passed, each with one row that has nothing but the key."""
         if self.timeout == GroupStateTimeout.NoTimeout or not store.num_keys:
             return
-        before = self.eviction_ms if self.timeout == GroupStateTimeout.EventTimeTimeout else self.batch_timestamp_ms
+        before = self.watermarks.eviction_ms if self.timeout == GroupStateTimeout.EventTimeTimeout else self.batch_timestamp_ms
         items = list(store.items())
         timeouts = states.timeouts([value for _, value in items])
         expired = [items[i] for i in np.flatnonzero((timeouts != NO_TIMESTAMP) & (timeouts < before))]
@@ -154,7 +148,7 @@ class ApplyInPandasWithState(StateTask):
         return GroupState(
             optionalValue=state,
             batchProcessingTimeMs=self.batch_timestamp_ms,
-            eventTimeWatermarkMs=self.eviction_ms,
+            eventTimeWatermarkMs=self.watermarks.eviction_ms,
             timeoutConf=self.timeout,
             hasTimedOut=timed_out,
             watermarkPresent=self.event_time is not None,

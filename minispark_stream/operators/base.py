@@ -1,20 +1,30 @@
 """What every stateful operator is to the engine.
 
-Models: StateStoreWriter (About state): an operator has an id, state stores with schemas, two watermarks per batch, and a say
-in whether another batch is worth running.
+Models: StateStoreWriter and StatefulOperator (About state): an operator has an id, state stores with schemas, two watermarks
+in each batch, and a say in whether another batch is worth running.
 
-An operator is one file with two halves. The *driver half* is a `StatefulOperator`: made once from the template plan, it
-plans a batch around its state (`plan_batch`). The *task half* is a callable that `mapInArrow` runs on each partition: it
-opens the stores at version N, works, and commits version N+1.
+An operator has two halves. The *driver half* is a `StatefulOperator`, made once from the template plan:
+
+1. `metadata` and `schemas` are what the checkpoint says about its state; both are checked when a query restarts.
+2. `plan_batch` puts a task around the rows of a batch. Which state the task works on comes from `BatchContext.state_info`.
+3. After the batch, `should_run_another_batch` says whether time alone gives the operator work, and `output_watermark` what the
+   operators above it may rely on.
+
+The *task half* is a `StateTask` (state_task.py): `mapInArrow` calls it on each partition, it opens the store at version N and
+commits version N + 1.
+
+    batch 7   plan_batch -> StateStoreSave(info=state_info(store_version=7, ...), ...) over 5 partitions -> 8.delta, five times
+
+Differs from Spark: an operator is a node of the template and not of a physical plan, which is cut in two around it.
 """
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol, runtime_checkable
+from typing import Any
 
-import pyarrow as pa
 from pyspark.accumulators import Accumulator
 from pyspark.sql import SparkSession
 from pyspark.sql.types import StructType
@@ -22,21 +32,11 @@ from pyspark.sql.types import StructType
 from minispark_stream.jvm import scala, sessions
 from minispark_stream.jvm.errors import analysis_error
 from minispark_stream.jvm.scala import JavaObject
+from minispark_stream.operators.columns import EventTime
 from minispark_stream.operators.metrics import Report
-from minispark_stream.state.schema_files import OperatorStateMetadata
+from minispark_stream.operators.state_task import OperatorWatermarks, StatefulOperatorStateInfo
+from minispark_stream.state.operator_state_metadata import OperatorStateMetadata, StateStoreMetadata
 from minispark_stream.state.state_store import StateStoreConf
-
-
-@dataclass(frozen=True)
-class OperatorWatermarks:
-    """The two watermarks of a stateful operator in one batch, in milliseconds.
-
-    Rows not after `late_ms` are dropped; state not after `eviction_ms` is removed. They differ because the rows of a
-    batch were let in under the watermark of the batch before.
-    """
-
-    late_ms: int
-    eviction_ms: int
 
 
 @dataclass(frozen=True)
@@ -44,7 +44,8 @@ class BatchContext:
     """All that the plan of a batch depends on besides its data.
 
     `executed` collects the physical plans of the batch, what is below a stateful operator before what is above it: the
-    metrics of all of them are the batch's.
+    metrics of all of them are the batch's. `state_variables` remembers what the processors of transformWithState have declared,
+    by operator id: every batch of a run is given the same dictionary.
     """
 
     session: SparkSession
@@ -57,48 +58,66 @@ class BatchContext:
     watermarks: Mapping[int, OperatorWatermarks]
     accumulators: Mapping[int, Accumulator[list[Report]]]
     executed: list[JavaObject] = field(default_factory=list)
+    state_variables: dict[int, Mapping[str, StructType]] = field(default_factory=dict)
 
-    def of_task(
-        self, operator_id: int, output: pa.Schema
-    ) -> tuple[str, int, int, StateStoreConf, pa.Schema, Accumulator[list[Report]]]:
-        """What every `StateTask` begins with."""
-        return self.state_dir, operator_id, self.batch_id, self.state_conf, output, self.accumulators[operator_id]
+    def state_info(self, operator: StatefulOperator) -> StatefulOperatorStateInfo:
+        """(2) The state of an operator in this batch: batch N reads version N and writes version N + 1."""
+        return StatefulOperatorStateInfo(
+            state_dir=self.state_dir,
+            operator_id=operator.operator_id,
+            store_version=self.batch_id,
+            num_partitions=operator.partitions(self.num_partitions),
+            conf=self.state_conf,
+        )
 
 
-@runtime_checkable
-class StatefulOperator(Protocol):
-    """The driver half of a stateful operator, a node of the template."""
+@dataclass(frozen=True, kw_only=True)
+class StatefulOperator(ABC):
+    """The driver half of a stateful operator, a node of the template.
+
+    `plan` is Spark's node, and `empty` the operator as a batch plan over no rows. What a subclass does not override is what
+    most operators do.
+    """
+
+    operator_id: int
+    plan: JavaObject = field(repr=False, compare=False)
+    empty: JavaObject = field(repr=False, compare=False)
+    children: tuple[Any, ...]
 
     @property
-    def operator_id(self) -> int: ...
+    @abstractmethod
+    def operator_name(self) -> str:
+        """Spark's short name, as it is in the metadata and in progress reports."""
 
-    @property
-    def operator_name(self) -> str: ...
-
-    @property
-    def children(self) -> tuple[Any, ...]: ...
-
-    @property
-    def empty(self) -> JavaObject:
-        """The operator as a batch plan over no rows."""
-
-    def metadata(self, num_partitions: int) -> OperatorStateMetadata:
-        """What `state/<operator>/_metadata/metadata` says about this operator."""
-
+    @abstractmethod
     def schemas(self) -> list[tuple[str, StructType, StructType]]:
         """Store name, key schema and value schema of each store."""
 
-    def partitions(self, num_partitions: int) -> int:
-        """How many partitions the state has."""
+    @abstractmethod
+    def plan_batch(self, context: BatchContext, children: Sequence[JavaObject]) -> JavaObject:
+        """The operator's rows in this batch, given the batch plans of its children."""
 
     def should_run_another_batch(self, output_mode: str, eviction_ms: int, watermark_ms: int) -> bool:
         """Whether the operator has work without data, now that the watermark has come from `eviction_ms` to `watermark_ms`."""
+        return watermark_ms > eviction_ms
 
     def output_watermark(self, watermark_ms: int) -> int | None:
         """What the operator's output is not older than, when its input has `watermark_ms`; None: no promise."""
+        return watermark_ms
 
-    def plan_batch(self, context: BatchContext, children: Sequence[JavaObject]) -> JavaObject:
-        """The operator's rows in this batch, given the batch plans of its children."""
+    def partitions(self, num_partitions: int) -> int:
+        """How many partitions the state has in a query with `num_partitions`."""
+        return num_partitions
+
+    def metadata(self, num_partitions: int) -> OperatorStateMetadata:
+        """What `state/<operator>/_metadata/metadata` says about this operator."""
+        stores = tuple(StateStoreMetadata(name, self.num_cols_prefix_key, num_partitions) for name, _, _ in self.schemas())
+        return OperatorStateMetadata(self.operator_id, self.operator_name, stores)
+
+    @property
+    def num_cols_prefix_key(self) -> int:
+        """How many columns of the key a prefix scan would go by; 0 where Spark has none."""
+        return 0
 
 
 def positional(*schemas: StructType) -> StructType:
@@ -109,11 +128,11 @@ def positional(*schemas: StructType) -> StructType:
     return result
 
 
-def event_time_column(attributes: Sequence[JavaObject]) -> tuple[int, bool] | None:
-    """Position of the first column that carries a watermark, and whether it is a window (whose `end` is what counts)."""
+def event_time_column(attributes: Sequence[JavaObject]) -> EventTime | None:
+    """The first column that carries a watermark."""
     for i, attribute in enumerate(attributes):
         if attribute.metadata().contains("spark.watermarkDelayMs"):
-            return i, scala.class_name(attribute.dataType()) == "StructType"
+            return EventTime(i, is_window=scala.class_name(attribute.dataType()) == "StructType")
     return None
 
 

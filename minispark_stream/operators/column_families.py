@@ -18,12 +18,11 @@ on from a checkpoint of the other. A family that nobody declares any more stays,
 
 from __future__ import annotations
 
-import struct
 from collections.abc import Container
 
 from pyspark.sql.types import BinaryType, StringType, StructType
 
-from minispark_stream.checkpointing.unsafe_row import UnsafeRowCodec
+from minispark_stream.checkpointing.unsafe_row import UnsafeRowCodec, binary_row, binary_value
 from minispark_stream.state.state_store import StateStore
 
 KEY_SCHEMA = StructType().add("family", StringType()).add("groupingKey", BinaryType()).add("element", BinaryType())
@@ -45,11 +44,11 @@ class ColumnFamilies:
 
     def get_many(self, family: str, key: bytes, elements: list[Element]) -> list[bytes | None]:
         """The values of some elements of a key; None where there is none."""
-        rows = self._store.get_many([_row(family.encode(), key, element) for element in elements])
-        return [None if row is None else _value(row) for row in rows]
+        rows = self._store.get_many([binary_row(family.encode(), key, element) for element in elements])
+        return [None if row is None else binary_value(row) for row in rows]
 
     def put(self, family: str, key: bytes, value: bytes, element: Element = None) -> None:
-        self._store.put(_row(family.encode(), key, element), _row(value))
+        self._store.put(binary_row(family.encode(), key, element), binary_row(value))
         if self._index is not None:
             self._index.setdefault(family, {}).setdefault(key, set()).add(element)
 
@@ -62,7 +61,7 @@ class ColumnFamilies:
                 known[key] = left
             else:
                 known.pop(key, None)
-        return self._store.remove_many([_row(family.encode(), key, element) for element in elements])
+        return self._store.remove_many([binary_row(family.encode(), key, element) for element in elements])
 
     def elements(self, family: str, key: bytes) -> list[Element]:  # (3)
         """The elements of a key, in the order of their bytes."""
@@ -92,29 +91,3 @@ class ColumnFamilies:
                 for family, key, element in zip(*(column.to_pylist() for column in UnsafeRowCodec(KEY_SCHEMA).decode(keys))):
                     self._index.setdefault(family, {}).setdefault(key, set()).add(element)
         return self._index
-
-
-def _row(*fields: bytes | None) -> bytes:
-    """(1) The UnsafeRow of some binary or string fields, as UnsafeRowCodec writes it; one row at a time, so without Arrow."""
-    nulls, slots, variable, end = 0, [], [], 8 + 8 * len(fields)
-    for i, value in enumerate(fields):
-        if value is None:
-            nulls |= 1 << i
-            slots.append(0)
-            continue
-        padded = value + bytes(-len(value) % 8)
-        slots.append(end << 32 | len(value))
-        variable.append(padded)
-        end += len(padded)
-    return struct.pack(f"<{1 + len(slots)}Q", nulls, *slots) + b"".join(variable)
-
-
-def _value(row: bytes) -> bytes:
-    """The one field of a value row. Raises ValueError when it is no such row."""
-    if len(row) < 16:
-        raise ValueError(f"a state value of {len(row)} bytes is no UnsafeRow")
-    nulls, slot = struct.unpack_from("<QQ", row)
-    offset, size = slot >> 32, slot & 0xFFFFFFFF
-    if nulls or offset != 16 or offset + size > len(row):
-        raise ValueError(f"a state value is no UnsafeRow of {VALUE_SCHEMA.simpleString()}: at byte 8: {offset}, {size}")
-    return row[offset : offset + size]

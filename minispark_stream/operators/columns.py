@@ -1,9 +1,11 @@
 """Rows as a task sees them: one Arrow array for each column.
 
-Models: WatermarkSupport (About watermark). `not_after` is the one question that a watermark asks: of a window it is the end
-that counts.
+Models: WatermarkSupport (About watermark).
 
-    not_after(window ends 12:05, 12:10;  watermark 12:05)   [true, false]
+1. `not_after` is the one question that a watermark asks of a row; of a window it is the end that counts.
+2. A row is late when its event time is not after the *late* watermark: `is_late` says which are, `without` drops them.
+
+    is_late(window ends 12:05, 12:10;  late watermark 12:05)     [true, false]
 
 Differs from Spark: Spark hands rows one by one; here a partition is a few columns.
 """
@@ -11,21 +13,44 @@ Differs from Spark: Spark hands rows one by one; here a partition is a few colum
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 Columns = list[Any]
+Mask = np.ndarray[Any, Any]
 
 
-def not_after(columns: Columns, event_time: tuple[int, bool], watermark_ms: int) -> np.ndarray[Any, Any]:
-    """event time <= watermark; a null event time is never late. `event_time`: which column, is it a window."""
-    position, is_window = event_time
-    column = pc.struct_field(columns[position], "end") if is_window else columns[position]
-    micros = column.cast(pa.int64())
-    return np.asarray(pc.fill_null(pc.less_equal(micros, watermark_ms * 1000), False))
+class EventTime(NamedTuple):
+    """The column that carries the watermark: its position, and whether it is a window."""
+
+    position: int
+    is_window: bool
+
+
+def event_time_micros(columns: Columns, event_time: EventTime) -> pa.Array:
+    """The event time of each row, in microseconds."""
+    column = columns[event_time.position]
+    return (pc.struct_field(column, "end") if event_time.is_window else column).cast(pa.int64())
+
+
+def not_after(columns: Columns, event_time: EventTime, watermark_ms: int) -> Mask:  # (1)
+    """event time <= watermark; a null event time is after every watermark."""
+    return np.asarray(pc.fill_null(pc.less_equal(event_time_micros(columns, event_time), watermark_ms * 1000), False))
+
+
+def is_late(columns: Columns, event_time: EventTime | None, late_ms: int) -> Mask:  # (2)
+    """Which rows are late; none of them without an event time."""
+    if event_time is None or not columns:
+        return np.zeros(len(columns[0]) if columns else 0, np.bool_)
+    return not_after(columns, event_time, late_ms)
+
+
+def without(columns: Columns, dropped: Mask) -> Columns:
+    """The rows that are not `dropped`."""
+    return take(columns, np.flatnonzero(~dropped)) if dropped.any() else columns
 
 
 def concat(batches: Iterable[pa.RecordBatch]) -> Columns:

@@ -37,48 +37,39 @@ from minispark_stream.jvm.scala import JavaObject
 from minispark_stream.operators.apply_in_pandas_with_state import ApplyInPandasWithState
 from minispark_stream.operators.base import (
     BatchContext,
+    StatefulOperator,
     check_event_time,
     event_time_column,
     event_time_names,
     nullable,
     positional,
 )
+from minispark_stream.operators.columns import EventTime
 from minispark_stream.operators.group_state_rows import state_row_schema
 from minispark_stream.operators.grouped_map_pandas_with_state import PandasConf
-from minispark_stream.state.schema_files import OperatorStateMetadata, StateStoreMetadata
 
 STATE_FORMAT = "spark.sql.streaming.flatMapGroupsWithState.stateFormatVersion"
 
 
-@dataclass(frozen=True)
-class FlatMapGroupsWithState:
+@dataclass(frozen=True, kw_only=True)
+class FlatMapGroupsWithState(StatefulOperator):
     """A function with state: what the node of the plan says about it. `grouping` are positions in `columns`."""
 
-    operator_id: int
     columns: StructType
     grouping: tuple[int, ...]
     keys: StructType
     state: StructType
     result: StructType
     timeout: str
-    event_time: tuple[int, bool] | None
+    event_time: EventTime | None
     event_times: tuple[str, ...]
     command: bytes = field(repr=False)
     function: JavaObject = field(repr=False, compare=False)
-    plan: JavaObject = field(repr=False, compare=False)
-    empty: JavaObject = field(repr=False, compare=False)
-    children: tuple[Any, ...]
-    operator_name: str = "applyInPandasWithState"
-
-    def metadata(self, num_partitions: int) -> OperatorStateMetadata:
-        return OperatorStateMetadata(self.operator_id, self.operator_name, (StateStoreMetadata("default", 0, num_partitions),))
+    operator_name = "applyInPandasWithState"
 
     def schemas(self) -> list[tuple[str, StructType, StructType]]:
         rows = state_row_schema(self.state, self.timeout != GroupStateTimeout.NoTimeout)
         return [("default", self.keys, nullable(rows))]
-
-    def partitions(self, num_partitions: int) -> int:
-        return num_partitions
 
     def should_run_another_batch(self, output_mode: str, eviction_ms: int, watermark_ms: int) -> bool:
         """(4)"""
@@ -96,26 +87,26 @@ class FlatMapGroupsWithState:
     def plan_batch(self, context: BatchContext, children: Sequence[JavaObject]) -> JavaObject:
         session = context.session
         check_event_time(session, self.event_times)
-        watermarks = context.watermarks[self.operator_id]
         result = positional(self.result)
         task = ApplyInPandasWithState(
-            *context.of_task(self.operator_id, to_arrow_schema(result, timezone="UTC")),
-            self.command,
-            self.columns,
-            self.grouping,
-            self.keys,
-            self.state,
-            self.result,
-            self.timeout,
-            self.event_time,
-            context.timestamp_ms,
-            watermarks.late_ms,
-            watermarks.eviction_ms,
-            PandasConf.from_conf(partial(sessions.conf, session)),
+            info=context.state_info(self),
+            watermarks=context.watermarks[self.operator_id],
+            output=to_arrow_schema(result, timezone="UTC"),
+            metrics=context.accumulators[self.operator_id],
+            command=self.command,
+            columns=self.columns,
+            grouping=self.grouping,
+            keys=self.keys,
+            state=self.state,
+            result=self.result,
+            timeout=self.timeout,
+            event_time=self.event_time,
+            batch_timestamp_ms=context.timestamp_ms,
+            pandas=PandasConf.from_conf(partial(sessions.conf, session)),
         )
         keys = [expressions.column(session, attribute) for attribute in scala.items(self.plan.productElement(1))]
         rows = plans.of_rows(session, children[0])
-        by_key = rows.repartition(self.partitions(context.num_partitions), *keys).sortWithinPartitions(*keys)  # (2)
+        by_key = rows.repartition(task.info.num_partitions, *keys).sortWithinPartitions(*keys)  # (2)
         return with_broadcasts(session, plans.map_in_arrow(by_key, task, result, self.plan.output()), self.function)  # (3)
 
 
@@ -139,20 +130,20 @@ def compile_flat_map_groups_with_state(
     function = udf.func()
     byte = scala.jvm(session).scala.reflect.ClassTag.Byte()
     return FlatMapGroupsWithState(
-        operator_id,
-        expressions.struct_type(columns),
-        tuple(position[key.exprId().id()] for key in key_columns),
-        nullable(expressions.struct_type(key_columns)),
-        StructType.fromJson(json.loads(state.json())),
-        result,
-        str(timeout.toString()),
-        event_time_column(columns),
-        event_time_names(columns),
-        bytes(function.command().toArray(byte)),
-        function,
-        plan,
-        plans.rename(session, plans.analyzed(rows), names),
-        children,
+        operator_id=operator_id,
+        columns=expressions.struct_type(columns),
+        grouping=tuple(position[key.exprId().id()] for key in key_columns),
+        keys=nullable(expressions.struct_type(key_columns)),
+        state=StructType.fromJson(json.loads(state.json())),
+        result=result,
+        timeout=str(timeout.toString()),
+        event_time=event_time_column(columns),
+        event_times=event_time_names(columns),
+        command=bytes(function.command().toArray(byte)),
+        function=function,
+        plan=plan,
+        empty=plans.rename(session, plans.analyzed(rows), names),
+        children=children,
     )
 
 

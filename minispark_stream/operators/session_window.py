@@ -24,7 +24,7 @@ As in Spark, there must be a key besides the session, and `update` mode is refus
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 from pyspark.sql import SparkSession
@@ -33,51 +33,41 @@ from pyspark.sql.types import StructField, StructType, TimestampType
 from minispark_stream.jvm import scala, sessions
 from minispark_stream.jvm.errors import analysis_error
 from minispark_stream.jvm.scala import JavaObject
-from minispark_stream.operators.base import BatchContext, check_event_time
+from minispark_stream.operators.base import BatchContext, StatefulOperator, check_event_time
 from minispark_stream.operators.session_window_state_store_save import SessionWindowStateStoreSave
 from minispark_stream.operators.streaming_aggregation import StreamingAggregation, compile_aggregation, physical_nodes
-from minispark_stream.state.schema_files import OperatorStateMetadata, StateStoreMetadata
 
 MERGE_LOCALLY = "spark.sql.streaming.sessionWindow.merge.sessions.in.local.partition"
 
 
-@dataclass(frozen=True)
-class SessionWindowAggregation:
+@dataclass(frozen=True, kw_only=True)
+class SessionWindowAggregation(StatefulOperator):
     """An aggregation whose grouping column number `session` is a session window.
 
     A row of its state has the grouping columns without the session and the start of the session as its key, and all
     grouping columns and buffers as its value.
     """
 
-    operator_id: int
     aggregation: StreamingAggregation
     session: int
-    empty: JavaObject = field(repr=False, compare=False)
-    children: tuple[Any, ...]
-    operator_name: str = "sessionWindowStateStoreSaveExec"
+    operator_name = "sessionWindowStateStoreSaveExec"
 
     @property
     def keys(self) -> StructType:
         """The grouping columns without the session."""
         return StructType([f for i, f in enumerate(self.aggregation.keys.fields) if i != self.session])
 
-    def metadata(self, num_partitions: int) -> OperatorStateMetadata:
-        store = StateStoreMetadata("default", len(self.keys.fields), num_partitions)
-        return OperatorStateMetadata(self.operator_id, self.operator_name, (store,))
+    @property
+    def num_cols_prefix_key(self) -> int:
+        return len(self.keys.fields)
 
     def schemas(self) -> list[tuple[str, StructType, StructType]]:
         start = StructField("sessionStartTime", TimestampType())
         values = [*self.aggregation.keys.fields, *self.aggregation.values.fields]
         return [("default", StructType([*self.keys.fields, start]), StructType(values))]
 
-    def partitions(self, num_partitions: int) -> int:
-        return num_partitions
-
     def should_run_another_batch(self, output_mode: str, eviction_ms: int, watermark_ms: int) -> bool:
         return self.aggregation.should_run_another_batch(output_mode, eviction_ms, watermark_ms)
-
-    def output_watermark(self, watermark_ms: int) -> int | None:
-        return watermark_ms
 
     def plan_batch(self, context: BatchContext, children: Sequence[JavaObject]) -> JavaObject:
         session, base = context.session, self.aggregation
@@ -88,19 +78,19 @@ class SessionWindowAggregation:
         merged = base.partial_rows(context, children, _merged_in_partition if merge_locally else None)  # (1), (2)
         names = [name for i, name in enumerate(merged.columns[: len(base.keys.fields)]) if i != self.session]
         [(_, state_keys, state_values)] = self.schemas()
-        watermarks = context.watermarks[self.operator_id]
         task = SessionWindowStateStoreSave(
-            *context.of_task(self.operator_id, base.task_schema),
-            context.output_mode,
-            state_keys,
-            state_values,
-            base.functions,
-            self.session,
-            base.event_time,
-            watermarks.late_ms,
-            watermarks.eviction_ms,
+            info=context.state_info(self),
+            watermarks=context.watermarks[self.operator_id],
+            output=base.task_schema,
+            metrics=context.accumulators[self.operator_id],
+            output_mode=context.output_mode,
+            keys=state_keys,
+            values=state_values,
+            functions=base.functions,
+            session=self.session,
+            event_time=base.event_time,
         )
-        return base.evaluated(session, merged.repartition(context.num_partitions, *names), task)  # (3) to (5)
+        return base.evaluated(session, merged.repartition(task.info.num_partitions, *names), task)  # (3) to (5)
 
 
 def compile_aggregate(
@@ -114,7 +104,9 @@ def compile_aggregate(
     by_session = [i for i, f in enumerate(aggregation.keys.fields) if "spark.sessionWindow" in f.metadata]
     if not by_session:
         return aggregation
-    return SessionWindowAggregation(operator_id, aggregation, by_session[0], empty, children)
+    return SessionWindowAggregation(
+        operator_id=operator_id, aggregation=aggregation, session=by_session[0], plan=plan, empty=empty, children=children
+    )
 
 
 def _merged_in_partition(session: SparkSession, physical: JavaObject, partial: JavaObject) -> JavaObject:

@@ -33,10 +33,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql.types import StructType
 
-from minispark_stream.checkpointing.unsafe_row import UnsafeRowCodec
+from minispark_stream.checkpointing.unsafe_row import FixedField, UnsafeRowCodec
 from minispark_stream.operators.aggregates import AggregateFunction
 from minispark_stream.operators.aggregation_buffers import merge_buffers, unpack_buffers
-from minispark_stream.operators.columns import Columns, concat, not_after, take
+from minispark_stream.operators.columns import Columns, EventTime, concat, is_late, not_after, take, without
 from minispark_stream.operators.metrics import StateMetrics
 from minispark_stream.operators.state_task import StateTask, Stopwatch
 from minispark_stream.state.state_store import StateStore
@@ -44,12 +44,12 @@ from minispark_stream.state.state_store import StateStore
 Ints = np.ndarray[Any, Any]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class SessionWindowStateStoreSave(StateTask):
     """What a task of a session window aggregation needs to know; calling it runs one partition (for mapInArrow).
 
     `keys` and `values` are the schemas of the state rows; `session` and `event_time` are positions in `values`, which
-    begins with the grouping columns. Watermarks are in milliseconds.
+    begins with the grouping columns.
     """
 
     output_mode: str
@@ -57,15 +57,15 @@ class SessionWindowStateStoreSave(StateTask):
     values: StructType
     functions: tuple[AggregateFunction, ...]
     session: int
-    event_time: tuple[int, bool] | None
-    late_ms: int
-    eviction_ms: int
+    event_time: EventTime | None
 
     def run(self, store: StateStore, batches: Iterable[pa.RecordBatch]) -> tuple[list[Columns], StateMetrics]:
         """One partition against an open store: the columns to emit, and what happened."""
         clock = Stopwatch()
         codec = UnsafeRowCodec(self.values)
-        new, dropped = self._drop_late(concat(batches))  # (1)
+        rows = concat(batches)
+        late = is_late(rows, self.event_time, self.watermarks.late_ms)  # (1)
+        new = without(rows, late)
         updated, swallowed = self._merge_into(store, codec, new) if new and len(new[0]) else (0, 0)
         updates_ms = clock.lap()
         expired: list[bytes] = []
@@ -80,19 +80,13 @@ class SessionWindowStateStoreSave(StateTask):
         return [self._emitted(codec.decode(out))], StateMetrics(
             num_rows_updated=updated,
             num_rows_removed=swallowed + len(expired),
-            num_rows_dropped_by_watermark=dropped,
+            num_rows_dropped_by_watermark=int(late.sum()),
             all_updates_time_ms=updates_ms,
             all_removals_time_ms=removals_ms,
             commit_time_ms=clock.lap(),
             stores={"default": store.metrics()},
             num_state_stores=0 if self.output_mode == "complete" else None,  # Spark does not count them there
         )
-
-    def _drop_late(self, columns: Columns) -> tuple[Columns, int]:
-        if self.event_time is None or not columns:
-            return columns, 0
-        late = not_after(columns, self.event_time, self.late_ms)
-        return (take(columns, np.flatnonzero(~late)) if late.any() else columns), int(late.sum())
 
     def _merge_into(self, store: StateStore, codec: UnsafeRowCodec, new: Columns) -> tuple[int, int]:
         """(2) to (4): how many sessions were put, and how many were removed because another one swallowed them."""
@@ -101,7 +95,7 @@ class SessionWindowStateStoreSave(StateTask):
         groups: dict[bytes, int] = {}
         group = [groups.setdefault(row, len(groups)) for row in key_rows]
         old_keys, old_values = self._sessions_of(store, groups)  # (2)
-        group = [*(groups[self._without_start(key)] for key in old_keys), *group]
+        group = [*(groups[self._start.with_long(key, 0)] for key in old_keys), *group]
         rows = [pa.concat_arrays([o, n.cast(o.type)]) for o, n in zip(codec.decode(old_values), new)]
         is_new = np.arange(len(group)) >= len(old_keys)
         merged = self._merge_sessions(rows, np.asarray(group), is_new)  # (3)
@@ -142,21 +136,23 @@ class SessionWindowStateStoreSave(StateTask):
         grouping = [column for i, column in enumerate(rows[: len(self.keys.fields)]) if i != self.session]
         return codec.encode([*grouping, pa.array(start).cast(codec.arrow_types[-1])], len(start))
 
-    def _without_start(self, key: bytes) -> bytes:
-        """A state key with 0 as the start of its session: the same for all sessions of a group."""
-        at = 8 * ((len(self.keys.fields) + 63) // 64 + len(self.keys.fields) - 1)
-        return key[:at] + bytes(8) + key[at + 8 :]
+    @property
+    def _start(self) -> FixedField:
+        """The start of the session in a state key. With 0 there, the key is the same for all sessions of a group."""
+        return FixedField(len(self.keys.fields) - 1, of=len(self.keys.fields))
 
     def _sessions_of(self, store: StateStore, groups: dict[bytes, int]) -> tuple[list[bytes], list[bytes]]:
-        found = [(key, value) for key, value in store.items() if self._without_start(key) in groups]
+        start = self._start
+        found = [(key, value) for key, value in store.items() if start.with_long(key, 0) in groups]
         return [key for key, _ in found], [value for _, value in found]
 
     def _expired(self, store: StateStore, codec: UnsafeRowCodec) -> tuple[list[bytes], list[bytes]]:
         """Keys and values of the sessions that no later row can change."""
-        if self.event_time is None or self.eviction_ms == self.late_ms or not store.num_keys:
+        eviction_ms = self.watermarks.eviction_ms
+        if self.event_time is None or eviction_ms == self.watermarks.late_ms or not store.num_keys:
             return [], []
         sessions = list(store.items())
-        ended = not_after(codec.decode([value for _, value in sessions]), self.event_time, self.eviction_ms)
+        ended = not_after(codec.decode([value for _, value in sessions]), self.event_time, eviction_ms)
         found = [sessions[i] for i in np.flatnonzero(ended)]
         return [key for key, _ in found], [value for _, value in found]
 

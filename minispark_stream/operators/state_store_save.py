@@ -25,6 +25,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from itertools import compress
 from typing import Any
 
 import numpy as np
@@ -34,26 +35,24 @@ from pyspark.sql.types import StructType
 from minispark_stream.checkpointing.unsafe_row import UnsafeRowCodec
 from minispark_stream.operators.aggregates import AggregateFunction
 from minispark_stream.operators.aggregation_buffers import merge_buffers, unpack_buffers
-from minispark_stream.operators.columns import Columns, concat, not_after, take
+from minispark_stream.operators.columns import Columns, EventTime, concat, is_late, not_after, take, without
 from minispark_stream.operators.metrics import StateMetrics
 from minispark_stream.operators.state_task import StateTask, Stopwatch
 from minispark_stream.state.state_store import StateStore
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class StateStoreSave(StateTask):
     """What a task of a streaming aggregation needs to know; calling it runs one partition (for mapInArrow).
 
-    `late_ms` and `eviction_ms` are watermarks in milliseconds; they only matter with a watermark on the keys.
+    `keys` and `values` are the schemas of the state rows; `event_time` is the key that carries the watermark.
     """
 
     output_mode: str
     keys: StructType
     values: StructType
     functions: tuple[AggregateFunction, ...]
-    event_time: tuple[int, bool] | None
-    late_ms: int
-    eviction_ms: int
+    event_time: EventTime | None
 
     def run(self, store: StateStore, batches: Iterable[pa.RecordBatch]) -> tuple[list[Columns], StateMetrics]:
         """One partition against an open store: the columns to emit, and what happened."""
@@ -65,7 +64,9 @@ class StateStoreSave(StateTask):
         size = len(values[0]) if values else len(keys[0]) if keys else 0
         key_rows = key_codec.encode(keys, size) if size else []
         key_rows, keys, values = self._merge_equal_keys(key_rows, keys, values)
-        key_rows, keys, values, dropped = self._drop_late(key_rows, keys, values)  # (2)
+        late = is_late(keys, None if self.output_mode == "complete" else self.event_time, self.watermarks.late_ms)  # (2)
+        if late.any():
+            key_rows, keys, values = list(compress(key_rows, ~late)), without(keys, late), without(values, late)
         if not width and not key_rows and store.num_keys:  # a global aggregate has its row in every batch
             key_rows = [row for row, _ in store.items()]
             values = value_codec.decode([value for _, value in store.items()])
@@ -94,7 +95,7 @@ class StateStoreSave(StateTask):
         return emitted, StateMetrics(
             num_rows_updated=len(key_rows),
             num_rows_removed=len(removed),
-            num_rows_dropped_by_watermark=dropped,
+            num_rows_dropped_by_watermark=int(late.sum()),
             all_updates_time_ms=updates_ms,
             all_removals_time_ms=removals_ms,
             commit_time_ms=clock.lap(),
@@ -124,17 +125,6 @@ class StateStoreSave(StateTask):
             merged = [_replace(old, target[again], new) for old, new in zip(merged, together)]
         return list(position), take(keys, first), merged
 
-    def _drop_late(
-        self, rows: list[bytes], keys: Columns, values: Columns
-    ) -> tuple[list[bytes], Columns, Columns, int]:
-        if self.event_time is None or self.output_mode == "complete" or not rows:
-            return rows, keys, values, 0
-        late = not_after(keys, self.event_time, self.late_ms)
-        kept = np.flatnonzero(~late)
-        if len(kept) == len(rows):
-            return rows, keys, values, 0
-        return [rows[i] for i in kept], take(keys, kept), take(values, kept), len(rows) - len(kept)
-
     def _restore(self, store: StateStore, codec: UnsafeRowCodec, rows: list[bytes], values: Columns) -> Columns:
         old_rows = store.get_many(rows)
         known = np.flatnonzero(np.fromiter((old is not None for old in old_rows), np.bool_, len(old_rows)))
@@ -145,12 +135,12 @@ class StateStoreSave(StateTask):
         return merged if len(known) == len(rows) else [_replace(v, known, m) for v, m in zip(values, merged)]
 
     def _expired(self, store: StateStore, codec: UnsafeRowCodec) -> list[bytes]:
-        if self.event_time is None or self.eviction_ms == self.late_ms:
+        if self.event_time is None or self.watermarks.eviction_ms == self.watermarks.late_ms:
             return []
         rows = [row for row, _ in store.items()]
         if not rows:
             return []
-        return [rows[i] for i in np.flatnonzero(not_after(codec.decode(rows), self.event_time, self.eviction_ms))]
+        return list(compress(rows, not_after(codec.decode(rows), self.event_time, self.watermarks.eviction_ms)))
 
     def _decode(self, keys: UnsafeRowCodec, values: UnsafeRowCodec, key_rows: list[bytes], rows: list[bytes]) -> Columns:
         return [*(keys.decode(key_rows) if self.keys.fields else []), *unpack_buffers(self.functions, values.decode(rows))]

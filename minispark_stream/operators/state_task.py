@@ -1,9 +1,14 @@
-"""What the task halves of stateful operators have in common: one partition, one store.
+"""What the task halves of stateful operators have in common: a partition, its store, two watermarks.
 
-Models: mapPartitionsWithStateStore (About state).
+Models: StatefulOperatorStateInfo and mapPartitionsWithStateStore (About state).
 
-A `StateTask` opens version N of the partition's store, lets the operator work, reports what it did, and only then
-lets rows go. The operator commits version N+1; when it fails, nothing of its work remains.
+1. The driver says which state a task works on (`StatefulOperatorStateInfo`); the task knows the number of its partition.
+2. The task opens its store at `store_version`, which is the id of the batch: batch N reads version N and writes version N + 1.
+   So a batch that runs again reads what it read before, and writes the same version once more.
+3. The operator works (`run`) and commits version N + 1. When it fails, its changes are forgotten.
+4. Only then do the metrics and the rows leave.
+
+    batch 7, partition 3     get_store(.../state/0/3, version=7)  ->  run  ->  commit: 8.delta  ->  rows
 
 Because the store is committed before the first row leaves, a consumer that stops early cannot leave a store behind
 without its version. Differs from Spark, which commits when the last row has been asked for.
@@ -14,6 +19,7 @@ from __future__ import annotations
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 
 import pyarrow as pa
@@ -22,21 +28,57 @@ from pyspark.accumulators import Accumulator
 
 from minispark_stream.operators.columns import Columns
 from minispark_stream.operators.metrics import Report, StateMetrics
-from minispark_stream.state.state_store import StateStore, StateStoreConf, StateStoreId, get_store
+from minispark_stream.state.loaded_providers import get_store
+from minispark_stream.state.state_store import DEFAULT_STORE_NAME, StateStore, StateStoreConf, StateStoreId
 
 
 @dataclass(frozen=True)
-class StateTask(ABC):
-    """(1) The task half of an operator with one store; calling it runs one partition (for mapInArrow).
+class OperatorWatermarks:
+    """The two watermarks of a stateful operator in one batch, in milliseconds.
 
-    The store is that of the operator and the partition below `state_dir`, at `version`. Rows leave under the schema `output`,
-    and what happened goes to `metrics`.
+    Rows not after `late_ms` are dropped; state not after `eviction_ms` is removed. They differ because the rows of a
+    batch were let in under the watermark of the batch before.
+    """
+
+    late_ms: int
+    eviction_ms: int
+
+
+@dataclass(frozen=True)
+class StatefulOperatorStateInfo:
+    """(1) Which state an operator works on in one batch.
+
+    Batch N reads version N of every store and writes version N + 1; `store_version` is N. `state_dir` is the `state` folder of
+    the checkpoint, and `num_partitions` the number of partitions that this operator's state has.
     """
 
     state_dir: str
     operator_id: int
-    version: int
+    store_version: int
+    num_partitions: int
     conf: StateStoreConf
+
+    @contextmanager
+    def open_stores(self, *names: str) -> Iterator[list[StateStore]]:
+        """(2) Some stores of this task's partition; (3) what is not committed at the end is aborted."""
+        with ExitStack() as at_the_end:
+            stores = []
+            for name in names:
+                store_id = StateStoreId(self.state_dir, self.operator_id, partition_id(), name)
+                stores.append(get_store(store_id, self.conf, version=self.store_version))
+                at_the_end.callback(stores[-1].abort)
+            yield stores
+
+
+@dataclass(frozen=True, kw_only=True)
+class StateTask(ABC):
+    """The task half of an operator with one store; calling it runs one partition (for mapInArrow).
+
+    Rows leave under the schema `output`, and what happened goes to `metrics`.
+    """
+
+    info: StatefulOperatorStateInfo
+    watermarks: OperatorWatermarks
     output: pa.Schema
     metrics: Accumulator[list[Report]]
 
@@ -45,16 +87,21 @@ class StateTask(ABC):
         """The partition's rows against the open store; commits, and returns columns to emit and what happened."""
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        partition = TaskContext.get().partitionId()  # type: ignore[union-attr]
-        store = get_store(StateStoreId(self.state_dir, self.operator_id, partition), self.conf, self.version)
-        try:
+        with self.info.open_stores(DEFAULT_STORE_NAME) as [store]:
             emitted, done = self.run(store, batches)
-        except BaseException:
-            store.abort()
-            raise
-        self.metrics.add([(partition, done)])
-        for columns in emitted:
-            yield from pa.Table.from_arrays(columns, schema=self.output).to_batches(max_chunksize=10_000)
+        self.metrics.add([(partition_id(), done)])  # (4)
+        yield from record_batches(emitted, self.output)
+
+
+def partition_id() -> int:
+    """The number of the partition that this task works on."""
+    return int(TaskContext.get().partitionId())  # type: ignore[union-attr]
+
+
+def record_batches(emitted: Iterable[Columns], schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+    """Columns as mapInArrow wants them."""
+    for columns in emitted:
+        yield from pa.Table.from_arrays(columns, schema=schema).to_batches(max_chunksize=10_000)
 
 
 class Stopwatch:

@@ -14,7 +14,7 @@ Models: StatefulAggregationStrategy and AggUtils.planStreamingAggregation (From 
              partial aggregate [k], [sum#1, count#2]
                new rows
 
-Differs from Spark: Spark merges inside its physical aggregation operators; here the merge is plan/aggregates.py.
+Differs from Spark: Spark merges inside its physical aggregation operators; here the merge is operators/aggregates.py.
 """
 
 from __future__ import annotations
@@ -35,43 +35,37 @@ from minispark_stream.jvm.scala import JavaObject
 from minispark_stream.operators.aggregates import COLLECTIONS, MERGES, AggregateFunction
 from minispark_stream.operators.base import (
     BatchContext,
+    StatefulOperator,
     check_event_time,
     event_time_column,
     event_time_names,
     nullable,
     positional,
 )
+from minispark_stream.operators.columns import EventTime
 from minispark_stream.operators.state_store_save import StateStoreSave
-from minispark_stream.state.schema_files import OperatorStateMetadata, StateStoreMetadata
 
 # (session, Spark's physical plan of the batch, its partial aggregation) -> what to run before the shuffle
 BeforeShuffle = Callable[[SparkSession, JavaObject, JavaObject], JavaObject]
 
 
-@dataclass(frozen=True)
-class StreamingAggregation:
+@dataclass(frozen=True, kw_only=True)
+class StreamingAggregation(StatefulOperator):
     """An aggregation whose buffers live in state. `keys` and `values` are the schemas of its state rows.
 
     `task_output` are the attributes that leave the state task (keys, then per function its buffers or its collected
-    array); `projections` turn them into the columns of the aggregation. `event_time` is the position of the grouping
-    column that carries the watermark, and whether that is a window; `event_times` are the names of all that carry one.
+    array); `projections` turn them into the columns of the aggregation. `event_time` is the grouping column that
+    carries the watermark; `event_times` are the names of all that carry one.
     """
 
-    operator_id: int
     keys: StructType
     values: StructType
     functions: tuple[AggregateFunction, ...]
-    event_time: tuple[int, bool] | None
+    event_time: EventTime | None
     event_times: tuple[str, ...]
-    plan: JavaObject = field(repr=False, compare=False)
     task_output: JavaObject = field(repr=False, compare=False)
     projections: tuple[JavaObject, ...] = field(repr=False, compare=False)
-    empty: JavaObject = field(repr=False, compare=False)
-    children: tuple[Any, ...]
-    operator_name: str = "stateStoreSave"
-
-    def metadata(self, num_partitions: int) -> OperatorStateMetadata:
-        return OperatorStateMetadata(self.operator_id, self.operator_name, (StateStoreMetadata("default", 0, num_partitions),))
+    operator_name = "stateStoreSave"
 
     def schemas(self) -> list[tuple[str, StructType, StructType]]:
         return [("default", self.keys, self.values)]
@@ -82,26 +76,23 @@ class StreamingAggregation:
     def should_run_another_batch(self, output_mode: str, eviction_ms: int, watermark_ms: int) -> bool:
         return output_mode in ("append", "update") and watermark_ms > eviction_ms
 
-    def output_watermark(self, watermark_ms: int) -> int | None:
-        return watermark_ms
-
     def plan_batch(self, context: BatchContext, children: Sequence[JavaObject]) -> JavaObject:
         if context.output_mode != "complete":
             check_event_time(context.session, self.event_times)
         partials = self.partial_rows(context, children)
         keys = partials.columns[: len(self.keys.fields)]
-        watermarks = context.watermarks[self.operator_id]
         task = StateStoreSave(
-            *context.of_task(self.operator_id, self.task_schema),
-            context.output_mode,
-            self.keys,
-            self.values,
-            self.functions,
-            self.event_time,
-            watermarks.late_ms,
-            watermarks.eviction_ms,
+            info=context.state_info(self),
+            watermarks=context.watermarks[self.operator_id],
+            output=self.task_schema,
+            metrics=context.accumulators[self.operator_id],
+            output_mode=context.output_mode,
+            keys=self.keys,
+            values=self.values,
+            functions=self.functions,
+            event_time=self.event_time,
         )
-        shuffled = partials.repartition(self.partitions(context.num_partitions), *keys)
+        shuffled = partials.repartition(task.info.num_partitions, *keys)
         return self.evaluated(context.session, shuffled, task)
 
     def partial_rows(
@@ -173,17 +164,17 @@ def compile_aggregation(
     schema = expressions.java_schema(session, positional(keys, _emitted(values, functions)))
     no_rows = plans.analyzed(plans.rdd_frame(session, plans.empty_rows(session), schema))
     return StreamingAggregation(
-        operator_id,
-        keys,
-        values,
-        tuple(functions),
-        event_time_column(key_columns),
-        event_time_names(key_columns),
-        plan,
-        plans.rename(session, no_rows, names).output(),
-        (scala.seq(session, evaluated), _results(session, final, plan)),
-        empty,
-        children,
+        operator_id=operator_id,
+        keys=keys,
+        values=values,
+        functions=tuple(functions),
+        event_time=event_time_column(key_columns),
+        event_times=event_time_names(key_columns),
+        task_output=plans.rename(session, no_rows, names).output(),
+        projections=(scala.seq(session, evaluated), _results(session, final, plan)),
+        plan=plan,
+        empty=empty,
+        children=children,
     )
 
 

@@ -22,7 +22,7 @@ the state (which `numRowsReadDuringEviction` counts as if it had been read).
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -37,74 +37,58 @@ from minispark_stream.jvm import expressions, plans, scala
 from minispark_stream.jvm.scala import JavaObject
 from minispark_stream.operators.base import (
     BatchContext,
+    StatefulOperator,
     check_event_time,
     event_time_column,
     event_time_names,
     nullable,
     positional,
 )
-from minispark_stream.operators.columns import Columns, concat, not_after, take
+from minispark_stream.operators.columns import Columns, EventTime, concat, event_time_micros, is_late, not_after, take, without
 from minispark_stream.operators.metrics import StateMetrics
 from minispark_stream.operators.state_task import StateTask, Stopwatch
-from minispark_stream.state.schema_files import OperatorStateMetadata, StateStoreMetadata
 from minispark_stream.state.state_store import StateStore
 
 SEEN = StructType([StructField("__dummy__", NullType())])
 EXPIRES = StructType([StructField("expiresAtMicros", LongType())])
 
 
-@dataclass(frozen=True)
-class StreamingDeduplicate:
+@dataclass(frozen=True, kw_only=True)
+class StreamingDeduplicate(StatefulOperator):
     """The driver half. `positions`: where the key is in `columns`; `delay_ms`: how long within the watermark, else None."""
 
-    operator_id: int
     columns: StructType
     positions: tuple[int, ...]
     keys: StructType
-    event_time: tuple[int, bool] | None
-    key_event_time: tuple[int, bool] | None
+    event_time: EventTime | None
+    key_event_time: EventTime | None
     event_times: tuple[str, ...]
     delay_ms: int | None
-    plan: JavaObject = field(repr=False, compare=False)
-    empty: JavaObject = field(repr=False, compare=False)
-    children: tuple[Any, ...]
 
     @property
     def operator_name(self) -> str:
         return "dedupe" if self.delay_ms is None else "dedupeWithinWatermark"
 
-    def metadata(self, num_partitions: int) -> OperatorStateMetadata:
-        return OperatorStateMetadata(self.operator_id, self.operator_name, (StateStoreMetadata("default", 0, num_partitions),))
-
     def schemas(self) -> list[tuple[str, StructType, StructType]]:
         return [("default", self.keys, SEEN if self.delay_ms is None else EXPIRES)]
-
-    def partitions(self, num_partitions: int) -> int:
-        return num_partitions
-
-    def should_run_another_batch(self, output_mode: str, eviction_ms: int, watermark_ms: int) -> bool:
-        return watermark_ms > eviction_ms
-
-    def output_watermark(self, watermark_ms: int) -> int | None:
-        return watermark_ms
 
     def plan_batch(self, context: BatchContext, children: Sequence[JavaObject]) -> JavaObject:
         session = context.session
         check_event_time(session, self.event_times)
-        watermarks = context.watermarks[self.operator_id]
         result = positional(self.columns)
         task = Deduplicate(
-            *context.of_task(self.operator_id, to_arrow_schema(result, timezone="UTC")),
-            self.positions,
-            self.keys,
-            self.event_time,
-            self.key_event_time,
-            self.delay_ms,
-            watermarks.late_ms,
-            watermarks.eviction_ms,
+            info=context.state_info(self),
+            watermarks=context.watermarks[self.operator_id],
+            output=to_arrow_schema(result, timezone="UTC"),
+            metrics=context.accumulators[self.operator_id],
+            positions=self.positions,
+            keys=self.keys,
+            event_time=self.event_time,
+            key_event_time=self.key_event_time,
+            delay_ms=self.delay_ms,
         )
         rows = plans.with_own_columns(plans.of_rows(session, children[0]))
-        by_key = rows.repartition(self.partitions(context.num_partitions), *(f"row{i}" for i in self.positions))
+        by_key = rows.repartition(task.info.num_partitions, *(f"row{i}" for i in self.positions))
         return plans.map_in_arrow(by_key, task, result, self.plan.output())
 
 
@@ -118,34 +102,32 @@ def compile_deduplicate(
     event_time = event_time_column(columns)
     delay_ms = None
     if scala.class_name(plan) == "DeduplicateWithinWatermark" and event_time is not None:
-        delay_ms = int(columns[event_time[0]].metadata().getLong("spark.watermarkDelayMs"))
+        delay_ms = int(columns[event_time.position].metadata().getLong("spark.watermarkDelayMs"))
     key_columns = [columns[i] for i in positions]
     return StreamingDeduplicate(
-        operator_id,
-        expressions.struct_type(columns),
-        positions,
-        nullable(expressions.struct_type(key_columns)),
-        event_time,
-        event_time_column(key_columns),
-        event_time_names(columns),
-        delay_ms,
-        plan,
-        empty.child(),  # as good when there are no rows; Spark refuses dropDuplicatesWithinWatermark in a batch plan
-        children,
+        operator_id=operator_id,
+        columns=expressions.struct_type(columns),
+        positions=positions,
+        keys=nullable(expressions.struct_type(key_columns)),
+        event_time=event_time,
+        key_event_time=event_time_column(key_columns),
+        event_times=event_time_names(columns),
+        delay_ms=delay_ms,
+        plan=plan,
+        empty=empty.child(),  # as good when there are no rows; Spark refuses dropDuplicatesWithinWatermark in a batch plan
+        children=children,
     )
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Deduplicate(StateTask):
     """The task half; calling it runs one partition (for mapInArrow)."""
 
     positions: tuple[int, ...]
     keys: StructType
-    event_time: tuple[int, bool] | None
-    key_event_time: tuple[int, bool] | None
+    event_time: EventTime | None
+    key_event_time: EventTime | None
     delay_ms: int | None
-    late_ms: int
-    eviction_ms: int
 
     def run(self, store: StateStore, batches: Iterable[pa.RecordBatch]) -> tuple[list[Columns], StateMetrics]:
         """One partition against an open store: the rows that pass, and what happened."""
@@ -154,10 +136,8 @@ class Deduplicate(StateTask):
         dropped = duplicates = 0
         passed: list[Columns] = []
         if rows:
-            if self.event_time is not None:  # (1)
-                late = not_after(rows, self.event_time, self.late_ms)
-                dropped = int(late.sum())
-                rows = take(rows, np.flatnonzero(~late))
+            late = is_late(rows, self.event_time, self.watermarks.late_ms)  # (1)
+            rows, dropped = without(rows, late), int(late.sum())
             passed = [take(rows, self._put_new(store, rows))]  # (2)
             duplicates = len(rows[0]) - len(passed[0][0])
         updates_ms = clock.lap()
@@ -192,19 +172,20 @@ class Deduplicate(StateTask):
     def _values(self, rows: Columns, size: int) -> list[bytes]:
         if self.delay_ms is None or self.event_time is None:
             return UnsafeRowCodec(SEEN).encode([pa.nulls(size)], size)
-        position, is_window = self.event_time
-        time = pc.struct_field(rows[position], "end") if is_window else rows[position]
-        micros = pc.fill_null(time.cast(pa.int64()), 0)
+        micros = pc.fill_null(event_time_micros(rows, self.event_time), 0)
         return UnsafeRowCodec(EXPIRES).encode([pc.add(micros, self.delay_ms * 1000)], size)
 
     def _expired(self, store: StateStore) -> list[bytes]:
-        if not store.num_keys or self.eviction_ms == self.late_ms and self.delay_ms is None:
+        late_ms, eviction_ms = self.watermarks.late_ms, self.watermarks.eviction_ms
+        if not store.num_keys or eviction_ms == late_ms and self.delay_ms is None:
             return []
         seen = list(store.items())
         if self.delay_ms is not None:  # also with an unmoved watermark: a null event time expires at once
             [expires] = UnsafeRowCodec(EXPIRES).decode([value for _, value in seen])
-            gone = np.asarray(expires) <= self.eviction_ms * 1000
-        else:
+            gone = np.asarray(expires) <= eviction_ms * 1000
+        elif self.key_event_time is not None:
             keys = UnsafeRowCodec(self.keys).decode([key for key, _ in seen])
-            gone = not_after(keys, self.key_event_time or (0, False), self.eviction_ms)
+            gone = not_after(keys, self.key_event_time, eviction_ms)
+        else:
+            return []
         return [seen[i][0] for i in np.flatnonzero(gone)]

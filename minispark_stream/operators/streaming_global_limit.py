@@ -15,7 +15,7 @@ Differs from Spark: nothing.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import pyarrow as pa
@@ -26,31 +26,23 @@ from pyspark.sql.types import LongType, NullType, StructField, StructType
 from minispark_stream.checkpointing.unsafe_row import UnsafeRowCodec
 from minispark_stream.jvm import expressions, plans, scala
 from minispark_stream.jvm.scala import JavaObject
-from minispark_stream.operators.base import BatchContext, positional
+from minispark_stream.operators.base import BatchContext, StatefulOperator, positional
 from minispark_stream.operators.columns import Columns, concat
 from minispark_stream.operators.metrics import StateMetrics
 from minispark_stream.operators.state_task import StateTask, Stopwatch
-from minispark_stream.state.schema_files import OperatorStateMetadata, StateStoreMetadata
 from minispark_stream.state.state_store import StateStore
 
 KEY = StructType([StructField("key", NullType())])
 VALUE = StructType([StructField("value", LongType())])
 
 
-@dataclass(frozen=True)
-class StreamingGlobalLimit:
+@dataclass(frozen=True, kw_only=True)
+class StreamingGlobalLimit(StatefulOperator):
     """The driver half."""
 
-    operator_id: int
     limit: int
     columns: StructType
-    plan: JavaObject = field(repr=False, compare=False)
-    empty: JavaObject = field(repr=False, compare=False)
-    children: tuple[Any, ...]
-    operator_name: str = "globalLimit"
-
-    def metadata(self, num_partitions: int) -> OperatorStateMetadata:
-        return OperatorStateMetadata(self.operator_id, self.operator_name, (StateStoreMetadata("default", 0, num_partitions),))
+    operator_name = "globalLimit"
 
     def schemas(self) -> list[tuple[str, StructType, StructType]]:
         return [("default", KEY, VALUE)]
@@ -61,14 +53,14 @@ class StreamingGlobalLimit:
     def should_run_another_batch(self, output_mode: str, eviction_ms: int, watermark_ms: int) -> bool:
         return False
 
-    def output_watermark(self, watermark_ms: int) -> int | None:
-        return watermark_ms
-
     def plan_batch(self, context: BatchContext, children: Sequence[JavaObject]) -> JavaObject:
         result = positional(self.columns)
         task = GlobalLimit(
-            *context.of_task(self.operator_id, to_arrow_schema(result, timezone="UTC")),
-            self.limit,
+            info=context.state_info(self),
+            watermarks=context.watermarks[self.operator_id],
+            output=to_arrow_schema(result, timezone="UTC"),
+            metrics=context.accumulators[self.operator_id],
+            limit=self.limit,
         )
         rows = plans.with_own_columns(plans.of_rows(context.session, children[0]))
         return plans.map_in_arrow(rows.repartition(1), task, result, self.plan.output())
@@ -79,10 +71,12 @@ def compile_global_limit(
 ) -> StreamingGlobalLimit:
     """Read the operator off Spark's GlobalLimit node `plan`."""
     columns = expressions.struct_type(scala.items(plan.output()))
-    return StreamingGlobalLimit(operator_id, int(plan.limitExpr().value()), columns, plan, empty, children)
+    return StreamingGlobalLimit(
+        operator_id=operator_id, limit=int(plan.limitExpr().value()), columns=columns, plan=plan, empty=empty, children=children
+    )
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class GlobalLimit(StateTask):
     """The task half; calling it runs the one partition (for mapInArrow)."""
 

@@ -9,8 +9,8 @@ paper, 4.3: joins; From query to the plan).
        a join key carries a watermark         the watermark: rows with an older key find no partner any more
        l.ts >= r.ts - 10 min and the like     the other side's watermark, carried over by the condition
        neither                                none: the state grows for ever
-3. Both sides go by key to the partition that keeps the key. In one stage, a task finds candidate pairs, Spark filters them,
-   and a task changes the state (operators/symmetric_hash_join_tasks.py).
+3. Both sides go by key to the partition that keeps the key. In one stage, a task finds candidate pairs
+   (symmetric_hash_join_probe.py), Spark filters them, and a task changes the state (symmetric_hash_join_build.py).
 
        mapInArrow Build                                   state/0/<p>/{left,right}-{keyToNumValues,keyWithIndexToValue}
          Filter  rest of the condition
@@ -37,25 +37,34 @@ from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import to_arrow_schema
-from pyspark.sql.types import BooleanType, LongType, StructField, StructType
+from pyspark.sql.types import StructType
 
 from minispark_stream.jvm import expressions, plans, scala, sessions
 from minispark_stream.jvm.errors import analysis_error
 from minispark_stream.jvm.scala import JavaObject
 from minispark_stream.operators.base import (
     BatchContext,
+    StatefulOperator,
     check_event_time,
     event_time_column,
     event_time_names,
     nullable,
     positional,
 )
-from minispark_stream.operators.symmetric_hash_join_state_manager import COUNT_SCHEMA, COUNTS, VALUES, indexed, with_matched
-from minispark_stream.operators.symmetric_hash_join_tasks import LEFT, RIGHT, SIDES, TAGS, Build, JoinSide, JoinTask, Probe
-from minispark_stream.state.schema_files import OperatorStateMetadata, StateStoreMetadata
+from minispark_stream.operators.columns import EventTime
+from minispark_stream.operators.symmetric_hash_join_build import Build
+from minispark_stream.operators.symmetric_hash_join_probe import Probe
+from minispark_stream.operators.symmetric_hash_join_rows import LEFT, RIGHT, TAGS, Join, JoinSide
+from minispark_stream.operators.symmetric_hash_join_state_manager import (
+    COUNT_SCHEMA,
+    COUNTS,
+    VALUES,
+    indexed,
+    store_name,
+    with_matched,
+)
 
 STATE_FORMAT = "spark.sql.streaming.join.stateFormatVersion"
-_TAG_TYPES = (BooleanType(), LongType(), BooleanType(), LongType(), LongType(), LongType())
 
 
 @dataclass(frozen=True)
@@ -67,45 +76,34 @@ class Condition:
     both: JavaObject | None
 
 
-@dataclass(frozen=True)
-class SymmetricHashJoin:
+@dataclass(frozen=True, kw_only=True)
+class SymmetricHashJoin(StatefulOperator):
     """A join of two streams.
 
     `key_event_time` is the join key that carries a watermark; `shifts_ms` are what to add to the watermark for the state
     watermark of each side; `keys` are the Catalyst expressions of each side, and `pair_output` what leaves the probe.
     """
 
-    operator_id: int
     join_type: str
     key_schema: StructType
     rows: tuple[StructType, StructType]
-    event_times: tuple[tuple[int, bool] | None, tuple[int, bool] | None]
-    key_event_time: tuple[int, bool] | None
+    event_times: tuple[EventTime | None, EventTime | None]
+    key_event_time: EventTime | None
     shifts_ms: tuple[int | None, int | None]
     keys: tuple[tuple[JavaObject, ...], tuple[JavaObject, ...]] = field(repr=False, compare=False)
     condition: Condition = field(repr=False, compare=False)
-    plan: JavaObject = field(repr=False, compare=False)
     pair_output: JavaObject = field(repr=False, compare=False)
-    empty: JavaObject = field(repr=False, compare=False)
-    children: tuple[Any, ...]
-    operator_name: str = "symmetricHashJoin"
-
-    def metadata(self, num_partitions: int) -> OperatorStateMetadata:
-        stores = tuple(StateStoreMetadata(name, 0, num_partitions) for name, _, _ in self.schemas())
-        return OperatorStateMetadata(self.operator_id, self.operator_name, stores)
+    operator_name = "symmetricHashJoin"
 
     def schemas(self) -> list[tuple[str, StructType, StructType]]:
         return [
             store
-            for side, row in zip(SIDES, self.rows)
+            for side, row in enumerate(self.rows)
             for store in (
-                (f"{side}-{COUNTS}", self.key_schema, COUNT_SCHEMA),
-                (f"{side}-{VALUES}", indexed(self.key_schema), with_matched(nullable(row))),
+                (store_name(side, COUNTS), self.key_schema, COUNT_SCHEMA),
+                (store_name(side, VALUES), indexed(self.key_schema), with_matched(nullable(row))),
             )
         ]
-
-    def partitions(self, num_partitions: int) -> int:
-        return num_partitions
 
     def should_run_another_batch(self, output_mode: str, eviction_ms: int, watermark_ms: int) -> bool:
         bounded = self.key_event_time is not None or self.shifts_ms != (None, None)
@@ -123,30 +121,26 @@ class SymmetricHashJoin:
             raise analysis_error(session, "_LEGACY_ERROR_TEMP_1181")
         for child in (self.plan.left(), self.plan.right()):
             check_event_time(session, event_time_names(scala.items(child.output())))
-        watermarks = context.watermarks[self.operator_id]
-        task = JoinTask(
-            context.state_dir,
-            self.operator_id,
-            context.batch_id,
-            context.state_conf,
-            self.join_type,
-            self.key_schema,
-            self.key_event_time,
-            (self._side(LEFT, watermarks.eviction_ms), self._side(RIGHT, watermarks.eviction_ms)),
-            watermarks.late_ms,
-            watermarks.eviction_ms,
-        )
+        info, watermarks = context.state_info(self), context.watermarks[self.operator_id]
+        sides = (self._side(LEFT, watermarks.eviction_ms), self._side(RIGHT, watermarks.eviction_ms))
+        join = Join(self.join_type, self.key_schema, self.key_event_time, sides)
         left, right = (plans.of_rows(session, child) for child in children)
         tagged = self._tagged(session, left, LEFT).unionAll(self._tagged(session, right, RIGHT))
         keys = [name for name in tagged.columns if name.startswith("key")]
-        by_key = tagged.repartition(self.partitions(context.num_partitions), *keys)
-        pairs = self._pair_schema
-        probe = Probe(task, to_arrow_schema(pairs, timezone="UTC"))
+        by_key = tagged.repartition(info.num_partitions, *keys)
+        pairs = _pair_schema(self.key_schema, *self.rows)
+        probe = Probe(info=info, watermarks=watermarks, output=to_arrow_schema(pairs, timezone="UTC"), join=join)
         candidates = plans.of_rows(session, plans.map_in_arrow(by_key, probe, pairs, self.pair_output))
         if self.condition.both is not None:
-            candidates = candidates.where(~F.col("is_pair") | expressions.column(session, self.condition.both))
+            candidates = candidates.where(F.col("side").isNotNull() | expressions.column(session, self.condition.both))
         rows = positional(self.rows[LEFT], *([] if self.join_type == "LeftSemi" else [self.rows[RIGHT]]))
-        build = Build(task, to_arrow_schema(rows, timezone="UTC"), context.accumulators[self.operator_id])
+        build = Build(
+            info=info,
+            watermarks=watermarks,
+            output=to_arrow_schema(rows, timezone="UTC"),
+            metrics=context.accumulators[self.operator_id],
+            join=join,
+        )
         return plans.map_in_arrow(plans.with_own_columns(candidates), build, rows, self.plan.output())
 
     def _side(self, number: int, watermark_ms: int) -> JoinSide:
@@ -160,18 +154,14 @@ class SymmetricHashJoin:
         """The rows of one side as the probe wants them: tags, keys, left row, right row (one of them null)."""
         own = (self.condition.left, self.condition.right)[number]
         passes = F.lit(True) if own is None else F.coalesce(expressions.column(session, own), F.lit(False))
-        tags = [F.lit(False), F.lit(number).cast("long"), passes, *[F.lit(-1).cast("long")] * 3]
+        tags = [F.lit(number), passes, F.lit(None), F.lit(None)]
         keys = [expressions.column(session, key).alias(f"key{i}") for i, key in enumerate(self.keys[number])]
         output = (self.plan.left(), self.plan.right())[number].output()
         row = [expressions.column(session, attribute) for attribute in scala.items(output)]
         nothing = [F.lit(None).cast(f.dataType) for f in self.rows[1 - number].fields]
         rows = (row, nothing) if number == LEFT else (nothing, row)
         values = [column.alias(f"row{i}") for i, column in enumerate([*rows[0], *rows[1]])]
-        return df.select(*(tag.alias(name) for tag, name in zip(tags, TAGS)), *keys, *values)
-
-    @property
-    def _pair_schema(self) -> StructType:
-        return _pair_schema(self.key_schema, *self.rows)
+        return df.select(*(tag.cast(f.dataType).alias(f.name) for tag, f in zip(tags, TAGS)), *keys, *values)
 
 
 def compile_symmetric_hash_join(
@@ -196,25 +186,25 @@ def compile_symmetric_hash_join(
     rows = (expressions.struct_type(left), expressions.struct_type(right))
     key_schema = nullable(_key_schema(left_keys))
     return SymmetricHashJoin(
-        operator_id,
-        str(plan.joinType().toString()),
-        key_schema,
-        rows,
-        (event_time_column(left), event_time_column(right)),
-        _key_event_time(left_keys) or _key_event_time(right_keys),
-        _shifts_ms(session, plan, condition),
-        (tuple(left_keys), tuple(right_keys)),
-        _split(session, condition, plan),
-        plan,
-        _pair_output(session, _pair_schema(key_schema, *rows), [*left, *right]),
-        empty,
-        children,
+        operator_id=operator_id,
+        join_type=str(plan.joinType().toString()),
+        key_schema=key_schema,
+        rows=rows,
+        event_times=(event_time_column(left), event_time_column(right)),
+        key_event_time=_key_event_time(left_keys) or _key_event_time(right_keys),
+        shifts_ms=_shifts_ms(session, plan, condition),
+        keys=(tuple(left_keys), tuple(right_keys)),
+        condition=_split(session, condition, plan),
+        pair_output=_pair_output(session, _pair_schema(key_schema, *rows), [*left, *right]),
+        plan=plan,
+        empty=empty,
+        children=children,
     )
 
 
 def _pair_schema(keys: StructType, left: StructType, right: StructType) -> StructType:
-    tags = [StructField(name, data_type) for name, data_type in zip(TAGS, _TAG_TYPES)]
-    return StructType([*tags, *positional(keys, left, right).fields])
+    """What goes from one task to the other: tags, keys, left and right columns."""
+    return StructType([*TAGS.fields, *positional(keys, left, right).fields])
 
 
 def _pair_output(session: SparkSession, schema: StructType, rows: list[JavaObject]) -> JavaObject:
@@ -234,11 +224,11 @@ def _key_schema(keys: Sequence[JavaObject]) -> StructType:
     return StructType.fromJson({"type": "struct", "fields": fields})
 
 
-def _key_event_time(keys: Sequence[JavaObject]) -> tuple[int, bool] | None:
+def _key_event_time(keys: Sequence[JavaObject]) -> EventTime | None:
     """The first join key that is a column under a watermark."""
     for i, key in enumerate(keys):
         if scala.class_name(key) == "AttributeReference" and key.metadata().contains("spark.watermarkDelayMs"):
-            return i, scala.class_name(key.dataType()) == "StructType"
+            return EventTime(i, is_window=scala.class_name(key.dataType()) == "StructType")
     return None
 
 

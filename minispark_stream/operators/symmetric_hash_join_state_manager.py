@@ -17,14 +17,16 @@ Differs from Spark: nothing; every put and remove is Spark's, in Spark's order, 
 
 from __future__ import annotations
 
-import struct
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import NamedTuple, TypeVar
 
 import pyarrow as pa
 from pyspark.sql.types import BooleanType, LongType, StructField, StructType
 
-from minispark_stream.checkpointing.unsafe_row import UnsafeRowCodec
+from minispark_stream.checkpointing.unsafe_row import FixedField, UnsafeRowCodec, long_row
+from minispark_stream.operators.state_task import StatefulOperatorStateInfo
+from minispark_stream.operators.symmetric_hash_join_rows import LEFT, RIGHT, SIDES, Join
 from minispark_stream.state.state_store import StateStore
 
 T = TypeVar("T")
@@ -33,7 +35,7 @@ COUNT_SCHEMA = StructType([StructField("value", LongType())])
 
 
 class Buffered(NamedTuple):
-    """A row in the buffer: its key, its index among the rows of the key, and the row with its flag at the end."""
+    """A row in the buffer: its key, its place among the rows of the key, and the row with its flag at the end."""
 
     key: bytes
     place: int
@@ -53,11 +55,20 @@ class JoinSideState:
         self._key_codec = UnsafeRowCodec(keys)
         self._indexed_codec = UnsafeRowCodec(indexed(keys))
         self._value_codec = UnsafeRowCodec(with_matched(row))
-        self._index_at = _slot(len(keys.fields), len(keys.fields) + 1)
-        self._matched_at = _slot(len(row.fields), len(row.fields) + 1)
+        self._index = FixedField(len(keys.fields), of=len(keys.fields) + 1)
+        self._matched = FixedField(len(row.fields), of=len(row.fields) + 1)
+        self._count = FixedField(0, of=1)
         self._counts = counts
         self._values = values
         self._indexed: dict[bytes, bytes] = {}  # key -> the row (key, index 0)
+
+    @property
+    def stores(self) -> tuple[StateStore, StateStore]:
+        return self._counts, self._values
+
+    @property
+    def num_rows(self) -> int:
+        return self._values.num_keys
 
     # -- rows as bytes ----------------------------------------------------------------------------------------
 
@@ -70,24 +81,23 @@ class JoinSideState:
         return self._value_codec.decode(values)[:-1]
 
     def is_matched(self, value: bytes) -> bool:
-        return value[self._matched_at] == 1
+        return self._matched.is_true(value)
 
-    def know(self, keys: Iterable[bytes]) -> None:
-        """Prepare the rows (key, index) of some keys, all at the same time."""
+    def prepare(self, keys: Iterable[bytes]) -> None:
+        """Make the rows (key, index) of some keys, all at the same time; to be called before anything is asked of a key."""
         new = [key for key in dict.fromkeys(keys) if key not in self._indexed]
         if new:
             indexes = pa.array([0] * len(new), pa.int64())
             self._indexed.update(zip(new, self._indexed_codec.encode([*self._key_codec.decode(new), indexes], len(new))))
 
     def _at(self, key: bytes, index: int) -> bytes:
-        row = self._indexed[key]
-        return row[: self._index_at] + struct.pack("<q", index) + row[self._index_at + 8 :]
+        return self._index.with_long(self._indexed[key], index)
 
     # -- the buffer ---------------------------------------------------------------------------------------------
 
     def count(self, key: bytes) -> int:
         found = self._counts.get(key)
-        return 0 if found is None else int(struct.unpack("<q", found[8:16])[0])
+        return 0 if found is None else self._count.long(found)
 
     def get(self, key: bytes, index: int) -> bytes:
         value = self._values.get(self._at(key, index))
@@ -101,7 +111,7 @@ class JoinSideState:
     def append(self, key: bytes, value: bytes, matched: bool) -> int:
         """(1) Returns the index that the row got."""
         index = self.count(key)
-        self._values.put(self._at(key, index), self._flagged(value) if matched else value)
+        self._values.put(self._at(key, index), self._matched.with_true(value) if matched else value)
         self._put_count(key, index + 1)
         return index
 
@@ -109,7 +119,7 @@ class JoinSideState:
         """(2)"""
         value = self.get(key, index)
         if not self.is_matched(value):
-            self._values.put(self._at(key, index), self._flagged(value))
+            self._values.put(self._at(key, index), self._matched.with_true(value))
 
     def keys(self) -> list[bytes]:
         return [key for key, _ in self._counts.items()]
@@ -145,10 +155,22 @@ class JoinSideState:
             self._counts.remove(key)
 
     def _put_count(self, key: bytes, count: int) -> None:
-        self._counts.put(key, bytes(8) + struct.pack("<q", count))
+        self._counts.put(key, long_row(count))
 
-    def _flagged(self, value: bytes) -> bytes:
-        return value[: self._matched_at] + b"\x01" + value[self._matched_at + 1 :]
+
+@contextmanager
+def open_sides(info: StatefulOperatorStateInfo, join: Join) -> Iterator[tuple[JoinSideState, JoinSideState]]:
+    """The two sides in this task's partition; stores that are not committed when the block ends forget their changes."""
+    names = [store_name(side, kind) for side in (LEFT, RIGHT) for kind in (COUNTS, VALUES)]
+    with info.open_stores(*names) as [left_counts, left_values, right_counts, right_values]:
+        yield (
+            JoinSideState(join.keys, join.sides[LEFT].row, left_counts, left_values),
+            JoinSideState(join.keys, join.sides[RIGHT].row, right_counts, right_values),
+        )
+
+
+def store_name(side: int, kind: str) -> str:
+    return f"{SIDES[side]}-{kind}"
 
 
 def indexed(keys: StructType) -> StructType:
@@ -159,8 +181,3 @@ def indexed(keys: StructType) -> StructType:
 def with_matched(row: StructType) -> StructType:
     """The value of keyWithIndexToValue."""
     return StructType([*row.fields, StructField("matched", BooleanType())])
-
-
-def _slot(field: int, fields: int) -> int:
-    """Where the eight bytes of a field are in an UnsafeRow: behind the null bits, a word for 64 fields."""
-    return 8 * ((fields + 63) // 64) + 8 * field

@@ -9,7 +9,8 @@ when its offsets are logged.
 
 1. Once: read keys, schemas, modes and the pickled processor off Spark's logical node.
 2. Before the first batch of a run: a job of one task (operators/declare_variables.py) calls the processor's `init`, to learn
-   the schemas of its variables. A variable that was there before must have a compatible schema (state/schema_files.py).
+   the schemas of its variables. The context remembers them for the run. A variable that was there before must have a
+   compatible schema (state/state_schema_compatibility_checker.py).
 3. Each batch: shuffle the rows by key to the partition whose store holds the key, and sort them by key; in the first batch
    of the query, the rows of the initial state among them.
 4. One task per partition calls the processor (operators/transform_with_state_task.py).
@@ -47,6 +48,7 @@ from minispark_stream.jvm.errors import spark_error
 from minispark_stream.jvm.scala import JavaObject
 from minispark_stream.operators.base import (
     BatchContext,
+    StatefulOperator,
     check_event_time,
     event_time_column,
     event_time_names,
@@ -54,53 +56,47 @@ from minispark_stream.operators.base import (
     positional,
 )
 from minispark_stream.operators.column_families import KEY_SCHEMA, VALUE_SCHEMA
+from minispark_stream.operators.columns import EventTime
 from minispark_stream.operators.declare_variables import DeclareVariables
 from minispark_stream.operators.flat_map_groups_with_state import with_broadcasts
 from minispark_stream.operators.grouped_map_pandas_with_state import PandasConf
-from minispark_stream.operators.state_variables import NO_TIME, PROCESSING_TIME
+from minispark_stream.operators.stateful_processor_handle import NO_TIME, PROCESSING_TIME
 from minispark_stream.operators.transform_with_state_task import Input, TransformWithStateTask
-from minispark_stream.state.schema_files import OperatorStateMetadata, StateStoreMetadata, validate_or_write_schema
+from minispark_stream.state.state_schema_compatibility_checker import validate_or_write_schema
 from minispark_stream.state.state_store import HDFS_PROVIDER, PROVIDER_CLASS
 
 Schemas = dict[str, StructType]
 
 
-@dataclass(frozen=True)
-class TransformWithState:
+@dataclass(frozen=True, kw_only=True)
+class TransformWithState(StatefulOperator):
     """A processor with state variables: what the node of the plan says about it.
 
     `attributes` and `initial_attributes` are the columns that the two `Input`s speak of; `output_event_time` is the position
-    of the output column that carries the watermark on. `variables` gets the schemas that `init` asks for, when they are known.
+    of the output column that carries the watermark on.
     """
 
-    operator_id: int
-    operator_name: str
+    in_pandas: bool
     input: Input
     initial: Input | None
     keys: StructType
     result: StructType
     output_mode: str
     time_mode: str
-    event_time: tuple[int, bool] | None
+    event_time: EventTime | None
     event_times: tuple[str, ...]
     output_event_time: int | None
     command: bytes = field(repr=False)
     function: JavaObject = field(repr=False, compare=False)
     attributes: tuple[JavaObject, ...] = field(repr=False, compare=False)
     initial_attributes: tuple[JavaObject, ...] = field(repr=False, compare=False)
-    plan: JavaObject = field(repr=False, compare=False)
-    empty: JavaObject = field(repr=False, compare=False)
-    children: tuple[Any, ...]
-    variables: list[Schemas] = field(default_factory=list, repr=False, compare=False)
 
-    def metadata(self, num_partitions: int) -> OperatorStateMetadata:
-        return OperatorStateMetadata(self.operator_id, self.operator_name, (StateStoreMetadata("default", 0, num_partitions),))
+    @property
+    def operator_name(self) -> str:
+        return f"transformWithStateIn{'Pandas' if self.in_pandas else 'PySpark'}Exec"
 
     def schemas(self) -> list[tuple[str, StructType, StructType]]:
         return [("default", KEY_SCHEMA, VALUE_SCHEMA)]
-
-    def partitions(self, num_partitions: int) -> int:
-        return num_partitions
 
     def should_run_another_batch(self, output_mode: str, eviction_ms: int, watermark_ms: int) -> bool:
         """(5)"""
@@ -117,31 +113,31 @@ class TransformWithState:
             condition = "UNSUPPORTED_FEATURE.STORE_BACKEND_NOT_SUPPORTED_FOR_TWS"
             raise spark_error(session, UnsupportedOperationException, condition, stateStoreProvider=provider)
         check_event_time(session, self.event_times)
-        if not self.variables:
-            self.variables.append(self._declare(context))  # (2)
-        watermarks = context.watermarks[self.operator_id]
+        if self.operator_id not in context.state_variables:
+            context.state_variables[self.operator_id] = self._declare(context)  # (2)
         result = positional(self.result)
         with_initial = self.initial is not None and context.batch_id == 0
         task = TransformWithStateTask(
-            *context.of_task(self.operator_id, to_arrow_schema(result, timezone="UTC")),
-            self.command,
-            self.operator_name == IN_PANDAS,
-            self.input,
-            self.initial if with_initial else None,
-            self.keys,
-            self.result,
-            self.variables[0],
-            self.time_mode,
-            self.event_time,
-            self.output_event_time,
-            context.timestamp_ms,
-            watermarks.late_ms,
-            watermarks.eviction_ms,
-            PandasConf.from_conf(partial(sessions.conf, session)),
+            info=context.state_info(self),
+            watermarks=context.watermarks[self.operator_id],
+            output=to_arrow_schema(result, timezone="UTC"),
+            metrics=context.accumulators[self.operator_id],
+            command=self.command,
+            in_pandas=self.in_pandas,
+            input=self.input,
+            initial=self.initial if with_initial else None,
+            keys=self.keys,
+            result=self.result,
+            schemas=context.state_variables[self.operator_id],
+            time_mode=self.time_mode,
+            event_time=self.event_time,
+            output_event_time=self.output_event_time,
+            batch_timestamp_ms=context.timestamp_ms,
+            pandas=PandasConf.from_conf(partial(sessions.conf, session)),
         )
         rows = self._with_initial_state(session, children) if with_initial else _rows(session, children[0], self.attributes)
         keys = [rows[rows.columns[i]] for i in (range(len(self.keys)) if with_initial else self.input.grouping)]
-        by_key = rows.repartition(self.partitions(context.num_partitions), *keys).sortWithinPartitions(*keys)  # (3)
+        by_key = rows.repartition(task.info.num_partitions, *keys).sortWithinPartitions(*keys)  # (3)
         return with_broadcasts(session, plans.map_in_arrow(by_key, task, result, self.plan.output()), self.function)  # (4)
 
     def _with_initial_state(self, session: SparkSession, children: Sequence[JavaObject]) -> DataFrame:
@@ -190,9 +186,6 @@ class TransformWithState:
         return schemas
 
 
-IN_PANDAS = "transformWithStateInPandasExec"
-
-
 def _rows(session: SparkSession, plan: JavaObject, attributes: Sequence[JavaObject]) -> DataFrame:
     """Some columns of a plan, named _0, _1, ..."""
     columns = [expressions.column(session, a).alias(f"_{i}") for i, a in enumerate(attributes)]
@@ -219,26 +212,25 @@ def compile_transform_with_state(
     rows = plans.rdd_frame(session, plans.empty_rows(session), expressions.java_schema(session, positional(result)))
     function = names["functionExpr"].func()
     byte = scala.jvm(session).scala.reflect.ClassTag.Byte()
-    in_pandas = str(names["userFacingDataType"].toString()).lower() == "pandas"
     return TransformWithState(
-        operator_id,
-        IN_PANDAS if in_pandas else "transformWithStateInPySparkExec",
-        source,
-        initial,
-        nullable(expressions.struct_type(child[: names["groupingAttributesLen"]])),
-        result,
-        str(names["outputMode"].toString()),
-        str(names["timeMode"].toString()) or NO_TIME,
-        event_time_column(attributes),
-        event_time_names(attributes),
-        ids.index(output_event_time.exprId().id()) if output_event_time is not None else None,
-        bytes(function.command().toArray(byte)),
-        function,
-        tuple(attributes),
-        tuple(initial_attributes),
-        plan,
-        plans.rename(session, plans.analyzed(rows), [(a.name(), a.exprId()) for a in scala.items(plan.output())]),
-        children,
+        operator_id=operator_id,
+        in_pandas=str(names["userFacingDataType"].toString()).lower() == "pandas",
+        input=source,
+        initial=initial,
+        keys=nullable(expressions.struct_type(child[: names["groupingAttributesLen"]])),
+        result=result,
+        output_mode=str(names["outputMode"].toString()),
+        time_mode=str(names["timeMode"].toString()) or NO_TIME,
+        event_time=event_time_column(attributes),
+        event_times=event_time_names(attributes),
+        output_event_time=ids.index(output_event_time.exprId().id()) if output_event_time is not None else None,
+        command=bytes(function.command().toArray(byte)),
+        function=function,
+        attributes=tuple(attributes),
+        initial_attributes=tuple(initial_attributes),
+        plan=plan,
+        empty=plans.rename(session, plans.analyzed(rows), [(a.name(), a.exprId()) for a in scala.items(plan.output())]),
+        children=children,
     )
 
 

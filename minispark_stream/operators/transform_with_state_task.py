@@ -38,11 +38,12 @@ from pyspark.sql.streaming.stateful_processor import ExpiredTimerInfo, StatefulP
 from pyspark.sql.types import Row, StructField, StructType
 
 from minispark_stream.operators.column_families import ColumnFamilies
-from minispark_stream.operators.columns import Columns, concat, not_after, take
+from minispark_stream.operators.columns import Columns, EventTime, Mask, concat, event_time_micros, is_late, not_after, without
 from minispark_stream.operators.grouped_map_pandas_with_state import PandasConf, load_command
+from minispark_stream.operators.keyed_families import KeyedFamilies
 from minispark_stream.operators.metrics import StateMetrics
 from minispark_stream.operators.state_task import StateTask, Stopwatch
-from minispark_stream.operators.state_variables import EVENT_TIME, NO_TIME, PROCESSING_TIME, Handle
+from minispark_stream.operators.stateful_processor_handle import EVENT_TIME, NO_TIME, PROCESSING_TIME, Handle
 from minispark_stream.state.state_store import StateStore, state_error
 
 Key = tuple[Any, ...]
@@ -57,12 +58,12 @@ class Input:
     data: int = 0
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class TransformWithStateTask(StateTask):
     """What a task needs to know; calling it runs one partition (for mapInArrow).
 
     With an `initial` state, the columns that come in are the grouping keys, a struct of the row's columns, and a struct of
-    the initial state's; one of the two is null. Times are in milliseconds.
+    the initial state's; one of the two is null.
     """
 
     command: bytes
@@ -73,11 +74,9 @@ class TransformWithStateTask(StateTask):
     result: StructType
     schemas: Mapping[str, StructType]
     time_mode: str
-    event_time: tuple[int, bool] | None
+    event_time: EventTime | None
     output_event_time: int | None
     batch_timestamp_ms: int
-    late_ms: int
-    eviction_ms: int
     pandas: PandasConf
 
     def run(self, store: StateStore, batches: Iterable[pa.RecordBatch]) -> tuple[list[Columns], StateMetrics]:
@@ -85,22 +84,24 @@ class TransformWithStateTask(StateTask):
         clock = Stopwatch()
         processor = load_processor(self.command)
         families = ColumnFamilies(store)
-        handle = Handle(families, self.keys, self.time_mode, self.batch_timestamp_ms, self.schemas)
-        times = TimerValues() if self.time_mode == NO_TIME else TimerValues(self.batch_timestamp_ms, self.eviction_ms)
+        keyed = KeyedFamilies(families, self.keys, self.batch_timestamp_ms)
+        handle = Handle(keyed, self.time_mode, self.schemas)
+        now = () if self.time_mode == NO_TIME else (self.batch_timestamp_ms, self.watermarks.eviction_ms)
+        times = TimerValues(*now)
         rows, initial, turns, dropped = self._read(concat(batches))  # (1)
         processor.init(handle)  # (2)
         handle.initialized = True
         emitted: list[Columns] = []
         for key, data, states in self._groups(rows, initial, turns):  # (3)
-            handle.set_implicit_key(key)
+            keyed.set_implicit_key(key)
             for state in states:
                 processor.handleInitialState(key, state, times)
-                handle.set_implicit_key(key)
+                keyed.set_implicit_key(key)
             if data is not None:
                 emitted += self._columns(processor.handleInputRows(key, data, times))
         updates_ms = clock.lap()
         emitted += self._columns(self._timers(processor, handle, times))  # (4)
-        handle.set_implicit_key(None)
+        keyed.set_implicit_key(None)
         processor.close()  # (5)
         handle.remove_expired()
         removals_ms = clock.lap()
@@ -108,8 +109,8 @@ class TransformWithStateTask(StateTask):
         total = families.num_rows(lists) if lists or self.time_mode != NO_TIME else store.num_keys
         store.commit()
         return emitted, StateMetrics(
-            num_rows_updated=handle.counts.pop("updated", 0),
-            num_rows_removed=handle.counts.pop("removed", 0),
+            num_rows_updated=keyed.updated,
+            num_rows_removed=keyed.removed,
             num_rows_dropped_by_watermark=dropped,
             all_updates_time_ms=updates_ms + removals_ms,
             all_removals_time_ms=removals_ms,
@@ -122,9 +123,9 @@ class TransformWithStateTask(StateTask):
     def _timers(self, processor: StatefulProcessor, handle: Handle, times: TimerValues) -> Iterator[Any]:
         if self.time_mode == NO_TIME:
             return
-        now = self.batch_timestamp_ms if self.time_mode == PROCESSING_TIME else self.eviction_ms
+        now = self.batch_timestamp_ms if self.time_mode == PROCESSING_TIME else self.watermarks.eviction_ms
         for key, time in handle.expired_timers(now):
-            handle.set_implicit_key(key)
+            handle.keyed.set_implicit_key(key)
             yield from processor.handleExpiredTimer(key, times, ExpiredTimerInfo(time))
             handle.deleteTimer(time)
 
@@ -135,25 +136,20 @@ class TransformWithStateTask(StateTask):
         if not columns:
             return [], [], [], 0
         if self.initial is None:
-            rows, dropped = self._drop_late(columns)
-            return rows, [], [True] * len(rows[0]), dropped
+            late = self._late(columns)
+            rows = without(columns, late)
+            return rows, [], [True] * len(rows[0]), int(late.sum())
         data, state = columns[-2:]
         is_data = data.is_valid()
         rows = [column.filter(is_data) for column in data.flatten()]
-        kept = ~self._late(rows)
-        flags = iter(kept.tolist())
-        turns = [row for row in is_data.to_pylist() if not row or next(flags)]
+        late = self._late(rows)
+        dropped = iter(late.tolist())
+        turns = [row for row in is_data.to_pylist() if not row or not next(dropped)]
         states = [column.filter(pc.invert(is_data)) for column in state.flatten()]
-        return take(rows, np.flatnonzero(kept)), states, turns, int((~kept).sum())
+        return without(rows, late), states, turns, int(late.sum())
 
-    def _drop_late(self, columns: Columns) -> tuple[Columns, int]:
-        late = self._late(columns)
-        return (take(columns, np.flatnonzero(~late)) if late.any() else columns), int(late.sum())
-
-    def _late(self, columns: Columns) -> np.ndarray[Any, Any]:
-        if self.time_mode != EVENT_TIME or self.event_time is None:
-            return np.zeros(len(columns[0]), bool)
-        return not_after(columns, self.event_time, self.late_ms)
+    def _late(self, rows: Columns) -> Mask:
+        return is_late(rows, self.event_time if self.time_mode == EVENT_TIME else None, self.watermarks.late_ms)
 
     def _groups(
         self, rows: Columns, initial: Columns, turns: list[bool]
@@ -210,17 +206,19 @@ class TransformWithStateTask(StateTask):
 
     def _not_late(self, columns: Columns) -> Columns:
         """`columns`, if the event time that they give to the operators above is after the late watermark."""
-        if self.output_event_time is not None:
-            late = not_after(columns, (self.output_event_time, False), self.late_ms)
-            if late.any():
-                first = columns[self.output_event_time][int(np.flatnonzero(late)[0])].cast(pa.int64()).as_py()
-                text = (
-                    f"Previous node emitted a row with eventTime={first} which is older than current_watermark_value="
-                    f"{self.late_ms}\nThis can lead to correctness issues in the stateful operators downstream in the "
-                    "execution pipeline.\nPlease correct the operator logic to emit rows after current global watermark value."
-                )
-                condition = "EMITTING_ROWS_OLDER_THAN_WATERMARK_NOT_ALLOWED"
-                raise state_error(condition, text, "42815", currentWatermark=self.late_ms, emittedRowEventTime=first)
+        if self.output_event_time is None:
+            return columns
+        event_time, late_ms = EventTime(self.output_event_time, is_window=False), self.watermarks.late_ms
+        late = not_after(columns, event_time, late_ms)
+        if late.any():
+            first = event_time_micros(columns, event_time)[int(np.flatnonzero(late)[0])].as_py()
+            text = (
+                f"Previous node emitted a row with eventTime={first} which is older than current_watermark_value={late_ms}\n"
+                "This can lead to correctness issues in the stateful operators downstream in the execution pipeline.\n"
+                "Please correct the operator logic to emit rows after current global watermark value."
+            )
+            condition = "EMITTING_ROWS_OLDER_THAN_WATERMARK_NOT_ALLOWED"
+            raise state_error(condition, text, "42815", currentWatermark=late_ms, emittedRowEventTime=first)
         return columns
 
     def _frames(self, results: Iterable[Any]) -> Iterator[Columns]:

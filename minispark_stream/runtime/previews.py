@@ -15,7 +15,8 @@ from minispark_stream.checkpointing.unsafe_row import UnsafeRowCodec
 from minispark_stream.operators.base import StatefulOperator
 from minispark_stream.runtime.query_planner import QueryPlanner
 from minispark_stream.sinks.base import Sink
-from minispark_stream.state.state_store import StateStoreId, get_store
+from minispark_stream.state.loaded_providers import get_store
+from minispark_stream.state.state_store import StateStoreId
 from minispark_stream.trace.events import MAX_ROWS
 
 

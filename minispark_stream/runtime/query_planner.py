@@ -19,6 +19,7 @@ from collections.abc import Mapping
 from pyspark.accumulators import Accumulator
 from pyspark.errors import SparkRuntimeException
 from pyspark.sql import SparkSession
+from pyspark.sql.types import StructType
 
 from minispark_stream.jvm import plans, sessions, times
 from minispark_stream.jvm.errors import spark_error
@@ -31,7 +32,8 @@ from minispark_stream.runtime.micro_batch_execution_context import MicroBatchExe
 from minispark_stream.runtime.template import Template, compile_template
 from minispark_stream.runtime.watermark_propagator import operator_watermarks
 from minispark_stream.runtime.watermark_tracker import WatermarkTracker
-from minispark_stream.state.schema_files import check_operators, validate_or_write_schema
+from minispark_stream.state.operator_state_metadata import check_operators
+from minispark_stream.state.state_schema_compatibility_checker import validate_or_write_schema
 from minispark_stream.state.state_store import StateStoreConf
 
 
@@ -56,6 +58,7 @@ class QueryPlanner:
         self.num_partitions: int
         self.state_conf: StateStoreConf
         self._accumulators: Mapping[int, Accumulator[list[Report]]] = {}
+        self._state_variables: dict[int, Mapping[str, StructType]] = {}
 
     def begin(self, context: MicroBatchExecutionContext) -> None:
         """The confs are settled: those of a checkpoint have been taken over, and may have changed the plan."""
@@ -93,6 +96,7 @@ class QueryPlanner:
             num_partitions=self.num_partitions,
             watermarks=self.watermarks(context),
             accumulators=self._accumulators,
+            state_variables=self._state_variables,
         )
         return IncrementalExecution(self.template, batch, context.new_data)
 

@@ -158,7 +158,7 @@ class StreamExecution(ABC):
         """Write snapshots and delete old files in the background, if there is state."""
         if self.planner.template.operators:
             interval = self.conf_ms("spark.sql.streaming.stateStore.maintenanceInterval")
-            self.maintenance = MaintenanceTask(self.planner.state_dir, self.planner.state_conf, interval, self.recorder)
+            self.maintenance = MaintenanceTask(self.planner.state_dir, self.planner.state_conf, interval, self.recorder.step)
             self.maintenance.start()
 
     # -- the thread -----------------------------------------------------------------------------------------

@@ -13,7 +13,7 @@ version changed, with the values before. So a batch costs what it changes, howev
 4. `commit` writes N.delta whole, and the undo record becomes that of version N. A snapshot of version N from an
    earlier run of the batch is deleted first, for it would hide the new delta; but not once the files of N - 1 are
    cleaned up: then this is a task that outlived its batch, and the snapshot is what later versions are built on.
-5. A snapshot that cannot be read is skipped: an older one and more deltas give the same state (autoSnapshotRepair).
+5. A snapshot that cannot be read is skipped: an older one and more deltas give the same state (auto_snapshot_loader.py).
 
     version 7: {a: 1, b: 2}    put a 5, remove b, put c 1, commit
     version 8: {a: 5, c: 1}    undo record of 8: {a: 1, b: 2, c: none}; 8.delta: put a 5, remove b, put c 1
@@ -31,7 +31,9 @@ from collections.abc import ItemsView, Iterable, Sequence
 
 from pyspark.errors import SparkRuntimeException
 
-from minispark_stream.state.state_files import Change, Pair, StateFiles
+from minispark_stream.state.auto_snapshot_loader import load_snapshot
+from minispark_stream.state.state_files import StateFiles
+from minispark_stream.state.state_records import Change, Pair
 from minispark_stream.state.state_store import StateStoreConf, StateStoreId, StateStoreMetrics, state_error
 
 logger = logging.getLogger(__name__)
@@ -109,44 +111,11 @@ class HDFSBackedStateStoreProvider:
         return version == 0 or known is not None and known == self.files.identity(version)
 
     def _load_base(self, version: int) -> None:
-        """Begin at the newest snapshot that can be read, or at nothing."""  # (5)
+        """Begin at the newest snapshot that can be read, or at nothing."""
         self._forget()
-        snapshots = [0, *(v for v in self.files.snapshots() if v <= version)] if version else [0]
-        newest = max(snapshots)
-        last_error: Exception | None = None
-        attempts = max(1, self.conf.auto_snapshot_repair_num_failures) if self.conf.auto_snapshot_repair_enabled else 1
-        for _ in range(attempts):
-            last_error = self._try_snapshot(newest)
-            if last_error is None:
-                return
-        if not self.conf.auto_snapshot_repair_enabled:
-            raise last_error  # type: ignore[misc]
-        older = sorted(set(snapshots) - {newest}, reverse=True)
-        selected = [v for v in older if version - v <= self.conf.auto_snapshot_repair_max_replay]
-        for v in selected:
-            last_error = self._try_snapshot(v)
-            if last_error is None:
-                self.snapshot_was_repaired = True
-                return
-        text = (
-            f"An error occurred during loading state. Failed to load snapshot version {newest} for state store "
-            f"{self.files}. An attempt to auto repair using snapshot versions ({', '.join(map(str, selected))}) out of "
-            f"available snapshots ({', '.join(map(str, older))}) also failed. The last error was: {last_error}"
-        )
-        condition = "CANNOT_LOAD_STATE_STORE.AUTO_SNAPSHOT_REPAIR_FAILED"
-        raise state_error(condition, text, "58030", latestSnapshot=newest, stateStoreId=self.files) from last_error
-
-    def _try_snapshot(self, version: int) -> Exception | None:
-        """Load a snapshot into the map (version 0 is empty); the error if that fails."""
-        try:
-            identity = self.files.identity(version)
-            self.map = self.files.read_snapshot(version) if version else {}
-        except Exception as e:  # whatever is wrong with it, an older snapshot may do
-            logger.warning("Failed to load snapshot version %d of %s: %s", version, self.files, e)
-            return e
-        self.map_bytes = _size(self.map)
-        self.version, self.identities[version] = version, identity
-        return None
+        base = load_snapshot(self.files, self.conf, version)  # (5)
+        self.map, self.map_bytes, self.snapshot_was_repaired = base.state, _size(base.state), base.was_repaired
+        self.version, self.identities[base.version] = base.version, base.identity
 
     def _apply_deltas_up_to(self, version: int) -> None:
         for v in range(self.version + 1, version + 1):

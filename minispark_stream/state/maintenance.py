@@ -19,7 +19,7 @@ It works from the files alone, so a driver can do it for stores that live in oth
 store is logged and does not stop the query nor the other stores; the next round tries again.
 
 Differs from Spark: Spark writes the map it has in memory, here the newest version is loaded from its last snapshot and
-the deltas after it. `committed_version` can keep it away from a version whose batch may yet run again.
+the deltas after it.
 """
 
 from __future__ import annotations
@@ -27,14 +27,18 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
+from typing import Any
 
 from minispark_stream.checkpointing.checkpoint_file_manager import CheckpointFileManager
 from minispark_stream.state.state_files import StateFiles, StoreFile
 from minispark_stream.state.state_store import StateStoreConf, StateStoreId
-from minispark_stream.trace.recorder import NullRecorder
 
 logger = logging.getLogger(__name__)
+
+# What records a step: `with step("maintenance", ...) as recorded: recorded.out(...)`.
+Step = Callable[..., AbstractContextManager[Any]]
 
 
 @dataclass(frozen=True)
@@ -46,17 +50,12 @@ class MaintenanceResult:
     deleted: tuple[str, ...]
 
 
-def run_maintenance(
-    state_dir: str, conf: StateStoreConf, recorder: NullRecorder, committed_version: int | None = None
-) -> list[MaintenanceResult]:
-    """One round over every store under `state_dir`; what was done, stores with nothing to do left out.
-
-    Versions after `committed_version`, if that is given, are left alone.
-    """
+def run_maintenance(state_dir: str, conf: StateStoreConf, step: Step) -> list[MaintenanceResult]:
+    """One round over every store under `state_dir`; what was done, stores with nothing to do left out."""
     results = []
     for store_id in find_stores(state_dir):
         try:
-            result = do_maintenance(store_id, conf, recorder, committed_version)
+            result = do_maintenance(store_id, conf, step)
         except Exception as e:  # the query can go on without
             logger.warning("Error performing snapshot and cleaning up of %s: %s", store_id.location, e)
             continue
@@ -65,12 +64,10 @@ def run_maintenance(
     return results
 
 
-def do_maintenance(
-    store_id: StateStoreId, conf: StateStoreConf, recorder: NullRecorder, committed_version: int | None = None
-) -> MaintenanceResult | None:
+def do_maintenance(store_id: StateStoreId, conf: StateStoreConf, step: Step) -> MaintenanceResult | None:
     """Snapshot and clean-up of one store; None when there was nothing to do."""
     files = StateFiles(store_id, conf)
-    present = [f for f in files.store_files() if committed_version is None or f.version <= committed_version]
+    present = files.store_files()
     snapshot = snapshot_due(present, conf.min_deltas_for_snapshot)
     if snapshot is not None:  # (1)
         present = [*present[:-1], StoreFile(snapshot, f"{snapshot}.snapshot", True)]
@@ -78,12 +75,12 @@ def do_maintenance(
     if snapshot is None and not deletable:
         return None
     where = {"operatorId": store_id.operator_id, "partition": store_id.partition_id, "store": store_id.store_name}
-    with recorder.step("maintenance", **where) as step:
+    with step("maintenance", **where) as recorded:
         if snapshot is not None:
             write_snapshot(files, snapshot, present)
         for name in deletable:
             files.delete(name)
-        step.out(snapshot=snapshot, deleted=deletable)
+        recorded.out(snapshot=snapshot, deleted=deletable)
     return MaintenanceResult(store_id, snapshot, tuple(deletable))
 
 
@@ -155,19 +152,10 @@ def _numbered(manager: CheckpointFileManager, directory: str) -> list[int]:
 class MaintenanceTask:
     """Runs maintenance on a thread of its own, every `interval_ms` milliseconds, until it is stopped."""
 
-    def __init__(
-        self,
-        state_dir: str,
-        conf: StateStoreConf,
-        interval_ms: int,
-        recorder: NullRecorder,
-        committed_version: Callable[[], int | None] = lambda: None,
-    ):
-        self._state_dir, self._conf, self._interval_s, self._recorder = state_dir, conf, interval_ms / 1000, recorder
-        self._committed_version = committed_version
+    def __init__(self, state_dir: str, conf: StateStoreConf, interval_ms: int, step: Step):
+        self._state_dir, self._conf, self._interval_s, self._step = state_dir, conf, interval_ms / 1000, step
         self._stopped = threading.Event()
         self._thread = threading.Thread(target=self._run, name="state-store-maintenance-task", daemon=True)
-        self.last_snapshots: dict[StateStoreId, int] = {}  # what Spark calls SnapshotLastUploaded
 
     def start(self) -> None:
         self._thread.start()
@@ -180,6 +168,4 @@ class MaintenanceTask:
 
     def _run(self) -> None:
         while not self._stopped.wait(self._interval_s):
-            for result in run_maintenance(self._state_dir, self._conf, self._recorder, self._committed_version()):
-                if result.snapshot is not None:
-                    self.last_snapshots[result.store_id] = result.snapshot
+            run_maintenance(self._state_dir, self._conf, self._step)

@@ -4,34 +4,25 @@ A stateful operator remembers across batches by way of a store: a map from key b
 exists in versions. Batch N opens version N, changes it and commits version N + 1. Versions are never changed, so a
 batch that runs again opens the same version N and writes N + 1 once more: running twice is the same as running once.
 
-1. `get_store(id, conf, version)` finds the provider of this store in the process, or creates it, and has it load the
-   version.
-2. The operator reads and writes: `get`, `put`, `remove`, `items`, each also for many keys in one call.
+1. `get_store(id, conf, version)` opens a version (loaded_providers.py).
+2. The operator reads and writes: `get`, `put`, `remove`, `items`; most of them also for many keys in one call.
 3. `commit` makes the changes version + 1; `abort` forgets them.
 
     store = get_store(StateStoreId("/ck/state", operator_id=0, partition_id=3), StateStoreConf(), version=7)
     store.put(key, value)
     store.commit()                      # 8; the file is /ck/state/0/3/8.delta
 
-A store is kept by the process that used it last, since reloading is the expensive part; on another process the files
-are the truth, and the provider there catches up from them.
-
-Differs from Spark: no coordinator that knows which executor holds a store, so a process may keep a store that another
-one has moved on with; it finds out from the files. Providers that were not used for a long time are dropped.
+This module says what a store, its id, its confs and its metrics are.
+Differs from Spark: a store has no prefix scan; an operator goes through its `items` instead.
 """
 
 from __future__ import annotations
 
-import threading
-from collections import OrderedDict
 from collections.abc import Callable, ItemsView, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, Protocol
 
 from pyspark.errors import SparkRuntimeException
-
-if TYPE_CHECKING:
-    from minispark_stream.state.hdfs_backed_state_store_provider import HDFSBackedStateStoreProvider
 
 DEFAULT_STORE_NAME = "default"
 HDFS_PROVIDER = "org.apache.spark.sql.execution.streaming.state.HDFSBackedStateStoreProvider"
@@ -145,43 +136,6 @@ class StateStore(Protocol):
         """Forget the changes. Does nothing after a commit."""
 
     def metrics(self) -> StateStoreMetrics: ...
-
-
-_providers: OrderedDict[StateStoreId, tuple[HDFSBackedStateStoreProvider, int]] = OrderedDict()
-_lock = threading.Lock()
-_opened = 0
-_UNUSED_AFTER = 10_000  # opened stores after which a provider that was not among them is dropped
-
-
-def get_store(store_id: StateStoreId, conf: StateStoreConf, version: int) -> StateStore:
-    """Open `version` of a store for the changes that make `version + 1`.
-
-    One store of an id is open at a time: opening it again aborts the one that was open before.
-    Raises SparkRuntimeException (CANNOT_LOAD_STATE_STORE) when the files do not give this version.
-    """
-    return _provider(store_id, conf).get_store(version)  # (1)
-
-
-def _provider(store_id: StateStoreId, conf: StateStoreConf) -> HDFSBackedStateStoreProvider:
-    from minispark_stream.state.hdfs_backed_state_store_provider import HDFSBackedStateStoreProvider  # it imports us
-
-    global _opened
-    with _lock:
-        _opened += 1
-        known = _providers.pop(store_id, None)
-        if known is None or known[0].conf != conf:
-            known = (HDFSBackedStateStoreProvider(store_id, conf), _opened)
-        _providers[store_id] = (known[0], _opened)
-        oldest, (_, used) = next(iter(_providers.items()))
-        if used < _opened - _UNUSED_AFTER:
-            del _providers[oldest]
-        return known[0]
-
-
-def unload_stores() -> None:
-    """Forget every store that this process keeps; the files have them all."""
-    with _lock:
-        _providers.clear()
 
 
 def state_error(condition: str, text: str, sql_state: str, **parameters: object) -> SparkRuntimeException:

@@ -30,7 +30,7 @@ from pyspark.sql.types import DoubleType, LongType, StringType, StructType
 
 from minispark_stream.checkpointing.lz4_block import compress, decompress
 from minispark_stream.checkpointing.unsafe_row import UnsafeRowCodec
-from minispark_stream.state.state_files import decode_records, encode_records
+from minispark_stream.state.state_records import decode_records, encode_records
 
 BOUND = 1_000_000  # rows a second
 LONG_KEY = StructType().add("k", LongType())

@@ -36,16 +36,16 @@ from pyspark.sql.types import (
 )
 
 from minispark_stream import inspect
-from minispark_stream.checkpointing.murmur3 import hash_rows
 from minispark_stream.checkpointing.stream_metadata import read_or_create
 from minispark_stream.checkpointing.unsafe_row import UnsafeRowCodec
-from minispark_stream.state.schema_files import (
+from minispark_stream.state.loaded_providers import get_store
+from minispark_stream.state.operator_state_metadata import (
     OperatorStateMetadata,
     StateStoreMetadata,
-    validate_or_write_schema,
     write_operator_metadata,
 )
-from minispark_stream.state.state_store import StateStoreConf, StateStoreId, get_store
+from minispark_stream.state.state_schema_compatibility_checker import validate_or_write_schema
+from minispark_stream.state.state_store import StateStoreConf, StateStoreId
 from tests.unit.hand_made import log_batch
 from tests.unit.test_unsafe_row import types_and_values
 
@@ -53,7 +53,7 @@ PARTITIONS = 2
 
 
 def write_checkpoint(path: Path, keys: UnsafeRowCodec, values: UnsafeRowCodec, columns: list[pa.Array]) -> list[bytes]:
-    """A checkpoint whose state has these rows, each key in the partition where Spark looks for it. Returns the values."""
+    """A checkpoint whose state has these rows, spread over the partitions; Spark's reader reads them all. Returns the values."""
     read_or_create(str(path), lambda key: None)
     log_batch(path, 0, '{"logOffset":0}')
     log_batch(path, 1, '{"logOffset":0}')
@@ -62,11 +62,10 @@ def write_checkpoint(path: Path, keys: UnsafeRowCodec, values: UnsafeRowCodec, c
     validate_or_write_schema(state, 0, "default", keys.schema, values.schema)
     n = len(keys.schema.fields)
     key_rows, value_rows = keys.encode(columns[:n]), values.encode(columns[n:])
-    partitions = hash_rows(columns[:n], [f.dataType for f in keys.schema.fields]) % PARTITIONS
     for version in (0, 1):  # a row in each of two batches
         for partition in range(PARTITIONS):
             store = get_store(StateStoreId(state, 0, partition), StateStoreConf(), version)
-            mine = [i for i, p in enumerate(partitions) if p == partition and i % 2 == version]
+            mine = [i for i in range(len(key_rows)) if i // 2 % PARTITIONS == partition and i % 2 == version]
             store.put_many([key_rows[i] for i in mine], [value_rows[i] for i in mine])
             store.commit()
     return value_rows

@@ -19,13 +19,13 @@ from minispark_stream.checkpointing.compactible_file_stream_log import Compactio
 from minispark_stream.checkpointing.offset_seq_log import OffsetSeq, OffsetSeqLog, OffsetSeqMetadata
 from minispark_stream.checkpointing.stream_metadata import read_or_create
 from minispark_stream.checkpointing.unsafe_row import UnsafeRowCodec
-from minispark_stream.state.schema_files import (
+from minispark_stream.state.operator_state_metadata import (
     OperatorStateMetadata,
     StateStoreMetadata,
-    validate_or_write_schema,
     write_operator_metadata,
 )
 from minispark_stream.state.state_files import StateFiles
+from minispark_stream.state.state_schema_compatibility_checker import validate_or_write_schema
 from minispark_stream.state.state_store import StateStoreConf, StateStoreId
 
 WINDOW = StructType().add("start", TimestampType()).add("end", TimestampType())

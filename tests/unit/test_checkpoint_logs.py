@@ -81,7 +81,6 @@ class TestOffsetSeqLog:
             log.add(i, OffsetSeq((str(i),), METADATA))
         assert log.purge(3) == [0, 1, 2]
         assert log.list_batches() == [3, 4]
-        assert log.purge_after(3) == [4]
 
     def test_what_is_no_batch_file_is_ignored(self, tmp_path: Path) -> None:
         log = OffsetSeqLog(str(tmp_path))

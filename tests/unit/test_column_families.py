@@ -9,7 +9,8 @@ import pytest
 
 from minispark_stream.checkpointing.unsafe_row import UnsafeRowCodec
 from minispark_stream.operators.column_families import KEY_SCHEMA, VALUE_SCHEMA, ColumnFamilies
-from minispark_stream.state.state_store import StateStoreConf, StateStoreId, get_store
+from minispark_stream.state.loaded_providers import get_store
+from minispark_stream.state.state_store import StateStoreConf, StateStoreId
 
 
 def open_store(folder: Path, version: int):

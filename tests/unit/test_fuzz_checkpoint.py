@@ -34,8 +34,9 @@ from minispark_stream.checkpointing.stream_metadata import read_id
 from minispark_stream.checkpointing.unsafe_row import UnsafeRowCodec
 from minispark_stream.inspection.rocksdb import decode_column_families, parse_operator_metadata_v2, read_zip_metadata
 from minispark_stream.inspection.values import decode_rows
-from minispark_stream.state.schema_files import OperatorStateMetadata, decode_schemas
-from minispark_stream.state.state_files import decode_records, encode_records
+from minispark_stream.state.operator_state_metadata import OperatorStateMetadata
+from minispark_stream.state.schema_files import decode_schemas
+from minispark_stream.state.state_records import decode_records, encode_records
 from tests.unit.hand_made import content, encode, keys_of, log_batch, state_files, values_of, windowed_count
 
 QUICK = settings(deadline=None, suppress_health_check=list(HealthCheck), derandomize=True)

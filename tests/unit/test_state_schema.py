@@ -25,20 +25,15 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
-from minispark_stream.state.schema_files import (
+from minispark_stream.state.operator_state_metadata import (
     OperatorStateMetadata,
     StateStoreMetadata,
     check_operators,
-    compatible,
-    decode_schemas,
-    encode_schemas,
     read_operator_metadata,
-    read_schemas,
-    scala_string,
-    schema_json,
-    validate_or_write_schema,
     write_operator_metadata,
 )
+from minispark_stream.state.schema_files import decode_schemas, encode_schemas, read_schemas, schema_json
+from minispark_stream.state.state_schema_compatibility_checker import compatible, scala_string, validate_or_write_schema
 
 KEY = StructType().add("word", StringType())
 VALUE = StructType().add("count", LongType())

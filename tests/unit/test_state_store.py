@@ -6,7 +6,10 @@ import logging
 import os
 import threading
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -15,9 +18,11 @@ from pyspark.errors import SparkRuntimeException
 
 from minispark_stream.checkpointing.lz4_block import compress, decompress
 from minispark_stream.state.hdfs_backed_state_store_provider import HDFSBackedStateStoreProvider
+from minispark_stream.state.loaded_providers import LoadedProviders, get_store, unload_stores
 from minispark_stream.state.maintenance import MaintenanceTask, find_stores, run_maintenance
-from minispark_stream.state.state_files import StateFiles, crc32c, decode_records, encode_records
-from minispark_stream.state.state_store import StateStoreConf, StateStoreId, get_store, unload_stores
+from minispark_stream.state.state_files import StateFiles
+from minispark_stream.state.state_records import crc32c, decode_records, encode_records
+from minispark_stream.state.state_store import StateStoreConf, StateStoreId
 from minispark_stream.trace.recorder import NullRecorder, Recorder
 
 CONF = StateStoreConf()
@@ -178,7 +183,7 @@ def test_a_store_is_a_dict_with_versions(
         versions.append({k: v for k, v in {**versions[-1], **puts}.items() if k not in removes})
         store.commit()
         if end == "snapshot":
-            run_maintenance(str(state), conf, NullRecorder())
+            run_maintenance(str(state), conf, NullRecorder().step)
         if end == "crash":
             unload_stores()
         weight = sum(len(k) + len(v) for k, v in versions[-1].items())
@@ -245,7 +250,7 @@ def test_a_snapshot_of_an_earlier_run_does_not_hide_the_new_delta(state: Path) -
     conf = StateStoreConf(min_deltas_for_snapshot=1)
     for version in range(3):
         batch(state, version, {A: b"old %d" % version}, conf=conf)
-    run_maintenance(str(state), conf, NullRecorder())
+    run_maintenance(str(state), conf, NullRecorder().step)
     assert "3.snapshot" in names(state)
     batch(state, 2, {A: b"new"}, conf=conf)
     unload_stores()
@@ -258,7 +263,7 @@ def test_a_task_that_outlived_its_batch_does_not_delete_the_snapshot_that_others
     zombie = HDFSBackedStateStoreProvider(store_id(state), conf).get_store(1)
     for version in range(1, 4):
         batch(state, version, {B: TWO}, conf=conf)
-        run_maintenance(str(state), conf, NullRecorder())
+        run_maintenance(str(state), conf, NullRecorder().step)
     assert names(state)[:2] == ["2.delta", "2.snapshot"]
     zombie.put(B, TWO)
     zombie.commit()
@@ -292,7 +297,7 @@ def test_a_process_far_behind_begins_at_the_snapshot(state: Path) -> None:
     ours.load(1)
     for version in range(1, 6):
         batch(state, version, {b"%d" % version: ONE}, conf=conf)
-        run_maintenance(str(state), conf, NullRecorder())
+        run_maintenance(str(state), conf, NullRecorder().step)
     assert names(state)[0] == "4.delta"  # 2.delta, which would be next, is gone
     ours.load(6)
     assert ours.map == contents(state, 6, conf) and len(ours.map) == 6
@@ -425,7 +430,7 @@ def with_snapshots(state: Path, conf: StateStoreConf) -> None:
     """Versions 1 to 7, with 3.snapshot and 6.snapshot, of which the newer one is damaged."""
     for version in range(7):
         batch(state, version, {b"%d" % version: ONE}, conf=conf)
-        run_maintenance(str(state), conf, NullRecorder())
+        run_maintenance(str(state), conf, NullRecorder().step)
     assert [n for n in names(state) if "snap" in n] == ["3.snapshot", "6.snapshot"]
     (state / "0/0/6.snapshot").write_bytes(b"garbage" * 9)
     unload_stores()
@@ -471,7 +476,7 @@ def test_snapshots_and_clean_up_come_when_sparks_come(state: Path) -> None:
     for version in range(26):
         batch(state, version, {b"k%d" % version: ONE}, conf=conf)
         for _ in range(2):
-            run_maintenance(str(state), conf, NullRecorder())
+            run_maintenance(str(state), conf, NullRecorder().step)
         files = names(state)
         seen[version + 1] = files[0], files[-1], len(files)
     assert seen[10] == ("1.delta", "10.delta", 10)
@@ -494,22 +499,14 @@ def test_maintenance_is_traced_where_it_did_something(state: Path) -> None:
     other = get_store(store_id(state, 1, "left"), conf, 0)
     other.commit()
     assert list(find_stores(str(state))) == [store_id(state), store_id(state, 1, "left")]
-    (result,) = run_maintenance(str(state), conf, recorder)
+    (result,) = run_maintenance(str(state), conf, recorder.step)
     assert result.store_id == store_id(state) and result.snapshot == 3
     (event,) = recorder.events
     assert event.inputs == {"operatorId": 0, "partition": 0, "store": "default"}
     assert event.outputs == {"snapshot": 3, "deleted": []}
     batch(state, 3, {A: TWO}, conf=conf)
-    (result,) = run_maintenance(str(state), conf, recorder)
+    (result,) = run_maintenance(str(state), conf, recorder.step)
     assert result.snapshot is None and result.deleted == ("1.delta", "2.delta")
-
-
-def test_versions_that_are_not_committed_are_left_alone(state: Path) -> None:
-    conf = StateStoreConf(min_deltas_for_snapshot=2)
-    for version in range(3):
-        batch(state, version, {A: ONE}, conf=conf)
-    assert run_maintenance(str(state), conf, NullRecorder(), committed_version=2) == []
-    assert run_maintenance(str(state), conf, NullRecorder(), committed_version=3)[0].snapshot == 3
 
 
 def test_maintenance_of_one_store_may_fail(state: Path, caplog: pytest.LogCaptureFixture) -> None:
@@ -519,7 +516,7 @@ def test_maintenance_of_one_store_may_fail(state: Path, caplog: pytest.LogCaptur
             get_store(store_id(state, partition), conf, version).commit()
     (state / "0/0/2.delta").write_bytes(b"garbage")
     with caplog.at_level(logging.WARNING):
-        results = run_maintenance(str(state), conf, NullRecorder())
+        results = run_maintenance(str(state), conf, NullRecorder().step)
     assert [r.store_id.partition_id for r in results] == [1]
     assert "2.delta" in caplog.text and names(state) == ["1.delta", "2.delta", "3.delta"]
 
@@ -529,7 +526,7 @@ def test_no_snapshot_and_no_clean_up_over_a_gap(state: Path) -> None:
     for version in range(4):
         batch(state, version, {A: ONE}, conf=conf)
     (state / "0/0/1.delta").unlink()
-    assert run_maintenance(str(state), conf, NullRecorder()) == []
+    assert run_maintenance(str(state), conf, NullRecorder().step) == []
     assert names(state) == ["2.delta", "3.delta", "4.delta"]
 
 
@@ -540,18 +537,36 @@ def test_junk_in_a_state_directory_is_ignored(state: Path) -> None:
     (state / "junk").mkdir()
     assert [f.name for f in StateFiles(store_id(state), CONF).store_files()] == ["1.delta"]
     assert list(find_stores(str(state))) == [store_id(state)]
-    assert run_maintenance(str(state / "nothing here"), CONF, NullRecorder()) == []
+    assert run_maintenance(str(state / "nothing here"), CONF, NullRecorder().step) == []
 
 
-def test_the_maintenance_task_runs_until_it_is_stopped(state: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_maintenance_task_runs_until_it_is_stopped(state: Path) -> None:
     conf = StateStoreConf(min_deltas_for_snapshot=2)
     for version in range(3):
         batch(state, version, {A: ONE}, conf=conf)
     rounds = threading.Semaphore(0)
-    task = MaintenanceTask(str(state), conf, 1, NullRecorder(), committed_version=lambda: rounds.release())
+
+    @contextmanager
+    def step(name: str, **inputs: Any) -> Iterator[SimpleNamespace]:
+        yield SimpleNamespace(out=lambda **outputs: rounds.release())
+
+    task = MaintenanceTask(str(state), conf, 1, step)
     task.start()
-    assert rounds.acquire(timeout=30) and rounds.acquire(timeout=30)
+    assert rounds.acquire(timeout=30)
+    for version in range(3, 6):
+        batch(state, version, {A: TWO}, conf=conf)
+    assert rounds.acquire(timeout=30)
     task.stop()
-    assert task.last_snapshots == {store_id(state): 3}
-    never_started = MaintenanceTask(str(state), conf, 1, NullRecorder())
+    assert {"3.snapshot", "6.snapshot"} <= set(names(state))
+    never_started = MaintenanceTask(str(state), conf, 1, NullRecorder().step)
     never_started.stop()
+
+
+def test_a_process_keeps_the_stores_that_it_used_last(state: Path) -> None:
+    loaded = LoadedProviders(unused_after=3)
+    first, second = loaded.provider(store_id(state, 0), CONF), loaded.provider(store_id(state, 1), CONF)
+    assert loaded.provider(store_id(state, 0), CONF) is first
+    assert loaded.provider(store_id(state, 2), CONF) is not second
+    assert loaded.provider(store_id(state, 0), CONF) is first
+    assert loaded.provider(store_id(state, 1), CONF) is not second, "three stores were opened since"
+    assert loaded.provider(store_id(state, 0), StateStoreConf(min_deltas_for_snapshot=2)) is not first

@@ -1,0 +1,117 @@
+"""Numpy and Arrow, as the UnsafeRow codec needs them: null bitmaps, byte positions, the buffer that holds all rows.
+
+Models: Platform and UnsafeAlignedOffset, by which Spark reads and writes raw memory; here whole columns at a time.
+
+1. `Buffer` is all rows, one behind the other. Words of any width are read and written at arrays of byte positions.
+2. `Part` is a column made ready for writing: which values there are, their bytes, and how much room each needs.
+3. The small functions below answer one question about positions or bitmaps each.
+
+    ragged(start (16, 40), lengths (2, 3))     16 17 40 41 42
+
+Differs from Spark: Spark reads one value at a time, and trusts its rows.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, TypeAlias
+
+import numpy as np
+import pyarrow as pa
+
+Ints: TypeAlias = np.ndarray  # of int64
+Mask: TypeAlias = np.ndarray | None  # of bool: which values are not null; None when all are
+
+
+class Buffer:
+    """All rows, one behind the other, seen as words of any width (everything is aligned to its width)."""
+
+    def __init__(self, data: np.ndarray, row_starts: Ints | None = None, depth: int = 1):
+        self.bytes = data
+        self.row_starts = row_starts
+        self.left = len(data) * depth  # bytes of variable values that may still be read
+
+    def view(self, dtype: str) -> np.ndarray:
+        return self.bytes.view(dtype)
+
+    @cached_property
+    def words(self) -> np.ndarray:
+        return self.bytes.view("<i8")
+
+    def check(self, ok: np.ndarray, position: Ints, what: str) -> None:
+        """Raise the error for the first value that is not `ok`; `position` is the byte at which each one was read."""
+        if not ok.all():
+            at = int(position[np.flatnonzero(~ok)[0]])
+            starts = self.row_starts if self.row_starts is not None else np.zeros(1, np.int64)
+            row = int(np.searchsorted(starts, at, "right")) - 1
+            raise ValueError(f"row {row} is not an UnsafeRow of this schema: at byte {at - int(starts[row])}: {what}")
+
+
+@dataclass(frozen=True)
+class Part:
+    """A column made ready for writing. `sizes`: bytes of each value in the variable region (None: never any)."""
+
+    valid: Mask
+    payload: Any
+    sizes: Ints | None = None
+
+
+def one_chunk(column: pa.Array | pa.ChunkedArray) -> pa.Array:
+    return column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
+
+
+def leaf(column: pa.Array, arrow: pa.DataType) -> tuple[pa.Array, Mask]:
+    """`column` in the type that the row format expects, and which of its values are not null."""
+    if column.type != arrow and not pa.types.is_nested(arrow):
+        column = column.cast(arrow)
+    if column.null_count == 0:
+        return column, None
+    if column.type == pa.null() or column.buffers()[0] is None:
+        return column, np.asarray(column.is_valid())
+    return column, bits(column.buffers()[0], column.offset, len(column)).view(bool)
+
+
+def bits(buffer: pa.Buffer | None, offset: int, n: int) -> np.ndarray:
+    return np.unpackbits(np.frombuffer(buffer or b"", np.uint8), count=offset + n, bitorder="little")[offset:]
+
+
+def bitmap(valid: Mask) -> pa.Buffer | None:
+    return None if valid is None else pa.py_buffer(np.packbits(valid, bitorder="little"))
+
+
+def int64(offsets: pa.Array) -> Ints:
+    return np.asarray(offsets).astype(np.int64)
+
+
+def list_offsets(counts: Ints) -> pa.Buffer:
+    return pa.py_buffer(np.concatenate([[0], np.cumsum(counts)]).astype("<i4"))
+
+
+def pad8(sizes: Ints) -> Ints:
+    return (sizes + 7) & -8
+
+
+def header(counts: Ints) -> Ints:
+    return 8 + (counts + 63) // 64 * 8
+
+
+def expand(values: Ints, valid: Mask) -> Ints:
+    """The values of the rows that are not null, put at their rows, with 0 for the nulls."""
+    if valid is None:
+        return values
+    out = np.zeros(len(valid), np.int64)
+    out[valid] = values
+    return out
+
+
+def numbered(counts: Ints) -> Ints:
+    """For counts (2, 3): 0 1 0 1 2."""
+    ends = np.cumsum(counts)
+    return np.arange(ends[-1] if len(ends) else 0) - np.repeat(ends - counts, counts)
+
+
+def ragged(start: Ints, lengths: Ints) -> Ints:
+    """For start (16, 40) and lengths (2, 3): 16 17 40 41 42."""
+    ends = np.cumsum(lengths)
+    return np.arange(ends[-1] if len(ends) else 0) + np.repeat(start - ends + lengths, lengths)

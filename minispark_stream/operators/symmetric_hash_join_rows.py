@@ -1,0 +1,145 @@
+"""A stream-stream join as its two tasks see it: the sides, new rows, pairs, and how both travel from one task to the other.
+
+Models: OneSideHashJoiner's view of a row, JoinStateWatermarkPredicates (About state: SymmetricHashJoin).
+
+1. The rows of both sides come in one table. A new row has its own columns filled, those of the other side are null.
+2. A pair is a new row and its *partner*, a row of the other side under the same key. The partner is known by its place: the
+   number of rows that the state has before it under this key, at the time when the new row is joined. So a partner can be a
+   new row, too: those of the side that comes first are in the state by then.
+3. `Join.write` puts new rows and pairs into one table, the new rows first, so that Spark can filter the pairs.
+   `Join.read` takes the table apart again.
+
+    columns          side    passes   row    partner   keys   left row   right row
+    a new row        right   true     null   null      a      null       12:03
+    a pair           null    null     0      0         null   12:00      12:03          new row 0 meets left row 0 of its key
+
+Differs from Spark: rows and pairs are tables, because Spark itself evaluates the condition between two tasks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+from pyspark.sql.types import BooleanType, LongType, StructField, StructType
+
+from minispark_stream.checkpointing.unsafe_row import UnsafeRowCodec
+from minispark_stream.operators.columns import Columns, EventTime, Mask, is_late, not_after
+
+Ints = np.ndarray[Any, Any]
+LEFT, RIGHT = 0, 1
+SIDES = ("left", "right")
+
+# In front of the keys and the rows. A new row has a side, and whether it passes the condition of its own side; a pair has the
+# number of its new row, and the place of the partner.
+TAGS = StructType(
+    [
+        StructField("side", LongType()),
+        StructField("passes", BooleanType()),
+        StructField("row", LongType()),
+        StructField("partner", LongType()),
+    ]
+)
+
+
+class JoinSide(NamedTuple):
+    """What is known of one side: its row, its event time, and up to when its state may go (None: never).
+
+    `evict_key_ms` is a bound on the event time in the join keys, `evict_value_ms` one on the event time in the row.
+    """
+
+    row: StructType
+    event_time: EventTime | None
+    evict_key_ms: int | None
+    evict_value_ms: int | None
+
+
+class NewRows(NamedTuple):
+    """The new rows of a partition, numbered from 0: side, condition of their own side, keys, left and right columns."""
+
+    side: Ints
+    passes: Mask
+    keys: Columns
+    columns: tuple[Columns, Columns]
+
+
+class Pairs(NamedTuple):
+    """Pairs of a new row and a partner: the number of the row, the place of the partner, left and right columns."""
+
+    row: Ints
+    partner: Ints
+    columns: tuple[Columns, Columns]
+
+
+@dataclass(frozen=True)
+class Join:
+    """What both tasks know of the join. `key_event_time` is the join key that carries a watermark."""
+
+    join_type: str
+    keys: StructType
+    key_event_time: EventTime | None
+    sides: tuple[JoinSide, JoinSide]
+
+    @property
+    def order(self) -> tuple[int, int]:
+        """Which side's new rows come first: they meet the state; those of the other side meet them, too."""
+        return (RIGHT, LEFT) if self.join_type == "LeftSemi" else (LEFT, RIGHT)
+
+    def is_outer(self, side: int) -> bool:
+        """Whether rows of a side that find no partner leave with nulls."""
+        return self.join_type in (f"{SIDES[side].capitalize()}Outer", "FullOuter")
+
+    def is_late(self, rows: NewRows, late_ms: int) -> Mask:
+        """Which rows are late, on each side by its own event time."""
+        left, right = (
+            (rows.side == number) & is_late(rows.columns[number], side.event_time, late_ms)
+            for number, side in enumerate(self.sides)
+        )
+        return left | right
+
+    def key_is_old(self, side: int, keys: Sequence[bytes]) -> Mask:
+        """Which keys the state watermark of a side has passed."""
+        bound_ms = self.sides[side].evict_key_ms
+        if self.key_event_time is None or bound_ms is None or not keys:
+            return np.zeros(len(keys), np.bool_)
+        return not_after(UnsafeRowCodec(self.keys).decode(keys), self.key_event_time, bound_ms)
+
+    def value_is_old(self, side: int, rows: Columns) -> Mask:
+        """Which rows the state watermark of a side has passed."""
+        event_time, bound_ms = self.sides[side].event_time, self.sides[side].evict_value_ms
+        if event_time is None or bound_ms is None:
+            return np.zeros(len(rows[0]), np.bool_)
+        return not_after(rows, event_time, bound_ms)
+
+    # -- (3) the table between the tasks -------------------------------------------------------------------------
+
+    def write(self, rows: NewRows, pairs: Pairs) -> Columns:
+        """New rows and pairs as one table."""
+        n, m = len(rows.side), len(pairs.row)
+        tags = [
+            pa.concat_arrays([pa.array(rows.side, pa.int64()), pa.nulls(m, pa.int64())]),
+            pa.concat_arrays([pa.array(rows.passes, pa.bool_()), pa.nulls(m, pa.bool_())]),
+            pa.concat_arrays([pa.nulls(n, pa.int64()), pa.array(pairs.row, pa.int64())]),
+            pa.concat_arrays([pa.nulls(n, pa.int64()), pa.array(pairs.partner, pa.int64())]),
+        ]
+        keys = [pa.concat_arrays([key, pa.nulls(m, key.type)]) for key in rows.keys]
+        both = zip([*rows.columns[LEFT], *rows.columns[RIGHT]], [*pairs.columns[LEFT], *pairs.columns[RIGHT]])
+        return [*tags, *keys, *(pa.concat_arrays([of_rows, of_pairs]) for of_rows, of_pairs in both)]
+
+    def read(self, table: Columns) -> tuple[NewRows, Pairs]:
+        """The new rows and the pairs of a table, which may have lost some of its pairs since `write`."""
+        n = len(table[0]) - table[0].null_count
+        rows, pairs = [column[:n] for column in table], [column[n:] for column in table]
+        side, passes = (np.asarray(column) for column in rows[:2])
+        row, partner = (np.asarray(column) for column in pairs[2:4])
+        keys = rows[len(TAGS) : len(TAGS) + len(self.keys)]
+        return NewRows(side, passes, keys, self.halves(rows)), Pairs(row, partner, self.halves(pairs))
+
+    def halves(self, table: Columns) -> tuple[Columns, Columns]:
+        """The left and the right columns of a table."""
+        left = len(TAGS) + len(self.keys)
+        right = left + len(self.sides[LEFT].row)
+        return table[left:right], table[right:]
