@@ -103,9 +103,6 @@ STEPS: Mapping[str, Step] = {
         Step("maintenance", "StateStore.doMaintenance", "State: maintenance",
              ("operatorId", "partition", "store"), ("snapshot", "deleted"),
              "in the background: merge deltas into a snapshot, delete files that no version needs"),
-        Step("terminate", "StreamExecution.runStream", "Execution flow",
-             (), ("error",),
-             "the query's thread ends"),
     )
 }
 
