@@ -56,7 +56,7 @@ def _decide(ins: Values, outs: Values) -> str:
             "no new data, but the watermark has moved since the last batch: run a batch without data, "
             "to emit and drop the state that is finished now"
         )
-    return "no new data and nothing to clean up: run a batch" if outs.get("run") else "no new data: wait"
+    return "no new data: wait"
 
 
 def _latest_offset(ins: Values, outs: Values) -> str:

@@ -13,16 +13,17 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 
-def table(head: Iterable[str], rows: Iterable[tuple[str, Iterable[str]]], look: str = "") -> str:
+def table(head: Iterable[str], rows: Iterable[tuple[str, Iterable[str]]]) -> str:
     """A table of (attributes of the row, its cells)."""
     heads = "".join(f"<th>{cell}</th>" for cell in head)
     lines = "".join(f"<tr{attributes}>{''.join(f'<td>{cell}</td>' for cell in cells)}</tr>" for attributes, cells in rows)
-    return f"<table class='{look}'><thead><tr>{heads}</tr></thead><tbody>{lines}</tbody></table>"
+    return f"<table><thead><tr>{heads}</tr></thead><tbody>{lines}</tbody></table>"
 
 
 def card(heading: str, body: str, look: str = "") -> str:
     """A part of a page, with a frame around it."""
-    return f"<section class='{f'card {look}'.strip()}'><h3>{heading}</h3>{body}</section>"
+    looks = f"card {look}" if look else "card"
+    return f"<section class='{looks}'><h3>{heading}</h3>{body}</section>"
 
 
 # Jupyter has styles of its own for tables in an output: what is marked important undoes them.
