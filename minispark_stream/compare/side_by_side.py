@@ -14,6 +14,8 @@ For each engine, Spark first:
 4. Progress, rows and log files of every batch are kept; at the end, the files of the checkpoint.
 
 The engines run one after the other, so that neither slows the other down.
+
+Differs from Spark: nothing of Spark is modelled here; both engines run as they are.
 """
 
 from __future__ import annotations
@@ -34,7 +36,8 @@ from pyspark.sql.streaming import StreamingQuery
 from tqdm.auto import tqdm
 
 from minispark_stream.compare.checkpoint_files import comparable_files
-from minispark_stream.compare.comparison import Comparison, EngineBatch, EngineRun
+from minispark_stream.compare.comparison import Comparison
+from minispark_stream.compare.engine_run import EngineBatch, EngineRun
 from minispark_stream.compare.spark_trace import SparkBatch, read_logs, spark_trace
 from minispark_stream.jvm import plans, scala
 from minispark_stream.session import MiniSparkSession
@@ -176,7 +179,7 @@ class _Runner:
             writer = writer.trigger(**self._trigger)
         self._runs_so_far = len(self._batches)
         self._query = writer.option("checkpointLocation", self._checkpoint).start()
-        return str(plan.toString())
+        return str(plan)
 
     def _keep(self, data: DataFrame, batch_id: int) -> None:
         self._sink.append((batch_id, [tuple(row) for row in data.collect()]))

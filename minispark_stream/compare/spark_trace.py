@@ -28,8 +28,6 @@ from minispark_stream.checkpointing.checkpoint_file_manager import CheckpointFil
 from minispark_stream.trace.events import MAX_ROWS, Event
 from minispark_stream.trace.trace import Trace
 
-_ORDER = ("latestOffset", "walCommit", "getBatch", "queryPlanning", "addBatch", "commitOffsets")
-
 
 @dataclass(frozen=True)
 class SparkBatch:
@@ -78,9 +76,9 @@ class _Writer:
         start_ms: float | None = None,
     ) -> None:
         start = self.now_ms if start_ms is None else start_ms
-        self.events.append(
-            Event(name, "spark", self.trigger, self.batch_id, depth, start, duration_ms, dict(inputs), dict(outputs))
-        )
+        self.events.append(Event(
+            name, "spark", self.trigger, self.batch_id, depth, start, duration_ms, inputs=dict(inputs), outputs=dict(outputs)
+        ))
         self.now_ms = max(self.now_ms, start + duration_ms)
 
 

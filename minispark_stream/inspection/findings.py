@@ -20,10 +20,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from minispark_stream.inspection.contents import Batch, Finding, NextBatch, Operator
 from minispark_stream.inspection.logs import Logs
 from minispark_stream.inspection.operators import states_ahead
 from minispark_stream.inspection.read_only_files import ReadOnlyFiles
-from minispark_stream.inspection.report import Batch, Finding, NextBatch, Operator
 
 SHUFFLE_PARTITIONS = "spark.sql.shuffle.partitions"
 _HISTORY = 10

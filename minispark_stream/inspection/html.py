@@ -14,19 +14,19 @@ Differs from Spark: nothing of Spark is modelled here.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from html import escape
 from typing import Any
 
-from minispark_stream.inspection.report import (
+from minispark_stream.inspection.contents import (
     Batch,
-    CheckpointReport,
+    Contents,
     Finding,
     Operator,
-    Partition,
     Row,
     Store,
 )
+from minispark_stream.inspection.pictures import key_history, log_strip, version_strip
 from minispark_stream.inspection.text import (
     batch_cells,
     conf_changes,
@@ -37,16 +37,15 @@ from minispark_stream.inspection.text import (
     store_words,
 )
 from minispark_stream.inspection.values import printable
-from minispark_stream.view.panels import CSS
+from minispark_stream.view.style import CSS, card, table
 from minispark_stream.view.words import clip, plain, plural, short
 
 BATCHES = 60  # the newest ones, in the table
-STRIP = 24  # the newest ones, in the strip of the logs
 PARTITIONS = 24  # of a store
 FILES = 6  # of a batch
 
 
-def page(report: CheckpointReport) -> str:
+def page(report: Contents) -> str:
     title = f"Checkpoint {report.path.rstrip('/').rsplit('/', 1)[-1]}"
     return (
         f'<!doctype html><html lang="en"><head><meta charset="utf-8"><title>{say(title)}</title><style>'
@@ -55,13 +54,13 @@ def page(report: CheckpointReport) -> str:
     )
 
 
-def fragment(report: CheckpointReport) -> str:
+def fragment(report: Contents) -> str:
     return (
         f"<div class='ms ck'><style>{CSS}{OWN_CSS}</style>"
         f"<h2>Checkpoint <code>{say(report.path)}</code></h2>"
         f"<p class='note'>query {say(report.query_id or 'unknown')} · {plural(len(report.batches), 'batch')} in the logs</p>"
         f"{_next(report)}{_findings(report.findings)}{_batches(report)}"
-        f"{''.join(map(_operator, report.operators)) or _card('State', NO_STATE)}{_confs(report.batches)}</div>"
+        f"{''.join(map(_operator, report.operators)) or card('State', NO_STATE)}{_confs(report.batches)}</div>"
     )
 
 
@@ -73,55 +72,18 @@ def say(value: Any) -> str:
     return escape(printable(str(value)))
 
 
-def _card(heading: str, body: str, look: str = "") -> str:
-    return f"<section class='card {look}'><h3>{heading}</h3>{body}</section>"
-
-
-def _table(head: Iterable[str], rows: Iterable[Iterable[str]], look: str = "") -> str:
-    """A table; the cells are HTML."""
-    heads = "".join(f"<th>{cell}</th>" for cell in head)
-    lines = "".join(f"<tr>{''.join(f'<td>{cell}</td>' for cell in cells)}</tr>" for cells in rows)
-    return f"<table class='{look}'><thead><tr>{heads}</tr></thead><tbody>{lines}</tbody></table>"
-
-
 # -- (1) --------------------------------------------------------------------------------------------------------
 
 
-def _next(report: CheckpointReport) -> str:
+def _next(report: Contents) -> str:
     upcoming = report.next
     look = "fails" if upcoming.batch_id is None else "again" if upcoming.rerun else "goes-on"
     words, _, more = upcoming.says.partition(": ")
-    return _card(
+    return card(
         "What a restart does",
-        f"<p class='did'>{say(words[:1].upper() + words[1:])}</p><p>{say(more)}.</p>{_strip(report)}",
+        f"<p class='did'>{say(words[:1].upper() + words[1:])}</p><p>{say(more)}.</p>{log_strip(report)}",
         look,
     )
-
-
-def _strip(report: CheckpointReport) -> str:
-    """Both logs as two rows of boxes, one column for each batch."""
-    shown = report.batches[-STRIP:]
-    if not shown:
-        return ""
-    upcoming = report.next.batch_id
-    ids = [b.batch_id for b in shown] + ([upcoming] if upcoming is not None and upcoming > shown[-1].batch_id else [])
-    step, left = 42, 74
-    boxes = [f"<text x='0' y='{y}'>{name}/</text>" for name, y in (("offsets", 19), ("commits", 47))]
-    by_id = {b.batch_id: b for b in shown}
-    for i, batch_id in enumerate(ids):
-        batch = by_id.get(batch_id)
-        x = left + i * step
-        for name, y in (("offsets", 4), ("commits", 32)):
-            there = batch is not None and (batch.offsets is not None if name == "offsets" else batch.committed)
-            broken = batch is not None and f"{name}/{batch_id}" in batch.unreadable
-            look = "broken" if broken else "there" if there else "lacks"
-            label = batch_id if there or broken else ""
-            boxes.append(f"<rect class='{look}' x='{x}' y='{y}' width='{step - 6}' height='22' rx='4'/>"
-                         f"<text class='{look}' x='{x + step / 2 - 3}' y='{y + 15}' text-anchor='middle'>{label}</text>")
-        if batch_id == upcoming:
-            boxes.append(f"<text class='next' x='{x + step / 2 - 3}' y='72' text-anchor='middle'>▲ next</text>")
-    width = left + len(ids) * step + 4
-    return f"<svg class='strip' viewBox='0 0 {width} 78' width='{width}' height='78' role='img'>{''.join(boxes)}</svg>"
 
 
 # -- (2), (3) ---------------------------------------------------------------------------------------------------
@@ -129,14 +91,14 @@ def _strip(report: CheckpointReport) -> str:
 
 def _findings(findings: Sequence[Finding]) -> str:
     if not findings:
-        return _card("Findings", "<p class='note'>None: every file that is needed is there and can be read.</p>")
+        return card("Findings", "<p class='note'>None: every file that is needed is there and can be read.</p>")
     lines = "".join(
         f"<li><b class='{f.level}'>{f.level}</b> <code>{say(f.where)}</code> {say(f.says)}</li>" for f in findings
     )
-    return _card("Findings", f"<ul>{lines}</ul>")
+    return card("Findings", f"<ul>{lines}</ul>")
 
 
-def _batches(report: CheckpointReport) -> str:
+def _batches(report: Contents) -> str:
     if not report.batches:
         return ""
     sources = "".join(
@@ -149,11 +111,11 @@ def _batches(report: CheckpointReport) -> str:
     for batch in reversed(report.batches[-BATCHES:]):
         number, offsets, watermark, time, commit = map(say, batch_cells(batch))
         done = f"<span class='ok'>{commit}</span>" if batch.committed else f"<span class='bad'>{commit}</span>"
-        rows.append((number, f"{offsets}{_files(batch)}", watermark, time, done))
+        rows.append(("", (number, f"{offsets}{_files(batch)}", watermark, time, done)))
     earlier = len(report.batches) - BATCHES
     more = f"<p class='note'>and {plural(earlier, 'earlier batch')}</p>" if earlier > 0 else ""
     head = ("batch", "reads up to", "watermark (UTC)", "planned at (UTC)", "commit")
-    return _card("Batches", f"{sources}<div class='scroll'>{_table(head, rows)}</div>{more}")
+    return card("Batches", f"{sources}<div class='scroll'>{table(head, rows)}</div>{more}")
 
 
 def _files(batch: Batch) -> str:
@@ -172,7 +134,7 @@ def _operator(operator: Operator) -> str:
     partitions = "" if operator.num_partitions is None else f" · {plural(operator.num_partitions, 'partition')}"
     properties = f"<p class='note'>{say(clip(plain(operator.properties), 400))}</p>" if operator.properties else ""
     heading = f"State of operator {operator.operator_id}: {name} <small>{operator.provider}{partitions}</small>"
-    return _card(heading, properties + "".join(_store(store) for store in operator.stores))
+    return card(heading, properties + "".join(_store(store) for store in operator.stores))
 
 
 def _store(store: Store) -> str:
@@ -181,10 +143,10 @@ def _store(store: Store) -> str:
         f"<span class='value'>{say(schema_words(s.value))}</span></p>" for s in store.schemas
     ) or f"<p class='schema'><b>{say(store.name)}</b> schema not known</p>"
     rows = [
-        (
-            str(p.partition), _version_strip(p), say(span([v.version for v in p.versions])), _number(p.version),
+        ("", (
+            str(p.partition), version_strip(p), say(span([v.version for v in p.versions])), _number(p.version),
             _number(p.num_keys), "" if p.num_bytes is None else size_words(p.num_bytes), size_words(p.file_bytes),
-        )
+        ))
         for p in store.partitions[:PARTITIONS]
     ]
     head = ("partition", "on disk", "versions", "shown", "keys", "bytes", "files")
@@ -194,52 +156,13 @@ def _store(store: Store) -> str:
         f"<p class='note'>partition {span(of)} is not decoded: {say(reason)}</p>" for reason, of in not_decoded(store).items()
     )
     return (
-        f"{schemas}<p class='note'>{say(store_words(store))}</p>{_history(store.history)}"
-        f"<div class='scroll'>{_table(head, rows, 'numbers')}</div>{hidden}{reasons}{_sample(store)}"
+        f"{schemas}<p class='note'>{say(store_words(store))}</p>{key_history(store.history)}"
+        f"<div class='scroll'>{table(head, rows)}</div>{hidden}{reasons}{_sample(store)}"
     )
 
 
 def _number(value: int | None) -> str:
     return "" if value is None else f"{value:,}"
-
-
-def _version_strip(partition: Partition) -> str:
-    """A mark for each of the newest versions: short for a delta, tall for a snapshot."""
-    shown = partition.versions[-60:]
-    first = shown[0].version if shown else 0
-    marks = []
-    for version in shown:
-        x = (version.version - first) * 5
-        if x > 1500:
-            break
-        tall = any(kind in version.files for kind in ("snapshot", "zip"))
-        unknown = version.num_keys is None and any(kind in version.files for kind in ("delta", "snapshot"))
-        look = "unknown" if unknown else "tall" if tall else ""
-        title = f"version {version.version}: {', '.join(f'{kind} {size:,} bytes' for kind, size in version.files.items())}"
-        y, height = (1, 15) if tall else (6, 10)
-        marks.append(f"<rect class='{look}' x='{x}' y='{y}' width='4' height='{height}'><title>{say(title)}</title></rect>")
-    width = max([5, *(min(v.version - first, 300) * 5 + 5 for v in shown)])
-    return f"<svg class='versions' width='{width}' height='17'>{''.join(marks)}</svg>"
-
-
-def _history(history: Mapping[int, int]) -> str:
-    """The number of keys over the versions, as a line."""
-    if len(history) < 2:
-        return ""
-    versions, keys = list(history), list(history.values())
-    width, height, top = 520, 64, max(max(keys), 1)
-    span_of = max(versions[-1] - versions[0], 1)
-    points = [(44 + (v - versions[0]) / span_of * width, 6 + height - k / top * height) for v, k in history.items()]
-    line = " ".join(f"{x:.1f},{y:.1f}" for x, y in points)
-    area = f"{points[0][0]:.1f},{6 + height} {line} {points[-1][0]:.1f},{6 + height}"
-    return (
-        f"<svg class='history' viewBox='0 0 {width + 60} {height + 26}' width='{width + 60}' height='{height + 26}' role='img'>"
-        f"<polygon points='{area}'/><polyline points='{line}'/>"
-        f"<text x='38' y='14' text-anchor='end'>{top:,}</text><text x='38' y='{height + 6}' text-anchor='end'>0</text>"
-        f"<text x='44' y='{height + 22}'>version {versions[0]}</text>"
-        f"<text x='{44 + width}' y='{height + 22}' text-anchor='end'>{versions[-1]}</text>"
-        f"<text class='label' x='{44 + width / 2}' y='{height + 22}' text-anchor='middle'>keys in all partitions</text></svg>"
-    )
 
 
 def _sample(store: Store) -> str:
@@ -249,8 +172,8 @@ def _sample(store: Store) -> str:
     keys, values = _columns(row.key for _, row in rows), _columns(row.value for _, row in rows)
     head = ["partition", *(f"<span class='key'>{say(c)}</span>" for c in keys)]
     head += [f"<span class='value'>{say(c)}</span>" for c in values]
-    lines = [[str(p), *_cells(row.key, keys), *_cells(row.value, values)] for p, row in rows]
-    return f"<details open><summary>some rows</summary><div class='scroll'>{_table(head, lines)}</div></details>"
+    lines = [("", [str(p), *_cells(row.key, keys), *_cells(row.value, values)]) for p, row in rows]
+    return f"<details open><summary>some rows</summary><div class='scroll'>{table(head, lines)}</div></details>"
 
 
 def _columns(rows: Iterable[Row]) -> list[str]:
@@ -269,9 +192,9 @@ def _confs(batches: Sequence[Batch]) -> str:
     if last is None:
         return ""
     changes = "".join(f"<p class='bad'>changed in {say(change)}</p>" for change in conf_changes(batches)[-20:])
-    rows = [(f"<code>{say(key)}</code>", say(value)) for key, value in last.conf.items()]
+    rows = [("", (f"<code>{say(key)}</code>", say(value))) for key, value in last.conf.items()]
     summary = f"<summary>confs of batch {last.batch_id}: a restart goes on with these, whatever the session says</summary>"
-    return f"<section class='card'>{changes}<details>{summary}{_table(('conf', 'value'), rows)}</details></section>"
+    return f"<section class='card'>{changes}<details>{summary}{table(('conf', 'value'), rows)}</details></section>"
 
 
 OWN_CSS = """

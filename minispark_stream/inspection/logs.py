@@ -29,8 +29,8 @@ from pyspark.errors import PySparkException
 from minispark_stream.checkpointing.commit_log import CommitLog, CommitMetadata
 from minispark_stream.checkpointing.offset_seq_log import OffsetSeq, OffsetSeqLog
 from minispark_stream.checkpointing.stream_metadata import read_id
+from minispark_stream.inspection.contents import Batch, Finding, NextBatch
 from minispark_stream.inspection.read_only_files import MAX_ENTRY, ReadOnlyFiles
-from minispark_stream.inspection.report import Batch, Finding, NextBatch
 
 T = TypeVar("T")
 UNREADABLE = (ValueError, RecursionError, OSError, PySparkException)

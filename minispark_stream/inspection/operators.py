@@ -23,9 +23,9 @@ from typing import Any
 
 from minispark_stream.checkpointing.lz4_block import LimitExceeded
 from minispark_stream.inspection import rocksdb
+from minispark_stream.inspection.contents import Finding, Operator, Partition, Schemas, Store, VersionFiles
 from minispark_stream.inspection.logs import attempt
 from minispark_stream.inspection.read_only_files import ReadOnlyFiles
-from minispark_stream.inspection.report import Finding, Operator, Partition, Schemas, Store, VersionFiles
 from minispark_stream.inspection.state_reader import StoreState, some_rows
 from minispark_stream.inspection.store_versions import DAMAGED, StoreVersions
 from minispark_stream.state.operator_state_metadata import OperatorStateMetadata

@@ -1,11 +1,9 @@
-"""What an inspection finds: plain data, the same in text, JSON and HTML.
+"""The report that an inspection gives: what is in the checkpoint, and answers about its state.
 
     report = inspect("/data/checkpoint")
-    report.next.says           "batch 3 next, a new one: ..."
-    report.batches[-1]         offsets, watermark, time, confs, commit, files of each source
-    report.operators[0]        operator -> stores -> partitions: versions on disk, keys, bytes, sample rows
-    report.findings            what is wrong, or worth a look
-    report.rows(...), report.find(...), report.diff(...)      the state itself, read when asked for
+    print(report); report.to_html("checkpoint.html"); report.to_json()
+    report.next, report.batches, report.operators, report.findings      plain data (contents.py)
+    report.rows(...), report.find(...), report.diff(...)                the state itself, read when asked for
 
 Everything here was read before the report was made, but for the state that the last three read again.
 
@@ -18,166 +16,20 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields, is_dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from pyspark.sql.types import StructType
 
-if TYPE_CHECKING:
-    from minispark_stream.inspection.state_reader import StateReader
-
-Row = Mapping[str, Any]  # a decoded key or value, made of what JSON has
-
-
-@dataclass(frozen=True)
-class Finding:
-    """Something to know. `level`: "error" (damaged, or a restart fails), "warning" (look at it), "note"."""
-
-    level: str
-    where: str
-    says: str
-
-    def __str__(self) -> str:
-        return f"{self.level}: {self.where}: {self.says}"
-
-
-@dataclass(frozen=True)
-class Batch:
-    """A batch as the two logs have it. Times in ms since the epoch.
-
-    `offsets` None: no entry in the offset log. `files`: of each source, what the batch read, None where that is not known.
-    """
-
-    batch_id: int
-    offsets: tuple[str | None, ...] | None
-    watermark_ms: int | None
-    timestamp_ms: int | None
-    conf: Mapping[str, str]
-    committed: bool
-    next_watermark_ms: int | None
-    files: tuple[tuple[str, ...] | None, ...] = ()
-    unreadable: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True)
-class NextBatch:
-    """What a restart does first. `batch_id` None: it fails."""
-
-    batch_id: int | None
-    rerun: bool
-    says: str
-
-
-@dataclass(frozen=True)
-class SourceLog:
-    """A source as its offsets, and its directory under sources/, show it. `entries`: file name -> what is in it."""
-
-    ordinal: int
-    kind: str
-    latest_offset: str | None
-    entries: Mapping[str, str] = field(default_factory=dict)
-    num_files: int | None = None
-
-
-@dataclass(frozen=True)
-class VersionFiles:
-    """A version of a store: its files with their sizes in bytes, and how many keys it has, None where not known."""
-
-    version: int
-    files: Mapping[str, int]
-    num_keys: int | None = None
-
-
-@dataclass(frozen=True)
-class StateRow:
-    partition: int
-    key: Row
-    value: Row
-
-
-@dataclass(frozen=True)
-class StateChange:
-    """`mark`: "+" added, "~" changed, "-" removed."""
-
-    mark: str
-    partition: int
-    key: Row
-    before: Row | None
-    after: Row | None
-
-
-@dataclass(frozen=True)
-class Partition:
-    """The files of one partition of a store; `num_keys`, `num_bytes` and `sample` are of `version`."""
-
-    partition: int
-    versions: tuple[VersionFiles, ...]
-    version: int | None = None
-    num_keys: int | None = None
-    num_bytes: int | None = None
-    sample: tuple[StateRow, ...] = ()
-    not_decoded: str | None = None
-
-    @property
-    def file_bytes(self) -> int:
-        return sum(sum(v.files.values()) for v in self.versions)
-
-
-@dataclass(frozen=True)
-class Schemas:
-    """Key and value schema of a store, or of a column family of it (transformWithState has one for each state variable)."""
-
-    name: str
-    key: StructType
-    value: StructType
-
-
-@dataclass(frozen=True)
-class Store:
-    """A store of an operator, over all partitions. `schemas` is empty when the file is missing or cannot be read."""
-
-    name: str
-    schemas: tuple[Schemas, ...]
-    partitions: tuple[Partition, ...]
-
-    @property
-    def num_keys(self) -> int | None:
-        known = [p.num_keys for p in self.partitions if p.num_keys is not None]
-        return sum(known) if len(known) == len(self.partitions) else None
-
-    @property
-    def history(self) -> Mapping[int, int]:
-        """Version -> keys over all partitions, for the versions that all of them know."""
-        by_version: dict[int, list[int]] = {}
-        for partition in self.partitions:
-            for version in partition.versions:
-                if version.num_keys is not None:
-                    by_version.setdefault(version.version, []).append(version.num_keys)
-        return {v: sum(keys) for v, keys in sorted(by_version.items()) if len(keys) == len(self.partitions)}
-
-
-@dataclass(frozen=True)
-class Operator:
-    """A stateful operator. `name` and `num_partitions` are None when its metadata is missing."""
-
-    operator_id: int
-    name: str | None
-    num_partitions: int | None
-    stores: tuple[Store, ...]
-    provider: str
-    properties: Mapping[str, Any] = field(default_factory=dict)
+from minispark_stream.inspection.contents import Contents, StateChange, StateRow
+from minispark_stream.inspection.html import fragment, page
+from minispark_stream.inspection.state_reader import StateReader
+from minispark_stream.inspection.text import to_text
 
 
 @dataclass(frozen=True, repr=False)
-class CheckpointReport:
-    """A checkpoint at one moment. Shows itself as text (`str`), and in Jupyter."""
+class CheckpointReport(Contents):
+    """The contents, and a reader for the state. Shows itself as text (`str`), and in Jupyter."""
 
-    path: str
-    query_id: str | None
-    next: NextBatch
-    batches: tuple[Batch, ...]
-    sources: tuple[SourceLog, ...]
-    operators: tuple[Operator, ...]
-    findings: tuple[Finding, ...]
     reader: StateReader = field(compare=False)
 
     def rows(
@@ -229,23 +81,17 @@ class CheckpointReport:
 
     def to_html(self, path: str | Path) -> Path:
         """Write one page that needs nothing else; returns its path."""
-        from minispark_stream.inspection.html import page
-
         target = Path(path)
         target.write_text(page(self), encoding="utf-8", errors="replace")
         return target
 
     def __str__(self) -> str:
-        from minispark_stream.inspection.text import to_text
-
         return to_text(self)
 
     def __repr__(self) -> str:
         return f"<CheckpointReport of {self.path}: {self.next.says}>"
 
     def _repr_html_(self) -> str:
-        from minispark_stream.inspection.html import fragment
-
         return fragment(self)
 
 

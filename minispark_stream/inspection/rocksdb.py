@@ -26,7 +26,7 @@ from typing import Any
 from pyspark.sql.types import StructType
 
 from minispark_stream.checkpointing.metadata_log import json_object, number
-from minispark_stream.inspection.report import Schemas
+from minispark_stream.inspection.contents import Schemas
 from minispark_stream.state.schema_files import parse_schema, read_utf
 
 NOT_DECODED = (

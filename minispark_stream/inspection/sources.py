@@ -21,9 +21,9 @@ from typing import Any
 
 from minispark_stream.checkpointing.compactible_file_stream_log import CompactionConf, FileEntry, FileStreamSourceLog
 from minispark_stream.checkpointing.metadata_log import HDFSMetadataLog
+from minispark_stream.inspection.contents import Batch, Finding, SourceLog
 from minispark_stream.inspection.logs import attempt
 from minispark_stream.inspection.read_only_files import ReadOnlyFiles
-from minispark_stream.inspection.report import Batch, Finding, SourceLog
 
 MAX_SOURCES = 1000  # more than that is no query, but a forged log
 SHOWN = 500  # characters of a log entry whose form is not known

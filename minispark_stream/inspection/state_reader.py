@@ -21,7 +21,7 @@ from typing import Any, TypeVar
 from pyspark.sql.types import StructType
 
 from minispark_stream.checkpointing.unsafe_row import UnsafeRowCodec
-from minispark_stream.inspection.report import Row, Schemas, StateChange, StateRow
+from minispark_stream.inspection.contents import Row, Schemas, StateChange, StateRow
 from minispark_stream.inspection.store_versions import StoreVersions
 from minispark_stream.inspection.values import column_names, decode_columns, decode_rows
 

@@ -22,9 +22,9 @@ from typing import Any
 
 from pyspark.sql.types import StructType
 
-from minispark_stream.inspection.report import (
+from minispark_stream.inspection.contents import (
     Batch,
-    CheckpointReport,
+    Contents,
     Operator,
     Partition,
     SourceLog,
@@ -39,7 +39,7 @@ SHOWN = 20  # batches, files and partitions
 WIDTH = 100
 
 
-def to_text(report: CheckpointReport) -> str:
+def to_text(report: Contents) -> str:
     """The whole report; ends without a newline."""
     lines = [
         f"checkpoint {report.path}",

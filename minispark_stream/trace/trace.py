@@ -1,17 +1,17 @@
-"""A recorded query: everything that the pictures, the text and the stepper are drawn from.
+"""A recorded query, ready to be looked at, saved and loaded.
 
-A `Trace` is a sequence of events (events.py) and three words about the query. It never changes, can be saved and loaded,
-and knows nothing of a running engine: a trace of the model, of real Structured Streaming (spark_trace.py) and one from a
-file are the same thing.
+A `Trace` is a recording (recording.py) that never changes. A trace of the model, one of real Structured Streaming
+(compare/spark_trace.py) and one from a file are the same thing.
 
     trace = query.trace
     trace.batches[2].progress["numInputRows"]
     trace.save("run.json"); Trace.load("run.json") == trace
-    trace                  in Jupyter: the batches, their phases, the flow of the last one
+    trace                  in Jupyter: a table of the batches, and how long each took
     trace.stepper()        in Jupyter: forward and back through every step
     trace.to_html("run.html"), trace.to_text(), trace.draw(batch=2, step="walCommit"), trace.timeline()
 
-A file is JSON that somebody else may have written: `load` checks it before anything is drawn.
+A file is JSON that somebody else may have written: `load` checks it before anything is drawn. The pictures are drawn by
+view/, which is imported only when one is asked for: a query that runs draws nothing.
 
 Differs from Spark: Spark keeps no trace; `recentProgress` is the nearest thing.
 """
@@ -22,82 +22,24 @@ import json
 import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
-from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from minispark_stream.trace.events import Event
-from minispark_stream.view.words import as_map
+from minispark_stream.trace.recording import Recording
 
 if TYPE_CHECKING:
     import graphviz
 
     from minispark_stream.view.stepper import Stepper
+    from minispark_stream.view.timeline import Picture
 
 FORMAT = {"format": "minispark_stream trace", "version": 1}
 
 
 @dataclass(frozen=True)
-class Batch:
-    """The events of one trigger that ran a batch (in the order in which they ended)."""
-
-    trigger: int | None
-    batch_id: int
-    events: tuple[Event, ...]
-
-    @property
-    def progress(self) -> Mapping[str, Any]:
-        """The progress report, as Spark's JSON; empty if the batch did not get that far."""
-        return next((as_map(e.outputs.get("progress")) for e in reversed(self.events) if e.step == "finishTrigger"), {})
-
-    @property
-    def durations(self) -> dict[str, float]:
-        """Milliseconds of each phase that Spark reports under `durationMs`, from the progress report."""
-        given = as_map(self.progress.get("durationMs"))
-        return {str(k): float(v) for k, v in given.items() if isinstance(v, (int, float)) and math.isfinite(v)}
-
-    @property
-    def rerun(self) -> bool:
-        """Whether this is a batch that an earlier run had logged but not finished."""
-        return any(e.step == "populateStartOffsets" and e.outputs.get("rerun") is True for e in self.events)
-
-    @property
-    def error(self) -> str | None:
-        return next((e.error for e in self.events if e.error is not None), None)
-
-
-@dataclass(frozen=True)
-class Picture:
-    """A picture that Jupyter shows."""
-
-    svg: str
-
-    def _repr_svg_(self) -> str:
-        return self.svg
-
-    def save(self, path: str | Path) -> Path:
-        Path(path).write_text(self.svg, encoding="utf-8")
-        return Path(path)
-
-
-@dataclass(frozen=True)
-class Trace:
-    """The steps of a query. `engine` is "model" or "spark"; `plan` the analysed plan as text."""
-
-    events: tuple[Event, ...]
-    engine: str = "model"
-    name: str | None = None
-    plan: str | None = None
-
-    @property
-    def batches(self) -> tuple[Batch, ...]:
-        found = []
-        for trigger, group in groupby(self.events, key=lambda e: e.trigger):
-            events = tuple(group)
-            ids = [e.batch_id for e in events if e.step in ("runBatch", "trigger") and e.batch_id is not None]
-            if ids:
-                found.append(Batch(trigger, ids[-1], events))
-        return tuple(found)
+class Trace(Recording):
+    """A recording that can be put on file and shown."""
 
     def __add__(self, later: Trace) -> Trace:
         """This trace and, after it, one of a later run: one query over a restart."""
@@ -173,9 +115,9 @@ class Trace:
 
     def timeline(self) -> Picture:
         """How long each batch took, and in which phase. Shown as a picture in Jupyter."""
-        from minispark_stream.view.timeline import svg
+        from minispark_stream.view.timeline import Picture, svg
 
-        return Picture(svg(self))
+        return Picture(svg(self.batches))
 
     def to_html(self, path: str | Path) -> Path:
         """Write one file that opens in any browser and steps through the trace. Returns the path."""
@@ -191,9 +133,9 @@ class Trace:
         return Stepper({self.engine: self})
 
     def _repr_html_(self) -> str:
-        from minispark_stream.view.panels import summary
+        from minispark_stream.view.summary import summary
 
-        return summary({self.engine: self})
+        return summary(self)
 
     def __repr__(self) -> str:
         query = f" of query {self.name!r}" if self.name else ""

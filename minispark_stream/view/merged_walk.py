@@ -1,13 +1,13 @@
-"""One step of the walk as it is shown: what every engine's world looks like after it, and the flow diagram.
+"""The walk through one or more traces, stop by stop: what every engine's world looks like, and what the flow diagram shows.
 
-1. Each engine's trace becomes its worlds (panels.py), one per moment.
-2. The walks are merged: the same moment (batch, attempt, step, how often) of two engines is one frame. A step that only
-   one engine shows (real Spark tells less than the model) is a frame in which the others stay as they were.
-3. A frame has the captions of the steps of its batch so far, and a look for every step: lit, done, to do, or pale if the
+1. Each engine's events become its worlds (world_changes.py), one per moment.
+2. The walks are merged: the same moment (batch, attempt, step, how often) of two engines is one stop. At a step that only
+   one engine shows (real Spark tells less than the model) the others stay as they were.
+3. A stop has the captions of the steps of its batch so far, and a look for every step: lit, done, to do, or pale if the
    batch never gets there.
 
     model   trigger latestOffset walCommit getBatch ...
-    spark   trigger latestOffset walCommit          ...      -> frames trigger latestOffset walCommit getBatch ...
+    spark   trigger latestOffset walCommit          ...      -> stops trigger latestOffset walCommit getBatch ...
 
 Differs from Spark: nothing of Spark is modelled here.
 """
@@ -17,22 +17,24 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import groupby
-from typing import TYPE_CHECKING, TypeVar
+from typing import TypeVar
 
-from minispark_stream.view.flow import FRAMES, caption_lines, captions_of
-from minispark_stream.view.sentences import failed
-from minispark_stream.view.walk import Key, Moment
-from minispark_stream.view.world import LogEntry, SourceView, World, worlds
-
-if TYPE_CHECKING:
-    from minispark_stream.trace.trace import Trace
+from minispark_stream.trace.recording import Recording
+from minispark_stream.view.captions import caption_lines, captions_of
+from minispark_stream.view.flow import FRAMES
+from minispark_stream.view.walk import Key, Moment, failed
+from minispark_stream.view.world import LogEntry, SourceView, World
+from minispark_stream.view.world_changes import worlds
 
 T = TypeVar("T")
 
 
 @dataclass(frozen=True)
-class Frame:
-    """What is shown at one step. `here` are the engines that took it, `worlds` what each engine has got to."""
+class Stop:
+    """What is shown at one step. `here` are the engines that took it, `worlds` what each engine has got to.
+
+    `captions` (engine -> step -> words) and `looks` (step -> CSS class) are for the flow diagram.
+    """
 
     moment: Moment
     here: tuple[str, ...]
@@ -46,15 +48,15 @@ class Frame:
         return (self.moment.batch_id, self.moment.attempt)
 
 
-def frames(traces: Mapping[str, Trace]) -> tuple[Frame, ...]:
+def stops(recordings: Mapping[str, Recording]) -> tuple[Stop, ...]:
     """The steps of one or more traces, in the order in which they are shown."""
     walks: dict[str, dict[Key, World]] = {
-        engine: {w.moment.key: w for w in worlds(trace.events)} for engine, trace in traces.items()  # (1)
+        engine: {w.moment.key: w for w in worlds(recording.events)} for engine, recording in recordings.items()  # (1)
     }
     by_batch = [
         {batch: list(keys) for batch, keys in groupby(walk, key=lambda key: key[:2])} for walk in walks.values()
     ]
-    found: list[Frame] = []
+    found: list[Stop] = []
     latest: dict[str, World] = {}
     for batch in merged([list(groups) for groups in by_batch]):  # (2)
         order = merged([groups.get(batch, []) for groups in by_batch])
@@ -66,7 +68,7 @@ def frames(traces: Mapping[str, Trace]) -> tuple[Frame, ...]:
                 for engine, walk in walks.items()
             }
             looks = _looks(key[2], captions, [step for _, _, step, _ in order], here)
-            found.append(Frame(next(iter(here.values())).moment, tuple(here), latest, captions, looks))
+            found.append(Stop(next(iter(here.values())).moment, tuple(here), latest, captions, looks))
     return tuple(found)
 
 

@@ -1,6 +1,6 @@
 """A trace as one HTML file that steps through it: no Jupyter, no network, no library.
 
-1. Every panel of every step is rendered here, in Python (cards.py); equal fragments are kept once.
+1. Every panel of every step is rendered here, in Python (board.py); equal fragments are kept once.
 2. The file holds the fragments, for each step the numbers of its fragments and what to write into the diagram, and a
    script of some forty lines that puts them in place: it computes nothing about the trace.
 3. Data is JSON in which "<" is written \\u003c, so that no text of a trace can end the script element; fragments are
@@ -19,43 +19,41 @@ import json
 from collections.abc import Mapping, Sequence
 from html import escape
 from itertools import groupby
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from minispark_stream.trace.recording import Recording, is_rerun
 from minispark_stream.view import flow, timeline
-from minispark_stream.view.merged_walk import Frame, frames
-from minispark_stream.view.panels import CSS, board, cards, now
-from minispark_stream.view.sentences import failed
+from minispark_stream.view.board import board, fragments
+from minispark_stream.view.merged_walk import Stop, stops
+from minispark_stream.view.style import CSS
+from minispark_stream.view.walk import failed
 from minispark_stream.view.words import short, without_ids
-
-if TYPE_CHECKING:
-    from minispark_stream.trace.trace import Trace
 
 NO_DOT = "<p class='note'>No diagram: Graphviz's <code>dot</code> was not found when this file was written.</p>"
 
 
-def page(traces: Mapping[str, Trace], intro: str = "") -> str:
+def page(recordings: Mapping[str, Recording], intro: str = "") -> str:
     """The whole file. With two engines, the panels compare them.
 
     Args:
-        traces: engine -> trace.
+        recordings: engine -> what was recorded of it.
         intro: HTML to show above the timeline.
     """
-    shown = frames(traces)
+    shown = stops(recordings)
     texts: dict[str, int] = {}
     steps = []
-    for frame in shown:  # (1)
-        fragments = {"now": now(frame), **cards(frame)}
-        slots = {name: texts.setdefault(html, len(texts)) for name, html in fragments.items()}
-        filled = flow.places_to_fill(frame.captions, frame.looks)
-        steps.append({"slots": slots, "fill": filled, "step": frame.moment.event.step})
-    names = [trace.name for trace in traces.values() if trace.name]
-    heading = f"{names[0] if names else 'A query'} on {' and '.join(traces)}"
-    data: dict[str, Any] = {"texts": list(texts), "steps": steps, "flow": flow.template(len(traces)) or NO_DOT}
-    plans = "".join(
-        f"<h3>Plan on {escape(engine)}</h3><pre>{escape(short(without_ids(trace.plan)))}</pre>"
-        for engine, trace in traces.items() if trace.plan
-    )
-    times = "".join(f"<h3>Durations on {escape(engine)}</h3>{timeline.svg(trace)}" for engine, trace in traces.items())
+    for stop in shown:  # (1)
+        slots = {name: texts.setdefault(html, len(texts)) for name, html in fragments(stop).items()}
+        filled = flow.places_to_fill(stop.captions, stop.looks)
+        steps.append({"slots": slots, "fill": filled, "step": stop.moment.event.step})
+    names = [recording.name for recording in recordings.values() if recording.name]
+    heading = f"{names[0] if names else 'A query'} on {' and '.join(recordings)}"
+    data: dict[str, Any] = {"texts": list(texts), "steps": steps, "flow": flow.template(len(recordings)) or NO_DOT}
+    plans, times = "", ""
+    for engine, recording in recordings.items():
+        if recording.plan:
+            plans += f"<h3>Plan on {escape(engine)}</h3><pre>{escape(short(without_ids(recording.plan)))}</pre>"
+        times += f"<h3>Durations on {escape(engine)}</h3>{timeline.svg(recording.batches)}"
     about = f"<section class='card'>{intro}</section>" if intro else ""
     return (
         f'<!doctype html><html lang="en"><head><meta charset="utf-8"><title>{escape(heading)}</title>'
@@ -70,26 +68,26 @@ def _json(data: Any) -> str:  # (3)
     return json.dumps(data, ensure_ascii=False, separators=(",", ":")).replace("<", "\\u003c")
 
 
-def batch_names(shown: Sequence[Frame]) -> list[tuple[int, str, str]]:
+def batch_names(shown: Sequence[Stop]) -> list[tuple[int, str, str]]:
     """Of every batch: the number of its first step, its name, and "failed", "empty", "restart" or ""."""
     names = []
     for (batch_id, _), group in groupby(enumerate(shown), key=lambda pair: pair[1].batch):
         members = list(group)
-        events = [frame.worlds[engine].moment.event for _, frame in members for engine in frame.here]
+        events = [stop.worlds[engine].moment.event for _, stop in members for engine in stop.here]
         steps = {event.step for event in events}
         kind, note = "", ""
         if any(map(failed, events)):
             kind, note = "failed", " ✗"
-        elif any(event.step == "populateStartOffsets" and event.outputs.get("rerun") is True for event in events):
+        elif any(map(is_rerun, events)):
             kind, note = "restart", " again"
         elif "runBatch" in steps and "getBatch" not in steps:
             kind, note = "empty", " no data"
-        name = f"batch {batch_id}" if batch_id is not None else "end" if "terminate" in steps else "other"
+        name = f"batch {batch_id}" if batch_id is not None else "other"
         names.append((members[0][0], name + note, kind))
     return names
 
 
-def _chips(shown: Sequence[Frame]) -> str:
+def _chips(shown: Sequence[Stop]) -> str:
     """A button for each batch, which leads to its first step."""
     names = batch_names(shown)
     ends = [*(start - 1 for start, _, _ in names[1:]), len(shown) - 1]

@@ -1,4 +1,4 @@
-"""What a step did, in a sentence and in a few words; and why there is such a step at all.
+"""What a step did, in a sentence.
 
 `STEPS[step].says` tells what a step does in every batch; here is what it did this time, from its inputs and outputs:
 
@@ -6,59 +6,28 @@
                                                           was planned but not finished, run it again ..."
     updateWatermark        12:04 -> 12:11             -> "12:21 - 10 min = 12:11; the watermark goes from 12:04 to 12:11"
 
-`narrate` gives the sentence, for the text and the panels; `caption` the few words under a step in the flow diagram;
-`WHY` what would go wrong without the step.
-
 Differs from Spark: nothing of Spark is modelled here.
 """
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Mapping
 from typing import Any
 
 from minispark_stream.trace.events import Event
-from minispark_stream.view.walk import SHOWN_BEFORE_ITS_STEPS
-from minispark_stream.view.words import (
-    as_int,
-    as_list,
-    as_map,
-    clock_words,
-    number,
-    offset_words,
-    plain,
-    plural,
-    short,
-    time_words,
-)
+from minispark_stream.trace.values import as_int, as_list, as_map, entry_metadata
+from minispark_stream.view.walk import failed
+from minispark_stream.view.words import delay_words, number, offset_words, plain, plural, short, time_words
 
 Values = Mapping[str, Any]
 
 
 def narrate(event: Event) -> str:
     """What this step did, as a sentence without a full stop."""
-    if event.error is None:
-        return _SENTENCES[event.step](event.inputs, event.outputs)
-    if event.step in SHOWN_BEFORE_ITS_STEPS:
-        return f"{_SENTENCES[event.step](event.inputs, event.outputs)}; it ends with an error"
-    return f"failed: {short(event.error)}"
-
-
-def caption(event: Event) -> str:
-    """What this step did, in a few words."""
-    if event.error is not None and event.step not in SHOWN_BEFORE_ITS_STEPS:
-        return "failed"
-    return _CAPTIONS[event.step](event.inputs, event.outputs)
-
-
-def failed(event: Event) -> bool:
-    """Whether this step is where something went wrong: not a step around it."""
-    ended_badly = event.step == "terminate" and bool(event.outputs.get("error"))
-    return ended_badly or event.error is not None and event.step not in SHOWN_BEFORE_ITS_STEPS
-
-
-# -- sentences ---------------------------------------------------------------------------------------------
+    if failed(event):
+        return f"failed: {short(str(event.error))}"
+    sentence = _SENTENCES[event.step](event.inputs, event.outputs)
+    return sentence if event.error is None else f"{sentence}; it ends with an error"
 
 
 def _start_query(ins: Values, outs: Values) -> str:
@@ -87,7 +56,7 @@ def _decide(ins: Values, outs: Values) -> str:
             "no new data, but the watermark has moved since the last batch: run a batch without data, "
             "to emit and drop the state that is finished now"
         )
-    return "no new data and nothing to clean up: run a batch" if outs.get("run") else "no new data: wait"
+    return "no new data: wait"
 
 
 def _latest_offset(ins: Values, outs: Values) -> str:
@@ -100,13 +69,13 @@ def _latest_offset(ins: Values, outs: Values) -> str:
 
 def _log_entry(ins: Values, outs: Values) -> str:
     lines = plain(outs.get("text")).splitlines()[1:]
-    metadata = offset_metadata(outs.get("text"))
+    metadata = entry_metadata(outs.get("text"))
     offsets = ", ".join(offset_words(line) for line in lines[1:])
     return f"{plain(ins.get('file'))} written: read up to {offsets}; watermark {time_words(metadata.get('batchWatermarkMs'))}"
 
 
 def _commit_entry(ins: Values, outs: Values) -> str:
-    watermark = offset_metadata(outs.get("text")).get("nextBatchWatermarkMs")
+    watermark = entry_metadata(outs.get("text")).get("nextBatchWatermarkMs")
     return f"{plain(ins.get('file'))} written: the batch is done; the next watermark is {time_words(watermark)}"
 
 
@@ -127,10 +96,11 @@ def _planning(ins: Values, outs: Values) -> str:
 
 
 def _add_batch(ins: Values, outs: Values) -> str:
-    return f"batch {plain(ins.get('batchId'))} computed and handed to {short(plain(ins.get('sink')))}{_out_rows(outs)}"
+    return f"batch {plain(ins.get('batchId'))} computed and handed to {short(plain(ins.get('sink')))}{out_rows(outs)}"
 
 
-def _out_rows(outs: Values) -> str:
+def out_rows(outs: Values) -> str:
+    """`: 3 rows out`, or nothing if the trace does not tell."""
     emitted, rows = as_int(outs.get("emitted")), outs.get("rows")
     if emitted is None and isinstance(rows, (list, tuple)):
         emitted = len(rows)
@@ -171,13 +141,6 @@ def _reached(operator: Values) -> str:
     return f"{time_words(newest)} - {delay_words(delay)} = {time_words((as_int(newest) or 0) - delay)}"
 
 
-def delay_words(ms: int) -> str:
-    for size, unit in ((86_400_000, "d"), (3_600_000, "h"), (60_000, "min"), (1000, "s")):
-        if ms and ms % size == 0:
-            return f"{ms // size} {unit}"
-    return f"{ms} ms"
-
-
 def _finish(ins: Values, outs: Values) -> str:
     progress = as_map(outs.get("progress"))
     return f"batch {plain(progress.get('batchId'))}: {plural(progress.get('numInputRows'), 'row')} in"
@@ -191,21 +154,13 @@ def _maintain(ins: Values, outs: Values) -> str:
     return f"{store}: {written}, " + (f"deleted {', '.join(deleted)}" if deleted else "nothing deleted")
 
 
-def _deleted(outs: Values, noun: str) -> str:
+def deleted_words(outs: Values, noun: str) -> str:
+    """`2 files deleted`."""
     return f"{plural(len(as_list(outs.get('deleted'))), noun)} deleted"
 
 
 def _source(ins: Values) -> str:
     return short(plain(ins.get("source")))
-
-
-def offset_metadata(text: Any) -> Values:
-    """The JSON line of an entry of the offset log or the commit log."""
-    lines = plain(text).splitlines()
-    try:
-        return as_map(json.loads(lines[1])) if len(lines) > 1 else {}
-    except (ValueError, RecursionError):
-        return {}
 
 
 _SENTENCES: dict[str, Callable[[Values, Values], str]] = {
@@ -217,7 +172,7 @@ _SENTENCES: dict[str, Callable[[Values, Values], str]] = {
     "latestOffset": _latest_offset,
     "walCommit": _log_entry,
     "commitSource": lambda ins, outs: f"{_source(ins)}: done with everything up to {offset_words(ins.get('end'))}",
-    "purge": lambda ins, outs: f"entries of batches before {plain(ins.get('before'))}: {_deleted(outs, 'file')}",
+    "purge": lambda ins, outs: f"entries of batches before {plain(ins.get('before'))}: {deleted_words(outs, 'file')}",
     "runBatch": lambda ins, outs: f"batch {plain(ins.get('batchId'))} begins",
     "getBatch": _get_batch,
     "queryPlanning": _planning,
@@ -227,108 +182,4 @@ _SENTENCES: dict[str, Callable[[Values, Values], str]] = {
     "commitOffsets": _commit_entry,
     "finishTrigger": _finish,
     "maintenance": _maintain,
-    "terminate": lambda ins, outs: f"ended with {short(plain(outs['error']))}" if outs.get("error") else "ended",
-}
-
-
-# -- captions ----------------------------------------------------------------------------------------------
-
-
-def _populate_caption(ins: Values, outs: Values) -> str:
-    logged, committed = as_int(ins.get("offsetLog")), as_int(ins.get("commitLog"))
-    if "offsetLog" not in ins:
-        return ""
-    if logged is None:
-        return "new query: batch 0"
-    action = "run again" if outs.get("rerun") else "next is"
-    return f"logs end at {logged}, {'none' if committed is None else committed}: {action} {plain(outs.get('batchId'))}"
-
-
-def _decide_caption(ins: Values, outs: Values) -> str:
-    if outs.get("newData"):
-        return "new data: run"
-    return "watermark moved: run" if outs.get("run") else "nothing new: wait"
-
-
-def _planning_caption(ins: Values, outs: Values) -> str:
-    if not as_int(ins.get("watermarkEviction")):
-        return "no state" if as_int(ins.get("watermarkEviction")) is None else "no watermark yet"
-    return f"late {clock_words(ins.get('watermarkLate'))}, evict {clock_words(ins.get('watermarkEviction'))}"
-
-
-def _state_caption(ins: Values, outs: Values) -> str:
-    version = as_int(ins.get("version")) or 0
-    metrics = as_map(outs.get("metrics"))
-    changes = ", ".join(
-        f"{plain(metrics[key])} {word}"
-        for key, word in (("numRowsUpdated", "upd"), ("numRowsRemoved", "rem"), ("numRowsDroppedByWatermark", "late"))
-        if metrics.get(key)
-    ) or "unchanged"
-    return f"v{version} -> v{version + 1}: {changes}"
-
-
-def _watermark_caption(ins: Values, outs: Values) -> str:
-    before, after = ins.get("watermark"), outs.get("watermark")
-    if not after:
-        return ""
-    return f"stays {clock_words(after)}" if before == after else f"{clock_words(before)} -> {clock_words(after)}"
-
-
-_CAPTIONS: dict[str, Callable[[Values, Values], str]] = {
-    "startQuery": lambda ins, outs: f"output mode {plain(ins.get('outputMode'))}",
-    "trigger": lambda ins, outs: plain(ins.get("trigger", "")),
-    "populateStartOffsets": _populate_caption,
-    "constructNextBatch": _decide_caption,
-    "latestOffset": lambda ins, outs: f"{offset_words(ins.get('start'))} -> {offset_words(outs.get('end'))}",
-    "walCommit": lambda ins, outs: plain(ins.get("file")),
-    "commitSource": lambda ins, outs: f"up to {offset_words(ins.get('end'))}",
-    "purge": lambda ins, outs: _deleted(outs, "file"),
-    "runBatch": lambda ins, outs: f"batch {plain(ins.get('batchId'))}",
-    "getBatch": lambda ins, outs: f"({offset_words(ins.get('start'))}, {offset_words(ins.get('end'))}]",
-    "queryPlanning": _planning_caption,
-    "addBatch": lambda ins, outs: _out_rows(outs).removeprefix(": "),
-    "stateOperator": _state_caption,
-    "updateWatermark": _watermark_caption,
-    "commitOffsets": lambda ins, outs: plain(ins.get("file")),
-    "finishTrigger": lambda ins, outs: f"{plural(as_map(outs.get('progress')).get('numInputRows'), 'row')} in",
-    "maintenance": lambda ins, outs: (
-        f"{plain(outs['snapshot'])}.snapshot" if as_int(outs.get("snapshot")) is not None
-        else _deleted(outs, "file")
-    ),
-    "terminate": lambda ins, outs: "error" if outs.get("error") else "ended",
-}
-
-
-# -- why ---------------------------------------------------------------------------------------------------
-
-WHY: Mapping[str, str] = {
-    "startQuery": "The plan is analysed once: every batch runs the same query, and a query that cannot be computed batch "
-                  "by batch is refused here, before any data is read.",
-    "trigger": "A stream has no end, so something has to decide when the data that has arrived makes a batch.",
-    "populateStartOffsets": "Memory is gone after a crash; these two logs are what is left. A batch that is in the offset "
-                            "log but not in the commit log may be half written: it runs again, with the same offsets.",
-    "latestOffset": "The batch needs a fixed end. What arrives from now on waits for the next batch.",
-    "constructNextBatch": "Even an empty batch costs a Spark job. So there is one only for new data, or when the watermark "
-                          "has moved and finished state waits to be emitted.",
-    "walCommit": "Written before anything is read: after a crash, exactly this batch can be run again. That is the first "
-                 "half of exactly-once (a repeatable source and a sink that knows the batch id are the other).",
-    "commitSource": "This batch is in the log, so no restart can ask for the data of the batch before: the source may "
-                    "forget it.",
-    "purge": "A restart needs only the newest entries; the logs of a query that runs for years must not grow for ever.",
-    "runBatch": "From here on everything can be repeated: two offsets fix what is read, and state and output carry the "
-                "batch id.",
-    "getBatch": "Spark is lazy: this only describes the data after the start offset up to the end offset. The files are "
-                "read when the sink asks for rows.",
-    "queryPlanning": "Every batch plans the same query over other data. Late rows are judged by the watermark of the batch "
-                     "before and state by that of this batch, so that what one operator emits is not late for the next.",
-    "addBatch": "Only the sink starts a Spark job. Until here nothing was read; a sink that asks twice computes twice.",
-    "stateOperator": "A version is never changed in place. If the batch fails now, the old version is still there, and the "
-                     "next try writes the new one again.",
-    "updateWatermark": "The watermark moves only between batches, so that all tasks of a batch agree on it. That is why a "
-                       "window is emitted one batch after the row that closed it.",
-    "commitOffsets": "With this entry the batch is over; without it, a restart runs the batch again.",
-    "finishTrigger": "What lastProgress and the listeners tell: the same numbers that Spark reports.",
-    "maintenance": "To load a version means to read the newest snapshot and every delta after it; without new snapshots "
-                   "that would take longer with every batch.",
-    "terminate": "Logs, state and output stay. A start with the same checkpoint goes on from there.",
 }

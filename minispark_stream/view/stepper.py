@@ -1,6 +1,6 @@
 """The stepper for Jupyter: forward and back through every step of every trigger of a recorded trace.
 
-It shows the same board as the HTML page (cards.py) and moves over the same frames (frames.py). It needs no running query:
+It shows the same board as the HTML page (board.py) and moves over the same stops (merged_walk.py). It needs no running query:
 `Trace.load("run.json").stepper()` opens a saved trace.
 
     buttons   « batch  ‹ back  forward ›  batch »
@@ -14,17 +14,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from html import escape
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import ipywidgets as widgets
 
+from minispark_stream.trace.recording import Recording
 from minispark_stream.view import flow
-from minispark_stream.view.merged_walk import Frame, frames
+from minispark_stream.view.board import board, fragments
+from minispark_stream.view.merged_walk import Stop, stops
 from minispark_stream.view.page import NO_DOT, batch_names
-from minispark_stream.view.panels import CSS, board, cards, now
-
-if TYPE_CHECKING:
-    from minispark_stream.trace.trace import Trace
+from minispark_stream.view.style import CSS
 
 
 class Stepper(widgets.VBox):
@@ -33,14 +32,15 @@ class Stepper(widgets.VBox):
     `step` is the number of the step that is shown, from 0, and `shown` its HTML; `show` goes to another one.
     """
 
-    def __init__(self, traces: Mapping[str, Trace]):
-        self._frames = frames(traces)
-        self._svg = flow.template(len(traces))
-        self._starts = [start for start, _, _ in batch_names(self._frames)]
-        last = max(len(self._frames) - 1, 0)
+    def __init__(self, recordings: Mapping[str, Recording]):
+        self._stops = stops(recordings)
+        self._svg = flow.template(len(recordings))
+        names = batch_names(self._stops)
+        self._starts = [start for start, _, _ in names]
+        last = max(len(self._stops) - 1, 0)
         self._slider = widgets.IntSlider(0, 0, last, readout=False, layout={"flex": "1 1 auto"})
         self._menu = widgets.Dropdown(
-            options=[(name, start) for start, name, _ in batch_names(self._frames)], layout={"width": "150px"}
+            options=[(name, start) for start, name, _ in names], layout={"width": "150px"}
         )
         self._count = widgets.Label()
         self._board = widgets.HTML()
@@ -61,27 +61,27 @@ class Stepper(widgets.VBox):
 
     def show(self, step: int) -> None:
         """Go to a step; one before the first or after the last is the first or the last."""
-        step = min(max(step, 0), len(self._frames) - 1)
-        if step == self.step or not self._frames:
+        step = min(max(step, 0), len(self._stops) - 1)
+        if step == self.step or not self._stops:
             return
         self.step = step
         self._slider.value = step
         self._menu.value = max((start for start in self._starts if start <= step), default=None)
-        self._count.value = f"step {step + 1} of {len(self._frames)}"
-        self._board.value = f"<style>{CSS}{WIDGET_CSS}</style><div class='ms'>{self._html(self._frames[step])}</div>"
+        self._count.value = f"step {step + 1} of {len(self._stops)}"
+        self._board.value = f"<style>{CSS}{WIDGET_CSS}</style><div class='ms'>{self._html(self._stops[step])}</div>"
 
     @property
     def shown(self) -> str:
         return str(self._board.value)
 
-    def _html(self, frame: Frame) -> str:
-        picture = flow.fill(self._svg, flow.places_to_fill(frame.captions, frame.looks)) if self._svg else NO_DOT
-        return board({"now": now(frame), "flow": picture, **cards(frame)})
+    def _html(self, stop: Stop) -> str:
+        picture = flow.fill(self._svg, flow.places_to_fill(stop.captions, stop.looks)) if self._svg else NO_DOT
+        return board({"flow": picture, **fragments(stop)})
 
     def _batch(self, direction: int) -> int:
         """The first step of the next batch; or of this one, and then of the one before."""
         if direction > 0:
-            return next((start for start in self._starts if start > self.step), len(self._frames) - 1)
+            return next((start for start in self._starts if start > self.step), len(self._stops) - 1)
         return max((start for start in self._starts if start < self.step), default=0)
 
     def _chosen(self, change: Mapping[str, Any]) -> None:
@@ -90,7 +90,7 @@ class Stepper(widgets.VBox):
             self.show(change["new"])
 
     def __repr__(self) -> str:
-        return f"<Stepper: step {self.step + 1} of {len(self._frames)}>"
+        return f"<Stepper: step {self.step + 1} of {len(self._stops)}>"
 
 
 def _button(text: str, action: Callable[[], None]) -> widgets.Button:

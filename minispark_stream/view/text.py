@@ -1,7 +1,7 @@
 """A trace as text: a step on a line, with what it did, and rows and state under it.
 
 1. The query and its plan.
-2. Each batch: its steps as they are walked (moments.py), indented by depth.
+2. Each batch: its steps as they are walked (walk.py), indented by depth.
 3. Under a step: rows in, rows out, state rows that changed (+ added, ~ changed, - removed) or stayed.
 
     batch 2
@@ -19,32 +19,30 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from itertools import groupby
-from typing import TYPE_CHECKING
 
+from minispark_stream.trace.recording import Recording
 from minispark_stream.view.sentences import narrate
 from minispark_stream.view.words import clip, duration_words, plain, row_words, short, without_ids
-from minispark_stream.view.world import StateRow, World, worlds
-
-if TYPE_CHECKING:
-    from minispark_stream.trace.trace import Trace
+from minispark_stream.view.world import StateRow, World
+from minispark_stream.view.world_changes import worlds
 
 WIDTH = 22
 
 
-def to_text(trace: Trace, durations: bool = False) -> str:
+def to_text(recording: Recording, durations: bool = False) -> str:
     """The whole trace; ends with a newline."""
-    lines = [f"{'query ' + trace.name if trace.name else 'a query without a name'} on {trace.engine}"]  # (1)
-    if trace.plan:
-        lines += ["plan", *(f"  {clip(line, 160)}" for line in short(without_ids(trace.plan)).splitlines())]
-    for _, of_trigger in groupby(worlds(trace.events), key=lambda w: w.moment.event.trigger):  # (2)
+    lines = [f"{'query ' + recording.name if recording.name else 'a query without a name'} on {recording.engine}"]  # (1)
+    if recording.plan:
+        lines += ["plan", *(f"  {clip(line, 160)}" for line in short(without_ids(recording.plan)).splitlines())]
+    for _, of_trigger in groupby(worlds(recording.events), key=lambda w: w.moment.event.trigger):  # (2)
         group = list(of_trigger)
-        lines.append(heading(group[0]))
+        lines.append(_heading(group[0]))
         for world in group:
             lines += _step(world, durations)
     return "\n".join(line.rstrip() for line in lines) + "\n"
 
 
-def heading(world: World) -> str:
+def _heading(world: World) -> str:
     """`batch 3`, with the run if the query was restarted."""
     moment = world.moment
     name = "outside of any batch" if moment.batch_id is None else f"batch {moment.batch_id}"
@@ -56,11 +54,11 @@ def _step(world: World, durations: bool) -> Iterator[str]:
     indent = "  " * (1 + len(world.moment.within))
     took = f" [{duration_words(event.duration_ms)}]" if durations else ""
     yield f"{indent}{event.step.ljust(WIDTH)}{narrate(event)}{took}"
-    for line in details(world):
+    for line in _details(world):
         yield f"{indent}    {line}"
 
 
-def details(world: World) -> Iterator[str]:  # (3)
+def _details(world: World) -> Iterator[str]:  # (3)
     """Rows and state, one line each, under the step that dealt with them."""
     event = world.moment.event
     match event.step:
@@ -73,10 +71,10 @@ def details(world: World) -> Iterator[str]:  # (3)
         case "stateOperator":
             for operator in world.operators:
                 if operator.changed:
-                    yield from (state_line(row) for row in operator.rows or ())
+                    yield from (_state_line(row) for row in operator.rows or ())
 
 
-def state_line(row: StateRow) -> str:
+def _state_line(row: StateRow) -> str:
     where = f"{row.partition}" if row.store == "default" else f"{row.partition}/{row.store}"
     values = {
         "+": plain(row.after), "-": plain(row.before), "": plain(row.after),

@@ -12,13 +12,13 @@ Differs from Spark: nothing of Spark is modelled here; the Structured Streaming 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import dataclass
 from html import escape
-from typing import TYPE_CHECKING
+from pathlib import Path
 
+from minispark_stream.trace.recording import Batch
 from minispark_stream.view.words import duration_words
-
-if TYPE_CHECKING:
-    from minispark_stream.trace.trace import Batch, Trace
 
 PHASES = {  # in the order in which they happen
     "latestOffset": "#4a7fb5", "walCommit": "#e6a817", "getBatch": "#7bb3d9", "queryPlanning": "#9c7bc0",
@@ -40,15 +40,30 @@ def phases(batch: Batch) -> dict[str, float]:
     return found
 
 
-def svg(trace: Trace) -> str:
+@dataclass(frozen=True)
+class Picture:
+    """A picture that Jupyter shows."""
+
+    svg: str
+
+    def _repr_svg_(self) -> str:
+        return self.svg
+
+    def save(self, path: str | Path) -> Path:
+        """Write the picture as an SVG file. Returns the path."""
+        Path(path).write_text(self.svg, encoding="utf-8")
+        return Path(path)
+
+
+def svg(batches: Sequence[Batch]) -> str:
     """The bars of all batches as one SVG picture."""
-    batches = [(batch, phases(batch)) for batch in trace.batches]
-    longest = max((sum(took.values()) for _, took in batches), default=0) or 1  # (3)
+    took_of = [phases(batch) for batch in batches]
+    longest = max((sum(took.values()) for took in took_of), default=0) or 1  # (3)
     legend, x = "", LABEL
     for name, colour in PHASES.items():
         legend += f'<rect x="{x}" y="4" width="11" height="11" rx="2" fill="{colour}"/><text x="{x + 16}" y="14">{name}</text>'
         x += 34 + 7 * len(name)
-    rows = "".join(_row(i, batch, took, longest) for i, (batch, took) in enumerate(batches))
+    rows = "".join(_row(i, batch, took, longest) for i, (batch, took) in enumerate(zip(batches, took_of)))
     width, height = LABEL + BAR + 90, HEAD + ROW * len(batches) + 4
     return (
         f'<svg class="timeline" xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" width="{width}" '

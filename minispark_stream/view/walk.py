@@ -24,9 +24,9 @@ from dataclasses import dataclass
 from itertools import groupby
 
 from minispark_stream.trace.events import Event
+from minispark_stream.trace.recording import is_rerun
 
 SHOWN_BEFORE_ITS_STEPS = frozenset(("startQuery", "trigger", "runBatch", "walCommit"))
-
 
 Key = tuple[int | None, int, str, int]
 
@@ -53,6 +53,11 @@ class Moment:
         return (self.batch_id, self.attempt, self.event.step, self.occurrence)
 
 
+def failed(event: Event) -> bool:
+    """Whether this step is where something went wrong: not a step around it."""
+    return event.error is not None and event.step not in SHOWN_BEFORE_ITS_STEPS
+
+
 @dataclass(frozen=True)
 class _Node:
     event: Event
@@ -67,7 +72,7 @@ def moments(events: Sequence[Event]) -> tuple[Moment, ...]:
     for _, group in groupby(events, key=lambda e: e.trigger):
         of_trigger = list(group)
         batch_id = next((e.batch_id for e in of_trigger if e.step in ("runBatch", "trigger")), None)
-        if batch_id is None or any(e.step == "populateStartOffsets" and e.outputs.get("rerun") is True for e in of_trigger):
+        if batch_id is None or any(map(is_rerun, of_trigger)):
             attempts[batch_id] += 1
         seen: Counter[str] = Counter()
         for event, within in (pair for node in _tree(of_trigger) for pair in _walk(node)):

@@ -1,7 +1,7 @@
 """How the values of a trace are said: offsets, times, rows and file names, in as few characters as a reader needs.
 
 A trace may come from a file that somebody else wrote, so nothing here trusts the shape of a value: what is not the
-expected mapping or list counts as an empty one.
+expected mapping or list is said as it is.
 
     offset_words('{"logOffset":3}')            -> "logOffset 3"
     time_words(1704111060000)                  -> "2024-01-01 12:11:00"
@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from datetime import datetime, timezone
 from typing import Any
 
@@ -25,19 +25,6 @@ _PATH = re.compile(r"(?:\b[a-z][a-z0-9+.-]*:)?/{1,3}(?:[^\s\[\],;:\"'/]+/)+([^\s
 _EXPRESSION_ID = re.compile(r"(?<=\S)#\d+L?\b")
 _UUID = re.compile(r"\b[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}(?:, )?")
 _TIMESTAMP = re.compile(r"(\d{4}-\d\d-\d\d)[ T](\d\d:\d\d)(:\d\d(?:\.\d+)?)?(?:\+00:00|Z)?")
-
-
-def as_map(value: Any) -> Mapping[str, Any]:
-    return value if isinstance(value, Mapping) else {}
-
-
-def as_list(value: Any) -> Sequence[Any]:
-    return value if isinstance(value, (list, tuple)) else ()
-
-
-def as_int(value: Any) -> int | None:
-    """A whole number of at most 64 bits, as all of Spark's are."""
-    return value if isinstance(value, int) and not isinstance(value, bool) and abs(value) < 2**63 else None
 
 
 def short(text: str) -> str:
@@ -147,3 +134,11 @@ def number(value: Any) -> str:
 
 def duration_words(ms: float) -> str:
     return f"{ms:.1f} ms" if ms < 10 else f"{ms:.0f} ms" if ms < 10_000 else f"{ms / 1000:.1f} s"
+
+
+def delay_words(ms: int) -> str:
+    """The delay of a watermark: 600000 -> "10 min"."""
+    for size, unit in ((86_400_000, "d"), (3_600_000, "h"), (60_000, "min"), (1000, "s")):
+        if ms and ms % size == 0:
+            return f"{ms // size} {unit}"
+    return f"{ms} ms"

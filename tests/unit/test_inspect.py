@@ -17,7 +17,8 @@ from pyspark.sql.types import LongType, StructType
 
 from minispark_stream import inspect
 from minispark_stream.cli import main
-from minispark_stream.inspection.report import CheckpointReport, StateRow
+from minispark_stream.inspection.contents import StateRow
+from minispark_stream.inspection.report import CheckpointReport
 from tests.unit.hand_made import NOON_MS, content, encode, keys_of, log_batch, state_files, values_of, windowed_count
 
 

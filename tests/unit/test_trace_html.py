@@ -13,9 +13,13 @@ import pytest
 
 from minispark_stream.trace.trace import Trace
 from minispark_stream.view import flow
-from minispark_stream.view.merged_walk import frames
+from minispark_stream.view.board import panels
+from minispark_stream.view.flow_layout import frames as layout_frames
+from minispark_stream.view.flow_layout import places
+from minispark_stream.view.merged_walk import stops
 from minispark_stream.view.page import page
-from minispark_stream.view.panels import PANELS, cards, now
+from minispark_stream.view.panels import PANELS
+from minispark_stream.view.step_panel import step_panel
 from minispark_stream.view.timeline import phases
 
 TRACE = Trace.load(Path(__file__).parents[1] / "golden" / "trace_windows.json")
@@ -94,17 +98,17 @@ def test_equal_panels_are_kept_once() -> None:
 
 
 def test_what_a_step_changed_is_marked() -> None:
-    shown = {f.moment.key: f for f in frames({"model": TRACE})}
-    written = cards(shown[2, 0, "walCommit", 0])["logs"]
+    shown = {s.moment.key: s for s in stops({"model": TRACE})}
+    written = panels(shown[2, 0, "walCommit", 0])["logs"]
     assert "<mark>logOffset 2</mark>" in written and "<mark>12:04:00</mark>" in written
-    assert "<mark>" not in cards(shown[2, 0, "runBatch", 0])["logs"]
-    state = cards(shown[3, 1, "stateOperator", 0])["state"]
+    assert "<mark>" not in panels(shown[2, 0, "runBatch", 0])["logs"]
+    state = panels(shown[3, 1, "stateOperator", 0])["state"]
     assert re.findall(r'<tr class="(\w+)">', state) == ["remove", "remove", "same", "add", "same"]
 
 
 def test_a_step_tells_what_it_did_and_why() -> None:
-    frame = next(f for f in frames({"model": TRACE}) if f.moment.key == (1, 0, "updateWatermark", 0))
-    text = now(frame)
+    stop = next(s for s in stops({"model": TRACE}) if s.moment.key == (1, 0, "updateWatermark", 0))
+    text = step_panel(stop)
     assert "the watermark goes from 2024-01-01 11:57:00 to 2024-01-01 12:04:00." in text
     assert "WatermarkTracker.updateWatermark" in text and "About watermark" in text
     assert "The watermark moves only between batches" in text
@@ -116,9 +120,9 @@ def test_a_panel_that_is_equal_on_both_engines_is_shown_once() -> None:
         for e in TRACE.events
     )
     both = {"spark": Trace(tuple(changed), "spark"), "model": TRACE}
-    frame = next(f for f in frames(both) if f.moment.key == (2, 0, "addBatch", 0))
-    assert "equal on spark and model" in cards(frame)["logs"]
-    assert "card differs" in cards(frame)["rows-out"] and "<h4>spark</h4>" in cards(frame)["rows-out"]
+    stop = next(s for s in stops(both) if s.moment.key == (2, 0, "addBatch", 0))
+    assert "equal on spark and model" in panels(stop)["logs"]
+    assert "card differs" in panels(stop)["rows-out"] and "<h4>spark</h4>" in panels(stop)["rows-out"]
 
 
 def test_a_trace_without_batches_has_a_page_and_pictures() -> None:
@@ -144,6 +148,11 @@ def test_the_diagram_names_the_steps_as_the_documents_do() -> None:
     assert "offsets/0" in source and "commits/0" in source
 
 
+def test_the_first_step_of_a_run_stands_before_the_trigger() -> None:
+    at, (_, top, _, height) = places(53), layout_frames(places(53), 53)["trigger"]
+    assert at["startQuery"][1] > at["populateStartOffsets"][1] > top > at["latestOffset"][1] > top - height
+
+
 def test_the_lit_step_has_its_colour() -> None:
     lit = [line for line in TRACE.draw(batch=1, step="walCommit").source.splitlines() if "#ffd873" in line]
     assert len(lit) == 1 and "walCommit" in lit[0]
@@ -163,8 +172,8 @@ def test_an_unknown_step_or_batch_is_refused() -> None:
 
 @needs_dot
 def test_the_picture_of_a_page_is_filled_in_for_a_step() -> None:
-    frame = next(f for f in frames({"model": TRACE}) if f.moment.key == (2, 0, "walCommit", 0))
-    svg = flow.fill(flow.template(1) or "", flow.places_to_fill(frame.captions, frame.looks))
+    stop = next(s for s in stops({"model": TRACE}) if s.moment.key == (2, 0, "walCommit", 0))
+    svg = flow.fill(flow.template(1) or "", flow.places_to_fill(stop.captions, stop.looks))
     assert 'id="node-walCommit" class="node  lit"' in svg
     assert 'id="node-offset-log" class="node store lit"' in svg
     assert ">offsets/2</text>" in svg and "@" not in svg

@@ -9,12 +9,15 @@ import pytest
 
 from minispark_stream.trace.events import STEPS, Event
 from minispark_stream.trace.trace import Trace
-from minispark_stream.view.merged_walk import Frame, completed, frames, merged
-from minispark_stream.view.panels import cards, now
-from minispark_stream.view.sentences import WHY, caption, narrate
+from minispark_stream.view.board import fragments
+from minispark_stream.view.captions import caption
+from minispark_stream.view.merged_walk import Stop, completed, merged, stops
+from minispark_stream.view.sentences import narrate
 from minispark_stream.view.walk import moments
+from minispark_stream.view.why import WHY
 from minispark_stream.view.words import offset_words, plain, plural, short, time_words, without_ids
-from minispark_stream.view.world import StateRow, World, state_changes, worlds
+from minispark_stream.view.world import StateRow, World
+from minispark_stream.view.world_changes import state_changes, worlds
 
 TRACE = Trace.load(Path(__file__).parents[1] / "golden" / "trace_windows.json")
 
@@ -77,6 +80,13 @@ def test_a_state_row_is_one_key_in_one_partition_of_one_store() -> None:
     )
 
 
+def test_each_source_is_shown_once() -> None:
+    asked = [event("latestOffset", 2, ins={"source": name, "start": None}, outs={"end": "1"}) for name in ("Files[a]", "Files[b]")]
+    ends = {"0: Files[a]": "1", "1: Files[b]": "1"}
+    (*_, world) = worlds([*asked, event("constructNextBatch", 1, outs={"end": ends, "newData": True})])
+    assert [source.name for source in world.sources] == list(ends)
+
+
 def test_purged_entries_leave_the_logs() -> None:
     log = [event("walCommit", ins={"file": f"offsets/{n}"}, outs={"text": "v1\n{}\n0"}) for n in range(3)]
     (*_, world) = worlds([*log, event("purge", ins={"before": 2}, outs={"deleted": ["offsets/0", "offsets/1"]})])
@@ -111,8 +121,8 @@ def test_values_of_any_shape_are_said_somehow(junk: Any) -> None:
     for step in STEPS:
         strange = event(step, ins=dict.fromkeys(names, junk), outs=dict.fromkeys(names, junk))
         assert narrate(strange)
-        for frame in frames({"model": Trace((strange,))}):
-            assert now(frame) and cards(frame)
+        for at in stops({"model": Trace((strange,))}):
+            assert all(fragments(at).values())
 
 
 def test_words() -> None:
@@ -125,21 +135,21 @@ def test_words() -> None:
     assert without_ids("EventTimeWatermark 53c869d4-b5a5-4a4e-9a8c-6653c4585d35, time#0") == "EventTimeWatermark time"
 
 
-# -- frames ------------------------------------------------------------------------------------------------
+# -- stops -------------------------------------------------------------------------------------------------
 
 
-def frame(step: str, batch_id: int, traces: dict[str, Trace] | None = None) -> Frame:
-    return next(f for f in frames(traces or {"model": TRACE}) if f.moment.key == (batch_id, 0, step, 0))
+def stop(step: str, batch_id: int, traces: dict[str, Trace] | None = None) -> Stop:
+    return next(s for s in stops(traces or {"model": TRACE}) if s.moment.key == (batch_id, 0, step, 0))
 
 
-def test_a_frame_lights_its_step_and_knows_what_is_done_and_what_is_to_do() -> None:
-    looks = frame("getBatch", 2).looks
+def test_a_stop_lights_its_step_and_knows_what_is_done_and_what_is_to_do() -> None:
+    looks = stop("getBatch", 2).looks
     assert (looks["walCommit"], looks["getBatch"], looks["addBatch"]) == ("done", "lit", "todo")
-    assert "getBatch" not in frame("queryPlanning", 5).looks  # a batch without data
+    assert "getBatch" not in stop("queryPlanning", 5).looks  # a batch without data
 
 
 def test_a_step_that_failed_is_marked() -> None:
-    assert frame("addBatch", 3).looks["addBatch"] == "lit failed"
+    assert stop("addBatch", 3).looks["addBatch"] == "lit failed"
 
 
 def test_steps_that_only_one_engine_shows_are_put_in_where_they_happened() -> None:
@@ -158,13 +168,13 @@ def spark(**changes: Any) -> Trace:
 
 
 def test_what_one_engine_does_not_tell_is_no_difference() -> None:
-    both = frames({"spark": spark(), "model": TRACE})
-    assert not [f for f in both if "differs" in f.looks.values()]
-    shown = frame("stateOperator", 2, {"spark": spark(), "model": TRACE})
+    both = stops({"spark": spark(), "model": TRACE})
+    assert not [s for s in both if "differs" in s.looks.values()]
+    shown = stop("stateOperator", 2, {"spark": spark(), "model": TRACE})
     assert shown.worlds["spark"].operators[0].rows is None
     assert completed(shown.worlds["spark"], shown.worlds["model"]).operators[0].rows
 
 
 def test_a_difference_is_marked_on_the_step_where_it_is_seen() -> None:
     traces = {"spark": spark(rows=[{"word": "more"}]), "model": TRACE}
-    assert frame("updateWatermark", 2, traces).looks["addBatch"] == "differs"
+    assert stop("updateWatermark", 2, traces).looks["addBatch"] == "differs"

@@ -1,0 +1,40 @@
+"""Values of events whose shape is not trusted.
+
+A trace may come from a file that somebody else wrote. What reads the inputs and outputs of an event asks for the shape that
+it needs, and what has another shape counts as empty:
+
+    as_map([1])    -> {}
+    as_list({})    -> ()
+    as_int("7")    -> None
+    entry_metadata('v1\n{"batchWatermarkMs":0}\n3')    -> {"batchWatermarkMs": 0}
+
+Differs from Spark: nothing of Spark is modelled here.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+
+def as_map(value: Any) -> Mapping[str, Any]:
+    return value if isinstance(value, Mapping) else {}
+
+
+def as_list(value: Any) -> Sequence[Any]:
+    return value if isinstance(value, (list, tuple)) else ()
+
+
+def as_int(value: Any) -> int | None:
+    """A whole number of at most 64 bits, as all of Spark's are."""
+    return value if isinstance(value, int) and not isinstance(value, bool) and abs(value) < 2**63 else None
+
+
+def entry_metadata(text: Any) -> Mapping[str, Any]:
+    """The JSON line of an entry of the offset log or the commit log: its second line."""
+    lines = str(text).splitlines()
+    try:
+        return as_map(json.loads(lines[1])) if len(lines) > 1 else {}
+    except (ValueError, RecursionError):
+        return {}
