@@ -28,11 +28,11 @@ from pyspark.errors import PySparkValueError, StreamingQueryException
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming.listener import StreamingQueryProgress
 
-from minispark_stream.jvm import sessions
+from minispark_stream.jvm import sessions, times
+from minispark_stream.sinks.base import QUERY_ID_KEY
 from minispark_stream.trace.trace import Trace
 
 logger = logging.getLogger(__name__)
-QUERY_ID_KEY = "sql.streaming.queryId"  # the local property that tells a sink whose batch it writes
 
 
 class StreamExecution(ABC):
@@ -179,8 +179,7 @@ class StreamExecution(ABC):
 
     def conf_ms(self, key: str) -> int:
         """A conf that is a time ("60s", "200ms"), in milliseconds."""
-        utils = self.session.sparkContext._jvm.org.apache.spark.network.util.JavaUtils  # type: ignore[union-attr]
-        return int(utils.timeStringAsMs(self.session.conf.get(key)))
+        return times.time_string_as_ms(self.session, str(self.session.conf.get(key)))
 
     # -- the thread -----------------------------------------------------------------------------------
 

@@ -175,7 +175,7 @@ class StreamingQueryManager:
         )
 
     def _stream_session(self) -> SparkSession:
-        clone = SparkSession(self._session.sparkContext, self._session._jsparkSession.cloneSession())
+        clone = sessions.cloned(self._session)
         clone.conf.set("spark.sql.adaptive.enabled", "false")
         clone.conf.set("spark.sql.cbo.enabled", "false")
         return clone
