@@ -34,7 +34,8 @@ def test_a_listing_gives_uris_sizes_and_times_as_java_does(spark, tmp_path, name
 
 def test_expression_ids_are_those_of_the_columns(spark):
     timed = F.col("id").cast("timestamp")
-    wide = spark.range(1).select(*(timed.alias(f"odd #{i}, name)") for i in range(30))).withWatermark("odd #3, name)", "5 s")
+    wide = spark.range(1).select(timed.alias("t"), *(timed.alias(f"odd #{i}, name)") for i in range(30)))
+    wide = wide.withWatermark("t", "5 seconds")
     node = plans.analyzed(wide)
     assert expressions.expression_ids(spark, node) == [a.exprId().id() for a in scala.items(node.output())]
     assert expressions.expression_ids(spark, plans.analyzed(spark.range(1).select())) == []

@@ -51,8 +51,9 @@ MAY_IMPORT: dict[str, tuple[str, ...]] = {
 ENGINE = ("jvm", "clock", "trace", "plan", "checkpointing", "state", "operators", "sources", "sinks", "runtime")
 WITHOUT_A_JVM = ("clock", "checkpointing", "state", "trace", "view", "inspection", "doctor")
 
-# State of the whole process: a module's variable that changes while the process runs.
+# State of the whole process: what a module has that changes while the process runs.
 PROCESS_STATE = {
+    "dataframe.ClassicDataFrame.writeStream": "PySpark's property, which must know of this engine; set to the same each time",
     "registry._registered": "what register_source and register_sink were given; as large as the user makes it",
     "plan.streaming_relation._leaves": "which engine a stream in a plan belongs to; forgets what no plan has any more",
     "runtime.streaming_query_manager._active_runs": "a checkpoint may have only one active run in a process",
@@ -189,25 +190,23 @@ def test_py4j_is_only_in_jvm():
         for node in ast.walk(tree):
             if isinstance(node, ast.Attribute) and java_half.fullmatch(node.attr):
                 problems.append(f"{file_of(name)}:{node.lineno}: .{node.attr}: give the call a name in {PACKAGE}/jvm/")
-            imported = [a.name for a in node.names] if isinstance(node, ast.Import) else []
-            imported += [node.module or ""] if isinstance(node, ast.ImportFrom) else []
-            if any(one.split(".")[0] == "py4j" for one in imported):
+            elif isinstance(node, (ast.Import, ast.ImportFrom)) and re.search(r"(import|from) py4j", ast.unparse(node)):
                 problems.append(f"{file_of(name)}:{node.lineno}: imports py4j: use {PACKAGE}/jvm/ (errors.JavaError)")
     report(problems)
 
 
 def test_the_state_of_the_process_is_named_here():
-    """(d) No variable of a module changes while the process runs, and no cache outlives its user, but for the lists above."""
+    """(d) Nothing of a module changes while the process runs, and no cache outlives its user, but for the lists above."""
     problems, seen = [], set()
-    for name, tree in modules().items():
-        for variable, line, why in [*_changing_variables(tree), *_patches(tree)]:
-            seen.add(f"{name}.{variable}")
-            if f"{name}.{variable}" not in PROCESS_STATE:
-                problems.append(f"{file_of(name)}:{line}: {variable} {why}: keep it in an object, or name it in PROCESS_STATE")
-        for function, line in _cached_functions(tree):
-            seen.add(f"{name}.{function}")
-            if f"{name}.{function}" not in CACHES:
-                problems.append(f"{file_of(name)}:{line}: {function} keeps its answers: name it in CACHES, or keep none")
+    for module, tree in modules().items():
+        for name, line, why in _process_state(tree):
+            seen.add(f"{module}.{name}")
+            if f"{module}.{name}" not in PROCESS_STATE:
+                problems.append(f"{file_of(module)}:{line}: {name} {why}: keep it in an object, or name it in PROCESS_STATE")
+        for name, line in _cached_functions(tree):
+            seen.add(f"{module}.{name}")
+            if f"{module}.{name}" not in CACHES:
+                problems.append(f"{file_of(module)}:{line}: {name} keeps its answers: name it in CACHES, or keep none")
     problems += [f"{name} is named in this test, and is no more" for name in {*PROCESS_STATE, *CACHES} - seen]
     report(problems)
 
@@ -215,64 +214,46 @@ def test_the_state_of_the_process_is_named_here():
 _CHANGES = {"append", "extend", "insert", "remove", "pop", "popitem", "clear", "update", "setdefault", "add", "discard", "put"}
 
 
-def _changing_variables(tree: ast.Module) -> Iterator[tuple[str, int, str]]:
-    """Variables of the module that a function changes, and objects of classes with a state of their own."""
-    variables = {}
+def _process_state(tree: ast.Module) -> Iterator[tuple[str, int, str]]:
+    """What a module has that changes: name, line and reason."""
+    mutable_classes = {node.name for node in tree.body if isinstance(node, ast.ClassDef) and _can_change(node)}
+    names = {alias.asname or alias.name for node in tree.body if isinstance(node, ast.ImportFrom) for alias in node.names}
     for node in tree.body:
-        targets = node.targets if isinstance(node, ast.Assign) else [node.target] if isinstance(node, ast.AnnAssign) else []
-        for target in targets:
-            if isinstance(target, ast.Name) and not target.id.startswith("__"):
-                variables[target.id] = node.lineno
-                value = node.value  # type: ignore[union-attr]
-                if isinstance(value, ast.Call) and _last_name(value.func) in {*_own_classes(tree), "Lock", "RLock", "local"}:
-                    yield target.id, node.lineno, "is an object that can change"
+        if isinstance(node, (ast.Assign, ast.AnnAssign)):
+            name = ast.unparse(node.targets[0] if isinstance(node, ast.Assign) else node.target)
+            names.add(name)
+            if isinstance(node.value, ast.Call) and _last_name(node.value.func) in {*mutable_classes, "Lock", "RLock", "local"}:
+                yield name, node.lineno, "is an object that can change"
     for function in ast.walk(tree):
-        if not isinstance(function, (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)):
-            continue
-        mine = _local_names(function)
-        for node in ast.walk(function):
-            changed: list[ast.expr] = []
-            if isinstance(node, ast.Global):
-                yield from ((name, node.lineno, "is set by a function") for name in node.names)
-            elif isinstance(node, (ast.Assign, ast.Delete)):
-                changed = [t.value for t in node.targets if isinstance(t, ast.Subscript)]
-            elif isinstance(node, ast.AugAssign) and isinstance(node.target, ast.Subscript):
-                changed = [node.target.value]
-            elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in _CHANGES:
-                changed = [node.func.value]
-            for one in changed:
-                while isinstance(one, (ast.Subscript, ast.Attribute)):
-                    one = one.value
-                if isinstance(one, ast.Name) and one.id in variables and one.id not in mine:
-                    yield one.id, node.lineno, "is changed by a function"
+        if isinstance(function, (ast.FunctionDef, ast.AsyncFunctionDef)):
+            local = _local_names(function)
+            for changed, line in _changes(function):
+                name = re.split(r"[.\[]", changed)[0]
+                if name in names and name not in local:
+                    yield changed.partition("[")[0], line, "is changed by a function"
 
 
-def _local_names(function: ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda) -> set[str]:
-    every = function.args.args + function.args.posonlyargs + function.args.kwonlyargs
+def _changes(function: ast.AST) -> Iterator[tuple[str, int]]:
+    """The texts of what a function changes, other than by giving a local name another value."""
+    for node in ast.walk(function):
+        if isinstance(node, ast.Global):
+            yield from ((name, node.lineno) for name in node.names)
+        elif isinstance(node, (ast.Attribute, ast.Subscript)) and isinstance(node.ctx, (ast.Store, ast.Del)):
+            yield ast.unparse(node), node.lineno
+        elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in _CHANGES:
+            yield ast.unparse(node.func.value), node.lineno
+
+
+def _can_change(node: ast.ClassDef) -> bool:
+    """Whether a method other than `__init__` changes the object."""
+    methods = [m for m in node.body if isinstance(m, ast.FunctionDef) and m.name != "__init__"]
+    return any(changed.startswith("self.") for method in methods for changed, _ in _changes(method))
+
+
+def _local_names(function: ast.FunctionDef | ast.AsyncFunctionDef) -> set[str]:
+    stated = {name for n in ast.walk(function) if isinstance(n, ast.Global) for name in n.names}
     stored = {n.id for n in ast.walk(function) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)}
-    return stored | {argument.arg for argument in every}
-
-
-def _own_classes(tree: ast.Module) -> set[str]:
-    """Classes of the module whose objects can change: they set attributes of `self` outside of `__init__`, or fill containers."""
-    found = set()
-    for node in tree.body:
-        if isinstance(node, ast.ClassDef):
-            for inner in ast.walk(node):
-                if isinstance(inner, ast.FunctionDef) and inner.name != "__init__":
-                    stores = [n for n in ast.walk(inner) if isinstance(n, (ast.Attribute, ast.Subscript)) and isinstance(n.ctx, ast.Store)]
-                    if any(isinstance(n, ast.Attribute) or isinstance(n.value, ast.Attribute) for n in stores):
-                        found.add(node.name)
-    return found
-
-
-def _patches(tree: ast.Module) -> Iterator[tuple[str, int, str]]:
-    """`SomeClass.method = ...` and `setattr` on something imported, when the module is imported."""
-    for node in tree.body:
-        if isinstance(node, ast.Assign):
-            for target in node.targets:
-                if isinstance(target, ast.Attribute):
-                    yield ast.unparse(target), node.lineno, "is changed by an import"
+    return (stored | {n.arg for n in ast.walk(function) if isinstance(n, ast.arg)}) - stated
 
 
 def _cached_functions(tree: ast.Module) -> Iterator[tuple[str, int]]:
