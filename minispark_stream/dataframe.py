@@ -1,11 +1,16 @@
 """A streaming DataFrame is a PySpark DataFrame whose plan has one of our sources as a leaf.
 
-`readStream.load()` makes a relation without rows that is marked as streaming (plan/streaming_relation.py). Everything a user
-does with the DataFrame from then on (select, join, groupBy, withWatermark, explain, ...) is Spark's own analysis, with Spark's
-own columns, functions and errors; `collect()` on it raises what Spark raises. Only `writeStream` is ours: for a plan with one
-of our leaves it gives our DataStreamWriter.
-
 Models: DataFrame.writeStream (From query to the plan).
+
+1. `readStream.load()` makes a relation without rows that is marked as streaming (plan/streaming_relation.py).
+2. Everything a user does with the DataFrame from then on (select, join, groupBy, withWatermark, explain, ...) is Spark's own
+   analysis, with Spark's own columns, functions and errors; `collect()` on it raises what Spark raises.
+3. Only `writeStream` is ours: for a plan with one of our leaves it gives our DataStreamWriter.
+
+       table.join(stream, "k").writeStream     our DataStreamWriter, although `table` is a plain DataFrame
+       spark.readStream ... .writeStream       Spark's
+
+Differs from Spark: nothing.
 """
 
 from __future__ import annotations
@@ -19,10 +24,16 @@ from minispark_stream.readwriter import DataStreamWriter
 
 
 def _write_stream(df: DataFrame) -> SparkDataStreamWriter:
-    session = engine_of(df)
-    return SparkDataStreamWriter(df) if session is None else DataStreamWriter(df, session)
+    engine = engine_of(df)
+    return SparkDataStreamWriter(df) if engine is None else DataStreamWriter(df, engine)
 
 
-# A query may begin at any DataFrame (`table.join(stream, ...)` is a plain PySpark call), so the decision who runs a
-# query is made at the one place where every query begins.
-ClassicDataFrame.writeStream = property(_write_stream)  # type: ignore[method-assign,assignment]
+_WRITE_STREAM = property(_write_stream)
+
+
+def let_data_frames_choose_their_engine() -> None:
+    """Give PySpark's DataFrame a `writeStream` that looks at the plan; calling it again changes nothing.
+
+    A query may begin at any DataFrame, so who runs it is decided at the one place where every query begins.
+    """
+    ClassicDataFrame.writeStream = _WRITE_STREAM  # type: ignore[method-assign,assignment]

@@ -13,44 +13,24 @@ Differs from Spark: nothing in the API; formats that the model has no source or 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame
 from pyspark.sql.streaming import DataStreamReader as SparkDataStreamReader
 from pyspark.sql.streaming import DataStreamWriter as SparkDataStreamWriter
-from pyspark.sql.types import StructType, _parse_datatype_json_string
+from pyspark.sql.types import StructType
 
-from minispark_stream.jvm import plans, scala
+from minispark_stream.jvm import builders, plans, scala
 from minispark_stream.jvm.errors import analysis_error
-from minispark_stream.plan.streaming_relation import streaming_dataframe, streaming_sources
-from minispark_stream.registry import (
-    FILE_FORMATS,
-    ONE_TIME_SINKS,
-    SOURCES,
-    TIMED_SOURCES,
-    find_sink,
-    find_source,
-    unknown_format,
-)
+from minispark_stream.plan.streaming_relation import Engine, streaming_dataframe, streaming_sources
+from minispark_stream.registry import FILE_FORMATS, ONE_TIME_SINKS, create_relation, create_sink, sink_name
 from minispark_stream.runtime.trigger_executor import ProcessingTimeTrigger, Trigger, from_java
-from minispark_stream.sinks.base import Sink
-from minispark_stream.sinks.console import ConsoleSink
-from minispark_stream.sinks.delta import DeltaSink
-from minispark_stream.sinks.file import FileStreamSink
-from minispark_stream.sinks.foreach import ForeachSink
-from minispark_stream.sinks.foreach_batch import ForeachBatchSink
-from minispark_stream.sinks.kafka import KafkaSink
-from minispark_stream.sinks.memory import MemorySink
-from minispark_stream.sinks.noop import NoopSink
-from minispark_stream.sinks.python_data_source import PythonDataSourceSink
+from minispark_stream.sinks.base import SinkSpec
 from minispark_stream.sinks.table import table_location
+from minispark_stream.sources.base import SourceSpec
 from minispark_stream.sources.file import file_stream_relation
-from minispark_stream.sources.python_data_source import created, find_data_source, python_relation
 from minispark_stream.streaming_query import StreamingQuery
-
-if TYPE_CHECKING:
-    from minispark_stream.session import MiniSparkSession
 
 
 class _Recorder:
@@ -95,41 +75,25 @@ for _name in ("csv", "json", "text", "parquet", "orc", "xml"):
 class DataStreamReader(SparkDataStreamReader):
     """`MiniSparkSession.readStream`."""
 
-    def __init__(self, session: MiniSparkSession):
-        self._mini = session
-        self._spark = session.spark
-        self._jreader = _ReaderRecorder(format=session.spark.conf.get("spark.sql.sources.default"))
+    def __init__(self, engine: Engine):
+        self._engine = engine
+        self._spark = engine.spark
+        self._jreader = _ReaderRecorder(format=self._spark.conf.get("spark.sql.sources.default"))
 
     def schema(self, schema: StructType | str) -> DataStreamReader:
         super().schema(schema)
-        parsed = self._jreader.state["schema"]
-        if isinstance(parsed, str):
-            parsed = self._spark._jvm.org.apache.spark.sql.types.StructType.fromDDL(parsed)  # type: ignore[union-attr]
-        self._spark._jvm.org.apache.spark.sql.catalyst.util.CharVarcharUtils.failIfHasCharVarchar(parsed)  # type: ignore[union-attr]
-        self._jreader.state["schema"] = _parse_datatype_json_string(parsed.json())
+        state = self._jreader.state
+        state["schema"] = builders.parse_schema(self._spark, state["schema"])
         return self
 
     def _df(self, jdf: _ReaderRecorder) -> DataFrame:
         state = jdf.state
         if "table" in state:
             return self._table(state["table"], state["options"])
-        if (timed := TIMED_SOURCES.get(state["format"].lower())) is not None:
-            relation = timed(self._spark, state.get("schema"), state["options"], self._mini.clock)
-            return streaming_dataframe(self._mini, relation)
-        create = SOURCES.get(state["format"].lower())
-        options = state["options"] | ({"path": state["path"]} if state.get("path") else {})
-        if create is None and (custom := find_source(state["format"])) is not None:
-            return streaming_dataframe(self._mini, custom(self._spark, state.get("schema"), options))
-        if create is None and (found := find_data_source(self._spark, state["format"])) is not None:
-            return streaming_dataframe(self._mini, python_relation(self._spark, found, state.get("schema"), options))
-        if create is None:
-            self._spark.readStream.format(state["format"]).load()  # what Spark refuses too, it refuses in its own words
-            raise unknown_format(self._spark, state["format"])
         options = dict(state["options"])
         path = state.get("path") or options.pop("path", None)
-        return streaming_dataframe(
-            self._mini, create(self._spark, state["format"].lower(), path, state.get("schema"), options)
-        )
+        spec = SourceSpec(self._spark, state["format"], path, state.get("schema"), options, self._engine.clock)
+        return streaming_dataframe(self._engine, create_relation(spec))
 
     def _table(self, name: str, options: Mapping[str, str]) -> DataFrame:
         """A view of a stream is that stream; a table of files is a file source over its folder. Spark finds both."""
@@ -145,7 +109,7 @@ class DataStreamReader(SparkDataStreamReader):
         merged = {key: stored.apply(key) for key in scala.items(stored.keys().toSeq())}
         path = merged.pop("path")
         source = file_stream_relation(self._spark, file_format, path, found.schema, merged)
-        return streaming_dataframe(self._mini, source).alias(name.split(".")[-1].strip("`"))
+        return streaming_dataframe(self._engine, source).alias(name.split(".")[-1].strip("`"))
 
 
 class _WriterRecorder(_Recorder):
@@ -169,16 +133,15 @@ class _WriterRecorder(_Recorder):
 class DataStreamWriter(SparkDataStreamWriter):
     """`DataFrame.writeStream` of a DataFrame that reads from one of our sources."""
 
-    def __init__(self, df: DataFrame, session: MiniSparkSession):
+    def __init__(self, df: DataFrame, engine: Engine):
         self._df = df
-        self._mini = session
-        self._spark = session.spark
-        self._jwrite = _WriterRecorder(format=session.spark.conf.get("spark.sql.sources.default"), outputMode="append")
+        self._engine = engine
+        self._spark = engine.spark
+        self._jwrite = _WriterRecorder(format=self._spark.conf.get("spark.sql.sources.default"), outputMode="append")
 
     def outputMode(self, outputMode: str) -> DataStreamWriter:  # noqa: N802, N803
         super().outputMode(outputMode)
-        modes = self._spark._jvm.org.apache.spark.sql.catalyst.streaming.InternalOutputModes  # type: ignore[union-attr]
-        self._jwrite.state["outputMode"] = modes.apply(outputMode).toString().lower()
+        self._jwrite.state["outputMode"] = builders.output_mode(self._spark, outputMode)
         return self
 
     def foreachBatch(self, func: Callable[[DataFrame, int], None]) -> DataStreamWriter:  # noqa: N802
@@ -229,19 +192,31 @@ class DataStreamWriter(SparkDataStreamWriter):
 
     def _start(self, path: dict[str, str]) -> StreamingQuery:
         state = self._jwrite.state
-        options = state["options"] | path  # the path is of this start alone: a writer may be started again
-        trigger = self._trigger()
-        sink_format = state["format"] if state["format"] == "foreachBatch" else state["format"].lower()
-        return self._mini.streams.start_query(
-            self._df,
-            self._sink(sink_format, options),
-            name=state.get("queryName"),
+        name = sink_name(state["format"])
+        spec = SinkSpec(
+            session=self._spark,
+            df=self._df,
+            format=state["format"],
+            options=state["options"] | path,  # the path is of this start alone: a writer may be started again
+            partition_by=state.get("partitionBy", []),
             output_mode=state["outputMode"],
-            trigger=trigger,
-            options=options,
-            temporary_checkpoint=sink_format in ONE_TIME_SINKS,
-            recover_from_checkpoint=sink_format != "memory" or state["outputMode"] == "complete",
+            query_name=state.get("queryName"),
+            function=state.get("function"),
         )
+        trigger = self._trigger()
+        if name in ("memory", "foreach", "foreachBatch") and "partitionBy" in state:
+            raise analysis_error(self._spark, "_LEGACY_ERROR_TEMP_1197", operation=name)
+        query: StreamingQuery = self._engine.streams.start_query(
+            self._df,
+            create_sink(spec),
+            name=spec.query_name,
+            output_mode=spec.output_mode,
+            trigger=trigger,
+            options=spec.options,
+            temporary_checkpoint=name in ONE_TIME_SINKS,
+            recover_from_checkpoint=name != "memory" or spec.output_mode == "complete",
+        )
+        return query
 
     def _trigger(self) -> Trigger:
         given = self._jwrite.state.get("trigger")
@@ -249,38 +224,6 @@ class DataStreamWriter(SparkDataStreamWriter):
         if trigger is None:
             raise AnalysisException(message=f"minispark_stream has no engine for the trigger {given.toString()}.")
         return trigger
-
-    def _sink(self, sink_format: str, options: Mapping[str, str]) -> Sink:
-        state = self._jwrite.state
-        if sink_format in ("memory", "foreach", "foreachBatch") and "partitionBy" in state:
-            raise analysis_error(self._spark, "_LEGACY_ERROR_TEMP_1197", operation=sink_format)
-        match sink_format:
-            case "memory":
-                if not state.get("queryName"):
-                    raise analysis_error(self._spark, "_LEGACY_ERROR_TEMP_1194")
-                return MemorySink(self._spark, state["queryName"], self._df.schema, state["outputMode"])
-            case "console":
-                return ConsoleSink(options)
-            case "noop":
-                return NoopSink()
-            case "kafka":
-                return KafkaSink(self._spark, options)
-            case "delta":
-                return DeltaSink(self._spark, self._df, state.get("partitionBy", []), options, state["outputMode"])
-            case "foreachBatch":
-                return ForeachBatchSink(state["function"])
-            case "foreach":
-                return ForeachSink(state["function"])
-            case _ if sink_format in FILE_FORMATS:
-                columns = state.get("partitionBy", [])
-                return FileStreamSink(self._spark, sink_format, self._df, columns, options, state["outputMode"])
-            case _ if (custom := find_sink(sink_format)) is not None:
-                return custom(self._spark, options, state.get("partitionBy", []), state["outputMode"])
-            case _ if (found := find_data_source(self._spark, state["format"])) is not None:
-                source = created(self._spark, found, options)
-                return PythonDataSourceSink(self._spark, source, self._df.schema, state["outputMode"])
-            case _:
-                raise unknown_format(self._spark, state["format"])
 
     def toTable(  # noqa: N802
         self,

@@ -54,27 +54,57 @@ from pyspark.errors import AnalysisException
 from pyspark.sql import SparkSession
 from pyspark.sql.types import StructType
 
+from minispark_stream.jvm.builders import look_up_data_source
 from minispark_stream.plan.streaming_relation import StreamingRelation
-from minispark_stream.sinks.base import Sink
+from minispark_stream.sinks.base import Sink, SinkSpec
+from minispark_stream.sinks.console import ConsoleSink
+from minispark_stream.sinks.delta import DeltaSink
+from minispark_stream.sinks.file import FileStreamSink
+from minispark_stream.sinks.foreach import ForeachSink
+from minispark_stream.sinks.foreach_batch import ForeachBatchSink
+from minispark_stream.sinks.kafka import KafkaSink
+from minispark_stream.sinks.memory import MemorySink
+from minispark_stream.sinks.noop import NoopSink
+from minispark_stream.sinks.python_data_source import PythonDataSourceSink
+from minispark_stream.sources.base import SourceSpec
 from minispark_stream.sources.file import file_stream_relation
 from minispark_stream.sources.kafka import kafka_relation
+from minispark_stream.sources.python_data_source import created, find_data_source, python_relation
 from minispark_stream.sources.rate import rate_relation
 from minispark_stream.sources.rate_micro_batch import rate_micro_batch_relation
 from minispark_stream.sources.socket import socket_relation
 
-CreateRelation = Callable[[SparkSession, str, str | None, StructType | None, Mapping[str, str]], StreamingRelation]
 SourceFactory = Callable[[SparkSession, StructType | None, Mapping[str, str]], StreamingRelation]
 SinkFactory = Callable[[SparkSession, Mapping[str, str], list[str], str], Sink]
 
 # (1)
 FILE_FORMATS = ("csv", "json", "text", "parquet", "orc")
-SOURCES: dict[str, CreateRelation] = {
-    **dict.fromkeys(FILE_FORMATS, file_stream_relation), "rate-micro-batch": rate_micro_batch_relation,
+SOURCES: dict[str, Callable[[SourceSpec], StreamingRelation]] = {
+    **dict.fromkeys(
+        FILE_FORMATS,
+        lambda spec: file_stream_relation(spec.session, spec.format.lower(), spec.path, spec.schema, spec.options),
+    ),
+    "rate": lambda spec: rate_relation(spec.session, spec.schema, spec.options, spec.clock),
+    "rate-micro-batch": lambda spec: rate_micro_batch_relation(spec.session, spec.schema, spec.options),
+    "socket": lambda spec: socket_relation(spec.session, spec.schema, spec.options, spec.clock),
+    "kafka": lambda spec: kafka_relation(spec.session, spec.schema, spec.options, spec.clock),
 }
-# Sources that look at the clock: they get the one of the engine.
-TIMED_SOURCES = {"rate": rate_relation, "socket": socket_relation, "kafka": kafka_relation}
+SINKS: dict[str, Callable[[SinkSpec], Sink]] = {
+    "memory": lambda spec: MemorySink(spec.session, spec.query_name, spec.df.schema, spec.output_mode),
+    "console": lambda spec: ConsoleSink(spec.options),
+    "noop": lambda spec: NoopSink(),
+    "foreachBatch": lambda spec: ForeachBatchSink(spec.function),
+    "foreach": lambda spec: ForeachSink(spec.function),
+    **dict.fromkeys(
+        FILE_FORMATS,
+        lambda spec: FileStreamSink(
+            spec.session, spec.format.lower(), spec.df, spec.partition_by, spec.options, spec.output_mode
+        ),
+    ),
+    "delta": lambda spec: DeltaSink(spec.session, spec.df, spec.partition_by, spec.options, spec.output_mode),
+    "kafka": lambda spec: KafkaSink(spec.session, spec.options),
+}
 ONE_TIME_SINKS = ("memory", "console", "noop", "foreachBatch", "foreach")  # these may do without a lasting checkpoint
-SINKS = (*ONE_TIME_SINKS, *FILE_FORMATS, "delta", "kafka")
 
 # (2)
 _registered: dict[str, dict[str, Any]] = {"sources": {}, "sinks": {}}
@@ -91,7 +121,7 @@ def register_source(name: str, factory: SourceFactory) -> None:
     Raises:
         ValueError: the name is one of the model's own.
     """
-    _register("sources", name, factory, (*SOURCES, *TIMED_SOURCES))
+    _register("sources", name, factory, tuple(SOURCES))
 
 
 def register_sink(name: str, factory: SinkFactory) -> None:
@@ -105,7 +135,41 @@ def register_sink(name: str, factory: SinkFactory) -> None:
     Raises:
         ValueError: the name is one of the model's own.
     """
-    _register("sinks", name, factory, SINKS)
+    _register("sinks", name, factory, tuple(SINKS))
+
+
+def create_relation(spec: SourceSpec) -> StreamingRelation:
+    """What `readStream.format(...).load()` reads from.
+
+    Raises:
+        AnalysisException: nobody knows the format, or its entry point cannot be loaded; and what the source itself refuses.
+    """
+    if (create := SOURCES.get(spec.format.lower())) is not None:
+        return create(spec)
+    options = {**spec.options, **({"path": spec.path} if spec.path else {})}
+    if (custom := find_source(spec.format)) is not None:
+        return custom(spec.session, spec.schema, options)
+    if (found := find_data_source(spec.session, spec.format)) is not None:  # (4)
+        return python_relation(spec.session, found, spec.schema, options)
+    spec.session.readStream.format(spec.format).load()  # what Spark refuses too, it refuses in its own words
+    raise unknown_format(spec.session, spec.format)
+
+
+def create_sink(spec: SinkSpec) -> Sink:
+    """What `writeStream.format(...).start()` writes to. Raises as `create_relation` does."""
+    if (create := SINKS.get(sink_name(spec.format))) is not None:
+        return create(spec)
+    if (custom := find_sink(spec.format)) is not None:
+        return custom(spec.session, spec.options, spec.partition_by, spec.output_mode)
+    if (found := find_data_source(spec.session, spec.format)) is not None:  # (4)
+        source = created(spec.session, found, spec.options)
+        return PythonDataSourceSink(spec.session, source, spec.df.schema, spec.output_mode)
+    raise unknown_format(spec.session, spec.format)
+
+
+def sink_name(given: str) -> str:
+    """A format as SINKS spells it. `foreachBatch` is what the method of this name asks for, and no format of a user's."""
+    return given if given == "foreachBatch" else given.lower()
 
 
 def find_source(name: str) -> SourceFactory | None:
@@ -150,12 +214,11 @@ def _find(kind: str, name: str) -> Any:
 
 def unknown_format(spark: SparkSession, name: str) -> Exception:
     """Spark's own error for a format that it does not know either; else a word on what the model has."""
-    sources = spark._jvm.org.apache.spark.sql.execution.datasources.DataSource  # type: ignore[union-attr]
     try:
-        sources.lookupDataSource(name, spark._jsparkSession.sessionState().conf())
+        look_up_data_source(spark, name)
     except Exception as e:
         return e
     return AnalysisException(
         message=f"minispark_stream has no streaming source or sink for the format '{name}'. "
-        f"Sources: {', '.join((*SOURCES, *TIMED_SOURCES))}. Sinks: {', '.join(SINKS)}."
+        f"Sources: {', '.join(SOURCES)}. Sinks: {', '.join(SINKS)}."
     )

@@ -131,7 +131,7 @@ class StreamingQueryManager:
         return query
 
     def _stream_session(self) -> SparkSession:
-        clone = sessions.clone(self._session)
+        clone = sessions.cloned(self._session)
         clone.conf.set("spark.sql.adaptive.enabled", "false")
         clone.conf.set("spark.sql.cbo.enabled", "false")
         return clone

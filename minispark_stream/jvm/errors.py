@@ -1,14 +1,18 @@
 """Spark's own errors, raised from Python: the class, the condition and the text that a Spark user knows.
 
 The texts come from Spark's own catalogue of error conditions, so they cannot drift from the Spark that is installed.
+Differs from Spark: nothing.
 """
 
 from __future__ import annotations
 
 from typing import TypeVar
 
+from py4j.protocol import Py4JJavaError as JavaError  # what Java code raised and PySpark has no class of its own for
 from pyspark.errors import AnalysisException, IllegalArgumentException, PySparkException, SparkRuntimeException
 from pyspark.sql import SparkSession
+
+__all__ = ["JavaError", "analysis_error", "concurrent_stream_log_update", "illegal_argument", "spark_error"]
 
 E = TypeVar("E", bound=PySparkException)
 

@@ -1,12 +1,15 @@
-"""Catalyst expressions and schemas: columns, aliases, types."""
+"""Catalyst expressions and schemas: columns, aliases, types.
+
+Differs from Spark: nothing; these are calls of Catalyst's own methods.
+"""
 
 from __future__ import annotations
 
-import re
+import json
 from collections.abc import Iterable
 
 from pyspark.sql import Column, SparkSession
-from pyspark.sql.types import StructType
+from pyspark.sql.types import DataType, StructType
 
 from minispark_stream.jvm import scala
 from minispark_stream.jvm.scala import JavaObject
@@ -16,10 +19,28 @@ def java_schema(session: SparkSession, schema: StructType) -> JavaObject:
     return session._jsparkSession.parseDataType(schema.json())
 
 
+def python_schema(schema: JavaObject) -> StructType:
+    """A Java StructType as PySpark's."""
+    return StructType.fromJson(json.loads(schema.json()))
+
+
+def as_nullable(session: SparkSession, schema: StructType) -> StructType:
+    """The schema with every column, field, element and map value nullable."""
+    return python_schema(java_schema(session, schema).asNullable())
+
+
+def type_name(session: SparkSession, data_type: DataType) -> str:
+    """How Spark prints a type in its messages."""
+    return str(session._jsparkSession.parseDataType(data_type.json()).toString())
+
+
+def tree_string(session: SparkSession, schema: StructType) -> str:
+    """What `df.printSchema()` prints."""
+    return str(java_schema(session, schema).treeString())
+
+
 def struct_type(attributes: Iterable[JavaObject]) -> StructType:
     """The schema of a list of attributes, column metadata included."""
-    import json
-
     fields = [
         {
             "name": a.name(),
@@ -44,9 +65,8 @@ def column(session: SparkSession, expression: JavaObject) -> Column:
     return Column(scala.java_class(session, "org.apache.spark.sql.classic.ExpressionUtils").column(expression))
 
 
-_EXPRESSION_ID = re.compile(r"#(\d+)L?(?:-T\d+ms)?(?=, |\)$)")
-
-
-def expression_ids(node: JavaObject) -> list[int]:
-    """The expression ids of a node's columns; read off its text in one call, because a wide table has many."""
-    return [int(i) for i in _EXPRESSION_ID.findall(node.output().toString())]
+def expression_ids(session: SparkSession, node: JavaObject) -> list[int]:
+    """The expression ids of a node's columns."""
+    catalyst = "org.apache.spark.sql.catalyst.expressions"
+    ids = scala.texts(session, node.output(), f"{catalyst}.NamedExpression.exprId", f"{catalyst}.ExprId.id")
+    return [int(one) for one in ids]

@@ -5,7 +5,10 @@ MicroBatchExecution does with a plan (From query to the plan).
 
     of_rows(session, plan)       a logical plan as a DataFrame
     optimize(session, plan)      what Spark's optimizer makes of it
+    executed(df)                 its physical plan, and its rows as an RDD that is planned once and for all
     rename(plan, attributes)     the same rows under the attributes (names and expression ids) of another plan
+
+Differs from Spark: nothing; these are calls of Spark SQL's own methods.
 """
 
 from __future__ import annotations
@@ -24,6 +27,17 @@ def of_rows(session: SparkSession, plan: JavaObject) -> DataFrame:
     """The DataFrame of a logical plan (Dataset.ofRows)."""
     dataset = scala.java_class(session, "org.apache.spark.sql.classic.Dataset")
     return DataFrame(dataset.ofRows(session._jsparkSession, plan), session)
+
+
+def executed(df: DataFrame) -> tuple[JavaObject, DataFrame]:
+    """Plan `df` once and for all: its physical plan, and a DataFrame over the RDD of its rows. No job runs yet."""
+    execution = df._jdf.queryExecution()
+    return execution.executedPlan(), rdd_frame(df.sparkSession, execution.toRdd(), execution.analyzed().schema())
+
+
+def as_leaf(df: DataFrame) -> DataFrame:
+    """The same rows as a plan of one leaf, which counts them: so many are the input rows of the batch."""
+    return executed(df)[1]
 
 
 def analyzed(df: DataFrame) -> JavaObject:
@@ -71,6 +85,11 @@ def collect_rows(df: DataFrame) -> JavaObject:
     return scala.java_class(df.sparkSession, "scala.collection.immutable.ArraySeq").unsafeWrapArray(rows)
 
 
+def show_string(df: DataFrame, rows: int, truncate: int) -> str:
+    """What `df.show()` prints: at most `rows` rows, cells cut after `truncate` characters (0: not at all)."""
+    return str(df._jdf.showString(rows, truncate, False))
+
+
 def project(session: SparkSession, expressions: Iterable[JavaObject], child: JavaObject) -> JavaObject:
     made = expressions if hasattr(expressions, "_target_id") else scala.seq(session, expressions)
     return scala.java_class(session, "org.apache.spark.sql.catalyst.plans.logical.Project")(made, child)
@@ -78,9 +97,11 @@ def project(session: SparkSession, expressions: Iterable[JavaObject], child: Jav
 
 def batch_leaf(session: SparkSession, leaf: JavaObject) -> JavaObject:
     """A streaming LogicalRDD as a batch relation over no rows, with the very same attributes."""
-    return leaf.copy(
-        leaf.output(), empty_rows(session), leaf.outputPartitioning(), leaf.outputOrdering(), False, leaf.stream(),
-        session._jsparkSession, scala.none(session), scala.none(session), False,
+    none = scala.none(session)
+    return scala.call(
+        leaf.copy, output=leaf.output(), rdd=empty_rows(session), outputPartitioning=leaf.outputPartitioning(),
+        outputOrdering=leaf.outputOrdering(), isStreaming=False, stream=leaf.stream(), session=session._jsparkSession,
+        originStats=none, originConstraints=none, fromDataSource=False,
     )
 
 

@@ -1,16 +1,18 @@
 """Scala values and classes, seen from Python through py4j.
 
-    items(seq)               a Scala collection as a list
+    items(seq)               a Scala collection as a list, one call to the JVM for each element
+    texts(session, seq, m)   what a method answers for every element, as texts, in a few calls altogether
     seq(session, values)     a list as a Scala Seq
+    call(function, a=..., )  a call with the names of its parameters written beside the arguments
     class_name(node)         the simple class name of a plan node or an expression: "Aggregate", "LogicalRDD", ...
     java_class(session, n)   a Java class by its full name
 
-Nothing here knows about plans or streams.
+Nothing here knows about plans or streams. Differs from Spark: there is nothing of this kind in Spark.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from functools import lru_cache
 from typing import Any
 
@@ -42,12 +44,45 @@ def java_class(session: SparkSession, name: str) -> Any:
 
 @lru_cache(maxsize=8)
 def _nil(view: Any) -> JavaObject:
-    return _java_class(view, "scala.jdk.javaapi.CollectionConverters").asScala(view.java.util.ArrayList()).toList()
+    return _converters(view).asScala(view.java.util.ArrayList()).toList()
+
+
+def _converters(view: Any) -> Any:
+    return _java_class(view, "scala.jdk.javaapi.CollectionConverters")
+
+
+def as_scala(session: SparkSession, collection: JavaObject) -> JavaObject:
+    """A Java collection or map as a Scala one."""
+    return _converters(jvm(session)).asScala(collection)
 
 
 def items(seq: JavaObject) -> list[JavaObject]:
     """A Scala collection as a list."""
     return [seq.apply(i) for i in range(seq.size())]
+
+
+def texts(session: SparkSession, values: JavaObject, *methods: str) -> list[str]:
+    """The text of `value.first().second()...` for every value of a Scala collection, however many there are.
+
+    Args:
+        methods: methods without arguments by their full names, such as "java.io.File.getName"; no text may be empty.
+    """
+    for method in methods:
+        values = values.map(_as_function(jvm(session), method))
+    joined = values.mkString("\0")
+    return joined.split("\0") if joined else []
+
+
+@lru_cache(maxsize=64)
+def _as_function(view: Any, method: str) -> JavaObject:
+    """A Java method as a Scala function, made by the JVM itself: calling it does not lead back to Python."""
+    owner, _, name = method.rpartition(".")
+    handle = view.java.lang.invoke.MethodHandles.publicLookup().unreflect(
+        view.java.lang.Class.forName(owner).getMethod(name, None)
+    )
+    return view.java.lang.invoke.MethodHandleProxies.asInterfaceInstance(
+        view.java.lang.Class.forName("scala.Function1"), handle
+    )
 
 
 def seq(session: SparkSession, values: Iterable[JavaObject]) -> JavaObject:
@@ -56,6 +91,11 @@ def seq(session: SparkSession, values: Iterable[JavaObject]) -> JavaObject:
     for value in reversed(list(values)):
         result = getattr(result, "$colon$colon")(value)
     return result
+
+
+def call(function: Callable[..., JavaObject], **arguments: Any) -> JavaObject:
+    """Call a Java method with its arguments in the order in which they are written; py4j itself knows no names."""
+    return function(*arguments.values())
 
 
 def class_name(node: JavaObject) -> str:

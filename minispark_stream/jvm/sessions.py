@@ -1,4 +1,7 @@
-"""A session's confs, and the session that is active on a thread."""
+"""A session's confs, a copy of it, and the session that is active on a thread.
+
+Differs from Spark: nothing; these are calls of SparkSession's own methods.
+"""
 
 from __future__ import annotations
 
@@ -7,13 +10,34 @@ from contextlib import contextmanager
 
 from pyspark.sql import SparkSession
 
-from minispark_stream.jvm import scala
+from minispark_stream.jvm import scala, times
 
 
 def conf(session: SparkSession, key: str) -> str | None:
     """A conf or its registered default (`session.conf.get(key, None)` would hide the default)."""
     value = session._jsparkSession.conf().getOption(key)
     return str(value.get()) if value.isDefined() else None
+
+
+def compaction_confs(session: SparkSession, log: str) -> tuple[int, int, bool, int]:
+    """The confs of a compactible log ("fileSource" or "fileSink").
+
+    Returns:
+        how many entries there are from one compaction to the next, the delay of a deletion in ms, whether files are deleted
+        at all, and how many batches a restart may need.
+    """
+    conf = session.conf.get
+    return (
+        int(str(conf(f"spark.sql.streaming.{log}.log.compactInterval"))),
+        times.time_string_as_ms(session, str(conf(f"spark.sql.streaming.{log}.log.cleanupDelay"))),
+        conf(f"spark.sql.streaming.{log}.log.deletion") == "true",
+        int(str(conf("spark.sql.streaming.minBatchesToRetain"))),
+    )
+
+
+def cloned(session: SparkSession) -> SparkSession:
+    """A session of its own, with the confs, views and functions that `session` has now (SparkSession.cloneSession)."""
+    return SparkSession(session.sparkContext, session._jsparkSession.cloneSession())
 
 
 def set_active_session(session: SparkSession) -> None:
@@ -53,10 +77,4 @@ def without_rule(session: SparkSession, rule: str) -> Iterator[None]:
 
 def conf_ms(session: SparkSession, key: str) -> int:
     """A conf that is a time ("60s", "200ms"), in milliseconds."""
-    times = scala.java_class(session, "org.apache.spark.network.util.JavaUtils")
-    return int(times.timeStringAsMs(session.conf.get(key)))
-
-
-def clone(session: SparkSession) -> SparkSession:
-    """A session with the same confs, functions and views, whose changes nobody else sees."""
-    return SparkSession(session.sparkContext, session._jsparkSession.cloneSession())
+    return times.time_string_as_ms(session, str(session.conf.get(key)))

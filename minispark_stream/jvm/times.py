@@ -1,4 +1,10 @@
-"""current_timestamp() and its kin, fixed to the time of a batch."""
+"""Time: durations written as text, and current_timestamp() and its kin fixed to the time of a batch.
+
+    "10s" -> 10000 ms        "7d" -> 604800000 ms        "250" -> 250 ms
+
+Models: JavaUtils.timeStringAs; CurrentBatchTimestamp, as MicroBatchExecution.runBatch puts it in.
+Differs from Spark: nothing.
+"""
 
 from __future__ import annotations
 
@@ -6,6 +12,22 @@ from pyspark.sql import SparkSession
 
 from minispark_stream.jvm import plans, scala
 from minispark_stream.jvm.scala import JavaObject
+
+_JAVA_UTILS = "org.apache.spark.network.util.JavaUtils"
+
+
+def time_string_as_ms(session: SparkSession, text: str) -> int:
+    """A duration such as "10s" in milliseconds; a bare number is a number of milliseconds.
+
+    Raises:
+        NumberFormatException: the text is no duration (an IllegalArgumentException in Python).
+    """
+    return int(scala.java_class(session, _JAVA_UTILS).timeStringAsMs(text))
+
+
+def time_string_as_sec(session: SparkSession, text: str) -> int:
+    """The same in whole seconds; a bare number is a number of seconds."""
+    return int(scala.java_class(session, _JAVA_UTILS).timeStringAsSec(text))
 
 
 def replace_current_time(session: SparkSession, plan: JavaObject, timestamp_ms: int) -> JavaObject:

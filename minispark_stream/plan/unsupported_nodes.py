@@ -2,9 +2,7 @@
 
 Models: the node by node part of UnsupportedOperationChecker.checkForStreaming, and checkForStreamStreamJoinWatermark.
 
-1. The plan is read once into `Node`s, because each question to the JVM takes its time.
-2. A check gets the query (session, root node, output mode) and one node, and either returns or refuses the node.
-3. A refusal carries Spark's text, and shows the plan from the refused node down.
+A check gets the query (session, root node, output mode) and one node (checked_plan.py), and either returns or refuses the node.
 
     Offset 1                              NODE_CHECKS["Offset"] refuses, wherever it stands
     Limit 3      mode "Update"            refused: a row that was among the first three might have to be taken back
@@ -17,93 +15,21 @@ bounds the wait of an outer join is asked of Spark SQL's own StreamingJoinHelper
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
-from typing import NoReturn
-
-from pyspark.errors import AnalysisException
-from pyspark.sql import SparkSession
 
 from minispark_stream.jvm import scala
 from minispark_stream.jvm.errors import analysis_error
 from minispark_stream.jvm.scala import JavaObject
+from minispark_stream.plan.checked_plan import (
+    Node,
+    Query,
+    has_event_time,
+    has_event_time_timeout,
+    refuse,
+)
 
-EVENT_TIME = "spark.watermarkDelayMs"  # in the metadata of a column under a watermark
-AGGREGATIONS = ("Aggregate", "Distinct")  # the optimizer makes an aggregation of a Distinct
 STREAM = "a streaming DataFrame/Dataset"
 
-
-class ExtendedAnalysisException(AnalysisException):
-    """An AnalysisException that shows the plan it is about, as Spark's class of this name does."""
-
-    def __init__(self, message: str, plan: JavaObject):
-        super().__init__(message=message, errorClass="_LEGACY_ERROR_TEMP_3102", messageParameters={"msg": message})
-        self._plan = str(plan.toString())
-
-    def getMessage(self) -> str:  # noqa: N802
-        return str(self._message)
-
-    def __str__(self) -> str:
-        return f"{self._message};\n{self._plan}"
-
-
-@dataclass(frozen=True, eq=False)
-class Node:
-    """A plan node, and what is asked of it over and over."""
-
-    name: str
-    plan: JavaObject
-    streaming: bool
-    children: tuple[Node, ...]
-
-    def down(self) -> Iterator[Node]:
-        """This node and all below it, parents first."""
-        yield self
-        for child in self.children:
-            yield from child.down()
-
-    def up(self) -> Iterator[Node]:
-        """This node and all below it, children first."""
-        for child in self.children:
-            yield from child.up()
-        yield self
-
-    def aggregations(self) -> list[Node]:
-        return [node for node in self.down() if node.streaming and node.name in AGGREGATIONS]
-
-
-@dataclass(frozen=True)
-class Query:
-    """What is checked: a plan, and the output mode as Spark prints it ("Append", "Update", "Complete")."""
-
-    session: SparkSession
-    root: Node
-    mode: str
-
-
 Check = Callable[[Query, Node], None]
-
-
-def refuse(node: Node, message: str) -> NoReturn:
-    raise ExtendedAnalysisException(message, node.plan)
-
-
-def is_attribute(expression: JavaObject) -> bool:
-    return scala.class_name(expression) == "AttributeReference"
-
-
-def has_event_time(expressions: JavaObject) -> bool:
-    """Is one of these columns under a watermark? (A glance at the text, `ts#1-T5000ms`, spares most a closer look.)"""
-    return "-T" in str(expressions.toString()) and any(
-        is_attribute(e) and e.metadata().contains(EVENT_TIME) for e in scala.items(expressions)
-    )
-
-
-def is_stream_stream_join(node: Node) -> bool:
-    return node.name == "Join" and all(child.streaming for child in node.children)
-
-
-def has_event_time_timeout(node: Node) -> bool:
-    return str(node.plan.timeout().toString()) == "EventTimeTimeout"
 
 
 # -- joins ----------------------------------------------------------------------------------------------------

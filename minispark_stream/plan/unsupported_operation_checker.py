@@ -33,18 +33,18 @@ from pyspark.sql import SparkSession
 from minispark_stream.jvm import scala, sessions
 from minispark_stream.jvm.errors import analysis_error
 from minispark_stream.jvm.scala import JavaObject
-from minispark_stream.plan.unsupported_nodes import (
+from minispark_stream.plan.checked_plan import (
     AGGREGATIONS,
-    NODE_CHECKS,
     Node,
     Query,
-    check_expressions,
     has_event_time,
     has_event_time_timeout,
     is_attribute,
     is_stream_stream_join,
+    read,
     refuse,
 )
+from minispark_stream.plan.unsupported_nodes import NODE_CHECKS, check_expressions
 
 logger = logging.getLogger(__name__)
 
@@ -71,7 +71,7 @@ def check_for_streaming(session: SparkSession, plan: JavaObject, output_mode: st
     Raises:
         AnalysisException: the plan or the combination with the output mode is not supported.
     """
-    query = Query(session, _read(plan), output_mode.capitalize())
+    query = Query(session, read(plan), output_mode.capitalize())
     if not query.root.streaming:  # (1)
         refuse(query.root, "Queries without streaming sources cannot be executed with writeStream.start()")
     _check_number_of_pandas_operators(query)  # (2)
@@ -84,11 +84,6 @@ def check_for_streaming(session: SparkSession, plan: JavaObject, output_mode: st
         if not deterministic:
             check_expressions(node)
     _check_chained_operators(query)  # (5)
-
-
-def _read(plan: JavaObject) -> Node:
-    children = tuple(_read(child) for child in scala.items(plan.children()))
-    return Node(scala.class_name(plan), plan, bool(plan.isStreaming()), children)
 
 
 # -- (2) ------------------------------------------------------------------------------------------------------

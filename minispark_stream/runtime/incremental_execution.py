@@ -94,9 +94,9 @@ class IncrementalExecution:
 
     def _executed(self, plan: JavaObject) -> DataFrame:
         """The rows of `plan` as an RDD that is planned once and for all."""
-        execution = plans.of_rows(self._session, plan)._jdf.queryExecution()
-        self.context.executed.append(execution.executedPlan())
-        return plans.rdd_frame(self._session, execution.toRdd(), execution.analyzed().schema())
+        physical, frame = plans.executed(plans.of_rows(self._session, plan))
+        self.context.executed.append(physical)
+        return frame
 
     def explain(self) -> str:
         """The physical plans of this batch, from the sink down; the stateful operators sit between them."""
@@ -130,13 +130,13 @@ class IncrementalExecution:
         owner: dict[int, int] = {}
         for ordinal, plan in self.new_data.items():
             for leaf in scala.items(plan.collectLeaves()):
-                ids = [*expressions.expression_ids(leaf), plans.relation_id(self._session, leaf)]
+                ids = [*expressions.expression_ids(self._session, leaf), plans.relation_id(self._session, leaf)]
                 owner.update(dict.fromkeys(ids, ordinal))
         rows = dict.fromkeys(self.new_data, 0)
         for plan in self._physical_plans():
             for leaf in scala.items(plan.collectLeaves()):
                 # A scan of no column (count(*)) or of a self-union has ids of its own; then the relation itself tells.
-                marks = [*expressions.expression_ids(leaf), plans.relation_id(self._session, leaf)]
+                marks = [*expressions.expression_ids(self._session, leaf), plans.relation_id(self._session, leaf)]
                 ordinal_of_leaf = next((owner[mark] for mark in marks if mark in owner), None)
                 metric = leaf.metrics().get("numOutputRows")
                 if ordinal_of_leaf is not None and metric.isDefined():

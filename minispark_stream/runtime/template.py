@@ -105,7 +105,7 @@ class _Compiler:
     def compile(self, plan: JavaObject) -> Node:
         if not plan.isStreaming():
             return Static(plan)
-        stream = streaming_leaf(self.session.sparkContext.applicationId, plan)
+        stream = streaming_leaf(self.session, plan)
         if stream is not None:
             return self._source(plan, stream.relation)
         name = scala.class_name(plan)

@@ -1,16 +1,50 @@
-"""What the engine asks of a sink (Sink document; Sink.addBatch).
+"""What the engine asks of a sink, and what a sink is made from.
+
+Models: Sink.addBatch, DataStreamWriter.createV1Sink (Sink document).
 
 `add_batch(batch_id, data)` is the only place where a batch is evaluated. A batch that failed is run again with the
-same id, so a sink that wants exactly-once must recognise an id that it has already written.
+same id, so a sink that wants exactly-once must recognise an id that it has already written:
+
+    add_batch(6, ...)  add_batch(7, ...) crash    restart    add_batch(7, the same rows)  add_batch(8, ...)
+
+Differs from Spark: nothing.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
 
-from pyspark.sql import DataFrame
+from pyspark.sql import DataFrame, SparkSession
 
 QUERY_ID_KEY = "sql.streaming.queryId"  # the local property that tells a sink whose batch it writes
+
+
+@dataclass(frozen=True)
+class SinkSpec:
+    """What `df.writeStream` was told when the query is started.
+
+    Attributes:
+        session: the session that starts the query.
+        df: the streaming DataFrame.
+        format: the name of the sink as the user wrote it, or "foreachBatch".
+        options: names in lower case; what `start(path)` was given is the option `path`.
+        partition_by: the columns that `partitionBy` was given, in the user's spelling.
+        output_mode: "append", "update" or "complete".
+        query_name: what `queryName` was given.
+        function: what `foreach` or `foreachBatch` was given.
+    """
+
+    session: SparkSession
+    df: DataFrame
+    format: str
+    options: Mapping[str, str]
+    partition_by: list[str]
+    output_mode: str
+    query_name: str | None = None
+    function: Any = None
 
 
 class Sink(ABC):

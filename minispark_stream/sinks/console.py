@@ -1,7 +1,18 @@
-"""console: print the first rows of each batch (Spark: ConsoleTable, ConsoleWrite).
+"""console: print the first rows of each batch.
 
-Options: `numRows` (default 20), `truncate` (default true). Differs from Spark: the rows are printed by Python, so they
-appear in the notebook cell and not in the terminal of the JVM.
+Models: ConsoleTable, ConsoleWrite (Sink document).
+
+    -------------------------------------------
+    Batch: 0
+    -------------------------------------------
+    +-----+
+    |value|
+    +-----+
+    |    1|
+    +-----+
+    only showing top 1 row
+
+Differs from Spark: the rows are printed by Python, so they appear in the notebook cell and not in the terminal of the JVM.
 """
 
 from __future__ import annotations
@@ -15,8 +26,17 @@ from minispark_stream.sinks.base import Sink
 
 
 class ConsoleSink(Sink):
+    """`writeStream.format("console").options(options)`.
+
+    Args:
+        options: `numRows` (20), `truncate` (true: cells are cut after 20 characters); names in lower case.
+
+    Raises:
+        ValueError: `numRows` is no number.
+    """
+
     def __init__(self, options: Mapping[str, str]):
-        self.num_rows = int(options.get("numRows", 20))
+        self.num_rows = int(options.get("numrows", 20))
         self.truncate = options.get("truncate", "true").lower() == "true"
         self.description = (
             "org.apache.spark.sql.execution.streaming.ConsoleTable$"
@@ -28,5 +48,5 @@ class ConsoleSink(Sink):
         rows = plans.collect_rows(data)
         local = plans.local_frame(data.sparkSession, plans.analyzed(data).output(), rows)
         print(f"-------------------------------------------\nBatch: {batch_id}\n-------------------------------------------")
-        print(local._jdf.showString(self.num_rows, 20 if self.truncate else 0, False))
+        print(plans.show_string(local, self.num_rows, 20 if self.truncate else 0))
         return int(rows.size())

@@ -37,11 +37,11 @@ from typing import TYPE_CHECKING, Any
 from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame, SparkSession
 
-from minispark_stream.jvm import scala
+from minispark_stream.jvm import files
 from minispark_stream.jvm.errors import illegal_argument
 from minispark_stream.sinks import delta_files, delta_schema
 from minispark_stream.sinks.base import QUERY_ID_KEY, Sink
-from minispark_stream.sinks.file import file_format, normalized_partition_columns
+from minispark_stream.sinks.file import normalized_partition_columns
 from minispark_stream.sinks.manifest_file_commit_protocol import ManifestFileCommitProtocol
 
 if TYPE_CHECKING:
@@ -85,13 +85,11 @@ class DeltaSink(Sink):
         # As Delta does: times in the names of folders are in UTC.
         self._writer_options = {k: options[k] for k in _WRITER_OPTIONS if k in options} | {"timeZone": "UTC"}
         self._complete = output_mode == "complete"
-        hadoop = scala.java_class(session, "org.apache.hadoop.fs.Path")(path)
-        self._files = hadoop.getFileSystem(session._jsparkSession.sessionState().newHadoopConf())
-        self._path = self._files.makeQualified(hadoop)
+        self._files, self._path = files.qualified(session, path)
         uri = self._path.toUri()
         self._uri = str(uri.getPath() if uri.getScheme() == "file" else self._path.toString())
         self._table: DeltaTable | None = None
-        self.description = f"DeltaSink[{hadoop.toString()}]"
+        self.description = f"DeltaSink[{files.path(session, path).toString()}]"
 
     def add_batch(self, batch_id: int, data: DataFrame) -> None:
         session = data.sparkSession
@@ -119,7 +117,7 @@ class DeltaSink(Sink):
 
     def _write(self, session: SparkSession, plan: delta_schema.WritePlan) -> list[AddAction]:
         statuses = ManifestFileCommitProtocol(session, self._files, self._path).write(
-            plan.data, file_format(session, "parquet"), plan.partition_columns, scala.java_map(session, self._writer_options)
+            plan.data, "parquet", plan.partition_columns, self._writer_options
         )
         root = self._path.toUri().toString()
         adds = [delta_files.add_action(status, root, plan.partition_columns) for status in statuses]

@@ -25,7 +25,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
-from minispark_stream.jvm import scala
+from minispark_stream.jvm import expressions
 
 if TYPE_CHECKING:
     from deltalake import DeltaTable
@@ -105,7 +105,7 @@ def delta_error(condition: str, text: str) -> AnalysisException:
 
 def _nullable(data: DataFrame) -> str:
     """The schema as JSON, all nullable, without what the query has noted about its event time."""
-    schema = StructType.fromJson(json.loads(data._jdf.schema().asNullable().json()))
+    schema = expressions.as_nullable(data.sparkSession, data.schema)
     for field in schema.fields:
         field.metadata = {k: v for k, v in field.metadata.items() if k != "spark.watermarkDelayMs"}
     return schema.json()
@@ -130,7 +130,7 @@ def _check_columns(data: DataFrame) -> None:
         )
     for field in data.schema.fields:
         if "interval" in json.dumps(field.dataType.jsonValue()):
-            kind = data._jdf.schema().apply(field.name).dataType().toString()
+            kind = expressions.type_name(data.sparkSession, field.dataType)
             raise delta_error(
                 "DELTA_UNSUPPORTED_DATA_TYPES", f"Found columns using unsupported data types: [{field.name}: {kind}]"
             )
@@ -172,10 +172,8 @@ _OVERWRITE_SCHEMA = (
 
 
 def _schema_mismatch(session: SparkSession, table_id: str, known: dict[str, Any], after: dict[str, Any]) -> str:
-    types = scala.java_class(session, "org.apache.spark.sql.types.DataType")
-
     def tree(schema: dict[str, Any]) -> str:
-        return str(types.fromJson(json.dumps(schema)).treeString())
+        return expressions.tree_string(session, StructType.fromJson(schema))
 
     return (
         f"- A schema mismatch detected when writing to the Delta table (Table ID: {table_id}).\n"

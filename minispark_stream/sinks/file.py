@@ -27,12 +27,13 @@ from collections.abc import Mapping
 from pyspark.errors import IllegalArgumentException
 from pyspark.sql import DataFrame, SparkSession
 
+from minispark_stream.checkpointing.compactible_file_stream_log import CompactionConf
 from minispark_stream.checkpointing.file_stream_sink_log import FOLDER, FileStreamSinkLog
-from minispark_stream.jvm import scala
+from minispark_stream.jvm import files, sessions
 from minispark_stream.jvm.errors import analysis_error, spark_error
+from minispark_stream.jvm.times import time_string_as_ms
 from minispark_stream.sinks.base import Sink
 from minispark_stream.sinks.manifest_file_commit_protocol import ManifestFileCommitProtocol
-from minispark_stream.sources.file import compaction_conf
 
 logger = logging.getLogger(__name__)
 
@@ -63,19 +64,15 @@ class FileStreamSink(Sink):
                 session, "STREAMING_OUTPUT_MODE.UNSUPPORTED_DATASOURCE", className=format_name, outputMode=output_mode
             )
         if columns:
-            partitioning = scala.java_class(session, "org.apache.spark.sql.execution.datasources.PartitioningUtils")
             case_sensitive = session.conf.get("spark.sql.caseSensitive") == "true"
-            partitioning.validatePartitionColumn(df._jdf.schema(), scala.seq(session, columns), case_sensitive)
+            files.check_partition_columns(session, df.schema, columns, case_sensitive)
         self._partition_columns = columns
-        self._options = scala.java_map(session, options)
+        self._options = options
         self._format_name = format_name
-        hadoop = scala.java_class(session, "org.apache.hadoop.fs.Path")(path)
-        self._files = hadoop.getFileSystem(session._jsparkSession.sessionState().newHadoopConf())
-        self._path = self._files.makeQualified(hadoop)
+        self._files, self._path = files.qualified(session, path)
         self.description = f"FileSink[{self._path.toString()}]"
-        times = scala.java_class(session, "org.apache.spark.network.util.JavaUtils")
-        retention_ms = times.timeStringAsMs(options["retention"]) if "retention" in options else math.inf
-        conf = compaction_conf(session, "fileSink")
+        retention_ms = time_string_as_ms(session, options["retention"]) if "retention" in options else math.inf
+        conf = CompactionConf(*sessions.compaction_confs(session, "fileSink"))
         self.log = FileStreamSinkLog(f"{self._path.toString()}/{FOLDER}", conf, retention_ms)
         self.log.files.mkdirs()
 
@@ -84,9 +81,8 @@ class FileStreamSink(Sink):
         if latest is not None and batch_id <= latest:  # (1)
             logger.info("Skipping already committed batch %d", batch_id)
             return
-        session = data.sparkSession
-        protocol = ManifestFileCommitProtocol(session, self._files, self._path)  # (2)
-        statuses = protocol.write(data, file_format(session, self._format_name), self._partition_columns, self._options)
+        protocol = ManifestFileCommitProtocol(data.sparkSession, self._files, self._path)  # (2)
+        statuses = protocol.write(data, self._format_name, self._partition_columns, self._options)
         protocol.commit(self.log, batch_id, statuses)
 
 
@@ -107,13 +103,3 @@ def normalized_partition_columns(session: SparkSession, df: DataFrame, partition
             )
         found.append(column)
     return found
-
-
-def file_format(session: SparkSession, name: str) -> scala.JavaObject:
-    """Spark's batch writer for a format (a FileFormat)."""
-    source = scala.java_class(session, "org.apache.spark.sql.execution.datasources.DataSource")
-    empty = scala.seq(session, [])
-    none = scala.none(session)
-    return source(
-        session._jsparkSession, name, empty, none, empty, none, scala.java_map(session, {}), none, none
-    ).providingInstance()

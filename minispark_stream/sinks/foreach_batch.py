@@ -4,6 +4,10 @@ Models: ForeachBatchSink (Sink document). The function gets the batch as a DataF
 once per batch; a restart may run the last batch again under the same id, so the id is what makes a write idempotent.
 Every action on the DataFrame runs the batch's job again (cache it when there are several), and every partition must be
 read, or the state of the query would miss a version.
+
+    batch 7   function(df, 7) -> the user overwrites the folder out/7 -> crash    restart   function(df, 7) overwrites it again
+
+Differs from Spark: nothing.
 """
 
 from __future__ import annotations

@@ -21,9 +21,9 @@ from collections.abc import Mapping
 
 from pyspark.sql import DataFrame, SparkSession
 
-from minispark_stream.jvm import scala
+from minispark_stream.jvm.builders import look_up_data_source
+from minispark_stream.jvm.kafka import append, kafka_table
 from minispark_stream.sinks.base import Sink
-from minispark_stream.sources.kafka_table import append, kafka_table
 
 
 class KafkaSink(Sink):
@@ -35,8 +35,7 @@ class KafkaSink(Sink):
     """
 
     def __init__(self, session: SparkSession, options: Mapping[str, str]):
-        sources = scala.java_class(session, "org.apache.spark.sql.execution.datasources.DataSource")
-        sources.lookupDataSource("kafka", session._jsparkSession.sessionState().conf())
+        look_up_data_source(session, "kafka")
         self._options = dict(options)
         self.description = str(kafka_table(session, options).table().toString())
 

@@ -24,12 +24,13 @@ from __future__ import annotations
 
 import logging
 import uuid
+from collections.abc import Mapping
 
 from pyspark.errors import SparkRuntimeException
 from pyspark.sql import DataFrame, SparkSession
 
 from minispark_stream.checkpointing.file_stream_sink_log import FileStreamSinkLog, SinkFileStatus
-from minispark_stream.jvm import scala
+from minispark_stream.jvm import files
 from minispark_stream.jvm.errors import spark_error
 from minispark_stream.jvm.scala import JavaObject
 
@@ -54,7 +55,7 @@ class ManifestFileCommitProtocol:
         self._pending: list[str] = []
 
     def write(
-        self, data: DataFrame, file_format: JavaObject, partition_columns: list[str], options: JavaObject
+        self, data: DataFrame, format_name: str, partition_columns: list[str], options: Mapping[str, str]
     ) -> tuple[SinkFileStatus, ...]:
         """Write a batch, and give its files, which nobody sees yet.
 
@@ -62,7 +63,7 @@ class ManifestFileCommitProtocol:
             Exception: what the writer or the file system raised; the batch has left no trace then.
         """
         try:
-            self._write(data, file_format, partition_columns, options)  # (1)
+            files.write_files(data, format_name, partition_columns, options, self._staging, self._job_id)  # (1)
             return tuple(self._move(path) for path in self._written())  # (2)
         except BaseException:
             self._abort()  # (4)
@@ -80,26 +81,6 @@ class ManifestFileCommitProtocol:
             raise spark_error(
                 self._session, SparkRuntimeException, "INTERNAL_ERROR", message=f"Race while writing batch {batch_id}"
             )
-
-    def _write(
-        self, data: DataFrame, file_format: JavaObject, partition_columns: list[str], options: JavaObject
-    ) -> None:
-        session = self._session
-        datasources = "org.apache.spark.sql.execution.datasources"
-        committer = scala.java_class(session, f"{datasources}.SQLHadoopMapReduceCommitProtocol")
-        execution = data._jdf.queryExecution()
-        columns = execution.analyzed().output()
-        attributes = {a.name(): a for a in scala.items(columns)}
-        output = scala.java_class(session, f"{datasources}.FileFormatWriter$OutputSpec")(
-            self._staging, scala.java_map(session, {}), columns
-        )
-        writer = scala.java_class(session, f"{datasources}.FileFormatWriter")
-        writer.write(
-            session._jsparkSession, execution.executedPlan(), file_format, committer(self._job_id, self._staging, False),
-            output, session._jsparkSession.sessionState().newHadoopConf(),
-            scala.seq(session, [attributes[name] for name in partition_columns]), scala.none(session),
-            scala.seq(session, []), options, 0, getattr(writer, "write$default$12")(),
-        )
 
     def _written(self) -> list[JavaObject]:
         """The paths of the files in the hidden folder, in the order of the tasks that wrote them."""
@@ -135,4 +116,4 @@ class ManifestFileCommitProtocol:
             logger.warning("Fail to remove temporary file %s, continue removing next.", path, exc_info=True)
 
     def _path(self, path: str) -> JavaObject:
-        return scala.java_class(self._session, "org.apache.hadoop.fs.Path")(path)
+        return files.path(self._session, path)

@@ -1,4 +1,6 @@
-"""memory: keep the rows on the driver, as a table under the query's name (Spark: MemorySink).
+"""memory: keep the rows on the driver, as a table under the query's name.
+
+Models: MemorySink (Sink document).
 
 1. A batch id that is not newer than the last one is a re-run: its rows are there already.
 2. append and update add the rows of the batch (update keeps *every* version of a changed row: the sink cannot know
@@ -18,13 +20,22 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructType
 
 from minispark_stream.jvm import plans, scala
+from minispark_stream.jvm.errors import analysis_error
 from minispark_stream.sinks.base import Sink
 
 
 class MemorySink(Sink):
+    """`writeStream.format("memory").queryName(name)`.
+
+    Raises:
+        AnalysisException: the query has no name.
+    """
+
     description = "MemorySink"
 
-    def __init__(self, session: SparkSession, name: str, schema: StructType, output_mode: str):
+    def __init__(self, session: SparkSession, name: str | None, schema: StructType, output_mode: str):
+        if not name:
+            raise analysis_error(session, "_LEGACY_ERROR_TEMP_1194")
         self.session = session
         self.name = name
         self.output_mode = output_mode

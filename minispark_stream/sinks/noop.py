@@ -1,4 +1,7 @@
-"""noop: compute every row and keep none; for measuring (Spark: NoopDataSource)."""
+"""noop: compute every row and keep none; for measuring.
+
+Models: NoopDataSource (Sink document). Differs from Spark: nothing.
+"""
 
 from __future__ import annotations
 

@@ -19,7 +19,7 @@ from collections.abc import Mapping
 from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame, SparkSession
 
-from minispark_stream.jvm import scala
+from minispark_stream.jvm import expressions, tables
 from minispark_stream.jvm.errors import analysis_error
 from minispark_stream.sinks.file import normalized_partition_columns
 
@@ -35,28 +35,26 @@ def table_location(
         ParseException: `table` is no name.
         AnalysisException: it is a view, a table of another format, or of another catalog.
     """
-    state = session._jsparkSession.sessionState()
-    parts = state.sqlParser().parseMultipartIdentifier(table)
-    if state.catalog().isTempView(parts):
+    names = tables.name_parts(session, table)
+    if tables.is_temp_view(session, names):
         raise analysis_error(session, "_LEGACY_ERROR_TEMP_1190", viewName=table)
-    names = scala.items(parts)
     if (names[0] if len(names) > 2 else session.catalog.currentCatalog()) != _SESSION_CATALOG:
         raise AnalysisException(message=f"minispark_stream writes to tables of {_SESSION_CATALOG} only, not to {table}.")
     quoted = ".".join(map(_quoted, names))
     if not session.catalog.tableExists(quoted):  # (1)
         session.sql(_create_table(session, df, quoted, source, partition_by, options.get("path")))
-    found = state.catalog().getTableMetadata(state.sqlParser().parseTableIdentifier(quoted))
-    if found.tableType().name() == "VIEW":  # (2)
+    found = tables.table(session, quoted)
+    if found.is_view:  # (2)
         raise analysis_error(session, "_LEGACY_ERROR_TEMP_1191", viewName=table)
-    if (provider := found.provider().get()) != source:
-        raise analysis_error(session, "_LEGACY_ERROR_TEMP_1192", source=source, tableName=table, provider=provider)
-    return str(scala.java_class(session, "org.apache.hadoop.fs.Path")(found.location()).toString())  # (3)
+    if found.provider != source:
+        raise analysis_error(session, "_LEGACY_ERROR_TEMP_1192", source=source, tableName=table, provider=found.provider)
+    return found.location  # (3)
 
 
 def _create_table(
     session: SparkSession, df: DataFrame, quoted: str, source: str, partition_by: list[str], path: str | None
 ) -> str:
-    columns = df._jdf.schema().asNullable().toDDL()
+    columns = expressions.as_nullable(session, df.schema).toDDL()
     partitions = normalized_partition_columns(session, df, partition_by)
     return (
         f"CREATE TABLE {quoted} ({columns}) USING {_quoted(source)}"

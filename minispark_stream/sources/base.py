@@ -1,4 +1,6 @@
-"""What the engine asks of a source (Source document; SparkDataStream, Source, SupportsAdmissionControl).
+"""What the engine asks of a source, and what a source is made from.
+
+Models: SparkDataStream, Source, SupportsAdmissionControl (Source document).
 
     latest_offset(start, limit)   how far may the next batch read?      -> an offset, or None
     get_batch(start, end)         a *plan* for the rows in (start, end] -> a batch DataFrame; reads nothing
@@ -14,10 +16,10 @@ admission control is a `Source` whose only limit is "all available".
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from pyspark.sql import DataFrame
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.datasource import (
     ReadAllAvailable,
     ReadLimit,
@@ -26,6 +28,9 @@ from pyspark.sql.streaming.datasource import (
     ReadMaxRows,
     ReadMinRows,
 )
+from pyspark.sql.types import StructType
+
+from minispark_stream.clock import Clock
 
 Offset = str
 
@@ -34,8 +39,29 @@ Offset = str
 ALL_AVAILABLE = ReadAllAvailable()
 __all__ = [
     "ALL_AVAILABLE", "CompositeReadLimit", "Offset", "ReadLimit", "ReadMaxBytes", "ReadMaxFiles", "ReadMaxRows",
-    "ReadMinRows", "Source", "SupportsAdmissionControl", "SupportsTriggerAvailableNow",
+    "ReadMinRows", "Source", "SourceSpec", "SupportsAdmissionControl", "SupportsTriggerAvailableNow",
 ]
+
+
+@dataclass(frozen=True)
+class SourceSpec:
+    """What `readStream` was told when `load` is called.
+
+    Attributes:
+        session: the session that `readStream` belongs to.
+        format: the name of the source as the user wrote it.
+        path: what `load(path)` was given.
+        schema: what `schema` was given.
+        options: names in lower case.
+        clock: the clock of the engine.
+    """
+
+    session: SparkSession
+    format: str
+    path: str | None
+    schema: StructType | None
+    options: Mapping[str, str]
+    clock: Clock
 
 
 @dataclass(frozen=True)
@@ -46,10 +72,15 @@ class CompositeReadLimit(ReadLimit):
 
 
 class Source(ABC):
-    """A stream of rows with replayable offsets. `description` is what progress reports call it."""
+    """A stream of rows with replayable offsets.
+
+    Attributes:
+        description: what progress reports call the source.
+        last_files: the files that the last look for an offset has found, for the trace; empty for what does not read files.
+    """
 
     description: str
-    last_files: Sequence[str] = ()  # the files that the last `latest_offset` took, for the trace; sources of files set it
+    last_files: Sequence[str] = ()
 
     @abstractmethod
     def get_offset(self) -> Offset | None:
@@ -59,12 +90,12 @@ class Source(ABC):
     def get_batch(self, start: Offset | None, end: Offset) -> DataFrame:
         """A batch DataFrame over the rows after `start` (None: from the beginning) up to and including `end`."""
 
-    def files_between(self, start: Offset | None, end: Offset) -> Sequence[str]:
-        """The files that `get_batch(start, end)` reads, for the trace."""
-        return ()
-
     def commit(self, end: Offset) -> None:
         """All rows up to `end` are processed and will not be asked for again."""
+
+    def files_between(self, start: Offset | None, end: Offset) -> Sequence[str]:
+        """The files with the rows of `get_batch(start, end)`, for the trace; empty for what does not read files."""
+        return ()
 
     def metrics(self, consumed: Offset | None) -> dict[str, str]:
         """What the progress report adds about this source, now that all is read up to `consumed` (ReportsSourceMetrics)."""

@@ -23,20 +23,16 @@ Differs from Spark: nothing. Listing and reading are Spark's own batch file inde
 
 from __future__ import annotations
 
-import json
-import re
 from collections.abc import Mapping
-from dataclasses import dataclass
-from urllib.parse import quote, unquote
+from urllib.parse import unquote
 
 from pyspark.errors import IllegalArgumentException
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql.types import StructField, StructType
+from pyspark.sql.types import StructType
 
 from minispark_stream.checkpointing.compactible_file_stream_log import CompactionConf, FileEntry, FileStreamSourceLog
-from minispark_stream.checkpointing.file_stream_sink_log import FOLDER, FileStreamSinkLog
 from minispark_stream.checkpointing.metadata_log import json_object, number, to_json
-from minispark_stream.jvm import expressions, files, plans, scala
+from minispark_stream.jvm import files, plans, sessions
 from minispark_stream.jvm.errors import analysis_error, spark_error
 from minispark_stream.plan.streaming_relation import StreamingRelation
 from minispark_stream.sources.base import (
@@ -47,6 +43,7 @@ from minispark_stream.sources.base import (
     ReadMaxFiles,
     SupportsTriggerAvailableNow,
 )
+from minispark_stream.sources.file_listing import File, Folder, resolve_schema
 from minispark_stream.sources.file_stream_options import FileStreamOptions
 from minispark_stream.sources.file_stream_source_cleaner import FileStreamSourceCleaner
 from minispark_stream.sources.seen_files_map import SeenFilesMap
@@ -63,13 +60,13 @@ def file_stream_relation(
     """
     if path is None:
         raise spark_error(spark, IllegalArgumentException, "_LEGACY_ERROR_TEMP_2047")
-    folder = _Folder(spark, path)
+    folder = Folder(spark, path)
     if not folder.is_glob and not folder.exists():
         raise analysis_error(spark, "PATH_NOT_FOUND", path=path)
     inferred = file_format == "text" or spark.conf.get("spark.sql.streaming.schemaInference") == "true"
     if schema is None and not inferred:
         raise spark_error(spark, IllegalArgumentException, "_LEGACY_ERROR_TEMP_2048")
-    resolved, partition_columns = _resolve_schema(spark, folder, file_format, schema, options)
+    resolved, partition_columns = resolve_schema(spark, folder, file_format, schema, options)
     return StreamingRelation(
         f"FileSource[{path}]",
         resolved,
@@ -102,7 +99,7 @@ class FileStreamSource(SupportsTriggerAvailableNow):
         options: Mapping[str, str],
     ):
         self._session = session
-        self._folder = _Folder(session, path)
+        self._folder = Folder(session, path)
         self._format = file_format
         self._schema = schema
         self._partition_columns = partition_columns
@@ -112,7 +109,7 @@ class FileStreamSource(SupportsTriggerAvailableNow):
         self._listing_options = dict(options)
         self.options = FileStreamOptions.of(session, options)
         self.description = f"FileStreamSource[{self._folder.root}]"
-        self._log = FileStreamSourceLog(metadata_path, compaction_conf(session, "fileSource"))
+        self._log = FileStreamSourceLog(metadata_path, CompactionConf(*sessions.compaction_confs(session, "fileSource")))
         self._log_offset = -1 if (latest := self._log.get_latest_batch_id()) is None else latest
         self._cleaner = FileStreamSourceCleaner.of(session, path, self.options)
         limited = self.options.max_files_per_trigger or self.options.max_bytes_per_trigger
@@ -123,7 +120,6 @@ class FileStreamSource(SupportsTriggerAvailableNow):
         self.seen_files.purge()
         self._unread: list[File] = []
         self._available_now: list[File] | None = None
-        self.last_files: list[str] = []
 
     def default_read_limit(self) -> ReadLimit:
         if self.options.max_files_per_trigger is not None:
@@ -200,88 +196,6 @@ class FileStreamSource(SupportsTriggerAvailableNow):
         return self._log.files_of(first, _log_offset(end))
 
 
-@dataclass(frozen=True)
-class File:
-    """A file that a listing found: percent-encoded URI, size in bytes, modification time in ms."""
-
-    uri: str
-    size: int
-    timestamp: int
-
-
-class _Folder:
-    """The path of a file source as Spark sees it: qualified, perhaps with wildcards."""
-
-    def __init__(self, session: SparkSession, path: str):
-        self._session = session
-        hadoop = session.sparkContext._jvm.org.apache.hadoop.fs.Path(path)  # type: ignore[union-attr]
-        self._files = hadoop.getFileSystem(session._jsparkSession.sessionState().newHadoopConf())
-        self._path = self._files.makeQualified(hadoop)
-        self._util = session.sparkContext._jvm.org.apache.spark.deploy.SparkHadoopUtil.get()  # type: ignore[union-attr]
-        self.root = str(self._path.toString())
-        self.is_glob = bool(self._util.isGlobPath(hadoop))
-
-    def exists(self) -> bool:
-        return bool(self._files.exists(self._path))
-
-    def partition_schema(self, options: Mapping[str, str], schema: StructType) -> StructType:
-        """The partition columns that the names of the folders show (`day=2024-01-01`)."""
-        index = self._index(options, schema)
-        return StructType.fromJson(json.loads(index.partitionSchema().json()))
-
-    def files(self, options: Mapping[str, str]) -> list[File]:
-        """All files below the folder, in the order of Spark's batch file index (hidden files left out).
-
-        Where another query writes its files, only those that its manifest names (Spark: MetadataLogFileIndex).
-        """
-        if self._has_manifest():
-            log = FileStreamSinkLog(f"{self.root}/{FOLDER}", compaction_conf(self._session, "fileSink"))
-            return [File(one.path, one.size, one.modification_time) for one in log.all_files()]
-        # One call brings the texts of all file statuses; a NUL cannot be part of a file name.
-        text = self._index(options, StructType()).allFiles().mkString("\0")
-        return [_file(status) for status in text.split("\0")] if text else []
-
-    def _has_manifest(self) -> bool:
-        manifest = self._session.sparkContext._jvm.org.apache.hadoop.fs.Path(self._path, FOLDER)  # type: ignore[union-attr]
-        return not self.is_glob and bool(self._files.exists(manifest))
-
-    def _index(self, options: Mapping[str, str], schema: StructType) -> scala.JavaObject:
-        roots = self._util.globPathIfNecessary(self._files, self._path)
-        return files.file_index(self._session, roots, options, expressions.java_schema(self._session, schema))
-
-
-_STATUS = re.compile(r"\w+\{path=(.*); isDirectory=false; length=(\d+);.*?; modification_time=(\d+);", re.DOTALL)
-
-
-def _file(status: str) -> File:
-    found = _STATUS.match(status)
-    if found is None:
-        raise RuntimeError(f"A file status that cannot be read: {status}")
-    return File(to_uri(found[1]), int(found[2]), int(found[3]))
-
-
-def to_uri(path: str) -> str:
-    """`file:/a b` as `file:///a%20b`, the way java.net.URI writes a path (letters beyond ASCII stay as they are)."""
-    scheme, _, rest = path.partition(":")
-    encoded = "".join(c if ord(c) > 127 else quote(c, safe="/+=&;,'()!~*@$:_.-") for c in rest)
-    return f"{scheme}://{encoded}" if rest.startswith("/") and not rest.startswith("//") else f"{scheme}:{encoded}"
-
-
-def compaction_conf(session: SparkSession, log: str) -> CompactionConf:
-    """The confs of a compactible log; `log` is "fileSource" or "fileSink"."""
-
-    def get(name: str) -> str:
-        return str(session.conf.get(name))
-
-    java_utils = session.sparkContext._jvm.org.apache.spark.network.util.JavaUtils  # type: ignore[union-attr]
-    return CompactionConf(
-        int(get(f"spark.sql.streaming.{log}.log.compactInterval")),
-        int(java_utils.timeStringAsMs(get(f"spark.sql.streaming.{log}.log.cleanupDelay"))),
-        get(f"spark.sql.streaming.{log}.log.deletion") == "true",
-        int(get("spark.sql.streaming.minBatchesToRetain")),
-    )
-
-
 def _log_offset(offset: Offset) -> int:
     try:
         return number(json_object(offset), "logOffset", -1)
@@ -296,25 +210,3 @@ def _how_many_fit(files: list[File], max_bytes: int) -> int:
         if i > 0 and total > max_bytes:
             return i
     return len(files)
-
-
-def _resolve_schema(
-    spark: SparkSession, folder: _Folder, file_format: str, schema: StructType | None, options: Mapping[str, str]
-) -> tuple[StructType, tuple[str, ...]]:
-    """The schema of the source (data columns, then the partition columns that the folders show) and the latter's names."""
-    if schema is None:
-        relation = plans.analyzed(spark.read.format(file_format).options(**options).load(folder.root)).relation()
-        schemas = (relation.dataSchema(), relation.partitionSchema())
-        data, partitions = (StructType.fromJson(json.loads(one.json())) for one in schemas)
-    else:
-        partitions = folder.partition_schema(options, schema)
-        data = StructType([f for f in schema if _find(partitions, f.name) is None])
-        partitions = StructType([_find(schema, f.name) or f for f in partitions])
-    resolved = StructType([*data, *partitions])
-    if spark.conf.get("spark.sql.streaming.fileSource.schema.forceNullable") == "true":
-        resolved = StructType.fromJson(json.loads(expressions.java_schema(spark, resolved).asNullable().json()))
-    return resolved, tuple(partitions.names)
-
-
-def _find(schema: StructType, name: str) -> StructField | None:
-    return next((f for f in schema if f.name.lower() == name.lower()), None)

@@ -1,7 +1,12 @@
 """The options of the file source, checked.
 
-Models: FileStreamOptions (Source document). Texts of the errors are Spark's; they end the query, because Spark too reads
-the options only when the source is created on the query's thread.
+Models: FileStreamOptions (Source document). The texts of the errors are Spark's. They end the query instead of refusing it,
+because Spark too reads the options only when the source is created on the query's thread.
+
+    maxFilesPerTrigger "0"    Invalid value '0' for option 'maxFilesPerTrigger', must be a positive integer
+    maxFileAge "7d"           max_file_age_ms 604800000
+
+Differs from Spark: nothing.
 """
 
 from __future__ import annotations
@@ -13,6 +18,7 @@ from typing import TypeVar
 from pyspark.sql import SparkSession
 
 from minispark_stream.jvm.errors import illegal_argument
+from minispark_stream.jvm.times import time_string_as_ms
 
 N = TypeVar("N", int, float)
 
@@ -46,21 +52,20 @@ class FileStreamOptions:
         max_bytes = _number(options, "maxBytesPerTrigger", int, lambda n: 0 < n < 2**63, positive)
         if max_files is not None and max_bytes is not None:
             raise illegal_argument("Options 'maxFilesPerTrigger' and 'maxBytesPerTrigger' can't be both set at the same time")
-        java_utils = session.sparkContext._jvm.org.apache.spark.network.util.JavaUtils  # type: ignore[union-attr]
         cached = _number(options, "maxCachedFiles", int, lambda n: n >= 0, "must be an integer greater than or equal to 0")
         ratio = _number(
             options, "discardCachedInputRatio", float, lambda x: 0 <= x <= 1, "must be a positive float between 0 and 1"
         )
         return FileStreamOptions(
-            max_files,
-            max_bytes,
-            int(java_utils.timeStringAsMs(options.get("maxfileage", "7d"))),
-            _boolean(options, "latestFirst"),
-            _boolean(options, "fileNameOnly"),
-            _clean_source(options),
-            options.get("sourcearchivedir"),
-            10_000 if cached is None else cached,
-            0.2 if ratio is None else ratio,
+            max_files_per_trigger=max_files,
+            max_bytes_per_trigger=max_bytes,
+            max_file_age_ms=time_string_as_ms(session, options.get("maxfileage", "7d")),
+            latest_first=_boolean(options, "latestFirst"),
+            file_name_only=_boolean(options, "fileNameOnly"),
+            clean_source=_clean_source(options),
+            source_archive_dir=options.get("sourcearchivedir"),
+            max_cached_files=10_000 if cached is None else cached,
+            discard_cached_input_ratio=0.2 if ratio is None else ratio,
         )
 
 

@@ -10,17 +10,19 @@ Models: FileStreamSource.FileStreamSourceCleaner (Source document, "cleaner").
     /in/a.json   ->   /archive/in/a.json
 
 The archive must not lie where the source looks, or every archived file would be read again.
+Differs from Spark: nothing.
 """
 
 from __future__ import annotations
 
 import logging
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any
 
 from pyspark.sql import SparkSession
 
+from minispark_stream.jvm import files
 from minispark_stream.jvm.errors import illegal_argument
+from minispark_stream.jvm.scala import JavaObject
 from minispark_stream.sources.file_stream_options import FileStreamOptions
 
 logger = logging.getLogger(__name__)
@@ -38,12 +40,11 @@ class FileStreamSourceCleaner:
     """
 
     def __init__(self, session: SparkSession, path: str, archive_dir: str | None):
-        self._jvm: Any = session.sparkContext._jvm
-        self._conf = session._jsparkSession.sessionState().newHadoopConf()
-        self._files, source = self._qualified(path)
+        self._session = session
+        self._files, source = files.qualified(session, path)
         self._archive: str | None = None
         if archive_dir is not None:
-            archive_files, archive = self._qualified(archive_dir)
+            archive_files, archive = files.qualified(session, archive_dir)
             self._check(archive_files, source, archive)
             self._archive = str(archive.toString()).rstrip("/")
         threads = int(session.conf.get("spark.sql.streaming.fileSource.cleaner.numThreads"))  # type: ignore[arg-type]
@@ -68,25 +69,20 @@ class FileStreamSourceCleaner:
             self._pool.shutdown()
 
     def _clean(self, path: str) -> None:
-        source = self._jvm.org.apache.hadoop.fs.Path(path)
+        source = files.path(self._session, path)
         try:
             if self._archive is None:
                 if not self._files.delete(source, False):
                     logger.warning("Failed to remove %s / skip removing file.", path)
                 return
-            target = self._jvm.org.apache.hadoop.fs.Path(self._archive + source.toUri().getPath())
+            target = files.path(self._session, self._archive + source.toUri().getPath())
             self._files.mkdirs(target.getParent())
             if not self._files.rename(source, target):
                 logger.warning("Fail to move %s to %s / skip moving file.", path, target)
         except Exception:
             logger.warning("Fail to clean up %s / skip it.", path, exc_info=True)
 
-    def _qualified(self, path: str) -> tuple[Any, Any]:
-        hadoop = self._jvm.org.apache.hadoop.fs.Path(path)
-        files = hadoop.getFileSystem(self._conf)
-        return files, files.makeQualified(hadoop)
-
-    def _check(self, archive_files: Any, source: Any, archive: Any) -> None:
+    def _check(self, archive_files: JavaObject, source: JavaObject, archive: JavaObject) -> None:
         if not self._files.getUri().equals(archive_files.getUri()):
             raise illegal_argument(
                 "requirement failed: Base archive path is located on a different file system than the source files. source "
@@ -99,10 +95,7 @@ class FileStreamSourceCleaner:
                 "minimum of depth on both paths."
             )
 
-    def _overlap(self, source: Any, archive: Any) -> bool:
+    def _overlap(self, source: JavaObject, archive: JavaObject) -> bool:
         """Whether the first parts of both paths agree, as far as the shorter one goes; parts of `source` may be globs."""
         parts = [str(p.toUri().getPath()).strip("/").split("/") for p in (source, archive)]
-        return all(
-            self._jvm.org.apache.hadoop.fs.GlobFilter(pattern).accept(self._jvm.org.apache.hadoop.fs.Path("/" + name))
-            for pattern, name in zip(*parts)
-        )
+        return all(files.glob_accepts(self._session, pattern, name) for pattern, name in zip(*parts))

@@ -14,10 +14,10 @@ Models: KafkaSourceProvider, KafkaMicroBatchStream (Source document, "Kafka").
     offsets/0  {"clicks":{"0":5,"1":3}}
     offsets/1  {"clicks":{"0":9,"1":3,"2":4}}    batch 1 reads 5 … 8 of partition 0 and 0 … 3 of partition 2, which is new
 
-Differs from Spark: progress reports have no `metrics` (offsets behind the latest). `stop()` does not interrupt a request to
-Kafka; it ends by `kafka.default.api.timeout.ms`. Before a restart goes on, a partition that
-was new in the last batch is looked up once more. When partitions of a logged batch are gone before it could be run again, it
-fails even with `failOnDataLoss` false.
+Progress reports say how far the query is behind the ends of the partitions (`metrics`).
+Differs from Spark: `stop()` does not interrupt a request to Kafka; it ends by `kafka.default.api.timeout.ms`. Before a restart
+goes on, a partition that was new in the last batch is looked up once more. When partitions of a logged batch are gone before
+the batch could be run again, it fails even with `failOnDataLoss` false.
 """
 
 from __future__ import annotations
@@ -32,6 +32,7 @@ from pyspark.sql.types import StructType
 from minispark_stream.checkpointing.metadata_log import to_json
 from minispark_stream.clock import Clock
 from minispark_stream.jvm import plans, scala
+from minispark_stream.jvm.kafka import kafka_table
 from minispark_stream.plan.streaming_relation import StreamingRelation
 from minispark_stream.sources.base import (
     ALL_AVAILABLE,
@@ -53,7 +54,6 @@ from minispark_stream.sources.kafka_offsets import (
     rate_limit,
 )
 from minispark_stream.sources.kafka_options import KafkaOptions, validated_schema
-from minispark_stream.sources.kafka_table import kafka_table
 
 logger = logging.getLogger(__name__)
 

@@ -21,14 +21,13 @@ import time
 from collections.abc import Callable, Collection, Iterable
 from typing import Any
 
-from py4j.protocol import Py4JJavaError
 from pyspark.sql import SparkSession
 
-from minispark_stream.jvm.errors import illegal_argument
+from minispark_stream.jvm.errors import JavaError, illegal_argument
+from minispark_stream.jvm.kafka import KafkaException
 from minispark_stream.jvm.scala import JavaObject, java_class, java_map
 from minispark_stream.sources.kafka_offsets import EARLIEST, LATEST, PartitionOffsets, TopicPartition
 from minispark_stream.sources.kafka_options import KafkaOptions, StartingOffsets
-from minispark_stream.sources.kafka_table import KafkaException
 
 logger = logging.getLogger(__name__)
 
@@ -173,7 +172,7 @@ class KafkaOffsetReader:
         for _ in range(self._attempts):
             try:
                 return ask(self._partitions())
-            except Py4JJavaError as e:
+            except JavaError as e:
                 error = KafkaException.of(e)
             except Exception as e:
                 error = e

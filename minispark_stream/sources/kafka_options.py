@@ -22,10 +22,11 @@ from dataclasses import dataclass
 from pyspark.sql import SparkSession
 from pyspark.sql.types import StructType
 
+from minispark_stream.jvm.builders import case_insensitive
 from minispark_stream.jvm.errors import illegal_argument
 from minispark_stream.jvm.scala import java_class
+from minispark_stream.jvm.times import time_string_as_ms
 from minispark_stream.sources.kafka_offsets import PartitionOffsets, TopicPartition, from_json, timestamps_from_json
-from minispark_stream.sources.source_options import case_insensitive
 
 
 @dataclass(frozen=True)
@@ -77,7 +78,6 @@ class KafkaOptions:
         """
         given = case_insensitive(session, options)
         given.getLong("kafkaConsumer.pollTimeoutMs", 0)  # used by the tasks; a wrong one is found here
-        times = java_class(session, "org.apache.spark.network.util.JavaUtils")
 
         def count(name: str) -> int | None:
             return given.getLong(name, 0) if name in options else None
@@ -88,7 +88,7 @@ class KafkaOptions:
             fail_on_data_loss=_boolean(options.get("failondataloss", "true")),
             max_offsets_per_trigger=count("maxoffsetspertrigger"),
             min_offsets_per_trigger=count("minoffsetspertrigger"),
-            max_trigger_delay_ms=times.timeStringAsMs(options.get("maxtriggerdelay", "15m")),
+            max_trigger_delay_ms=time_string_as_ms(session, options.get("maxtriggerdelay", "15m")),
             fetch_attempts=given.getInt("fetchOffset.numRetries", 3),
             retry_interval_ms=given.getLong("fetchOffset.retryIntervalMs", 1000),
         )

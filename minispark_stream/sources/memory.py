@@ -20,16 +20,13 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructType
 
-from minispark_stream.plan.streaming_relation import StreamingRelation, streaming_dataframe
+from minispark_stream.plan.streaming_relation import Engine, StreamingRelation, streaming_dataframe
 from minispark_stream.sources.base import ALL_AVAILABLE, Offset, ReadLimit, SupportsTriggerAvailableNow
-
-if TYPE_CHECKING:
-    from minispark_stream.session import MiniSparkSession
 
 
 class MemoryStream(SupportsTriggerAvailableNow):
@@ -40,7 +37,7 @@ class MemoryStream(SupportsTriggerAvailableNow):
         schema: a StructType or a DDL string.
     """
 
-    def __init__(self, session: MiniSparkSession, schema: StructType | str):
+    def __init__(self, session: Engine, schema: StructType | str):
         self._mini = session
         self.schema = cast(StructType, StructType.fromDDL(schema)) if isinstance(schema, str) else schema
         self.description = f"MemoryStream[{','.join(self.schema.names)}]"

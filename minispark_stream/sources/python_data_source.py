@@ -36,6 +36,8 @@ from pyspark.sql.types import StructType
 from pyspark.sql.worker.plan_data_source_read import records_to_arrow_batches
 
 from minispark_stream.checkpointing.metadata_log import json_object
+from minispark_stream.jvm import plans
+from minispark_stream.jvm.builders import pickled_data_source
 from minispark_stream.jvm.errors import analysis_error, spark_error
 from minispark_stream.plan.streaming_relation import StreamingRelation
 from minispark_stream.sources.base import (
@@ -46,17 +48,12 @@ from minispark_stream.sources.base import (
     SupportsAdmissionControl,
     SupportsTriggerAvailableNow,
 )
-from minispark_stream.sources.rate import as_leaf
 
 
 def find_data_source(session: SparkSession, name: str) -> type[DataSource] | None:
     """(1) The class that was registered under `name`, or None."""
-    manager = session._jsparkSession.sessionState().dataSourceManager()
-    if not manager.dataSourceExists(name):
-        return None
-    # What the session holds is the class as PySpark's register() pickled it in this process.
-    pickled = manager.lookupDataSource(name).dataSourceCls().command().unsafeArray()
-    found: type[DataSource] = cloudpickle.loads(bytes(pickled))
+    pickled = pickled_data_source(session, name)  # PySpark's register() pickled it in this process
+    found: type[DataSource] | None = None if pickled is None else cloudpickle.loads(pickled)
     return found
 
 
@@ -123,9 +120,9 @@ class PythonMicroBatchStream(Source):
         read = _Read(self._reader, self._source, self._schema, partitions)
         if kept is not None:  # (4)
             table = pa.Table.from_batches(read.to_arrow(kept), to_arrow_schema(self._schema, timezone="UTC"))
-            return as_leaf(self._session, self._session.createDataFrame(table, self._schema))
+            return plans.as_leaf(self._session.createDataFrame(table, self._schema))
         numbers = self._session.range(0, len(partitions), 1, max(1, len(partitions)))
-        return as_leaf(self._session, numbers.mapInArrow(read, self._schema))
+        return plans.as_leaf(numbers.mapInArrow(read, self._schema))
 
     def commit(self, end: Offset) -> None:
         self._call("commitSource", self._reader.commit, self._dict(end))

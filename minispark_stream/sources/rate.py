@@ -30,11 +30,13 @@ from pyspark.sql.types import LongType, StructField, StructType, TimestampType
 
 from minispark_stream.checkpointing.metadata_log import HDFSMetadataLog
 from minispark_stream.clock import Clock
-from minispark_stream.jvm import plans, scala
+from minispark_stream.jvm import plans
+from minispark_stream.jvm.builders import case_insensitive
 from minispark_stream.jvm.errors import illegal_argument, spark_error
+from minispark_stream.jvm.times import time_string_as_sec
 from minispark_stream.plan.streaming_relation import StreamingRelation
 from minispark_stream.sources.base import Offset, Source
-from minispark_stream.sources.source_options import case_insensitive, check, refuse_user_schema
+from minispark_stream.sources.source_options import check, refuse_user_schema
 
 SCHEMA = StructType([StructField("timestamp", TimestampType()), StructField("value", LongType())])
 _MAX_LONG = 2**63 - 1
@@ -57,8 +59,7 @@ def rate_relation(
     given = case_insensitive(spark, options)
     rows_per_second = given.getLong("rowsPerSecond", 1)
     check(rows_per_second > 0, rows_per_second, "rowsPerSecond", "positive")
-    times = scala.java_class(spark, "org.apache.spark.network.util.JavaUtils")
-    ramp_up_s = times.timeStringAsSec(options["rampuptime"]) if "rampuptime" in options else 0
+    ramp_up_s = time_string_as_sec(spark, options.get("rampuptime", "0s"))
     if ramp_up_s < 0:
         raise illegal_argument(f"Invalid value '{ramp_up_s}'. The option 'rampUpTime' must not be negative")
     partitions = given.getInt("numPartitions", spark.sparkContext.defaultParallelism)
@@ -129,7 +130,7 @@ class RateStream(Source):
         made = values.select(
             F.timestamp_millis(since_start + (self._start_ms + start_s * 1000)).alias("timestamp"), "value"
         )
-        return as_leaf(self._session, made)
+        return plans.as_leaf(made)
 
 
 class StartTimeLog(HDFSMetadataLog[int]):
@@ -171,9 +172,3 @@ def striped_range(session: SparkSession, first: int, last: int, partitions: int)
     ids = session.range(0, partitions * rows, 1, max(partitions, 1))
     value = F.expr(f"{first}L + id div {run}L + {partitions}L * (id % {run}L)")
     return ids.select(value.alias("value")).where(F.col("value") < last)
-
-
-def as_leaf(session: SparkSession, rows: DataFrame) -> DataFrame:
-    """The same rows as a plan of one leaf, whose row count is the number of input rows of the batch."""
-    execution = rows._jdf.queryExecution()
-    return plans.rdd_frame(session, execution.toRdd(), execution.analyzed().schema())

@@ -23,14 +23,16 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
 from minispark_stream.checkpointing.metadata_log import json_object, number, to_json
+from minispark_stream.jvm import plans
+from minispark_stream.jvm.builders import case_insensitive
 from minispark_stream.plan.streaming_relation import StreamingRelation
 from minispark_stream.sources.base import Offset, ReadLimit, ReadMaxRows, SupportsTriggerAvailableNow
-from minispark_stream.sources.rate import SCHEMA, as_leaf, striped_range
-from minispark_stream.sources.source_options import case_insensitive, check, refuse_user_schema
+from minispark_stream.sources.rate import SCHEMA, striped_range
+from minispark_stream.sources.source_options import check, refuse_user_schema
 
 
 def rate_micro_batch_relation(
-    spark: SparkSession, file_format: str, path: str | None, schema: StructType | None, options: Mapping[str, str]
+    spark: SparkSession, schema: StructType | None, options: Mapping[str, str]
 ) -> StreamingRelation:
     """`readStream.format("rate-micro-batch").options(options).load()`.
 
@@ -96,7 +98,7 @@ class RatePerMicroBatchStream(SupportsTriggerAvailableNow):
         if start_ms > end_ms:
             raise AssertionError(f"assertion failed: startTimestamp({start_ms}) > endTimestamp({end_ms})")
         values = striped_range(self._session, first, last, self._partitions if last > first else 0)
-        return as_leaf(self._session, values.select(F.timestamp_millis(F.lit(start_ms)).alias("timestamp"), "value"))
+        return plans.as_leaf(values.select(F.timestamp_millis(F.lit(start_ms)).alias("timestamp"), "value"))
 
     def _parse(self, offset: Offset | None) -> tuple[int, int]:  # (1)
         if offset is None:

@@ -29,10 +29,11 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StringType, StructField, StructType, TimestampType
 
 from minispark_stream.clock import Clock
+from minispark_stream.jvm.builders import case_insensitive
 from minispark_stream.jvm.errors import analysis_error
 from minispark_stream.plan.streaming_relation import StreamingRelation
 from minispark_stream.sources.base import Offset, Source
-from minispark_stream.sources.source_options import case_insensitive, refuse_user_schema
+from minispark_stream.sources.source_options import refuse_user_schema
 
 logger = logging.getLogger(__name__)
 

@@ -1,10 +1,9 @@
-"""The parts of the file source that need no Spark: memory of files, URIs, limits."""
+"""The parts of the file source that need no Spark: memory of files, limits."""
 
 from __future__ import annotations
 
-import pytest
-
-from minispark_stream.sources.file import File, _file, _how_many_fit, to_uri
+from minispark_stream.sources.file import _how_many_fit
+from minispark_stream.sources.file_listing import File
 from minispark_stream.sources.seen_files_map import SeenFilesMap
 
 
@@ -33,28 +32,6 @@ class TestSeenFilesMap:
         seen = SeenFilesMap(max_age_ms=10, file_name_only=True)
         seen.add("file:///x/data.txt", 1)
         assert not seen.is_new_file("file:///y/data.txt", 1)
-
-
-@pytest.mark.parametrize(
-    ("path", "uri"),
-    [
-        ("file:/tmp/a b.txt", "file:///tmp/a%20b.txt"),
-        ("file:/tmp/100%.txt", "file:///tmp/100%25.txt"),
-        ("file:/tmp/ä&+;.txt", "file:///tmp/ä&+;.txt"),
-        ("file:/tmp/[x]#?", "file:///tmp/%5Bx%5D%23%3F"),
-        ("hdfs://name:8020/a b", "hdfs://name:8020/a%20b"),
-    ],
-)
-def test_paths_become_uris_as_in_java(path: str, uri: str) -> None:
-    assert to_uri(path) == uri
-
-
-def test_a_file_status_is_read_even_when_its_name_looks_like_one() -> None:
-    status = (
-        "LocatedFileStatus{path=file:/tmp/x; isDirectory=false; length=1;; isDirectory=false; length=42; replication=1; "
-        "blocksize=33554432; modification_time=1700; access_time=0; owner=; group=; permission=rw; isSymlink=false}"
-    )
-    assert _file(status) == File("file:///tmp/x;%20isDirectory=false;%20length=1;", 42, 1700)
 
 
 def test_at_least_one_file_fits() -> None:

@@ -2,6 +2,9 @@
 
 Models: KafkaTable of the connector (spark-sql-kafka-0-10), as a DataSourceV2Relation.
 
+    kafka_table(session, {"kafka.bootstrap.servers": ..., "subscribe": "clicks"})   a plan that reads
+    append(session, kafka_table(session, {..., "topic": "clicks"}), df)             a job that writes
+
 It is what `spark.read.format("kafka").options(...).load()` and `df.write.format("kafka").options(...).save()` mean; put
 together here because `spark.sql.sources.useV1SourceList` would lead the two to the older V1 classes, which do not count rows.
 Differs from Spark: nothing.
@@ -11,13 +14,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
+from minispark_stream.jvm.builders import case_insensitive
+from minispark_stream.jvm.errors import JavaError
 from minispark_stream.jvm.plans import analyzed
 from minispark_stream.jvm.scala import JavaObject, java_class, java_map, none
-from minispark_stream.sources.source_options import case_insensitive
 
 
 class KafkaException(PySparkException):
@@ -27,7 +30,7 @@ class KafkaException(PySparkException):
         return self._message
 
     @staticmethod
-    def of(error: Py4JJavaError) -> KafkaException:
+    def of(error: JavaError) -> KafkaException:
         """The error that Java code raised, without Java's stack trace."""
         found = KafkaException(message=str(error.java_exception.getMessage()))
         found.__cause__ = error
@@ -56,6 +59,6 @@ def append(session: SparkSession, table: JavaObject, data: DataFrame) -> int:
     write.metrics()  # lazy values both; asked for first by the task results, they would wait for each other forever
     try:
         write.executeCollect()
-    except Py4JJavaError as e:
+    except JavaError as e:
         raise KafkaException.of(e) from e
     return int(write.commitProgress().get().numOutputRows())

@@ -1,0 +1,88 @@
+"""What a file source finds below its path: the files, and the columns that the names of the folders add to them.
+
+Models: FileStreamSource.fetchAllFiles, MetadataLogFileIndex, DataSource.sourceSchema (Source document, "FileStreamSource").
+
+1. A folder, or all folders that a path with wildcards matches, is listed by Spark's own batch file index (hidden files are
+   left out).
+2. If another query writes into the folder, its manifest `_spark_metadata` says which files count, and nothing is listed.
+3. The schema of the source is that of the files, or the given one, and then the partition columns.
+
+    /in/day=2024-01-01/a b.json   ->   File("file:///in/day=2024-01-01/a%20b.json", 42, 1704067200000), column day date
+
+Differs from Spark: nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from pyspark.sql import SparkSession
+from pyspark.sql.types import StructField, StructType
+
+from minispark_stream.checkpointing.compactible_file_stream_log import CompactionConf
+from minispark_stream.checkpointing.file_stream_sink_log import FOLDER, FileStreamSinkLog
+from minispark_stream.jvm import expressions, files, plans, sessions
+from minispark_stream.jvm.scala import JavaObject
+
+
+@dataclass(frozen=True)
+class File:
+    """A file that a listing found: percent-encoded URI, size in bytes, modification time in ms."""
+
+    uri: str
+    size: int
+    timestamp: int
+
+
+class Folder:
+    """The path of a file source as Spark sees it: in full, perhaps with wildcards."""
+
+    def __init__(self, session: SparkSession, path: str):
+        self._session = session
+        self._files, self._path = files.qualified(session, path)
+        self.root = str(self._path.toString())
+        self.is_glob = files.is_glob(session, path)
+
+    def exists(self) -> bool:
+        return bool(self._files.exists(self._path))
+
+    def files(self, options: Mapping[str, str]) -> list[File]:
+        """All files below the folder, in the order of Spark's batch file index."""
+        if self._has_manifest():  # (2)
+            conf = CompactionConf(*sessions.compaction_confs(self._session, "fileSink"))
+            log = FileStreamSinkLog(f"{self.root}/{FOLDER}", conf)
+            return [File(one.path, one.size, one.modification_time) for one in log.all_files()]
+        return [File(*found) for found in files.all_files(self._session, self._index(options, StructType()))]  # (1)
+
+    def partition_schema(self, options: Mapping[str, str], schema: StructType) -> StructType:
+        """The partition columns that the names of the folders show; their types may be in `schema`."""
+        return expressions.python_schema(self._index(options, schema).partitionSchema())
+
+    def _has_manifest(self) -> bool:
+        return not self.is_glob and bool(self._files.exists(files.path(self._session, self._path, FOLDER)))
+
+    def _index(self, options: Mapping[str, str], schema: StructType) -> JavaObject:
+        roots = files.expand_glob(self._session, self._files, self._path)
+        return files.file_index(self._session, roots, options, schema)
+
+
+def resolve_schema(
+    spark: SparkSession, folder: Folder, file_format: str, schema: StructType | None, options: Mapping[str, str]
+) -> tuple[StructType, tuple[str, ...]]:
+    """(3) The schema of the source (data columns, then partition columns), and the names of the partition columns."""
+    if schema is None:
+        relation = plans.analyzed(spark.read.format(file_format).options(**options).load(folder.root)).relation()
+        data, partitions = map(expressions.python_schema, (relation.dataSchema(), relation.partitionSchema()))
+    else:
+        partitions = folder.partition_schema(options, schema)
+        data = StructType([f for f in schema if _find(partitions, f.name) is None])
+        partitions = StructType([_find(schema, f.name) or f for f in partitions])
+    resolved = StructType([*data, *partitions])
+    if spark.conf.get("spark.sql.streaming.fileSource.schema.forceNullable") == "true":
+        resolved = expressions.as_nullable(spark, resolved)
+    return resolved, tuple(partitions.names)
+
+
+def _find(schema: StructType, name: str) -> StructField | None:
+    return next((f for f in schema if f.name.lower() == name.lower()), None)

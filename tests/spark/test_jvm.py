@@ -1,0 +1,94 @@
+"""The calls that cross into the JVM: typed answers, few calls, and nothing that is kept for ever."""
+
+from __future__ import annotations
+
+import gc
+import os
+from pathlib import Path
+
+import pytest
+from pyspark.sql import functions as F
+from pyspark.sql.types import StructType
+
+from minispark_stream.jvm import builders, expressions, plans, scala
+from minispark_stream.plan import streaming_relation
+from minispark_stream.sources.file_listing import File, Folder
+
+ODD_NAMES = {
+    "a b.txt": "a%20b.txt", "100%.txt": "100%25.txt", "ä&+;.txt": "ä&+;.txt", "[x]#?.txt": "%5Bx%5D%23%3F.txt",
+    "x; isDirectory=false; length=1;.txt": "x;%20isDirectory=false;%20length=1;.txt", "two\nlines.txt": "two%0Alines.txt",
+    "~!$'()*,=@.txt": "~!$'()*,=@.txt",
+}
+
+
+@pytest.mark.parametrize("names", [{}, {"one.txt": "one.txt"}, ODD_NAMES])
+def test_a_listing_gives_uris_sizes_and_times_as_java_does(spark, tmp_path, names):
+    for i, name in enumerate(names):
+        (tmp_path / name).write_text("x" * i)
+        os.utime(tmp_path / name, (1_700_000_000, 1_700_000_000 + i))
+    found = Folder(spark, str(tmp_path)).files({})
+    uris = [f"file://{tmp_path}/{encoded}" for encoded in names.values()]
+    expected = {File(uri, i, (1_700_000_000 + i) * 1000) for i, uri in enumerate(uris)}
+    assert len(found) == len(names) and set(found) == expected
+
+
+def test_expression_ids_are_those_of_the_columns(spark):
+    timed = F.col("id").cast("timestamp")
+    wide = spark.range(1).select(timed.alias("t"), *(timed.alias(f"odd #{i}, name)") for i in range(30)))
+    wide = wide.withWatermark("t", "5 seconds")
+    node = plans.analyzed(wide)
+    assert expressions.expression_ids(spark, node) == [a.exprId().id() for a in scala.items(node.output())]
+    assert expressions.expression_ids(spark, plans.analyzed(spark.range(1).select())) == []
+
+
+def test_arguments_are_passed_in_the_order_in_which_they_are_written(spark):
+    math = scala.java_class(spark, "java.lang.Math")
+    assert scala.call(math.floorMod, x=7, y=4) == 3
+
+
+def test_a_leaf_is_forgotten_when_no_plan_has_it_any_more(spark, mini):
+    def forgotten() -> None:
+        gc.collect()
+        spark.sparkContext._jvm.java.lang.System.gc()
+        mini.readStream.format("rate").load()  # the next leaf sweeps
+
+    leaves = streaming_relation._leaves
+    forgotten()
+    kept = mini.readStream.format("rate").load().where("value > 1")
+    before = len(leaves)
+    dropped = [mini.readStream.format("rate").load() for _ in range(20)]
+    assert len(leaves) >= before + 20
+    del dropped
+    for _ in range(20):
+        forgotten()
+        if len(leaves) <= before + 2:
+            break
+    assert len(leaves) <= before + 2
+    assert streaming_relation.engine_of(kept) is mini, "a plan still has it"
+
+
+def test_a_view_keeps_its_stream(spark, mini):
+    mini.readStream.format("rate").load().createOrReplaceTempView("kept_stream")
+    gc.collect()
+    spark.sparkContext._jvm.java.lang.System.gc()
+    mini.readStream.format("rate").load()
+    assert streaming_relation.engine_of(spark.table("kept_stream")) is mini
+    spark.catalog.dropTempView("kept_stream")
+
+
+def test_the_schema_of_a_builder_is_spark_s_own(spark):
+    assert builders.parse_schema(spark, "a int, b array<string> not null") == StructType.fromDDL("a int, b array<string> not null")
+    assert builders.output_mode(spark, "Complete") == "complete"
+    with pytest.raises(Exception, match="char"):
+        builders.parse_schema(spark, "a char(3)")
+
+
+def test_console_shows_as_many_rows_as_it_is_told(spark, mini, tmp_path: Path, capsys):
+    (tmp_path / "in").mkdir()
+    (tmp_path / "in" / "a.txt").write_text("one\ntwo\nthree\n")
+    df = mini.readStream.format("text").load(str(tmp_path / "in"))
+    query = df.writeStream.format("console").option("numRows", 2).trigger(availableNow=True).start()
+    query.awaitTermination()
+    shown = capsys.readouterr().out
+    assert "only showing top 2 rows" in shown and "three" not in shown
+    assert query.lastProgress.sink.description.endswith("[numRows=2, truncate=true]")

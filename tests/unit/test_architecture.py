@@ -1,0 +1,287 @@
+"""The house: which folder may look at which, how large a module may be, where state and the JVM are allowed.
+
+The tables below are the rules, and they are all there is to know about the arrows of this package. Nothing here starts a JVM:
+the modules are only parsed. An import under TYPE_CHECKING or inside of a function is an arrow like any other.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+PACKAGE = "minispark_stream"
+
+# What a folder (or a module beside the folders) may import besides its own modules, from the bottom of the house to its top.
+MAY_IMPORT: dict[str, tuple[str, ...]] = {
+    # -- the engine: runs queries -------------------------------------------------------------------------------
+    "clock": (),
+    "jvm": (),  # the only room with py4j
+    "checkpointing": (),  # needs no JVM
+    "trace": (),  # a recorded query as data; the engine is handed a recorder, and draws nothing
+    "state": ("checkpointing", "trace"),  # needs no JVM
+    "plan": ("jvm", "clock"),
+    "operators": ("plan", "state", "checkpointing", "jvm"),
+    "sources": ("plan", "checkpointing", "jvm", "clock"),
+    "sinks": ("checkpointing", "jvm"),
+    "runtime": ("operators", "sources", "sinks", "plan", "state", "checkpointing", "trace", "jvm", "clock"),
+    # -- the API, PySpark's -------------------------------------------------------------------------------------
+    "registry": ("sources", "sinks", "plan", "jvm"),
+    "readwriter": ("registry", "runtime", "sources", "sinks", "plan", "jvm"),
+    "dataframe": ("readwriter", "plan"),
+    "session": ("dataframe", "readwriter", "runtime", "clock"),
+    # -- looking at what has run; nothing above this line knows of it -------------------------------------------
+    "view": ("trace",),
+    "inspection": ("view", "state", "checkpointing"),  # needs no JVM
+    "compare": ("view", "trace", "state", "checkpointing", "session", "runtime", "jvm"),
+    # -- the command line ---------------------------------------------------------------------------------------
+    "flights": (),
+    "doctor": (),
+    "demo": ("compare", "flights", "trace", "session"),
+    "cli": ("demo", "doctor", "inspection"),
+    "__main__": ("cli",),
+    "__init__": ("session", "registry", "compare", "inspection"),
+}
+ENGINE = ("jvm", "clock", "trace", "plan", "checkpointing", "state", "operators", "sources", "sinks", "runtime")
+WITHOUT_A_JVM = ("clock", "checkpointing", "state", "trace", "view", "inspection", "doctor")
+
+# State of the whole process: what a module has that changes while the process runs.
+PROCESS_STATE = {
+    "dataframe.ClassicDataFrame.writeStream": "PySpark's property, which must know of this engine; set to the same each time",
+    "registry._registered": "what register_source and register_sink were given; as large as the user makes it",
+    "plan.streaming_relation._leaves": "which engine a stream in a plan belongs to; forgets what no plan has any more",
+    "runtime.streaming_query_manager._active_runs": "a checkpoint may have only one active run in a process",
+    "runtime.streaming_query_manager._active_runs_lock": "guards _active_runs",
+}
+CACHES = {  # functions whose answers are kept for the whole process; all bounded
+    "jvm.scala._java_class": "a look-up in the JVM for every part of a class's name",
+    "jvm.scala._as_function": "a function object in the JVM for a method",
+    "jvm.scala._nil": "one object for each JVM",
+    "jvm.scala._none": "one object for each JVM",
+    "plan.streaming_relation._tokens_of_rdds": "one map for each JVM",
+}
+LONGEST_MODULE = 300
+MOST_POSITIONAL_ARGUMENTS = 8
+
+
+class Arrow(NamedTuple):
+    """`importer` imports `imported`; both are module names without the package's, for example "runtime.run_batch"."""
+
+    importer: str
+    imported: str
+    line: int
+
+
+@cache
+def modules() -> dict[str, ast.Module]:
+    """All modules of the package by name, parsed."""
+    found = {}
+    for path in sorted((ROOT / PACKAGE).rglob("*.py")):
+        parts = path.relative_to(ROOT / PACKAGE).with_suffix("").parts
+        name = ".".join(parts[:-1] if parts[-1] == "__init__" and len(parts) > 1 else parts)
+        found[name] = ast.parse(path.read_text(), filename=str(path))
+    return found
+
+
+def file_of(module: str) -> str:
+    path = Path(PACKAGE, *module.split("."))
+    return str(path / "__init__.py" if (ROOT / path).is_dir() else path.with_suffix(".py"))
+
+
+@cache
+def arrows() -> list[Arrow]:
+    """All imports of one module of the package by another one."""
+    found = []
+    for importer, tree in modules().items():
+        for node in ast.walk(tree):
+            if isinstance(node, ast.Import):
+                names = [alias.name for alias in node.names]
+            elif isinstance(node, ast.ImportFrom):
+                assert node.level == 0, f"{file_of(importer)}:{node.lineno}: write the import with the package's name"
+                names = [f"{node.module}.{alias.name}" for alias in node.names]
+            else:
+                continue
+            for name in names:
+                imported = _module_of(name)
+                if imported is not None and imported != importer:
+                    found.append(Arrow(importer, imported, node.lineno))
+    return found
+
+
+def _module_of(name: str) -> str | None:
+    """The module that `name`, a module or something in one, leads to; None outside of the package."""
+    package, _, inside = name.partition(".")
+    if package != PACKAGE:
+        return None
+    while inside and inside not in modules():
+        inside = inside.rpartition(".")[0]
+    return inside or "__init__"
+
+
+def folder_of(module: str) -> str:
+    return module.split(".")[0]
+
+
+def report(problems: list[str]) -> None:
+    if problems:
+        pytest.fail(f"{len(problems)}:\n" + "\n".join(problems), pytrace=False)
+
+
+def test_no_module_imports_itself_on_a_detour():
+    """(a) No circle of imports across files."""
+    out: dict[str, set[str]] = {name: set() for name in modules()}
+    for arrow in arrows():
+        out[arrow.importer].add(arrow.imported)
+    while leaves := [name for name, imported in out.items() if not imported]:  # what is left in the end is in, or above, a circle
+        for name in leaves:
+            del out[name]
+        for imported in out.values():
+            imported.difference_update(leaves)
+    while roots := set(out) - {name for imported in out.values() for name in imported}:
+        for name in roots:
+            del out[name]
+    report([
+        f"{file_of(a.importer)}:{a.line}: imports {a.imported} in a circle: move what both need into a module below them"
+        for a in arrows() if a.importer in out and a.imported in out
+    ])
+
+
+def test_arrows_point_down():
+    """(b) A folder imports only what MAY_IMPORT says."""
+    problems = []
+    for importer, imported, line in arrows():
+        above, below = folder_of(importer), folder_of(imported)
+        if above != below and below not in MAY_IMPORT[above]:
+            problems.append(
+                f"{file_of(importer)}:{line}: {above} may not import {imported}, only {', '.join(MAY_IMPORT[above]) or 'nothing'}: "
+                "move what is needed down, or hand it in as an argument"
+            )
+    report(problems)
+
+
+def test_the_table_of_arrows_is_complete_and_has_no_circle():
+    assert {folder_of(name) for name in modules()} == set(MAY_IMPORT), "every folder has a row in MAY_IMPORT"
+    names = list(MAY_IMPORT)
+    for i, (folder, below) in enumerate(MAY_IMPORT.items()):
+        for name in below:
+            assert names.index(name) < i, f"the row of {folder} names {name}, which must have a row above"
+    reached = {name: set(MAY_IMPORT[name]) for name in names}
+    for name in names:
+        reached[name] |= {far for near in reached[name] for far in reached[near]}
+    for name in WITHOUT_A_JVM:
+        assert "jvm" not in reached[name], f"{name} must need no JVM"
+    for name in ENGINE:
+        assert reached[name] <= set(ENGINE), f"{name} is of the engine"
+
+
+def test_py4j_is_only_in_jvm():
+    """(c) What is not in jvm/ neither imports py4j nor reaches for the Java half of a PySpark object."""
+    java_half = re.compile(r"_j(?:df|vm|sparkSession|sc|rdd|sqm|sq|schema|map)?|_gateway")
+    problems = []
+    for name, tree in modules().items():
+        if folder_of(name) == "jvm":
+            continue
+        for node in ast.walk(tree):
+            if isinstance(node, ast.Attribute) and java_half.fullmatch(node.attr):
+                problems.append(f"{file_of(name)}:{node.lineno}: .{node.attr}: give the call a name in {PACKAGE}/jvm/")
+            elif isinstance(node, (ast.Import, ast.ImportFrom)) and re.search(r"(import|from) py4j", ast.unparse(node)):
+                problems.append(f"{file_of(name)}:{node.lineno}: imports py4j: use {PACKAGE}/jvm/ (errors.JavaError)")
+    report(problems)
+
+
+def test_the_state_of_the_process_is_named_here():
+    """(d) Nothing of a module changes while the process runs, and no cache outlives its user, but for the lists above."""
+    problems, seen = [], set()
+    for module, tree in modules().items():
+        for name, line, why in _process_state(tree):
+            seen.add(f"{module}.{name}")
+            if f"{module}.{name}" not in PROCESS_STATE:
+                problems.append(f"{file_of(module)}:{line}: {name} {why}: keep it in an object, or name it in PROCESS_STATE")
+        for name, line in _cached_functions(tree):
+            seen.add(f"{module}.{name}")
+            if f"{module}.{name}" not in CACHES:
+                problems.append(f"{file_of(module)}:{line}: {name} keeps its answers: name it in CACHES, or keep none")
+    problems += [f"{name} is named in this test, and is no more" for name in {*PROCESS_STATE, *CACHES} - seen]
+    report(problems)
+
+
+_CHANGES = {"append", "extend", "insert", "remove", "pop", "popitem", "clear", "update", "setdefault", "add", "discard", "put"}
+
+
+def _process_state(tree: ast.Module) -> Iterator[tuple[str, int, str]]:
+    """What a module has that changes: name, line and reason."""
+    mutable_classes = {node.name for node in tree.body if isinstance(node, ast.ClassDef) and _can_change(node)}
+    names = {alias.asname or alias.name for node in tree.body if isinstance(node, ast.ImportFrom) for alias in node.names}
+    for node in tree.body:
+        if isinstance(node, (ast.Assign, ast.AnnAssign)):
+            name = ast.unparse(node.targets[0] if isinstance(node, ast.Assign) else node.target)
+            names.add(name)
+            if isinstance(node.value, ast.Call) and _last_name(node.value.func) in {*mutable_classes, "Lock", "RLock", "local"}:
+                yield name, node.lineno, "is an object that can change"
+    for function in ast.walk(tree):
+        if isinstance(function, (ast.FunctionDef, ast.AsyncFunctionDef)):
+            local = _local_names(function)
+            for changed, line in _changes(function):
+                name = re.split(r"[.\[]", changed)[0]
+                if name in names and name not in local:
+                    yield changed.partition("[")[0], line, "is changed by a function"
+
+
+def _changes(function: ast.AST) -> Iterator[tuple[str, int]]:
+    """The texts of what a function changes, other than by giving a local name another value."""
+    for node in ast.walk(function):
+        if isinstance(node, ast.Global):
+            yield from ((name, node.lineno) for name in node.names)
+        elif isinstance(node, (ast.Attribute, ast.Subscript)) and isinstance(node.ctx, (ast.Store, ast.Del)):
+            yield ast.unparse(node), node.lineno
+        elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in _CHANGES:
+            yield ast.unparse(node.func.value), node.lineno
+
+
+def _can_change(node: ast.ClassDef) -> bool:
+    """Whether a method other than `__init__` changes the object."""
+    methods = [m for m in node.body if isinstance(m, ast.FunctionDef) and m.name != "__init__"]
+    return any(changed.startswith("self.") for method in methods for changed, _ in _changes(method))
+
+
+def _local_names(function: ast.FunctionDef | ast.AsyncFunctionDef) -> set[str]:
+    stated = {name for n in ast.walk(function) if isinstance(n, ast.Global) for name in n.names}
+    stored = {n.id for n in ast.walk(function) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)}
+    return (stored | {n.arg for n in ast.walk(function) if isinstance(n, ast.arg)}) - stated
+
+
+def _cached_functions(tree: ast.Module) -> Iterator[tuple[str, int]]:
+    for node in ast.walk(tree):
+        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
+            for decorator in node.decorator_list:
+                if _last_name(decorator.func if isinstance(decorator, ast.Call) else decorator) in ("cache", "lru_cache"):
+                    yield node.name, node.lineno
+
+
+def _last_name(node: ast.expr) -> str:
+    return node.attr if isinstance(node, ast.Attribute) else node.id if isinstance(node, ast.Name) else ""
+
+
+def test_no_module_is_too_long_to_read_at_once():
+    """(e)"""
+    lengths = {name: len((ROOT / file_of(name)).read_text().splitlines()) for name in modules()}
+    report([
+        f"{file_of(name)}:{LONGEST_MODULE + 1}: has {length} lines: split it where its subjects part"
+        for name, length in lengths.items() if length > LONGEST_MODULE
+    ])
+
+
+def test_no_call_makes_a_reader_count():
+    """(f)"""
+    report([
+        f"{file_of(name)}:{node.lineno}: {len(node.args)} arguments by position: name them"
+        for name, tree in modules().items()
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Call) and len(node.args) > MOST_POSITIONAL_ARGUMENTS
+    ])
