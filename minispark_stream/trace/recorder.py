@@ -1,15 +1,15 @@
 """Records the steps of a query while it runs.
 
-The engine is handed a recorder and wraps every phase in `with recorder.step("walCommit", file=...) as step:`;
-`step.out(text=...)` adds what came out. Three recorders share that interface:
+The engine is handed a recorder, and each of its steps runs in `with recorder.step("walCommit", file=...) as step:`, where
+`step.out(text=...)` adds what came out (runtime/recorded.py does both). Two recorders share that interface:
 
     Recorder        keeps events; `level` "steps", or "rows" for row previews (they cost extra work)
     NullRecorder    keeps nothing: tracing off
-    CrashAt         (tests) raises when a named step begins or ends
 """
 
 from __future__ import annotations
 
+import threading
 import time
 from collections import deque
 from collections.abc import Iterator
@@ -53,7 +53,8 @@ class NullRecorder:
 class Recorder(NullRecorder):
     """Keeps the events of the last `max_triggers` triggers that ran a batch.
 
-    A trigger that found nothing to do leaves no events behind, so a query that polls every 10 ms stays small.
+    A trigger that found nothing to do leaves no events behind, so a query that polls every 10 ms stays small. Every thread has
+    a depth of its own: maintenance, on its thread, is inside of nothing.
     """
 
     def __init__(self, level: str = "steps", engine: str = "model", max_triggers: int = 1000):
@@ -62,7 +63,7 @@ class Recorder(NullRecorder):
         self.batch_id = None
         self._start = time.monotonic()
         self._trigger = 0
-        self._depth = 0
+        self._nesting = threading.local()
         self._current: list[Event] = []
         self._kept: deque[list[Event]] = deque(maxlen=max_triggers)
 
@@ -70,21 +71,22 @@ class Recorder(NullRecorder):
     def step(self, name: str, /, **inputs: Any) -> Iterator[OpenStep]:
         if name not in STEPS:
             raise KeyError(f"unknown step {name!r}")
-        step = OpenStep(inputs)
-        began, depth = time.monotonic(), self._depth
-        self._depth += 1
-        error: str | None = None
+        step, error = OpenStep(inputs), None
+        began, depth = time.monotonic(), getattr(self._nesting, "depth", 0)
+        self._nesting.depth = depth + 1
         try:
             yield step
         except BaseException as e:
             error = f"{type(e).__name__}: {e}"
             raise
         finally:
-            self._depth = depth
-            now = time.monotonic()
+            self._nesting.depth = depth
             self._current.append(
-                Event(name, self.engine, self._trigger, self.batch_id, depth, (began - self._start) * 1000,
-                      (now - began) * 1000, step.inputs, step.outputs, error)
+                Event(
+                    step=name, engine=self.engine, trigger=self._trigger, batch_id=self.batch_id, depth=depth,
+                    start_ms=(began - self._start) * 1000, duration_ms=(time.monotonic() - began) * 1000,
+                    inputs=step.inputs, outputs=step.outputs, error=error,
+                )
             )
 
     def next_trigger(self, ran: bool) -> None:

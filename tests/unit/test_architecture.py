@@ -24,26 +24,30 @@ MAY_IMPORT: dict[str, tuple[str, ...]] = {
     "clock": (),
     "jvm": (),  # the only room with py4j
     "checkpointing": (),  # needs no JVM
-    "trace": (),  # a recorded query as data; the engine is handed a recorder, and draws nothing
+    "trace": (),  # the steps, and the recorder that the engine is handed
     "state": ("checkpointing", "trace"),  # needs no JVM
     "plan": ("jvm", "clock"),
     "operators": ("plan", "state", "checkpointing", "jvm"),
     "sources": ("plan", "checkpointing", "jvm", "clock"),
     "sinks": ("checkpointing", "jvm"),
     "runtime": ("operators", "sources", "sinks", "plan", "state", "checkpointing", "trace", "jvm", "clock"),
+    # -- pictures of what has run; nothing above this line knows of them ----------------------------------------
+    "view": ("trace",),
+    "trace.trace": ("trace", "view"),  # the trace as its user holds it, with the way to its pictures
     # -- the API, PySpark's -------------------------------------------------------------------------------------
     "registry": ("sources", "sinks", "plan", "jvm"),
-    "readwriter": ("registry", "runtime", "sources", "sinks", "plan", "jvm"),
+    "streaming_query": ("runtime", "trace.trace"),
+    "streaming_query_manager": ("streaming_query", "runtime", "sinks", "trace", "jvm", "clock"),
+    "readwriter": ("registry", "streaming_query", "runtime", "sources", "sinks", "plan", "jvm"),
     "dataframe": ("readwriter", "plan"),
-    "session": ("dataframe", "readwriter", "runtime", "clock"),
-    # -- looking at what has run; nothing above this line knows of it -------------------------------------------
-    "view": ("trace",),
+    "session": ("dataframe", "readwriter", "streaming_query_manager", "jvm", "clock"),
+    # -- comparing and inspecting -------------------------------------------------------------------------------
     "inspection": ("view", "state", "checkpointing"),  # needs no JVM
-    "compare": ("view", "trace", "state", "checkpointing", "session", "runtime", "jvm"),
+    "compare": ("view", "trace.trace", "trace", "state", "checkpointing", "session", "streaming_query", "jvm"),
     # -- the command line ---------------------------------------------------------------------------------------
     "flights": (),
     "doctor": (),
-    "demo": ("compare", "flights", "trace", "session"),
+    "demo": ("compare", "flights", "trace.trace", "trace", "session"),
     "cli": ("demo", "doctor", "inspection"),
     "__main__": ("cli",),
     "__init__": ("session", "registry", "compare", "inspection"),
@@ -56,8 +60,9 @@ PROCESS_STATE = {
     "dataframe.ClassicDataFrame.writeStream": "PySpark's property, which must know of this engine; set to the same each time",
     "registry._registered": "what register_source and register_sink were given; as large as the user makes it",
     "plan.streaming_relation._leaves": "which engine a stream in a plan belongs to; forgets what no plan has any more",
-    "runtime.streaming_query_manager._active_runs": "a checkpoint may have only one active run in a process",
-    "runtime.streaming_query_manager._active_runs_lock": "guards _active_runs",
+    "streaming_query_manager._active_runs": "a checkpoint may have only one active run in a process; an ended run leaves",
+    "streaming_query_manager._active_runs_lock": "guards _active_runs",
+    "state.loaded_providers.LOADED_PROVIDERS": "the stores that a worker keeps loaded; bounded by their number",
 }
 CACHES = {  # functions whose answers are kept for the whole process; all bounded
     "jvm.scala._java_class": "a look-up in the JVM for every part of a class's name",
@@ -65,6 +70,7 @@ CACHES = {  # functions whose answers are kept for the whole process; all bounde
     "jvm.scala._nil": "one object for each JVM",
     "jvm.scala._none": "one object for each JVM",
     "plan.streaming_relation._tokens_of_rdds": "one map for each JVM",
+    "view.flow.template": "the same drawing for every page; one for each number of engines",
 }
 LONGEST_MODULE = 300
 MOST_POSITIONAL_ARGUMENTS = 8
@@ -125,7 +131,8 @@ def _module_of(name: str) -> str | None:
 
 
 def folder_of(module: str) -> str:
-    return module.split(".")[0]
+    """The row of MAY_IMPORT that a module belongs to."""
+    return module if module in MAY_IMPORT else module.split(".")[0]
 
 
 def report(problems: list[str]) -> None:
