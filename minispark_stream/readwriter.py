@@ -3,9 +3,13 @@
 Models: DataStreamReader and DataStreamWriter (the StructuredStreaming analysis: short names are looked up, then the source
 or sink is created; Execution flow).
 
-PySpark's classes do all that is API: signatures, checks of arguments, conversion of options. They forward to a Java
-builder (`_jreader`, `_jwrite`); ours put a small Python recorder in its place, and `load` and `start` act on what was
-recorded. A format that neither the model nor Spark knows fails with Spark's own error.
+1. PySpark's classes do all that is API: signatures, checks of arguments, conversion of options. They forward to a Java
+   builder (`_jreader`, `_jwrite`); ours put a small Python recorder in its place.
+2. `load` turns what was recorded into a SourceSpec; the registry makes a relation of it, which becomes a streaming DataFrame.
+3. `start` turns it into a SinkSpec; the registry makes a sink of it, and the query manager starts the query.
+
+    readStream.format("text").option("maxFilesPerTrigger", 1).load("in")   SourceSpec(format "text", path "in",
+                                                                                      options {"maxfilespertrigger": "1"}, ...)
 
 Differs from Spark: nothing in the API; formats that the model has no source or sink for are refused by name.
 """
@@ -33,7 +37,7 @@ from minispark_stream.sources.file import file_stream_relation
 from minispark_stream.streaming_query import StreamingQuery
 
 
-class _Recorder:
+class _Recorder:  # (1)
     """Stands where PySpark expects a Java builder, and remembers what it is told. Option names ignore case, as in Spark."""
 
     def __init__(self, **state: Any):
@@ -90,7 +94,7 @@ class DataStreamReader(SparkDataStreamReader):
         state = jdf.state
         if "table" in state:
             return self._table(state["table"], state["options"])
-        options = dict(state["options"])
+        options = dict(state["options"])  # (2)
         path = state.get("path") or options.pop("path", None)
         spec = SourceSpec(self._spark, state["format"], path, state.get("schema"), options, self._engine.clock)
         return streaming_dataframe(self._engine, create_relation(spec))
@@ -193,7 +197,7 @@ class DataStreamWriter(SparkDataStreamWriter):
     def _start(self, path: dict[str, str]) -> StreamingQuery:
         state = self._jwrite.state
         name = sink_name(state["format"])
-        spec = SinkSpec(
+        spec = SinkSpec(  # (3)
             session=self._spark,
             df=self._df,
             format=state["format"],

@@ -91,7 +91,7 @@ SOURCES: dict[str, Callable[[SourceSpec], StreamingRelation]] = {
 }
 SINKS: dict[str, Callable[[SinkSpec], Sink]] = {
     "memory": lambda spec: MemorySink(spec.session, spec.query_name, spec.df.schema, spec.output_mode),
-    "console": lambda spec: ConsoleSink(spec.options),
+    "console": lambda spec: ConsoleSink(spec.session, spec.options),
     "noop": lambda spec: NoopSink(),
     "foreachBatch": lambda spec: ForeachBatchSink(spec.function),
     "foreach": lambda spec: ForeachSink(spec.function),
@@ -152,7 +152,7 @@ def create_relation(spec: SourceSpec) -> StreamingRelation:
     if (found := find_data_source(spec.session, spec.format)) is not None:  # (4)
         return python_relation(spec.session, found, spec.schema, options)
     spec.session.readStream.format(spec.format).load()  # what Spark refuses too, it refuses in its own words
-    raise unknown_format(spec.session, spec.format)
+    raise _unknown_format(spec.session, spec.format)
 
 
 def create_sink(spec: SinkSpec) -> Sink:
@@ -164,7 +164,7 @@ def create_sink(spec: SinkSpec) -> Sink:
     if (found := find_data_source(spec.session, spec.format)) is not None:  # (4)
         source = created(spec.session, found, spec.options)
         return PythonDataSourceSink(spec.session, source, spec.df.schema, spec.output_mode)
-    raise unknown_format(spec.session, spec.format)
+    raise _unknown_format(spec.session, spec.format)
 
 
 def sink_name(given: str) -> str:
@@ -212,7 +212,7 @@ def _find(kind: str, name: str) -> Any:
     return None
 
 
-def unknown_format(spark: SparkSession, name: str) -> Exception:
+def _unknown_format(spark: SparkSession, name: str) -> Exception:
     """Spark's own error for a format that it does not know either; else a word on what the model has."""
     try:
         look_up_data_source(spark, name)

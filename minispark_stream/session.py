@@ -76,8 +76,8 @@ def _let_workers_run_this_python(spark: SparkSession) -> None:
     Without a word from the user PySpark starts its workers with whatever `python3` is first in PATH, and that is another
     Python when a virtual environment is used without being activated (`.venv/bin/python script.py`). A local master's workers
     run on this machine, where the driver's Python is there under the same path and has what the tasks need; so it is the
-    right one. On a cluster that path may mean nothing, so there is only a warning. PySpark looks the name up whenever a
-    function is sent to the workers; functions that were made before this session was may still run the other Python.
+    right one. On a cluster that path may mean nothing, so there is only a warning. PySpark looks the name up when it wraps a
+    function for the workers: a UDF that was already called before this session was made keeps the Python that it had.
     """
     context = spark.sparkContext
     asked_for = os.environ.get("PYSPARK_PYTHON") or context.getConf().get("spark.pyspark.python")

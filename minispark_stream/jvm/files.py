@@ -136,7 +136,7 @@ def write_files(
         hadoopConf=session._jsparkSession.sessionState().newHadoopConf(),
         partitionColumns=scala.seq(session, [attributes[name] for name in partition_columns]),
         bucketSpec=scala.none(session), statsTrackers=scala.seq(session, []), options=scala.java_map(session, options),
-        numStaticPartitionCols=0, writeFilesSpec=getattr(writer, "write$default$12")(),
+        numStaticPartitionCols=0, beforeSetupJob=getattr(writer, "write$default$12")(),
     )
 
 

@@ -101,7 +101,7 @@ def batch_leaf(session: SparkSession, leaf: JavaObject) -> JavaObject:
     return scala.call(
         leaf.copy, output=leaf.output(), rdd=empty_rows(session), outputPartitioning=leaf.outputPartitioning(),
         outputOrdering=leaf.outputOrdering(), isStreaming=False, stream=leaf.stream(), session=session._jsparkSession,
-        originStats=none, originConstraints=none, fromDataSource=False,
+        originStats=none, originConstraints=none, fromCheckpoint=False,
     )
 
 

@@ -36,13 +36,16 @@ class Engine(Protocol):
     """What a stream knows of the session that is to run it, a MiniSparkSession."""
 
     @property
-    def spark(self) -> SparkSession: ...
+    def spark(self) -> SparkSession:
+        """The Spark that runs its batches."""
 
     @property
-    def clock(self) -> Clock: ...
+    def clock(self) -> Clock:
+        """The clock that its sources and triggers look at."""
 
     @property
-    def streams(self) -> Any: ...
+    def streams(self) -> Any:
+        """The StreamingQueryManager that starts its queries."""
 
 
 @dataclass(frozen=True)

@@ -12,16 +12,18 @@ Models: ConsoleTable, ConsoleWrite (Sink document).
     +-----+
     only showing top 1 row
 
-Differs from Spark: the rows are printed by Python, so they appear in the notebook cell and not in the terminal of the JVM.
+Differs from Spark: the rows are printed by Python, so they appear in the notebook cell and not in the terminal of the JVM. An
+option that is no number or no boolean is refused when the query is started, and not by its first batch.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 
-from pyspark.sql import DataFrame
+from pyspark.sql import DataFrame, SparkSession
 
 from minispark_stream.jvm import plans
+from minispark_stream.jvm.builders import case_insensitive
 from minispark_stream.sinks.base import Sink
 
 
@@ -32,12 +34,13 @@ class ConsoleSink(Sink):
         options: `numRows` (20), `truncate` (true: cells are cut after 20 characters); names in lower case.
 
     Raises:
-        ValueError: `numRows` is no number.
+        IllegalArgumentException: `truncate` is no boolean, or (NumberFormatException) `numRows` no number.
     """
 
-    def __init__(self, options: Mapping[str, str]):
-        self.num_rows = int(options.get("numrows", 20))
-        self.truncate = options.get("truncate", "true").lower() == "true"
+    def __init__(self, session: SparkSession, options: Mapping[str, str]):
+        given = case_insensitive(session, options)
+        self.num_rows = given.getInt("numRows", 20)
+        self.truncate = given.getBoolean("truncate", True)
         self.description = (
             "org.apache.spark.sql.execution.streaming.ConsoleTable$"
             f"[numRows={self.num_rows}, truncate={str(self.truncate).lower()}]"

@@ -7,6 +7,7 @@ that are more than `max_age_ms` older than the *newest file*; the clock plays no
 in full. The border moves only when `purge` runs, so what one listing finds is judged by one rule.
 
     max age 10     add a@100, b@95;  purge -> border 90     c@91 new    d@89 too old    a@100 seen
+Differs from Spark: nothing.
 """
 
 from __future__ import annotations

@@ -117,7 +117,7 @@ def arrows() -> list[Arrow]:
                 imported = _module_of(name)
                 if imported is not None and imported != importer:
                     found.append(Arrow(importer, imported, node.lineno))
-    return found
+    return list(dict.fromkeys(found))
 
 
 def _module_of(name: str) -> str | None:
@@ -142,20 +142,21 @@ def report(problems: list[str]) -> None:
 
 def test_no_module_imports_itself_on_a_detour():
     """(a) No circle of imports across files."""
-    out: dict[str, set[str]] = {name: set() for name in modules()}
-    for arrow in arrows():
-        out[arrow.importer].add(arrow.imported)
-    while leaves := [name for name, imported in out.items() if not imported]:  # what is left in the end is in, or above, a circle
-        for name in leaves:
-            del out[name]
-        for imported in out.values():
-            imported.difference_update(leaves)
-    while roots := set(out) - {name for imported in out.values() for name in imported}:
-        for name in roots:
-            del out[name]
+    imports: dict[str, set[str]] = {name: {a.imported for a in arrows() if a.importer == name} for name in modules()}
+
+    def reached_from(start: str) -> set[str]:
+        reached: set[str] = set()
+        todo = [start]
+        while todo:
+            new = imports[todo.pop()] - reached
+            reached |= new
+            todo += new
+        return reached
+
+    reached = {name: reached_from(name) for name in modules()}
     report([
-        f"{file_of(a.importer)}:{a.line}: imports {a.imported} in a circle: move what both need into a module below them"
-        for a in arrows() if a.importer in out and a.imported in out
+        f"{file_of(a.importer)}:{a.line}: imports {a.imported}, which imports it in turn: move what both need into a module below"
+        for a in arrows() if a.importer in reached[a.imported]
     ])
 
 
@@ -273,6 +274,24 @@ def _cached_functions(tree: ast.Module) -> Iterator[tuple[str, int]]:
 
 def _last_name(node: ast.expr) -> str:
     return node.attr if isinstance(node, ast.Attribute) else node.id if isinstance(node, ast.Name) else ""
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ("NAMES = {'a': 1}\ndef f(): return NAMES['a']", []),
+        ("_seen = {}\ndef f(x): _seen[x] = 1", ["_seen"]),
+        ("_seen = []\ndef f(x): _seen.append(x)", ["_seen"]),
+        ("_seen = []\ndef f(x):\n    _seen = []\n    _seen.append(x)", []),
+        ("_ready = False\ndef f():\n    global _ready\n    _ready = True", ["_ready"]),
+        ("_lock = threading.Lock()", ["_lock"]),
+        ("from m import C\ndef f(): C.method = 1", ["C.method"]),
+        ("class C:\n    def f(self): self.n += 1\nONE = C()", ["ONE"]),
+        ("class C:\n    def __init__(self): self.n = 1\nONE = C()", []),
+    ],
+)
+def test_what_counts_as_state_of_the_process(text, found):
+    assert [name for name, _, _ in _process_state(ast.parse(text))] == found
 
 
 def test_no_module_is_too_long_to_read_at_once():
