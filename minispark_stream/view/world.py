@@ -102,6 +102,5 @@ class World:
     watermark: WatermarkView = field(default_factory=WatermarkView)
     rows_out: tuple[Any, ...] | None = None
     num_rows_out: int | None = None
-    sink: str | None = None
     operators: tuple[OperatorView, ...] = ()
     checkpoint: str | None = None
