@@ -53,6 +53,7 @@ class Comparison:
 
     @property
     def traces(self) -> dict[str, Trace]:
+        """Engine -> its trace."""
         return {"spark": self.spark.trace, "model": self.model.trace}
 
     def table(self) -> pd.DataFrame:

@@ -80,6 +80,8 @@ class VersionFiles:
 
 @dataclass(frozen=True)
 class StateRow:
+    """A row of state, decoded."""
+
     partition: int
     key: Row
     value: Row
@@ -110,6 +112,7 @@ class Partition:
 
     @property
     def file_bytes(self) -> int:
+        """The size of all its files, in bytes."""
         return sum(sum(v.files.values()) for v in self.versions)
 
 
@@ -132,6 +135,7 @@ class Store:
 
     @property
     def num_keys(self) -> int | None:
+        """The keys of all partitions; None when those of one are not known."""
         known = [p.num_keys for p in self.partitions if p.num_keys is not None]
         return sum(known) if len(known) == len(self.partitions) else None
 

@@ -32,6 +32,7 @@ _HISTORY = 10
 def check(
     files: ReadOnlyFiles, logs: Logs, batches: Sequence[Batch], upcoming: NextBatch, operators: Sequence[Operator]
 ) -> Iterator[Finding]:
+    """Every finding of every check."""
     yield from uncommitted(upcoming)
     yield from gaps(logs)
     yield from partitions(batches, operators)
@@ -42,6 +43,7 @@ def check(
 
 
 def uncommitted(upcoming: NextBatch) -> Iterator[Finding]:
+    """A batch was planned and not finished: it runs again."""
     if upcoming.batch_id is None:
         yield Finding("error", "logs", upcoming.says)
     elif upcoming.rerun:
@@ -51,6 +53,7 @@ def uncommitted(upcoming: NextBatch) -> Iterator[Finding]:
 
 
 def gaps(logs: Logs) -> Iterator[Finding]:
+    """A batch is missing in a log between two others."""
     for name, ids in (("offsets", sorted(logs.offsets)), ("commits", sorted(logs.commits))):
         for a, b in zip(ids, ids[1:]):
             if b > a + 1:
@@ -59,6 +62,7 @@ def gaps(logs: Logs) -> Iterator[Finding]:
 
 
 def partitions(batches: Sequence[Batch], operators: Sequence[Operator]) -> Iterator[Finding]:
+    """The number of shuffle partitions was changed, or a partition of an operator is missing."""
     logged = [(b.batch_id, b.conf[SHUFFLE_PARTITIONS]) for b in batches if SHUFFLE_PARTITIONS in b.conf]
     for (_, before), (batch_id, after) in zip(logged, logged[1:]):
         if before != after and operators:
@@ -82,6 +86,7 @@ def partitions(batches: Sequence[Batch], operators: Sequence[Operator]) -> Itera
 
 
 def growing(operators: Sequence[Operator]) -> Iterator[Finding]:
+    """The state only ever grows."""
     for operator in operators:
         for store in operator.stores:
             keys = list(store.history.values())
@@ -96,6 +101,7 @@ def growing(operators: Sequence[Operator]) -> Iterator[Finding]:
 
 
 def ahead(batches: Sequence[Batch], operators: Sequence[Operator]) -> Iterator[Finding]:
+    """There is state of versions that the logs do not know."""
     last = max((b.batch_id for b in batches if b.offsets is not None or b.unreadable), default=-1)
     for operator_id, version in states_ahead(operators, last + 1):
         yield Finding(
@@ -105,6 +111,7 @@ def ahead(batches: Sequence[Batch], operators: Sequence[Operator]) -> Iterator[F
 
 
 def strays(files: ReadOnlyFiles) -> Iterator[Finding]:
+    """There are temporary files of writers that died."""
     found = [name for name in files.files if name.rsplit("/", 1)[-1].startswith(".") and name.endswith(".tmp")]
     if found:
         some = ", ".join(found[:3]) + (f" and {len(found) - 3} more" if len(found) > 3 else "")
@@ -112,5 +119,6 @@ def strays(files: ReadOnlyFiles) -> Iterator[Finding]:
 
 
 def not_listed(files: ReadOnlyFiles) -> Iterator[Finding]:
+    """There are directories or files that may not be looked at."""
     for name, reason in files.not_listed.items():
         yield Finding("warning", name, f"left out, because it cannot be listed: {reason}")

@@ -46,6 +46,7 @@ FILES = 6  # of a batch
 
 
 def page(report: Contents) -> str:
+    """The report as a page that needs nothing else."""
     title = f"Checkpoint {report.path.rstrip('/').rsplit('/', 1)[-1]}"
     return (
         f'<!doctype html><html lang="en"><head><meta charset="utf-8"><title>{say(title)}</title><style>'
@@ -55,6 +56,7 @@ def page(report: Contents) -> str:
 
 
 def fragment(report: Contents) -> str:
+    """The report as a part of a page, for Jupyter."""
     return (
         f"<div class='ms ck'><style>{CSS}{OWN_CSS}</style>"
         f"<h2>Checkpoint <code>{say(report.path)}</code></h2>"

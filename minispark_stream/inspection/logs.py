@@ -53,6 +53,7 @@ class Logs:
 
 
 def read_logs(files: ReadOnlyFiles) -> Logs:
+    """Read both logs and the identity of the query."""
     findings: list[Finding] = []
     offset_log = OffsetSeqLog(files.folder("offsets", MAX_ENTRY))
     commit_log = CommitLog(files.folder("commits", MAX_ENTRY))

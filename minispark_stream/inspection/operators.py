@@ -99,7 +99,7 @@ def _operator_ids(files: ReadOnlyFiles) -> list[int]:
 def _list(files: ReadOnlyFiles) -> dict[tuple[int, str], dict[int, Versions]]:
     """(operator, store) -> partition -> version -> kind of file -> bytes."""
     found: dict[tuple[int, str], dict[int, Versions]] = {}
-    for path, info in files.files.items():
+    for path, size in files.files.items():
         place = _PATH.fullmatch(path)
         if place is None:
             continue
@@ -112,7 +112,7 @@ def _list(files: ReadOnlyFiles) -> dict[tuple[int, str], dict[int, Versions]]:
             .setdefault(int(partition), {}).setdefault(int(file.group(1)), {})
         )
         kind = file.groups()[-1]
-        kinds[kind] = kinds.get(kind, 0) + info.size
+        kinds[kind] = kinds.get(kind, 0) + size
     return found
 
 

@@ -5,7 +5,7 @@
 2. Everything else is derived from this listing, so a running query cannot make two looks contradict each other.
 3. A file is read up to a limit, and every way to write raises an error.
 
-    ReadOnlyFiles.under("/data/checkpoint").files    {"offsets/0": FileInfo(712, 1700000000000), "metadata": ...}
+    ReadOnlyFiles("/data/checkpoint", None, 1 << 20).files    {"commits/0": 29, "metadata": 45, "offsets/0": 712}
 
 Differs from Spark: nothing of Spark is modelled here.
 """
@@ -15,7 +15,6 @@ from __future__ import annotations
 import os
 import stat
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, NoReturn
 
@@ -25,14 +24,6 @@ from minispark_stream.checkpointing.checkpoint_file_manager import CheckpointFil
 from minispark_stream.checkpointing.lz4_block import LimitExceeded
 
 MAX_ENTRY = 4 << 20  # bytes of a log entry, a schema, metadata; a source of 10,000 Kafka partitions needs 0.2 MB
-
-
-@dataclass(frozen=True)
-class FileInfo:
-    """Size in bytes, time of the last change in ms since the epoch."""
-
-    size: int
-    modified_ms: int
 
 
 class ReadOnlyFiles(CheckpointFileManager):
@@ -59,11 +50,11 @@ class ReadOnlyFiles(CheckpointFileManager):
         return (self.folder(folder, MAX_ENTRY) if folder else self).open(base)
 
     @cached_property
-    def files(self) -> Mapping[str, FileInfo]:  # (1)
-        """Every file, by its path relative to this directory. Raises FileNotFoundError."""
+    def files(self) -> Mapping[str, int]:  # (1)
+        """Size in bytes of every file, by its path relative to this directory. Raises FileNotFoundError."""
         return dict(sorted(self._walk_local() if self._fs is None else self._walk(self._fs)))
 
-    def _walk_local(self) -> Iterator[tuple[str, FileInfo]]:
+    def _walk_local(self) -> Iterator[tuple[str, int]]:
         if not os.path.isdir(self._path):
             raise FileNotFoundError(f"{self.root} is not a directory")
         for folder, _, names in os.walk(self._path, onerror=lambda e: self._leave_out(str(e.filename), e)):
@@ -75,7 +66,7 @@ class ReadOnlyFiles(CheckpointFileManager):
                     self._leave_out(path, e)
                     continue
                 if stat.S_ISREG(found.st_mode):
-                    yield self._relative(path), FileInfo(found.st_size, found.st_mtime_ns // 1_000_000)
+                    yield self._relative(path), found.st_size
 
     def _leave_out(self, path: str, error: OSError) -> None:
         if not isinstance(error, FileNotFoundError):  # gone meanwhile, or a link that leads nowhere
@@ -84,7 +75,7 @@ class ReadOnlyFiles(CheckpointFileManager):
     def _relative(self, path: str) -> str:
         return os.path.relpath(path, self._path).replace(os.sep, "/")
 
-    def _walk(self, filesystem: fs.FileSystem) -> Iterator[tuple[str, FileInfo]]:
+    def _walk(self, filesystem: fs.FileSystem) -> Iterator[tuple[str, int]]:
         base = self._path.strip("/")
         found = filesystem.get_file_info(fs.FileSelector(self._path, recursive=True, allow_not_found=True))
         if not found:
@@ -92,7 +83,7 @@ class ReadOnlyFiles(CheckpointFileManager):
         for info in found:
             if info.type == fs.FileType.File:
                 relative = info.path.strip("/").removeprefix(base).lstrip("/")
-                yield relative, FileInfo(info.size or 0, (info.mtime_ns or 0) // 1_000_000)
+                yield relative, info.size or 0
 
     def list(self, name: str = "") -> list[tuple[str, int, int]]:
         """As for any checkpoint; a folder that cannot be listed is among `not_listed` already, and seems empty here."""
@@ -123,6 +114,7 @@ class ReadOnlyFiles(CheckpointFileManager):
         return bytes(file.read(size))
 
     def create_atomic(self, name: str, data: bytes, overwrite: bool = False) -> NoReturn:
+        """Raises PermissionError, as the two below do."""
         raise PermissionError(f"{self.root}: inspecting writes nothing")
 
     def delete(self, name: str) -> NoReturn:

@@ -76,6 +76,7 @@ class CheckpointReport(Contents):
         return dict(as_json(self))
 
     def to_json(self, indent: int | None = None) -> str:
+        """The whole report as JSON text."""
         text = json.dumps(self.to_dict(), ensure_ascii=False, indent=indent)
         return text.encode("utf-8", "replace").decode("utf-8")
 

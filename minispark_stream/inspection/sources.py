@@ -118,12 +118,12 @@ def files_of_batches(
 def _log_files(files: ReadOnlyFiles) -> dict[int, list[tuple[str, int]]]:
     """Ordinal -> (name, size) of the files in its log, by batch id."""
     logs: dict[int, list[tuple[str, int]]] = {}
-    for path, info in files.files.items():
+    for path, size in files.files.items():
         folder, _, rest = path.partition("/")
         ordinal, _, name = rest.partition("/")
         number = name.removesuffix(".compact")
         if folder == "sources" and _is_number(ordinal) and _is_number(number):
-            logs.setdefault(int(ordinal), []).append((name, info.size))
+            logs.setdefault(int(ordinal), []).append((name, size))
     return {i: sorted(names, key=lambda n: int(n[0].removesuffix(".compact"))) for i, names in sorted(logs.items())}
 
 

@@ -40,6 +40,7 @@ class StoreState:
 
     @property
     def key_schema(self) -> StructType | None:
+        """None when the schema is not known."""
         return self.schemas.key if self.schemas else None
 
     def keys_like(self, partition: int, keys: Sequence[bytes], wanted: Mapping[str, Any]) -> list[bytes]:
@@ -82,6 +83,7 @@ class StateReader:
     def rows(
         self, operator: int, store: str | None, partition: int | None, version: int | None, limit: int | None
     ) -> tuple[StateRow, ...]:
+        """As `CheckpointReport.rows` says."""
         chosen = self._store(operator, store)
         found: list[StateRow] = []
         for p in self._partitions(chosen, partition):
@@ -94,6 +96,7 @@ class StateReader:
     def find(
         self, key: Any, operator: int, store: str | None, partition: int | None, version: int | None
     ) -> tuple[StateRow, ...]:
+        """As `CheckpointReport.find` says."""
         chosen = self._store(operator, store)
         wanted = wanted_columns(key, chosen.key_schema)
         found: list[StateRow] = []
@@ -106,6 +109,7 @@ class StateReader:
     def diff(
         self, before: int, after: int, operator: int, store: str | None, partition: int | None
     ) -> tuple[StateChange, ...]:
+        """As `CheckpointReport.diff` says."""
         chosen = self._store(operator, store)
         changes: list[StateChange] = []
         for p in self._partitions(chosen, partition):
@@ -153,6 +157,7 @@ def some_rows(store: StoreState, partition: int, entries: Mapping[bytes, bytes],
 
 
 def by_key(rows: Sequence[StateRow]) -> list[StateRow]:
+    """The rows in the order of their keys, as text."""
     return sorted(rows, key=lambda row: _text(row.key))
 
 

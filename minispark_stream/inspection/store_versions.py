@@ -36,6 +36,7 @@ class State:
         self.num_bytes = _bytes(entries)
 
     def apply(self, pairs: list[Pair]) -> None:
+        """Change the state as a delta file says; a pair without a value removes its key."""
         changes = dict(pairs)
         before = {k: v for k in changes if (v := self.entries.get(k)) is not None}
         puts = {k: v for k, v in changes.items() if v is not None}

@@ -149,12 +149,14 @@ def not_decoded(store: Store) -> dict[str, list[int]]:
 
 
 def store_words(store: Store) -> str:
+    """`5 keys, 2 partitions, 1.2 KiB of files`."""
     keys = "keys not known" if store.num_keys is None else plural(store.num_keys, "key")
     size = sum(p.file_bytes for p in store.partitions)
     return f"{keys}, {plural(len(store.partitions), 'partition')}, {size_words(size)} of files"
 
 
 def partition_words(partition: Partition) -> str:
+    """The versions on disk, and what the shown one holds."""
     versions = [v.version for v in partition.versions]
     kinds: dict[str, int] = {}
     for version in partition.versions:
@@ -182,10 +184,12 @@ def span(numbers: Sequence[int]) -> str:
 
 
 def schema_words(schema: StructType) -> str:
+    """`window struct<start:timestamp,end:timestamp>, k string`."""
     return clip(", ".join(f"{f.name} {f.dataType.simpleString()}" for f in schema.fields) or "(no columns)", 4 * WIDTH)
 
 
 def size_words(size: int) -> str:
+    """Bytes: 1234 -> "1.2 KiB"."""
     for unit in ("bytes", "KiB", "MiB"):
         if size < 1024:
             return f"{size:,.0f} {unit}" if unit == "bytes" or size >= 100 else f"{size:,.1f} {unit}"
@@ -201,6 +205,7 @@ def value_words(row: Any) -> str:
 
 
 def row_words(row: StateRow) -> str:
+    """`word=be -> count=6`."""
     return f"{clip(value_words(row.key), WIDTH)} -> {clip(value_words(row.value), WIDTH)}"
 
 
@@ -219,6 +224,7 @@ def changes_to_text(changes: Sequence[StateChange]) -> str:
 
 
 def table(rows: Sequence[Sequence[str]]) -> Iterator[str]:
+    """Rows as lines, every column as wide as its widest cell."""
     widths = [max(map(len, column)) for column in zip(*rows)]
     for row in rows:
         yield "  " + "  ".join(cell.ljust(width) for cell, width in zip(row, widths))

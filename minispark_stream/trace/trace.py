@@ -50,6 +50,7 @@ class Trace(Recording):
     # -- files -------------------------------------------------------------------------------------------
 
     def to_json(self) -> dict[str, Any]:
+        """The trace as JSON values; `from_json` reads them."""
         head = {**FORMAT, "engine": self.engine, "name": self.name, "plan": self.plan}
         return {**head, "events": [dict(vars(e)) for e in self.events]}
 

@@ -19,10 +19,12 @@ from typing import Any
 
 
 def as_map(value: Any) -> Mapping[str, Any]:
+    """`value`, or an empty mapping if it is none."""
     return value if isinstance(value, Mapping) else {}
 
 
 def as_list(value: Any) -> Sequence[Any]:
+    """`value`, or an empty sequence if it is no list."""
     return value if isinstance(value, (list, tuple)) else ()
 
 

@@ -41,6 +41,7 @@ def say(value: Any) -> str:
 
 
 def logs(world: World) -> str:
+    """What the two logs on disk hold: a row for each batch."""
     offsets = {entry.id: entry for entry in world.offset_log}
     commits = {entry.id: entry for entry in world.commit_log}
     if not offsets and not commits:
@@ -71,6 +72,7 @@ def _log_row(batch: int, offset: LogEntry | None, commit: LogEntry | None) -> tu
 
 
 def watermark(world: World) -> str:
+    """The watermarks of this batch and of the next one, as bars on one time axis."""
     view = world.watermark
     newest = max((as_int(o.get("max")) or 0 for o in view.operators), default=0)
     times = {
@@ -108,22 +110,24 @@ def _measured(operator: Mapping[str, Any]) -> str:
 
 
 def sources(world: World) -> str:
+    """What each source is asked for, and which files its offsets stand for."""
     return "".join(map(_source, world.sources)) or "<p class='note'>No source has been asked yet.</p>"
 
 
 def _source(source: SourceView) -> str:
     begin, end = escape(offset_words(source.start)), escape(offset_words(source.end))
     reads = f"after {begin} up to {end}" if source.start != source.end else f"nothing after {begin}"
-    done = f"; may forget up to {escape(offset_words(source.done))}" if source.done is not None else ""
+    done = f"; done with everything up to {escape(offset_words(source.done))}" if source.done is not None else ""
     rows = [
         (NEW if entry.new else "", [escape(offset_words(entry.end)), escape(short(", ".join(entry.files))) or "–"])
         for entry in source.log
     ]
-    log = table(("offset", "files behind it"), rows) if any(entry.files for entry in source.log) else ""
+    log = table(("offset", "its files"), rows) if any(entry.files for entry in source.log) else ""
     return f"<p><code>{escape(short(source.name))}</code> reads <b{NEW if source.changed else ''}>{reads}</b>{done}</p>{log}"
 
 
 def rows_in(world: World) -> str:
+    """The rows that this batch has read, or how many they are."""
     found = []
     for source in world.sources:
         name = f"<p><code>{escape(short(source.name))}</code></p>" if len(world.sources) > 1 else ""
@@ -135,6 +139,7 @@ def rows_in(world: World) -> str:
 
 
 def rows_out(world: World) -> str:
+    """The rows that this batch has handed to the sink, or how many they are."""
     if world.rows_out is not None:
         return _rows(world.rows_out, world.moment.event.step == "addBatch")
     if world.num_rows_out is not None and world.num_rows_out >= 0:
@@ -152,6 +157,7 @@ def _rows(rows: Sequence[Any], new: bool) -> str:
 
 
 def state(world: World) -> str:
+    """The rows of state before and after this batch, operator by operator."""
     return "".join(map(_operator, world.operators)) or "<p class='note'>No stateful operator so far.</p>"
 
 

@@ -72,6 +72,7 @@ class Stepper(widgets.VBox):
 
     @property
     def shown(self) -> str:
+        """The HTML of the step that is shown."""
         return str(self._board.value)
 
     def _html(self, stop: Stop) -> str:

@@ -45,6 +45,7 @@ class TableCommit:
 
     @property
     def writer(self) -> str:
+        """Who wrote it, in words."""
         return "another writer" if self.batch_id is None else f"batch {self.batch_id}"
 
 

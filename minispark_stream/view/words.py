@@ -38,6 +38,7 @@ def without_ids(plan: str) -> str:
 
 
 def clip(words: str, width: int) -> str:
+    """At most `width` characters."""
     return words if len(words) <= width else words[: width - 1] + "…"
 
 
@@ -133,6 +134,7 @@ def number(value: Any) -> str:
 
 
 def duration_words(ms: float) -> str:
+    """Milliseconds: 8.12 -> "8.1 ms", 16812.0 -> "16.8 s"."""
     return f"{ms:.1f} ms" if ms < 10 else f"{ms:.0f} ms" if ms < 10_000 else f"{ms / 1000:.1f} s"
 
 

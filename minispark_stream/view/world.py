@@ -31,7 +31,7 @@ class LogEntry:
 
 @dataclass(frozen=True)
 class SourceLogEntry:
-    """What a source has put behind one offset."""
+    """The files that one offset of a source stands for."""
 
     end: Any
     files: tuple[str, ...]
@@ -40,7 +40,7 @@ class SourceLogEntry:
 
 @dataclass(frozen=True)
 class SourceView:
-    """A source: the batch reads after `start` up to `end`; up to `done` it may forget."""
+    """A source: the batch reads what comes after `start` up to `end`, and no batch will ask again for data up to `done`."""
 
     name: str
     start: Any = None
@@ -54,7 +54,7 @@ class SourceView:
 
 @dataclass(frozen=True)
 class WatermarkView:
-    """Milliseconds: rows not after `late` are dropped, state not after `eviction` leaves, the next batch has `next`.
+    """Times in ms since the epoch: rows up to `late` are dropped, state up to `eviction` leaves, the next batch has `next`.
 
     `operators` is what each watermark operator measured: node, max, min, avg, count, delayMs, watermark.
     """
@@ -102,6 +102,5 @@ class World:
     watermark: WatermarkView = field(default_factory=WatermarkView)
     rows_out: tuple[Any, ...] | None = None
     num_rows_out: int | None = None
-    sink: str | None = None
     operators: tuple[OperatorView, ...] = ()
     checkpoint: str | None = None

@@ -69,7 +69,7 @@ def _after(world: World, event: Event) -> World:
         case "startQuery":
             checkpoint = str(ins.get("checkpoint"))
             known = world if world.checkpoint in (None, checkpoint) else World(world.moment)
-            return replace(known, checkpoint=checkpoint, sink=_text(ins.get("sink")), operators=_operators(known, outs))
+            return replace(known, checkpoint=checkpoint, operators=_operators(known, outs))
         case "trigger":
             return _new_batch(world)
         case "populateStartOffsets":
@@ -105,7 +105,7 @@ def _after(world: World, event: Event) -> World:
             return _state(world, ins, outs)
         case "addBatch":
             return replace(
-                world, sink=_text(ins.get("sink")), num_rows_out=as_int(outs.get("numOutputRows")),
+                world, num_rows_out=as_int(outs.get("numOutputRows")),
                 rows_out=tuple(outs["rows"]) if isinstance(outs.get("rows"), (list, tuple)) else None,
             )
         case "updateWatermark":
