@@ -106,9 +106,11 @@ class Module:
         return DOCUMENT.findall(self.models or "")
 
 
-def read_module(path: Path, root: Path = PACKAGE) -> Module:
+@cache
+def read_module(path: Path) -> Module:
     doc = ast.get_docstring(ast.parse(path.read_text(encoding="utf-8"))) or ""
-    return Module(path.relative_to(root).as_posix(), doc, _paragraph("^Models: ", doc), _paragraph("Differs from Spark: ", doc))
+    models, differs = _paragraph("^Models: ", doc), _paragraph("Differs from (?:Spark|Delta): ", doc)
+    return Module(path.relative_to(PACKAGE).as_posix(), doc, models, differs)
 
 
 def modules() -> list[Module]:
@@ -117,7 +119,7 @@ def modules() -> list[Module]:
 
 def _paragraph(begin: str, doc: str) -> str | None:
     """What stands behind `begin`, up to an empty line, an indented line or "Differs"; on one line."""
-    found = re.search(begin + r"(.*?)(?=\n\s*\n|\n {4}|\n?\s*Differs from Spark|\Z)", doc, re.S | re.M)
+    found = re.search(begin + r"(.*?)(?=\n\s*\n|\n {4}|\n?\s*Differs from |\Z)", doc, re.S | re.M)
     return " ".join(found.group(1).split()) if found else None
 
 

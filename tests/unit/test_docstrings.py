@@ -6,6 +6,7 @@ import ast
 import io
 import re
 import tokenize
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -42,34 +43,31 @@ def steps(doc: str) -> set[int]:
         m.group() for line in lines if (m := re.match(r"(\(\d+\)[\s.…to-]*)+", line))))
 
 
-@pytest.mark.parametrize("path", MODULES, ids=name)
-def test_every_module_opens_with_what_it_is(path):
-    doc = read_module(path).doc
-    first = doc.split("\n\n")[0]
-    assert first, f"{name(path)}: open it with a docstring; its first paragraph says in a sentence what the module is"
-    assert first.rstrip().endswith((".", "?", "!", ":")), f"{name(path)}: the first paragraph of the docstring is to be a sentence: {first!r}"
-
-
-@pytest.mark.parametrize("path", OF_ENGINE, ids=name)
-def test_a_module_of_the_engine_says_what_it_models(path):
-    assert read_module(path).models, (
-        f"{name(path)}: add a line to the docstring, after its first paragraph: \"Models: SparkClass (document and section).\""
-    )
-
-
-@pytest.mark.parametrize("path", OF_ENGINE, ids=name)
-def test_a_module_of_the_engine_says_what_differs(path):
-    assert read_module(path).differs, (
-        f"{name(path)}: end the docstring with \"Differs from Spark: ...\", or \"Differs from Spark: nothing.\""
-    )
-
-
-@pytest.mark.parametrize("path", MODULES, ids=name)
-def test_numbers_in_the_code_are_those_of_the_docstring(path):
-    told = steps(read_module(path).doc)
+def complaints(path: Path) -> Iterator[str]:
+    """What is wrong with the docstring of a module, and what to write."""
+    module = read_module(path)
+    first = module.doc.split("\n\n")[0]
+    if not first:
+        yield "open it with a docstring; its first paragraph says in a sentence what the module is"
+    elif not first.endswith((".", "?", "!", ":")):
+        yield f"the first paragraph of the docstring is to be a sentence: {first!r}"
+    if path in OF_ENGINE and not module.models:
+        yield 'after the first paragraph, add the line "Models: SparkClass (document and section)."'
+    if path in OF_ENGINE and not module.differs:
+        yield 'end with "Differs from Spark: ...", or "Differs from Spark: nothing."'
+    for file in re.findall(r"(?<![\w./<-])[\w/]+\.py\b", module.doc):
+        if not any(folder.joinpath(file).exists() for folder in (path.parent, PACKAGE, PACKAGE.parent)):
+            yield f"the docstring names {file}, which is not there"
+    told = steps(module.doc)
     found = notes(path.read_text(encoding="utf-8"))
     marked = numbers(" ".join(m.group() for note in found if (m := re.match(r"(?:# *)?((?:\(\d+\)[\s,a-z.-]*)+)", note))))
-    unknown = sorted(marked - told)
-    assert not unknown, f"{name(path)}: the code marks {unknown}, but the docstring numbers only {sorted(told)}"
-    missing = sorted(told - numbers(" ".join(found))) if marked else []
-    assert not missing, f"{name(path)}: the docstring numbers {missing}; mark the code that does it: \"# ({(missing or [0])[0]})\""
+    if unknown := sorted(marked - told):
+        yield f"the code marks {unknown}, but the docstring numbers only {sorted(told)}"
+    if marked and (missing := sorted(told - numbers(" ".join(found)))):
+        yield f'the docstring numbers {missing}: mark the code that does it, "# ({missing[0]})", or do not number a mere fact'
+
+
+@pytest.mark.parametrize("path", MODULES, ids=name)
+def test_a_module_keeps_the_contract(path):
+    found = list(complaints(path))
+    assert not found, "\n  ".join([f"{name(path)} (see CONTRIBUTING.md):", *found])
