@@ -41,7 +41,7 @@ DOCUMENT = re.compile(r"\bAbout [a-z]+|\b[A-Z][a-z]+ document\b|SIGMOD'18 paper|
 SPARK = "https://github.com/apache/spark/blob/v4.3.0/"
 DELTA = "https://github.com/delta-io/delta/blob/master/spark/src/main/scala/org/apache/spark/sql/delta/"
 KAFKA = SPARK + "connector/kafka-0-10-sql/src/main/scala/org/apache/spark/sql/kafka010/"
-JARS = {  # jar -> where its sources are in Spark's repository; an earlier one wins
+JARS = {  # jar -> where its sources are in Spark's repository
     "spark-sql_": "sql/core",
     "spark-catalyst_": "sql/catalyst",
     "spark-sql-api_": "sql/api",
@@ -152,11 +152,9 @@ def url(name: str) -> str:
     """
     if name in ELSEWHERE:
         return ELSEWHERE[name]
-    for jar, folder in JARS.items():
-        entries = _entries(jar).get(name, ())
-        paths = {_source_path(jar, folder, entry) for entry in entries}
-        if paths:
-            return SPARK + min(paths, key=lambda path: (Path(path).stem != name, "/streaming/" not in path, len(path), path))
+    paths = {_source_path(jar, folder, entry) for jar, folder in JARS.items() for entry in _entries(jar).get(name, ())}
+    if paths:
+        return SPARK + min(paths, key=lambda p: (Path(p).stem != name, "/classic/" not in p, "/streaming/" not in p, len(p), p))
     raise NotCollected(f"{name}: not in PySpark's jars. Is it misspelt? If it is a class of another project, add it to "
                        "ELSEWHERE in docs/collect.py; if it is no class, write it in `backquotes`")
 

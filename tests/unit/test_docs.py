@@ -108,6 +108,7 @@ def test_every_cited_document_is_in_the_table():
 def test_a_misspelt_class_is_found():
     with pytest.raises(collect.NotCollected, match="ELSEWHERE"):
         collect.url("MicrobatchExecution")
+    assert collect.url("UnsafeRow").endswith("/src/main/java/org/apache/spark/sql/catalyst/expressions/UnsafeRow.java")
     assert collect.url("SeenFilesMap").endswith("/execution/streaming/runtime/FileStreamSource.scala")
 
 
