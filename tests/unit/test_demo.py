@@ -27,5 +27,5 @@ def test_a_browser_opens_only_where_there_is_a_screen(env, platform, seen):
 
 def test_a_batch_is_a_line(capsys):
     batch = SimpleNamespace(batchId=3, numInputRows=1234, batchDuration=812)
-    BatchLines().onQueryProgress(SimpleNamespace(progress=batch))  # type: ignore[arg-type]
-    assert capsys.readouterr().out == "    batch 3   1,234 rows    0.8 s\n"
+    BatchLines("Spark").onQueryProgress(SimpleNamespace(progress=batch))  # type: ignore[arg-type]
+    assert capsys.readouterr().out == "  Spark  batch 3   1,234 rows    0.8 s\n"
