@@ -1,8 +1,13 @@
-# make setup   everything that is needed, into ./.venv (the other targets call it; the second time it does nothing)
-# make demo    flights and word count on both engines, side by side
-# make test    all checks: what CI runs (make check is the same)
-# make lab     the course, in JupyterLab
-# make bench   milliseconds per trigger, model against Spark; rows per second through the state's formats
+# make setup       everything that is needed, into ./.venv (the other targets call it; the second time it does nothing)
+# make doctor      what is there and what is missing
+# make demo        flights and word count on both engines, side by side (two to five minutes)
+# make lab         the course, in JupyterLab
+# make test        all checks: what CI runs (make check is the same)
+# make lint types  style and types only: seconds
+# make bench       milliseconds per trigger, model against Spark; rows per second through the state's formats
+# make docs        the parts of docs/ that repeat what the code says
+# make pictures    the pictures of docs/ (needs graphviz and Chromium)
+# make clean       what builds and tests leave behind
 
 SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
@@ -17,12 +22,15 @@ export SPARK_LOCAL_IP ?= 127.0.0.1
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 export PIP_NO_INPUT := 1
 
-.PHONY: help setup system demo test check lint types unit notebooks lab bench doctor clean
+.PHONY: help setup system demo test check lint types unit notebooks lab bench docs pictures doctor clean
 
 help:
 	@sed -n 's/^# make /make /p' Makefile
 
 # --- set-up ---------------------------------------------------------------------------------------------------------
+
+# Runs a command and shows what it prints only when it fails, then all of it.
+QUIETLY = quietly() { log=$$(mktemp); if "$$@" >"$$log" 2>&1 </dev/null; then rm "$$log"; else cat "$$log" >&2; rm "$$log"; return 1; fi; }; quietly
 
 setup: system .venv/.installed
 
@@ -36,9 +44,11 @@ setup: system .venv/.installed
 	fi; \
 	echo "creating .venv with $$("$$python" --version)"; \
 	"$$python" -m venv .venv
-	$(BIN)/python -m pip install --quiet --upgrade pip
-	$(BIN)/python -m pip install --quiet -e '.[delta,demo,notebooks,test]'
+	@echo "installing packages (about a minute)"
+	@$(QUIETLY) $(BIN)/python -m pip install --upgrade pip
+	@$(QUIETLY) $(BIN)/python -m pip install -e '.[delta,demo,notebooks,test]'
 	@touch $@
+	@echo "ready"
 
 # Java and dot are not Python packages: install them where that is possible, else say what to do.
 system:
@@ -52,14 +62,14 @@ system:
 	    echo "missing:$${missing:+ $$missing}; get it with apt-get install openjdk-17-jre-headless graphviz, brew install openjdk@17 graphviz, or conda (environment.yml)" >&2; exit 0; \
 	fi; \
 	packages="$${missing/java/}"; \
-	$$sudo apt-get update -qq </dev/null || true; \
+	$(QUIETLY) $$sudo apt-get update -qq || true; \
 	if [ "$$packages" != "$$missing" ]; then \
 	    if [ -n "$$(apt-cache --names-only search '^openjdk-17-jre-headless$$')" ]; then packages="$$packages openjdk-17-jre-headless"; \
 	    else packages="$$packages default-jre-headless"; fi; \
 	fi; \
 	echo "installing$$packages"; \
-	$$sudo env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends $$packages </dev/null >/dev/null || \
-	    echo "missing: $$missing; apt-get install$$packages did not work, run it by hand to see why" >&2
+	$(QUIETLY) $$sudo env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends $$packages || \
+	    echo "missing: $$missing; apt-get install$$packages did not work, see above" >&2
 
 doctor: setup
 	@$(BIN)/python -m minispark_stream doctor
@@ -75,6 +85,14 @@ lab: setup
 bench: setup
 	@$(BIN)/python tests/benchmarks/bench_trigger.py
 	@$(BIN)/python tests/benchmarks/bench_codec.py
+
+# --- docs -----------------------------------------------------------------------------------------------------------
+
+docs: setup
+	@$(BIN)/python docs/collect.py
+
+pictures: setup
+	@PYTHONPATH=. $(BIN)/python docs/pictures.py
 
 # --- check ----------------------------------------------------------------------------------------------------------
 

@@ -1,0 +1,246 @@
+"""Writes the parts of docs/ that repeat what the code says, so that they cannot say something else: `make docs`.
+
+A page marks such a part with two comments; what is between them is replaced:
+
+    <!-- collect: differences -->
+    ...
+    <!-- end -->
+
+1. `differences`: module, what it models, and its line "Differs from Spark: ...", for every module of the engine that has one.
+2. `classes`: every Spark class that a line "Models: ..." names, with a link to its source and the modules that name it. The
+   path is read from the jars of the installed PySpark; what is not in them is listed in ELSEWHERE.
+3. `code FILE NAME`: the source of a class, function or method of the package.
+4. `numbers FILE`: the numbered lines of a module's docstring.
+
+tests/unit/test_docs.py fails when a page is not what this would write.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+import zipfile
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+import pyspark
+
+ROOT = Path(__file__).parents[1]
+PACKAGE = ROOT / "minispark_stream"
+DOCS = ROOT / "docs"
+
+ENGINE = ("runtime", "continuous", "operators", "state", "checkpointing", "sources", "sinks", "plan")
+
+MARK = re.compile(r"(<!-- collect: (.+?) -->\n).*?(<!-- end -->)", re.S)
+CAMEL_CASE = re.compile(r"\b[A-Z][A-Za-z0-9]*[a-z0-9][A-Z][A-Za-z0-9]*\b")
+DOCUMENT = re.compile(r"\bAbout [a-z]+|\b[A-Z][a-z]+ document\b|SIGMOD'18 paper|Execution flow|From query to the plan|"
+                      r"StructuredStreaming analysis")
+
+SPARK = "https://github.com/apache/spark/blob/v4.3.0/"
+DELTA = "https://github.com/delta-io/delta/blob/master/spark/src/main/scala/org/apache/spark/sql/delta/"
+KAFKA = SPARK + "connector/kafka-0-10-sql/src/main/scala/org/apache/spark/sql/kafka010/"
+JARS = {  # jar -> where its sources are in Spark's repository
+    "spark-sql_": "sql/core",
+    "spark-catalyst_": "sql/catalyst",
+    "spark-sql-api_": "sql/api",
+    "spark-core_": "core",
+    "spark-unsafe_": "common/unsafe",
+}
+ELSEWHERE = {  # what PySpark's jars do not hold, or where the folder is not the package
+    "ManifestFileCommitProtocol": SPARK + "sql/core/src/main/scala/org/apache/spark/sql/execution/streaming/runtime/"
+                                  "ManifestFileCommitProtocol.scala",
+    "ConsumerStrategy": KAFKA + "ConsumerStrategy.scala",
+    "JsonUtils": KAFKA + "JsonUtils.scala",
+    "KafkaMicroBatchStream": KAFKA + "KafkaMicroBatchStream.scala",
+    "KafkaOffsetRangeLimit": KAFKA + "KafkaOffsetRangeLimit.scala",
+    "KafkaOffsetReaderAdmin": KAFKA + "KafkaOffsetReaderAdmin.scala",
+    "KafkaSourceInitialOffsetWriter": KAFKA + "KafkaSourceInitialOffsetWriter.scala",
+    "KafkaSourceOffset": KAFKA + "KafkaSourceOffset.scala",
+    "KafkaSourceProvider": KAFKA + "KafkaSourceProvider.scala",
+    "KafkaStreamingWrite": KAFKA + "KafkaStreamingWrite.scala",
+    "KafkaTable": KAFKA + "KafkaSourceProvider.scala",
+    "KafkaWrite": KAFKA + "KafkaWrite.scala",
+    "KafkaWriteTask": KAFKA + "KafkaWriteTask.scala",
+    "DelayedCommitProtocol": DELTA + "files/DelayedCommitProtocol.scala",
+    "DeltaSink": DELTA + "sources/DeltaSink.scala",
+    "ImplicitMetadataOperation": DELTA + "schema/ImplicitMetadataOperation.scala",
+    "StatisticsCollection": DELTA + "stats/StatisticsCollection.scala",
+    "LZ4BlockOutputStream": "https://github.com/lz4/lz4-java/blob/master/src/java/net/jpountz/lz4/LZ4BlockOutputStream.java",
+    "StatefulProcessor": SPARK + "python/pyspark/sql/streaming/stateful_processor.py",
+}
+NO_CLASS = {"PySpark", "StructuredStreaming", "SymmetricHashJoin", "RocksDB", "DataFrame", "WithTTL"}
+
+
+class NotCollected(Exception):
+    """What a page or a docstring asks for is not there; the message says what to write."""
+
+
+@dataclass(frozen=True)
+class Module:
+    """What the docstring of a module says. `models` and `differs` are the text behind these words, None without such a line."""
+
+    path: str
+    doc: str
+    models: str | None
+    differs: str | None
+
+    @property
+    def link(self) -> str:
+        return f"[{self.path}](../minispark_stream/{self.path})"
+
+    @property
+    def of_engine(self) -> bool:
+        """Whether it re-implements a part of Spark."""
+        return self.path.split("/")[0] in ENGINE or self.models is not None
+
+    @property
+    def classes(self) -> list[str]:
+        """Spark's classes in the line "Models: ...", in order; words in backquotes are not looked at."""
+        words = CAMEL_CASE.findall(re.sub(r"`[^`]*`", "", self.models or ""))
+        return [word for word in dict.fromkeys(words) if word not in NO_CLASS]
+
+    @property
+    def documents(self) -> list[str]:
+        return DOCUMENT.findall(self.models or "")
+
+
+@cache
+def read_module(path: Path) -> Module:
+    doc = ast.get_docstring(ast.parse(path.read_text(encoding="utf-8"))) or ""
+    models, differs = _paragraph("^Models: ", doc), _paragraph("Differs from (?:Spark|Delta): ", doc)
+    return Module(path.relative_to(PACKAGE).as_posix(), doc, models, differs)
+
+
+def modules() -> list[Module]:
+    return [read_module(path) for path in sorted(PACKAGE.rglob("*.py"))]
+
+
+def _paragraph(begin: str, doc: str) -> str | None:
+    """What stands behind `begin`, up to an empty line, an indented line or "Differs"; on one line."""
+    found = re.search(begin + r"(.*?)(?=\n\s*\n|\n {4}|\n?\s*Differs from |\Z)", doc, re.S | re.M)
+    return " ".join(found.group(1).split()) if found else None
+
+
+# (1)
+def differences() -> Iterator[str]:
+    yield "| module | models | differs from Spark |"
+    yield "| --- | --- | --- |"
+    for module in modules():
+        if module.of_engine and module.differs and not re.match(r"nothing( else)?\.?$", module.differs):
+            yield f"| {module.link} | {', '.join(module.classes)} | {_cell(module.differs)} |"
+
+
+# (2)
+def classes() -> Iterator[str]:
+    cited: dict[str, list[Module]] = {}
+    for module in modules():
+        for name in module.classes:
+            cited.setdefault(name, []).append(module)
+    yield "| Spark's class | modelled by |"
+    yield "| --- | --- |"
+    for name, by in sorted(cited.items(), key=lambda item: item[0].lower()):
+        yield f"| [{name}]({url(name)}) | {', '.join(module.link for module in by)} |"
+
+
+def url(name: str) -> str:
+    """Where the source of a class is.
+
+    Raises:
+        NotCollected: it is neither in PySpark's jars nor in ELSEWHERE.
+    """
+    if name in ELSEWHERE:
+        return ELSEWHERE[name]
+    paths = {_source_path(jar, folder, entry) for jar, folder in JARS.items() for entry in _entries(jar).get(name, ())}
+    if paths:
+        return SPARK + min(paths, key=lambda p: (Path(p).stem != name, "/classic/" not in p, "/streaming/" not in p, len(p), p))
+    raise NotCollected(f"{name}: not in PySpark's jars. Is it misspelt? If it is a class of another project, add it to "
+                       "ELSEWHERE in docs/collect.py; if it is no class, write it in `backquotes`")
+
+
+@cache
+def _entries(jar: str) -> dict[str, list[str]]:
+    """Class name (of a nested class also the last part) -> entries of the jar."""
+    found: dict[str, list[str]] = {}
+    for entry in _jar(jar).namelist():
+        if entry.endswith(".class"):
+            names = [name for name in entry[:-6].rpartition("/")[2].split("$") if name]
+            for name in {names[0], names[-1]}:
+                found.setdefault(name, []).append(entry)
+    return found
+
+
+@cache
+def _jar(begin: str) -> zipfile.ZipFile:
+    [path] = (Path(pyspark.__file__).parent / "jars").glob(begin + "*.jar")
+    return zipfile.ZipFile(path)
+
+
+def _source_path(jar: str, folder: str, entry: str) -> str:
+    """The class file says the name of the file that it was compiled from."""
+    content = _jar(jar).read(entry)
+    for length, name in re.findall(rb"\x01\x00(.)([\w]+\.(?:scala|java))", content, re.S):
+        if length[0] == len(name):
+            source = name.decode()
+            return f"{folder}/src/main/{source.rpartition('.')[2]}/{entry.rpartition('/')[0]}/{source}"
+    raise NotCollected(f"{entry} in {jar}*.jar does not name its source")
+
+
+# (3)
+def code(file: str, name: str) -> Iterator[str]:
+    text = (PACKAGE / file).read_text(encoding="utf-8")
+    node: ast.AST = ast.parse(text)
+    for part in name.split("."):
+        inside = [n for n in ast.iter_child_nodes(node) if getattr(n, "name", None) == part]
+        if not inside:
+            raise NotCollected(f"{file} has no {name}: change the line <!-- collect: code {file} {name} -->")
+        node = inside[0]
+    assert isinstance(node, ast.ClassDef | ast.FunctionDef)
+    begin = min([node.lineno, *(decorator.lineno for decorator in node.decorator_list)])
+    lines = text.splitlines()[begin - 1 : node.end_lineno]
+    indent = len(lines[0]) - len(lines[0].lstrip())
+    yield "```python"
+    yield from (line[indent:] for line in lines)
+    yield "```"
+
+
+# (4)
+def numbers(file: str) -> Iterator[str]:
+    doc = read_module(PACKAGE / file).doc
+    found = re.search(r"^1\. .*?(?=\n\n|\Z)", doc, re.S | re.M)
+    if found is None:
+        raise NotCollected(f"{file}: its docstring has no numbered lines")
+    yield found.group()
+
+
+PARTS: Mapping[str, Callable[..., Iterator[str]]] = {
+    "differences": differences, "classes": classes, "code": code, "numbers": numbers,
+}
+
+
+def collected(page: str) -> str:
+    """The text of a page, with every marked part as the code has it now."""
+
+    def part(match: re.Match[str]) -> str:
+        what, *arguments = match.group(2).split()
+        return match.group(1) + "\n".join(PARTS[what](*arguments)) + "\n" + match.group(3)
+
+    return MARK.sub(part, page)
+
+
+def _cell(text: str) -> str:
+    return text.replace("|", "\\|")
+
+
+def pages() -> list[Path]:
+    return sorted(DOCS.glob("*.md"))
+
+
+if __name__ == "__main__":
+    for page in pages():
+        before = page.read_text(encoding="utf-8")
+        after = collected(before)
+        if after != before:
+            page.write_text(after, encoding="utf-8")
+            print(f"written: {page.relative_to(ROOT)}")

@@ -1,0 +1,140 @@
+"""README and docs/ are true: links lead somewhere, named files, classes and commands exist, collected parts are up to date."""
+
+from __future__ import annotations
+
+import ast
+import re
+from functools import cache
+from pathlib import Path
+
+import pytest
+import yaml
+
+from docs import collect
+from minispark_stream.cli import parser
+
+ROOT = Path(__file__).parents[2]
+PACKAGE = ROOT / "minispark_stream"
+PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *collect.pages()]
+FOLDERS = {path.name for path in PACKAGE.iterdir() if path.is_dir()}
+pages = pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+
+
+def prose(page: Path) -> str:
+    """The page without its blocks of code and without what was collected, which has tests of its own."""
+    text = collect.MARK.sub("", page.read_text(encoding="utf-8"))
+    return re.sub(r"^```.*?^```", "", text, flags=re.S | re.M)
+
+
+def quoted(page: Path) -> list[str]:
+    return re.findall(r"(?<!`)`([^`\n]+)`(?!`)", re.sub(r"^ {4}.*$", "", prose(page), flags=re.M))
+
+
+def anchors(page: Path) -> set[str]:
+    headings = re.findall(r"^#+ (.*)$", page.read_text(encoding="utf-8"), re.M)
+    return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
+
+
+@cache
+def names_in_code() -> frozenset[str]:
+    """Every name that the package, the tests or PySpark's documented API uses."""
+    sources = [*PACKAGE.rglob("*.py"), *(ROOT / "tests").rglob("*.py"), *(ROOT / "docs").glob("*.py")]
+    return frozenset(name for path in sources for name in re.findall(r"\w+", path.read_text(encoding="utf-8")))
+
+
+@pages
+def test_links_lead_somewhere(page):
+    for target in re.findall(r"\]\(([^)\s]+)\)", page.read_text(encoding="utf-8")):
+        if target.startswith("http"):
+            assert re.fullmatch(r"https://[\w.-]+\.\w+(/[\w./%#$-]*)?", target), target
+            continue
+        file, _, anchor = target.partition("#")
+        path = (page.parent / file).resolve() if file else page
+        assert path.exists(), f"{page.name} links to {target}, which is not there"
+        assert not anchor or anchor in anchors(path), f"{page.name} links to {target}: no such heading"
+
+
+@pages
+def test_named_files_exist(page):
+    for name in quoted(page):
+        if re.fullmatch(r"[\w./-]+(\.(py|md|ya?ml|toml|ipynb)|/)", name) and (name.split("/")[0] in FOLDERS | {"tests", "docs"} or
+                                                                             name.endswith(".py")):
+            assert (PACKAGE / name).exists() or (ROOT / name).exists(), f"{page.name} names {name}, which is not there"
+
+
+@pages
+def test_named_classes_and_functions_exist(page):
+    for name in quoted(page):
+        if re.fullmatch(r"[\w.]+(\(.*\))?", name) and not name.endswith(".py"):
+            for word in re.findall(r"[A-Za-z]\w+", name.partition("(")[0]):
+                if "_" in word or collect.CAMEL_CASE.fullmatch(word):
+                    assert word in names_in_code(), f"{page.name} names {word}, which is nowhere in the code"
+
+
+@pages
+def test_named_commands_exist(page):
+    text = page.read_text(encoding="utf-8")
+    targets = re.findall(r"^([a-z]+):", (ROOT / "Makefile").read_text(), re.M)
+    for line in re.findall(r"(?:^ {4}|`)make ([a-z ]+)", text, re.M):
+        for target in line.split("  ")[0].split():
+            assert target in targets, f"{page.name} says make {target}"
+    (commands,) = [action.choices for action in parser()._actions if action.choices and action.dest == "command"]
+    for command in re.findall(r"python -m minispark_stream (\w+)", text):
+        assert command in commands, f"{page.name} says minispark_stream {command}"
+
+
+@pytest.mark.parametrize("page", collect.pages(), ids=lambda page: page.name)
+def test_what_repeats_the_code_is_up_to_date(page):
+    text = page.read_text(encoding="utf-8")
+    assert text == collect.collected(text), f"{page.name} is not what the code says now: run `make docs` and commit it"
+
+
+def test_make_help_says_every_target():
+    makefile = (ROOT / "Makefile").read_text()
+    phony = set(re.search(r"^\.PHONY: (.*)$", makefile, re.M).group(1).split())  # type: ignore[union-attr]
+    told = {word for line in re.findall(r"^# make ([a-z ]+?)  ", makefile, re.M) for word in line.split()}
+    assert told <= phony
+    assert phony - told <= {"help", "system", "check", "unit", "notebooks"}
+
+
+def test_every_cited_document_is_in_the_table():
+    table = (ROOT / "docs" / "sources.md").read_text(encoding="utf-8")
+    known = set(re.findall(r"^\| ([^|]+?) \|", table, re.M))
+    for module in collect.modules():
+        for document in module.documents:
+            assert document in known, f"{module.path} cites {document!r}: add it to the table of docs/sources.md, or cite one of {known}"
+
+
+def test_a_misspelt_class_is_found():
+    with pytest.raises(collect.NotCollected, match="ELSEWHERE"):
+        collect.url("MicrobatchExecution")
+    assert collect.url("UnsafeRow").endswith("/src/main/java/org/apache/spark/sql/catalyst/expressions/UnsafeRow.java")
+    assert collect.url("SeenFilesMap").endswith("/execution/streaming/runtime/FileStreamSource.scala")
+
+
+def test_the_readme_is_short_and_has_a_picture_of_at_most_200_kb():
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    assert len(readme.splitlines()) <= 120
+    (picture,) = re.findall(r"!\[[^]]+\]\(([^)]+)\)", readme)
+    assert (ROOT / picture).stat().st_size <= 200 * 1024
+
+
+def test_the_readme_lists_every_notebook():
+    listed = re.findall(r"^\| (\d\d) ", (ROOT / "README.md").read_text(encoding="utf-8"), re.M)
+    assert listed == sorted(path.name[:2] for path in (ROOT / "notebooks").glob("*.ipynb"))
+
+
+@pages
+def test_python_on_a_page_parses(page):
+    for block in re.findall(r"^```python\n(.*?)^```", page.read_text(encoding="utf-8"), re.S | re.M):
+        ast.parse(block)
+
+
+def test_ci_and_hooks_run_the_targets_of_the_makefile():
+    targets = set(re.findall(r"^([a-z]+):", (ROOT / "Makefile").read_text(), re.M))
+    jobs = yaml.safe_load((ROOT / ".github" / "workflows" / "ci.yml").read_text())["jobs"]
+    runs = [step["run"] for job in jobs.values() for step in job["steps"] if "run" in step]
+    hooks = yaml.safe_load((ROOT / ".pre-commit-config.yaml").read_text())["repos"][0]["hooks"]
+    used = [target for run in [*runs, *(hook["entry"] for hook in hooks)] for target in re.findall(r"make (\w+)", run)]
+    assert {"test", "lint", "types"} <= set(used) <= targets
+    assert any("CI=true make test" in run for run in runs)
