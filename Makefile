@@ -2,7 +2,7 @@
 # make doctor      what is there and what is missing
 # make demo        flights and word count on both engines, side by side (two to five minutes)
 # make lab         the course, in JupyterLab
-# make test        all checks: what CI runs (make check is the same)
+# make test        the checks, with a sample of the tests that need Spark; CI=true make test runs all of them, as CI does
 # make lint types  style and types only: seconds
 # make bench       milliseconds per trigger, model against Spark; rows per second through the state's formats
 # make docs        the parts of docs/ that repeat what the code says
@@ -96,9 +96,22 @@ pictures: setup
 
 # --- check ----------------------------------------------------------------------------------------------------------
 
+# Tests and notebooks share the workers, each of which has a Spark of its own (1 to 2 GB). tests/conftest.py says what --quick takes.
+WORKERS ?= logical
+PYTEST := $(BIN)/pytest --numprocesses=$(WORKERS) --maxprocesses=4 --dist=loadgroup
+ifeq ($(CI),true)
+PYTEST += --durations=15
+else
+PYTEST += --quick
+endif
+# Every notebook is run again and its outputs compared with the saved ones. NBVAL=--nbval-lax compares marked cells only.
+NBVAL ?= --nbval
+NOTEBOOKS := $(NBVAL) --nbval-current-env --nbval-cell-timeout=300 notebooks
+
 test: check
 
-check: lint types unit notebooks
+check: lint types
+	$(PYTEST) tests $(NOTEBOOKS)
 
 lint: setup
 	$(BIN)/ruff check .
@@ -107,12 +120,10 @@ types: setup
 	$(BIN)/mypy
 
 unit: setup
-	$(BIN)/pytest
+	$(PYTEST) tests
 
-# Every notebook is run again and its outputs compared with the saved ones. NBVAL=--nbval-lax compares marked cells only.
-NBVAL ?= --nbval
 notebooks: setup
-	$(BIN)/pytest $(NBVAL) --nbval-current-env --nbval-cell-timeout=300 notebooks
+	$(PYTEST) tests $(NOTEBOOKS) -k ipynb
 
 clean:
 	rm -rf build .pytest_cache .mypy_cache .ruff_cache .hypothesis spark-warehouse metastore_db derby.log artifacts

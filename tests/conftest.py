@@ -1,12 +1,20 @@
-"""Fixtures that every test may ask for. A test that asks for none of them starts no JVM."""
+"""Fixtures that every test may ask for (a test that asks for none of them starts no JVM), and how a run is divided.
+
+    pytest tests/conformance/test_limit.py      every case of these tests, in this process
+    pytest -n 2 --dist loadgroup --quick        a sample of all tests, by two processes with a Spark each
+
+With `--quick`, a test that starts no Spark runs in full. Of a test with Spark, the first case runs and a third of the others,
+which are chosen by a checksum of their names: the same ones in every run. Of the notebooks, those numbered 00, 07, 14 run.
+"""
 
 from __future__ import annotations
 
 import os
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
+from zlib import crc32
 
 import pytest
 
@@ -21,10 +29,51 @@ os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
 os.environ["TZ"] = "UTC"
 time.tzset()
 
+# A test runs a query once, so compiling it well (C2) costs more than it gains, and so does a garbage collector with threads of
+# its own. Spark's file manager starts a process for each change of a file's mode: VFORK starts it without a helper in between.
+os.environ.setdefault(
+    "SPARK_SUBMIT_OPTS",
+    "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=240m -XX:+UseSerialGC -Xmn256m -Djdk.lang.Process.launchMechanism=VFORK",
+)
+
+QUICK_SHARE = 3  # of the cases of a test with Spark, one in so many
+QUICK_NOTEBOOKS = 7  # of the notebooks, one in so many
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--quick", action="store_true", help="a sample of the cases of each test that needs Spark")
+
+
+@pytest.hookimpl(tryfirst=True)  # before pytest-xdist reads the groups
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """The cells of a notebook stay together in one process; `--quick` chooses."""
+    for item in items:
+        if item.path.suffix == ".ipynb":
+            item.add_marker(pytest.mark.xdist_group(item.path.stem))
+    if config.getoption("quick"):
+        chosen = _sample(items)
+        config.hook.pytest_deselected(items=[item for item, kept in zip(items, chosen) if not kept])
+        items[:] = [item for item, kept in zip(items, chosen) if kept]
+
+
+def _sample(items: Iterable[pytest.Item]) -> list[bool]:
+    """Which items a quick run keeps."""
+    chosen = []
+    met = set()  # the tests of which there was a case already
+    for item in items:
+        test = item.nodeid.partition("[")[0]
+        if item.path.suffix == ".ipynb":
+            chosen.append(int(item.path.stem[:2]) % QUICK_NOTEBOOKS == 0)
+        else:
+            starts_spark = "spark" in getattr(item, "fixturenames", ())
+            chosen.append(not starts_spark or test not in met or crc32(item.nodeid.encode()) % QUICK_SHARE == 0)
+        met.add(test)
+    return chosen
+
 
 @pytest.fixture(scope="session")
 def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
-    """One local Spark for all tests: 2 cores, 2 shuffle partitions, UTC, no UI; with the Kafka connector if it can be had."""
+    """One local Spark for all tests of a process: 2 cores, 2 shuffle partitions, UTC, no UI; with the Kafka connector if it can be had."""
     from pyspark.sql import SparkSession
 
     from tests.connectors import kafka_connector

@@ -27,7 +27,6 @@ from minispark_stream.jvm import scala
 from minispark_stream.jvm.plans import analyzed
 from minispark_stream.plan.unsupported_operation_checker import check_for_streaming
 
-MODES = ("append", "update", "complete")
 WAITING_JOINS = ("left", "right", "full", "left_semi")  # their outcome hangs on watermarks and on the condition
 JOINS = ("inner", "cross", "left_anti", *WAITING_JOINS)
 
@@ -897,6 +896,9 @@ class Refusal:
     text: str
 
 
+Outcomes = dict[str, Refusal | None]  # by output mode
+
+
 def outcome(action: Callable[[], Any]) -> Refusal | None:
     """None when `action` goes through, else what it was refused with."""
     try:
@@ -914,38 +916,23 @@ def names_only(text: str) -> str:
     return re.sub(r"(#|@| at 0x)[0-9a-f]+L?|; line \d+ pos \d+", "", text)
 
 
-class Plans:
-    """The plans of each shape, built once on Spark's readStream and once on the model's."""
+def outcomes(spark: SparkSession, folder: Any, name: str, *modes: str) -> tuple[Outcomes, Outcomes]:
+    """What Spark and the model make of a shape in some output modes."""
+    checker = scala.companion(spark, "org.apache.spark.sql.catalyst.analysis.UnsupportedOperationChecker")
+    java_modes = scala.java_class(spark, "org.apache.spark.sql.streaming.OutputMode")
 
-    def __init__(self, spark: SparkSession, folder: str):
-        self.spark = spark
-        self._inputs = (Inputs(spark, folder), Inputs(MiniSparkSession(spark), folder))
-        self._built: dict[str, tuple[Any, ...]] = {}
+    def by_spark(plan: Any, mode: str) -> None:
+        checker.checkForStreaming(plan, getattr(java_modes, mode.capitalize())())
 
-    def outcomes(self, name: str, mode: str) -> tuple[Refusal | None, Refusal | None]:
-        """What Spark and the model make of a shape in an output mode."""
-        if name not in self._built:
-            self._built[name] = tuple(self._build(name, inputs) for inputs in self._inputs)
-        theirs, ours = self._built[name]
-        checker = scala.companion(self.spark, "org.apache.spark.sql.catalyst.analysis.UnsupportedOperationChecker")
-        modes = scala.java_class(self.spark, "org.apache.spark.sql.streaming.OutputMode")
-        output_mode = getattr(modes, mode.capitalize())()
-        if not isinstance(theirs, Refusal):
-            theirs = outcome(partial(checker.checkForStreaming, theirs, output_mode))
-        if not isinstance(ours, Refusal):
-            ours = outcome(partial(check_for_streaming, self.spark, ours, mode))
-        return theirs, ours
-
-    @staticmethod
-    def _build(name: str, inputs: Inputs) -> Any:
-        built: list[Any] = []
-        refused = outcome(lambda: built.append(analyzed(SHAPES[name](inputs))))
-        return refused or built[0]
+    theirs = in_each_mode(name, Inputs(spark, str(folder)), by_spark, modes)
+    ours = in_each_mode(name, Inputs(MiniSparkSession(spark), str(folder)), partial(check_for_streaming, spark), modes)
+    return theirs, ours
 
 
-@pytest.fixture(scope="module")
-def plans(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Plans:
-    return Plans(spark, str(tmp_path_factory.mktemp("events")))
+def in_each_mode(name: str, inputs: Inputs, check: Callable[[Any, str], Any], modes: tuple[str, ...]) -> Outcomes:
+    plan: list[Any] = []
+    refused = outcome(lambda: plan.append(analyzed(SHAPES[name](inputs))))
+    return {mode: refused or outcome(partial(check, plan[0], mode)) for mode in modes}
 
 
 @contextmanager
@@ -957,25 +944,10 @@ def conf(spark: SparkSession, key: str, value: str) -> Iterator[None]:
         spark.conf.unset(key)
 
 
-@pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("name", SHAPES)
-def test_the_model_refuses_what_spark_refuses(plans: Plans, name: str, mode: str) -> None:
-    theirs, ours = plans.outcomes(name, mode)
+def test_the_model_refuses_what_spark_refuses(spark: SparkSession, tmp_path: Any, name: str) -> None:
+    theirs, ours = outcomes(spark, tmp_path, name, "append", "update", "complete")
     assert ours == theirs
-
-
-def markdown_table(plans: Plans) -> str:
-    """Query shape x output mode as a Markdown table; refusals are numbered and listed below it."""
-    reasons: dict[str, int] = {}
-    lines = ["| query shape | append | update | complete |", "|---|---|---|---|"]
-    for name in SHAPES:
-        cells = []
-        for mode in MODES:
-            refusal, _ = plans.outcomes(name, mode)
-            reason = refusal and re.sub(r"( SQLSTATE: |;\n)[\s\S]*", "", refusal.text).replace("\n", " ")
-            cells.append(f"no ({reasons.setdefault(reason, len(reasons) + 1)})" if reason else "yes")
-        lines.append(f"| {name.replace('_', ' ')} | {' | '.join(cells)} |")
-    return "\n".join([*lines, "", *(f"{number}. {reason}" for reason, number in reasons.items()), ""])
 
 
 # -- what turns the checks on and off -------------------------------------------------------------------------
@@ -984,10 +956,11 @@ CORRECTNESS_CHECK = "spark.sql.streaming.statefulOperator.checkCorrectness.enabl
 
 
 def test_the_correctness_check_can_be_turned_into_a_warning(
-    plans: Plans, spark: SparkSession, caplog: pytest.LogCaptureFixture
+    spark: SparkSession, tmp_path: Any, caplog: pytest.LogCaptureFixture
 ) -> None:
     with conf(spark, CORRECTNESS_CHECK, "false"), caplog.at_level(logging.WARNING, "minispark_stream"):
-        assert plans.outcomes("aggregation_of_an_aggregation", "complete") == (None, None)
+        theirs, ours = outcomes(spark, tmp_path, "aggregation_of_an_aggregation", "complete")
+    assert ours == theirs == {"complete": None}
     assert "Detected pattern of possible 'correctness' issue" in caplog.text
 
 
@@ -999,9 +972,9 @@ def test_the_correctness_check_can_be_turned_into_a_warning(
         "apply_in_pandas_with_state_in_append_mode",
     ],
 )
-def test_only_some_operators_can_keep_their_state_in_avro(plans: Plans, spark: SparkSession, name: str) -> None:
+def test_only_some_operators_can_keep_their_state_in_avro(spark: SparkSession, tmp_path: Any, name: str) -> None:
     with conf(spark, "spark.sql.streaming.stateStore.encodingFormat", "avro"):
-        theirs, ours = plans.outcomes(name, "append")
+        theirs, ours = outcomes(spark, tmp_path, name, "append")
     assert ours == theirs
 
 
