@@ -2,6 +2,7 @@
 # make demo    flights and word count on both engines, side by side
 # make test    all checks: what CI runs (make check is the same)
 # make lab     the course, in JupyterLab
+# make rewrite-golden   the expected parts of tests/golden/scripts, as the model plays them now; read the diff before you commit it
 # make bench   milliseconds per trigger, model against Spark; rows per second through the state's formats
 
 SHELL := /bin/bash
@@ -17,7 +18,7 @@ export SPARK_LOCAL_IP ?= 127.0.0.1
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 export PIP_NO_INPUT := 1
 
-.PHONY: help setup system demo test check lint types unit notebooks lab bench doctor clean
+.PHONY: help setup system demo test check lint types unit rewrite-golden notebooks lab bench doctor clean
 
 help:
 	@sed -n 's/^# make /make /p' Makefile
@@ -90,6 +91,10 @@ types: setup
 
 unit: setup
 	$(BIN)/pytest
+
+rewrite-golden: setup
+	MINISPARK_GOLDEN=rewrite $(BIN)/pytest -q -k model tests/golden/test_scripts.py
+	git --no-pager diff --stat -- tests/golden/scripts
 
 # Every notebook is run again and its outputs compared with the saved ones. NBVAL=--nbval-lax compares marked cells only.
 NBVAL ?= --nbval
