@@ -2,8 +2,8 @@
 # make demo    flights and word count on both engines, side by side
 # make test    all checks: what CI runs (make check is the same)
 # make lab     the course, in JupyterLab
-# make rewrite-golden   the expected parts of tests/golden/scripts, as the model plays them now; read the diff before you commit it
 # make bench   milliseconds per trigger, model against Spark; rows per second through the state's formats
+# make rewrite-golden   the golden scripts written anew, as the model plays them; read the diff before you commit it
 
 SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c

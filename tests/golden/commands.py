@@ -200,7 +200,7 @@ class Commands:
                 commit = f"commits/{batch.batch_id}"
                 if batch.next_watermark_ms:
                     commit += f": next watermark {time_words(batch.next_watermark_ms)}"
-            yield f"{short(offsets):36} {commit}"
+            yield f"{short(offsets):38}  {commit}"
 
     def state(self, *which: str) -> Iterator[str]:
         """`state`, `state version 3`, or one of several stores: `state left-keyToNumValues`."""
