@@ -10,7 +10,7 @@ Models: the PartialMerge mode of Spark's aggregation operators (SIGMOD'18 paper,
     right              sum 4.0, count 1  count 1
     merge              sum 10.0, count 4 count 4
 
-Differs from Spark: nothing; plan/aggregates.py says which functions there are.
+Differs from Spark: nothing; operators/aggregates.py says which functions there are.
 """
 
 from __future__ import annotations

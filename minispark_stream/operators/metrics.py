@@ -1,8 +1,15 @@
 """What a stateful operator counts in each of its tasks, and how the driver adds it up.
 
 Models: the SQL metrics of StateStoreWriter (numRowsUpdated, numRowsDroppedByWatermark, ...), which progress reports
-show under `stateOperators`. A task reports once for each time that it runs. As in Spark, a batch that is evaluated twice
-(a sort samples its input first; a foreachBatch function may run several actions) counts its rows twice.
+show under `stateOperators`.
+
+1. A task reports once for each time that it runs, by an accumulator. As in Spark, a batch that is evaluated twice (a sort
+   samples its input first; a foreachBatch function may run several actions) counts its rows twice.
+2. The driver adds the reports up.
+
+    partition 0: 3 rows updated, partition 1: 4 rows updated     "numRowsUpdated": 7
+
+Differs from Spark: nothing.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """A stream-stream join as its two tasks see it: the sides, new rows, pairs, and how both travel from one task to the other.
 
-Models: OneSideHashJoiner's view of a row, JoinStateWatermarkPredicates (About state: SymmetricHashJoin).
+Models: JoinStateWatermarkPredicates, and the rows that OneSideHashJoiner joins (About state: SymmetricHashJoin).
 
 1. The rows of both sides come in one table. A new row has its own columns filled, those of the other side are null.
 2. A pair is a new row and its *partner*, a row of the other side under the same key. The partner is known by its place: the

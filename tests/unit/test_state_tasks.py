@@ -1,0 +1,117 @@
+"""Task halves of stateful operators, without Spark: which version they read, what a join's tasks do with a few rows."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from pyspark.sql.types import LongType, StringType, StructType
+
+from minispark_stream.checkpointing.unsafe_row import FixedField, UnsafeRowCodec, long_row
+from minispark_stream.operators import state_task
+from minispark_stream.operators.metrics import Reports
+from minispark_stream.operators.state_task import OperatorWatermarks, StatefulOperatorStateInfo
+from minispark_stream.operators.streaming_global_limit import GlobalLimit
+from minispark_stream.operators.symmetric_hash_join_build import Build
+from minispark_stream.operators.symmetric_hash_join_probe import Probe
+from minispark_stream.operators.symmetric_hash_join_rows import LEFT, RIGHT, Join, JoinSide
+from minispark_stream.operators.symmetric_hash_join_state_manager import open_sides
+from minispark_stream.state.state_store import StateStoreConf
+
+NO_WATERMARK = OperatorWatermarks(late_ms=0, eviction_ms=0)
+
+
+class Accumulator:
+    def __init__(self) -> None:
+        self.value: list[Any] = []
+
+    def add(self, reports: list[Any]) -> None:
+        self.value = Reports().addInPlace(self.value, reports)
+
+
+@pytest.fixture(autouse=True)
+def in_partition_0(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(state_task, "partition_id", lambda: 0)
+
+
+def info(state: Path, batch_id: int) -> StatefulOperatorStateInfo:
+    return StatefulOperatorStateInfo(
+        state_dir=str(state), operator_id=0, store_version=batch_id, num_partitions=1, conf=StateStoreConf()
+    )
+
+
+# --- one row's bytes ----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("fields", [1, 2, 64, 65])
+def test_a_field_of_one_row_is_where_the_codec_has_it(fields: int) -> None:
+    schema = StructType()
+    for i in range(fields):
+        schema = schema.add(f"f{i}", LongType())
+    codec = UnsafeRowCodec(schema)
+    [row] = codec.encode([pa.array([-i]) for i in range(fields)])
+    last = FixedField(fields - 1, of=fields)
+    assert last.long(row) == 1 - fields
+    assert [c.to_pylist() for c in codec.decode([last.with_long(row, 7)])] == [[-i] for i in range(fields - 1)] + [[7]]
+
+
+def test_the_row_of_one_long() -> None:
+    assert [long_row(-5)] == UnsafeRowCodec(StructType().add("n", LongType())).encode([pa.array([-5])])
+
+
+# --- the version --------------------------------------------------------------------------------------------------
+
+
+def test_batch_n_reads_version_n_and_writes_the_next_one(tmp_path: Path) -> None:
+    def limit(batch_id: int, rows: int) -> int:
+        task = GlobalLimit(
+            info=info(tmp_path, batch_id), watermarks=NO_WATERMARK, output=pa.schema([("n", pa.int64())]),
+            metrics=Accumulator(), limit=5,  # type: ignore[arg-type]
+        )
+        return sum(batch.num_rows for batch in task([pa.RecordBatch.from_arrays([pa.array(range(rows))], names=["n"])]))
+
+    assert limit(0, 3) == 3
+    assert limit(1, 4) == 2
+    assert limit(1, 4) == 2, "a batch that runs again reads the same version"
+    assert limit(2, 4) == 0
+    assert sorted(p.name for p in (tmp_path / "0/0").iterdir()) == ["1.delta", "2.delta", "3.delta"]
+
+
+# --- a join -------------------------------------------------------------------------------------------------------
+
+ROW = StructType().add("k", LongType()).add("v", StringType())
+
+
+def join_batch(state: Path, batch_id: int, how: str, rows: list[tuple[int, int, str]]) -> list[tuple[Any, ...]]:
+    """Both tasks of a batch; `rows` are side, key, value. No condition beside the key."""
+    join = Join(how, StructType().add("field0", LongType()), None, (JoinSide(ROW, None, None, None),) * 2)
+    n = len(rows)
+    k, v = pa.array([k for _, k, _ in rows]), pa.array([v for _, _, v in rows])
+    own = [[side == number for side, _, _ in rows] for number in (LEFT, RIGHT)]
+    halves = [pa.array([x if mine else None for x, mine in zip(c.to_pylist(), own[s])], c.type) for s in (LEFT, RIGHT) for c in (k, v)]
+    tags = [pa.array([side for side, _, _ in rows]), pa.array([True] * n), pa.nulls(n, pa.int64()), pa.nulls(n, pa.int64())]
+    table = [*tags, k, *halves]
+    schema = pa.schema([pa.field(f"_{i}", column.type) for i, column in enumerate(table)])
+    where = info(state, batch_id)
+    probe = Probe(info=where, watermarks=NO_WATERMARK, output=schema, join=join)
+    out = pa.schema(list(schema)[5:7] if how == "LeftSemi" else list(schema)[5:])
+    build = Build(info=where, watermarks=NO_WATERMARK, output=out, metrics=Accumulator(), join=join)  # type: ignore[arg-type]
+    pairs = pa.Table.from_batches(probe([pa.RecordBatch.from_arrays(table, schema=schema)])).combine_chunks().to_batches()
+    with open_sides(where, join) as sides:
+        emitted, _ = build.run(sides, list(pairs[0].columns))
+    return [row for columns in emitted for row in zip(*(column.to_pylist() for column in columns))]
+
+
+def test_new_rows_meet_the_state_and_each_other_once(tmp_path: Path) -> None:
+    assert join_batch(tmp_path, 0, "Inner", [(LEFT, 1, "a"), (LEFT, 2, "b")]) == []
+    pairs = join_batch(tmp_path, 1, "Inner", [(RIGHT, 1, "x"), (LEFT, 1, "c"), (RIGHT, 1, "y")])
+    assert pairs == [(1, "a", 1, "x"), (1, "c", 1, "x"), (1, "a", 1, "y"), (1, "c", 1, "y")]
+    assert join_batch(tmp_path, 2, "Inner", [(LEFT, 1, "d")]) == [(1, "d", 1, "x"), (1, "d", 1, "y")]
+
+
+def test_a_left_row_of_a_semi_join_leaves_once(tmp_path: Path) -> None:
+    assert join_batch(tmp_path, 0, "LeftSemi", [(LEFT, 1, "a"), (LEFT, 1, "b")]) == []
+    assert join_batch(tmp_path, 1, "LeftSemi", [(RIGHT, 1, "x"), (LEFT, 1, "c")]) == [(1, "a"), (1, "b"), (1, "c")]
+    assert join_batch(tmp_path, 2, "LeftSemi", [(RIGHT, 1, "y"), (LEFT, 1, "d")]) == [(1, "d")]
