@@ -99,7 +99,7 @@ pictures: setup
 
 # Tests and notebooks share the workers, each of which has a Spark of its own (1 to 2 GB). tests/conftest.py says what --quick takes.
 WORKERS ?= logical
-PYTEST := $(BIN)/pytest --numprocesses=$(WORKERS) --maxprocesses=4 --dist=loadgroup
+PYTEST := $(BIN)/pytest --numprocesses=$(WORKERS) --maxprocesses=4
 ifeq ($(CI),true)
 PYTEST += --durations=15
 else
