@@ -5,6 +5,7 @@
 # make test        the checks, with a sample of the tests that need Spark; CI=true make test runs all of them, as CI does
 # make lint types  style and types only: seconds
 # make bench       milliseconds per trigger, model against Spark; rows per second through the state's formats
+# make rewrite-golden   the golden scripts written anew, as the model plays them; read the diff before you commit it
 # make docs        the parts of docs/ that repeat what the code says
 # make pictures    the pictures of docs/ (needs graphviz and Chromium)
 # make clean       what builds and tests leave behind
@@ -22,7 +23,7 @@ export SPARK_LOCAL_IP ?= 127.0.0.1
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 export PIP_NO_INPUT := 1
 
-.PHONY: help setup system demo test check lint types unit notebooks lab bench docs pictures doctor clean
+.PHONY: help setup system demo test check lint types unit rewrite-golden notebooks lab bench docs pictures doctor clean
 
 help:
 	@sed -n 's/^# make /make /p' Makefile
@@ -98,7 +99,7 @@ pictures: setup
 
 # Tests and notebooks share the workers, each of which has a Spark of its own (1 to 2 GB). tests/conftest.py says what --quick takes.
 WORKERS ?= logical
-PYTEST := $(BIN)/pytest --numprocesses=$(WORKERS) --maxprocesses=4 --dist=loadgroup
+PYTEST := $(BIN)/pytest --numprocesses=$(WORKERS) --maxprocesses=4
 ifeq ($(CI),true)
 PYTEST += --durations=15
 else
@@ -121,6 +122,10 @@ types: setup
 
 unit: setup
 	$(PYTEST) tests
+
+rewrite-golden: setup
+	MINISPARK_GOLDEN=rewrite $(BIN)/pytest -q -k model tests/golden/test_scripts.py
+	git --no-pager diff --stat -- tests/golden/scripts
 
 notebooks: setup
 	$(PYTEST) tests $(NOTEBOOKS) -k ipynb

@@ -1,7 +1,7 @@
 """Fixtures that every test may ask for (a test that asks for none of them starts no JVM), and how a run is divided.
 
     pytest tests/conformance/test_limit.py      every case of these tests, in this process
-    pytest -n 2 --dist loadgroup --quick        a sample of all tests, by two processes with a Spark each
+    pytest -n 2 --quick                         a sample of all tests, by two processes with a Spark each
 
 With `--quick`, a test that starts no Spark runs in full. Of a test with Spark, the first case runs and a third of the others,
 which are chosen by a checksum of their names: the same ones in every run. Of the notebooks, those numbered 00, 07, 14 run.
@@ -13,7 +13,7 @@ import os
 import sys
 import time
 from collections.abc import Iterable, Iterator
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 from zlib import crc32
 
 import pytest
@@ -29,12 +29,8 @@ os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
 os.environ["TZ"] = "UTC"
 time.tzset()
 
-# A test runs a query once, so compiling it well (C2) costs more than it gains, and so does a garbage collector with threads of
-# its own. Spark's file manager starts a process for each change of a file's mode: VFORK starts it without a helper in between.
-os.environ.setdefault(
-    "SPARK_SUBMIT_OPTS",
-    "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=240m -XX:+UseSerialGC -Xmn256m -Djdk.lang.Process.launchMechanism=VFORK",
-)
+# A test runs a query once, so that compiling it well (C2) costs more than it gains, and so do a garbage collector's own threads.
+os.environ.setdefault("SPARK_SUBMIT_OPTS", "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=240m -XX:+UseSerialGC -Xmn256m")
 
 QUICK_SHARE = 3  # of the cases of a test with Spark, one in so many
 QUICK_NOTEBOOKS = 7  # of the notebooks, one in so many
@@ -44,12 +40,20 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--quick", action="store_true", help="a sample of the cases of each test that needs Spark")
 
 
-@pytest.hookimpl(tryfirst=True)  # before pytest-xdist reads the groups
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    """A process that is free takes the next test; the cells of a notebook share a kernel, and the tests of Kafka a broker."""
+    from xdist.scheduler import LoadScopeScheduling
+
+    class Scheduling(LoadScopeScheduling):
+        def _split_scope(self, nodeid: str) -> str:
+            file = nodeid.partition("::")[0]
+            return file if file.endswith((".ipynb", "test_kafka.py")) else nodeid
+
+    return Scheduling(config, log)
+
+
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """The cells of a notebook stay together in one process; `--quick` chooses."""
-    for item in items:
-        if item.path.suffix == ".ipynb":
-            item.add_marker(pytest.mark.xdist_group(item.path.stem))
     if config.getoption("quick"):
         chosen = _sample(items)
         config.hook.pytest_deselected(items=[item for item, kept in zip(items, chosen) if not kept])

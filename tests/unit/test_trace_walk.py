@@ -158,10 +158,10 @@ def test_steps_that_only_one_engine_shows_are_put_in_where_they_happened() -> No
 
 def spark(**changes: Any) -> Trace:
     """The same run as real Spark might tell it, with some outputs of batch 2 changed."""
-    silent = ("startQuery", "commitSource")
+    silent, untold = ("startQuery", "commitSource"), {"stateOperator": ("before", "after"), "addBatch": ("emitted",)}
     events = []
     for e in TRACE.events:
-        outs = {k: v for k, v in e.outputs.items() if not (e.step == "stateOperator" and k in ("before", "after"))}
+        outs = {k: v for k, v in e.outputs.items() if k not in untold.get(e.step, ())}
         outs |= {k: v for k, v in changes.items() if e.batch_id == 2 and k in outs}
         events += [] if e.step in silent else [Event(**{**vars(e), "engine": "spark", "outputs": outs})]
     return Trace(tuple(events), "spark")
