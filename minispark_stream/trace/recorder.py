@@ -1,7 +1,8 @@
 """Records the steps of a query while it runs.
 
 The engine is handed a recorder, and each of its steps runs in `with recorder.step("walCommit", file=...) as step:`, where
-`step.out(text=...)` adds what came out (runtime/recorded.py does both). Two recorders share that interface:
+`step.out(text=...)` adds what came out (runtime/recorded.py does both for the steps of a batch). Two recorders share that
+interface:
 
     Recorder        keeps events; `level` "steps", or "rows" for row previews (they cost extra work)
     NullRecorder    keeps nothing: tracing off
