@@ -2,9 +2,9 @@
 
 Models: FileStreamSinkLog and SinkFileStatus (Sink document).
 
-1. `_spark_metadata` in the output folder has one entry per batch, one line of JSON per file; every tenth entry repeats all
-   before it (`9.compact`).
-2. `retention`: files older than this are left out of compacted entries and of what a reader gets; they are not deleted.
+`_spark_metadata` in the output folder has one entry per batch, one line of JSON per file; every tenth entry repeats all
+before it (`9.compact`; compactible_file_stream_log.py). Files that are older than the sink's `retention` are left out of
+compacted entries and of what a reader gets; they are not deleted.
 
     out/_spark_metadata/0     v1  {"path":"file:///out/part-00000-...","size":48,...,"action":"add"}
 
@@ -36,7 +36,7 @@ class SinkFileStatus:
 
 
 class FileStreamSinkLog(CompactibleFileStreamLog[SinkFileStatus]):
-    """The manifest log. `retention_ms`: see (2)."""
+    """The manifest log. `retention_ms`: how old a file may be, in milliseconds, to be part of it."""
 
     def __init__(self, path: str, conf: CompactionConf, retention_ms: float = math.inf):
         self._retention_ms = retention_ms
@@ -59,6 +59,6 @@ class FileStreamSinkLog(CompactibleFileStreamLog[SinkFileStatus]):
             number(values, "blockReplication"), number(values, "blockSize"), str(values.get("action")),
         )
 
-    def compact_logs(self, entries: tuple[SinkFileStatus, ...]) -> tuple[SinkFileStatus, ...]:  # (2)
+    def compact_logs(self, entries: tuple[SinkFileStatus, ...]) -> tuple[SinkFileStatus, ...]:
         now_ms = self._now_ms()
         return tuple(e for e in entries if now_ms - e.modification_time <= self._retention_ms)

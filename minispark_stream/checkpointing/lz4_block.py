@@ -1,4 +1,6 @@
-"""The compressed streams of state files (About state; spark.io.CompressionCodec, lz4-java LZ4BlockOutputStream).
+"""The compressed streams of state files.
+
+Models: CompressionCodec, and LZ4BlockOutputStream of lz4-java (About state: state files).
 
 The codec is `spark.sql.streaming.stateStore.compression.codec`, lz4 unless told otherwise. Spark's lz4 is not the LZ4
 frame format but lz4-java's own framing of raw LZ4 blocks:
@@ -48,7 +50,8 @@ def compress(data: bytes, codec: str = "lz4") -> bytes:
     """`data` as a stream of Spark's codec `codec`: lz4, zstd or snappy."""
     match codec.lower():
         case "lz4":
-            return b"".join([*(_block(data[at : at + BLOCK_SIZE]) for at in range(0, len(data), BLOCK_SIZE)), _END])
+            blocks = (data[at : at + BLOCK_SIZE] for at in range(0, len(data), BLOCK_SIZE))  # (1)
+            return b"".join([*map(_block, blocks), _END])  # (4)
         case "zstd":
             return pa.Codec("zstd", compression_level=1).compress(data, asbytes=True)
         case "snappy":

@@ -155,7 +155,7 @@ class _Runner:
                 if self._each_step:
                     plan = self._start()
                 self._drain()
-                if self._each_step or i in restarts:
+                if self._each_step or i in restarts:  # (3)
                     self._stop()
                     if (damage := restarts.get(i)) is not None:
                         damage(self._checkpoint)

@@ -1,9 +1,9 @@
 """The files of a checkpoint that somebody else is responsible for: listed once, read with a limit, never written.
 
 1. One recursive listing of the whole directory, because on an object store each listing is a request, and a checkpoint
-   has three levels of directories. Only plain files count; links to directories are not followed.
-2. Everything else is derived from this listing, so a running query cannot make two looks contradict each other.
-3. A file is read up to a limit, and every way to write raises an error.
+   has three levels of directories. Only plain files count; links to directories are not followed. Which entries and
+   versions there are is read off this listing, so a running query cannot make two looks contradict each other.
+2. A file is read up to a limit, and every way to write raises an error.
 
     ReadOnlyFiles("/data/checkpoint", None, 1 << 20).files    {"commits/0": 29, "metadata": 45, "offsets/0": 712}
 
@@ -92,7 +92,7 @@ class ReadOnlyFiles(CheckpointFileManager):
         except OSError:
             return []
 
-    def open(self, name: str) -> bytes:  # (3)
+    def open(self, name: str) -> bytes:  # (2)
         """The content of a file. Raises FileNotFoundError; ValueError for a file that is too large or cannot be read."""
         path = self._full(name)
         try:

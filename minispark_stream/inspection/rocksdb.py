@@ -1,4 +1,4 @@
-"""RocksDB checkpoints: what can be said without RocksDB (state.RocksDBFileManager, StateStoreChangelogWriter).
+"""RocksDB checkpoints: what can be said without RocksDB about the files of RocksDBFileManager and StateStoreChangelogWriter.
 
     state/0/1/5.zip                 names of the SST files of version 5, its number of keys; the rows are in SSTs/*.sst
               6.changelog           what batch 5 changed, when changelog checkpointing is on
@@ -6,10 +6,11 @@
     state/0/_metadata/v2/0          operator metadata of operators with several column families (transformWithState)
     state/0/_stateSchema/<store>/…  and their schemas: "v3", then for each column family its name, ids, schemas, encoders
 
-1. The newest zip holds `metadata`: "v1" and JSON with `numKeys` and `sstFiles`. Nothing else of it is opened.
-2. The rows are not decoded: those of a zip are in RocksDB's own table format, and changelogs are changes since such a zip.
+A zip holds `metadata`: "v1" and JSON with `numKeys` and `sstFiles`. Nothing else of it is opened. The rows are not decoded:
+those of a zip are in RocksDB's own table format, and changelogs are changes since such a zip.
 
 Sizes and counts are checked before they are used: a zip of a stranger may unpack to anything.
+
 Differs from Spark: it reads all of this by RocksDB itself.
 """
 
@@ -37,7 +38,7 @@ FILE = re.compile(r"([0-9]{1,18})(?:_([0-9a-f-]{36}))?\.(zip|changelog)")
 _MAX_METADATA = 16 << 20
 
 
-def read_zip_metadata(data: bytes) -> tuple[int | None, int]:  # (1)
+def read_zip_metadata(data: bytes) -> tuple[int | None, int]:
     """(number of keys, bytes of all SST files) of a version. Raises ValueError."""
     try:
         with zipfile.ZipFile(io.BytesIO(data)) as archive:

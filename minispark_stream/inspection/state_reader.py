@@ -2,7 +2,8 @@
 
 1. Find the stores that are meant: an operator, one of its stores, one or all partitions.
 2. Load the version from the files (store_versions.py): bytes to bytes.
-3. Work on the bytes as long as possible (a difference needs no schema), and decode only the rows that are asked for.
+3. Work on the bytes as long as possible: which rows differ is seen without a schema, and only those are decoded. A search
+   decodes all keys, but only the values that belong to the key.
 
     reader.find("be", 0, None, None, None)    -> (StateRow(partition=1, key={"word": "be"}, value={"count": 6}),)
 
@@ -102,7 +103,7 @@ class StateReader:
         found: list[StateRow] = []
         for p in self._partitions(chosen, partition):
             entries = self._load(chosen, p, version)
-            matching = chosen.keys_like(p, list(entries), wanted)
+            matching = chosen.keys_like(p, list(entries), wanted)  # (3)
             found += by_key(chosen.decode(p, [(k, entries[k]) for k in matching]))
         return tuple(found)
 
@@ -114,7 +115,7 @@ class StateReader:
         changes: list[StateChange] = []
         for p in self._partitions(chosen, partition):
             old, new = (state.entries for state in chosen.partitions[p].load_two(before, after))
-            keys = [k for k in new if old.get(k) != new[k]] + [k for k in old if k not in new]
+            keys = [k for k in new if old.get(k) != new[k]] + [k for k in old if k not in new]  # (3)
             was = dict(self._decoded(chosen, p, [k for k in keys if k in old], old))
             now = dict(self._decoded(chosen, p, [k for k in keys if k in new], new))
             changes += sorted((_change(p, was.get(k), now.get(k)) for k in keys), key=lambda c: _text(c.key))

@@ -91,18 +91,18 @@ class StatefulOperator(ABC):
 
     @abstractmethod
     def schemas(self) -> list[tuple[str, StructType, StructType]]:
-        """Store name, key schema and value schema of each store."""
+        """(1) Store name, key schema and value schema of each store."""
 
     @abstractmethod
     def plan_batch(self, context: BatchContext, children: Sequence[JavaObject]) -> JavaObject:
         """The operator's rows in this batch, given the batch plans of its children."""
 
     def should_run_another_batch(self, output_mode: str, eviction_ms: int, watermark_ms: int) -> bool:
-        """Whether the operator has work without data, now that the watermark has come from `eviction_ms` to `watermark_ms`."""
+        """(3) Whether there is work without data, now that the watermark has come from `eviction_ms` to `watermark_ms`."""
         return watermark_ms > eviction_ms
 
     def output_watermark(self, watermark_ms: int) -> int | None:
-        """What the operator's output is not older than, when its input has `watermark_ms`; None: no promise."""
+        """(3) What the operator's output is not older than, when its input has `watermark_ms`; None: no promise."""
         return watermark_ms
 
     def partitions(self, num_partitions: int) -> int:
@@ -110,7 +110,7 @@ class StatefulOperator(ABC):
         return num_partitions
 
     def metadata(self, num_partitions: int) -> OperatorStateMetadata:
-        """What `state/<operator>/_metadata/metadata` says about this operator."""
+        """(1) What `state/<operator>/_metadata/metadata` says about this operator."""
         stores = tuple(StateStoreMetadata(name, self.num_cols_prefix_key, num_partitions) for name, _, _ in self.schemas())
         return OperatorStateMetadata(self.operator_id, self.operator_name, stores)
 

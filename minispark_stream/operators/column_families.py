@@ -25,6 +25,7 @@ from pyspark.sql.types import BinaryType, StringType, StructType
 from minispark_stream.checkpointing.unsafe_row import UnsafeRowCodec, binary_row, binary_value
 from minispark_stream.state.state_store import StateStore
 
+# (1)
 KEY_SCHEMA = StructType().add("family", StringType()).add("groupingKey", BinaryType()).add("element", BinaryType())
 VALUE_SCHEMA = StructType().add("value", BinaryType())
 INTERNAL = "$"  # families of the engine's own begin with it

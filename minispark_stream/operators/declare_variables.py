@@ -2,8 +2,8 @@
 
 Models: TransformWithStateInPySparkPythonPreInitRunner and DriverStatefulProcessorHandleImpl (About state).
 
-1. One task calls `init` with a handle that writes down what it is asked for, then `close`. No state is there yet.
-2. The driver gets it as JSON, and reads the schemas: a task has no JVM that knows DDL.
+One task calls `init` with a handle that writes down what it is asked for, then `close`. No state is there yet. The driver gets
+the answer as JSON and reads the schemas (transform_with_state.py), because a task has no JVM to read DDL with.
 
     handle.getValueState("total", "n long")      ["value", "total", [[true, "n long"]], false]
 
@@ -25,7 +25,7 @@ from minispark_stream.operators.transform_with_state_task import load_processor
 
 @dataclass(frozen=True)
 class DeclareVariables:
-    """(1) A task that calls `init` and gives back what it declared: one row of JSON."""
+    """A task that calls `init` and gives back what it declared: one row of JSON."""
 
     command: bytes
 

@@ -5,7 +5,7 @@ Models: ImplicitGroupingKeyTracker and StateTypesEncoder (About state; SIGMOD'18
 1. The task sets the implicit key before it calls the processor; state variables and timers only name their family and element.
 2. `Rows` makes an UnsafeRow of a Python tuple and back, as in applyInPandasWithState (group_state_rows.py). With a time to
    live, the time of expiry is part of the row.
-3. What is put and removed is counted for the progress report.
+3. `updated` and `removed` count, for the progress report, what the state variables put and remove.
 
     set_implicit_key(("ann",)); put("total", value)      the row ("total", ann, null) -> value
 
@@ -50,7 +50,7 @@ class KeyedFamilies:
     def __init__(self, families: ColumnFamilies, keys: StructType, now_ms: int):
         self.families, self.now_ms = families, now_ms
         self.keys = Rows(keys)
-        self.updated = self.removed = 0
+        self.updated = self.removed = 0  # (3)
         self._key: bytes | None = None
 
     def set_implicit_key(self, key: Iterable[Any] | None) -> None:  # (1)

@@ -1,6 +1,6 @@
 """What the task halves of stateful operators have in common: a partition, its store, two watermarks.
 
-Models: StatefulOperatorStateInfo and mapPartitionsWithStateStore (About state).
+Models: StatefulOperatorStateInfo, and mapPartitionsWithStateStore of StateStoreOps (About state).
 
 1. The driver says which state a task works on (`StatefulOperatorStateInfo`); the task knows the number of its partition.
 2. The task opens its store at `store_version`, which is the id of the batch: batch N reads version N and writes version N + 1.
@@ -11,7 +11,9 @@ Models: StatefulOperatorStateInfo and mapPartitionsWithStateStore (About state).
     batch 7, partition 3     get_store(.../state/0/3, version=7)  ->  run  ->  commit: 8.delta  ->  rows
 
 Because the store is committed before the first row leaves, a consumer that stops early cannot leave a store behind
-without its version. Differs from Spark, which commits when the last row has been asked for.
+without its version.
+
+Differs from Spark: Spark commits when the last row has been asked for.
 """
 
 from __future__ import annotations

@@ -60,7 +60,7 @@ class Variable:
         return any(True for _ in self.all_live())
 
     def write(self, value: bytes, element: Element = None) -> None:
-        self.keyed.put(self.name, value, element)
+        self.keyed.put(self.name, value, element)  # (1)
         self._keyed.updated += 1
 
     def clear(self) -> None:
@@ -83,7 +83,7 @@ class ValueVariable(Variable, ValueState):
         return self.get() is not None
 
     def get(self) -> tuple[Any, ...] | None:
-        return next((tuple(value) for _, value in self.live([None])), None)
+        return next((tuple(value) for _, value in self.live([None])), None)  # (2)
 
     def update(self, newValue: tuple[Any, ...]) -> None:  # noqa: N803
         self.write(self.encoded(newValue))
@@ -126,7 +126,7 @@ class ListVariable(Variable, ListState):
         elements = self.keyed.elements(self.name)
         begin = _INDEX.unpack(elements[-1])[0] + 1 if elements and elements[-1] else 0
         for i, value in enumerate(values):
-            self.write(value, _INDEX.pack(begin + i))
+            self.write(value, _INDEX.pack(begin + i))  # (2)
 
 
 class MapVariable(Variable, MapState):
@@ -143,7 +143,7 @@ class MapVariable(Variable, MapState):
         return self.getValue(key) is not None
 
     def updateValue(self, key: tuple[Any, ...], value: tuple[Any, ...]) -> None:  # noqa: N802
-        self.write(self.encoded(value), self.keys_of_map.encode(key))
+        self.write(self.encoded(value), self.keys_of_map.encode(key))  # (2)
 
     def iterator(self) -> Iterator[tuple[tuple[Any, ...], tuple[Any, ...]]]:
         for key, value in self.all_live():

@@ -127,7 +127,7 @@ class SymmetricHashJoin(StatefulOperator):
         left, right = (plans.of_rows(session, child) for child in children)
         tagged = self._tagged(session, left, LEFT).unionAll(self._tagged(session, right, RIGHT))
         keys = [name for name in tagged.columns if name.startswith("key")]
-        by_key = tagged.repartition(info.num_partitions, *keys)
+        by_key = tagged.repartition(info.num_partitions, *keys)  # (3)
         pairs = _pair_schema(self.key_schema, *self.rows)
         probe = Probe(info=info, watermarks=watermarks, output=to_arrow_schema(pairs, timezone="UTC"), join=join)
         candidates = plans.of_rows(session, plans.map_in_arrow(by_key, probe, pairs, self.pair_output))

@@ -1,8 +1,10 @@
 """Rows for the trace (level "rows"): a look at the input, the output and the state of a batch.
 
+Models: nothing of Spark, which does not keep rows to show them.
+
 They cost extra work: a Spark job for rows, and a read of every state file of the version for state.
 
-Differs from Spark: nothing of Spark is modelled here.
+Differs from Spark: Spark has no previews.
 """
 
 from __future__ import annotations

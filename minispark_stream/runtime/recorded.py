@@ -1,5 +1,7 @@
 """What the trace keeps of each step, declared beside the engine and not between its lines.
 
+Models: ProgressContext.reportTimeTaken, which times the steps (Execution flow).
+
 A function of the engine that is a step of the documents says so in one line, `@step("walCommit")`, and takes the query as its
 first argument. `RECORDED` says what the trace keeps of it: what goes in, from the arguments; and what comes out, from the
 result, which is the second argument of `after`. trace/events.py declares the steps themselves.
@@ -8,10 +10,10 @@ result, which is the second argument of `after`. trace/events.py declares the st
     def get_batch(query, source, start, end):    ->       "inputs": {"source": "FileStreamSource[in]", "start": ..., ...},
         return source.get_batch(start, end)               "outputs": {"files": ["2.csv"]}}
 
-1. Every step is timed, because progress reports show how long it took (`durationMs`).
+1. Every step goes through the reporter, because progress reports show how long the phases took (`durationMs`).
 2. With tracing off, nothing else is done. At the level "rows", `after` may run Spark jobs to show rows (previews.py).
 
-Differs from Spark: Spark has no trace; it times the same steps (ProgressContext.reportTimeTaken).
+Differs from Spark: Spark keeps the times alone; here a step may leave an event in the trace.
 """
 
 from __future__ import annotations

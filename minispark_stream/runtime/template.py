@@ -7,8 +7,8 @@ operators (From query to the plan; SIGMOD'18 paper, section 5: analysis, increme
    numbered in the order in which a walk from the top meets them.
 2. Spark's optimizer rewrites the plan: filters and columns move below the stateful operators, so state holds no more
    than the query needs.
-3. The optimised plan is compiled into the few nodes below. Everything that needs no state stays a Catalyst plan and is
-   only given new children; what is incremental becomes a node of its own.
+3. The optimised plan is compiled into the few nodes of plan/nodes.py. Everything that needs no state stays a Catalyst plan
+   and is only given new children; what is incremental becomes a node of its own.
 
        Stateless(Project)                         Project [window, count]
          StreamingAggregation(operator 0)         Aggregate [window], [window, count(1)]
@@ -81,7 +81,7 @@ def compile_template(
     Raises:
         AnalysisException: an aggregate function that cannot be kept incrementally.
     """
-    sources = dict(streaming_sources(session, analyzed))
+    sources = dict(streaming_sources(session, analyzed))  # (1)
     if timestamp_ms is not None:
         analyzed = times.replace_current_time(session, analyzed, timestamp_ms)
     optimized = plans.optimize(session, analyzed)  # (2)

@@ -1,12 +1,12 @@
 """foreach: hand every row to a user's function or writer object, where the row is (on the executors).
 
 Models: ForeachWriterTable, ForeachDataWriter, PythonForeachWriter (Sink document). For each partition of each batch, PySpark's
-own function (`DataStreamWriter._construct_foreach_function`) does:
+own function (`DataStreamWriter._construct_foreach_function`) calls:
 
-1. `open(partition_id, epoch_id)`, if the object has it; the epoch id is the batch id, which the task finds in the local
-   property `streaming.sql.batchId`. False means: this partition of this epoch is written already, skip its rows.
-2. `process(row)` for each row.
-3. `close(error)` in any case, with None or what `process` raised; the error then ends the query.
+- `open(partition_id, epoch_id)`, if the object has it. The epoch id is the batch id, which the task finds in the local
+  property `streaming.sql.batchId`. False means: this partition of this epoch is written already, skip its rows.
+- `process(row)` for each row.
+- `close(error)` in any case, with None or what `process` raised; the error then ends the query.
 
     batch 7, 2 partitions     open(0, 7) process(a) process(b) close(None)
                               open(1, 7) process(c) close(None)
@@ -14,7 +14,7 @@ own function (`DataStreamWriter._construct_foreach_function`) does:
 A failed batch is run again under its id, so (partition_id, epoch_id) is what a writer can recognise it by, as long as the
 partitions of the batch stay the same. Each task works on a copy of the object of its own.
 
-A plain function is only step 2. A batch without partitions is opened once as partition 0.
+A plain function is only `process`. A batch without partitions is opened once as partition 0.
 Differs from Spark: nothing but the description in the progress, which cannot be Spark's (it has JVM object ids).
 """
 
@@ -41,7 +41,7 @@ class ForeachSink(Sink):
 
     def add_batch(self, batch_id: int, data: DataFrame) -> int:
         context = data.sparkSession.sparkContext
-        context.setLocalProperty("streaming.sql.batchId", str(batch_id))  # (1)
+        context.setLocalProperty("streaming.sql.batchId", str(batch_id))
         rows: Any = data.rdd
         if rows.getNumPartitions() == 0:
             rows = context.parallelize([], 1)

@@ -3,12 +3,13 @@
 Models: KafkaSourceOffset, JsonUtils, KafkaSourceInitialOffsetWriter, and the rate limit of KafkaMicroBatchStream (Source
 document, "Kafka").
 
-1. An offset of the source is one number for each topic partition: the number of the *next* record to read. A batch reads
-   [start, end) of each partition.
-2. It is written as JSON by topic and partition, in the order of the connector's own JSON writer: offsets are compared as
+An offset of the source is one number for each topic partition: the number of the *next* record to read. A batch reads
+[start, end) of each partition.
+
+1. An offset is written as JSON by topic and partition, in the order of the connector's own JSON writer: offsets are compared as
    texts.
-3. Where a new query begins is decided once and written into `sources/<i>/0`; the offset log knows only where batches end.
-4. `maxOffsetsPerTrigger` is shared out: each partition gets its share of what is waiting, rounded down, but at least one.
+2. Where a new query begins is decided once and written into `sources/<i>/0`; the offset log knows only where batches end.
+3. `maxOffsetsPerTrigger` is shared out: each partition gets its share of what is waiting, rounded down, but at least one.
 
     {"clicks":{"0":5,"1":3}}    records 0 … 4 of partition 0 and 0 … 2 of partition 1 have been read
 
@@ -61,7 +62,7 @@ def timestamps_from_json(session: SparkSession, text: str) -> PartitionOffsets:
     return _flat(utils.partitionTimestamps(utils.partitionTimestamps(text)))
 
 
-def offsets_to_json(session: SparkSession, offsets: Mapping[TopicPartition, int]) -> str:  # (2)
+def offsets_to_json(session: SparkSession, offsets: Mapping[TopicPartition, int]) -> str:  # (1)
     """The text of the offset log."""
     by_topic: dict[str, dict[str, int]] = {}
     for one in sorted(offsets):
@@ -77,7 +78,7 @@ def _flat(text: str) -> PartitionOffsets:
 
 def rate_limit(
     limit: int, start: PartitionOffsets, latest: PartitionOffsets, earliest_of_new: PartitionOffsets
-) -> PartitionOffsets:  # (4)
+) -> PartitionOffsets:  # (3)
     """Where a batch of about `limit` records ends.
 
     Args:
@@ -98,7 +99,7 @@ def rate_limit(
     return ends
 
 
-class KafkaSourceInitialOffsetWriter(HDFSMetadataLog[str]):  # (3)
+class KafkaSourceInitialOffsetWriter(HDFSMetadataLog[str]):  # (2)
     """`sources/<i>/0`: a zero byte (Spark 2.1 wanted it), the version, and the JSON of the initial offsets."""
 
     def serialize(self, entry: str) -> bytes:

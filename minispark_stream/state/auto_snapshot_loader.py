@@ -1,4 +1,6 @@
-"""The snapshot that loading a version begins with, and what to do when it cannot be read (About state; AutoSnapshotLoader).
+"""The snapshot that loading a version begins with, and what to do when it cannot be read.
+
+Models: AutoSnapshotLoader (About state).
 
 1. The newest snapshot at or before the version is the shortest way; version 0 is an empty state without a file.
 2. It is tried `autoSnapshotRepair.numFailuresBeforeActivating` times.

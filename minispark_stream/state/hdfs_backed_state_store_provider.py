@@ -1,4 +1,6 @@
-"""Versions of one store in memory, backed by delta and snapshot files (About state; HDFSBackedStateStoreProvider).
+"""Versions of one store in memory, backed by delta and snapshot files.
+
+Models: HDFSBackedStateStoreProvider (About state).
 
 The provider keeps one map, at one version, and for each of the last versions an *undo record*: the keys that the
 version changed, with the values before. So a batch costs what it changes, however large the state is.
@@ -18,8 +20,8 @@ version changed, with the values before. So a batch costs what it changes, howev
     version 7: {a: 1, b: 2}    put a 5, remove b, put c 1, commit
     version 8: {a: 5, c: 1}    undo record of 8: {a: 1, b: 2, c: none}; 8.delta: put a 5, remove b, put c 1
 
-Differs from Spark, which copies the map for every batch and keeps `maxBatchesToRetainInMemory` whole maps; here as many
-versions are held as one map and undo records. Spark trusts its cache: it has neither (2) nor the deletion in (4).
+Differs from Spark: Spark copies the map for every batch and keeps `maxBatchesToRetainInMemory` whole maps; here one map and
+undo records hold as many versions. Spark trusts its cache: it has neither (2) nor the deletion in (4).
 """
 
 from __future__ import annotations

@@ -1,4 +1,6 @@
-"""The stores that this process keeps loaded (About state; the loadedProviders of object StateStore).
+"""The stores that this process keeps loaded.
+
+Models: the `loadedProviders` of object StateStore (About state).
 
 1. `get_store` finds the provider of a store in the process, or creates it, and has it load the version.
 2. On each opening, the provider that has gone unused for longest is dropped if `unused_after` stores were opened since.

@@ -1,4 +1,6 @@
-"""State maintenance: snapshots and clean-up in the background (About state; StateStore.doMaintenance).
+"""State maintenance: snapshots and clean-up in the background.
+
+Models: StateStore.doMaintenance, and doMaintenance of HDFSBackedStateStoreProvider (About state).
 
 Every batch leaves a delta file in every partition of every store. So that a restart need not replay them all, and the
 directory does not grow for ever, the driver does this for each store, every `stateStore.maintenanceInterval` (60 s):

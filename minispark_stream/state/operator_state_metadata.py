@@ -1,4 +1,6 @@
-"""Which operators a checkpoint's state belongs to (About state; OperatorStateMetadata).
+"""Which operators a checkpoint's state belongs to.
+
+Models: OperatorStateMetadataV1 and its reader and writer, and the check of IncrementalExecution against it (About state).
 
 State files do not say which operator wrote them. One small file for each operator does, so that a restart notices a query
 whose stateful operators are others:

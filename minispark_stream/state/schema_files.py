@@ -1,4 +1,6 @@
-"""The schema file of a store: key and value schema, written once (About state; SchemaHelper).
+"""The schema file of a store: key and value schema, written once.
+
+Models: SchemaHelper (About state).
 
     state/<operator>/0[/<store>]/_metadata/schema      written by partition 0 for all partitions
 

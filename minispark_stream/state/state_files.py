@@ -1,4 +1,6 @@
-"""The files of one state store (About state: delta and snapshot files; HDFSBackedStateStoreProvider's file half).
+"""The files of one state store: what each batch changed, and now and then everything there is in a version.
+
+Models: the file half of HDFSBackedStateStoreProvider (About state: delta and snapshot files).
 
     state/<operator>/<partition>[/<store>]/7.delta       what batch 6 changed: version 6 -> version 7
                                            11.snapshot   everything there is in version 11
@@ -132,7 +134,7 @@ class StateFiles:
         if not self._has_directory:
             self.manager.mkdirs("")
             self._has_directory = True
-        self.manager.create_atomic(name, compress(records, self.conf.compression_codec), overwrite=True)
+        self.manager.create_atomic(name, compress(records, self.conf.compression_codec), overwrite=True)  # (1)
 
     def _read(self, name: str, kind: str) -> list[Pair]:
         data = self.manager.open(name)

@@ -1,4 +1,6 @@
-"""The records in a delta or snapshot file (About state: delta and snapshot files; HDFSBackedStateStoreProvider).
+"""The records in a delta or snapshot file.
+
+Models: the record format of HDFSBackedStateStoreProvider (About state: delta and snapshot files).
 
 1. A payload is records with big-endian lengths, one behind the other:
 
@@ -56,7 +58,7 @@ def encode_records(changes: Iterable[Change], checksum: bool = False) -> bytes:
         if values is not None and (puts := _puts_of_one_size(keys, values)) is not None:
             out.append(puts)
             continue
-        columns = [map(lengths.__getitem__, map(len, keys)), keys]
+        columns = [map(lengths.__getitem__, map(len, keys)), keys]  # (1)
         columns += [[_END] * len(keys)] if values is None else [map(lengths.__getitem__, map(len, values)), values]
         records: list[bytes] = [b""] * (len(keys) * len(columns))
         for i, column in enumerate(columns):
@@ -66,7 +68,7 @@ def encode_records(changes: Iterable[Change], checksum: bool = False) -> bytes:
 
 
 def _puts_of_one_size(keys: Sequence[bytes], values: Sequence[bytes]) -> bytes | None:
-    """The records of puts of rows without variable parts, several times faster; None for others."""
+    """(3) The records of puts of rows without variable parts; None for others."""
     key_sizes, value_sizes = set(map(len, keys)), set(map(len, values))
     if len(key_sizes) != 1 or len(value_sizes) != 1 or len(keys) != len(values):
         return None
@@ -87,7 +89,7 @@ def decode_records(data: bytes, checksum: bool = False) -> list[Pair]:
     return _checked(pairs) if checksum else pairs
 
 
-def _records(data: bytes) -> Iterator[Pair]:
+def _records(data: bytes) -> Iterator[Pair]:  # (1)
     at, end, read = 0, len(data), _length.unpack_from
     while True:
         if end - at < 4:
@@ -113,7 +115,7 @@ def _records(data: bytes) -> Iterator[Pair]:
 
 
 def _records_of_one_size(data: bytes) -> list[Pair] | None:
-    """The same as `_records`, several times faster, for puts of rows without variable parts; None for others."""
+    """(3) The same as `_records`, for puts of rows without variable parts; None for others."""
     if len(data) < 12 or data[-4:] != _END:
         return None
     (key,) = _length.unpack_from(data)

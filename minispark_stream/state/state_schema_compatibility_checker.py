@@ -1,4 +1,6 @@
-"""May this query read the state that is there? (About state; StateSchemaCompatibilityChecker).
+"""May this query read the state that is there?
+
+Models: StateSchemaCompatibilityChecker (About state).
 
 State files hold bytes without a schema, so a query that was changed between two runs would misread them. The schemas of each
 store are written once (schema_files.py), and compared when the query starts again:
@@ -62,7 +64,7 @@ def validate_or_write_schema(
     """
     _refuse_collated_keys(key_schema)
     manager = CheckpointFileManager(StateStoreId(state_dir, operator_id, 0, store_name).location)
-    if not manager.exists(SCHEMA_FILE):
+    if not manager.exists(SCHEMA_FILE):  # (1)
         manager.mkdirs("_metadata")
         manager.create_atomic(SCHEMA_FILE, encode_schemas(key_schema, value_schema))
         return
@@ -72,7 +74,7 @@ def validate_or_write_schema(
             raise _not_compatible("key", stored_key, key_schema)
         if not compatible(value_schema, stored_value):
             raise _not_compatible("value", stored_value, value_schema)
-    except PySparkException as e:
+    except PySparkException as e:  # (3)
         if check:
             raise
         logger.warning("stateSchemaCheck is off: %s", e)

@@ -1,4 +1,6 @@
-"""The state store: versioned keys and values, one store per operator and partition (About state; state.StateStore).
+"""The state store: versioned keys and values, one store for each operator and partition.
+
+Models: StateStore and StateStoreProvider (About state; SIGMOD'18 paper, section 6.1).
 
 A stateful operator remembers across batches by way of a store: a map from key bytes to value bytes (UnsafeRows) that
 exists in versions. Batch N opens version N, changes it and commits version N + 1. Versions are never changed, so a
@@ -13,6 +15,7 @@ batch that runs again opens the same version N and writes N + 1 once more: runni
     store.commit()                      # 8; the file is /ck/state/0/3/8.delta
 
 This module says what a store, its id, its confs and its metrics are.
+
 Differs from Spark: a store has no prefix scan; an operator goes through its `items` instead.
 """
 

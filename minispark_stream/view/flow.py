@@ -82,7 +82,7 @@ def _look(name: str, captions: Captions, lit: str | None) -> str:
     if name == lit:
         return "lit"
     lines = caption_lines(name, captions)
-    return ("pale", "step", "differs")[min(len(lines), 2)]
+    return ("pale", "step", "differs")[min(len(lines), 2)]  # (4)
 
 
 def digraph(captions: Captions, looks: Mapping[str, str] | None) -> graphviz.Digraph:

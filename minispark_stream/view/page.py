@@ -48,7 +48,8 @@ def page(recordings: Mapping[str, Recording], intro: str = "") -> str:
         steps.append({"slots": slots, "fill": filled, "step": stop.moment.event.step})
     names = [recording.name for recording in recordings.values() if recording.name]
     heading = f"{names[0] if names else 'A query'} on {' and '.join(recordings)}"
-    data: dict[str, Any] = {"texts": list(texts), "steps": steps, "flow": flow.template(len(recordings)) or NO_DOT}
+    diagram = flow.template(len(recordings)) or NO_DOT
+    data: dict[str, Any] = {"texts": list(texts), "steps": steps, "flow": diagram}  # (2)
     plans, times = "", ""
     for engine, recording in recordings.items():
         if recording.plan:

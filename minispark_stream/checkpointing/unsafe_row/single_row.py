@@ -1,7 +1,8 @@
 """The bytes of one row: look at a field, or make a row with another value in it, without Arrow.
 
-Models: the getters and setters of UnsafeRow (About state: state files). For a whole column of rows there is UnsafeRowCodec;
-here is what state operators do to one key or value at a time.
+Models: the getters and setters of UnsafeRow (About state: state files).
+
+State operators do this to one key or value at a time; for whole columns of rows there is UnsafeRowCodec.
 
 1. A fixed-width field has its slot of 8 bytes behind the null bits (a word for 64 fields): `FixedField` is that place.
    Bytes are immutable, so a change is a copy of the row.

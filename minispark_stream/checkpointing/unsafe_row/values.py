@@ -173,7 +173,7 @@ class Bytes(Variable):
         return pa.Array.from_buffers(self.arrow, len(size), buffers)
 
 
-class BigDecimal(Variable):  # (4)
+class BigDecimal(Variable):
     def __init__(self, arrow: pa.DataType):
         self.arrow = arrow
 
