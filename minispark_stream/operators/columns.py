@@ -54,13 +54,13 @@ def without(columns: Columns, dropped: Mask) -> Columns:
 
 
 def concat(batches: Iterable[pa.RecordBatch]) -> Columns:
-    """All record batches of a partition as one array per column; no columns when there are no rows."""
+    """All record batches of a partition as one array per column; no columns when there are no rows.
+
+    Raises:
+        ArrowInvalid: a column holds more than 2 GiB of strings or bytes, which one array cannot.
+    """
     table = [batch for batch in batches if batch.num_rows]
-    if not table:
-        return []
-    if len(table) == 1:
-        return list(table[0].columns)
-    return list(pa.Table.from_batches(table).combine_chunks().to_batches()[0].columns)
+    return [pa.concat_arrays(chunks) for chunks in zip(*(batch.columns for batch in table))]
 
 
 def take(columns: Columns, rows: np.ndarray[Any, Any]) -> Columns:

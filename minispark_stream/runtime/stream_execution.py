@@ -216,7 +216,7 @@ class StreamExecution(ABC):
             isDataAvailable=False, isTriggerActive=False,
         )
         if self._temporary_checkpoint and self.exception is None:
-            shutil.rmtree(self.checkpoint, ignore_errors=True)
+            shutil.rmtree(self.checkpoint.removeprefix("file:"), ignore_errors=True)
         self.terminated.set()
         with self.progress_lock:
             self.progress_lock.notify_all()
@@ -227,9 +227,13 @@ class StreamExecution(ABC):
 
     def _failure(self, cause: BaseException) -> StreamingQueryException:
         message = str(cause) or type(cause).__name__
+        try:
+            where = self._progress_and_plan()
+        except Exception as e:  # a JVM that died cannot describe its plan, but the query has failed all the same
+            where = f"Offsets and plan cannot be shown: {e}"
         error = StreamingQueryException(
             message=f"Query [id = {self.id}, runId = {self.run_id}] terminated with exception: {message} "
-            f"SQLSTATE: XXKST\n=== Streaming Query ===\nIdentifier: {self._pretty()}\n{self._progress_and_plan()}",
+            f"SQLSTATE: XXKST\n=== Streaming Query ===\nIdentifier: {self._pretty()}\n{where}",
             errorClass="STREAM_FAILED",
             messageParameters={"id": self.id, "runId": self.run_id, "message": message},
         )

@@ -31,6 +31,7 @@ from pyspark.sql.streaming.datasource import (
 from pyspark.sql.types import StructType
 
 from minispark_stream.clock import Clock
+from minispark_stream.plan.streaming_relation import StreamingRelation  # what a source's factory returns
 
 Offset = str
 
@@ -39,7 +40,7 @@ Offset = str
 ALL_AVAILABLE = ReadAllAvailable()
 __all__ = [
     "ALL_AVAILABLE", "CompositeReadLimit", "Offset", "ReadLimit", "ReadMaxBytes", "ReadMaxFiles", "ReadMaxRows",
-    "ReadMinRows", "Source", "SourceSpec", "SupportsAdmissionControl", "SupportsTriggerAvailableNow",
+    "ReadMinRows", "Source", "SourceSpec", "StreamingRelation", "SupportsAdmissionControl", "SupportsTriggerAvailableNow",
 ]
 
 
