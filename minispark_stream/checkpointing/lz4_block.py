@@ -16,8 +16,8 @@ frame format but lz4-java's own framing of raw LZ4 blocks:
                                    4c5a34426c6f636b 15 00000000 00000000 00000000
 
 pyarrow's `lz4_raw` compresses to the same bytes as Spark does. Lengths are checked before anything is allocated: a raw
-length may not exceed the block size that the token names, nor 255 times its payload, the most that LZ4 can do. Who
-reads files of strangers gives `limit`, because 255 times a file is still a lot.
+length may not exceed the block size that the token names, nor 255 times its payload, the most that LZ4 can do.
+A reader of files that somebody else wrote also gives a `limit`, because 255 times a file is still a lot.
 
 Differs from Spark: zstd and snappy streams are read and written in Spark's formats, but may be compressed to other
 bytes; lzf is not supported.

@@ -5,8 +5,8 @@ Models: StreamMetadata.
     <checkpoint>/metadata      {"id":"5b2f…"}
 
 The id is made once and stays with the checkpoint over all restarts. A checkpoint with logs but without this file has
-been damaged; a new id would make a stranger of the query (a Delta table could no longer tell which batches it has), so
-Spark refuses to go on, and so does this.
+been damaged. With a new id it would be another query (a Delta table could no longer tell which batches it has), so Spark
+refuses to go on, and so does this.
 
 Differs from Spark: a file that is no JSON gives a Spark error that says what to do, not a parser's.
 """

@@ -9,7 +9,7 @@
 A zip holds `metadata`: "v1" and JSON with `numKeys` and `sstFiles`. Nothing else of it is opened. The rows are not decoded:
 those of a zip are in RocksDB's own table format, and changelogs are changes since such a zip.
 
-Sizes and counts are checked before they are used: a zip of a stranger may unpack to anything.
+Sizes and counts are checked before they are used: a zip that somebody else made may unpack to anything.
 
 Differs from Spark: it reads all of this by RocksDB itself.
 """

@@ -179,7 +179,7 @@ class _Compiler:
 
 
 def _is_sorted(plan: JavaObject) -> bool:
-    """Who sorts reads everything first."""
+    """Whether the rows below a limit come from a sort, which reads all of its input before the first row leaves."""
     name = scala.class_name(plan)
     return name == "Sort" or name == "Project" and _is_sorted(plan.child())
 
