@@ -110,7 +110,7 @@ class QueryPlanner:
         return WatermarkTracker(policy, dict.fromkeys(plans.watermark_nodes(self.analyzed)))
 
     def verify_commits(self, execution: IncrementalExecution) -> None:
-        """Every partition of every operator must have written its version, which a sink that reads only a part of a batch prevents.
+        """Every partition of every operator must have written its version. A sink that reads a part of a batch prevents that.
 
         Raises:
             SparkRuntimeException: STATE_STORE_COMMIT_VALIDATION_FAILED.
