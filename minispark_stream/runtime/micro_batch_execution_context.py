@@ -5,7 +5,7 @@ next, so that what a step did is the difference between the two.
 
     populate_start_offsets   batch_id, start_offsets, the watermark; end_offsets of a batch that must run again
     construct_next_batch     end_offsets, metadata (watermark, time, confs), is_current_batch_constructed
-    run_batch                new_data, execution, what the sink and the state operators counted, the new watermark
+    run_batch                execution (the plan that ran), what the sink and the state operators counted, the new watermark
     context.next()           batch_id + 1, start_offsets = end_offsets
 
 Offsets are kept by the number of their source: {0: '{"logOffset":3}'}.
@@ -20,7 +20,6 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from minispark_stream.checkpointing.offset_seq_log import OffsetSeqMetadata
-from minispark_stream.jvm.scala import JavaObject
 from minispark_stream.runtime.incremental_execution import IncrementalExecution
 from minispark_stream.runtime.watermark_tracker import EventTimeStats, WatermarkTracker
 from minispark_stream.sources.base import Offset
@@ -39,7 +38,6 @@ class MicroBatchExecutionContext:
     metadata: OffsetSeqMetadata = OffsetSeqMetadata()
     is_current_batch_constructed: bool = False
     watermark_tracker: WatermarkTracker = WatermarkTracker()
-    new_data: Mapping[int, JavaObject] = field(default_factory=dict)
     execution: IncrementalExecution | None = None
     num_output_rows: int | None = None
     state_operators: tuple[Mapping[str, Any], ...] = ()

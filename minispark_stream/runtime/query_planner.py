@@ -80,7 +80,7 @@ class QueryPlanner:
             for store, keys, values in op.schemas():
                 validate_or_write_schema(self.state_dir, op.operator_id, store, keys, values, check)
 
-    def plan(self, context: MicroBatchExecutionContext) -> IncrementalExecution:  # (4)
+    def plan(self, context: MicroBatchExecutionContext, new_data: Mapping[int, JavaObject]) -> IncrementalExecution:  # (4)
         """The plan of one batch."""
         if self._asks_for_current_time:
             self.template = self._compile(context.metadata.batch_timestamp_ms)
@@ -98,7 +98,7 @@ class QueryPlanner:
             accumulators=self._accumulators,
             state_variables=self._state_variables,
         )
-        return IncrementalExecution(self.template, batch, context.new_data)
+        return IncrementalExecution(self.template, batch, new_data)
 
     def watermarks(self, context: MicroBatchExecutionContext) -> dict[int, OperatorWatermarks]:
         """Both watermarks of each stateful operator in this batch."""

@@ -24,6 +24,7 @@ from functools import wraps
 from typing import Any, TypeVar
 
 from minispark_stream.operators.base import StatefulOperator
+from minispark_stream.runtime.incremental_execution import IncrementalExecution
 from minispark_stream.runtime.micro_batch_execution_context import MicroBatchExecutionContext, Offsets
 from minispark_stream.runtime.previews import PreviewSink, preview, state_rows
 from minispark_stream.runtime.stream_execution import StreamExecution
@@ -112,7 +113,7 @@ def _batch(query: StreamExecution, data: Any, source: Any, start: str | None, en
     return {"files": list(source.files_between(start, end)), **rows}
 
 
-def _watermarks(query: StreamExecution, context: MicroBatchExecutionContext) -> Values:
+def _watermarks(query: StreamExecution, context: MicroBatchExecutionContext, *_: Any) -> Values:
     shown = query.planner.watermarks(context).get(0)
     return {
         "watermarkLate": shown and shown.late_ms,
@@ -121,9 +122,8 @@ def _watermarks(query: StreamExecution, context: MicroBatchExecutionContext) -> 
     }
 
 
-def _planned(query: StreamExecution, after: MicroBatchExecutionContext, *_: Any) -> Values:
-    assert after.execution is not None
-    template = after.execution.template
+def _planned(query: StreamExecution, execution: IncrementalExecution, *_: Any) -> Values:
+    template = execution.template
     operators = [{"operatorId": op.operator_id, "operator": op.operator_name} for op in template.operators]
     return {"plan": template.text, "operators": operators}
 
@@ -133,27 +133,29 @@ def _added(query: StreamExecution, after: MicroBatchExecutionContext, *_: Any) -
     return {**shown, "numOutputRows": after.num_output_rows}
 
 
-def _operator(query: StreamExecution, context: MicroBatchExecutionContext, operator: StatefulOperator) -> Values:
+def _operator(query: StreamExecution, execution: IncrementalExecution, operator: StatefulOperator) -> Values:
     return {
         "operatorId": operator.operator_id,
         "operator": operator.operator_name,
         "outputMode": query.output_mode,
-        "version": context.batch_id,
+        "version": execution.context.batch_id,
     }
 
 
 def _operated(
-    query: StreamExecution, metrics: Values, context: MicroBatchExecutionContext, operator: StatefulOperator
+    query: StreamExecution, metrics: Values, execution: IncrementalExecution, operator: StatefulOperator
 ) -> Values:
     if query.recorder.level != "rows":
         return {"metrics": metrics}
-    before, after = (state_rows(query.planner, operator, version) for version in (context.batch_id, context.batch_id + 1))
+    version = execution.context.batch_id
+    before, after = (state_rows(query.planner, operator, one) for one in (version, version + 1))
     return {"metrics": metrics, "before": before, "after": after}
 
 
-def _tracked(query: StreamExecution, after: MicroBatchExecutionContext, *_: Any) -> Values:
-    assert after.execution is not None
-    tracker, stats = after.watermark_tracker, after.execution.event_time_stats()
+def _tracked(
+    query: StreamExecution, after: MicroBatchExecutionContext, _: Any, execution: IncrementalExecution
+) -> Values:
+    tracker, stats = after.watermark_tracker, execution.event_time_stats()
     operators = [
         {
             "node": node.column,
@@ -161,7 +163,7 @@ def _tracked(query: StreamExecution, after: MicroBatchExecutionContext, *_: Any)
             "watermark": tracker.operators.get(node.node_id),
             **(vars(stats[node.observation]) if node.observation in stats else {}),
         }
-        for node in after.execution.template.watermarks
+        for node in execution.template.watermarks
     ]
     return {"watermark": tracker.current_watermark, "operators": operators}
 
@@ -191,11 +193,11 @@ RECORDED: Mapping[str, Recorded] = {
     ),
     "queryPlanning": Recorded(_watermarks, _planned),
     "addBatch": Recorded(
-        lambda query, context: {"sink": query.sink.description, "batchId": context.batch_id}, _added
+        lambda query, context, execution: {"sink": query.sink.description, "batchId": context.batch_id}, _added
     ),
     "stateOperator": Recorded(_operator, _operated),
     "updateWatermark": Recorded(
-        lambda query, context: {
+        lambda query, context, execution: {
             "policy": context.watermark_tracker.policy, "watermark": context.watermark_tracker.current_watermark,
         },
         _tracked,

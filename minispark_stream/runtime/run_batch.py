@@ -9,14 +9,15 @@ Models: MicroBatchExecution.runBatch (Execution flow; From query to the plan, "P
 
     batch 2, files (1, 2]  ->  3 rows in  ->  state version 2 becomes 3  ->  1 row out  ->  commits/2, watermark 12:04
 
-Each function takes the context of the batch and returns what has become of it. When one of them raises, the batch is in the
-offset log and not in the commit log, and a restart runs it again.
+Each step hands its result to the next one: the new data, the plan over it, the context with what has come out. When a step
+raises, the batch is in the offset log and not in the commit log, and a restart runs it again.
 
 Differs from Spark: nothing.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -25,7 +26,9 @@ from pyspark.sql import DataFrame
 from minispark_stream.checkpointing.commit_log import CommitMetadata
 from minispark_stream.jvm import plans
 from minispark_stream.jvm.errors import concurrent_stream_log_update
+from minispark_stream.jvm.scala import JavaObject
 from minispark_stream.operators.base import StatefulOperator
+from minispark_stream.runtime.incremental_execution import IncrementalExecution
 from minispark_stream.runtime.micro_batch_execution_context import MicroBatchExecutionContext
 from minispark_stream.runtime.recorded import step
 from minispark_stream.runtime.stream_execution import StreamExecution
@@ -36,23 +39,22 @@ from minispark_stream.sources.base import Offset, Source
 @step("runBatch")
 def run_batch(query: StreamExecution, context: MicroBatchExecutionContext) -> MicroBatchExecutionContext:
     """Run the batch that has been constructed, or that was found unfinished in the log."""
-    context = get_batches(query, context)  # (4)
-    context = plan_batch(query, context)  # (5) to (8)
-    context = add_batch(query, context)  # (9)
+    new_data = get_batches(query, context)  # (4)
+    execution = plan_batch(query, context, new_data)  # (5) to (8)
+    context = add_batch(query, context, execution)  # (9)
     with query.progress_lock:
-        context = update_watermark(query, context)
+        context = update_watermark(query, context, execution)
         commit_offsets(query, context)  # (10)
     return context
 
 
-def get_batches(query: StreamExecution, context: MicroBatchExecutionContext) -> MicroBatchExecutionContext:
-    """Ask every source that has new data for a plan over it."""
-    new_data = {
+def get_batches(query: StreamExecution, context: MicroBatchExecutionContext) -> dict[int, JavaObject]:
+    """A plan over the new rows of each source that has any, by the number of the source."""
+    return {
         ordinal: plans.analyzed(get_batch(query, query.sources[ordinal], context.start_offsets.get(ordinal), end))
         for ordinal, end in context.end_offsets.items()
         if end != context.start_offsets.get(ordinal)
     }
-    return replace(context, new_data=new_data)
 
 
 @step("getBatch")
@@ -61,43 +63,44 @@ def get_batch(query: StreamExecution, source: Source, start: Offset | None, end:
 
 
 @step("queryPlanning")
-def plan_batch(query: StreamExecution, context: MicroBatchExecutionContext) -> MicroBatchExecutionContext:
+def plan_batch(
+    query: StreamExecution, context: MicroBatchExecutionContext, new_data: Mapping[int, JavaObject]
+) -> IncrementalExecution:
     """One Spark plan for this batch: the template, with the new data in the place of the sources."""
-    execution = query.planner.plan(context)
+    execution = query.planner.plan(context, new_data)
     if context.previous is None or context.previous.execution is None:  # the first batch of this run
         query.planner.prepare_state(context.batch_id)
         query.start_maintenance()
-    return replace(context, execution=execution)
+    return execution
 
 
 @step("addBatch")
-def add_batch(query: StreamExecution, context: MicroBatchExecutionContext) -> MicroBatchExecutionContext:
+def add_batch(
+    query: StreamExecution, context: MicroBatchExecutionContext, execution: IncrementalExecution
+) -> MicroBatchExecutionContext:
     """Hand the rows to the sink: its action is what runs the plan, and with it the stateful operators."""
-    assert context.execution is not None
-    num_output_rows = query.sink.add_batch(context.batch_id, context.execution.next_batch)
+    num_output_rows = query.sink.add_batch(context.batch_id, execution.next_batch)
     if query.sink.may_read_a_part:
-        query.planner.verify_commits(context.execution)
-    counted = tuple(state_operator(query, context, operator) for operator in context.execution.template.operators)
-    return replace(context, num_output_rows=num_output_rows, state_operators=counted)
+        query.planner.verify_commits(execution)
+    state_operators = tuple(state_operator(query, execution, operator) for operator in execution.template.operators)
+    return replace(context, execution=execution, num_output_rows=num_output_rows, state_operators=state_operators)
 
 
 @step("stateOperator")
-def state_operator(
-    query: StreamExecution, context: MicroBatchExecutionContext, operator: StatefulOperator
-) -> dict[str, Any]:
+def state_operator(query: StreamExecution, execution: IncrementalExecution, operator: StatefulOperator) -> dict[str, Any]:
     """What a stateful operator did to its state in this batch, in Spark's words."""
-    assert context.execution is not None
-    return context.execution.state_operator_progress(operator)
+    return execution.state_operator_progress(operator)
 
 
 @step("updateWatermark")
-def update_watermark(query: StreamExecution, context: MicroBatchExecutionContext) -> MicroBatchExecutionContext:
+def update_watermark(
+    query: StreamExecution, context: MicroBatchExecutionContext, execution: IncrementalExecution
+) -> MicroBatchExecutionContext:
     """The event times that this batch saw decide the watermark of the next one."""
-    assert context.execution is not None
-    stats = context.execution.event_time_stats()
+    stats = execution.event_time_stats()
     measured = [
         Measured(node.node_id, stats[node.observation], node.delay_ms)
-        for node in context.execution.template.watermarks
+        for node in execution.template.watermarks
         if node.observation in stats
     ]
     return replace(
