@@ -80,7 +80,7 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     """One local Spark for all tests of a process: 2 cores, 2 shuffle partitions, UTC, no UI; with the Kafka connector if it can be had."""
     from pyspark.sql import SparkSession
 
-    from tests.connectors import kafka_connector
+    from tests.connectors import kafka_connector, local_files
 
     session = (
         SparkSession.builder.master("local[2]")
@@ -90,6 +90,7 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
         .config("spark.sql.warehouse.dir", str(tmp_path_factory.mktemp("warehouse")))
         .config("spark.ui.enabled", "false")
         .config("spark.jars", kafka_connector())
+        .config(map=local_files())
         .getOrCreate()
     )
     session.sparkContext.setLogLevel("ERROR")
