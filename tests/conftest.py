@@ -3,8 +3,8 @@
     pytest tests/conformance/test_limit.py      every case of these tests, in this process
     pytest -n 2 --quick                         a sample of all tests, by two processes with a Spark each
 
-With `--quick`, a test that starts no Spark runs in full. Of a test with Spark, the first case runs and a third of the others,
-which are chosen by a checksum of their names: the same ones in every run. Of the notebooks, those numbered 00, 07, 14 run.
+With `--quick`, a test that starts no Spark runs in full, and of a test with Spark the first case runs. Of the notebooks, those
+numbered 00, 07, 14 run.
 """
 
 from __future__ import annotations
@@ -14,7 +14,6 @@ import sys
 import time
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any
-from zlib import crc32
 
 import pytest
 
@@ -32,12 +31,11 @@ time.tzset()
 # A test runs a query once, so that compiling it well (C2) costs more than it gains, and so do a garbage collector's own threads.
 os.environ.setdefault("SPARK_SUBMIT_OPTS", "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=240m -XX:+UseSerialGC -Xmn256m")
 
-QUICK_SHARE = 3  # of the cases of a test with Spark, one in so many
 QUICK_NOTEBOOKS = 7  # of the notebooks, one in so many
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    parser.addoption("--quick", action="store_true", help="a sample of the cases of each test that needs Spark")
+    parser.addoption("--quick", action="store_true", help="of each test that needs Spark, only the first case")
 
 
 @pytest.hookimpl(optionalhook=True)
@@ -70,7 +68,7 @@ def _sample(items: Iterable[pytest.Item]) -> list[bool]:
             chosen.append(int(item.path.stem[:2]) % QUICK_NOTEBOOKS == 0)
         else:
             starts_spark = "spark" in getattr(item, "fixturenames", ())
-            chosen.append(not starts_spark or test not in met or crc32(item.nodeid.encode()) % QUICK_SHARE == 0)
+            chosen.append(not starts_spark or test not in met)
         met.add(test)
     return chosen
 
