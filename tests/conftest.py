@@ -3,8 +3,8 @@
     pytest tests/conformance/test_limit.py      every case of these tests, in this process
     pytest -n 2 --quick                         a sample of all tests, by two processes with a Spark each
 
-With `--quick`, a test that starts no Spark runs in full, and of a test with Spark the first case runs. Of the notebooks, those
-numbered 00, 07, 14 run.
+With `--quick`, a test that starts no Spark runs in full, and of a test with Spark the first case runs; the files of NOT_QUICK are
+left out. Of the notebooks, those numbered 00, 07, 14 run.
 """
 
 from __future__ import annotations
@@ -31,6 +31,7 @@ time.tzset()
 # A test runs a query once, so that compiling it well (C2) costs more than it gains, and so do a garbage collector's own threads.
 os.environ.setdefault("SPARK_SUBMIT_OPTS", "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=240m -XX:+UseSerialGC -Xmn256m")
 
+NOT_QUICK = ("test_kafka.py", "test_delta.py", "test_crash.py", "test_random_queries.py")  # a broker, recordings, many restarts
 QUICK_NOTEBOOKS = 7  # of the notebooks, one in so many
 
 
@@ -68,7 +69,7 @@ def _sample(items: Iterable[pytest.Item]) -> list[bool]:
             chosen.append(int(item.path.stem[:2]) % QUICK_NOTEBOOKS == 0)
         else:
             starts_spark = "spark" in getattr(item, "fixturenames", ())
-            chosen.append(not starts_spark or test not in met)
+            chosen.append(not starts_spark or test not in met and item.path.name not in NOT_QUICK)
         met.add(test)
     return chosen
 
