@@ -11,6 +11,7 @@ import os
 import urllib.request
 from collections.abc import Iterable
 from pathlib import Path
+from typing import Any
 
 CENTRAL = "https://repo1.maven.org/maven2"
 CACHE = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "minispark_stream" / "jars"
@@ -75,7 +76,7 @@ def kafka_connector() -> str:
         return ""
 
 
-def local_files() -> dict[str, str]:
+def local_files() -> dict[str, Any]:
     """Confs for local files without processes, a third of the time of a test with Spark; none when the jar cannot be had.
 
     Files and checksums are the same, only their modes are not set. Spark's default for checkpoints cannot be told to use another
