@@ -50,8 +50,7 @@ def finish_trigger(query: StreamExecution, context: MicroBatchExecutionContext) 
 def report_idle(query: StreamExecution, context: MicroBatchExecutionContext) -> None:
     """(2) Report that nothing happens; a query that has not run a batch yet does so at once, but tells no listener."""
     now_ms, last_ms = query.clock.get_time_millis(), query.reporter.last_report_ms
-    interval_ms = query.conf_ms("spark.sql.streaming.noDataProgressEventInterval")
-    if last_ms is not None and now_ms - interval_ms < last_ms:
+    if last_ms is not None and now_ms - query.idle_interval_ms < last_ms:
         return
     query.reporter.add(_quiet_progress(query, context), now_ms)
     if last_ms is not None:

@@ -93,6 +93,7 @@ class StreamExecution(ABC):
         self.no_data_batches_enabled = self.conf("spark.sql.streaming.noDataMicroBatches.enabled") != "false"
         self.min_batches_to_retain = int(self.conf("spark.sql.streaming.minBatchesToRetain") or 100)
         self.polling_delay_s = self.conf_ms("spark.sql.streaming.pollingDelay") / 1000
+        self.idle_interval_ms = self.conf_ms("spark.sql.streaming.noDataProgressEventInterval")
         self.sources: list[Source] = []
         self.leaf_sources: list[int] = []  # which source each streaming leaf of the plan reads: one line each in the offset log
         self.read_limits: dict[int, ReadLimit] = {}
