@@ -14,10 +14,8 @@ Differs from Spark: nothing; these are calls of Spark SQL's own methods.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql.types import StructType
 
 from minispark_stream.jvm import expressions, scala
 from minispark_stream.jvm.scala import JavaObject
@@ -49,23 +47,15 @@ def optimize(session: SparkSession, plan: JavaObject) -> JavaObject:
     return session._jsparkSession.sessionState().optimizer().execute(plan)
 
 
-def physical(session: SparkSession, plan: JavaObject) -> JavaObject:
-    """The physical plan of a batch plan, before exchanges and code generation are put in (QueryExecution.sparkPlan)."""
-    mode = scala.java_class(session, "org.apache.spark.sql.execution.CommandExecutionMode").ALL()
-    return session._jsparkSession.sessionState().executePlan(plan, mode).sparkPlan()
-
-
-def prepared(session: SparkSession, plan: JavaObject) -> JavaObject:
-    """A physical plan made executable: exchanges, code generation (QueryExecution.prepareExecutedPlan)."""
-    execution = scala.java_class(session, "org.apache.spark.sql.execution.QueryExecution")
-    return execution.prepareExecutedPlan(session._jsparkSession, plan)
+def internal_rows(session: SparkSession) -> JavaObject:
+    """What an RDD wants to know of its elements, when they are rows (a ClassTag)."""
+    j = scala.jvm(session)
+    return j.scala.reflect.ClassTag.apply(j.java.lang.Class.forName("org.apache.spark.sql.catalyst.InternalRow"))
 
 
 def empty_rows(session: SparkSession) -> JavaObject:
     """An RDD without rows."""
-    j = scala.jvm(session)
-    tag = j.scala.reflect.ClassTag.apply(j.java.lang.Class.forName("org.apache.spark.sql.catalyst.InternalRow"))
-    return session.sparkContext._jsc.sc().emptyRDD(tag)
+    return session.sparkContext._jsc.sc().emptyRDD(internal_rows(session))
 
 
 def rdd_frame(session: SparkSession, rdd: JavaObject, schema: JavaObject, streaming: bool = False) -> DataFrame:
@@ -114,23 +104,14 @@ def rename(session: SparkSession, plan: JavaObject, attributes: Iterable[tuple[s
     return project(session, [expressions.alias(session, c, name, eid) for c, (name, eid) in zip(columns, pairs)], plan)
 
 
-def map_in_arrow(df: DataFrame, task: Any, schema: StructType, output: JavaObject | None = None) -> JavaObject:
-    """The plan of `df.mapInArrow(task, schema)`, under the attributes `output` (a Scala Seq) if they are given.
+def with_output(plan: JavaObject, output: JavaObject) -> JavaObject:
+    """A mapInArrow plan under other attributes (a Scala Seq).
 
-    `df` must not have columns with the ids of `output` (see `with_own_columns`): else the optimizer, which knows columns by
-    their ids, would take columns away from the input that nobody above seems to need.
+    Its input must not have columns with their ids: else the optimizer, which knows columns by their ids, would take columns
+    away from the input that nobody above seems to need.
     """
-    plan = analyzed(df.mapInArrow(task, schema))
-    if output is None:
-        return plan
     function, _, child, barrier, profile = (plan.productElement(i) for i in range(5))
     return plan.copy(function, output, child, barrier, profile)
-
-
-def with_own_columns(df: DataFrame) -> DataFrame:
-    """The same rows, in columns `row0`, `row1`, ... with expression ids of their own."""
-    attributes = scala.items(analyzed(df).output())
-    return df.select(*(expressions.column(df.sparkSession, a).alias(f"row{i}") for i, a in enumerate(attributes)))
 
 
 def relation_id(session: SparkSession, leaf: JavaObject) -> int:

@@ -29,7 +29,7 @@ from pyspark.accumulators import Accumulator
 from pyspark.sql import SparkSession
 from pyspark.sql.types import StructType
 
-from minispark_stream.jvm import scala, sessions
+from minispark_stream.jvm import plans, scala, sessions, state_rdd
 from minispark_stream.jvm.errors import analysis_error
 from minispark_stream.jvm.scala import JavaObject
 from minispark_stream.operators.columns import EventTime
@@ -59,6 +59,20 @@ class BatchContext:
     accumulators: Mapping[int, Accumulator[list[Report]]]
     executed: list[JavaObject] = field(default_factory=list)
     state_variables: dict[int, Mapping[str, StructType]] = field(default_factory=dict)
+
+    def map_partitions(
+        self, rows: JavaObject, columns: StructType, task: Any, result: StructType, output: JavaObject | None = None
+    ) -> JavaObject:
+        """The plan of what a task emits for each partition of a physical plan's rows.
+
+        Args:
+            rows: the physical plan; executable, so that its metrics can be asked for after the batch.
+            columns: the schema of its rows.
+            result: the schema of what the task emits, under the attributes `output` (a Scala Seq) if they are given.
+        """
+        self.executed.append(rows)
+        plan = state_rdd.map_partitions(self.session, rows.execute(), positional(columns), task, result)
+        return plan if output is None else plans.with_output(plan, output)
 
     def state_info(self, operator: StatefulOperator) -> StatefulOperatorStateInfo:
         """(2) The state of an operator in this batch: batch N reads version N and writes version N + 1."""

@@ -32,7 +32,7 @@ from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.streaming.state import GroupStateTimeout
 from pyspark.sql.types import StructType
 
-from minispark_stream.jvm import expressions, plans, scala, sessions
+from minispark_stream.jvm import expressions, physical, plans, scala, sessions
 from minispark_stream.jvm.scala import JavaObject
 from minispark_stream.operators.apply_in_pandas_with_state import ApplyInPandasWithState
 from minispark_stream.operators.base import (
@@ -107,7 +107,8 @@ class FlatMapGroupsWithState(StatefulOperator):
         keys = [expressions.column(session, attribute) for attribute in scala.items(self.plan.productElement(1))]
         rows = plans.of_rows(session, children[0])
         by_key = rows.repartition(task.info.num_partitions, *keys).sortWithinPartitions(*keys)  # (2)
-        return with_broadcasts(session, plans.map_in_arrow(by_key, task, result, self.plan.output()), self.function)  # (3)
+        plan = context.map_partitions(physical.executable(by_key), self.columns, task, result, self.plan.output())  # (3)
+        return with_broadcasts(session, plan, self.function)
 
 
 def compile_flat_map_groups_with_state(

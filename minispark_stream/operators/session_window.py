@@ -6,13 +6,13 @@ A session is a time window that ends when nothing has happened for a gap: every 
 [ts, ts + gap), and sessions of one key that touch become one. So which session a row belongs to is only known once all
 rows of the key are together, those of earlier batches included.
 
-1. Spark's partial aggregation runs over the new rows, by keys and by the session of a single row, [ts, ts + gap).
-2. Optionally (conf sessionWindow.merge.sessions.in.local.partition) sessions merge before the shuffle, by Spark's own
-   MergingSessionsExec: fewer rows to shuffle.
-3. The shuffle is by the keys *without* the session, so that a task sees all sessions of a key.
-4. One task per partition merges the new sessions with each other and with those of the state
-   (operators/session_window_state_store_save.py).
-5. Spark evaluates the functions over the merged buffers.
+1. Spark's partial aggregation runs over the new rows, by keys and by the session of a single row, [ts, ts + gap). With the conf
+   sessionWindow.merge.sessions.in.local.partition, Spark merges sessions before the shuffle: fewer rows to shuffle.
+2. The shuffle is by the keys *without* the session, so that a task sees all sessions of a key; then Spark sorts by key and start.
+3. A task per partition puts the sessions of the state among the new ones (operators/session_window_state_store_restore.py).
+4. Spark's MergingSessionsExec makes one of those that touch.
+5. A second task per partition saves and emits (operators/session_window_state_store_save.py).
+6. Spark evaluates the functions over the buffers.
 
     gap 5 minutes        12:00 a, 12:03 a, 12:20 a, 12:01 b
     partial aggregation  [12:00, 12:05) a, [12:03, 12:08) a, [12:20, 12:25) a, [12:01, 12:06) b
@@ -24,93 +24,56 @@ As in Spark, there must be a key besides the session, and `update` mode is refus
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, field
 
-from pyspark.sql import SparkSession
-from pyspark.sql.types import StructField, StructType, TimestampType
-
-from minispark_stream.jvm import scala, sessions
+from minispark_stream.jvm import physical, scala
 from minispark_stream.jvm.errors import analysis_error
 from minispark_stream.jvm.scala import JavaObject
-from minispark_stream.operators.base import BatchContext, StatefulOperator, check_event_time
+from minispark_stream.operators.base import BatchContext, check_event_time
+from minispark_stream.operators.session_window_state_store_restore import SessionWindowStateStoreRestore
 from minispark_stream.operators.session_window_state_store_save import SessionWindowStateStoreSave
-from minispark_stream.operators.streaming_aggregation import StreamingAggregation, compile_aggregation, physical_nodes
-
-MERGE_LOCALLY = "spark.sql.streaming.sessionWindow.merge.sessions.in.local.partition"
+from minispark_stream.operators.streaming_aggregation import StreamingAggregation
+from minispark_stream.operators.streaming_session_window_state_manager import StreamingSessionWindowStateManager
 
 
 @dataclass(frozen=True, kw_only=True)
-class SessionWindowAggregation(StatefulOperator):
+class SessionWindowAggregation(StreamingAggregation):
     """An aggregation whose grouping column number `session` is a session window.
 
     A row of its state has the grouping columns without the session and the start of the session as its key, and all
-    grouping columns and buffers as its value.
+    grouping columns and buffers as its value. `order` is how the rows of a partition are sorted.
     """
 
-    aggregation: StreamingAggregation
     session: int
+    order: JavaObject = field(repr=False, compare=False)
     operator_name = "sessionWindowStateStoreSaveExec"
 
     @property
-    def keys(self) -> StructType:
-        """The grouping columns without the session."""
-        return StructType([f for i, f in enumerate(self.aggregation.keys.fields) if i != self.session])
-
-    @property
     def num_cols_prefix_key(self) -> int:
-        return len(self.keys.fields)
-
-    def schemas(self) -> list[tuple[str, StructType, StructType]]:
-        start = StructField("sessionStartTime", TimestampType())
-        values = [*self.aggregation.keys.fields, *self.aggregation.values.fields]
-        return [("default", StructType([*self.keys.fields, start]), StructType(values))]
-
-    def should_run_another_batch(self, output_mode: str, eviction_ms: int, watermark_ms: int) -> bool:
-        return self.aggregation.should_run_another_batch(output_mode, eviction_ms, watermark_ms)
+        return len(self.keys) - 1
 
     def plan_batch(self, context: BatchContext, children: Sequence[JavaObject]) -> JavaObject:
-        session, base = context.session, self.aggregation
-        if not self.keys.fields:
+        session, info = context.session, context.state_info(self)
+        if not self.num_cols_prefix_key:
             raise analysis_error(session, "_LEGACY_ERROR_TEMP_3068")  # a session window as the only key
-        check_event_time(session, base.event_times)
-        merge_locally = sessions.conf(session, MERGE_LOCALLY) == "true"
-        merged = base.partial_rows(context, children, _merged_in_partition if merge_locally else None)  # (1), (2)
-        names = [name for i, name in enumerate(merged.columns[: len(base.keys.fields)]) if i != self.session]
-        [(_, state_keys, state_values)] = self.schemas()
-        task = SessionWindowStateStoreSave(
-            info=context.state_info(self),
-            watermarks=context.watermarks[self.operator_id],
-            output=base.task_schema,
-            metrics=context.accumulators[self.operator_id],
-            output_mode=context.output_mode,
-            keys=state_keys,
-            values=state_values,
-            functions=base.functions,
-            session=self.session,
-            event_time=base.event_time,
+        check_event_time(session, self.event_times)
+        state = StreamingSessionWindowStateManager(self.keys, self.values, self.session)
+        watermarks, metrics = context.watermarks[self.operator_id], context.accumulators[self.operator_id]
+        restore = SessionWindowStateStoreRestore(
+            info=info, watermarks=watermarks, output=self.arrow_rows, metrics=metrics, state=state, event_time=self.event_time
         )
-        return base.evaluated(session, merged.repartition(task.info.num_partitions, *names), task)  # (3) to (5)
-
-
-def compile_aggregate(
-    session: SparkSession, plan: JavaObject, operator_id: int, children: tuple[Any, ...], empty: JavaObject
-) -> StreamingAggregation | SessionWindowAggregation:
-    """The operator of an Aggregate; which one depends on whether it groups by a session window.
-
-    Raises: as compile_aggregation.
-    """
-    aggregation = compile_aggregation(session, plan, operator_id, children, empty)
-    by_session = [i for i, f in enumerate(aggregation.keys.fields) if "spark.sessionWindow" in f.metadata]
-    if not by_session:
-        return aggregation
-    return SessionWindowAggregation(
-        operator_id=operator_id, aggregation=aggregation, session=by_session[0], plan=plan, empty=empty, children=children
-    )
-
-
-def _merged_in_partition(session: SparkSession, physical: JavaObject, partial: JavaObject) -> JavaObject:
-    """(2) Spark's MergingSessionsExec as it would run after the shuffle of a batch query, but without asking for one."""
-    merging = next(physical_nodes(physical, "MergingSessionsExec"))
-    _, _, _, *rest, _ = (merging.productElement(i) for i in range(merging.productArity()))
-    return merging.copy(scala.none(session), False, scala.none(session), *rest, partial)
+        save = SessionWindowStateStoreSave(
+            info=info,
+            watermarks=watermarks,
+            output=self.arrow_rows,
+            metrics=metrics,
+            output_mode=context.output_mode,
+            state=state,
+            event_time=self.event_time,
+        )
+        keys = [key for i, key in enumerate(scala.items(self.merge.groupingExpressions())) if i != self.session]
+        by_key = physical.shuffled(session, self.new_rows(session, children[0]), keys, info.num_partitions)  # (2)
+        sorted_rows = physical.prepared(session, physical.sorted_in_partitions(session, by_key, self.order))
+        restored = self.over_partitions(context, sorted_rows, restore)  # (3)
+        merged = physical.over(session, self.merge, physical.prepared(session, restored))  # (4)
+        return self.evaluated(context, self.over_partitions(context, merged, save))  # (5)

@@ -2,7 +2,7 @@
 
 Models: StatefulOperatorStateInfo, and mapPartitionsWithStateStore of StateStoreOps (About state).
 
-1. The driver says which state a task works on (`StatefulOperatorStateInfo`); the task knows the number of its partition.
+1. The driver says which state a task works on (`StatefulOperatorStateInfo`); the first row says which partition it is.
 2. The task opens its store at `store_version`, which is the id of the batch: batch N reads version N and writes version N + 1.
    So a batch that runs again reads what it read before, and writes the same version once more.
 3. The operator works (`run`) and commits version N + 1. When it fails, its changes are forgotten.
@@ -23,9 +23,9 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
+from itertools import chain
 
 import pyarrow as pa
-from pyspark import TaskContext
 from pyspark.accumulators import Accumulator
 
 from minispark_stream.operators.columns import Columns
@@ -61,12 +61,12 @@ class StatefulOperatorStateInfo:
     conf: StateStoreConf
 
     @contextmanager
-    def open_stores(self, *names: str) -> Iterator[list[StateStore]]:
-        """(2) Some stores of this task's partition; (3) what is not committed at the end is aborted."""
+    def open_stores(self, partition: int, *names: str) -> Iterator[list[StateStore]]:
+        """(2) Some stores of a partition; (3) what is not committed at the end is aborted."""
         with ExitStack() as at_the_end:
             stores = []
             for name in names:
-                store_id = StateStoreId(self.state_dir, self.operator_id, partition_id(), name)
+                store_id = StateStoreId(self.state_dir, self.operator_id, partition, name)
                 stores.append(get_store(store_id, self.conf, version=self.store_version))
                 at_the_end.callback(stores[-1].abort)
             yield stores
@@ -89,15 +89,19 @@ class StateTask(ABC):
         """The partition's rows against the open store; commits, and returns columns to emit and what happened."""
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        with self.info.open_stores(DEFAULT_STORE_NAME) as [store]:
-            emitted, done = self.run(store, batches)
-        self.metrics.add([(partition_id(), done)])  # (4)
+        partition, rows = own_partition(batches)
+        with self.info.open_stores(partition, DEFAULT_STORE_NAME) as [store]:
+            emitted, done = self.run(store, rows)
+        self.metrics.add([(partition, done)])  # (4)
         yield from record_batches(emitted, self.output)
 
 
-def partition_id() -> int:
-    """The number of the partition that this task works on."""
-    return int(TaskContext.get().partitionId())  # type: ignore[union-attr]
+def own_partition(batches: Iterable[pa.RecordBatch]) -> tuple[int, Iterator[pa.RecordBatch]]:
+    """(1) The number of the partition, which its first row says (jvm/state_rdd.py), and its rows."""
+    batches = iter(batches)
+    first = next(batches)
+    rows = chain([first.slice(1)], batches)
+    return first.column(0)[0].as_py(), (batch.select(range(1, batch.num_columns)) for batch in rows)
 
 
 def record_batches(emitted: Iterable[Columns], schema: pa.Schema) -> Iterator[pa.RecordBatch]:

@@ -33,7 +33,7 @@ from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import LongType, NullType, StructField, StructType
 
 from minispark_stream.checkpointing.unsafe_row import UnsafeRowCodec
-from minispark_stream.jvm import expressions, plans, scala
+from minispark_stream.jvm import expressions, physical, plans, scala
 from minispark_stream.jvm.scala import JavaObject
 from minispark_stream.operators.base import (
     BatchContext,
@@ -87,9 +87,10 @@ class StreamingDeduplicate(StatefulOperator):
             key_event_time=self.key_event_time,
             delay_ms=self.delay_ms,
         )
-        rows = plans.with_own_columns(plans.of_rows(session, children[0]))
-        by_key = rows.repartition(task.info.num_partitions, *(f"row{i}" for i in self.positions))
-        return plans.map_in_arrow(by_key, task, result, self.plan.output())
+        columns = scala.items(children[0].output())
+        keys = [expressions.column(session, columns[i]) for i in self.positions]
+        by_key = plans.of_rows(session, children[0]).repartition(task.info.num_partitions, *keys)
+        return context.map_partitions(physical.executable(by_key), self.columns, task, result, self.plan.output())
 
 
 def compile_deduplicate(

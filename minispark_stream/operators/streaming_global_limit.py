@@ -24,7 +24,7 @@ from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import LongType, NullType, StructField, StructType
 
 from minispark_stream.checkpointing.unsafe_row import UnsafeRowCodec
-from minispark_stream.jvm import expressions, plans, scala
+from minispark_stream.jvm import expressions, physical, plans, scala
 from minispark_stream.jvm.scala import JavaObject
 from minispark_stream.operators.base import BatchContext, StatefulOperator, positional
 from minispark_stream.operators.columns import Columns, concat
@@ -62,8 +62,8 @@ class StreamingGlobalLimit(StatefulOperator):
             metrics=context.accumulators[self.operator_id],
             limit=self.limit,
         )
-        rows = plans.with_own_columns(plans.of_rows(context.session, children[0]))
-        return plans.map_in_arrow(rows.repartition(1), task, result, self.plan.output())
+        together = plans.of_rows(context.session, children[0]).repartition(1)
+        return context.map_partitions(physical.executable(together), self.columns, task, result, self.plan.output())
 
 
 def compile_global_limit(

@@ -39,7 +39,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructType
 
-from minispark_stream.jvm import expressions, plans, scala, sessions
+from minispark_stream.jvm import expressions, physical, plans, scala, sessions
 from minispark_stream.jvm.errors import analysis_error
 from minispark_stream.jvm.scala import JavaObject
 from minispark_stream.operators.base import (
@@ -130,7 +130,8 @@ class SymmetricHashJoin(StatefulOperator):
         by_key = tagged.repartition(info.num_partitions, *keys)  # (3)
         pairs = _pair_schema(self.key_schema, *self.rows)
         probe = Probe(info=info, watermarks=watermarks, output=to_arrow_schema(pairs, timezone="UTC"), join=join)
-        candidates = plans.of_rows(session, plans.map_in_arrow(by_key, probe, pairs, self.pair_output))
+        met = context.map_partitions(physical.executable(by_key), pairs, probe, pairs, self.pair_output)
+        candidates = plans.of_rows(session, met)
         if self.condition.both is not None:
             candidates = candidates.where(F.col("side").isNotNull() | expressions.column(session, self.condition.both))
         rows = positional(self.rows[LEFT], *([] if self.join_type == "LeftSemi" else [self.rows[RIGHT]]))
@@ -141,7 +142,7 @@ class SymmetricHashJoin(StatefulOperator):
             metrics=context.accumulators[self.operator_id],
             join=join,
         )
-        return plans.map_in_arrow(plans.with_own_columns(candidates), build, rows, self.plan.output())
+        return context.map_partitions(physical.executable(candidates), pairs, build, rows, self.plan.output())
 
     def _side(self, number: int, watermark_ms: int) -> JoinSide:
         """(2)"""

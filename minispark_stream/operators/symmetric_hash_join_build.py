@@ -37,7 +37,7 @@ from minispark_stream.operators.state_task import (
     OperatorWatermarks,
     StatefulOperatorStateInfo,
     Stopwatch,
-    partition_id,
+    own_partition,
     record_batches,
 )
 from minispark_stream.operators.symmetric_hash_join_rows import LEFT, RIGHT, Join, NewRows, Pairs
@@ -64,9 +64,10 @@ class Build:
     join: Join
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        with open_sides(self.info, self.join) as sides:
-            emitted, done = self.run(sides, concat(batches))
-        self.metrics.add([(partition_id(), done)])
+        partition, rows = own_partition(batches)
+        with open_sides(self.info, partition, self.join) as sides:
+            emitted, done = self.run(sides, concat(rows))
+        self.metrics.add([(partition, done)])
         yield from record_batches(emitted, self.output)
 
     def run(self, sides: Sides, table: Columns) -> tuple[list[Columns], StateMetrics]:

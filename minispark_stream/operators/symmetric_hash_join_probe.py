@@ -27,7 +27,7 @@ import pyarrow as pa
 
 from minispark_stream.checkpointing.unsafe_row import UnsafeRowCodec
 from minispark_stream.operators.columns import Columns, concat, take
-from minispark_stream.operators.state_task import OperatorWatermarks, StatefulOperatorStateInfo, record_batches
+from minispark_stream.operators.state_task import OperatorWatermarks, StatefulOperatorStateInfo, own_partition, record_batches
 from minispark_stream.operators.symmetric_hash_join_rows import LEFT, RIGHT, Join, NewRows, Pairs
 from minispark_stream.operators.symmetric_hash_join_state_manager import JoinSideState, open_sides
 
@@ -42,11 +42,12 @@ class Probe:
     join: Join
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        table = concat(batches)
+        partition, new = own_partition(batches)
+        table = concat(new)
         if not table:
             return
         rows, _ = self.join.read(table)
-        with open_sides(self.info, self.join) as sides:
+        with open_sides(self.info, partition, self.join) as sides:
             table = self.join.write(rows, self.pairs(rows, sides))  # (4)
         yield from record_batches([table], self.output)
 

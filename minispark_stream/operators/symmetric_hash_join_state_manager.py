@@ -159,10 +159,10 @@ class JoinSideState:
 
 
 @contextmanager
-def open_sides(info: StatefulOperatorStateInfo, join: Join) -> Iterator[tuple[JoinSideState, JoinSideState]]:
-    """The two sides in this task's partition; stores that are not committed when the block ends forget their changes."""
+def open_sides(info: StatefulOperatorStateInfo, partition: int, join: Join) -> Iterator[tuple[JoinSideState, JoinSideState]]:
+    """The two sides of a partition; stores that are not committed when the block ends forget their changes."""
     names = [store_name(side, kind) for side in (LEFT, RIGHT) for kind in (COUNTS, VALUES)]
-    with info.open_stores(*names) as [left_counts, left_values, right_counts, right_values]:
+    with info.open_stores(partition, *names) as [left_counts, left_values, right_counts, right_values]:
         yield (
             JoinSideState(join.keys, join.sides[LEFT].row, left_counts, left_values),
             JoinSideState(join.keys, join.sides[RIGHT].row, right_counts, right_values),

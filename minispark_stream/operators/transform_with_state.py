@@ -43,7 +43,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import LongType, StructType
 
-from minispark_stream.jvm import expressions, plans, scala, sessions
+from minispark_stream.jvm import expressions, physical, plans, scala, sessions
 from minispark_stream.jvm.errors import spark_error
 from minispark_stream.jvm.scala import JavaObject
 from minispark_stream.operators.base import (
@@ -138,7 +138,9 @@ class TransformWithState(StatefulOperator):
         rows = self._with_initial_state(session, children) if with_initial else _rows(session, children[0], self.attributes)
         keys = [rows[rows.columns[i]] for i in (range(len(self.keys)) if with_initial else self.input.grouping)]
         by_key = rows.repartition(task.info.num_partitions, *keys).sortWithinPartitions(*keys)  # (3)
-        return with_broadcasts(session, plans.map_in_arrow(by_key, task, result, self.plan.output()), self.function)  # (4)
+        columns = by_key.schema if with_initial else self.input.columns
+        plan = context.map_partitions(physical.executable(by_key), columns, task, result, self.plan.output())  # (4)
+        return with_broadcasts(session, plan, self.function)
 
     def _with_initial_state(self, session: SparkSession, children: Sequence[JavaObject]) -> DataFrame:
         """Keys, a struct of the columns that come in, a struct of the initial state's columns; one of the two is null."""
@@ -159,7 +161,7 @@ class TransformWithState(StatefulOperator):
         """Ask the processor for its variables, and compare their schemas with those of the checkpoint."""
         session = context.session
         task = DeclareVariables(self.command)
-        job = plans.map_in_arrow(session.range(0, 1, 1, 1), task, StructType().add("variables", "string"))
+        job = plans.analyzed(session.range(0, 1, 1, 1).mapInArrow(task, StructType().add("variables", "string")))
         [(text,)] = plans.of_rows(session, with_broadcasts(session, job, self.function)).collect()
         parse = scala.jvm(session).org.apache.spark.sql.types.StructType
         schemas: Schemas = {}

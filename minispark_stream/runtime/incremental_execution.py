@@ -23,14 +23,12 @@ from collections.abc import Mapping
 from functools import cached_property
 from typing import Any
 
-from pyspark.sql import DataFrame
-
 from minispark_stream.jvm import expressions, plans, scala, sessions
 from minispark_stream.jvm.scala import JavaObject
 from minispark_stream.operators.base import BatchContext, StatefulOperator
 from minispark_stream.operators.metrics import state_operator_progress
 from minispark_stream.plan.nodes import Node, SourceLeaf, Stateless, Static, Watermark
-from minispark_stream.runtime.template import Template, has_operator
+from minispark_stream.runtime.template import Template
 from minispark_stream.runtime.watermark_propagator import propagate
 from minispark_stream.runtime.watermark_tracker import EventTimeStats
 
@@ -52,7 +50,8 @@ class IncrementalExecution:
         self._session = context.session
         with sessions.without_rule(self._session, PRUNE_FILTERS):
             # (4) Every action on the batch runs this one RDD, whose metrics are the batch's.
-            self.next_batch = self._executed(self._plan(template.root))
+            physical, self.next_batch = plans.executed(plans.of_rows(self._session, self._plan(template.root)))
+            context.executed.append(physical)
 
     def _plan(self, node: Node) -> JavaObject:
         match node:
@@ -67,36 +66,7 @@ class IncrementalExecution:
                 return operator.plan_batch(self.context, self._children(operator))
 
     def _children(self, node: Node) -> list[JavaObject]:
-        """The plans of a node's children.
-
-        A task of a stateful operator finds its store by the number of its partition. Where partitions of several plans come
-        together (a union, a join) or are put together (coalesce), the operators below get a stage of their own by a shuffle.
-        """
-        plans = [self._plan(child) for child in node.children]
-        below = [has_operator(child) for child in node.children]
-        if len(plans) > 1 or isinstance(node, Stateless) and scala.class_name(node.plan) == "Repartition":
-            plans = [self._in_own_stage(plan) if operators else plan for plan, operators in zip(plans, below)]
-        if isinstance(node, StatefulOperator):
-            plans = [self._as_leaf(plan) if operators else plan for plan, operators in zip(plans, below)]
-        return plans
-
-    def _in_own_stage(self, plan: JavaObject) -> JavaObject:
-        repartition = scala.java_class(self._session, "org.apache.spark.sql.catalyst.plans.logical.Repartition")
-        return repartition(self.context.num_partitions, True, plan)
-
-    def _as_leaf(self, plan: JavaObject) -> JavaObject:
-        """The rows of `plan` as a leaf under the same attributes.
-
-        Two tasks that hand on the same columns must not be in one plan: the analyzer would give one of them new columns.
-        """
-        attributes = [(a.name(), a.exprId()) for a in scala.items(plan.output())]
-        return plans.rename(self._session, plans.analyzed(self._executed(plan)), attributes)
-
-    def _executed(self, plan: JavaObject) -> DataFrame:
-        """The rows of `plan` as an RDD that is planned once and for all."""
-        physical, frame = plans.executed(plans.of_rows(self._session, plan))
-        self.context.executed.append(physical)
-        return frame
+        return [self._plan(child) for child in node.children]
 
     def explain(self) -> str:
         """The physical plans of this batch, from the sink down; the stateful operators sit between them."""

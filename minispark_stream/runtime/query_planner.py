@@ -119,7 +119,7 @@ class QueryPlanner:
             return
         operators = execution.template.operators
         expected = {(op.operator_id, p) for op in operators for p in range(op.partitions(self.num_partitions))}
-        done = {(op.operator_id, p) for op in operators for p, _ in self._accumulators[op.operator_id].value}
+        done = {(op.operator_id, p) for op in operators for p, what in self._accumulators[op.operator_id].value if what.stores}
         if missing := sorted(expected - done):
             raise spark_error(
                 self.session,

@@ -35,7 +35,7 @@ from minispark_stream.jvm import expressions, plans, scala, times
 from minispark_stream.jvm.scala import JavaObject
 from minispark_stream.operators.base import StatefulOperator
 from minispark_stream.operators.flat_map_groups_with_state import compile_flat_map_groups_with_state
-from minispark_stream.operators.session_window import compile_aggregate
+from minispark_stream.operators.stateful_aggregation_strategy import compile_aggregate
 from minispark_stream.operators.streaming_deduplicate import compile_deduplicate
 from minispark_stream.operators.streaming_global_limit import compile_global_limit
 from minispark_stream.operators.symmetric_hash_join import compile_symmetric_hash_join

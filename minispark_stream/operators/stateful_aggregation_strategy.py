@@ -1,0 +1,71 @@
+"""Which operator an aggregation becomes: Spark plans it, and its plan is taken apart.
+
+Models: StatefulAggregationStrategy (From query to the plan).
+
+1. Spark's strategy plans the streaming Aggregate. From the top there are the final aggregation, save, a merge, restore, then what
+   is below the state, and the place where the new rows come in.
+2. Save and restore are ours; of them, only the keys are read. The other operators are kept as they are.
+3. Whether there is a session window among the keys decides which operator it is.
+
+    groupBy("k").avg("v")     final [k] <- save [k] <- merge [k] <- restore [k] <- merge [k] <- partial [k] <- new rows
+    keys (k), values (sum, count)
+
+Differs from Spark: the aggregation is planned once for the query, and not once for each batch.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pyspark.sql import SparkSession
+from pyspark.sql.types import StructField, StructType, TimestampType
+
+from minispark_stream.jvm import expressions, physical, scala
+from minispark_stream.jvm.scala import JavaObject
+from minispark_stream.operators.base import event_time_column, event_time_names, nullable
+from minispark_stream.operators.session_window import SessionWindowAggregation
+from minispark_stream.operators.streaming_aggregation import StreamingAggregation
+
+
+def compile_aggregate(
+    session: SparkSession, plan: JavaObject, operator_id: int, children: tuple[Any, ...], empty: JavaObject
+) -> StreamingAggregation:
+    """The operator of the streaming Aggregate `plan`.
+
+    Args:
+        children: its compiled child.
+        empty: the same Aggregate as a batch plan over no rows.
+
+    Raises:
+        AnalysisException: an aggregate function that Spark cannot keep on a stream.
+    """
+    planned = physical.planned_by(session, "StatefulAggregationStrategy", plan)
+    final, save, merge, restore, *below, _ = physical.chain(planned)  # (1)
+    is_session = scala.class_name(restore) == "SessionWindowStateStoreRestoreExec"
+    partial = below if is_session else below[1:]  # an aggregation without sessions merges before restore, too
+    grouping = scala.items(merge.groupingExpressions())
+    rows = nullable(expressions.struct_type(scala.items(merge.output())))
+    common = {
+        "operator_id": operator_id,
+        "rows": rows,
+        "event_time": event_time_column(grouping),
+        "event_times": event_time_names(grouping),
+        "partial": tuple(reversed(partial)),
+        "merge": physical.without_distribution(session, merge),
+        "final": physical.without_distribution(session, final),
+        "plan": plan,
+        "empty": empty,
+        "children": children,
+    }
+    width = len(grouping)
+    if not is_session:
+        return StreamingAggregation(keys=StructType(rows.fields[:width]), values=StructType(rows.fields[width:]), **common)
+    position = [a.exprId().id() for a in grouping].index(save.sessionExpression().exprId().id())
+    keys = [field for i, field in enumerate(rows.fields[:width]) if i != position]
+    return SessionWindowAggregation(
+        keys=StructType([*keys, StructField("sessionStartTime", TimestampType())]),
+        values=rows,
+        session=position,
+        order=restore.requiredChildOrdering().head(),
+        **common,
+    )
