@@ -53,6 +53,14 @@ def struct_type(attributes: Iterable[JavaObject]) -> StructType:
     return StructType.fromJson({"type": "struct", "fields": fields})
 
 
+def positional(*schemas: StructType) -> StructType:
+    """The fields of several schemas, one after the other, under names that cannot clash."""
+    result = StructType()
+    for i, one in enumerate(f for schema in schemas for f in schema.fields):
+        result.add(f"_{i}", one.dataType, True)
+    return result
+
+
 def alias(session: SparkSession, expression: JavaObject, name: str, expr_id: JavaObject) -> JavaObject:
     """`expression AS name`, under a given expression id."""
     make = scala.java_class(session, "org.apache.spark.sql.catalyst.expressions.Alias")

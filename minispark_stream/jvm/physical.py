@@ -68,7 +68,7 @@ def over(session: SparkSession, node: JavaObject, rows: JavaObject) -> JavaObjec
 
 def without_distribution(session: SparkSession, node: JavaObject) -> JavaObject:
     """An aggregation that does not ask for a shuffle: its rows are where they must be."""
-    _, *rest = (node.productElement(i) for i in range(node.productArity()))
+    _, *rest = scala.elements(node)
     return node.copy(scala.none(session), *rest)
 
 
@@ -89,9 +89,8 @@ def leaf(session: SparkSession, rows: JavaObject) -> JavaObject:
     """What an executable plan puts out, as a leaf of a logical plan under the same attributes."""
     none = scala.none(session)
     partitioning = scala.java_class(session, f"{PARTITIONING}.UnknownPartitioning")(0)
-    logical = scala.java_class(session, f"{EXECUTION}.LogicalRDD")
     return scala.call(
-        logical, output=rows.output(), rdd=rows.execute(), outputPartitioning=partitioning, outputOrdering=scala.seq(session, []),
-        isStreaming=False, stream=none, session=session._jsparkSession, originStats=none, originConstraints=none,
-        fromCheckpoint=False,
+        scala.java_class(session, f"{EXECUTION}.LogicalRDD"), output=rows.output(), rdd=rows.execute(),
+        outputPartitioning=partitioning, outputOrdering=scala.seq(session, []), isStreaming=False, stream=none,
+        session=session._jsparkSession, originStats=none, originConstraints=none, fromCheckpoint=False,
     )

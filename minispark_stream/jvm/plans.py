@@ -104,16 +104,6 @@ def rename(session: SparkSession, plan: JavaObject, attributes: Iterable[tuple[s
     return project(session, [expressions.alias(session, c, name, eid) for c, (name, eid) in zip(columns, pairs)], plan)
 
 
-def with_output(plan: JavaObject, output: JavaObject) -> JavaObject:
-    """A mapInArrow plan under other attributes (a Scala Seq).
-
-    Its input must not have columns with their ids: else the optimizer, which knows columns by their ids, would take columns
-    away from the input that nobody above seems to need.
-    """
-    function, _, child, barrier, profile = (plan.productElement(i) for i in range(5))
-    return plan.copy(function, output, child, barrier, profile)
-
-
 def relation_id(session: SparkSession, leaf: JavaObject) -> int:
     """The identity of the relation behind a leaf, logical or physical, as a negative number; 0 when it has none."""
     name = scala.class_name(leaf)

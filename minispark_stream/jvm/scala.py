@@ -93,6 +93,11 @@ def seq(session: SparkSession, values: Iterable[JavaObject]) -> JavaObject:
     return result
 
 
+def elements(product: JavaObject) -> list[JavaObject]:
+    """The fields of a case class, in the order in which its `copy` takes them."""
+    return [product.productElement(i) for i in range(product.productArity())]
+
+
 def call(function: Callable[..., JavaObject], **arguments: Any) -> JavaObject:
     """Call a Java method with its arguments in the order in which they are written; py4j itself knows no names."""
     return function(*arguments.values())

@@ -12,6 +12,9 @@ partitions, and after a union with other rows, partition 0 may run in task 5. So
     partition 0      (0, null), (0, "a"), (0, "c")      ->  the task is given 0 and the rows "a", "c"
     partition 1      (1, null)                          ->  the task is given 1 and no rows
 
+How such a task is planned does not depend on the batch. So it is planned once, as `mapInArrow` over no rows; each batch brings
+its rows and its task (`over`).
+
 Differs from Spark: Spark's operators are given the number with the iterator over their rows.
 """
 
@@ -19,32 +22,69 @@ from __future__ import annotations
 
 from typing import Any
 
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
+from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructType
+from pyspark.sql.udf import _wrap_function
 
-from minispark_stream.jvm import expressions, plans, scala
+from minispark_stream.jvm import expressions, physical, plans, scala
 from minispark_stream.jvm.scala import JavaObject
 
 
-def map_partitions(session: SparkSession, rows: JavaObject, columns: StructType, task: Any, result: StructType) -> JavaObject:
-    """The plan of what `task` makes of each partition of some rows.
+class MapPartitions:
+    """The plan of a task over the partitions of some rows.
 
     Args:
-        rows: the RDD of rows, of Spark's internal kind.
-        columns: their schema, with nullable columns under names that do not clash.
-        task: what mapInArrow calls; in the first batch of a partition, the first row has nothing but the number.
+        columns: the schema of the rows. A task finds them under the names `_0`, `_1`, ..., after the number of the partition.
         result: the schema of what the task emits.
+        output: the attributes of what it emits (a Scala Seq).
+        function: a user's function inside the task; the workers get its broadcasts.
     """
-    return plans.analyzed(_numbered(session, rows, columns).mapInArrow(task, result))
+
+    def __init__(
+        self, session: SparkSession, columns: StructType, result: StructType, output: JavaObject, function: JavaObject = None
+    ):
+        self._session, self._output, self._function = session, output, function
+        self._return_type = expressions.positional(result)
+        self.arrow_schema = to_arrow_schema(self._return_type, timezone="UTC")
+        self._nulls = scala.java_class(session, "org.apache.spark.sql.catalyst.expressions.GenericInternalRow")(len(columns))
+        schema = expressions.java_schema(session, expressions.positional(columns))
+        rows = plans.rdd_frame(session, plans.empty_rows(session), schema)
+        numbered = rows.select(F.spark_partition_id().alias("partition"), *rows.columns)  # (2)
+        plan = plans.analyzed(numbered.mapInArrow(_no_task, self._return_type))
+        self._map, self._project, self._scan = physical.chain(physical.physical(session, plan))
+
+    def over(self, rows: JavaObject, task: Any) -> JavaObject:
+        """The physical plan of what `task`, a function for mapInArrow, emits for each partition of the RDD `rows`."""
+        attributes, _, *rest = scala.elements(self._scan)
+        project = physical.over(self._session, self._project, self._scan.copy(attributes, self._numbered(rows), *rest))
+        udf, _, _, *rest_of_map = scala.elements(self._map)
+        name, _, *rest_of_udf = scala.elements(udf)
+        return self._map.copy(udf.copy(name, self._python_function(task), *rest_of_udf), self._output, project, *rest_of_map)
+
+    def _numbered(self, rows: JavaObject) -> JavaObject:
+        """(1)"""
+        context = self._session.sparkContext._jsc
+        nulls = scala.jvm(self._session).java.util.ArrayList([self._nulls] * rows.getNumPartitions())
+        first = context.parallelize(nulls, len(nulls)).rdd()
+        union = scala.java_class(self._session, "org.apache.spark.rdd.SQLPartitioningAwareUnionRDD")
+        return union(context.sc(), scala.seq(self._session, [first, rows]), len(nulls), plans.internal_rows(self._session))
+
+    def _python_function(self, task: Any) -> JavaObject:
+        """The task as Spark sends it to its workers."""
+        made = _wrap_function(self._session.sparkContext, task, self._return_type)
+        if self._function is None or self._function.broadcastVars().isEmpty():
+            return made
+        broadcasts = scala.jvm(self._session).java.util.ArrayList(made.broadcastVars())
+        broadcasts.addAll(self._function.broadcastVars())
+        return scala.call(
+            scala.java_class(self._session, "org.apache.spark.api.python.SimplePythonFunction"),
+            command=made.command(), envVars=made.envVars(), pythonIncludes=made.pythonIncludes(), pythonExec=made.pythonExec(),
+            pythonVer=made.pythonVer(), broadcastVars=broadcasts, accumulator=made.accumulator(),
+        )
 
 
-def _numbered(session: SparkSession, rows: JavaObject, columns: StructType) -> DataFrame:
-    context = session.sparkContext._jsc
-    row = scala.java_class(session, "org.apache.spark.sql.catalyst.expressions.GenericInternalRow")(len(columns))
-    nulls = scala.jvm(session).java.util.ArrayList([row] * rows.getNumPartitions())
-    first = context.parallelize(nulls, len(nulls)).rdd()  # (1)
-    union = scala.java_class(session, "org.apache.spark.rdd.SQLPartitioningAwareUnionRDD")
-    both = union(context.sc(), scala.seq(session, [first, rows]), len(nulls), plans.internal_rows(session))
-    frame = plans.rdd_frame(session, both, expressions.java_schema(session, columns))
-    return frame.select(F.spark_partition_id().alias("partition"), *frame.columns)  # (2)
+def _no_task(batches: Any) -> Any:
+    """What a plan has until a batch gives it a task."""
+    raise NotImplementedError

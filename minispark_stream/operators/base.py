@@ -29,9 +29,10 @@ from pyspark.accumulators import Accumulator
 from pyspark.sql import SparkSession
 from pyspark.sql.types import StructType
 
-from minispark_stream.jvm import plans, scala, sessions, state_rdd
+from minispark_stream.jvm import physical, scala, sessions
 from minispark_stream.jvm.errors import analysis_error
 from minispark_stream.jvm.scala import JavaObject
+from minispark_stream.jvm.state_rdd import MapPartitions
 from minispark_stream.operators.columns import EventTime
 from minispark_stream.operators.metrics import Report
 from minispark_stream.operators.state_task import OperatorWatermarks, StatefulOperatorStateInfo
@@ -60,19 +61,16 @@ class BatchContext:
     executed: list[JavaObject] = field(default_factory=list)
     state_variables: dict[int, Mapping[str, StructType]] = field(default_factory=dict)
 
-    def map_partitions(
-        self, rows: JavaObject, columns: StructType, task: Any, result: StructType, output: JavaObject | None = None
-    ) -> JavaObject:
-        """The plan of what a task emits for each partition of a physical plan's rows.
-
-        Args:
-            rows: the physical plan; executable, so that its metrics can be asked for after the batch.
-            columns: the schema of its rows.
-            result: the schema of what the task emits, under the attributes `output` (a Scala Seq) if they are given.
-        """
+    def map_partitions(self, tasks: MapPartitions, rows: JavaObject, task: Any) -> JavaObject:
+        """What `task` emits for each partition of an executable plan's rows, as a physical plan."""
         self.executed.append(rows)
-        plan = state_rdd.map_partitions(self.session, rows.execute(), positional(columns), task, result)
-        return plan if output is None else plans.with_output(plan, output)
+        return tasks.over(rows.execute(), task)
+
+    def leaf(self, rows: JavaObject) -> JavaObject:
+        """What a physical plan puts out, as a leaf of the batch's plan."""
+        executable = physical.prepared(self.session, rows)
+        self.executed.append(executable)
+        return physical.leaf(self.session, executable)
 
     def state_info(self, operator: StatefulOperator) -> StatefulOperatorStateInfo:
         """(2) The state of an operator in this batch: batch N reads version N and writes version N + 1."""
@@ -132,14 +130,6 @@ class StatefulOperator(ABC):
     def num_cols_prefix_key(self) -> int:
         """How many columns of the key a prefix scan would go by; 0 where Spark has none."""
         return 0
-
-
-def positional(*schemas: StructType) -> StructType:
-    """The fields of several schemas, one after the other, under names that cannot clash."""
-    result = StructType()
-    for i, one in enumerate(f for schema in schemas for f in schema.fields):
-        result.add(f"_{i}", one.dataType, True)
-    return result
 
 
 def event_time_column(attributes: Sequence[JavaObject]) -> EventTime | None:

@@ -28,12 +28,12 @@ from typing import Any
 
 from pyspark.errors import AnalysisException
 from pyspark.sql import SparkSession
-from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.streaming.state import GroupStateTimeout
 from pyspark.sql.types import StructType
 
 from minispark_stream.jvm import expressions, physical, plans, scala, sessions
 from minispark_stream.jvm.scala import JavaObject
+from minispark_stream.jvm.state_rdd import MapPartitions
 from minispark_stream.operators.apply_in_pandas_with_state import ApplyInPandasWithState
 from minispark_stream.operators.base import (
     BatchContext,
@@ -42,7 +42,6 @@ from minispark_stream.operators.base import (
     event_time_column,
     event_time_names,
     nullable,
-    positional,
 )
 from minispark_stream.operators.columns import EventTime
 from minispark_stream.operators.group_state_rows import state_row_schema
@@ -64,7 +63,7 @@ class FlatMapGroupsWithState(StatefulOperator):
     event_time: EventTime | None
     event_times: tuple[str, ...]
     command: bytes = field(repr=False)
-    function: JavaObject = field(repr=False, compare=False)
+    tasks: MapPartitions = field(repr=False, compare=False)
     operator_name = "applyInPandasWithState"
 
     def schemas(self) -> list[tuple[str, StructType, StructType]]:
@@ -87,11 +86,10 @@ class FlatMapGroupsWithState(StatefulOperator):
     def plan_batch(self, context: BatchContext, children: Sequence[JavaObject]) -> JavaObject:
         session = context.session
         check_event_time(session, self.event_times)
-        result = positional(self.result)
         task = ApplyInPandasWithState(
             info=context.state_info(self),
             watermarks=context.watermarks[self.operator_id],
-            output=to_arrow_schema(result, timezone="UTC"),
+            output=self.tasks.arrow_schema,
             metrics=context.accumulators[self.operator_id],
             command=self.command,
             columns=self.columns,
@@ -107,8 +105,7 @@ class FlatMapGroupsWithState(StatefulOperator):
         keys = [expressions.column(session, attribute) for attribute in scala.items(self.plan.productElement(1))]
         rows = plans.of_rows(session, children[0])
         by_key = rows.repartition(task.info.num_partitions, *keys).sortWithinPartitions(*keys)  # (2)
-        plan = context.map_partitions(physical.executable(by_key), self.columns, task, result, self.plan.output())  # (3)
-        return with_broadcasts(session, plan, self.function)
+        return context.leaf(context.map_partitions(self.tasks, physical.executable(by_key), task))  # (3)
 
 
 def compile_flat_map_groups_with_state(
@@ -125,14 +122,14 @@ def compile_flat_map_groups_with_state(
     columns = scala.items(child.output())
     position = {column.exprId().id(): i for i, column in enumerate(columns)}
     key_columns = [columns[position[key.exprId().id()]] for key in scala.items(grouping)]
-    result = expressions.struct_type(scala.items(plan.output()))
-    rows = plans.rdd_frame(session, plans.empty_rows(session), expressions.java_schema(session, positional(result)))
+    schema, result = expressions.struct_type(columns), expressions.struct_type(scala.items(plan.output()))
+    rows = plans.rdd_frame(session, plans.empty_rows(session), expressions.java_schema(session, expressions.positional(result)))
     names = [(a.name(), a.exprId()) for a in scala.items(plan.output())]
     function = udf.func()
     byte = scala.jvm(session).scala.reflect.ClassTag.Byte()
     return FlatMapGroupsWithState(
         operator_id=operator_id,
-        columns=expressions.struct_type(columns),
+        columns=schema,
         grouping=tuple(position[key.exprId().id()] for key in key_columns),
         keys=nullable(expressions.struct_type(key_columns)),
         state=StructType.fromJson(json.loads(state.json())),
@@ -141,25 +138,8 @@ def compile_flat_map_groups_with_state(
         event_time=event_time_column(columns),
         event_times=event_time_names(columns),
         command=bytes(function.command().toArray(byte)),
-        function=function,
+        tasks=MapPartitions(session, schema, result, plan.output(), function),
         plan=plan,
         empty=plans.rename(session, plans.analyzed(rows), names),
         children=children,
     )
-
-
-def with_broadcasts(session: SparkSession, plan: JavaObject, function: JavaObject) -> JavaObject:
-    """A mapInArrow plan whose workers also get the broadcasts of the user's function, which is inside the task."""
-    if function.broadcastVars().isEmpty():
-        return plan
-    udf, output, child, barrier, profile = (plan.productElement(i) for i in range(5))
-    task = udf.func()
-    variables = scala.jvm(session).java.util.ArrayList(task.broadcastVars())
-    variables.addAll(function.broadcastVars())
-    make = scala.java_class(session, "org.apache.spark.api.python.SimplePythonFunction")
-    both = make(
-        task.command(), task.envVars(), task.pythonIncludes(), task.pythonExec(), task.pythonVer(), variables,
-        task.accumulator(),
-    )
-    _, _, *rest = (udf.productElement(i) for i in range(udf.productArity()))
-    return plan.copy(udf.copy(udf.name(), both, *rest), output, child, barrier, profile)

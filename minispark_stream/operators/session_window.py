@@ -6,9 +6,9 @@ A session is a time window that ends when nothing has happened for a gap: every 
 [ts, ts + gap), and sessions of one key that touch become one. So which session a row belongs to is only known once all
 rows of the key are together, those of earlier batches included.
 
-1. Spark's partial aggregation runs over the new rows, by keys and by the session of a single row, [ts, ts + gap). With the conf
-   sessionWindow.merge.sessions.in.local.partition, Spark merges sessions before the shuffle: fewer rows to shuffle.
-2. The shuffle is by the keys *without* the session, so that a task sees all sessions of a key; then Spark sorts by key and start.
+1. Spark's partial aggregation runs over the new rows, by keys and by the session of a single row, [ts, ts + gap). With
+   the conf sessionWindow.merge.sessions.in.local.partition, Spark merges sessions before the shuffle: fewer rows to shuffle.
+2. The shuffle is by the keys *without* the session, so that a task sees all sessions of a key. Spark sorts by key and start.
 3. A task per partition puts the sessions of the state among the new ones (operators/session_window_state_store_restore.py).
 4. Spark's MergingSessionsExec makes one of those that touch.
 5. A second task per partition saves and emits (operators/session_window_state_store_save.py).
@@ -60,12 +60,12 @@ class SessionWindowAggregation(StreamingAggregation):
         state = StreamingSessionWindowStateManager(self.keys, self.values, self.session)
         watermarks, metrics = context.watermarks[self.operator_id], context.accumulators[self.operator_id]
         restore = SessionWindowStateStoreRestore(
-            info=info, watermarks=watermarks, output=self.arrow_rows, metrics=metrics, state=state, event_time=self.event_time
+            info=info, watermarks=watermarks, output=self.tasks.arrow_schema, metrics=metrics, state=state, event_time=self.event_time
         )
         save = SessionWindowStateStoreSave(
             info=info,
             watermarks=watermarks,
-            output=self.arrow_rows,
+            output=self.tasks.arrow_schema,
             metrics=metrics,
             output_mode=context.output_mode,
             state=state,
@@ -74,6 +74,7 @@ class SessionWindowAggregation(StreamingAggregation):
         keys = [key for i, key in enumerate(scala.items(self.merge.groupingExpressions())) if i != self.session]
         by_key = physical.shuffled(session, self.new_rows(session, children[0]), keys, info.num_partitions)  # (2)
         sorted_rows = physical.prepared(session, physical.sorted_in_partitions(session, by_key, self.order))
-        restored = self.over_partitions(context, sorted_rows, restore)  # (3)
+        restored = context.map_partitions(self.tasks, sorted_rows, restore)  # (3)
         merged = physical.over(session, self.merge, physical.prepared(session, restored))  # (4)
-        return self.evaluated(context, self.over_partitions(context, merged, save))  # (5)
+        saved = context.map_partitions(self.tasks, merged, save)  # (5)
+        return context.leaf(physical.over(session, self.final, saved))  # (6)

@@ -3,7 +3,8 @@
 Models: SessionWindowStateStoreRestoreExec and MergingSortWithSessionWindowStateIterator (About state; About watermark: session
 windows).
 
-1. Read the new rows, sorted by group and start. Drop those whose session ends at or before the *late* watermark, and count them.
+1. Read the new rows, sorted by group and start. Drop those whose session ends at or before the *late* watermark, and count
+   them.
 2. Read all sessions of their groups from version N of the store.
 3. Emit both, sorted by group and start; of two sessions with one start, the old one comes first.
 

@@ -2,8 +2,8 @@
 
 Models: StatefulAggregationStrategy (From query to the plan).
 
-1. Spark's strategy plans the streaming Aggregate. From the top there are the final aggregation, save, a merge, restore, then what
-   is below the state, and the place where the new rows come in.
+1. Spark's strategy plans the streaming Aggregate. From the top there are the final aggregation, save, a merge, restore, then
+   what is below the state, and the place where the new rows come in.
 2. Save and restore are ours; of them, only the keys are read. The other operators are kept as they are.
 3. Whether there is a session window among the keys decides which operator it is.
 
@@ -22,6 +22,7 @@ from pyspark.sql.types import StructField, StructType, TimestampType
 
 from minispark_stream.jvm import expressions, physical, scala
 from minispark_stream.jvm.scala import JavaObject
+from minispark_stream.jvm.state_rdd import MapPartitions
 from minispark_stream.operators.base import event_time_column, event_time_names, nullable
 from minispark_stream.operators.session_window import SessionWindowAggregation
 from minispark_stream.operators.streaming_aggregation import StreamingAggregation
@@ -47,7 +48,7 @@ def compile_aggregate(
     rows = nullable(expressions.struct_type(scala.items(merge.output())))
     common = {
         "operator_id": operator_id,
-        "rows": rows,
+        "tasks": MapPartitions(session, rows, rows, merge.output()),
         "event_time": event_time_column(grouping),
         "event_times": event_time_names(grouping),
         "partial": tuple(reversed(partial)),

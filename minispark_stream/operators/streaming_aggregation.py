@@ -31,20 +31,17 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import reduce
-from typing import Any
 
-import pyarrow as pa
 from pyspark.sql import SparkSession
-from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructType
 
 from minispark_stream.jvm import physical, scala
 from minispark_stream.jvm.scala import JavaObject
+from minispark_stream.jvm.state_rdd import MapPartitions
 from minispark_stream.operators.base import (
     BatchContext,
     StatefulOperator,
     check_event_time,
-    positional,
 )
 from minispark_stream.operators.columns import EventTime
 from minispark_stream.operators.state_store_restore import StateStoreRestore
@@ -55,16 +52,16 @@ from minispark_stream.operators.state_store_save import StateStoreSave
 class StreamingAggregation(StatefulOperator):
     """An aggregation whose buffers live in state. `keys` and `values` are the schemas of its state rows.
 
-    `rows` is the schema of what flows between Spark's operators: grouping columns and buffers. `event_time` is the grouping
-    column that carries the watermark; `event_times` are the names of all that carry one. Spark's operators: those of `partial`
-    below the shuffle, `merge` before restore and again before save, `final` after save.
+    `event_time` is the grouping column that carries the watermark; `event_times` are the names of all that carry one. Spark's
+    operators: those of `partial` below the shuffle, `merge` before restore and again before save, `final` after save. Between
+    them flow grouping columns and buffers; `tasks` plans both tasks, which take and give the same columns.
     """
 
-    rows: StructType
     keys: StructType
     values: StructType
     event_time: EventTime | None
     event_times: tuple[str, ...]
+    tasks: MapPartitions = field(repr=False, compare=False)
     partial: tuple[JavaObject, ...] = field(repr=False, compare=False)
     merge: JavaObject = field(repr=False, compare=False)
     final: JavaObject = field(repr=False, compare=False)
@@ -83,11 +80,11 @@ class StreamingAggregation(StatefulOperator):
         session, info = context.session, context.state_info(self)
         if context.output_mode != "complete":
             check_event_time(session, self.event_times)
-        restore = StateStoreRestore(info=info, output=self.arrow_rows, keys=self.keys, values=self.values)
+        restore = StateStoreRestore(info=info, output=self.tasks.arrow_schema, keys=self.keys, values=self.values)
         save = StateStoreSave(
             info=info,
             watermarks=context.watermarks[self.operator_id],
-            output=self.arrow_rows,
+            output=self.tasks.arrow_schema,
             metrics=context.accumulators[self.operator_id],
             output_mode=context.output_mode,
             keys=self.keys,
@@ -97,27 +94,13 @@ class StreamingAggregation(StatefulOperator):
         keys = scala.items(self.merge.groupingExpressions())
         by_key = physical.shuffled(session, self.new_rows(session, children[0]), keys, info.num_partitions)  # (2)
         merged = physical.prepared(session, physical.over(session, self.merge, by_key))
-        restored = self.over_partitions(context, merged, restore)  # (3)
+        restored = context.map_partitions(self.tasks, merged, restore)  # (3)
         both = physical.prepared(session, physical.over(session, self.merge, restored))  # (4)
-        return self.evaluated(context, self.over_partitions(context, both, save))  # (5)
-
-    @property
-    def arrow_rows(self) -> pa.Schema:
-        """What goes into both tasks and comes out of them."""
-        return to_arrow_schema(positional(self.rows), timezone="UTC")
+        saved = context.map_partitions(self.tasks, both, save)  # (5)
+        return context.leaf(physical.over(session, self.final, saved))  # (6)
 
     def new_rows(self, session: SparkSession, child: JavaObject) -> JavaObject:
         """(2) The new rows, partially aggregated, as a physical plan."""
         rows = physical.physical_under(session, child)
         return reduce(lambda below, node: physical.over(session, node, below), self.partial, rows)
 
-    def over_partitions(self, context: BatchContext, rows: JavaObject, task: Any) -> JavaObject:
-        """What a task makes of each partition of `rows`, as a physical plan with the same columns."""
-        plan = context.map_partitions(rows, self.rows, task, positional(self.rows), self.merge.output())
-        return physical.physical(context.session, plan)
-
-    def evaluated(self, context: BatchContext, saved: JavaObject) -> JavaObject:
-        """(6) The results of the functions."""
-        final = physical.prepared(context.session, physical.over(context.session, self.final, saved))
-        context.executed.append(final)
-        return physical.leaf(context.session, final)

@@ -22,19 +22,19 @@ the state (which `numRowsReadDuringEviction` counts as if it had been read).
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql import SparkSession
-from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import LongType, NullType, StructField, StructType
 
 from minispark_stream.checkpointing.unsafe_row import UnsafeRowCodec
 from minispark_stream.jvm import expressions, physical, plans, scala
 from minispark_stream.jvm.scala import JavaObject
+from minispark_stream.jvm.state_rdd import MapPartitions
 from minispark_stream.operators.base import (
     BatchContext,
     StatefulOperator,
@@ -42,7 +42,6 @@ from minispark_stream.operators.base import (
     event_time_column,
     event_time_names,
     nullable,
-    positional,
 )
 from minispark_stream.operators.columns import Columns, EventTime, concat, event_time_micros, is_late, not_after, take, without
 from minispark_stream.operators.metrics import StateMetrics
@@ -55,15 +54,15 @@ EXPIRES = StructType([StructField("expiresAtMicros", LongType())])
 
 @dataclass(frozen=True, kw_only=True)
 class StreamingDeduplicate(StatefulOperator):
-    """The driver half. `positions`: where the key is in `columns`; `delay_ms`: how long within the watermark, else None."""
+    """The driver half. `positions`: where the key is among the columns; `delay_ms`: how long within the watermark, else None."""
 
-    columns: StructType
     positions: tuple[int, ...]
     keys: StructType
     event_time: EventTime | None
     key_event_time: EventTime | None
     event_times: tuple[str, ...]
     delay_ms: int | None
+    tasks: MapPartitions = field(repr=False, compare=False)
 
     @property
     def operator_name(self) -> str:
@@ -75,11 +74,10 @@ class StreamingDeduplicate(StatefulOperator):
     def plan_batch(self, context: BatchContext, children: Sequence[JavaObject]) -> JavaObject:
         session = context.session
         check_event_time(session, self.event_times)
-        result = positional(self.columns)
         task = Deduplicate(
             info=context.state_info(self),
             watermarks=context.watermarks[self.operator_id],
-            output=to_arrow_schema(result, timezone="UTC"),
+            output=self.tasks.arrow_schema,
             metrics=context.accumulators[self.operator_id],
             positions=self.positions,
             keys=self.keys,
@@ -90,7 +88,7 @@ class StreamingDeduplicate(StatefulOperator):
         columns = scala.items(children[0].output())
         keys = [expressions.column(session, columns[i]) for i in self.positions]
         by_key = plans.of_rows(session, children[0]).repartition(task.info.num_partitions, *keys)
-        return context.map_partitions(physical.executable(by_key), self.columns, task, result, self.plan.output())
+        return context.leaf(context.map_partitions(self.tasks, physical.executable(by_key), task))
 
 
 def compile_deduplicate(
@@ -105,9 +103,10 @@ def compile_deduplicate(
     if scala.class_name(plan) == "DeduplicateWithinWatermark" and event_time is not None:
         delay_ms = int(columns[event_time.position].metadata().getLong("spark.watermarkDelayMs"))
     key_columns = [columns[i] for i in positions]
+    schema = expressions.struct_type(columns)
     return StreamingDeduplicate(
         operator_id=operator_id,
-        columns=expressions.struct_type(columns),
+        tasks=MapPartitions(session, schema, schema, plan.output()),
         positions=positions,
         keys=nullable(expressions.struct_type(key_columns)),
         event_time=event_time,

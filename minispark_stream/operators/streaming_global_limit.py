@@ -15,18 +15,18 @@ Differs from Spark: nothing.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import pyarrow as pa
 from pyspark.sql import SparkSession
-from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import LongType, NullType, StructField, StructType
 
 from minispark_stream.checkpointing.unsafe_row import UnsafeRowCodec
 from minispark_stream.jvm import expressions, physical, plans, scala
 from minispark_stream.jvm.scala import JavaObject
-from minispark_stream.operators.base import BatchContext, StatefulOperator, positional
+from minispark_stream.jvm.state_rdd import MapPartitions
+from minispark_stream.operators.base import BatchContext, StatefulOperator
 from minispark_stream.operators.columns import Columns, concat
 from minispark_stream.operators.metrics import StateMetrics
 from minispark_stream.operators.state_task import StateTask, Stopwatch
@@ -41,7 +41,7 @@ class StreamingGlobalLimit(StatefulOperator):
     """The driver half."""
 
     limit: int
-    columns: StructType
+    tasks: MapPartitions = field(repr=False, compare=False)
     operator_name = "globalLimit"
 
     def schemas(self) -> list[tuple[str, StructType, StructType]]:
@@ -54,16 +54,15 @@ class StreamingGlobalLimit(StatefulOperator):
         return False
 
     def plan_batch(self, context: BatchContext, children: Sequence[JavaObject]) -> JavaObject:
-        result = positional(self.columns)
         task = GlobalLimit(
             info=context.state_info(self),
             watermarks=context.watermarks[self.operator_id],
-            output=to_arrow_schema(result, timezone="UTC"),
+            output=self.tasks.arrow_schema,
             metrics=context.accumulators[self.operator_id],
             limit=self.limit,
         )
         together = plans.of_rows(context.session, children[0]).repartition(1)
-        return context.map_partitions(physical.executable(together), self.columns, task, result, self.plan.output())
+        return context.leaf(context.map_partitions(self.tasks, physical.executable(together), task))
 
 
 def compile_global_limit(
@@ -71,8 +70,9 @@ def compile_global_limit(
 ) -> StreamingGlobalLimit:
     """Read the operator off Spark's GlobalLimit node `plan`."""
     columns = expressions.struct_type(scala.items(plan.output()))
+    tasks = MapPartitions(session, columns, columns, plan.output())
     return StreamingGlobalLimit(
-        operator_id=operator_id, limit=int(plan.limitExpr().value()), columns=columns, plan=plan, empty=empty, children=children
+        operator_id=operator_id, limit=int(plan.limitExpr().value()), tasks=tasks, plan=plan, empty=empty, children=children
     )
 
 

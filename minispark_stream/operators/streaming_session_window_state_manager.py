@@ -35,7 +35,10 @@ Ints = np.ndarray[Any, Any]
 
 @dataclass(frozen=True)
 class StreamingSessionWindowStateManager:
-    """Reads and writes the sessions of a store. `keys` and `values` are the schemas of its rows, `session` a position in `values`."""
+    """Reads and writes the sessions of a store.
+
+    `keys` and `values` are the schemas of its rows; `session` is the position of the session in `values`.
+    """
 
     keys: StructType
     values: StructType

@@ -36,12 +36,12 @@ from typing import Any
 from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
-from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructType
 
 from minispark_stream.jvm import expressions, physical, plans, scala, sessions
 from minispark_stream.jvm.errors import analysis_error
 from minispark_stream.jvm.scala import JavaObject
+from minispark_stream.jvm.state_rdd import MapPartitions
 from minispark_stream.operators.base import (
     BatchContext,
     StatefulOperator,
@@ -49,7 +49,6 @@ from minispark_stream.operators.base import (
     event_time_column,
     event_time_names,
     nullable,
-    positional,
 )
 from minispark_stream.operators.columns import EventTime
 from minispark_stream.operators.symmetric_hash_join_build import Build
@@ -81,7 +80,7 @@ class SymmetricHashJoin(StatefulOperator):
     """A join of two streams.
 
     `key_event_time` is the join key that carries a watermark; `shifts_ms` are what to add to the watermark for the state
-    watermark of each side; `keys` are the Catalyst expressions of each side, and `pair_output` what leaves the probe.
+    watermark of each side; `keys` are the Catalyst expressions of each side, `probes` and `builds` how its tasks are planned.
     """
 
     join_type: str
@@ -92,7 +91,8 @@ class SymmetricHashJoin(StatefulOperator):
     shifts_ms: tuple[int | None, int | None]
     keys: tuple[tuple[JavaObject, ...], tuple[JavaObject, ...]] = field(repr=False, compare=False)
     condition: Condition = field(repr=False, compare=False)
-    pair_output: JavaObject = field(repr=False, compare=False)
+    probes: MapPartitions = field(repr=False, compare=False)
+    builds: MapPartitions = field(repr=False, compare=False)
     operator_name = "symmetricHashJoin"
 
     def schemas(self) -> list[tuple[str, StructType, StructType]]:
@@ -128,21 +128,18 @@ class SymmetricHashJoin(StatefulOperator):
         tagged = self._tagged(session, left, LEFT).unionAll(self._tagged(session, right, RIGHT))
         keys = [name for name in tagged.columns if name.startswith("key")]
         by_key = tagged.repartition(info.num_partitions, *keys)  # (3)
-        pairs = _pair_schema(self.key_schema, *self.rows)
-        probe = Probe(info=info, watermarks=watermarks, output=to_arrow_schema(pairs, timezone="UTC"), join=join)
-        met = context.map_partitions(physical.executable(by_key), pairs, probe, pairs, self.pair_output)
-        candidates = plans.of_rows(session, met)
+        probe = Probe(info=info, watermarks=watermarks, output=self.probes.arrow_schema, join=join)
+        candidates = plans.of_rows(session, context.leaf(context.map_partitions(self.probes, physical.executable(by_key), probe)))
         if self.condition.both is not None:
             candidates = candidates.where(F.col("side").isNotNull() | expressions.column(session, self.condition.both))
-        rows = positional(self.rows[LEFT], *([] if self.join_type == "LeftSemi" else [self.rows[RIGHT]]))
         build = Build(
             info=info,
             watermarks=watermarks,
-            output=to_arrow_schema(rows, timezone="UTC"),
+            output=self.builds.arrow_schema,
             metrics=context.accumulators[self.operator_id],
             join=join,
         )
-        return context.map_partitions(physical.executable(candidates), pairs, build, rows, self.plan.output())
+        return context.leaf(context.map_partitions(self.builds, physical.executable(candidates), build))
 
     def _side(self, number: int, watermark_ms: int) -> JoinSide:
         """(2)"""
@@ -186,6 +183,7 @@ def compile_symmetric_hash_join(
     left, right = scala.items(plan.left().output()), scala.items(plan.right().output())
     rows = (expressions.struct_type(left), expressions.struct_type(right))
     key_schema = nullable(_key_schema(left_keys))
+    pairs = _pair_schema(key_schema, *rows)
     return SymmetricHashJoin(
         operator_id=operator_id,
         join_type=str(plan.joinType().toString()),
@@ -196,7 +194,8 @@ def compile_symmetric_hash_join(
         shifts_ms=_shifts_ms(session, plan, condition),
         keys=(tuple(left_keys), tuple(right_keys)),
         condition=_split(session, condition, plan),
-        pair_output=_pair_output(session, _pair_schema(key_schema, *rows), [*left, *right]),
+        probes=MapPartitions(session, pairs, pairs, _pair_output(session, pairs, [*left, *right])),
+        builds=MapPartitions(session, pairs, expressions.struct_type(scala.items(plan.output())), plan.output()),
         plan=plan,
         empty=empty,
         children=children,
@@ -205,7 +204,7 @@ def compile_symmetric_hash_join(
 
 def _pair_schema(keys: StructType, left: StructType, right: StructType) -> StructType:
     """What goes from one task to the other: tags, keys, left and right columns."""
-    return StructType([*TAGS.fields, *positional(keys, left, right).fields])
+    return StructType([*TAGS.fields, *expressions.positional(keys, left, right).fields])
 
 
 def _pair_output(session: SparkSession, schema: StructType, rows: list[JavaObject]) -> JavaObject:

@@ -40,12 +40,12 @@ from urllib.parse import quote
 from pyspark.errors import SparkRuntimeException, UnsupportedOperationException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
-from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import LongType, StructType
 
 from minispark_stream.jvm import expressions, physical, plans, scala, sessions
 from minispark_stream.jvm.errors import spark_error
 from minispark_stream.jvm.scala import JavaObject
+from minispark_stream.jvm.state_rdd import MapPartitions
 from minispark_stream.operators.base import (
     BatchContext,
     StatefulOperator,
@@ -53,12 +53,10 @@ from minispark_stream.operators.base import (
     event_time_column,
     event_time_names,
     nullable,
-    positional,
 )
 from minispark_stream.operators.column_families import KEY_SCHEMA, VALUE_SCHEMA
 from minispark_stream.operators.columns import EventTime
 from minispark_stream.operators.declare_variables import DeclareVariables
-from minispark_stream.operators.flat_map_groups_with_state import with_broadcasts
 from minispark_stream.operators.grouped_map_pandas_with_state import PandasConf
 from minispark_stream.operators.stateful_processor_handle import NO_TIME, PROCESSING_TIME
 from minispark_stream.operators.transform_with_state_task import Input, TransformWithStateTask
@@ -88,6 +86,7 @@ class TransformWithState(StatefulOperator):
     output_event_time: int | None
     command: bytes = field(repr=False)
     function: JavaObject = field(repr=False, compare=False)
+    tasks: MapPartitions = field(repr=False, compare=False)
     attributes: tuple[JavaObject, ...] = field(repr=False, compare=False)
     initial_attributes: tuple[JavaObject, ...] = field(repr=False, compare=False)
 
@@ -115,12 +114,11 @@ class TransformWithState(StatefulOperator):
         check_event_time(session, self.event_times)
         if self.operator_id not in context.state_variables:
             context.state_variables[self.operator_id] = self._declare(context)  # (2)
-        result = positional(self.result)
         with_initial = self.initial is not None and context.batch_id == 0
         task = TransformWithStateTask(
             info=context.state_info(self),
             watermarks=context.watermarks[self.operator_id],
-            output=to_arrow_schema(result, timezone="UTC"),
+            output=self.tasks.arrow_schema,
             metrics=context.accumulators[self.operator_id],
             command=self.command,
             in_pandas=self.in_pandas,
@@ -138,9 +136,11 @@ class TransformWithState(StatefulOperator):
         rows = self._with_initial_state(session, children) if with_initial else _rows(session, children[0], self.attributes)
         keys = [rows[rows.columns[i]] for i in (range(len(self.keys)) if with_initial else self.input.grouping)]
         by_key = rows.repartition(task.info.num_partitions, *keys).sortWithinPartitions(*keys)  # (3)
-        columns = by_key.schema if with_initial else self.input.columns
-        plan = context.map_partitions(physical.executable(by_key), columns, task, result, self.plan.output())  # (4)
-        return with_broadcasts(session, plan, self.function)
+        tasks = self._tasks(session, by_key.schema) if with_initial else self.tasks
+        return context.leaf(context.map_partitions(tasks, physical.executable(by_key), task))  # (4)
+
+    def _tasks(self, session: SparkSession, columns: StructType) -> MapPartitions:
+        return MapPartitions(session, columns, self.result, self.plan.output(), self.function)
 
     def _with_initial_state(self, session: SparkSession, children: Sequence[JavaObject]) -> DataFrame:
         """Keys, a struct of the columns that come in, a struct of the initial state's columns; one of the two is null."""
@@ -160,9 +160,10 @@ class TransformWithState(StatefulOperator):
     def _declare(self, context: BatchContext) -> Schemas:
         """Ask the processor for its variables, and compare their schemas with those of the checkpoint."""
         session = context.session
-        task = DeclareVariables(self.command)
-        job = plans.analyzed(session.range(0, 1, 1, 1).mapInArrow(task, StructType().add("variables", "string")))
-        [(text,)] = plans.of_rows(session, with_broadcasts(session, job, self.function)).collect()
+        no_rows = session.range(0, 0, 1, 1).select(F.lit("").alias("variables"))
+        tasks = MapPartitions(session, no_rows.schema, no_rows.schema, plans.analyzed(no_rows).output(), self.function)
+        job = tasks.over(physical.executable(no_rows).execute(), DeclareVariables(self.command))
+        [(text,)] = plans.of_rows(session, physical.leaf(session, physical.prepared(session, job))).collect()
         parse = scala.jvm(session).org.apache.spark.sql.types.StructType
         schemas: Schemas = {}
         names = set()
@@ -211,7 +212,7 @@ def compile_transform_with_state(
         initial_attributes, initial = _input(scala.items(names["initialState"].output()), names["initGroupingAttrsLen"])
     result = expressions.struct_type(scala.items(plan.output()))
     ids = [a.exprId().id() for a in scala.items(plan.output())]
-    rows = plans.rdd_frame(session, plans.empty_rows(session), expressions.java_schema(session, positional(result)))
+    rows = plans.rdd_frame(session, plans.empty_rows(session), expressions.java_schema(session, expressions.positional(result)))
     function = names["functionExpr"].func()
     byte = scala.jvm(session).scala.reflect.ClassTag.Byte()
     return TransformWithState(
@@ -228,6 +229,7 @@ def compile_transform_with_state(
         output_event_time=ids.index(output_event_time.exprId().id()) if output_event_time is not None else None,
         command=bytes(function.command().toArray(byte)),
         function=function,
+        tasks=MapPartitions(session, source.columns, result, plan.output(), function),
         attributes=tuple(attributes),
         initial_attributes=tuple(initial_attributes),
         plan=plan,
