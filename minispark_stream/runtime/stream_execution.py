@@ -40,7 +40,7 @@ from minispark_stream.jvm import sessions
 from minispark_stream.plan.streaming_relation import streaming_sources
 from minispark_stream.runtime.micro_batch_execution_context import MicroBatchExecutionContext, Offsets
 from minispark_stream.runtime.previews import PreviewSink
-from minispark_stream.runtime.progress_reporter import ProgressReporter, format_timestamp
+from minispark_stream.runtime.progress_reporter import ProgressReporter
 from minispark_stream.runtime.query_planner import QueryPlanner
 from minispark_stream.runtime.trigger_executor import AvailableNowTrigger, OneTimeTrigger
 from minispark_stream.runtime.write_to_stream import WriteToStream
@@ -55,6 +55,7 @@ from minispark_stream.sources.base import (
 )
 from minispark_stream.state.maintenance import MaintenanceTask
 from minispark_stream.trace.recorder import NullRecorder
+from minispark_stream.trace.times import iso_time
 
 logger = logging.getLogger(__name__)
 
@@ -190,7 +191,7 @@ class StreamExecution(ABC):
             self.session.sparkContext.setJobGroup(self.run_id, description, interruptOnCancel=True)
             self.session.sparkContext.setLocalProperty(QUERY_ID_KEY, self.id)
             self.announce(
-                "started", id=self.id, runId=self.run_id, name=self.name, timestamp=format_timestamp(time.time() * 1000)
+                "started", id=self.id, runId=self.run_id, name=self.name, timestamp=iso_time(time.time() * 1000)
             )
             self._started.set()
             self.run_activated_stream()
