@@ -10,7 +10,9 @@
 Arrow's own `to_pylist` raises for a year 10000 or a string that is not UTF-8; here every value that the row format can hold has
 a form.
 
-Models: nothing of Spark, which shows no state. Differs from Spark: see above.
+Models: nothing of Spark.
+
+Differs from Spark: Spark has no such form.
 """
 
 from __future__ import annotations
