@@ -59,8 +59,9 @@ class PreviewSink(Sink):
 def preview(data: DataFrame) -> list[dict[str, Any]]:
     """The first rows as JSON values; times as Spark prints them, because Python's own end with the year 9999."""
     numbered = data.limit(MAX_ROWS).toDF(*map(str, range(len(data.columns))))
-    shown = numbered.select(*(numbered[field.name].cast(times_as_text(field.dataType)) for field in numbered.schema))
-    return [dict(zip(data.columns, _json(list(row.asDict(recursive=True).values())))) for row in shown.collect()]
+    texts = {f.name: numbered[f.name].cast(kind) for f in numbered.schema if (kind := times_as_text(f.dataType)) != f.dataType}
+    rows = numbered.withColumns(texts).collect()
+    return [dict(zip(data.columns, _json(list(row.asDict(recursive=True).values())))) for row in rows]
 
 
 def times_as_text(kind: DataType) -> DataType:
