@@ -7,7 +7,8 @@ partitions, and after a union with other rows, partition 0 may run in task 5. So
 
 1. In front of the rows of each partition comes a row of nulls, so that a partition without rows says its number too.
 2. The column `partition` has the number of the partition of each row (`spark_partition_id`).
-3. The task takes the number from the first row, and drops that row (operators/state_task.py).
+
+The task takes the number from the first row, and drops that row (operators/state_task.py).
 
     partition 0      (0, null), (0, "a"), (0, "c")      ->  the task is given 0 and the rows "a", "c"
     partition 1      (1, null)                          ->  the task is given 1 and no rows

@@ -60,7 +60,12 @@ class SessionWindowAggregation(StreamingAggregation):
         state = StreamingSessionWindowStateManager(self.keys, self.values, self.session)
         watermarks, metrics = context.watermarks[self.operator_id], context.accumulators[self.operator_id]
         restore = SessionWindowStateStoreRestore(
-            info=info, watermarks=watermarks, output=self.tasks.arrow_schema, metrics=metrics, state=state, event_time=self.event_time
+            info=info,
+            watermarks=watermarks,
+            output=self.tasks.arrow_schema,
+            metrics=metrics,
+            state=state,
+            event_time=self.event_time,
         )
         save = SessionWindowStateStoreSave(
             info=info,
@@ -71,8 +76,9 @@ class SessionWindowAggregation(StreamingAggregation):
             state=state,
             event_time=self.event_time,
         )
+        new = self.new_rows(session, children[0])  # (1)
         keys = [key for i, key in enumerate(scala.items(self.merge.groupingExpressions())) if i != self.session]
-        by_key = physical.shuffled(session, self.new_rows(session, children[0]), keys, info.num_partitions)  # (2)
+        by_key = physical.shuffled(session, new, keys, info.num_partitions)  # (2)
         sorted_rows = physical.prepared(session, physical.sorted_in_partitions(session, by_key, self.order))
         restored = context.map_partitions(self.tasks, sorted_rows, restore)  # (3)
         merged = physical.over(session, self.merge, physical.prepared(session, restored))  # (4)

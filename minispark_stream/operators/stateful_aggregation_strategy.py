@@ -4,7 +4,7 @@ Models: StatefulAggregationStrategy (From query to the plan).
 
 1. Spark's strategy plans the streaming Aggregate. From the top there are the final aggregation, save, a merge, restore, then
    what is below the state, and the place where the new rows come in.
-2. Save and restore are ours; of them, only the keys are read. The other operators are kept as they are.
+2. Save and restore will be ours. The other operators are kept as they are, but for what they ask of a shuffle below them.
 3. Whether there is a session window among the keys decides which operator it is.
 
     groupBy("k").avg("v")     final [k] <- save [k] <- merge [k] <- restore [k] <- merge [k] <- partial [k] <- new rows
@@ -46,7 +46,7 @@ def compile_aggregate(
     partial = below if is_session else below[1:]  # an aggregation without sessions merges before restore, too
     grouping = scala.items(merge.groupingExpressions())
     rows = nullable(expressions.struct_type(scala.items(merge.output())))
-    common = {
+    common = {  # (2)
         "operator_id": operator_id,
         "tasks": MapPartitions(session, rows, rows, merge.output()),
         "event_time": event_time_column(grouping),
@@ -59,7 +59,7 @@ def compile_aggregate(
         "children": children,
     }
     width = len(grouping)
-    if not is_session:
+    if not is_session:  # (3)
         return StreamingAggregation(keys=StructType(rows.fields[:width]), values=StructType(rows.fields[width:]), **common)
     position = [a.exprId().id() for a in grouping].index(save.sessionExpression().exprId().id())
     keys = [field for i, field in enumerate(rows.fields[:width]) if i != position]

@@ -3,23 +3,23 @@
 Models: StatefulAggregationStrategy and AggUtils.planStreamingAggregation (From query to the plan; SIGMOD'18 paper, 5.2).
 
 An aggregate function is three things: *buffers* (what must be remembered), a *merge* (how two sets of buffers become one) and
-an *evaluation* (what the user sees). The buffers of `avg(x)` are a sum and a count. All three are Spark's:
+an *evaluation* (what the user sees). The buffers of `avg(x)` are a sum and a count. All three are Spark's, planned once
+(operators/stateful_aggregation_strategy.py); in each batch,
 
-1. Once: Spark plans the aggregation as it does for a stream. From the plan come the schemas of the state.
-2. Each batch: Spark's *partial* aggregation runs over the new rows. What it puts out, group keys and buffers, is shuffled by
-   key to the partition whose store holds the key, and what several tasks have sent for a key is merged.
+1. Spark's *partial* aggregation makes one row of group keys and buffers for each key of the new rows, in each of its tasks.
+2. The rows are shuffled by key to the partition whose store holds the key, and Spark merges those of equal keys.
 3. A task per partition *restores*: beside the new buffers of a key it puts the old ones (operators/state_store_restore.py).
 4. Spark merges the two.
 5. A second task per partition *saves* the merged buffers, evicts and emits (operators/state_store_save.py).
-6. Spark evaluates the functions over the buffers that come out: `sum / count`.
+6. Spark evaluates the functions over the buffers that come out.
 
-       final aggregation [k], [sum#1 / count#2]             (6)
-         mapInArrow StateStoreSave        state/0/<p>       (5)     (a: sum 16.0, count 4)
-           merge [k], [sum#1, count#2]                      (4)     (a: sum 16.0, count 4)
-             mapInArrow StateStoreRestore state/0/<p>       (3)     (a: sum 6.0, count 3), (a: sum 10.0, count 1)
-               merge [k], [sum#1, count#2]                          (a: sum 10.0, count 1)
+       final aggregation [k], [sum / count]                 (6)     a: 4.0
+         mapInArrow StateStoreSave        state/0/<p>       (5)     a: sum 16.0, count 4
+           merge [k], [sum, count]                          (4)     a: sum 16.0, count 4
+             mapInArrow StateStoreRestore state/0/<p>       (3)     a: sum 6.0, count 3    a: sum 10.0, count 1
+               merge [k], [sum, count]                              a: sum 10.0, count 1
                  shuffle by k into N                        (2)
-                   partial aggregation [k], [sum#1, count#2]
+                   partial aggregation [k], [sum, count]    (1)     a: sum 10.0, count 1
                      new rows
 
 So every function that Spark can keep on a stream can be kept here, sketches included, with Spark's bytes in the state.
@@ -100,7 +100,7 @@ class StreamingAggregation(StatefulOperator):
         return context.leaf(physical.over(session, self.final, saved))  # (6)
 
     def new_rows(self, session: SparkSession, child: JavaObject) -> JavaObject:
-        """(2) The new rows, partially aggregated, as a physical plan."""
+        """(1) The new rows, partially aggregated, as a physical plan."""
         rows = physical.physical_under(session, child)
         return reduce(lambda below, node: physical.over(session, node, below), self.partial, rows)
 

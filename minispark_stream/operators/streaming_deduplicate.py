@@ -54,7 +54,7 @@ EXPIRES = StructType([StructField("expiresAtMicros", LongType())])
 
 @dataclass(frozen=True, kw_only=True)
 class StreamingDeduplicate(StatefulOperator):
-    """The driver half. `positions`: where the key is among the columns; `delay_ms`: how long within the watermark, else None."""
+    """The driver half. `positions`: where the key is; `delay_ms`: how long a key is kept within the watermark, or None."""
 
     positions: tuple[int, ...]
     keys: StructType

@@ -129,7 +129,8 @@ class SymmetricHashJoin(StatefulOperator):
         keys = [name for name in tagged.columns if name.startswith("key")]
         by_key = tagged.repartition(info.num_partitions, *keys)  # (3)
         probe = Probe(info=info, watermarks=watermarks, output=self.probes.arrow_schema, join=join)
-        candidates = plans.of_rows(session, context.leaf(context.map_partitions(self.probes, physical.executable(by_key), probe)))
+        probed = context.map_partitions(self.probes, physical.executable(by_key), probe)
+        candidates = plans.of_rows(session, context.leaf(probed))
         if self.condition.both is not None:
             candidates = candidates.where(F.col("side").isNotNull() | expressions.column(session, self.condition.both))
         build = Build(

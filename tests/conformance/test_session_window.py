@@ -12,7 +12,6 @@ from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 from pyspark.errors import StreamingQueryException
 from pyspark.sql import Column, DataFrame, SparkSession
@@ -20,7 +19,6 @@ from pyspark.sql import functions as F
 
 from minispark_stream import MiniSparkSession
 from minispark_stream.compare.checkpoint_files import comparable_files
-from minispark_stream.operators.session_window_state_store_save import opens_session
 
 SCHEMA = "ts timestamp, user string, n int, price decimal(8,2), weight double, gap string, page struct<site:string,id:int>"
 MERGE_LOCALLY = {"spark.sql.streaming.sessionWindow.merge.sessions.in.local.partition": "true"}
@@ -337,18 +335,3 @@ def test_each_engine_continues_the_sessions_of_the_other(
         return batches, {name: content for name, content in files.items() if name.startswith("state/")}
 
     assert run(engines) == run("SSSS")
-
-
-def test_opens_session_agrees_with_looking_at_one_row_after_the_other():
-    dice = np.random.default_rng(3)
-    for _ in range(200):
-        n = dice.integers(1, 30)
-        group, start = np.sort(dice.integers(0, 4, n)), dice.integers(-50, 50, n)
-        end = start + dice.integers(1, 20, n)
-        order = np.lexsort((start, group))
-        group, start, end = group[order], start[order], end[order]
-        expected = [
-            i == 0 or start[i] > max(end[j] for j in range(i) if group[j] == group[i]) if group[i] in group[:i] else True
-            for i in range(n)
-        ]
-        assert opens_session(group, start, end).tolist() == expected

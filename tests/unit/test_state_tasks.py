@@ -10,7 +10,6 @@ import pytest
 from pyspark.sql.types import LongType, StringType, StructType
 
 from minispark_stream.checkpointing.unsafe_row import FixedField, UnsafeRowCodec, long_row
-from minispark_stream.operators import state_task
 from minispark_stream.operators.metrics import Reports
 from minispark_stream.operators.state_task import OperatorWatermarks, StatefulOperatorStateInfo
 from minispark_stream.operators.streaming_global_limit import GlobalLimit
@@ -31,9 +30,12 @@ class Accumulator:
         self.value = Reports().addInPlace(self.value, reports)
 
 
-@pytest.fixture(autouse=True)
-def in_partition_0(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(state_task, "partition_id", lambda: 0)
+def in_partition(number: int, rows: pa.RecordBatch) -> list[pa.RecordBatch]:
+    """The rows of a partition as Spark hands them to a task: first a row that has nothing but the number."""
+    nulls = pa.RecordBatch.from_arrays([pa.nulls(1, column.type) for column in rows.columns], schema=rows.schema)
+    both = pa.Table.from_batches([nulls, rows]).combine_chunks().to_batches()[0]
+    numbers = pa.array([number] * both.num_rows, pa.int32())
+    return [pa.RecordBatch.from_arrays([numbers, *both.columns], names=["partition", *both.schema.names])]
 
 
 def info(state: Path, batch_id: int) -> StatefulOperatorStateInfo:
@@ -70,13 +72,14 @@ def test_batch_n_reads_version_n_and_writes_the_next_one(tmp_path: Path) -> None
             info=info(tmp_path, batch_id), watermarks=NO_WATERMARK, output=pa.schema([("n", pa.int64())]),
             metrics=Accumulator(), limit=5,  # type: ignore[arg-type]
         )
-        return sum(batch.num_rows for batch in task([pa.RecordBatch.from_arrays([pa.array(range(rows))], names=["n"])]))
+        new = pa.RecordBatch.from_arrays([pa.array(range(rows), pa.int64())], names=["n"])
+        return sum(batch.num_rows for batch in task(in_partition(3, new)))
 
     assert limit(0, 3) == 3
     assert limit(1, 4) == 2
     assert limit(1, 4) == 2, "a batch that runs again reads the same version"
     assert limit(2, 4) == 0
-    assert sorted(p.name for p in (tmp_path / "0/0").iterdir()) == ["1.delta", "2.delta", "3.delta"]
+    assert sorted(p.name for p in (tmp_path / "0/3").iterdir()) == ["1.delta", "2.delta", "3.delta"]
 
 
 # --- a join -------------------------------------------------------------------------------------------------------
@@ -98,8 +101,9 @@ def join_batch(state: Path, batch_id: int, how: str, rows: list[tuple[int, int, 
     probe = Probe(info=where, watermarks=NO_WATERMARK, output=schema, join=join)
     out = pa.schema(list(schema)[5:7] if how == "LeftSemi" else list(schema)[5:])
     build = Build(info=where, watermarks=NO_WATERMARK, output=out, metrics=Accumulator(), join=join)  # type: ignore[arg-type]
-    pairs = pa.Table.from_batches(probe([pa.RecordBatch.from_arrays(table, schema=schema)])).combine_chunks().to_batches()
-    with open_sides(where, join) as sides:
+    new = pa.RecordBatch.from_arrays(table, schema=schema)
+    pairs = pa.Table.from_batches(probe(in_partition(0, new))).combine_chunks().to_batches()
+    with open_sides(where, 0, join) as sides:
         emitted, _ = build.run(sides, list(pairs[0].columns))
     return [row for columns in emitted for row in zip(*(column.to_pylist() for column in columns))]
 
