@@ -14,6 +14,8 @@ Differs from Spark: nothing; these are calls of Spark SQL's own methods.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from functools import lru_cache
+from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 
@@ -49,8 +51,12 @@ def optimize(session: SparkSession, plan: JavaObject) -> JavaObject:
 
 def internal_rows(session: SparkSession) -> JavaObject:
     """What an RDD wants to know of its elements, when they are rows (a ClassTag)."""
-    j = scala.jvm(session)
-    return j.scala.reflect.ClassTag.apply(j.java.lang.Class.forName("org.apache.spark.sql.catalyst.InternalRow"))
+    return _class_tag(scala.jvm(session), "org.apache.spark.sql.catalyst.InternalRow")
+
+
+@lru_cache(maxsize=8)
+def _class_tag(view: Any, name: str) -> JavaObject:
+    return view.scala.reflect.ClassTag.apply(view.java.lang.Class.forName(name))
 
 
 def empty_rows(session: SparkSession) -> JavaObject:

@@ -46,31 +46,38 @@ class MapPartitions:
     def __init__(
         self, session: SparkSession, columns: StructType, result: StructType, output: JavaObject, function: JavaObject = None
     ):
-        self._session, self._output, self._function = session, output, function
+        self._session, self._function = session, function
+        self._width = len(columns)
         self._return_type = expressions.positional(result)
         self.arrow_schema = to_arrow_schema(self._return_type, timezone="UTC")
-        self._nulls = scala.java_class(session, "org.apache.spark.sql.catalyst.expressions.GenericInternalRow")(len(columns))
         schema = expressions.java_schema(session, expressions.positional(columns))
         rows = plans.rdd_frame(session, plans.empty_rows(session), schema)
         numbered = rows.select(F.spark_partition_id().alias("partition"), *rows.columns)  # (2)
         plan = plans.analyzed(numbered.mapInArrow(_no_task, self._return_type))
         self._map, self._project, self._scan = physical.chain(physical.physical(session, plan))
+        self._udf, self._output = self._map.func(), output
+        self._map_fields, self._udf_fields, self._scan_fields = map(scala.elements, (self._map, self._udf, self._scan))
+        self._numbers: dict[int, JavaObject] = {}
 
     def over(self, rows: JavaObject, task: Any) -> JavaObject:
         """The physical plan of what `task`, a function for mapInArrow, emits for each partition of the RDD `rows`."""
-        attributes, _, *rest = scala.elements(self._scan)
+        attributes, _, *rest = self._scan_fields
         project = physical.over(self._session, self._project, self._scan.copy(attributes, self._numbered(rows), *rest))
-        udf, _, _, *rest_of_map = scala.elements(self._map)
-        name, _, *rest_of_udf = scala.elements(udf)
-        return self._map.copy(udf.copy(name, self._python_function(task), *rest_of_udf), self._output, project, *rest_of_map)
+        name, _, *rest = self._udf_fields
+        udf = self._udf.copy(name, self._python_function(task), *rest)
+        _, _, _, *rest = self._map_fields
+        return self._map.copy(udf, self._output, project, *rest)
 
     def _numbered(self, rows: JavaObject) -> JavaObject:
-        """(1)"""
-        context = self._session.sparkContext._jsc
-        nulls = scala.jvm(self._session).java.util.ArrayList([self._nulls] * rows.getNumPartitions())
-        first = context.parallelize(nulls, len(nulls)).rdd()
+        """(1) The first rows are the same in every batch."""
+        context, number = self._session.sparkContext._jsc, rows.getNumPartitions()
+        if number not in self._numbers:
+            row = scala.java_class(self._session, "org.apache.spark.sql.catalyst.expressions.GenericInternalRow")(self._width)
+            first = scala.jvm(self._session).java.util.ArrayList([row] * number)
+            self._numbers[number] = context.parallelize(first, number).rdd()
+        both = scala.seq(self._session, [self._numbers[number], rows])
         union = scala.java_class(self._session, "org.apache.spark.rdd.SQLPartitioningAwareUnionRDD")
-        return union(context.sc(), scala.seq(self._session, [first, rows]), len(nulls), plans.internal_rows(self._session))
+        return union(context.sc(), both, number, plans.internal_rows(self._session))
 
     def _python_function(self, task: Any) -> JavaObject:
         """The task as Spark sends it to its workers."""

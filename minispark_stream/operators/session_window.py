@@ -27,7 +27,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from minispark_stream.jvm import physical, scala
-from minispark_stream.jvm.errors import analysis_error
 from minispark_stream.jvm.scala import JavaObject
 from minispark_stream.operators.base import BatchContext, check_event_time
 from minispark_stream.operators.session_window_state_store_restore import SessionWindowStateStoreRestore
@@ -54,8 +53,6 @@ class SessionWindowAggregation(StreamingAggregation):
 
     def plan_batch(self, context: BatchContext, children: Sequence[JavaObject]) -> JavaObject:
         session, info = context.session, context.state_info(self)
-        if not self.num_cols_prefix_key:
-            raise analysis_error(session, "_LEGACY_ERROR_TEMP_3068")  # a session window as the only key
         check_event_time(session, self.event_times)
         state = StreamingSessionWindowStateManager(self.keys, self.values, self.session)
         watermarks, metrics = context.watermarks[self.operator_id], context.accumulators[self.operator_id]

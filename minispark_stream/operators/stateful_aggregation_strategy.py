@@ -15,32 +15,50 @@ Differs from Spark: the aggregation is planned once for the query, and not once 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
+from pyspark.errors import AnalysisException
 from pyspark.sql import SparkSession
 from pyspark.sql.types import StructField, StructType, TimestampType
 
 from minispark_stream.jvm import expressions, physical, scala
 from minispark_stream.jvm.scala import JavaObject
 from minispark_stream.jvm.state_rdd import MapPartitions
-from minispark_stream.operators.base import event_time_column, event_time_names, nullable
+from minispark_stream.operators.base import BatchContext, StatefulOperator, event_time_column, event_time_names, nullable
 from minispark_stream.operators.session_window import SessionWindowAggregation
 from minispark_stream.operators.streaming_aggregation import StreamingAggregation
 
 
+@dataclass(frozen=True, kw_only=True)
+class RefusedAggregation(StatefulOperator):
+    """An aggregation that Spark's strategy refuses, as it would: when the first batch is planned."""
+
+    error: AnalysisException
+    operator_name = "stateStoreSave"
+
+    def schemas(self) -> list[tuple[str, StructType, StructType]]:
+        return []
+
+    def plan_batch(self, context: BatchContext, children: Sequence[JavaObject]) -> JavaObject:
+        raise self.error
+
+
 def compile_aggregate(
     session: SparkSession, plan: JavaObject, operator_id: int, children: tuple[Any, ...], empty: JavaObject
-) -> StreamingAggregation:
+) -> StreamingAggregation | RefusedAggregation:
     """The operator of the streaming Aggregate `plan`.
 
     Args:
         children: its compiled child.
         empty: the same Aggregate as a batch plan over no rows.
 
-    Raises:
-        AnalysisException: an aggregate function that Spark cannot keep on a stream.
     """
-    planned = physical.planned_by(session, "StatefulAggregationStrategy", plan)
+    try:
+        planned = physical.planned_by(session, "StatefulAggregationStrategy", plan)
+    except AnalysisException as error:
+        return RefusedAggregation(operator_id=operator_id, error=error, plan=plan, empty=empty, children=children)
     final, save, merge, restore, *below, _ = physical.chain(planned)  # (1)
     is_session = scala.class_name(restore) == "SessionWindowStateStoreRestoreExec"
     partial = below if is_session else below[1:]  # an aggregation without sessions merges before restore, too
