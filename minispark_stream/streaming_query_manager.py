@@ -2,7 +2,7 @@
 
 Models: StreamingQueryManager (Execution flow; From query to the plan).
 
-`start_query` in order:
+`_start_query` in order:
 1. Find the checkpoint and check what may not run (runtime/write_to_stream.py).
 2. Make the query's own session: a clone with adaptive execution and cost-based optimisation off, because both may change
    the number of shuffle partitions, and there is one state store per partition.
@@ -17,10 +17,14 @@ from __future__ import annotations
 
 import logging
 import threading
+import uuid
+from collections.abc import Callable
 from typing import Any
 
 from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.streaming import StreamingQuery as SparkStreamingQuery
+from pyspark.sql.streaming import StreamingQueryManager as SparkStreamingQueryManager
 from pyspark.sql.streaming.listener import (
     QueryIdleEvent,
     QueryProgressEvent,
@@ -30,8 +34,8 @@ from pyspark.sql.streaming.listener import (
     StreamingQueryProgress,
 )
 
-from minispark_stream.clock import Clock, SystemClock
-from minispark_stream.jvm import plans, sessions
+from minispark_stream.clock import Clock
+from minispark_stream.jvm import plans
 from minispark_stream.jvm.errors import illegal_argument
 from minispark_stream.runtime.micro_batch_execution import MicroBatchExecution
 from minispark_stream.runtime.stream_execution import StreamExecution
@@ -54,18 +58,21 @@ _EVENTS = {
 }
 
 
-class StreamingQueryManager:
-    """`session.streams`, with PySpark's methods.
+class StreamingQueryManager(SparkStreamingQueryManager):
+    """`session.streams`: PySpark's StreamingQueryManager over this engine.
 
     Args:
-        session: the wrapped Spark session.
+        session: the model session that it belongs to.
+        clone: makes a session for a query out of that one.
         trace: "off", "steps" or "rows": what new queries record.
+        clock: of the queries.
     """
 
-    def __init__(self, session: SparkSession, trace: str = "steps", clock: Clock | None = None):
+    def __init__(self, session: SparkSession, clone: Callable[[], SparkSession], trace: str, clock: Clock):
         self._session = session
+        self._clone = clone
         self._trace = trace
-        self._clock = clock or SystemClock()
+        self._clock = clock
         self._queries: dict[str, StreamingQuery] = {}
         self._listeners: list[StreamingQueryListener] = []
         self._ended: list[StreamingQuery] = []
@@ -74,13 +81,18 @@ class StreamingQueryManager:
     # -- PySpark's methods --------------------------------------------------------------------------------
 
     @property
-    def active(self) -> list[StreamingQuery]:
+    def active(self) -> list[SparkStreamingQuery]:
         with self._changed:
             return list(self._queries.values())
 
-    def get(self, id: str) -> StreamingQuery | None:
+    def get(self, id: str) -> StreamingQuery | None:  # noqa: A002
+        """The active query of this id, or None. Raises IllegalArgumentException: `id` is no UUID."""
+        try:
+            known = str(uuid.UUID(id))
+        except ValueError:
+            raise illegal_argument(f"Invalid UUID string: {id}") from None
         with self._changed:
-            return self._queries.get(str(id))
+            return self._queries.get(known)
 
     def awaitAnyTermination(self, timeout: int | None = None) -> bool | None:  # noqa: N802
         """Wait until any query has ended since `resetTerminated`; raise the error of one that failed."""
@@ -98,17 +110,20 @@ class StreamingQueryManager:
             self._ended.clear()
 
     def addListener(self, listener: StreamingQueryListener) -> None:  # noqa: N802
+        _check_listener(listener)
         with self._changed:
             self._listeners.append(listener)
 
     def removeListener(self, listener: StreamingQueryListener) -> None:  # noqa: N802
+        _check_listener(listener)
         with self._changed:
-            if listener in self._listeners:
-                self._listeners.remove(listener)
+            found = next((i for i, one in enumerate(self._listeners) if one is listener), None)
+            if found is not None:
+                del self._listeners[found]
 
     # -- starting ---------------------------------------------------------------------------------------------
 
-    def start_query(self, df: DataFrame, sink: Sink, **asked: Any) -> StreamingQuery:
+    def _start_query(self, df: DataFrame, sink: Sink, **asked: Any) -> StreamingQuery:
         """Create and start a query.
 
         Args:
@@ -131,7 +146,7 @@ class StreamingQueryManager:
         return query
 
     def _stream_session(self) -> SparkSession:
-        clone = sessions.cloned(self._session)
+        clone = self._clone()
         clone.conf.set("spark.sql.adaptive.enabled", "false")
         clone.conf.set("spark.sql.cbo.enabled", "false")
         return clone
@@ -187,3 +202,9 @@ class StreamingQueryManager:
                 del self._queries[query_id]
                 self._ended.append(query)
             self._changed.notify_all()
+
+
+def _check_listener(listener: Any) -> None:
+    """Raises AttributeError, as PySpark does: what is given is no listener."""
+    if not isinstance(listener, StreamingQueryListener):
+        raise AttributeError(f"'{type(listener).__name__}' object has no attribute '_jlistener'")

@@ -65,7 +65,7 @@ def test_a_leaf_is_forgotten_when_no_plan_has_it_any_more(spark, mini):
         if len(leaves) <= before + 2:
             break
     assert len(leaves) <= before + 2
-    assert streaming_relation.engine_of(kept) is mini, "a plan still has it"
+    assert streaming_relation.model_session_of(kept) is mini, "a plan still has it"
 
 
 def test_a_view_keeps_its_stream(spark, mini):
@@ -73,7 +73,7 @@ def test_a_view_keeps_its_stream(spark, mini):
     gc.collect()
     spark.sparkContext._jvm.java.lang.System.gc()
     mini.readStream.format("rate").load()
-    assert streaming_relation.engine_of(spark.table("kept_stream")) is mini
+    assert streaming_relation.model_session_of(spark.table("kept_stream")) is mini
     spark.catalog.dropTempView("kept_stream")
 
 
