@@ -49,8 +49,9 @@ def outcome(snippet: Snippet, session: Any, folder: str) -> tuple[Any, ...]:
     except StreamingQueryException as e:  # of which only the cause is told here
         return "ends with", str(e).split("terminated with exception: ")[1].split(" SQLSTATE: XXKST")[0]
     except Exception as e:
-        text = re.sub(r"calling \S+\.$", "calling it", str(e).split(";\n")[0].split("\n")[0]).replace(folder, "FOLDER")
-        return type(e).__name__, *(getattr(e, ask, lambda: None)() for ask in ("getCondition", "getSqlState")), text
+        lines = re.sub(r"calling \S+$", "calling it", str(e), flags=re.MULTILINE).replace(folder, "FOLDER").split("\n")
+        said = lines[:2]  # what is wrong, and of a plan its first node; the leaves of the engines are not the same
+        return type(e).__name__, *(getattr(e, ask, lambda: None)() for ask in ("getCondition", "getSqlState")), said
 
 
 def text(session: Any, folder: str) -> DataFrame:
@@ -129,7 +130,7 @@ SESSION: dict[str, Snippet] = {
     "table of a number": lambda s, d: s.table(3),
     "a number as a listener": lambda s, d: s.streams.addListener(3),
     "a number as a listener to be removed": lambda s, d: s.streams.removeListener(3),
-    "a UUID as an id": lambda s, d: type(outcome(lambda *_: s.streams.get(uuid.uuid4()), s, d)[0]),
+    "a UUID as an id": lambda s, d: outcome(lambda *_: s.streams.get(uuid.uuid4()), s, d)[0],
     "an unknown id": lambda s, d: s.streams.get("00000000-0000-0000-0000-000000000000"),
     "no id at all": lambda s, d: s.streams.get("junk"),
 }
@@ -170,7 +171,7 @@ WRITES: dict[str, Snippet] = {
     "clustered and partitioned": lambda s, d: text(s, d).writeStream.clusterBy("value").partitionBy("value"),
     "clustered by what is not there": lambda s, d: run(text(s, d).writeStream.clusterBy("x").format("json"), d, f"{d}/out"),
     "noop clusters by anything": lambda s, d: run(text(s, d).writeStream.clusterBy("x").format("noop"), d).lastProgress.numInputRows,
-    "foreachbatch": lambda s, d: type(outcome(lambda *_: text(s, d).writeStream.format("foreachbatch").start(), s, d)[0]),
+    "foreachbatch": lambda s, d: text(s, d).writeStream.format("foreachbatch").start(),
     "a table of too many names": lambda s, d: text(s, d).writeStream.toTable("a.b.c.d", checkpointLocation=d),
     "a table of three names": lambda s, d: text(s, d).writeStream.toTable("a.b.c", checkpointLocation=d),
     "a table of the session catalog": lambda s, d: text(s, d).writeStream.toTable("spark_catalog.b.c.d", checkpointLocation=d),
@@ -243,7 +244,7 @@ RUNS: dict[str, Snippet] = {
     "a watermark": lambda s, d: reported(run(timed(s, d).writeStream.format("noop"), d)),
     "xml": lambda s, d: run(s.readStream.schema("a int").xml(f"{d}/in", rowTag="r").writeStream.format("noop"), d).lastProgress.numInputRows,
     "xml files": lambda s, d: (run(text(s, d).writeStream.format("xml").option("rowTag", "r"), d, f"{d}/out"), os.path.exists(f"{d}/out/_spark_metadata/0"))[1],
-    "binaryFile": lambda s, d: run(s.readStream.schema("length long").format("binaryFile").load(f"{d}/in").writeStream.format("noop"), d).lastProgress.numInputRows,
+    "binaryFile": lambda s, d: run(s.readStream.schema(s.read.format("binaryFile").load(d).schema).format("binaryFile").load(f"{d}/in").writeStream.format("noop"), d).lastProgress.numInputRows,
     "clustered files": lambda s, d: reported(run(text(s, d).writeStream.clusterBy("value").format("json"), d, f"{d}/out"))[2],
     "a clustered table": clustered_table,
     "truncate that is no boolean": lambda s, d: run(text(s, d).writeStream.format("console").option("truncate", "maybe"), d),
