@@ -47,8 +47,7 @@ class MiniSparkSession(SparkSession):
 
     streams: StreamingQueryManager
 
-    # The session that was made first, which is the one that PySpark calls the active one.
-    _instantiatedSession: ClassVar[MiniSparkSession | None] = None
+    _made_first: ClassVar[MiniSparkSession | None] = None
 
     def __init__(self, spark: SparkSession, trace: str = "steps", clock: Clock | None = None):
         if trace not in ("off", "steps", "rows"):
@@ -60,30 +59,42 @@ class MiniSparkSession(SparkSession):
         self._trace = trace
         self._clock = clock or SystemClock()
         self.streams = StreamingQueryManager(self, self._cloneSession, trace, self._clock)
-        let_data_frames_choose_their_engine()
-        _let_workers_run_this_python(spark)
         if MiniSparkSession._first() is None:
-            MiniSparkSession._instantiatedSession = self
+            MiniSparkSession._made_first = self
+            let_data_frames_choose_their_engine()
+            _let_workers_run_this_python(spark)
 
     class Builder(SparkSession.Builder):
         """`MiniSparkSession.builder`: Spark's, and a model session around what it gives."""
 
         def getOrCreate(self) -> MiniSparkSession:  # noqa: N802
-            spark = super().getOrCreate()
-            return MiniSparkSession._first() or MiniSparkSession(spark)
+            return MiniSparkSession._of(super().getOrCreate())
 
         def create(self) -> MiniSparkSession:
             return MiniSparkSession(super().create())
 
     @classmethod
     def getActiveSession(cls) -> MiniSparkSession | None:  # noqa: N802
-        """The model session that was made first, if a Spark session is active on this thread; else None."""
-        return MiniSparkSession._first() if SparkSession.getActiveSession() is not None else None
+        """The model session of the Spark that is active on this thread, or None: as in PySpark the one that was made first."""
+        spark = SparkSession.getActiveSession()
+        return None if spark is None else cls._of(spark)
 
-    @staticmethod
-    def _first() -> MiniSparkSession | None:
-        first = MiniSparkSession._instantiatedSession
-        return None if first is None or sessions.is_stopped(first) else first
+    @classmethod
+    def active(cls) -> MiniSparkSession:
+        """The same, and where no Spark is active on this thread that of the default session.
+
+        Raises:
+            PySparkRuntimeError: there is no Spark.
+        """
+        return cls._of(SparkSession.active())
+
+    @classmethod
+    def _of(cls, spark: SparkSession) -> MiniSparkSession:
+        return cls._first() or cls(spark)
+
+    @classmethod
+    def _first(cls) -> MiniSparkSession | None:
+        return None if cls._made_first is None or sessions.is_stopped(cls._made_first) else cls._made_first
 
     @property
     def readStream(self) -> DataStreamReader:  # noqa: N802

@@ -2,8 +2,8 @@
 
     analysis_error(session, "PATH_NOT_FOUND", path="in")    [PATH_NOT_FOUND] Path does not exist: in. SQLSTATE: 42K03
 
-What a user's own call raises is a real exception of Spark's, which PySpark then shows as it shows every one of them. What ends
-a query on its thread is a Python exception with Spark's text, because there is no Java class for each of these.
+What a user's own call raises is a real exception of Spark's, which PySpark then shows as it shows every one of them. The other
+kinds only end a query on its thread, where their text and their condition go on: these are Python exceptions with Spark's text.
 
 Differs from Spark: nothing.
 """

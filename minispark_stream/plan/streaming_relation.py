@@ -12,7 +12,8 @@ Models: StreamingRelation (From query to the plan).
 3. When the next leaf is made, Python forgets the tokens that the JVM does not have any more.
 
 Differs from Spark: Spark's leaf is a StreamingRelation node that carries its source; ours is Spark SQL's relation
-over an (empty) RDD, because that is a node that a plan may hold without any class of Structured Streaming.
+over an (empty) RDD, because that is a node that a plan may hold without any class of Structured Streaming. Each `load()` makes
+an RDD of its own, so that two loads of one folder are not `sameSemantics`.
 """
 
 from __future__ import annotations
