@@ -562,6 +562,21 @@ def test_the_maintenance_task_runs_until_it_is_stopped(state: Path) -> None:
     never_started.stop()
 
 
+def test_a_round_of_maintenance_ends_after_the_store_that_is_under_way(state: Path) -> None:
+    conf = StateStoreConf(min_deltas_for_snapshot=2)
+    for partition in range(3):
+        for version in range(3):
+            get_store(store_id(state, partition), conf, version).commit()
+    stopped = threading.Event()
+
+    @contextmanager
+    def step(name: str, **inputs: Any) -> Iterator[SimpleNamespace]:
+        yield SimpleNamespace(out=lambda **outputs: stopped.set())
+
+    done = run_maintenance(str(state), conf, step, stopped.is_set)
+    assert [result.store_id.partition_id for result in done] == [0]
+
+
 def test_a_process_keeps_the_stores_that_it_used_last(state: Path) -> None:
     loaded = LoadedProviders(unused_after=3)
     first, second = loaded.provider(store_id(state, 0), CONF), loaded.provider(store_id(state, 1), CONF)
