@@ -209,10 +209,11 @@ def test_of_a_batch_that_fails_nothing_is_seen(spark, sessions, tmp_path):
 
 
 def test_a_manifest_that_another_run_wrote_first_ends_the_query(spark, mini, tmp_path):
+    from minispark_stream.sinks.base import SinkSpec
     from minispark_stream.sinks.file import FileStreamSink
 
-    sink = FileStreamSink(spark, "json", spark.range(1), [], {"path": str(tmp_path)}, "append")
-    other = FileStreamSink(spark, "json", spark.range(1), [], {"path": str(tmp_path)}, "append")
+    spec = SinkSpec(spark, spark.range(1), "json", {"path": str(tmp_path)}, [], "append")
+    sink, other = FileStreamSink(spec), FileStreamSink(spec)
     sink.log.get_latest_batch_id = lambda: None  # type: ignore[method-assign]  # what both saw before they began to write
     other.add_batch(0, spark.range(1))
     with pytest.raises(Exception, match="Race while writing batch 0"):

@@ -38,7 +38,9 @@ MAY_IMPORT: dict[str, tuple[str, ...]] = {
     "registry": ("sources", "sinks", "plan", "jvm"),
     "streaming_query": ("runtime", "trace.trace"),
     "streaming_query_manager": ("streaming_query", "runtime", "sinks", "trace", "jvm", "clock"),
-    "readwriter": ("registry", "streaming_query", "runtime", "sources", "sinks", "plan", "jvm"),
+    "readwriter": (
+        "registry", "streaming_query_manager", "streaming_query", "runtime", "sources", "sinks", "plan", "jvm", "clock",
+    ),
     "dataframe": ("readwriter", "plan"),
     "session": ("dataframe", "readwriter", "streaming_query_manager", "jvm", "clock"),
     # -- comparing and inspecting -------------------------------------------------------------------------------
