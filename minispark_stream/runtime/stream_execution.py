@@ -159,8 +159,14 @@ class StreamExecution(ABC):
         """Write snapshots and delete old files in the background, if there is state."""
         if self.planner.template.operators:
             interval = self.conf_ms("spark.sql.streaming.stateStore.maintenanceInterval")
-            self.maintenance = MaintenanceTask(self.planner.state_dir, self.planner.state_conf, interval, self.recorder.step)
+            planner = self.planner
+            self.maintenance = MaintenanceTask(
+                planner.state_dir, planner.state_conf, interval, self._committed_version, self.recorder.step
+            )
             self.maintenance.start()
+
+    def _committed_version(self) -> int:
+        return self.context.batch_id  # batch N begins with version N
 
     # -- the thread -----------------------------------------------------------------------------------------
 

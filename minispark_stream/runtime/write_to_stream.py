@@ -25,7 +25,7 @@ from functools import partial
 from pyspark.sql import SparkSession
 
 from minispark_stream.checkpointing import stream_metadata
-from minispark_stream.checkpointing.checkpoint_file_manager import CheckpointFileManager
+from minispark_stream.checkpointing.checkpoint_file_manager import CheckpointFileManager, redacted
 from minispark_stream.jvm import sessions
 from minispark_stream.jvm.errors import analysis_error
 from minispark_stream.jvm.scala import JavaObject
@@ -49,6 +49,11 @@ class WriteToStream:
     checkpoint: str
     temporary: bool
     query_id: str
+
+    @property
+    def shown_checkpoint(self) -> str:
+        """The checkpoint as it is shown to people."""
+        return redacted(self.checkpoint)
 
 
 def resolve_write_to_stream(
@@ -74,7 +79,7 @@ def resolve_write_to_stream(
     """
     checkpoint, temporary = _checkpoint(session, options, name, temporary_checkpoint)  # (1)
     if not recover_from_checkpoint and CheckpointFileManager(checkpoint).exists("offsets"):
-        raise analysis_error(session, "_LEGACY_ERROR_TEMP_1299", checkpointPath=f"{checkpoint}/offsets")
+        raise analysis_error(session, "_LEGACY_ERROR_TEMP_1299", checkpointPath=f"{redacted(checkpoint)}/offsets")
     if session.conf.get("spark.sql.streaming.unsupportedOperationCheck") != "false":
         check_for_streaming(session, analyzed, output_mode)  # (2)
     query_id = stream_metadata.read_or_create(checkpoint, partial(sessions.conf, session))  # (3)
@@ -86,9 +91,9 @@ def _checkpoint(
 ) -> tuple[str, bool]:
     root = session.conf.get("spark.sql.streaming.checkpointLocation", None)
     if location := options.get("checkpointlocation"):
-        return CheckpointFileManager(location).root, False
+        return CheckpointFileManager(location).location, False
     if root:
-        return CheckpointFileManager(f"{root.rstrip('/')}/{name or uuid.uuid4()}").root, False
+        return CheckpointFileManager(f"{root.rstrip('/')}/{name or uuid.uuid4()}").location, False
     if temporary_allowed:
-        return CheckpointFileManager(tempfile.mkdtemp(prefix="temporary-")).root, True
+        return CheckpointFileManager(tempfile.mkdtemp(prefix="temporary-")).location, True
     raise analysis_error(session, "_LEGACY_ERROR_TEMP_1298", config="spark.sql.streaming.checkpointLocation")
