@@ -88,7 +88,7 @@ class StreamExecution(ABC):
         self.offset_log = OffsetSeqLog(f"{self.checkpoint}/offsets")
         self.commit_log = CommitLog(f"{self.checkpoint}/commits")
         self.planner = QueryPlanner(
-            session, write.analyzed, write.output_mode, f"{self.checkpoint}/state", clock.get_time_millis()
+            session, write.analyzed, write.output_mode, f"{self.checkpoint}/state", self.run_id, clock.get_time_millis()
         )
         self.no_data_batches_enabled = self.conf("spark.sql.streaming.noDataMicroBatches.enabled") != "false"
         self.min_batches_to_retain = int(self.conf("spark.sql.streaming.minBatchesToRetain") or 100)

@@ -162,18 +162,22 @@ class HDFSBackedStateStoreProvider:
         if self.conf.max_versions_to_retain_in_memory <= 0:
             self.identities.clear()  # nothing in memory is used again
 
+    @property
+    def num_bytes(self) -> int:
+        """The memory of the current version."""
+        return sys.getsizeof(self.map) + self.map_bytes
+
     def metrics(self) -> StateStoreMetrics:
-        current = sys.getsizeof(self.map) + self.map_bytes
         undo = sum(sys.getsizeof(u) + _size(u) for u in self.undo_records.values())
         custom = {
             "loadedMapCacheHitCount": self.loaded_map_cache_hit_count,
             "loadedMapCacheMissCount": self.loaded_map_cache_miss_count,
             "numSnapshotsAutoRepaired": int(self.snapshot_was_repaired),
-            "stateOnCurrentVersionSizeBytes": current,
+            "stateOnCurrentVersionSizeBytes": self.num_bytes,
             "forceSnapshotCount": 0,
             f"SnapshotLastUploaded.partition_{self.store_id.partition_id}_{self.store_id.store_name}": -1,
         }
-        return StateStoreMetrics(len(self.map), current + undo, custom)
+        return StateStoreMetrics(len(self.map), self.num_bytes + undo, custom)
 
 
 class HDFSBackedStateStore:

@@ -60,8 +60,9 @@ class StateFiles:
 
     def __str__(self) -> str:
         s = self.store_id
-        which = f"operatorId={s.operator_id}, partitionId={s.partition_id}, storeName={s.store_name}"
-        return f"HDFSStateStoreProvider[StateStoreId[ {which} ]]"
+        store = f"StateStoreId[ operatorId={s.operator_id}, partitionId={s.partition_id}, storeName={s.store_name} ]"
+        provider = f"StateStoreProviderId[ storeId={store}, queryRunId={self.conf.query_run_id} ]"
+        return f"HDFSStateStoreProvider[stateStoreProviderId={provider}]"
 
     def write_delta(self, version: int, changes: Iterable[Change]) -> None:
         self._write(f"{version}.delta", encode_records(changes, self.conf.row_checksum_enabled))

@@ -62,7 +62,10 @@ def _conf(key: str, default: Any) -> Any:
 
 @dataclass(frozen=True)
 class StateStoreConf:
-    """The confs that state stores read, with Spark's defaults."""
+    """The confs that state stores read, with Spark's defaults, and the id of the query's run.
+
+    A new run trusts the files only, not what the stores of an earlier run have in memory (StateStoreProviderId).
+    """
 
     min_deltas_for_snapshot: int = _conf("stateStore.minDeltasForSnapshot", 10)
     min_versions_to_retain: int = _conf("minBatchesToRetain", 100)
@@ -72,9 +75,12 @@ class StateStoreConf:
     auto_snapshot_repair_enabled: bool = _conf("stateStore.autoSnapshotRepair.enabled", True)
     auto_snapshot_repair_num_failures: int = _conf("stateStore.autoSnapshotRepair.numFailuresBeforeActivating", 1)
     auto_snapshot_repair_max_replay: int = _conf("stateStore.autoSnapshotRepair.maxChangeFileReplay", 500)
+    query_run_id: str = ""
 
     @staticmethod
-    def from_conf(conf_get: Callable[[str], str | None], column_families: bool = False) -> StateStoreConf:
+    def from_conf(
+        conf_get: Callable[[str], str | None], query_run_id: str = "", column_families: bool = False
+    ) -> StateStoreConf:
         """Read the confs through `conf_get`, which gives None for a conf that is not set.
 
         `column_families`: all operators make column families of their own, so RocksDB's provider may be asked for.
@@ -92,10 +98,10 @@ class StateStoreConf:
             raise state_error("STATE_STORE_CHECKPOINT_IDS_NOT_SUPPORTED", text, "KD002", msg=text)
         values: dict[str, Any] = {}
         for f in fields(StateStoreConf):
-            value = conf_get(f.metadata["key"])
+            value = conf_get(f.metadata["key"]) if f.metadata else None
             if value is not None:
                 values[f.name] = _PARSERS[type(f.default)](value.strip())
-        return StateStoreConf(**values)
+        return StateStoreConf(**values, query_run_id=query_run_id)
 
 
 @dataclass(frozen=True)

@@ -62,7 +62,7 @@ PROCESS_STATE = {
     "plan.streaming_relation._leaves": "which engine a stream in a plan belongs to; forgets what no plan has any more",
     "streaming_query_manager._active_runs": "a checkpoint may have only one active run in a process; an ended run leaves",
     "streaming_query_manager._active_runs_lock": "guards _active_runs",
-    "state.loaded_providers.LOADED_PROVIDERS": "the stores that a worker keeps loaded; bounded by their number",
+    "state.loaded_providers.LOADED_PROVIDERS": "the stores that a worker keeps loaded; bounded by their size",
 }
 CACHES = {  # functions whose answers are kept for the whole process; all bounded
     "jvm.scala._java_class": "a look-up in the JVM for every part of a class's name",

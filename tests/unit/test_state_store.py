@@ -459,6 +459,21 @@ def test_a_missing_delta_is_sparks_error(state: Path) -> None:
     assert contents(state, 1) == {A: ONE}
 
 
+def test_a_new_run_begins_with_the_files(state: Path) -> None:
+    """As in Spark, a run goes on with what is in its memory, whatever happens to older files; the next one needs them."""
+    batch(state, 0, {A: ONE})
+    batch(state, 1, {B: TWO})
+    (state / "0/0/1.delta").unlink()
+    assert contents(state, 2) == {A: ONE, B: TWO}
+    with pytest.raises(SparkRuntimeException) as e:
+        contents(state, 2, StateStoreConf(query_run_id="the next run"))
+    assert e.value.getCondition() == "CANNOT_LOAD_STATE_STORE.CANNOT_READ_DELTA_FILE_NOT_EXISTS"
+    assert (e.value.getMessageParameters() or {})["clazz"] == (
+        "HDFSStateStoreProvider[stateStoreProviderId=StateStoreProviderId[ storeId=StateStoreId[ operatorId=0, partitionId=0, "
+        "storeName=default ], queryRunId=the next run ]]"
+    )
+
+
 def with_snapshots(state: Path, conf: StateStoreConf) -> None:
     """Versions 1 to 7, with 3.snapshot and 6.snapshot, of which the newer one is damaged."""
     for version in range(7):
@@ -612,11 +627,30 @@ def test_the_maintenance_task_runs_until_it_is_stopped(state: Path) -> None:
     never_started.stop()
 
 
-def test_a_process_keeps_the_stores_that_it_used_last(state: Path) -> None:
-    loaded = LoadedProviders(unused_after=3)
-    first, second = loaded.provider(store_id(state, 0), CONF), loaded.provider(store_id(state, 1), CONF)
-    assert loaded.provider(store_id(state, 0), CONF) is first
-    assert loaded.provider(store_id(state, 2), CONF) is not second
-    assert loaded.provider(store_id(state, 0), CONF) is first
-    assert loaded.provider(store_id(state, 1), CONF) is not second, "three stores were opened since"
-    assert loaded.provider(store_id(state, 0), StateStoreConf(min_deltas_for_snapshot=2)) is not first
+def test_a_process_keeps_the_stores_that_it_used_last_and_that_fit(state: Path) -> None:
+    loaded = LoadedProviders(max_bytes=500_000)
+
+    def opened(partition: int) -> HDFSBackedStateStoreProvider:
+        provider = loaded.provider(store_id(state, partition), CONF, 1)
+        provider.load(1)
+        return provider
+
+    for partition in range(3):
+        store = get_store(store_id(state, partition), CONF, 0)
+        store.put(A, b"x" * 400_000)
+        store.commit()
+    first, second = opened(0), opened(1)
+    assert opened(0) is first
+    third = opened(2)
+    assert (opened(2), opened(0)) == (third, first), "only the second one had to go"
+    assert opened(1) is not second
+
+
+def test_a_process_drops_the_stores_that_are_of_no_use(state: Path) -> None:
+    loaded = LoadedProviders(max_bytes=1_000_000)
+    far_behind, behind = loaded.provider(store_id(state, 0), CONF, 1), loaded.provider(store_id(state, 1), CONF, 1)
+    behind.version = 1
+    loaded.provider(store_id(state, 2), CONF, 11)  # with 10 deltas, minDeltasForSnapshot, the second one can catch up
+    assert loaded.provider(store_id(state, 1), CONF, 11) is behind
+    assert loaded.provider(store_id(state, 0), CONF, 11) is not far_behind
+    assert loaded.provider(store_id(state, 1), StateStoreConf(query_run_id="the next run"), 11) is not behind
