@@ -22,6 +22,7 @@ removed with their file.
 
 from __future__ import annotations
 
+import errno
 import os
 import re
 import uuid
@@ -187,6 +188,9 @@ def _sync_folder(path: str) -> None:
     folder = os.open(path, os.O_RDONLY)
     try:
         os.fsync(folder)
+    except OSError as e:
+        if e.errno not in (errno.EINVAL, errno.ENOTSUP):  # some network file systems sync files only
+            raise
     finally:
         os.close(folder)
 

@@ -54,6 +54,7 @@ from minispark_stream.sources.base import (
     SupportsTriggerAvailableNow,
 )
 from minispark_stream.state.maintenance import MaintenanceTask
+from minispark_stream.state.state_store import state_error_in
 from minispark_stream.trace.recorder import NullRecorder
 
 logger = logging.getLogger(__name__)
@@ -233,7 +234,7 @@ class StreamExecution(ABC):
         )
 
     def _failure(self, cause: BaseException) -> StreamingQueryException:
-        message = str(cause) or type(cause).__name__
+        message = state_error_in(str(cause)) or str(cause) or type(cause).__name__
         try:
             where = self._progress_and_plan()
         except Exception as e:  # a JVM that died cannot describe its plan, but the query has failed all the same

@@ -21,6 +21,7 @@ Differs from Spark: a store has no prefix scan; an operator goes through its `it
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, ItemsView, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from typing import Any, Protocol
@@ -145,6 +146,12 @@ class StateStore(Protocol):
         """Forget the changes. Does nothing after a commit."""
 
     def metrics(self) -> StateStoreMetrics: ...
+
+
+def state_error_in(text: str) -> str | None:
+    """What `state_error` said on a worker, out of the traceback that the driver has been sent; None when it was not that."""
+    found = re.search(r"^\S*SparkRuntimeException: (\[\w*STATE_STORE\w*[.\]].*)", text, re.DOTALL | re.MULTILINE)
+    return found.group(1).strip() if found else None
 
 
 def state_error(condition: str, text: str, sql_state: str, **parameters: object) -> SparkRuntimeException:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import errno
 import os
+import stat
 from pathlib import Path
 from typing import Any
 
@@ -60,11 +62,16 @@ class TestCheckpointFileManager:
         files.delete("offsets/0")
         assert not files.exists("offsets/0")
 
-    def test_a_file_system_without_links(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_a_file_system_without_links_that_syncs_no_folders(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         def no_links(*names: str) -> None:
             raise PermissionError(1, "Operation not permitted")
 
+        def sync_files_only(descriptor: int) -> None:
+            if stat.S_ISDIR(os.fstat(descriptor).st_mode):
+                raise OSError(errno.EINVAL, "Invalid argument")
+
         monkeypatch.setattr(os, "link", no_links)
+        monkeypatch.setattr(os, "fsync", sync_files_only)
         files = CheckpointFileManager(str(tmp_path))
         files.create_atomic("offsets/7", b"first")
         with pytest.raises(FileExistsError):

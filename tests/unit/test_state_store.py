@@ -22,7 +22,7 @@ from minispark_stream.state.loaded_providers import LoadedProviders, get_store, 
 from minispark_stream.state.maintenance import MaintenanceTask, find_stores, run_maintenance
 from minispark_stream.state.state_files import StateFiles
 from minispark_stream.state.state_records import crc32c, decode_records, encode_records
-from minispark_stream.state.state_store import StateStoreConf, StateStoreId
+from minispark_stream.state.state_store import StateStoreConf, StateStoreId, state_error_in
 from minispark_stream.trace.recorder import NullRecorder, Recorder
 
 CONF = StateStoreConf()
@@ -472,6 +472,9 @@ def test_a_new_run_begins_with_the_files(state: Path) -> None:
         "HDFSStateStoreProvider[stateStoreProviderId=StateStoreProviderId[ storeId=StateStoreId[ operatorId=0, partitionId=0, "
         "storeName=default ], queryRunId=the next run ]]"
     )
+    of_worker = f"An exception was thrown:\nTraceback ...\npyspark.errors.exceptions.base.SparkRuntimeException: {e.value}\n"
+    assert state_error_in(of_worker) == str(e.value)
+    assert state_error_in("Traceback ...\nSparkRuntimeException: [SOMETHING_ELSE] of a user's function") is None
 
 
 def with_snapshots(state: Path, conf: StateStoreConf) -> None:
