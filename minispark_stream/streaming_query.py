@@ -71,7 +71,8 @@ class StreamingQuery(SparkStreamingQuery):
 
     def exception(self) -> StreamingQueryException | None:
         """The error that ended the query, if one did."""
-        return self._execution.exception
+        failure = self._execution.failure
+        return None if failure is None else failure.returned()
 
     def awaitTermination(self, timeout: int | None = None) -> bool | None:  # noqa: N802
         """Wait for the end of the query; raise its error if it failed.
@@ -81,8 +82,10 @@ class StreamingQuery(SparkStreamingQuery):
 
         Raises:
             StreamingQueryException: the query ended with an error.
+            RuntimeError: the thread that waits is the query's own.
         """
         check_timeout(timeout)
+        self._execution.check_other_thread()
         ended = self._execution.terminated.wait(timeout)
         self._raise_failure()
         return ended if timeout is not None else None
@@ -92,10 +95,10 @@ class StreamingQuery(SparkStreamingQuery):
 
         Raises:
             StreamingQueryException: the query ended with an error meanwhile.
+            RuntimeError: the thread that waits is the query's own.
         """
         execution = self._execution
-        if execution.is_current_thread():
-            raise RuntimeError("Cannot wait for a query state from the same thread that is running the query")
+        execution.check_other_thread()
         with execution.progress_lock:
             execution.no_new_data = False
             while not execution.no_new_data and self.isActive:
@@ -118,8 +121,8 @@ class StreamingQuery(SparkStreamingQuery):
         print(f"== Physical Plan ==\n{execution.explain()}")
 
     def _raise_failure(self) -> None:
-        if self._execution.exception is not None:
-            raise self._execution.exception
+        if self._execution.failure is not None:
+            raise self._execution.failure.raised()
 
 
 def check_timeout(timeout: float | None) -> None:

@@ -19,7 +19,7 @@ import logging
 import threading
 from typing import Any
 
-from pyspark.errors import AnalysisException
+from pyspark.errors import SparkRuntimeException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.listener import (
     QueryIdleEvent,
@@ -32,9 +32,10 @@ from pyspark.sql.streaming.listener import (
 
 from minispark_stream.clock import Clock, SystemClock
 from minispark_stream.jvm import plans, sessions
-from minispark_stream.jvm.errors import illegal_argument
+from minispark_stream.jvm.errors import illegal_argument, spark_error
 from minispark_stream.runtime.micro_batch_execution import MicroBatchExecution
 from minispark_stream.runtime.stream_execution import StreamExecution
+from minispark_stream.runtime.stream_failure import StreamFailure
 from minispark_stream.runtime.write_to_stream import resolve_write_to_stream
 from minispark_stream.sinks.base import Sink
 from minispark_stream.streaming_query import StreamingQuery, check_timeout
@@ -43,9 +44,9 @@ from minispark_stream.trace.recorder import NullRecorder, Recorder
 logger = logging.getLogger(__name__)
 
 # The running queries of this process by id, because a checkpoint may have only one active run, whichever session started it
-# (Spark: SharedState.activeStreamingQueries). A query leaves when it ends.
+# (Spark: SharedState.activeStreamingQueries). A query leaves when it ends. The lock guards the books of every manager, too.
 _active_runs: dict[str, StreamExecution] = {}
-_active_runs_lock = threading.Lock()
+_active_runs_lock = threading.RLock()
 
 _EVENTS = {
     "started": (QueryStartedEvent, "onQueryStarted"),
@@ -68,34 +69,34 @@ class StreamingQueryManager:
         self._clock = clock or SystemClock()
         self._queries: dict[str, StreamingQuery] = {}
         self._listeners: list[StreamingQueryListener] = []
-        self._ended: list[StreamingQuery] = []
-        self._changed = threading.Condition(threading.RLock())
+        self._any_ended = False  # since resetTerminated
+        self._last_failure: StreamFailure | None = None
+        self._changed = threading.Condition(_active_runs_lock)
 
     # -- PySpark's methods --------------------------------------------------------------------------------
 
     @property
     def active(self) -> list[StreamingQuery]:
         with self._changed:
-            return list(self._queries.values())
+            return [query for query in self._queries.values() if query.isActive]
 
     def get(self, id: str) -> StreamingQuery | None:
-        with self._changed:
-            return self._queries.get(str(id))
+        return next((query for query in self.active if query.id == str(id)), None)
 
     def awaitAnyTermination(self, timeout: int | None = None) -> bool | None:  # noqa: N802
         """Wait until any query has ended since `resetTerminated`; raise the error of one that failed."""
         check_timeout(timeout)
         with self._changed:
-            ended = self._changed.wait_for(lambda: bool(self._ended), timeout)
-            failures = [error for query in self._ended if (error := query.exception()) is not None]
-        if failures:
-            raise failures[-1]
+            ended = self._changed.wait_for(lambda: self._any_ended, timeout)
+            failure = self._last_failure
+        if failure is not None:
+            raise failure.raised()
         return ended if timeout is not None else None
 
     def resetTerminated(self) -> None:  # noqa: N802
         """Forget the queries that have ended."""
         with self._changed:
-            self._ended.clear()
+            self._any_ended, self._last_failure = False, None
 
     def addListener(self, listener: StreamingQueryListener) -> None:  # noqa: N802
         with self._changed:
@@ -117,6 +118,8 @@ class StreamingQueryManager:
         Raises:
             AnalysisException: an operation or output mode that streams do not support, or no checkpoint.
             IllegalArgumentException: the name is taken.
+            RuntimeError: the checkpoint has an active run, which `stopActiveRunOnRestart` does not allow to stop.
+            SparkRuntimeException: another run has just been started on the checkpoint.
         """
         write = resolve_write_to_stream(self._session, analyzed=plans.analyzed(df), sink=sink, **asked)  # (1)
         recorder = NullRecorder() if self._trace == "off" else Recorder(self._trace)
@@ -128,7 +131,11 @@ class StreamingQueryManager:
             query = StreamingQuery(execution)
             self._register(query, execution)  # (4)
             step.out(id=query.id, runId=query.runId, plan=write.analyzed.toString())
-        execution.start()  # (5)
+        try:
+            execution.start()  # (5)
+        except BaseException:
+            self._unregister(execution)
+            raise
         return query
 
     def _stream_session(self) -> SparkSession:
@@ -138,36 +145,53 @@ class StreamingQueryManager:
         return clone
 
     def _register(self, query: StreamingQuery, execution: StreamExecution) -> None:
+        running = self._reserve(query, execution)
+        if running is not None:
+            logger.warning("Stopping existing streaming query [id=%s, runId=%s], as a new run is being started.", running.id,
+                           running.run_id)
+            running.stop()  # not under the lock, which it needs to leave the books
+            if self._reserve(query, execution) is not None:
+                raise spark_error(self._session, SparkRuntimeException, "CONCURRENT_QUERY")
+
+    def _reserve(self, query: StreamingQuery, execution: StreamExecution) -> StreamExecution | None:
+        """Enter the query in the books, unless there is an active run on its checkpoint: then that run is returned."""
         with self._changed:
-            if execution.name is not None and any(other.name == execution.name for other in self._queries.values()):
+            if query.name is not None and any(other.name == query.name for other in self.active):
                 raise illegal_argument(
                     f"Cannot start query with name {query.name} as a query with that name is already active in this "
                     "SparkSession"
                 )
-        with _active_runs_lock:
             running = _active_runs.get(query.id)
-        if running is not None and not running.terminated.is_set():
+            if running is None or running.terminated.is_set():
+                _active_runs[query.id] = execution
+                self._queries[query.id] = query
+                return None
             if self._session.conf.get("spark.sql.streaming.stopActiveRunOnRestart") == "false":
-                raise AnalysisException(
-                    message=f"Cannot start query with id {query.id} as another query with same id is already active. Perhaps "
-                    "you are attempting to restart a query from checkpoint that is already active. You may stop the old "
-                    'query by setting the SQL configuration: spark.conf.set("spark.sql.streaming.stopActiveRunOnRestart", true)'
-                    " and retry."
+                raise RuntimeError(
+                    f"Cannot start query with id {query.id} as another query with same id is already active. Perhaps you "
+                    "are attempting to restart a query from checkpoint that is already active. You may stop the old query by "
+                    'setting the SQL configuration: spark.conf.set("spark.sql.streaming.stopActiveRunOnRestart", true) and '
+                    "retry."
                 )
-            logger.warning("Stopping existing streaming query [id=%s, runId=%s], as a new run is being started.", running.id,
-                           running.run_id)
-            running.stop()
-        with _active_runs_lock:
-            _active_runs[query.id] = execution
+            return running
+
+    def _unregister(self, execution: StreamExecution) -> None:
         with self._changed:
-            self._queries[query.id] = query
+            if _active_runs.get(execution.id) is execution:
+                del _active_runs[execution.id]
+            if execution.id in self._queries and self._queries[execution.id].runId == execution.run_id:
+                del self._queries[execution.id]
 
     # -- events -----------------------------------------------------------------------------------------------
 
-    def _post(self, kind: str, event: dict[str, Any]) -> None:
+    def _post(self, execution: StreamExecution, kind: str, event: dict[str, Any]) -> None:
         """Tell every listener, and keep the books when a query ends. A listener's error is its own."""
         if kind == "terminated":
-            self._unregister(event["id"], event["runId"])
+            self._unregister(execution)
+            with self._changed:
+                if execution.failure is not None or not self._any_ended:
+                    self._any_ended, self._last_failure = True, execution.failure
+                self._changed.notify_all()
         for listener in list(self._listeners):
             try:
                 if kind == "progress":
@@ -177,14 +201,3 @@ class StreamingQueryManager:
                     getattr(listener, method)(event_class.fromJson(event))  # type: ignore[attr-defined]
             except Exception:
                 logger.warning("Listener %s threw an exception", listener, exc_info=True)
-
-    def _unregister(self, query_id: str, run_id: str) -> None:
-        with _active_runs_lock:
-            if (run := _active_runs.get(query_id)) is not None and run.run_id == run_id:
-                del _active_runs[query_id]
-        with self._changed:
-            query = self._queries.get(query_id)
-            if query is not None and query.runId == run_id:
-                del self._queries[query_id]
-                self._ended.append(query)
-            self._changed.notify_all()

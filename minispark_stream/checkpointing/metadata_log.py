@@ -17,6 +17,7 @@ entry; Spark takes it for that of batch 10, and looks for it under the name `10`
 
 from __future__ import annotations
 
+import io
 import json
 from abc import ABC, abstractmethod
 from typing import Any, Generic, TypeVar
@@ -48,7 +49,7 @@ class HDFSMetadataLog(ABC, Generic[T]):
 
     def deserialize(self, data: bytes) -> T:
         """The entry in a log file. Raises ValueError with what is wrong."""
-        lines = data.decode("utf-8").splitlines()
+        lines = lines_of(data.decode("utf-8"))
         if not lines:
             raise ValueError(self.incomplete)
         return self.deserialize_lines(validate_version(lines[0].strip(), self.max_version), lines[1:])
@@ -124,6 +125,11 @@ class HDFSMetadataLog(ABC, Generic[T]):
             message=f"Failed to read log file {self.files.root}/{self.file_name(batch_id)}. {error}. Nothing was changed. "
             "Restore the file from a copy, or start the query with a new checkpoint location."
         )
+
+
+def lines_of(text: str) -> list[str]:
+    """The lines of a log file as Java reads them: U+2028, U+2029 and U+0085, which JSON may hold, end no line."""
+    return [line.removesuffix("\n") for line in io.StringIO(text, newline=None)]
 
 
 def validate_version(text: str, max_supported: int) -> int:

@@ -21,9 +21,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-import pandas as pd
-
 from minispark_stream.compare.engine_run import EngineBatch, EngineRun
+from minispark_stream.trace.times import iso_ms
 from minispark_stream.view.words import clip
 
 LONGEST = 1000  # characters of a value
@@ -96,9 +95,8 @@ def _counts(operator: Mapping[str, Any]) -> dict[str, Any]:
 
 def _same_average(one: str | None, other: str | None) -> bool:
     """To the millisecond. Spark merges running means as tasks finish, so the last digit of its own average varies."""
-    if one is None or other is None:
-        return one == other
-    return bool(abs(pd.Timestamp(one) - pd.Timestamp(other)) <= pd.Timedelta(milliseconds=1))
+    ms, other_ms = iso_ms(one), iso_ms(other)
+    return one == other if ms is None or other_ms is None else abs(ms - other_ms) <= 1
 
 
 def _explain(batch_id: int, what: str, spark: Any, model: Any) -> Iterator[Difference]:

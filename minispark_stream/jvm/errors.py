@@ -6,13 +6,20 @@ Differs from Spark: nothing.
 
 from __future__ import annotations
 
+import traceback
 from typing import TypeVar
 
+from py4j.java_gateway import is_instance_of
 from py4j.protocol import Py4JJavaError as JavaError  # what Java code raised and PySpark has no class of its own for
+from pyspark import SparkContext
 from pyspark.errors import AnalysisException, IllegalArgumentException, PySparkException, SparkRuntimeException
+from pyspark.errors.exceptions.captured import CapturedException, UnknownException, convert_exception
 from pyspark.sql import SparkSession
 
-__all__ = ["JavaError", "analysis_error", "concurrent_stream_log_update", "illegal_argument", "spark_error"]
+__all__ = [
+    "JavaError", "analysis_error", "as_captured", "concurrent_stream_log_update", "condition_of", "illegal_argument",
+    "spark_error",
+]
 
 E = TypeVar("E", bound=PySparkException)
 
@@ -40,3 +47,28 @@ def concurrent_stream_log_update(batch_id: int) -> SparkRuntimeException:
         errorClass="CONCURRENT_STREAM_LOG_UPDATE",
         messageParameters={"batchId": str(batch_id)},
     )
+
+
+def as_captured(error: BaseException) -> CapturedException:
+    """An error of any origin with what PySpark's captured ones have: `_desc`, `_stackTrace` and `_cause`."""
+    if isinstance(error, CapturedException):
+        return error
+    words = type(error).__name__
+    try:
+        if isinstance(error, JavaError):
+            return convert_exception(error.java_exception)
+        words += f": {error}" if str(error) else ""
+    except Exception:  # a JVM that has died cannot say any more what it raised
+        pass
+    return UnknownException(words, "".join(traceback.format_exception(error)))
+
+
+def condition_of(error: BaseException) -> str | None:
+    """Spark's condition of an error; None when it has none, or when the JVM that knew it has died."""
+    try:
+        if isinstance(error, JavaError):
+            raised, gateway = error.java_exception, SparkContext._gateway
+            return raised.getCondition() if is_instance_of(gateway, raised, "org.apache.spark.SparkThrowable") else None
+        return error.getCondition() if isinstance(error, PySparkException) else None
+    except Exception:
+        return None

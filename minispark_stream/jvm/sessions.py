@@ -1,13 +1,15 @@
-"""A session's confs, a copy of it, and the session that is active on a thread.
+"""A session's confs, a copy of it, the session that is active on a thread, and the end of jobs and accumulators.
 
-Differs from Spark: nothing; these are calls of SparkSession's own methods.
+Differs from Spark: nothing; these are calls of Spark's own methods.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Any
 
+from pyspark.accumulators import Accumulator, _accumulatorRegistry
 from pyspark.sql import SparkSession
 
 from minispark_stream.jvm import scala, times
@@ -73,6 +75,16 @@ def without_rule(session: SparkSession, rule: str) -> Iterator[None]:
             session.conf.unset(key)
         else:
             session.conf.set(key, before)
+
+
+def cancel_jobs(session: SparkSession, group: str) -> None:
+    """Cancel the jobs of a job group, and every job that is started in it from now on."""
+    session.sparkContext._jsc.sc().cancelJobGroupAndFutureJobs(group)
+
+
+def forget_accumulator(accumulator: Accumulator[Any]) -> None:
+    """Its value stays with whoever holds it; PySpark itself would keep every accumulator until the process ends."""
+    _accumulatorRegistry.pop(accumulator.aid, None)
 
 
 def conf_ms(session: SparkSession, key: str) -> int:

@@ -18,11 +18,11 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from minispark_stream.runtime.micro_batch_execution_context import MicroBatchExecutionContext
-from minispark_stream.runtime.progress_reporter import format_timestamp
 from minispark_stream.runtime.recorded import step
 from minispark_stream.runtime.stream_execution import StreamExecution
 from minispark_stream.runtime.watermark_tracker import EventTimeStats
 from minispark_stream.sources.base import Offset
+from minispark_stream.trace.times import iso_time
 
 
 def report_progress(query: StreamExecution, context: MicroBatchExecutionContext) -> None:
@@ -54,7 +54,7 @@ def report_idle(query: StreamExecution, context: MicroBatchExecutionContext) -> 
         return
     query.reporter.add(_quiet_progress(query, context), now_ms)
     if last_ms is not None:
-        query.announce("idle", id=query.id, runId=query.run_id, timestamp=format_timestamp(now_ms))
+        query.announce("idle", id=query.id, runId=query.run_id, timestamp=iso_time(now_ms))
 
 
 def _quiet_progress(query: StreamExecution, context: MicroBatchExecutionContext) -> dict[str, Any]:
@@ -74,9 +74,9 @@ def event_time(stats: Sequence[EventTimeStats], watermark_ms: int, has_watermark
     for seen in stats:
         if seen.count > 0:  # of several operators, Spark reports the first that saw a row
             times = {"avg": seen.avg, "max": seen.max, "min": seen.min}
-            report = {name: format_timestamp(ms) for name, ms in times.items()}
+            report = {name: iso_time(ms) for name, ms in times.items()}
             break
-    return {**report, "watermark": format_timestamp(watermark_ms)}
+    return {**report, "watermark": iso_time(watermark_ms)}
 
 
 def _progress(
@@ -88,7 +88,7 @@ def _progress(
         "id": query.id,
         "runId": query.run_id,
         "name": query.name,
-        "timestamp": format_timestamp(reporter.trigger_start_ms),
+        "timestamp": iso_time(reporter.trigger_start_ms),
         "batchId": context.batch_id,
         "batchDuration": now_ms - reporter.trigger_start_ms,
         "numInputRows": total,

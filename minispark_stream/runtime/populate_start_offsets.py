@@ -3,7 +3,7 @@
 Models: MicroBatchExecution.populateStartOffsets (Execution flow, step 1). With O the last batch in the offset log and C
 the last one in the commit log:
 
-    no O       a new query: batch 0 from the beginning
+    no O       a new query: batch 0 from the beginning; with a C, somebody has deleted offsets: the query fails
     C = O      batch O is done: next is O+1, and it starts where O ended
     C = O-1    batch O was planned but not finished: run O again, with exactly its logged offsets, watermark and time
     C < O-1    the logs disagree (somebody deleted commits): Spark warns, and runs O again
@@ -39,14 +39,19 @@ def populate_start_offsets(query: StreamExecution, context: MicroBatchExecutionC
 
     Raises:
         RuntimeError: the entry before the last is missing.
-        AssertionError: the query has another number of sources than its log.
+        AssertionError: the query has another number of sources than its log, or commits without any offsets.
     """
     latest = query.offset_log.get_latest()
+    committed = query.commit_log.get_latest()
     if latest is None:
+        if committed is not None:
+            raise AssertionError(
+                f"assertion failed: {query.checkpoint}/commits has batch {committed[0]}, but there are no offsets. Restore "
+                "offsets/ from a copy, or start the query with a new checkpoint location."
+            )
         return replace(context, watermark_tracker=query.planner.new_watermark_tracker())
     context = _last_batch(query, context, *latest)  # (1), (2)
-    committed = query.commit_log.get_latest()  # (3)
-    if is_finished(context.batch_id, committed and committed[0]):
+    if is_finished(context.batch_id, committed and committed[0]):  # (3)
         assert committed is not None
         _ask_again(query, context)  # (4)
         reached = max(context.watermark_tracker.current_watermark, committed[1].next_batch_watermark_ms)

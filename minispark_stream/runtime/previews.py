@@ -12,8 +12,20 @@ from __future__ import annotations
 from typing import Any
 
 from pyspark.sql import DataFrame
+from pyspark.sql.types import (
+    ArrayType,
+    DataType,
+    DateType,
+    MapType,
+    StringType,
+    StructField,
+    StructType,
+    TimestampNTZType,
+    TimestampType,
+)
 
 from minispark_stream.checkpointing.unsafe_row import UnsafeRowCodec
+from minispark_stream.checkpointing.unsafe_row.plain import plain
 from minispark_stream.operators.base import StatefulOperator
 from minispark_stream.runtime.query_planner import QueryPlanner
 from minispark_stream.sinks.base import Sink
@@ -45,8 +57,26 @@ class PreviewSink(Sink):
 
 
 def preview(data: DataFrame) -> list[dict[str, Any]]:
-    """The first rows as JSON values."""
-    return [_json(row.asDict(recursive=True)) for row in data.limit(MAX_ROWS).collect()]
+    """The first rows as JSON values; times as Spark prints them, because Python's own end with the year 9999."""
+    numbered = data.limit(MAX_ROWS).toDF(*map(str, range(len(data.columns))))
+    texts = {f.name: numbered[f.name].cast(kind) for f in numbered.schema if (kind := times_as_text(f.dataType)) != f.dataType}
+    rows = numbered.withColumns(texts).collect()
+    return [dict(zip(data.columns, _json(list(row.asDict(recursive=True).values())))) for row in rows]
+
+
+def times_as_text(kind: DataType) -> DataType:
+    """A type with a string in the place of every date and timestamp."""
+    match kind:
+        case DateType() | TimestampType() | TimestampNTZType():
+            return StringType()
+        case ArrayType():
+            return ArrayType(times_as_text(kind.elementType), kind.containsNull)
+        case MapType():
+            return MapType(times_as_text(kind.keyType), times_as_text(kind.valueType), kind.valueContainsNull)
+        case StructType():
+            return StructType([StructField(f.name, times_as_text(f.dataType), f.nullable) for f in kind])
+        case _:
+            return kind
 
 
 def state_rows(planner: QueryPlanner, operator: StatefulOperator, version: int) -> list[dict[str, Any]]:
@@ -70,8 +100,8 @@ def state_rows(planner: QueryPlanner, operator: StatefulOperator, version: int) 
 
 
 def _rows(names: list[str], columns: list[Any], count: int) -> list[dict[str, Any]]:
-    lists = [column.to_pylist() for column in columns]
-    return [{name: _json(values[i]) for name, values in zip(names, lists)} for i in range(count)]
+    lists = [plain(column) for column in columns]
+    return [{name: values[i] for name, values in zip(names, lists)} for i in range(count)]
 
 
 def _json(value: Any) -> Any:

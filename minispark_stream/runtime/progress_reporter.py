@@ -13,7 +13,6 @@ import time
 from collections import deque
 from collections.abc import Iterator
 from contextlib import contextmanager
-from datetime import datetime, timezone
 from typing import Any
 
 from minispark_stream.trace.recorder import NullRecorder, OpenStep
@@ -63,12 +62,6 @@ class ProgressReporter:
             "inputRowsPerSecond": rows * 1000 / between if between else 0.0,
             "processedRowsPerSecond": rows * 1000 / spent if spent else 0.0,
         }
-
-
-def format_timestamp(ms: float) -> str:
-    """ISO 8601 in UTC with milliseconds, as Spark prints event times."""
-    moment = datetime.fromtimestamp(int(ms) // 1000, tz=timezone.utc)
-    return f"{moment:%Y-%m-%dT%H:%M:%S}.{int(ms) % 1000:03d}Z"
 
 
 def _milliseconds_since(began: float) -> int:

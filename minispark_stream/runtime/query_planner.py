@@ -75,6 +75,11 @@ class QueryPlanner:
         spark = self.session.sparkContext
         self._accumulators = {op.operator_id: spark.accumulator([], Reports()) for op in operators}
 
+    def stop(self) -> None:
+        """The run is over: nothing more is counted."""
+        for accumulator in self._accumulators.values():
+            sessions.forget_accumulator(accumulator)
+
     def prepare_state(self, batch_id: int) -> None:
         """(3) Compare the operators and schemas with those of the checkpoint, or write them down in a new one."""
         check = self._conf("spark.sql.streaming.stateStore.stateSchemaCheck") != "false"

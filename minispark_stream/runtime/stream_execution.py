@@ -5,16 +5,18 @@ Models: StreamExecution (Execution flow: "start ... a separate thread to run the
     INITIALIZING --thread runs--> ACTIVE --stop(), end of a Once or AvailableNow run, or an error--> TERMINATED
 
 1. `start` runs the thread; it tells the listeners "started" and runs the engine (`run_activated_stream`).
-2. Whatever is raised on the thread ends the query, as StreamingQueryException [STREAM_FAILED] with the cause's message.
+2. Whatever is raised on the thread ends the query, as StreamingQueryException [STREAM_FAILED] with the cause's message
+   (stream_failure.py).
 3. At the end, sources are released, waiters are woken and the listeners are told "terminated".
 
-    a sink raises OSError("disk full")  ->  exception() is [STREAM_FAILED] Query [id = ...] terminated with exception: disk full
+    a sink raises OSError("disk full")  ->  [STREAM_FAILED] Query [id = ...] terminated with exception: disk full
 
 The steps of the engine (run_batch.py and its neighbours) are handed this object for what does not change while the query runs:
 sources, logs, sink, planner, clock, recorder. What does change is `context`.
 
-Differs from Spark: a Python thread cannot be interrupted, so `stop()` cancels the Spark jobs of the query and waits for
-the current Python call (a source, a foreachBatch function) to return.
+Differs from Spark: a Python thread cannot be interrupted, so `stop()` cancels the Spark jobs of the query, those that it would
+still start included, and waits for the current Python call (a source, a foreachBatch function) to return. Listeners are called
+on the query's own thread.
 """
 
 from __future__ import annotations
@@ -23,14 +25,12 @@ import logging
 import shutil
 import threading
 import time
-import traceback
 import uuid
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from typing import Any
 
 from pyspark import InheritableThread
-from pyspark.errors import StreamingQueryException
 from pyspark.sql import SparkSession
 
 from minispark_stream.checkpointing.commit_log import CommitLog
@@ -40,8 +40,9 @@ from minispark_stream.jvm import sessions
 from minispark_stream.plan.streaming_relation import streaming_sources
 from minispark_stream.runtime.micro_batch_execution_context import MicroBatchExecutionContext, Offsets
 from minispark_stream.runtime.previews import PreviewSink
-from minispark_stream.runtime.progress_reporter import ProgressReporter, format_timestamp
+from minispark_stream.runtime.progress_reporter import ProgressReporter
 from minispark_stream.runtime.query_planner import QueryPlanner
+from minispark_stream.runtime.stream_failure import StreamFailure
 from minispark_stream.runtime.trigger_executor import AvailableNowTrigger, OneTimeTrigger
 from minispark_stream.runtime.write_to_stream import WriteToStream
 from minispark_stream.sinks.base import QUERY_ID_KEY
@@ -54,12 +55,17 @@ from minispark_stream.sources.base import (
     SupportsTriggerAvailableNow,
 )
 from minispark_stream.state.maintenance import MaintenanceTask
-from minispark_stream.state.state_store import state_error_in
+from minispark_stream.state.state_store import state_error_of
 from minispark_stream.trace.recorder import NullRecorder
+from minispark_stream.trace.times import iso_time
 
 logger = logging.getLogger(__name__)
 
-Announce = Callable[[str, dict[str, Any]], None]
+Announce = Callable[["StreamExecution", str, dict[str, Any]], None]
+
+
+class QueryStopped(Exception):
+    """Ends a run that `stop()` has asked to end; nobody gets to see it."""
 
 
 class StreamExecution(ABC):
@@ -68,7 +74,7 @@ class StreamExecution(ABC):
     Args:
         session: the query's own session.
         write: what the query does.
-        on_event: is told "started", "progress", "idle" and "terminated", with the event's values.
+        on_event: is told of this run "started", "progress", "idle" and "terminated", with the event's values.
     """
 
     def __init__(
@@ -102,7 +108,7 @@ class StreamExecution(ABC):
         self.maintenance: MaintenanceTask | None = None
 
         self.status = {"message": "Initializing sources", "isDataAvailable": False, "isTriggerActive": False}
-        self.exception: StreamingQueryException | None = None
+        self.failure: StreamFailure | None = None
         self.stop_requested = threading.Event()
         self.terminated = threading.Event()
         self.progress_lock = threading.Condition(threading.RLock())
@@ -133,7 +139,7 @@ class StreamExecution(ABC):
 
     def announce(self, kind: str, **event: Any) -> None:
         """Tell the listeners: "started", "progress", "idle" or "terminated"."""
-        self._on_event(kind, event)
+        self._on_event(self, kind, event)
 
     def offsets_by_name(self, offsets: Offsets) -> dict[str, Offset]:
         """Offsets under names that a person can read."""
@@ -180,12 +186,22 @@ class StreamExecution(ABC):
         """End the query: cancel its jobs and wait for its thread (`spark.sql.streaming.stopTimeout`, 0 = forever)."""
         self.stop_requested.set()
         if self._thread.is_alive() and not self.is_current_thread():
-            self.session.sparkContext.cancelJobGroup(self.run_id)
+            sessions.cancel_jobs(self.session, self.run_id)
             timeout_ms = self.conf_ms("spark.sql.streaming.stopTimeout")
             self._thread.join(timeout_ms / 1000 if timeout_ms > 0 else None)
             if self._thread.is_alive():
                 raise TimeoutError(f"Stream Execution thread for stream {self._pretty()} failed to stop within {timeout_ms} "
                                    "milliseconds (specified by spark.sql.streaming.stopTimeout).")
+
+    def check_not_stopped(self) -> None:
+        """Raises QueryStopped after `stop()`."""
+        if self.stop_requested.is_set():
+            raise QueryStopped("stop() was called")
+
+    def check_other_thread(self) -> None:
+        """Raises RuntimeError when a foreachBatch function or a listener would wait for the query that waits for it."""
+        if self.is_current_thread() and not self.terminated.is_set():
+            raise RuntimeError("Cannot wait for a query state from the same thread that is running the query")
 
     def is_current_thread(self) -> bool:
         return threading.current_thread() is self._thread
@@ -197,7 +213,7 @@ class StreamExecution(ABC):
             self.session.sparkContext.setJobGroup(self.run_id, description, interruptOnCancel=True)
             self.session.sparkContext.setLocalProperty(QUERY_ID_KEY, self.id)
             self.announce(
-                "started", id=self.id, runId=self.run_id, name=self.name, timestamp=format_timestamp(time.time() * 1000)
+                "started", id=self.id, runId=self.run_id, name=self.name, timestamp=iso_time(time.time() * 1000)
             )
             self._started.set()
             self.run_activated_stream()
@@ -206,7 +222,7 @@ class StreamExecution(ABC):
                 logger.info("Query %s was stopped: %s", self._pretty(), e)
             else:
                 logger.error("Query %s terminated with error", self._pretty(), exc_info=True)
-                self.exception = self._failure(e)
+                self.failure = StreamFailure(self.id, self.run_id, state_error_of(e) or e, self._where())
         finally:
             self._started.set()
             self._finish()
@@ -215,39 +231,33 @@ class StreamExecution(ABC):
         try:
             if self.maintenance is not None:
                 self.maintenance.stop()
+            self.planner.stop()
             for source in self.sources:
                 source.stop()
         except Exception:
             logger.warning("Failed to stop the sources of %s", self._pretty(), exc_info=True)
+        failure = self.failure
         self.update_status(
-            message="Stopped" if self.exception is None else f"Terminated with exception: {self.exception}",
+            message="Stopped" if failure is None else f"Terminated with exception: {failure.message}",
             isDataAvailable=False, isTriggerActive=False,
         )
-        if self._temporary_checkpoint and self.exception is None:
+        if self._temporary_checkpoint and failure is None:
             shutil.rmtree(self.checkpoint.removeprefix("file:"), ignore_errors=True)
         self.terminated.set()
         with self.progress_lock:
             self.progress_lock.notify_all()
         self.announce(
-            "terminated", id=self.id, runId=self.run_id, exception=str(self.exception) if self.exception else None,
-            errorClassOnException=self.exception.getCondition() if self.exception else None,
+            "terminated", id=self.id, runId=self.run_id, exception=failure and failure.stack_trace,
+            errorClassOnException=failure and failure.condition,
         )
 
-    def _failure(self, cause: BaseException) -> StreamingQueryException:
-        message = state_error_in(str(cause)) or str(cause) or type(cause).__name__
+    def _where(self) -> str:
+        """What the query is, and how far it has come."""
         try:
-            where = self._progress_and_plan()
+            progress = self._progress_and_plan()
         except Exception as e:  # a JVM that died cannot describe its plan, but the query has failed all the same
-            where = f"Offsets and plan cannot be shown: {e}"
-        error = StreamingQueryException(
-            message=f"Query [id = {self.id}, runId = {self.run_id}] terminated with exception: {message} "
-            f"SQLSTATE: XXKST\n=== Streaming Query ===\nIdentifier: {self._pretty()}\n{where}",
-            errorClass="STREAM_FAILED",
-            messageParameters={"id": self.id, "runId": self.run_id, "message": message},
-        )
-        error.__cause__ = cause
-        error.__notes__ = ["".join(traceback.format_exception(cause))]
-        return error
+            progress = f"Offsets and plan cannot be shown: {e}"
+        return f"=== Streaming Query ===\nIdentifier: {self._pretty()}\n{progress}"
 
     def _progress_and_plan(self) -> str:
         return (

@@ -9,7 +9,8 @@ Models: DelayedCommitProtocol and StatisticsCollection of Delta Lake.
     k=a%2Fb/part-00000-….parquet  ->  partitionValues {"k":"a/b"}
                                       stats {"numRecords":2,"minValues":{"v":1},"maxValues":{"v":3},"nullCount":{"v":0}}
 
-Differs from Delta: no bounds for timestamps and decimals, for texts of more than 32 characters, and inside of structs.
+Differs from Delta: no bounds for timestamps and decimals, for dates outside of the years 1 to 9999, for texts of more than 32
+characters, and inside of structs.
 """
 
 from __future__ import annotations
@@ -84,9 +85,12 @@ def _statistics(footer: pq.FileMetaData) -> dict[str, Any]:  # (2)
             nulls[column.name] = sum(s.null_count for s in found)
         bounds = [s for s, g in zip(found, groups) if s.null_count is None or s.null_count < g.num_values]
         if bounds and all(s.has_min_max for s in bounds):
-            low, high = min(s.min for s in bounds), max(s.max for s in bounds)
-            if (bound := _bound(low)) is not None and (other := _bound(high)) is not None:
-                least[column.name], most[column.name] = bound, other
+            try:
+                low, high = _bound(min(s.min for s in bounds)), _bound(max(s.max for s in bounds))
+            except OverflowError:  # a date or time that Python's own cannot hold
+                continue
+            if low is not None and high is not None:
+                least[column.name], most[column.name] = low, high
     return {"numRecords": footer.num_rows, "minValues": least, "maxValues": most, "nullCount": nulls}
 
 

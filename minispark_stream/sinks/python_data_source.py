@@ -26,6 +26,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.datasource import DataSource, DataSourceStreamArrowWriter, DataSourceStreamWriter, WriterCommitMessage
 from pyspark.sql.types import StructType
 
+from minispark_stream.jvm import sessions
 from minispark_stream.jvm.errors import analysis_error, illegal_argument
 from minispark_stream.sinks.base import Sink
 
@@ -75,6 +76,8 @@ class PythonDataSourceSink(Sink):
         except Exception:
             self._writer.abort(self._messages(collected.value, partitions), batch_id)  # (3)
             raise
+        finally:
+            sessions.forget_accumulator(collected)
         self._writer.commit(self._messages(collected.value, partitions), batch_id)  # (2)
         return sum(count for _, count in collected.value.values())
 

@@ -76,13 +76,14 @@ def resolve_schema(
         data, partitions = map(expressions.python_schema, (relation.dataSchema(), relation.partitionSchema()))
     else:
         partitions = folder.partition_schema(options, schema)
-        data = StructType([f for f in schema if _find(partitions, f.name) is None])
-        partitions = StructType([_find(schema, f.name) or f for f in partitions])
+        case_sensitive = spark.conf.get("spark.sql.caseSensitive") == "true"
+        data = StructType([f for f in schema if _find(partitions, f.name, case_sensitive) is None])
+        partitions = StructType([_find(schema, f.name, case_sensitive) or f for f in partitions])
     resolved = StructType([*data, *partitions])
     if spark.conf.get("spark.sql.streaming.fileSource.schema.forceNullable") == "true":
         resolved = expressions.as_nullable(spark, resolved)
     return resolved, tuple(partitions.names)
 
 
-def _find(schema: StructType, name: str) -> StructField | None:
-    return next((f for f in schema if f.name.lower() == name.lower()), None)
+def _find(schema: StructType, name: str, case_sensitive: bool) -> StructField | None:
+    return next((f for f in schema if f.name == name or not case_sensitive and f.name.lower() == name.lower()), None)

@@ -10,10 +10,13 @@ added to.
 
 1. Each `add_data` is one block; its number is the offset.
 2. A batch `(start, end]` reads the blocks start+1 … end, so that a batch is made of whole blocks.
-3. `commit(end)` drops the blocks up to `end`: nothing will ask for them again.
+3. Every query has a reader of its own, and how far it has come is in its checkpoint: several queries may read one stream.
 
 Blocks live as long as the object, so a query may be stopped and restarted on its checkpoint; they do not outlive the
-process. Differs from Spark: nothing but the names' case.
+process.
+
+Differs from Spark: a block that a query has committed is kept. Spark drops it, and another query on the same stream never sees
+its rows. A batch whose blocks are not there (the stream was made anew, its checkpoint was not) fails; Spark skips them.
 """
 
 from __future__ import annotations
@@ -29,7 +32,7 @@ from minispark_stream.plan.streaming_relation import Engine, StreamingRelation, 
 from minispark_stream.sources.base import ALL_AVAILABLE, Offset, ReadLimit, SupportsTriggerAvailableNow
 
 
-class MemoryStream(SupportsTriggerAvailableNow):
+class MemoryStream:
     """A stream of rows that are added by hand.
 
     Args:
@@ -40,44 +43,45 @@ class MemoryStream(SupportsTriggerAvailableNow):
     def __init__(self, session: Engine, schema: StructType | str):
         self._mini = session
         self.schema = cast(StructType, StructType.fromDDL(schema)) if isinstance(schema, str) else schema
-        self.description = f"MemoryStream[{','.join(self.schema.names)}]"
-        self._blocks: dict[int, list[Any]] = {}
-        self._offset = -1
-        self._available_now: int | None = None
+        self.blocks: list[list[Any]] = []
         self._lock = threading.Lock()
 
     def add_data(self, rows: Iterable[Any]) -> Offset:  # (1)
         """Add one block of rows (tuples, dicts or Rows that fit the schema); returns its offset."""
         block = list(rows)
         with self._lock:
-            self._offset += 1
-            self._blocks[self._offset] = block
-            return str(self._offset)
+            self.blocks.append(block)
+            return str(len(self.blocks) - 1)
 
     def to_df(self) -> DataFrame:
         """The streaming DataFrame over this stream."""
-        relation = StreamingRelation("memory", self.schema, lambda session, metadata_path: self._read_by(session))
+        relation = StreamingRelation("memory", self.schema, lambda session, metadata_path: MemoryStreamReader(session, self))
         return streaming_dataframe(self._mini, relation)
 
+
+class MemoryStreamReader(SupportsTriggerAvailableNow):  # (3)
+    """A query's view of a MemoryStream."""
+
+    def __init__(self, session: SparkSession, stream: MemoryStream):
+        self._session = session
+        self._stream = stream
+        self._available_now: int | None = None
+        self.description = f"MemoryStream[{','.join(stream.schema.names)}]"
+
     def latest_offset(self, start: Offset | None, limit: ReadLimit = ALL_AVAILABLE) -> Offset | None:
-        newest = self._offset if self._available_now is None else self._available_now
-        return None if newest < 0 else str(newest)
+        blocks = len(self._stream.blocks) if self._available_now is None else self._available_now
+        return str(blocks - 1) if blocks else None
 
     def prepare_for_trigger_available_now(self) -> None:
-        self._available_now = self._offset
+        self._available_now = len(self._stream.blocks)
 
     def get_batch(self, start: Offset | None, end: Offset) -> DataFrame:  # (2)
-        first = 0 if start is None else int(start) + 1
-        with self._lock:
-            rows = [row for i in range(first, int(end) + 1) for row in self._blocks.get(i, ())]
-        return self._session.createDataFrame(rows, self.schema)
-
-    def commit(self, end: Offset) -> None:  # (3)
-        with self._lock:
-            for offset in [i for i in self._blocks if i <= int(end)]:
-                del self._blocks[offset]
-
-    def _read_by(self, session: SparkSession) -> MemoryStream:
-        self._session = session
-        self._available_now = None
-        return self
+        """Raises RuntimeError when the stream does not have the blocks, or not any more."""
+        first, last = 0 if start is None else int(start) + 1, int(end)
+        if not first <= last + 1 <= len(self._stream.blocks):
+            raise RuntimeError(
+                f"{self.description} cannot give the blocks {first} to {last}: it has {len(self._stream.blocks)} blocks. They "
+                "live as long as the MemoryStream; start the query with a new checkpoint location."
+            )
+        rows = [row for block in self._stream.blocks[first : last + 1] for row in block]
+        return self._session.createDataFrame(rows, self._stream.schema)

@@ -55,13 +55,20 @@ class MaintenanceResult:
     deleted: tuple[str, ...]
 
 
-def run_maintenance(state_dir: str, conf: StateStoreConf, committed: int, step: Step) -> list[MaintenanceResult]:
-    """One round over every store under `state_dir`; what was done, stores with nothing to do left out.
+def run_maintenance(
+    state_dir: str, conf: StateStoreConf, committed: int, step: Step, stopped: Callable[[], bool] = lambda: False
+) -> list[MaintenanceResult]:
+    """One round over every store under `state_dir`, or until `stopped` says that it is to end.
 
     `committed`: the newest version that no batch writes again.
+
+    Returns:
+        what was done, stores with nothing to do left out.
     """
     results = []
     for store_id in find_stores(state_dir):
+        if stopped():
+            break
         try:
             result = do_maintenance(store_id, conf, committed, step)
         except Exception as e:  # the query can go on without
@@ -173,11 +180,11 @@ class MaintenanceTask:
         self._thread.start()
 
     def stop(self) -> None:
-        """Stop after the round that is under way, and wait for it."""
+        """Stop after the store that is under way, and wait for it."""
         self._stopped.set()
         if self._thread.is_alive():
             self._thread.join()
 
     def _run(self) -> None:
         while not self._stopped.wait(self._interval_s):
-            run_maintenance(self._state_dir, self._conf, self._committed(), self._step)
+            run_maintenance(self._state_dir, self._conf, self._committed(), self._step, self._stopped.is_set)

@@ -148,10 +148,15 @@ class StateStore(Protocol):
     def metrics(self) -> StateStoreMetrics: ...
 
 
-def state_error_in(text: str) -> str | None:
-    """What `state_error` said on a worker, out of the traceback that the driver has been sent; None when it was not that."""
-    found = re.search(r"^\S*SparkRuntimeException: (\[\w*STATE_STORE\w*[.\]].*)", text, re.DOTALL | re.MULTILINE)
-    return found.group(1).strip() if found else None
+def state_error_of(error: BaseException) -> SparkRuntimeException | None:
+    """What `state_error` raised on a worker, out of the traceback that the driver has been sent; None when it was not that."""
+    found = re.findall(r"^\S*SparkRuntimeException: \[(\w*STATE_STORE[\w.]*)\] (.*? SQLSTATE: \w{5})", str(error), re.M | re.S)
+    if not found:
+        return None
+    condition, text = found[-1]  # the ones before are its causes
+    raised = SparkRuntimeException(message=text, errorClass=condition, messageParameters={})
+    raised.__cause__ = error
+    return raised
 
 
 def state_error(condition: str, text: str, sql_state: str, **parameters: object) -> SparkRuntimeException:

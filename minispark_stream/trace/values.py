@@ -35,7 +35,7 @@ def as_int(value: Any) -> int | None:
 
 def entry_metadata(text: Any) -> Mapping[str, Any]:
     """The JSON line of an entry of the offset log or the commit log: its second line."""
-    lines = str(text).splitlines()
+    lines = str(text).split("\n")
     try:
         return as_map(json.loads(lines[1])) if len(lines) > 1 else {}
     except (ValueError, RecursionError):

@@ -57,7 +57,7 @@ def _log_row(batch: int, offset: LogEntry | None, commit: LogEntry | None) -> tu
     planned, done = "not logged", "<i>not finished</i>"
     watermark = ""
     if offset is not None:
-        lines = (offset.text or "").splitlines()[2:]
+        lines = (offset.text or "").split("\n")[2:]
         planned = ", ".join(escape(offset_words(line)) for line in lines) or "logged by an earlier run"
         watermark = say(clock_words(entry_metadata(offset.text).get("batchWatermarkMs"))) if offset.text else ""
     if commit is not None:

@@ -68,7 +68,7 @@ def _latest_offset(ins: Values, outs: Values) -> str:
 
 
 def _log_entry(ins: Values, outs: Values) -> str:
-    lines = plain(outs.get("text")).splitlines()[1:]
+    lines = plain(outs.get("text")).split("\n")[1:]
     metadata = entry_metadata(outs.get("text"))
     offsets = ", ".join(offset_words(line) for line in lines[1:])
     return f"{plain(ins.get('file'))} written: read up to {offsets}; watermark {time_words(metadata.get('batchWatermarkMs'))}"

@@ -11,10 +11,11 @@ from __future__ import annotations
 from html import escape
 
 from minispark_stream.trace.recording import Batch, Recording
+from minispark_stream.trace.times import iso_ms
 from minispark_stream.trace.values import as_int, as_list, as_map
 from minispark_stream.view import timeline
 from minispark_stream.view.style import CSS, table
-from minispark_stream.view.words import duration_words, iso_to_ms, number, time_words
+from minispark_stream.view.words import duration_words, number, time_words
 
 
 def summary(recording: Recording) -> str:
@@ -36,7 +37,7 @@ def _cells(batch: Batch) -> list[str]:
         for key in ("numRowsTotal", "numRowsDroppedByWatermark")
     )
     out = _num_rows_out(batch)
-    watermark_ms = iso_to_ms(as_map(progress.get("eventTime")).get("watermark"))
+    watermark_ms = iso_ms(as_map(progress.get("eventTime")).get("watermark"))
     took = batch.durations.get("triggerExecution")
     return [
         str(batch.batch_id), escape(number(progress.get("numInputRows", ""))), "" if out is None else number(out),

@@ -118,7 +118,7 @@ def _fate(commits: tuple[TableCommit, ...], path: str) -> str:  # (2)
 
 
 def _delta_commit(path: Path) -> TableCommit:
-    actions = [json.loads(line) for line in path.read_text().splitlines()]
+    actions = [json.loads(line) for line in path.read_text("utf-8").split("\n") if line]
     batches = [a["txn"]["version"] for a in actions if "txn" in a]
 
     def files(kind: str) -> tuple[str, ...]:
@@ -128,7 +128,7 @@ def _delta_commit(path: Path) -> TableCommit:
 
 
 def _manifest(path: Path, root: Path) -> TableCommit:
-    entries = [json.loads(line) for line in path.read_text().splitlines()[1:]]
+    entries = [json.loads(line) for line in path.read_text("utf-8").split("\n")[1:]]
     files = (Path(unquote(urlsplit(e["path"]).path)).relative_to(root.resolve()).as_posix() for e in entries)
     return TableCommit(path.name, int(path.name.split(".")[0]), tuple(sorted(files, key=_by_partition)), ())
 

@@ -17,8 +17,9 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping
-from datetime import datetime, timezone
 from typing import Any
+
+from minispark_stream.trace.times import iso_time
 
 # A path of at least two parts, with or without a scheme; and the expression ids of a plan, "count#12L".
 _PATH = re.compile(r"(?:\b[a-z][a-z0-9+.-]*:)?/{1,3}(?:[^\s\[\],;:\"'/]+/)+([^\s\[\],;:\"'/]+)")
@@ -63,19 +64,9 @@ def time_words(ms: Any) -> str:
         return "unknown"
     if ms == 0:
         return "none yet"
-    try:
-        moment = datetime.fromtimestamp(ms / 1000, tz=timezone.utc)
-    except (OverflowError, OSError, ValueError):
+    if not -(2**63) <= ms < 2**63:
         return f"{ms} ms"
-    return f"{moment:%Y-%m-%d %H:%M:%S}" + (f".{int(ms) % 1000:03d}" if int(ms) % 1000 else "")
-
-
-def iso_to_ms(text: Any) -> int | None:
-    """A time of a progress report ("2024-01-01T12:07:00.000Z") in milliseconds since the epoch."""
-    try:
-        return round(datetime.fromisoformat(str(text).replace("Z", "+00:00")).timestamp() * 1000)
-    except (ValueError, OverflowError):
-        return None
+    return iso_time(ms).replace("T", " ").removesuffix("Z").removesuffix(".000")
 
 
 def clock_words(ms: Any) -> str:

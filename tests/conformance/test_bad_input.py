@@ -138,7 +138,7 @@ def test_garbage_in_a_log_file_stops_the_query_and_changes_nothing(
             assert f"{checkpoint}/{name}" in str(e.value), "the message names the file"
             assert ("Restore" in str(e.value)) or ("upgrade" in str(e.value)), "and says what to do"
             if name != "metadata":  # Spark's start() lets a JSON parser's error through there
-                assert type(e.value) is StreamingQueryException
+                assert isinstance(e.value, StreamingQueryException)
         elif name != "metadata":
             assert e.type.__name__ == "StreamingQueryException"
 

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from pyspark.sql import functions as F
 
+from minispark_stream import side_by_side
 from tests.conformance.conftest import Compare
 from tests.conformance.inputs import at, random_rows, read_random, rows_of
 
@@ -60,6 +61,24 @@ def test_without_data_batches_nothing_is_emitted_until_the_next_data(compare: Co
 def test_null_event_times_count_as_1970(compare: Compare) -> None:
     rows = [rows_of({"ts": None, "k": "a"}, {"ts": "2024-01-01 12:00:00", "k": "b"}), at("12:30"), rows_of({"ts": None, "k": "c"})]
     compare(windowed(), rows)
+
+
+def test_event_times_and_watermarks_outside_of_the_years_1_to_9999(spark: Any, tmp_path: Any) -> None:
+    """Rows and state are shown, too, although Python has no date for them."""
+
+    def build(session: Any, input_dir: str) -> Any:
+        counts = read_times(session, input_dir).withWatermark("ts", "1 minute").groupBy("ts").count()
+        return counts.select(F.col("ts").cast("string"), "count")
+
+    near, far = rows_of({"ts": "-0001-12-31 23:59:59"}, {"ts": "2024-01-01 12:00:00"}), rows_of({"ts": "+10000-01-01 00:00:00"})
+    feed = [near, far, rows_of({"ts": "9999-12-31 23:59:59"}, {"ts": "+20000-01-01 00:00:00"})]
+    compared = side_by_side(spark, build, feed, directory=str(tmp_path), trace="rows", progress=False)
+    assert not compared.differences and compared.model.error is None
+    assert [b.progress["eventTime"]["watermark"] for b in compared.model.batches][-1] == "+19999-12-31T23:59:00.000Z"
+    [rows] = [e.outputs["rows"] for e in compared.model.trace.events if e.step == "getBatch" and e.batch_id == 2]
+    assert rows == [{"ts": "+10000-01-01 00:00:00", "k": None}]
+    state = [row["key"]["ts"] for e in compared.model.trace.events if e.step == "stateOperator" for row in e.outputs["after"]]
+    assert "10000-01-01 00:00:00" in state
 
 
 def test_keys_beside_the_window(compare: Compare) -> None:

@@ -106,9 +106,24 @@ def test_partition_columns_come_from_the_folders(compare: Compare) -> None:
     compare(build, steps[:1])
 
 
-def test_names_that_a_uri_must_escape(compare: Compare) -> None:
-    names = ["a b.txt", "100%.txt", "x#1.txt", "q?.txt", "[1].txt", "{2}.txt", "ümlaut.txt", "plus+and&.txt", "tilde~!.txt", "a'b\"c.txt", "^`|.txt"]
-    compare(lambda s, d: text(s, d), [files(*((n, f"{n}\n", i) for i, n in enumerate(names)))], trigger=NOW, restart_after=(0,))
+@pytest.mark.parametrize("case_sensitive", ["true", "false"])
+def test_a_column_that_differs_from_a_partition_column_in_its_case(compare: Compare, case_sensitive: str) -> None:
+    def build(session: Any, input_dir: str) -> Any:
+        write(input_dir, "day=2024-01-01/a.json", '{"Day":"x","v":1}\n', 1)
+        return session.readStream.schema("Day string, v int").json(input_dir)
+
+    compared = compare(build, [files(("day=2024-01-02/b.json", '{"Day":"y","v":2}\n', 2))], confs={"spark.sql.caseSensitive": case_sensitive})
+    assert compared.columns == (("Day", "v", "day") if case_sensitive == "true" else ("v", "Day"))
+
+
+@pytest.mark.parametrize("relay", [("model",), ("model", "spark"), ("spark", "model")], ids=" ".join)
+def test_names_that_a_uri_must_escape(compare: Compare, relay: tuple[str, ...]) -> None:
+    """Spaces, line ends and control characters of Unicode included: a name that is written otherwise is read again."""
+    names = ["a b.txt", "100%.txt", "x#1.txt", "q?.txt", "[1].txt", "{2}.txt", "ümlaut.txt", "plus+and&.txt", "tilde~!.txt", "a'b\"c.txt", "^`|.txt",
+             *(f"odd{chr(c)}{c:x}.txt" for c in (0x1, 0xB, 0x1C, 0x7F, 0x85, 0xA0, 0x1680, 0x200B, 0x2028, 0x2029, 0x202F, 0x3000, 0xFEFF, 0x1F600))]
+    steps = [files(*((n, f"{n}\n", i) for i, n in enumerate(names))), files(("later.txt", "later\n", 99))]
+    compared = compare(lambda s, d: text(s, d), steps, trigger=NOW, relay=relay)
+    assert sum(b.progress["numInputRows"] for b in compared.model.batches[1:]) == 1
 
 
 def test_the_source_log_is_compacted(compare: Compare) -> None:

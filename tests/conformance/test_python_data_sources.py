@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from pyspark.accumulators import _accumulatorRegistry
 from pyspark.errors import PySparkException, StreamingQueryException
 from pyspark.sql import Row, SparkSession
 from pyspark.sql.datasource import (
@@ -223,6 +224,7 @@ def test_a_class_that_cannot_be_created(sessions: dict[str, Any]) -> None:
 @pytest.mark.parametrize(("kind", "mode"), [("rows", "append"), ("arrow", "append"), ("rows", "complete")])
 def test_a_writer_commits_each_batch(sessions: dict[str, Any], tmp_path: Path, kind: str, mode: str) -> None:
     seen = {}
+    counters = set(_accumulatorRegistry)
     (tmp_path / "in").mkdir()
     for i in range(3):
         (tmp_path / "in" / f"{i}.csv").write_text(f"{i}\n{i + 10}\n")
@@ -237,6 +239,7 @@ def test_a_writer_commits_each_batch(sessions: dict[str, Any], tmp_path: Path, k
         seen[engine] = {p.name: p.read_text() for p in (tmp_path / engine).iterdir()}, written
     assert seen["model"] == seen["spark"]
     assert set(seen["model"][0]) == {"commit-0", "commit-1", "commit-2"}
+    assert set(_accumulatorRegistry) == counters, "PySpark would keep the messages of every batch"
 
 
 def test_a_writer_that_fails_is_told_to_abort(sessions: dict[str, Any], tmp_path: Path) -> None:

@@ -46,6 +46,10 @@ def roll_back_two_batches(checkpoint: str) -> None:
         lose(newest(checkpoint, "commits"))
 
 
+def lose_all_offsets(checkpoint: str) -> None:
+    shutil.rmtree(Path(checkpoint, "offsets"))
+
+
 def lose_the_operator_metadata(checkpoint: str) -> None:
     shutil.rmtree(Path(checkpoint, "state/0/_metadata"))
 
@@ -81,6 +85,12 @@ def test_the_very_first_batch_runs_again(compare: Compare) -> None:
 
 def test_all_commits_lost_runs_the_last_batch_again(compare: Compare) -> None:
     compare(windowed, FEED, restart_after={2: lose_all_commits})
+
+
+def test_all_offsets_lost_is_no_new_query(compare: Compare) -> None:
+    """A new query would write its batch 0 over what is there."""
+    comparison = compare(windowed, FEED, restart_after={2: lose_all_offsets})
+    assert comparison.model.error == "STREAM_FAILED"
 
 
 def test_stateless_rerun_gives_the_same_rows(compare: Compare) -> None:

@@ -58,10 +58,11 @@ WITHOUT_A_JVM = ("clock", "checkpointing", "state", "trace", "view", "inspection
 # State of the whole process: what a module has that changes while the process runs.
 PROCESS_STATE = {
     "dataframe.ClassicDataFrame.writeStream": "PySpark's property, which must know of this engine; set to the same each time",
+    "jvm.sessions._accumulatorRegistry": "PySpark's; the counters of a run leave it when the run ends",
     "registry._registered": "what register_source and register_sink were given; as large as the user makes it",
     "plan.streaming_relation._leaves": "which engine a stream in a plan belongs to; forgets what no plan has any more",
     "streaming_query_manager._active_runs": "a checkpoint may have only one active run in a process; an ended run leaves",
-    "streaming_query_manager._active_runs_lock": "guards _active_runs",
+    "streaming_query_manager._active_runs_lock": "guards _active_runs and the books of every manager",
     "state.loaded_providers.LOADED_PROVIDERS": "the stores that a worker keeps loaded; bounded by their size",
 }
 CACHES = {  # functions whose answers are kept for the whole process; all bounded

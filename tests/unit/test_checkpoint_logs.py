@@ -111,6 +111,13 @@ class TestOffsetSeqLog:
             'v1\n{"batchWatermarkMs":1,"batchTimestampMs":2,"conf":{"spark.sql.shuffle.partitions":"2"}}\n{"logOffset":0}\n-'
         )
 
+    def test_only_what_java_reads_as_the_end_of_a_line_is_one(self, tmp_path: Path) -> None:
+        offset = '{"folder":"\u2028 \u2029 \x85 \x0b \x0c \x1c"}'  # JSON may hold the first three as they are
+        OffsetSeqLog(str(tmp_path)).add(0, OffsetSeq((offset, None), METADATA))
+        assert OffsetSeqLog(str(tmp_path)).get(0) == OffsetSeq((offset, None), METADATA)
+        (tmp_path / "0").write_bytes((tmp_path / "0").read_bytes().replace(b"\n", b"\r\n") + b"\r\n")
+        assert OffsetSeqLog(str(tmp_path)).get(0) == OffsetSeq((offset, None), METADATA)
+
     def test_a_second_writer_is_told(self, tmp_path: Path) -> None:
         entry = OffsetSeq((None,), METADATA)
         assert OffsetSeqLog(str(tmp_path)).add(0, entry)

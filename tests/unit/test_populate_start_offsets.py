@@ -95,3 +95,10 @@ def test_the_query_must_have_as_many_sources_as_its_log(tmp_path: Path) -> None:
     log(query, {0: "5"}, {})
     with pytest.raises(AssertionError, match=r"\[1\] sources in the checkpoint offsets and now there are \[2\]"):
         populate_start_offsets(query, MicroBatchExecutionContext())
+
+
+def test_commits_without_offsets_are_no_new_query(tmp_path: Path) -> None:
+    query = fake_query(tmp_path, Counter())
+    log(query, {}, {0: 0, 1: 0})
+    with pytest.raises(AssertionError, match="assertion failed: .*/commits has batch 1, but there are no offsets"):
+        populate_start_offsets(query, MicroBatchExecutionContext())

@@ -22,7 +22,7 @@ from minispark_stream.state.loaded_providers import LoadedProviders, get_store, 
 from minispark_stream.state.maintenance import MaintenanceTask, find_stores, run_maintenance
 from minispark_stream.state.state_files import StateFiles
 from minispark_stream.state.state_records import crc32c, decode_records, encode_records
-from minispark_stream.state.state_store import StateStoreConf, StateStoreId, state_error_in
+from minispark_stream.state.state_store import StateStoreConf, StateStoreId, state_error_of
 from minispark_stream.trace.recorder import NullRecorder, Recorder
 
 CONF = StateStoreConf()
@@ -472,9 +472,11 @@ def test_a_new_run_begins_with_the_files(state: Path) -> None:
         "HDFSStateStoreProvider[stateStoreProviderId=StateStoreProviderId[ storeId=StateStoreId[ operatorId=0, partitionId=0, "
         "storeName=default ], queryRunId=the next run ]]"
     )
-    of_worker = f"An exception was thrown:\nTraceback ...\npyspark.errors.exceptions.base.SparkRuntimeException: {e.value}\n"
-    assert state_error_in(of_worker) == str(e.value)
-    assert state_error_in("Traceback ...\nSparkRuntimeException: [SOMETHING_ELSE] of a user's function") is None
+    cause = "SparkRuntimeException: [CANNOT_LOAD_STATE_STORE.UNCATEGORIZED] first SQLSTATE: 58030"
+    of_worker = RuntimeError(f"Traceback ...\nx.y.{cause}\n\nTraceback ...\nx.y.SparkRuntimeException: {e.value}\n\nJVM stacktrace")
+    on_driver = state_error_of(of_worker)
+    assert on_driver is not None and str(on_driver) == str(e.value) and on_driver.getCondition() == e.value.getCondition()
+    assert state_error_of(RuntimeError("Traceback ...\nSparkRuntimeException: [OTHER] of a user SQLSTATE: 12345")) is None
 
 
 def with_snapshots(state: Path, conf: StateStoreConf) -> None:
@@ -628,6 +630,21 @@ def test_the_maintenance_task_runs_until_it_is_stopped(state: Path) -> None:
     assert {"3.snapshot", "6.snapshot"} <= set(names(state))
     never_started = MaintenanceTask(str(state), conf, 1, lambda: 6, NullRecorder().step)
     never_started.stop()
+
+
+def test_a_round_of_maintenance_ends_after_the_store_that_is_under_way(state: Path) -> None:
+    conf = StateStoreConf(min_deltas_for_snapshot=2)
+    for partition in range(3):
+        for version in range(3):
+            get_store(store_id(state, partition), conf, version).commit()
+    stopped = threading.Event()
+
+    @contextmanager
+    def step(name: str, **inputs: Any) -> Iterator[SimpleNamespace]:
+        yield SimpleNamespace(out=lambda **outputs: stopped.set())
+
+    done = run_maintenance(str(state), conf, 3, step, stopped.is_set)
+    assert [result.store_id.partition_id for result in done] == [0]
 
 
 def test_a_process_keeps_the_stores_that_it_used_last_and_that_fit(state: Path) -> None:

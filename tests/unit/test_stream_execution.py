@@ -1,27 +1,105 @@
-"""How a run of a query ends."""
+"""How a run of a query ends: with an error, by `stop()`, or not at all because somebody waits on the wrong thread."""
 
 from __future__ import annotations
 
+import threading
 from types import SimpleNamespace
 from typing import Any, cast
 
+import pytest
+from pyspark import SparkContext
+from pyspark.accumulators import Accumulator, _accumulatorRegistry
+from pyspark.errors import PySparkException, StreamingQueryException
+
+from minispark_stream.jvm import sessions
+from minispark_stream.jvm.errors import JavaError
+from minispark_stream.operators.metrics import Reports
+from minispark_stream.runtime import run_batch as run_batch_module
 from minispark_stream.runtime.micro_batch_execution_context import MicroBatchExecutionContext
-from minispark_stream.runtime.stream_execution import StreamExecution
+from minispark_stream.runtime.run_batch import run_batch
+from minispark_stream.runtime.stream_execution import QueryStopped, StreamExecution
+from minispark_stream.runtime.stream_failure import StreamFailure
+from minispark_stream.sinks.foreach_batch import ForeachBatchUserFunctionError
+from minispark_stream.trace.recorder import NullRecorder
 
 
 class DeadJvm:
-    """A plan that can no longer be asked."""
+    """A plan, or a gateway, that can no longer be asked."""
 
     def __str__(self) -> str:
         raise ConnectionError("the JVM is gone")
 
+    def __getattr__(self, name: str) -> Any:
+        raise ConnectionError("the JVM is gone")
 
-def test_a_query_whose_jvm_died_has_failed() -> None:
+
+def raised(error: BaseException, cause: BaseException | None = None) -> BaseException:
+    """An error with a stack trace."""
+    try:
+        raise error from cause
+    except type(error) as e:
+        return e
+
+
+@pytest.fixture
+def no_jvm(monkeypatch: pytest.MonkeyPatch) -> None:
+    """PySpark's captured exceptions insist on a gateway; this one answers nothing."""
+    monkeypatch.setattr(SparkContext, "_jvm", DeadJvm())
+    monkeypatch.setattr(SparkContext, "_gateway", DeadJvm())
+
+
+def test_a_query_whose_jvm_died_has_failed(no_jvm: None) -> None:
     query: Any = SimpleNamespace(
-        id="1", run_id="2", analyzed=DeadJvm(), context=MicroBatchExecutionContext(), offsets_by_name=dict,
-        _pretty=lambda: "counts",
+        analyzed=DeadJvm(), context=MicroBatchExecutionContext(), offsets_by_name=dict, _pretty=lambda: "counts"
     )
     query._progress_and_plan = lambda: StreamExecution._progress_and_plan(cast(StreamExecution, query))
-    failure = StreamExecution._failure(cast(StreamExecution, query), OSError("broken pipe"))
-    assert failure.getCondition() == "STREAM_FAILED" and "broken pipe" in str(failure)
-    assert "Offsets and plan cannot be shown: the JVM is gone" in str(failure)
+    where = StreamExecution._where(cast(StreamExecution, query))
+    failure = StreamFailure("1", "2", OSError("broken pipe"), where)
+    assert "terminated with exception: broken pipe SQLSTATE: XXKST" in str(failure.raised())
+    assert "Offsets and plan cannot be shown: the JVM is gone" in str(failure.returned())
+    assert failure.condition is None
+    failure = StreamFailure("1", "2", JavaError("o7.collect", SimpleNamespace(_target_id="o8", _gateway_client=DeadJvm())), where)
+    assert failure.message == "Py4JJavaError" and failure.condition is None and "Py4JJavaError" in failure.stack_trace
+
+
+def test_the_faces_of_a_failure(no_jvm: None) -> None:
+    cause = raised(PySparkException(message="no such file", errorClass="PATH_NOT_FOUND", messageParameters={}))
+    failure = StreamFailure("1", "2", cause, "=== Streaming Query ===")
+    error, kept = failure.raised(), failure.returned()
+    assert isinstance(error, StreamingQueryException) and type(error).__name__ == type(kept).__name__ == "StreamingQueryException"
+    assert (error.getCondition(), error.getSqlState()) == ("STREAM_FAILED", "XXKST")
+    assert error.getMessageParameters() == {"id": "1", "runId": "2", "message": "[PATH_NOT_FOUND] no such file"}
+    assert (kept.getCondition(), kept.getSqlState(), kept.getMessageParameters()) == (None, None, None)
+    assert kept._desc == "[PATH_NOT_FOUND] no such file\n=== Streaming Query ==="
+    assert error._cause is not None and kept._cause is not None and "no such file" in kept._cause._desc
+    assert "in raised" in kept._stackTrace and failure.stack_trace == kept._stackTrace
+    assert failure.condition == "PATH_NOT_FOUND"
+
+
+def test_the_cause_of_a_foreach_batch_error_is_the_users_own(no_jvm: None) -> None:
+    sinks = ForeachBatchUserFunctionError(
+        message="the function failed", errorClass="FOREACH_BATCH_USER_FUNCTION_ERROR", messageParameters={}
+    )
+    failure = StreamFailure("1", "2", raised(sinks, raised(ValueError("no"))), "where")
+    assert failure.condition == "FOREACH_BATCH_USER_FUNCTION_ERROR" and "the function failed" in failure.message
+    assert failure.returned()._desc == "no\nwhere" and "ValueError: no" in failure.stack_trace
+
+
+def test_a_stopped_query_does_not_begin_to_write(monkeypatch: pytest.MonkeyPatch) -> None:
+    """`stop()` comes while the driver still plans the batch."""
+    query: Any = SimpleNamespace(stop_requested=threading.Event(), recorder=NullRecorder())
+    query.check_not_stopped = lambda: StreamExecution.check_not_stopped(query)
+    query.reporter = SimpleNamespace(step=NullRecorder().step)
+    monkeypatch.setattr(run_batch_module, "get_batches", lambda *_: {})
+    monkeypatch.setattr(run_batch_module, "plan_batch", lambda *_: query.stop_requested.set())
+    monkeypatch.setattr(run_batch_module, "add_batch", lambda *_: pytest.fail("the sink was given the batch"))
+    with pytest.raises(QueryStopped):
+        run_batch(query, MicroBatchExecutionContext())
+
+
+def test_the_counters_of_a_run_go_with_it() -> None:
+    accumulator: Accumulator[Any] = Accumulator(10**9, [], Reports())
+    accumulator += [(0, None)]
+    sessions.forget_accumulator(accumulator)
+    assert 10**9 not in _accumulatorRegistry and accumulator.value == [(0, None)]
+    sessions.forget_accumulator(accumulator)

@@ -1,0 +1,140 @@
+"""How a query ends on both engines: what a failure tells whom, who may wait for the end, and what `stop()` stops."""
+
+from __future__ import annotations
+
+import re
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.accumulators import _accumulatorRegistry
+from pyspark.errors import StreamingQueryException
+from pyspark.sql import functions as F
+from pyspark.sql.streaming.listener import StreamingQueryListener
+
+from minispark_stream import MiniSparkSession
+
+
+class Terminated(StreamingQueryListener):
+    """Waits for the last event of a query."""
+
+    def __init__(self) -> None:
+        self.event: Any = None
+        self.told = threading.Event()
+
+    def onQueryStarted(self, event: Any) -> None: ...  # noqa: N802
+
+    def onQueryProgress(self, event: Any) -> None: ...  # noqa: N802
+
+    def onQueryIdle(self, event: Any) -> None: ...  # noqa: N802
+
+    def onQueryTerminated(self, event: Any) -> None:  # noqa: N802
+        self.event = event
+        self.told.set()
+
+
+def refuse(*_: Any) -> Any:
+    raise ValueError("no")
+
+
+FAILING: dict[str, Callable[[Any], Any]] = {
+    "a cast": lambda df: df.select(F.col("value").cast("int")).writeStream.format("noop"),
+    "a UDF": lambda df: df.select(F.udf(refuse)("value")).writeStream.format("noop"),
+    "foreachBatch": lambda df: df.writeStream.foreachBatch(refuse),
+    "foreach": lambda df: df.writeStream.foreach(refuse),
+}
+
+
+@pytest.fixture
+def engines(spark: Any, tmp_path: Path) -> dict[str, Any]:
+    (tmp_path / "in").mkdir()
+    (tmp_path / "in" / "a.txt").write_text("x\n")
+    return {"spark": spark, "model": MiniSparkSession(spark)}
+
+
+@pytest.mark.parametrize("name", FAILING)
+def test_what_a_failure_tells(engines: dict[str, Any], tmp_path: Path, name: str) -> None:
+    seen = {}
+    for engine, session in engines.items():
+        listener = Terminated()
+        session.streams.addListener(listener)
+        query = FAILING[name](session.readStream.text(str(tmp_path / "in"))).start()
+        with pytest.raises(StreamingQueryException) as e:
+            query.awaitTermination()
+        assert listener.told.wait(30)
+        session.streams.removeListener(listener)
+        error: Any = e.value
+        kept, event = query.exception(), listener.event
+        assert "Traceback" in event.exception or "\tat " in event.exception, "a stack trace"
+        assert "\tat " in kept._stackTrace or 'File "' in kept._stackTrace or ".scala:" in kept._stackTrace
+        assert query.status["message"].startswith("Terminated with exception: [")
+        assert query.status["message"].endswith(error.getMessageParameters()["message"])
+        seen[engine] = {
+            "raised": (type(error).__name__, error.getCondition(), error.getSqlState(), sorted(error.getMessageParameters())),
+            "words": re.split("Reason: |Traceback| SQLSTATE", str(error))[0].replace(query.id, "").replace(query.runId, ""),
+            "returned": (type(kept).__name__, kept.getCondition(), kept.getSqlState(), kept.getMessageParameters()),
+            "cause": (type(error._cause).__name__, type(kept._cause).__name__),
+            "event": (event.errorClassOnException, str(event.id) == query.id),
+        }
+    assert seen["model"] == seen["spark"]
+
+
+def test_nobody_waits_for_a_query_on_its_own_thread(engines: dict[str, Any], tmp_path: Path) -> None:
+    words = "Cannot wait for a query state from the same thread that is running the query"
+    for session in engines.values():
+        begun = threading.Event()
+        queries: list[Any] = []
+        answers: list[bool] = []
+
+        def wait(df: Any, batch_id: int) -> None:
+            begun.wait(30)  # noqa: B023
+            for method in (queries[0].awaitTermination, queries[0].processAllAvailable):  # noqa: B023
+                try:
+                    method()
+                except Exception as e:
+                    answers.append(words in str(e))  # noqa: B023
+
+        queries.append(session.readStream.text(str(tmp_path / "in")).writeStream.foreachBatch(wait).trigger(availableNow=True).start())
+        begun.set()
+        assert queries[0].awaitTermination(60)
+        assert answers == [True, True]
+
+
+def test_stop_cancels_the_jobs_that_begin_later(engines: dict[str, Any], tmp_path: Path) -> None:
+    """`stop()` comes while the driver is busy in Python; the long job that it begins then does not run."""
+    begun = threading.Event()
+    result: list[str] = []
+
+    def slow(value: str) -> str:
+        time.sleep(60)
+        return value
+
+    def work(df: Any, batch_id: int) -> None:
+        begun.set()
+        while not query._execution.stop_requested.is_set():
+            time.sleep(0.01)
+        time.sleep(0.3)
+        try:
+            df.select(F.udf(slow)("value")).collect()
+        except Exception as e:
+            result.append(str(e))
+            raise
+
+    query = engines["model"].readStream.text(str(tmp_path / "in")).writeStream.foreachBatch(work).start()
+    assert begun.wait(60)
+    before = time.monotonic()
+    query.stop()
+    assert time.monotonic() - before < 30
+    assert "SPARK_JOB_CANCELLED" in result[0] and query.exception() is None and query.status["message"] == "Stopped"
+
+
+def test_a_query_that_ended_has_no_counters(engines: dict[str, Any], tmp_path: Path) -> None:
+    before = set(_accumulatorRegistry)
+    counts = engines["model"].readStream.text(str(tmp_path / "in")).groupBy("value").count()
+    query = counts.writeStream.outputMode("update").format("noop").trigger(availableNow=True).start()
+    query.awaitTermination()
+    assert query.lastProgress.stateOperators[0].numRowsTotal == 1
+    assert set(_accumulatorRegistry) == before

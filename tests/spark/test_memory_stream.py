@@ -1,0 +1,24 @@
+"""Two queries on one memory stream, of which one ends when it has read what was there."""
+
+from __future__ import annotations
+
+from minispark_stream import MiniSparkSession
+from minispark_stream.sources.memory import MemoryStream
+
+
+def test_each_query_reads_every_row(mini: MiniSparkSession) -> None:
+    numbers = MemoryStream(mini, "value int")
+    writers = [numbers.to_df().writeStream.format("memory").queryName(name) for name in ("whole_stream", "what_was_there")]
+    numbers.add_data([(1,), (2,)])
+    first = writers[0].start()
+    try:
+        first.processAllAvailable()
+        numbers.add_data([(3,)])
+        first.processAllAvailable()  # block 0 is committed now
+        writers[1].trigger(availableNow=True).start().awaitTermination()
+        numbers.add_data([(4,)])
+        first.processAllAvailable()
+    finally:
+        first.stop()
+    rows = {name: sorted(row.value for row in mini.table(name).collect()) for name in ("whole_stream", "what_was_there")}
+    assert rows == {"whole_stream": [1, 2, 3, 4], "what_was_there": [1, 2, 3]}
