@@ -139,7 +139,8 @@ class StreamingQueryManager(SparkStreamingQueryManager):
         write = resolve_write_to_stream(self._session, analyzed=plans.analyzed(df), sink=sink, **asked)  # (1)
         recorder = NullRecorder() if self._trace == "off" else Recorder(self._trace)
         with recorder.step(
-            "startQuery", name=write.name, outputMode=write.output_mode, sink=sink.description, checkpoint=write.checkpoint
+            "startQuery", name=write.name, outputMode=write.output_mode, sink=sink.description,
+            checkpoint=write.shown_checkpoint,
         ) as step:
             execution = MicroBatchExecution(self._stream_session(), write, self._clock, recorder, self._post)  # (2), (3)
             query = StreamingQuery(execution)

@@ -25,7 +25,7 @@ from functools import partial
 from pyspark.sql import SparkSession
 
 from minispark_stream.checkpointing import stream_metadata
-from minispark_stream.checkpointing.checkpoint_file_manager import CheckpointFileManager
+from minispark_stream.checkpointing.checkpoint_file_manager import CheckpointFileManager, redacted
 from minispark_stream.jvm import sessions
 from minispark_stream.jvm.errors import analysis_error
 from minispark_stream.jvm.scala import JavaObject
@@ -49,6 +49,11 @@ class WriteToStream:
     checkpoint: str
     temporary: bool
     query_id: str
+
+    @property
+    def shown_checkpoint(self) -> str:
+        """The checkpoint as it is shown to people."""
+        return redacted(self.checkpoint)
 
 
 def resolve_write_to_stream(
@@ -75,11 +80,11 @@ def resolve_write_to_stream(
     location, temporary = _checkpoint_location(session, options, name, temporary_checkpoint)  # (1)
     files = CheckpointFileManager(location)
     if not recover_from_checkpoint and files.exists("offsets"):
-        raise analysis_error(session, "_LEGACY_ERROR_TEMP_1299", checkpointPath=f"{location}/offsets")
+        raise analysis_error(session, "_LEGACY_ERROR_TEMP_1299", checkpointPath=f"{redacted(location)}/offsets")
     if session.conf.get("spark.sql.streaming.unsupportedOperationCheck") != "false":
         check_for_streaming(session, analyzed, output_mode)  # (2)
-    query_id = stream_metadata.read_or_create(files.root, partial(sessions.conf, session))  # (3)
-    return WriteToStream(analyzed, sink, output_mode, trigger, name, files.root, temporary, query_id)
+    query_id = stream_metadata.read_or_create(files.location, partial(sessions.conf, session))  # (3)
+    return WriteToStream(analyzed, sink, output_mode, trigger, name, files.location, temporary, query_id)
 
 
 def _checkpoint_location(

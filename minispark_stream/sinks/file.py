@@ -34,7 +34,7 @@ from minispark_stream.jvm import files, sessions
 from minispark_stream.jvm.errors import analysis_error, spark_error
 from minispark_stream.jvm.times import time_string_as_ms
 from minispark_stream.sinks.base import Sink, SinkSpec
-from minispark_stream.sinks.manifest_file_commit_protocol import ManifestFileCommitProtocol
+from minispark_stream.sinks.manifest_file_commit_protocol import ManifestFileCommitProtocol, delete_leftovers
 
 logger = logging.getLogger(__name__)
 
@@ -70,8 +70,12 @@ class FileStreamSink(Sink):
         conf = CompactionConf(*sessions.compaction_confs(session, "fileSink"))
         self.log = FileStreamSinkLog(f"{self._path.toString()}/{FOLDER}", conf, retention_ms)
         self.log.files.mkdirs()
+        self._has_begun = False
 
     def add_batch(self, batch_id: int, data: DataFrame) -> None:
+        if not self._has_begun:  # only now this query is the one that runs
+            delete_leftovers(data.sparkSession, self._files, self._path)
+            self._has_begun = True
         latest = self.log.get_latest_batch_id()
         if latest is not None and batch_id <= latest:  # (1)
             logger.info("Skipping already committed batch %d", batch_id)
