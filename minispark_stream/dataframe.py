@@ -19,13 +19,13 @@ from pyspark.sql import DataFrame
 from pyspark.sql.classic.dataframe import DataFrame as ClassicDataFrame
 from pyspark.sql.streaming import DataStreamWriter as SparkDataStreamWriter
 
-from minispark_stream.plan.streaming_relation import engine_of
+from minispark_stream.plan.streaming_relation import model_session_of
 from minispark_stream.readwriter import DataStreamWriter
 
 
 def _write_stream(df: DataFrame) -> SparkDataStreamWriter:
-    engine = engine_of(df)
-    return SparkDataStreamWriter(df) if engine is None else DataStreamWriter(df, engine)
+    session = model_session_of(df)
+    return SparkDataStreamWriter(df) if session is None else DataStreamWriter(df, session)
 
 
 _WRITE_STREAM = property(_write_stream)

@@ -11,37 +11,41 @@ or sink is created; Execution flow).
     readStream.format("text").option("maxFilesPerTrigger", 1).load("in")   SourceSpec(format "text", path "in",
                                                                                       options {"maxfilespertrigger": "1"}, ...)
 
-Differs from Spark: nothing in the API; formats that the model has no source or sink for are refused by name.
+Differs from Spark: nothing in the API; formats that the model has no source or sink for are refused by name, and so are named
+sources when Spark is told to have them, and the changes of a table.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, cast
 
 from pyspark.errors import AnalysisException
-from pyspark.sql import DataFrame
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming import DataStreamReader as SparkDataStreamReader
 from pyspark.sql.streaming import DataStreamWriter as SparkDataStreamWriter
-from pyspark.sql.types import StructType
 
+from minispark_stream.clock import Clock
 from minispark_stream.jvm import builders, plans, scala
 from minispark_stream.jvm.errors import analysis_error
-from minispark_stream.plan.streaming_relation import Engine, streaming_dataframe, streaming_sources
+from minispark_stream.plan.streaming_relation import streaming_dataframe, streaming_sources
 from minispark_stream.registry import FILE_FORMATS, ONE_TIME_SINKS, create_relation, create_sink, sink_name
 from minispark_stream.runtime.trigger_executor import ProcessingTimeTrigger, Trigger, from_java
 from minispark_stream.sinks.base import SinkSpec
+from minispark_stream.sinks.memory import MemorySink
 from minispark_stream.sinks.table import table_location
 from minispark_stream.sources.base import SourceSpec
 from minispark_stream.sources.file import file_stream_relation
 from minispark_stream.streaming_query import StreamingQuery
+from minispark_stream.streaming_query_manager import StreamingQueryManager
 
 
 class _Recorder:  # (1)
     """Stands where PySpark expects a Java builder, and remembers what it is told. Option names ignore case, as in Spark."""
 
-    def __init__(self, **state: Any):
-        self.state: dict[str, Any] = {"options": {}, **state}
+    def __init__(self, session: SparkSession, **state: Any):
+        self.session = session
+        self.state: dict[str, Any] = {"options": {}, "format": session.conf.get("spark.sql.sources.default"), **state}
 
     def option(self, key: str, value: str | None) -> _Recorder:
         self.state["options"][key.lower()] = value
@@ -51,11 +55,29 @@ class _Recorder:  # (1)
         self.state["format"] = source
         return self
 
+    def options_with(self, path: str | None, method: str) -> dict[str, Any]:
+        """The options, and the path that `load` or `start` was given: it is of this call alone, the builder can be used again.
+
+        Raises:
+            AnalysisException: there is an option `path` as well.
+        """
+        options: dict[str, Any] = dict(self.state["options"])
+        if path is None:
+            return options
+        legacy = "spark.sql.legacy.pathOptionBehavior.enabled"
+        if "path" in options and self.session.conf.get(legacy) == "false":
+            raise analysis_error(self.session, "_LEGACY_ERROR_TEMP_1188", method=method, config=legacy)
+        return options | {"path": path}
+
 
 class _ReaderRecorder(_Recorder):
     def schema(self, schema: Any) -> _ReaderRecorder:
         """A DDL string or a Java StructType."""
-        self.state["schema"] = schema
+        self.state["schema"] = builders.parse_schema(self.session, schema)
+        return self
+
+    def name(self, source_name: str) -> _ReaderRecorder:
+        self.state["name"] = source_name
         return self
 
     def load(self, path: str | None = None) -> _ReaderRecorder:
@@ -65,6 +87,11 @@ class _ReaderRecorder(_Recorder):
     def table(self, name: str) -> _ReaderRecorder:
         self.state["table"] = name
         return self
+
+    def changes(self, name: str) -> _ReaderRecorder:
+        """Refused: by Spark, unless the catalog of the table records changes, and else by the model."""
+        SparkDataStreamReader(self.session).options(**self.state["options"]).changes(name)
+        raise AnalysisException(message=f"minispark_stream cannot read the changes of {name} as a stream.")
 
 
 def _shorthand(name: str) -> Callable[[_ReaderRecorder, str], _Recorder]:
@@ -77,31 +104,35 @@ for _name in ("csv", "json", "text", "parquet", "orc", "xml"):
 
 
 class DataStreamReader(SparkDataStreamReader):
-    """`MiniSparkSession.readStream`."""
+    """`MiniSparkSession.readStream`; `clock` is what its sources look at."""
 
-    def __init__(self, engine: Engine):
-        self._engine = engine
-        self._spark = engine.spark
-        self._jreader = _ReaderRecorder(format=self._spark.conf.get("spark.sql.sources.default"))
-
-    def schema(self, schema: StructType | str) -> DataStreamReader:
-        super().schema(schema)
-        state = self._jreader.state
-        state["schema"] = builders.parse_schema(self._spark, state["schema"])
-        return self
+    def __init__(self, session: SparkSession, clock: Clock):
+        self._spark = session
+        self._clock = clock
+        self._jreader = _ReaderRecorder(session)
 
     def _df(self, jdf: _ReaderRecorder) -> DataFrame:
         state = jdf.state
         if "table" in state:
             return self._table(state["table"], state["options"])
-        options = dict(state["options"])  # (2)
-        path = state.get("path") or options.pop("path", None)
-        spec = SourceSpec(self._spark, state["format"], path, state.get("schema"), options, self._engine.clock)
-        return streaming_dataframe(self._engine, create_relation(spec))
+        options = jdf.options_with(state.get("path"), "load")  # (2)
+        path = options.pop("path", None)
+        spec = SourceSpec(self._spark, state["format"], path, state.get("schema"), options, self._clock)
+        relation = create_relation(spec)
+        if "name" in state:
+            raise self._refused_name(state["name"])
+        return streaming_dataframe(self._spark, relation)
+
+    def _refused_name(self, name: str) -> AnalysisException:
+        """Spark refuses named sources, too, unless it is told to let sources evolve."""
+        evolution = "spark.sql.streaming.queryEvolution.enableSourceEvolution"
+        if self._spark.conf.get(evolution) == "false":
+            return analysis_error(self._spark, "STREAMING_QUERY_EVOLUTION_ERROR.SOURCE_NAMING_NOT_SUPPORTED", name=name)
+        return AnalysisException(message="minispark_stream has no named sources.")
 
     def _table(self, name: str, options: Mapping[str, str]) -> DataFrame:
         """A view of a stream is that stream; a table of files is a file source over its folder. Spark finds both."""
-        found = self._spark.readStream.options(**options).table(name)
+        found = SparkDataStreamReader(self._spark).options(**options).table(name)
         plan = plans.analyzed(found)
         if streaming_sources(self._spark, plan):
             return found
@@ -113,12 +144,12 @@ class DataStreamReader(SparkDataStreamReader):
         merged = {key: stored.apply(key) for key in scala.items(stored.keys().toSeq())}
         path = merged.pop("path")
         source = file_stream_relation(self._spark, file_format, path, found.schema, merged)
-        return streaming_dataframe(self._engine, source).alias(name.split(".")[-1].strip("`"))
+        return streaming_dataframe(self._spark, source).alias(name.split(".")[-1].strip("`"))
 
 
 class _WriterRecorder(_Recorder):
     def outputMode(self, mode: str) -> _WriterRecorder:  # noqa: N802
-        self.state["outputMode"] = mode
+        self.state["outputMode"] = builders.output_mode(self.session, mode)
         return self
 
     def queryName(self, name: str) -> _WriterRecorder:  # noqa: N802
@@ -130,23 +161,25 @@ class _WriterRecorder(_Recorder):
         return self
 
     def partitionBy(self, columns: Any) -> _WriterRecorder:  # noqa: N802
-        self.state["partitionBy"] = [columns.apply(i) for i in range(columns.size())]
+        return self._lay_out("partitionBy", columns)
+
+    def clusterBy(self, columns: Any) -> _WriterRecorder:  # noqa: N802
+        return self._lay_out("clusterBy", columns)
+
+    def _lay_out(self, how: str, columns: Any) -> _WriterRecorder:
+        self.state[how] = scala.items(columns)
+        if {"partitionBy", "clusterBy"} <= self.state.keys():
+            raise analysis_error(self.session, "SPECIFY_CLUSTER_BY_WITH_PARTITIONED_BY_IS_NOT_ALLOWED")
         return self
 
 
 class DataStreamWriter(SparkDataStreamWriter):
     """`DataFrame.writeStream` of a DataFrame that reads from one of our sources."""
 
-    def __init__(self, df: DataFrame, engine: Engine):
+    def __init__(self, df: DataFrame, session: SparkSession):
         self._df = df
-        self._engine = engine
-        self._spark = engine.spark
-        self._jwrite = _WriterRecorder(format=self._spark.conf.get("spark.sql.sources.default"), outputMode="append")
-
-    def outputMode(self, outputMode: str) -> DataStreamWriter:  # noqa: N802, N803
-        super().outputMode(outputMode)
-        self._jwrite.state["outputMode"] = builders.output_mode(self._spark, outputMode)
-        return self
+        self._spark = session
+        self._jwrite = _WriterRecorder(session, outputMode="append")
 
     def foreachBatch(self, func: Callable[[DataFrame, int], None]) -> DataStreamWriter:  # noqa: N802
         self._jwrite.state.update(format="foreachBatch", function=func)
@@ -174,12 +207,7 @@ class DataStreamWriter(SparkDataStreamWriter):
             AnalysisException: what Spark refuses before a query starts.
         """
         self._configure(format, outputMode, partitionBy, queryName, options)
-        if path is not None:
-            legacy = "spark.sql.legacy.pathOptionBehavior.enabled"
-            if "path" in self._jwrite.state["options"] and self._spark.conf.get(legacy) == "false":
-                raise analysis_error(self._spark, "_LEGACY_ERROR_TEMP_1188", method="start", config=legacy)
-            return self._start({"path": path})
-        return self._start({})
+        return self._start(self._jwrite.options_with(path, "start"))
 
     def _configure(
         self, source: str | None, mode: str | None, partition_by: Any, name: str | None, options: dict[str, Any]
@@ -194,15 +222,16 @@ class DataStreamWriter(SparkDataStreamWriter):
         if name is not None:
             self.queryName(name)
 
-    def _start(self, path: dict[str, str]) -> StreamingQuery:
+    def _start(self, options: dict[str, str]) -> StreamingQuery:
         state = self._jwrite.state
         name = sink_name(state["format"])
         spec = SinkSpec(  # (3)
             session=self._spark,
             df=self._df,
             format=state["format"],
-            options=state["options"] | path,  # the path is of this start alone: a writer may be started again
+            options=options,
             partition_by=state.get("partitionBy", []),
+            cluster_by=state.get("clusterBy", []),
             output_mode=state["outputMode"],
             query_name=state.get("queryName"),
             function=state.get("function"),
@@ -210,9 +239,11 @@ class DataStreamWriter(SparkDataStreamWriter):
         trigger = self._trigger()
         if name in ("memory", "foreach", "foreachBatch") and "partitionBy" in state:
             raise analysis_error(self._spark, "_LEGACY_ERROR_TEMP_1197", operation=name)
-        query: StreamingQuery = self._engine.streams.start_query(
+        sink = create_sink(spec)
+        manager = cast(StreamingQueryManager, self._spark.streams)
+        query = manager._start_query(
             self._df,
-            create_sink(spec),
+            sink,
             name=spec.query_name,
             output_mode=spec.output_mode,
             trigger=trigger,
@@ -220,6 +251,8 @@ class DataStreamWriter(SparkDataStreamWriter):
             temporary_checkpoint=name in ONE_TIME_SINKS,
             recover_from_checkpoint=name != "memory" or spec.output_mode == "complete",
         )
+        if isinstance(sink, MemorySink):  # not before the query is known to run: its name may be that of a view of the user
+            sink.publish()
         return query
 
     def _trigger(self) -> Trigger:
@@ -245,8 +278,6 @@ class DataStreamWriter(SparkDataStreamWriter):
         """
         self._configure(format, outputMode, partitionBy, queryName, options)
         state = self._jwrite.state
-        columns = state.get("partitionBy", [])
-        location = table_location(
-            self._spark, self._df, tableName, state["format"], columns, state["options"]
-        )
-        return self._start({"path": location})
+        layout = {how: state.get(how, []) for how in ("partitionBy", "clusterBy")}
+        location = table_location(self._spark, self._df, tableName, state["format"], layout, state["options"])
+        return self._start(state["options"] | {"path": location})

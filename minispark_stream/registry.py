@@ -52,6 +52,7 @@ from typing import Any
 
 from pyspark.errors import AnalysisException
 from pyspark.sql import SparkSession
+from pyspark.sql.streaming import DataStreamReader as SparkDataStreamReader
 from pyspark.sql.types import StructType
 
 from minispark_stream.jvm.builders import look_up_data_source
@@ -78,7 +79,7 @@ SourceFactory = Callable[[SparkSession, StructType | None, Mapping[str, str]], S
 SinkFactory = Callable[[SparkSession, Mapping[str, str], list[str], str], Sink]
 
 # (1)
-FILE_FORMATS = ("csv", "json", "text", "parquet", "orc")
+FILE_FORMATS = ("csv", "json", "text", "parquet", "orc", "xml", "binaryfile")
 SOURCES: dict[str, Callable[[SourceSpec], StreamingRelation]] = {
     **dict.fromkeys(
         FILE_FORMATS,
@@ -95,13 +96,8 @@ SINKS: dict[str, Callable[[SinkSpec], Sink]] = {
     "noop": lambda spec: NoopSink(),
     "foreachBatch": lambda spec: ForeachBatchSink(spec.function),
     "foreach": lambda spec: ForeachSink(spec.function),
-    **dict.fromkeys(
-        FILE_FORMATS,
-        lambda spec: FileStreamSink(
-            spec.session, spec.format.lower(), spec.df, spec.partition_by, spec.options, spec.output_mode
-        ),
-    ),
-    "delta": lambda spec: DeltaSink(spec.session, spec.df, spec.partition_by, spec.options, spec.output_mode),
+    **dict.fromkeys(FILE_FORMATS, FileStreamSink),
+    "delta": DeltaSink,
     "kafka": lambda spec: KafkaSink(spec.session, spec.options),
 }
 ONE_TIME_SINKS = ("memory", "console", "noop", "foreachBatch", "foreach")  # these may do without a lasting checkpoint
@@ -151,7 +147,7 @@ def create_relation(spec: SourceSpec) -> StreamingRelation:
         return custom(spec.session, spec.schema, options)
     if (found := find_data_source(spec.session, spec.format)) is not None:  # (4)
         return python_relation(spec.session, found, spec.schema, options)
-    spec.session.readStream.format(spec.format).load()  # what Spark refuses too, it refuses in its own words
+    SparkDataStreamReader(spec.session).format(spec.format).load()  # what Spark refuses too, it refuses in its own words
     raise _unknown_format(spec.session, spec.format)
 
 

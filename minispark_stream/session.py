@@ -2,11 +2,15 @@
 
 Models: SparkSession (`readStream`, `streams`).
 
-    mini = MiniSparkSession(spark)
+    mini = MiniSparkSession(spark)          or MiniSparkSession.builder.getOrCreate()
     mini.readStream ... .writeStream ... .start()      # this engine
-    mini.read ... , mini.table("counts"), mini.sql     # the wrapped session
+    mini.read ... , mini.table("counts"), mini.sql     # Spark SQL, as ever
 
-Differs from Spark: the Python workers of a local Spark run the driver's own Python unless another one is asked for.
+It is PySpark's own class around the same JVM session, so confs, views and tables are shared with `spark`. What comes from it
+leads back to it: `df.sparkSession`, `newSession()`, and the session of a foreachBatch function are sessions of the model.
+
+Differs from Spark: the Python workers of a local Spark run the driver's own Python unless another one is asked for. Two model
+sessions around one Spark session each know their own queries only.
 """
 
 from __future__ import annotations
@@ -15,21 +19,22 @@ import logging
 import os
 import shutil
 import sys
-from typing import Any
+from typing import ClassVar
 
 from pyspark.errors import PySparkValueError
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import SparkSession
 
 from minispark_stream.clock import Clock, SystemClock
 from minispark_stream.dataframe import let_data_frames_choose_their_engine
+from minispark_stream.jvm import sessions
 from minispark_stream.readwriter import DataStreamReader
 from minispark_stream.streaming_query_manager import StreamingQueryManager
 
 logger = logging.getLogger(__name__)
 
 
-class MiniSparkSession:
-    """`readStream` and `streams` are the model's; every other attribute is the wrapped session's.
+class MiniSparkSession(SparkSession):
+    """`readStream` and `streams` are the model's; everything else is Spark's.
 
     Args:
         spark: a classic (not Connect) SparkSession.
@@ -40,34 +45,69 @@ class MiniSparkSession:
         PySparkValueError: an unknown trace level.
     """
 
+    streams: StreamingQueryManager
+
+    _made_first: ClassVar[MiniSparkSession | None] = None
+
     def __init__(self, spark: SparkSession, trace: str = "steps", clock: Clock | None = None):
         if trace not in ("off", "steps", "rows"):
             raise PySparkValueError(
                 errorClass="VALUE_NOT_ALLOWED",
                 messageParameters={"arg_name": "trace", "allowed_values": "['off', 'steps', 'rows']"},
             )
-        self.spark = spark
-        self.clock = clock or SystemClock()
-        self._streams = StreamingQueryManager(spark, trace, self.clock)
-        let_data_frames_choose_their_engine()
-        _let_workers_run_this_python(spark)
+        vars(self).update(vars(spark))  # the same session in the JVM, with its confs, views and profiles
+        self._trace = trace
+        self._clock = clock or SystemClock()
+        self.streams = StreamingQueryManager(self, self._cloneSession, trace, self._clock)
+        if MiniSparkSession._first() is None:
+            MiniSparkSession._made_first = self
+            let_data_frames_choose_their_engine()
+            _let_workers_run_this_python(spark)
+
+    class Builder(SparkSession.Builder):
+        """`MiniSparkSession.builder`: Spark's, and a model session around what it gives."""
+
+        def getOrCreate(self) -> MiniSparkSession:  # noqa: N802
+            return MiniSparkSession._of(super().getOrCreate())
+
+        def create(self) -> MiniSparkSession:
+            return MiniSparkSession(super().create())
+
+    @classmethod
+    def getActiveSession(cls) -> MiniSparkSession | None:  # noqa: N802
+        """The model session of the Spark that is active on this thread, or None: as in PySpark the one that was made first."""
+        spark = SparkSession.getActiveSession()
+        return None if spark is None else cls._of(spark)
+
+    @classmethod
+    def active(cls) -> MiniSparkSession:
+        """The same, and where no Spark is active on this thread that of the default session.
+
+        Raises:
+            PySparkRuntimeError: there is no Spark.
+        """
+        return cls._of(SparkSession.active())
+
+    @classmethod
+    def _of(cls, spark: SparkSession) -> MiniSparkSession:
+        return cls._first() or cls(spark)
+
+    @classmethod
+    def _first(cls) -> MiniSparkSession | None:
+        return None if cls._made_first is None or sessions.is_stopped(cls._made_first) else cls._made_first
 
     @property
     def readStream(self) -> DataStreamReader:  # noqa: N802
         """A new DataStreamReader with PySpark's methods; what it loads is read by this engine."""
-        return DataStreamReader(self)
+        return DataStreamReader(self, self._clock)
 
-    @property
-    def streams(self) -> StreamingQueryManager:
-        """The queries that this session has started."""
-        return self._streams
+    def newSession(self) -> MiniSparkSession:  # noqa: N802
+        """A model session with confs, views, functions and queries of its own."""
+        return MiniSparkSession(sessions.new(self), self._trace, self._clock)
 
-    def table(self, name: str) -> DataFrame:
-        """A table or view of the wrapped session; of a stream, it is that stream."""
-        return self.spark.table(name)
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self.spark, name)
+    def _cloneSession(self) -> MiniSparkSession:  # noqa: N802
+        """A model session that begins with the confs, views and functions that this one has now."""
+        return MiniSparkSession(sessions.cloned(self), self._trace, self._clock)
 
 
 def _let_workers_run_this_python(spark: SparkSession) -> None:

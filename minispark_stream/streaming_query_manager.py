@@ -2,7 +2,7 @@
 
 Models: StreamingQueryManager (Execution flow; From query to the plan).
 
-`start_query` in order:
+`_start_query` in order:
 1. Find the checkpoint and check what may not run (runtime/write_to_stream.py).
 2. Make the query's own session: a clone with adaptive execution and cost-based optimisation off, because both may change
    the number of shuffle partitions, and there is one state store per partition.
@@ -17,10 +17,14 @@ from __future__ import annotations
 
 import logging
 import threading
+import uuid
+from collections.abc import Callable
 from typing import Any
 
 from pyspark.errors import SparkRuntimeException
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.streaming import StreamingQuery as SparkStreamingQuery
+from pyspark.sql.streaming import StreamingQueryManager as SparkStreamingQueryManager
 from pyspark.sql.streaming.listener import (
     QueryIdleEvent,
     QueryProgressEvent,
@@ -30,8 +34,8 @@ from pyspark.sql.streaming.listener import (
     StreamingQueryProgress,
 )
 
-from minispark_stream.clock import Clock, SystemClock
-from minispark_stream.jvm import plans, sessions
+from minispark_stream.clock import Clock
+from minispark_stream.jvm import plans
 from minispark_stream.jvm.errors import illegal_argument, spark_error
 from minispark_stream.runtime.micro_batch_execution import MicroBatchExecution
 from minispark_stream.runtime.stream_execution import StreamExecution
@@ -55,18 +59,21 @@ _EVENTS = {
 }
 
 
-class StreamingQueryManager:
-    """`session.streams`, with PySpark's methods.
+class StreamingQueryManager(SparkStreamingQueryManager):
+    """`session.streams`: PySpark's StreamingQueryManager over this engine.
 
     Args:
-        session: the wrapped Spark session.
+        session: the model session that it belongs to.
+        clone: makes a session for a query out of that one.
         trace: "off", "steps" or "rows": what new queries record.
+        clock: of the queries.
     """
 
-    def __init__(self, session: SparkSession, trace: str = "steps", clock: Clock | None = None):
+    def __init__(self, session: SparkSession, clone: Callable[[], SparkSession], trace: str, clock: Clock):
         self._session = session
+        self._clone = clone
         self._trace = trace
-        self._clock = clock or SystemClock()
+        self._clock = clock
         self._queries: dict[str, StreamingQuery] = {}
         self._listeners: list[StreamingQueryListener] = []
         self._any_ended = False  # since resetTerminated
@@ -76,12 +83,17 @@ class StreamingQueryManager:
     # -- PySpark's methods --------------------------------------------------------------------------------
 
     @property
-    def active(self) -> list[StreamingQuery]:
+    def active(self) -> list[SparkStreamingQuery]:
         with self._changed:
             return [query for query in self._queries.values() if query.isActive]
 
-    def get(self, id: str) -> StreamingQuery | None:
-        return next((query for query in self.active if query.id == str(id)), None)
+    def get(self, id: str) -> SparkStreamingQuery | None:  # noqa: A002
+        """The active query of this id, or None. Raises IllegalArgumentException: `id` is no UUID."""
+        try:
+            known = str(uuid.UUID(id))
+        except ValueError:
+            raise illegal_argument(f"Invalid UUID string: {id}") from None
+        return next((query for query in self.active if query.id == known), None)
 
     def awaitAnyTermination(self, timeout: int | None = None) -> bool | None:  # noqa: N802
         """Wait until any query has ended since `resetTerminated`; raise the error of one that failed."""
@@ -99,17 +111,20 @@ class StreamingQueryManager:
             self._any_ended, self._last_failure = False, None
 
     def addListener(self, listener: StreamingQueryListener) -> None:  # noqa: N802
+        _check_listener(listener)
         with self._changed:
             self._listeners.append(listener)
 
     def removeListener(self, listener: StreamingQueryListener) -> None:  # noqa: N802
+        _check_listener(listener)
         with self._changed:
-            if listener in self._listeners:
-                self._listeners.remove(listener)
+            found = next((i for i, one in enumerate(self._listeners) if one is listener), None)
+            if found is not None:
+                del self._listeners[found]
 
     # -- starting ---------------------------------------------------------------------------------------------
 
-    def start_query(self, df: DataFrame, sink: Sink, **asked: Any) -> StreamingQuery:
+    def _start_query(self, df: DataFrame, sink: Sink, **asked: Any) -> StreamingQuery:
         """Create and start a query.
 
         Args:
@@ -124,7 +139,8 @@ class StreamingQueryManager:
         write = resolve_write_to_stream(self._session, analyzed=plans.analyzed(df), sink=sink, **asked)  # (1)
         recorder = NullRecorder() if self._trace == "off" else Recorder(self._trace)
         with recorder.step(
-            "startQuery", name=write.name, outputMode=write.output_mode, sink=sink.description, checkpoint=write.checkpoint
+            "startQuery", name=write.name, outputMode=write.output_mode, sink=sink.description,
+            checkpoint=write.shown_checkpoint,
         ) as step:
             execution = MicroBatchExecution(self._stream_session(), write, self._clock, recorder, self._post)  # (2), (3)
             query = StreamingQuery(execution)
@@ -138,7 +154,7 @@ class StreamingQueryManager:
         return query
 
     def _stream_session(self) -> SparkSession:
-        clone = sessions.cloned(self._session)
+        clone = self._clone()
         clone.conf.set("spark.sql.adaptive.enabled", "false")
         clone.conf.set("spark.sql.cbo.enabled", "false")
         return clone
@@ -200,3 +216,9 @@ class StreamingQueryManager:
                     getattr(listener, method)(event_class.fromJson(event))  # type: ignore[attr-defined]
             except Exception:
                 logger.warning("Listener %s threw an exception", listener, exc_info=True)
+
+
+def _check_listener(listener: Any) -> None:
+    """Raises AttributeError, as PySpark does: what is given is no listener."""
+    if not isinstance(listener, StreamingQueryListener):
+        raise AttributeError(f"'{type(listener).__name__}' object has no attribute '_jlistener'")

@@ -2,21 +2,29 @@
 
 Models: CheckpointFileManager (FileContextBasedCheckpointFileManager).
 
-1. Write to a hidden file `.<name>.<uuid>.tmp` in the same folder.
+1. Write to a hidden file `.<name>.<uuid>.tmp` in the same folder, and wait until the disk has it.
 2. Give it its name in one step. Without `overwrite` that step fails when the name is taken: two runs of a query cannot
    both write batch 7.
+3. Wait until the disk has the name, too: what is written later, such as the commit of the batch, cannot outlive a power
+   failure that this file does not survive.
 
        offsets/.7.5c1e….tmp   ->   offsets/7          (the second writer gets FileExistsError)
 
-A local folder uses the system's own atomic calls (`link`, `replace`); every other file system comes from pyarrow.fs
+A local folder uses the system's own atomic calls (`link`, `replace`). Where there are no links (exFAT, some network file
+systems), the name is reserved by an empty file, which the content replaces. Every other file system comes from pyarrow.fs
 (`s3://`, `gs://`, `hdfs://`, `abfs://`), where "fails when the name is taken" is a check followed by a move.
 
-Differs from Spark: no `.crc` files are written (nothing needs them), and stale ones are removed with their file.
+A URI may bear a password (`s3://KEY:SECRET@bucket/checkpoint`); what is shown to people has `***` in its place (`redacted`).
+
+Differs from Spark: Spark does not wait for a local disk. No `.crc` files are written (nothing needs them), and stale ones are
+removed with their file.
 """
 
 from __future__ import annotations
 
+import errno
 import os
+import re
 import uuid
 from pathlib import PurePosixPath
 
@@ -31,20 +39,22 @@ class CheckpointFileManager:
         filesystem: where `path` is, for a file system that no URI describes.
 
     Attributes:
-        root: the folder as Spark prints it (`file:/tmp/checkpoint`).
+        location: the folder, as another manager can open it (`file:/tmp/checkpoint`).
+        root: the folder as it is shown to people: Spark's spelling, without a password.
     """
 
     def __init__(self, path: str, filesystem: fs.FileSystem | None = None):
         local = _local_path(path) if filesystem is None else None
         if filesystem is not None:
             self._fs: fs.FileSystem | None = filesystem
-            self._path = self.root = path.rstrip("/")
+            self._path = self.location = path.rstrip("/")
         elif local is not None:
             self._fs = None
-            self._path, self.root = local, f"file:{local}"
+            self._path, self.location = local, f"file:{local}"
         else:
-            self._fs, self._path = fs.FileSystem.from_uri(path)
-            self.root = path.rstrip("/")
+            self._fs, self._path = _from_uri(path)
+            self.location = path.rstrip("/")
+        self.root = redacted(self.location)
 
     def create_atomic(self, name: str, data: bytes, overwrite: bool = False) -> None:
         """Write a file.
@@ -90,6 +100,17 @@ class CheckpointFileManager:
             return os.path.exists(self._full(name))
         return bool(self._fs.get_file_info(self._full(name)).type != fs.FileType.NotFound)
 
+    def identity(self, name: str) -> object:
+        """What tells a file from another one that has replaced it; None when there is no file."""
+        if self._fs is None:
+            try:
+                found = os.stat(self._full(name))
+            except FileNotFoundError:
+                return None
+            return found.st_size, found.st_mtime_ns, found.st_ino
+        info = self._fs.get_file_info(self._full(name))
+        return None if info.type == fs.FileType.NotFound else (info.size, info.mtime_ns)
+
     def delete(self, name: str) -> None:
         """Delete a file, and its `.crc` if it has one; no error when it does not exist."""
         for one in (self._full(name), _crc(self._full(name))):
@@ -111,6 +132,24 @@ class CheckpointFileManager:
         return f"{self._path}/{name}" if name else self._path
 
 
+def redacted(uri: str) -> str:
+    """A path or URI as it may be shown to people: `s3://KEY:SECRET@bucket/ck` is `s3://***@bucket/ck`."""
+    return re.sub(r"(?<=://)[^/@]*:[^/@]*@", "***@", uri)
+
+
+def canonical_number(name: str) -> int | None:
+    """The number that a file name is: 7 for "7"; None for all else, also for "07" and "٧", which Spark never writes."""
+    return int(name) if re.fullmatch(r"0|[1-9][0-9]{0,17}", name) else None
+
+
+def _from_uri(uri: str) -> tuple[fs.FileSystem, str]:
+    try:
+        found: tuple[fs.FileSystem, str] = fs.FileSystem.from_uri(uri)
+        return found
+    except ValueError as e:  # pyarrow's message has the whole URI, which may not even be one
+        raise ValueError(re.sub("://.*@", "://***@", str(e))) from None
+
+
 def _create_local(temporary: str, target: str, data: bytes, overwrite: bool) -> None:
     try:
         file = open(temporary, "xb")
@@ -120,15 +159,40 @@ def _create_local(temporary: str, target: str, data: bytes, overwrite: bool) -> 
     try:
         with file:
             file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
         if overwrite:
             os.replace(temporary, target)
             if os.path.exists(_crc(target)):
                 os.unlink(_crc(target))
         else:
-            os.link(temporary, target)
+            _link(temporary, target)
+        _sync_folder(os.path.dirname(target))  # (3)
     finally:
         if os.path.exists(temporary):
             os.unlink(temporary)
+
+
+def _link(temporary: str, target: str) -> None:
+    """Give a file the name `target`. Raises FileExistsError when the name is taken."""
+    try:
+        os.link(temporary, target)
+    except (FileExistsError, FileNotFoundError):
+        raise
+    except OSError:  # each file system without links has an error of its own
+        open(target, "xb").close()
+        os.replace(temporary, target)
+
+
+def _sync_folder(path: str) -> None:
+    folder = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(folder)
+    except OSError as e:
+        if e.errno not in (errno.EINVAL, errno.ENOTSUP):  # some network file systems sync files only
+            raise
+    finally:
+        os.close(folder)
 
 
 def _stats(entries: os._ScandirIterator[str]) -> list[tuple[os.DirEntry[str], os.stat_result]]:

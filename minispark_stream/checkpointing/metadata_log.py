@@ -11,7 +11,8 @@ Models: HDFSMetadataLog, the base of the offset log, the commit log and the sour
 
 A file is untrusted input: it is decoded as text and JSON, and whatever is wrong with it is reported with its name.
 
-Differs from Spark: a purge lists the folder each time; it holds no more than minBatchesToRetain files.
+Differs from Spark: a purge lists the folder each time; it holds no more than minBatchesToRetain files. A stray file `010` is no
+entry; Spark takes it for that of batch 10, and looks for it under the name `10`.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from typing import Any, Generic, TypeVar
 
 from pyspark.errors import SparkRuntimeException
 
-from minispark_stream.checkpointing.checkpoint_file_manager import CheckpointFileManager
+from minispark_stream.checkpointing.checkpoint_file_manager import CheckpointFileManager, canonical_number
 
 T = TypeVar("T")
 
@@ -112,7 +113,7 @@ class HDFSMetadataLog(ABC, Generic[T]):
 
     def batch_id_of(self, name: str) -> int | None:
         """The batch that a file belongs to; None for anything that is not a batch file."""
-        return int(name) if name.isascii() and name.isdigit() else None
+        return canonical_number(name)
 
     def _remember(self, batch_id: int, entry: T) -> None:  # (2)
         self._cache[batch_id] = entry

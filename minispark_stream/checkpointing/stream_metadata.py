@@ -18,7 +18,7 @@ from collections.abc import Callable
 
 from pyspark.errors import SparkRuntimeException
 
-from minispark_stream.checkpointing.checkpoint_file_manager import CheckpointFileManager
+from minispark_stream.checkpointing.checkpoint_file_manager import CheckpointFileManager, canonical_number
 from minispark_stream.checkpointing.metadata_log import json_object, to_json
 
 
@@ -56,7 +56,7 @@ def read_or_create(checkpoint: str, conf_get: Callable[[str], str | None]) -> st
         return query_id
     files = CheckpointFileManager(checkpoint)
     if conf_get("spark.sql.streaming.checkpoint.verifyMetadataExists.enabled") != "false" and any(
-        name.isdigit() for log in ("offsets", "commits") for name, _, _ in files.list(log)
+        canonical_number(name) is not None for log in ("offsets", "commits") for name, _, _ in files.list(log)
     ):
         raise SparkRuntimeException(
             message=f"Checkpoint location {files.root} is in an inconsistent state: the metadata file is missing but offset "

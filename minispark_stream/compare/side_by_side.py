@@ -80,17 +80,22 @@ def side_by_side(
             is called with the checkpoint's path in between, to do damage.
         relay: who runs the query the second time. ("model", "spark") take turns on one checkpoint: after each restart the
             other one goes on, and the outcome must be the same as if real Structured Streaming had run all of it.
-        input_dir: the input folder. By default one below `directory`, which is emptied before the second engine runs; in a
-            folder of your own, only the files of steps that are lines are removed.
+        input_dir: the input folder. By default `input` below `directory`, which is emptied before each engine runs; in a folder
+            of your own, only the files of steps that are lines are removed.
         directory: where checkpoints go; a temporary folder by default, which is deleted.
         trace: what the model records: "steps", or "rows" with row previews.
         progress: show a progress bar.
 
     Returns:
         a Comparison; its `differences` are empty when both engines agree.
+
+    Raises:
+        FileExistsError: `directory` has a folder `input` with files that no comparison has put there.
     """
     base = directory or tempfile.mkdtemp(prefix="side_by_side-")
     inputs = input_dir or os.path.join(base, "input")
+    if input_dir is None:
+        _check_may_be_emptied(inputs, os.path.join(base, "checkpoint-spark"))
     actions = restart_after if isinstance(restart_after, Mapping) else dict.fromkeys(restart_after)
     runs: dict[str, EngineRun] = {}
     several = any(isinstance(step, Mapping) and len(step) > 1 for step in feed)
@@ -111,6 +116,14 @@ def side_by_side(
         if directory is None:
             shutil.rmtree(base, ignore_errors=True)
     return Comparison(runs["spark"], runs["model"], columns, ordered)
+
+
+def _check_may_be_emptied(inputs: str, own_checkpoint: str) -> None:
+    """The input folder has no files, or lies beside the checkpoint of an earlier comparison. Raises FileExistsError."""
+    if os.path.exists(inputs) and os.listdir(inputs) and not os.path.exists(own_checkpoint):
+        raise FileExistsError(
+            f"{inputs} is not empty, and side_by_side would empty it: give another directory=, or input_dir= for your own files"
+        )
 
 
 class _Runner:

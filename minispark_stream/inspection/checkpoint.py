@@ -27,6 +27,7 @@ from minispark_stream.inspection.read_only_files import ReadOnlyFiles
 from minispark_stream.inspection.report import CheckpointReport
 from minispark_stream.inspection.sources import read_sources
 from minispark_stream.inspection.state_reader import StateReader
+from minispark_stream.inspection.values import printable
 from minispark_stream.state.state_store import StateStoreConf
 
 LEVELS = ("error", "warning", "note")
@@ -67,7 +68,7 @@ def inspect(
 def _check_is_checkpoint(files: ReadOnlyFiles) -> None:
     names = {name.split("/")[0] for name in files.files}
     if not names & {"metadata", "offsets", "commits"}:
-        inside = ", ".join(sorted(names)[:5]) or "nothing"
+        inside = printable(", ".join(sorted(names)[:5])) or "nothing"
         raise ValueError(
             f"{files.root} is not the checkpoint of a streaming query: it has no metadata, offsets/ or commits/, but {inside}"
         )

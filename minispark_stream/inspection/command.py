@@ -24,15 +24,16 @@ from pyspark.errors import PySparkException
 from minispark_stream.inspection.checkpoint import inspect
 from minispark_stream.inspection.report import CheckpointReport, as_json
 from minispark_stream.inspection.text import changes_to_text, rows_to_text
+from minispark_stream.inspection.values import printable
 
 
 def run(args: argparse.Namespace) -> int:
     """Returns the exit code."""
     try:
         report = inspect(args.checkpoint, max_bytes=args.max_bytes)
-        print(_html(report, args.html) if args.html else _answer(report, args))
+        print(printable(_html(report, args.html) if args.html else _answer(report, args)))
     except (ValueError, OSError, PySparkException) as e:
-        print(f"inspect: {' '.join(str(e).split())}", file=sys.stderr)
+        print(printable(f"inspect: {' '.join(str(e).split())}"), file=sys.stderr)
         return 1
     return 0
 
@@ -56,8 +57,7 @@ def _answer(report: CheckpointReport, args: argparse.Namespace) -> str:
 
 
 def _json(value: Any) -> str:
-    text = json.dumps(as_json(value), ensure_ascii=False, indent=2)
-    return text.encode("utf-8", "replace").decode("utf-8")
+    return json.dumps(as_json(value), ensure_ascii=False, indent=2)
 
 
 def _key(text: str) -> Any:

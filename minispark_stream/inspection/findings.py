@@ -121,4 +121,4 @@ def strays(files: ReadOnlyFiles) -> Iterator[Finding]:
 def not_listed(files: ReadOnlyFiles) -> Iterator[Finding]:
     """There are directories or files that may not be looked at."""
     for name, reason in files.not_listed.items():
-        yield Finding("warning", name, f"left out, because it cannot be listed: {reason}")
+        yield Finding("warning", name, f"left out, because {reason}")

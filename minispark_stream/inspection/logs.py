@@ -26,6 +26,7 @@ from typing import TypeVar
 
 from pyspark.errors import PySparkException
 
+from minispark_stream.checkpointing.checkpoint_file_manager import canonical_number
 from minispark_stream.checkpointing.commit_log import CommitLog, CommitMetadata
 from minispark_stream.checkpointing.offset_seq_log import OffsetSeq, OffsetSeqLog
 from minispark_stream.checkpointing.stream_metadata import read_id
@@ -82,7 +83,7 @@ def _entries(
 ) -> dict[int, T | None]:
     """The entries of a log; a restart needs the last `needed` of them."""
     names = (name.removeprefix(f"{log}/") for name in files.files if name.startswith(f"{log}/"))
-    ids = sorted(int(name) for name in names if name.isascii() and name.isdigit() and str(int(name)) == name)
+    ids = sorted(i for name in names if (i := canonical_number(name)) is not None)
     levels = dict.fromkeys(ids[-needed:], "error")
     return {
         i: attempt(lambda i=i: get(i), f"{log}/{i}", findings, levels.get(i, "warning"))  # type: ignore[misc]

@@ -21,6 +21,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from minispark_stream.checkpointing.checkpoint_file_manager import canonical_number
 from minispark_stream.checkpointing.lz4_block import LimitExceeded
 from minispark_stream.inspection import rocksdb
 from minispark_stream.inspection.contents import Finding, Operator, Partition, Schemas, Store, VersionFiles
@@ -33,8 +34,9 @@ from minispark_stream.state.schema_files import decode_schemas
 from minispark_stream.state.state_files import StateFiles
 from minispark_stream.state.state_store import DEFAULT_STORE_NAME, StateStoreConf, StateStoreId
 
-_PATH = re.compile(r"state/([0-9]{1,9})/([0-9]{1,9})/(?:([^/]+)/)?([^/]+)")
-_HDFS = re.compile(r"([0-9]{1,18})\.(delta|snapshot)")
+_NUMBER = "(0|[1-9][0-9]{0,17})"
+_PATH = re.compile(rf"state/{_NUMBER}/{_NUMBER}/(?:([^/]+)/)?([^/]+)")
+_HDFS = re.compile(rf"{_NUMBER}\.(delta|snapshot)")
 
 Versions = dict[int, dict[str, int]]  # version -> kind of file -> bytes
 
@@ -93,7 +95,7 @@ def read_operators(
 
 def _operator_ids(files: ReadOnlyFiles) -> list[int]:
     ids = {name.split("/")[1] for name in files.files if name.startswith("state/") and name.count("/") > 1}
-    return sorted(int(i) for i in ids if i.isascii() and i.isdigit() and len(i) < 10)
+    return sorted(i for name in ids if (i := canonical_number(name)) is not None)
 
 
 def _list(files: ReadOnlyFiles) -> dict[tuple[int, str], dict[int, Versions]]:

@@ -1,8 +1,9 @@
 """The files of a checkpoint that somebody else is responsible for: listed once, read with a limit, never written.
 
 1. One recursive listing of the whole directory, because on an object store each listing is a request, and a checkpoint
-   has three levels of directories. Only plain files count; links to directories are not followed. Which entries and
-   versions there are is read off this listing, so a running query cannot make two looks contradict each other.
+   has three levels of directories. Only plain files count: a link may lead out of the checkpoint, to a file that is
+   nobody's business here. Which entries and versions there are is read off this listing, so a running query cannot make two
+   looks contradict each other.
 2. A file is read up to a limit, and every way to write raises an error.
 
     ReadOnlyFiles("/data/checkpoint", None, 1 << 20).files    {"commits/0": 29, "metadata": 45, "offsets/0": 712}
@@ -61,16 +62,18 @@ class ReadOnlyFiles(CheckpointFileManager):
             for name in names:
                 path = os.path.join(folder, name)
                 try:
-                    found = os.stat(path)
+                    found = os.lstat(path)
                 except OSError as e:
                     self._leave_out(path, e)
                     continue
                 if stat.S_ISREG(found.st_mode):
                     yield self._relative(path), found.st_size
+                elif stat.S_ISLNK(found.st_mode):
+                    self.not_listed[self._relative(path)] = "it is a symbolic link"
 
     def _leave_out(self, path: str, error: OSError) -> None:
-        if not isinstance(error, FileNotFoundError):  # gone meanwhile, or a link that leads nowhere
-            self.not_listed[self._relative(path)] = error.strerror or str(error)
+        if not isinstance(error, FileNotFoundError):  # gone meanwhile
+            self.not_listed[self._relative(path)] = f"it cannot be listed: {error.strerror or error}"
 
     def _relative(self, path: str) -> str:
         return os.path.relpath(path, self._path).replace(os.sep, "/")
@@ -97,7 +100,7 @@ class ReadOnlyFiles(CheckpointFileManager):
         path = self._full(name)
         try:
             if self._fs is None:
-                with open(path, "rb") as file:
+                with open(path, "rb", opener=_open_no_link) as file:
                     return self._read(name, os.fstat(file.fileno()).st_size, file)
             with self._fs.open_input_file(path) as remote:
                 return self._read(name, remote.size(), remote)
@@ -122,3 +125,7 @@ class ReadOnlyFiles(CheckpointFileManager):
 
     def mkdirs(self, name: str = "") -> NoReturn:
         raise PermissionError(f"{self.root}: inspecting writes nothing")
+
+
+def _open_no_link(path: str, flags: int) -> int:
+    return os.open(path, flags | os.O_NOFOLLOW)

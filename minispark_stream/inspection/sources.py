@@ -19,6 +19,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
+from minispark_stream.checkpointing.checkpoint_file_manager import canonical_number
 from minispark_stream.checkpointing.compactible_file_stream_log import CompactionConf, FileEntry, FileStreamSourceLog
 from minispark_stream.checkpointing.metadata_log import HDFSMetadataLog
 from minispark_stream.inspection.contents import Batch, Finding, SourceLog
@@ -121,14 +122,10 @@ def _log_files(files: ReadOnlyFiles) -> dict[int, list[tuple[str, int]]]:
     for path, size in files.files.items():
         folder, _, rest = path.partition("/")
         ordinal, _, name = rest.partition("/")
-        number = name.removesuffix(".compact")
-        if folder == "sources" and _is_number(ordinal) and _is_number(number):
-            logs.setdefault(int(ordinal), []).append((name, size))
+        source = canonical_number(ordinal)
+        if folder == "sources" and source is not None and canonical_number(name.removesuffix(".compact")) is not None:
+            logs.setdefault(source, []).append((name, size))
     return {i: sorted(names, key=lambda n: int(n[0].removesuffix(".compact"))) for i, names in sorted(logs.items())}
-
-
-def _is_number(name: str) -> bool:
-    return name.isascii() and name.isdigit()
 
 
 def _file_entries(

@@ -39,6 +39,6 @@ def column_names(schema: StructType) -> list[str]:
 
 
 def printable(text: str) -> str:
-    """`text` without what a terminal would obey and what cannot be written as UTF-8."""
-    shown = _CONTROL.sub(lambda found: f"\\x{ord(found.group()):02x}", text)
+    """`text`, which may be JSON, without what a terminal would obey and what cannot be written as UTF-8."""
+    shown = _CONTROL.sub(lambda found: f"\\u{ord(found.group()):04x}", text)
     return shown.encode("utf-8", "replace").decode("utf-8")

@@ -1,38 +1,70 @@
-"""Spark's own errors, raised from Python: the class, the condition and the text that a Spark user knows.
+"""Spark's own errors, raised from Python: the class, the condition, the SQL state and the text that a Spark user knows.
 
-The texts come from Spark's own catalogue of error conditions, so they cannot drift from the Spark that is installed.
+    analysis_error(session, "PATH_NOT_FOUND", path="in")    [PATH_NOT_FOUND] Path does not exist: in. SQLSTATE: 42K03
+
+What a user's own call raises is a real exception of Spark's, which PySpark then shows as it shows every one of them. The other
+kinds only end a query on its thread, where their text and their condition go on: these are Python exceptions with Spark's text.
+
 Differs from Spark: nothing.
 """
 
 from __future__ import annotations
 
 import traceback
-from typing import TypeVar
+from typing import TypeVar, cast
 
 from py4j.java_gateway import is_instance_of
 from py4j.protocol import Py4JJavaError as JavaError  # what Java code raised and PySpark has no class of its own for
 from pyspark import SparkContext
-from pyspark.errors import AnalysisException, IllegalArgumentException, PySparkException, SparkRuntimeException
+from pyspark.errors import (
+    AnalysisException,
+    IllegalArgumentException,
+    PySparkException,
+    SparkRuntimeException,
+    UnsupportedOperationException,
+)
 from pyspark.errors.exceptions.captured import CapturedException, UnknownException, convert_exception
 from pyspark.sql import SparkSession
 
+from minispark_stream.jvm import scala
+from minispark_stream.jvm.scala import JavaObject
+
 __all__ = [
-    "JavaError", "analysis_error", "as_captured", "concurrent_stream_log_update", "condition_of", "illegal_argument",
-    "spark_error",
+    "JavaError", "analysis_error", "as_captured", "concurrent_stream_log_update", "condition_of", "extended_analysis_error",
+    "illegal_argument", "spark_error",
 ]
 
 E = TypeVar("E", bound=PySparkException)
 
+_JAVA_CLASSES: dict[type[PySparkException], str] = {
+    AnalysisException: "org.apache.spark.sql.AnalysisException",
+    IllegalArgumentException: "org.apache.spark.SparkIllegalArgumentException",
+    UnsupportedOperationException: "org.apache.spark.SparkUnsupportedOperationException",
+}
+
 
 def spark_error(session: SparkSession, kind: type[E], condition: str, **parameters: str) -> E:
     """An exception of class `kind` under Spark's error condition, with Spark's message for it."""
-    helper = session.sparkContext._jvm.org.apache.spark.SparkThrowableHelper  # type: ignore[union-attr]
-    text = helper.getMessage(condition, session.sparkContext._jvm.java.util.HashMap(parameters))  # type: ignore[union-attr]
+    if kind in _JAVA_CLASSES:
+        return cast(E, convert_exception(_thrown(session, kind, condition, parameters)))
+    helper = scala.java_class(session, "org.apache.spark.SparkThrowableHelper")
+    text = helper.getMessage(condition, scala.java_class(session, "java.util.HashMap")(parameters))
     return kind(message=text.removeprefix(f"[{condition}] "), errorClass=condition, messageParameters=parameters)
 
 
 def analysis_error(session: SparkSession, condition: str, **parameters: str) -> AnalysisException:
     return spark_error(session, AnalysisException, condition, **parameters)
+
+
+def extended_analysis_error(session: SparkSession, plan: JavaObject, condition: str, **parameters: str) -> AnalysisException:
+    """An analysis error that shows the plan it is about (ExtendedAnalysisException)."""
+    extended = scala.java_class(session, "org.apache.spark.sql.catalyst.ExtendedAnalysisException")
+    thrown = extended(_thrown(session, AnalysisException, condition, parameters), plan)
+    return cast(AnalysisException, convert_exception(thrown))
+
+
+def _thrown(session: SparkSession, kind: type[PySparkException], condition: str, parameters: dict[str, str]) -> JavaObject:
+    return scala.java_class(session, _JAVA_CLASSES[kind])(condition, scala.java_map(session, parameters))
 
 
 def illegal_argument(message: str) -> IllegalArgumentException:

@@ -47,7 +47,16 @@ def expand_glob(session: SparkSession, files: JavaObject, whole: JavaObject) -> 
 
 def glob_accepts(session: SparkSession, pattern: str, name: str) -> bool:
     """Whether the name of a file or folder matches a pattern."""
-    return bool(scala.java_class(session, f"{_HADOOP}.GlobFilter")(pattern).accept(path(session, f"/{name}")))
+    return bool(_glob_filter(session, pattern).accept(path(session, f"/{name}")))
+
+
+def below(session: SparkSession, files: JavaObject, folder: JavaObject, pattern: str) -> list[JavaObject]:
+    """The paths right below a folder whose names match a pattern."""
+    return [found.getPath() for found in files.listStatus(folder, _glob_filter(session, pattern))]
+
+
+def _glob_filter(session: SparkSession, pattern: str) -> JavaObject:
+    return scala.java_class(session, f"{_HADOOP}.GlobFilter")(pattern)
 
 
 def _hadoop_util(session: SparkSession) -> JavaObject:

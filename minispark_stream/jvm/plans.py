@@ -75,6 +75,11 @@ def local_frame(session: SparkSession, attributes: JavaObject, rows: JavaObject)
     return of_rows(session, relation(attributes, rows, False, scala.none(session)))
 
 
+def count_rows(df: DataFrame) -> int:
+    """Run a DataFrame as it is planned, every row and column of it, and keep nothing (`df.count()` would plan less)."""
+    return int(df._jdf.queryExecution().executedPlan().execute().count())
+
+
 def collect_rows(df: DataFrame) -> JavaObject:
     """Run a DataFrame and bring its rows to the driver's JVM, as a Scala Seq of internal rows."""
     rows = df._jdf.queryExecution().executedPlan().executeCollect()

@@ -15,6 +15,11 @@ from pyspark.sql import SparkSession
 from minispark_stream.jvm import scala, times
 
 
+def is_stopped(session: SparkSession) -> bool:
+    """Whether the Spark of a session has been stopped, by this session or by another one."""
+    return session.sparkContext._jsc is None
+
+
 def conf(session: SparkSession, key: str) -> str | None:
     """A conf or its registered default (`session.conf.get(key, None)` would hide the default)."""
     value = session._jsparkSession.conf().getOption(key)
@@ -40,6 +45,11 @@ def compaction_confs(session: SparkSession, log: str) -> tuple[int, int, bool, i
 def cloned(session: SparkSession) -> SparkSession:
     """A session of its own, with the confs, views and functions that `session` has now (SparkSession.cloneSession)."""
     return SparkSession(session.sparkContext, session._jsparkSession.cloneSession())
+
+
+def new(session: SparkSession) -> SparkSession:
+    """A session of its own, with confs, views and functions as they are at the beginning (SparkSession.newSession)."""
+    return SparkSession(session.sparkContext, session._jsparkSession.newSession())
 
 
 def set_active_session(session: SparkSession) -> None:

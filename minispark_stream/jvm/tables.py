@@ -25,6 +25,12 @@ def name_parts(session: SparkSession, name: str) -> list[str]:
     return scala.items(session._jsparkSession.sessionState().sqlParser().parseMultipartIdentifier(name))
 
 
+def catalog_of(session: SparkSession, parts: list[str]) -> str:
+    """The catalog that a name begins with, if it begins with one; else the current catalog."""
+    catalogs = session._jsparkSession.sessionState().catalogManager()
+    return parts[0] if len(parts) > 1 and catalogs.isCatalogRegistered(parts[0]) else str(catalogs.currentCatalog().name())
+
+
 def is_temp_view(session: SparkSession, parts: list[str]) -> bool:
     return bool(session._jsparkSession.sessionState().catalog().isTempView(scala.seq(session, parts)))
 

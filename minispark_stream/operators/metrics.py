@@ -20,6 +20,7 @@ from typing import Any
 
 from pyspark.accumulators import AccumulatorParam
 
+from minispark_stream.operators.instance_metrics import reported
 from minispark_stream.state.state_store import StateStoreMetrics
 
 
@@ -54,9 +55,12 @@ class Reports(AccumulatorParam[list[Report]]):
 
 
 def state_operator_progress(
-    operator_name: str, reports: Sequence[Report], num_shuffle_partitions: int
+    operator_name: str, reports: Sequence[Report], num_shuffle_partitions: int, most_instances: int
 ) -> dict[str, Any]:
-    """The reports of all tasks as one entry of `stateOperators` in a progress report."""
+    """The reports of all tasks as one entry of `stateOperators` in a progress report.
+
+    `most_instances`: of how many stores the report may tell what concerns one store alone.
+    """
     tasks = [metrics for _, metrics in reports]
     stores = [store for task in tasks for store in task.stores.values()]
     return {
@@ -73,13 +77,17 @@ def state_operator_progress(
         "numRowsDroppedByWatermark": sum(t.num_rows_dropped_by_watermark for t in tasks),
         "numShufflePartitions": num_shuffle_partitions,
         "numStateStoreInstances": sum(len(t.stores) if t.num_state_stores is None else t.num_state_stores for t in tasks),
-        "customMetrics": _custom([*(s.custom for s in stores), *(t.custom for t in tasks)]),
+        "customMetrics": _custom([*(s.custom for s in stores), *(t.custom for t in tasks)], most_instances),
     }
 
 
-def _custom(metrics: Iterable[Mapping[str, int]]) -> dict[str, int]:
+def _custom(metrics: Iterable[Mapping[str, int]], most_instances: int) -> dict[str, int]:
     total: dict[str, int] = {}
+    of_stores: dict[str, int] = {}
     for one in metrics:
         for name, value in one.items():
-            total[name] = value if name.startswith("SnapshotLastUploaded") else total.get(name, 0) + value
-    return dict(sorted(total.items()))
+            if name.startswith("SnapshotLastUploaded"):
+                of_stores[name] = value
+            else:
+                total[name] = total.get(name, 0) + value
+    return dict(sorted((total | reported(of_stores, most_instances)).items()))

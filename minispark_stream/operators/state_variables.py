@@ -17,7 +17,8 @@ Differs from Spark: nothing in what a processor sees.
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from functools import wraps
 from typing import Any
 
 from pyspark.errors import PySparkRuntimeError
@@ -29,42 +30,55 @@ from minispark_stream.operators.keyed_families import KeyedFamilies, Rows
 _INDEX = struct.Struct(">q")  # big-endian, so that the order of the bytes is the order of the list
 
 
+def _action(words: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """A method that raises PySparkRuntimeError once the variable has been deleted; `words` is what Spark calls the action."""
+
+    def checked(method: Callable[..., Any]) -> Callable[..., Any]:
+        @wraps(method)
+        def call(self: Variable, *arguments: Any, **named: Any) -> Any:
+            if self.is_deleted:
+                doing = words.format(kind=self.kind_in_errors)
+                raise PySparkRuntimeError(f"Error {doing}: {self.kind} state {self.name} is not initialized.")
+            return method(self, *arguments, **named)
+
+        return call
+
+    return checked
+
+
 class Variable:
     """What the three kinds have in common: rows of the implicit key that have not expired."""
 
     kind: str
+    kind_in_errors = "value"  # Spark says so of lists, too
 
     def __init__(self, keyed: KeyedFamilies, name: str, rows: Rows):
         self.name, self.rows, self.is_deleted = name, rows, False
         self._keyed = keyed
-
-    @property
-    def keyed(self) -> KeyedFamilies:
-        if self.is_deleted:
-            raise PySparkRuntimeError(f"{self.kind} state {self.name} is not initialized.")
-        return self._keyed
 
     def encoded(self, value: Iterable[Any]) -> bytes:
         return self.rows.encode(value, self._keyed.now_ms + self.rows.ttl_ms)
 
     def live(self, elements: list[Element]) -> Iterator[tuple[Element, Any]]:
         """Those of the elements that there are, with their values."""
-        found = self.keyed.get_many(self.name, elements)
+        found = self._keyed.get_many(self.name, elements)
         live = [(e, row) for e, row in zip(elements, found) if row and not self.rows.is_expired(row, self._keyed.now_ms)]
         return zip([e for e, _ in live], self.rows.decode([row for _, row in live]))
 
     def all_live(self) -> Iterator[tuple[Element, Any]]:
-        return self.live(self.keyed.elements(self.name))
+        return iter(()) if self.is_deleted else self.live(self._keyed.elements(self.name))
 
+    @_action("checking {kind} state exists")
     def exists(self) -> bool:
         return any(True for _ in self.all_live())
 
     def write(self, value: bytes, element: Element = None) -> None:
-        self.keyed.put(self.name, value, element)  # (1)
+        self._keyed.put(self.name, value, element)  # (1)
         self._keyed.updated += 1
 
+    @_action("clearing {kind} state")
     def clear(self) -> None:
-        self._keyed.removed += self.keyed.remove(self.name, self.keyed.elements(self.name))
+        self._keyed.removed += self._keyed.remove(self.name, self._keyed.elements(self.name))
 
     def remove_expired(self) -> int:
         """(3) Remove what has expired, of all keys; how many rows that were."""
@@ -79,17 +93,21 @@ class Variable:
 class ValueVariable(Variable, ValueState):
     kind = "Value"
 
+    @_action("checking {kind} state exists")
     def exists(self) -> bool:
         return self.get() is not None
 
+    @_action("getting {kind} state")
     def get(self) -> tuple[Any, ...] | None:
         return next((tuple(value) for _, value in self.live([None])), None)  # (2)
 
+    @_action("updating {kind} state")
     def update(self, newValue: tuple[Any, ...]) -> None:  # noqa: N803
         self.write(self.encoded(newValue))
 
+    @_action("clearing {kind} state")
     def clear(self) -> None:
-        self.keyed.remove(self.name, [None])
+        self._keyed.remove(self.name, [None])
         self._keyed.removed += 1
 
 
@@ -100,16 +118,19 @@ class ListVariable(Variable, ListState):
         for _, value in self.all_live():
             yield tuple(value)
 
+    @_action("updating {kind} state")
     def put(self, newState: list[tuple[Any, ...]]) -> None:  # noqa: N803
         values = self._encoded(newState)
         if not self.rows.ttl_ms:
             self._keyed.updated = 0  # Spark begins to count anew
-        self.keyed.remove(self.name, self.keyed.elements(self.name))
+        self._keyed.remove(self.name, self._keyed.elements(self.name))
         self._append(values)
 
+    @_action("updating {kind} state")
     def appendValue(self, newState: tuple[Any, ...]) -> None:  # noqa: N802, N803
         self._append([self.encoded(newState)])
 
+    @_action("updating {kind} state")
     def appendList(self, newState: list[tuple[Any, ...]]) -> None:  # noqa: N802, N803
         self._append(self._encoded(newState))
 
@@ -123,7 +144,7 @@ class ListVariable(Variable, ListState):
         return encoded
 
     def _append(self, values: list[bytes]) -> None:
-        elements = self.keyed.elements(self.name)
+        elements = self._keyed.elements(self.name)
         begin = _INDEX.unpack(elements[-1])[0] + 1 if elements and elements[-1] else 0
         for i, value in enumerate(values):
             self.write(value, _INDEX.pack(begin + i))  # (2)
@@ -131,17 +152,21 @@ class ListVariable(Variable, ListState):
 
 class MapVariable(Variable, MapState):
     kind = "Map"
+    kind_in_errors = "map"
 
     def __init__(self, keyed: KeyedFamilies, name: str, rows: Rows, keys: Rows):
         super().__init__(keyed, name, rows)
         self.keys_of_map = keys
 
+    @_action("getting value")
     def getValue(self, key: tuple[Any, ...]) -> Any:  # noqa: N802
         return next((value for _, value in self.live([self.keys_of_map.encode(key)])), None)
 
+    @_action("checking if {kind} state contains key")
     def containsKey(self, key: tuple[Any, ...]) -> bool:  # noqa: N802
         return self.getValue(key) is not None
 
+    @_action("updating {kind} state value")
     def updateValue(self, key: tuple[Any, ...], value: tuple[Any, ...]) -> None:  # noqa: N802
         self.write(self.encoded(value), self.keys_of_map.encode(key))  # (2)
 
@@ -155,6 +180,7 @@ class MapVariable(Variable, MapState):
     def values(self) -> Iterator[tuple[Any, ...]]:
         return (value for _, value in self.iterator())
 
+    @_action("removing key from {kind} state")
     def removeKey(self, key: tuple[Any, ...]) -> None:  # noqa: N802
-        self.keyed.remove(self.name, [self.keys_of_map.encode(key)])
+        self._keyed.remove(self.name, [self.keys_of_map.encode(key)])
         self._keyed.removed += 1

@@ -23,15 +23,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from itertools import compress
-from typing import NamedTuple
+from itertools import chain, compress
 
 import numpy as np
 import pyarrow as pa
 from pyspark.accumulators import Accumulator
 
 from minispark_stream.checkpointing.unsafe_row import UnsafeRowCodec
-from minispark_stream.operators.columns import Columns, concat, take
+from minispark_stream.operators.columns import Columns, take
 from minispark_stream.operators.metrics import Report, StateMetrics
 from minispark_stream.operators.state_task import (
     OperatorWatermarks,
@@ -40,7 +39,8 @@ from minispark_stream.operators.state_task import (
     own_partition,
     record_batches,
 )
-from minispark_stream.operators.symmetric_hash_join_rows import LEFT, RIGHT, Join, NewRows, Pairs
+from minispark_stream.operators.symmetric_hash_join_partners import NOBODY, Meetings
+from minispark_stream.operators.symmetric_hash_join_rows import LEFT, RIGHT, Ints, Join, NewRows, PairNumbers, Pairs
 from minispark_stream.operators.symmetric_hash_join_state_manager import (
     COUNTS,
     VALUES,
@@ -66,30 +66,31 @@ class Build:
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         partition, rows = own_partition(batches)
         with open_sides(self.info, partition, self.join) as sides:
-            emitted, done = self.run(sides, concat(rows))
+            emitted, done = self.run(sides, rows)
         self.metrics.add([(partition, done)])
         yield from record_batches(emitted, self.output)
 
-    def run(self, sides: Sides, table: Columns) -> tuple[list[Columns], StateMetrics]:
+    def run(self, sides: Sides, batches: Iterable[pa.RecordBatch]) -> tuple[Iterable[Columns], StateMetrics]:
         """One partition against its open stores: the columns to emit, and what happened."""
         clock = Stopwatch()
-        emitted: list[Columns] = []
+        emitted: list[Iterable[Columns]] = []
+        rows, pairs = self.join.read(batches)
         joiner = None
-        if table:
-            joiner = Joiner(self.join, sides, *self.join.read(table), self.watermarks.late_ms)
+        if rows is not None:
+            joiner = Joiner(self.join, sides, rows, pairs, self.watermarks.late_ms)
             joiner.run()  # (1) to (3)
-            emitted.append(self._joined(take(table, np.array(joiner.emitted, np.int64))))
+            emitted.append(map(self._joined, joiner.meetings.pairs()))
         updates_ms = clock.lap()
         evicted = 0
         for side in (LEFT, RIGHT):  # (4)
             gone = self._evict(side, sides[side], joiner.keys if joiner else [])
             evicted += len(gone)
             if self.join.is_outer(side):
-                emitted.append(self._with_nulls(side, sides[side], gone))
+                emitted.append([self._with_nulls(side, sides[side], gone)])
         removals_ms = clock.lap()
         for store in (*sides[LEFT].stores, *sides[RIGHT].stores):  # (5)
             store.commit()
-        return emitted, StateMetrics(
+        return chain.from_iterable(emitted), StateMetrics(
             num_rows_updated=joiner.updated if joiner else 0,
             num_rows_removed=evicted + (joiner.removed if joiner else 0),
             num_rows_dropped_by_watermark=joiner.dropped if joiner else 0,
@@ -120,10 +121,9 @@ class Build:
             is_old.setdefault(row.key, []).append(old)
         return [gone for key, flags in is_old.items() for gone in state.remove_where(key, flags, bool)]
 
-    def _joined(self, pairs: Columns) -> Columns:
+    def _joined(self, pairs: Pairs) -> Columns:
         """Left and right columns; of a semi join only the left ones are asked for."""
-        left, right = self.join.halves(pairs)
-        return self._cast([*left, *right])
+        return self._cast([*pairs.columns[LEFT], *pairs.columns[RIGHT]])
 
     def _with_nulls(self, side: int, state: JoinSideState, gone: list[Buffered]) -> Columns:
         """The rows of a side that were never matched, beside nulls."""
@@ -136,30 +136,32 @@ class Build:
         return [column.cast(f.type) for column, f in zip(columns, self.output)]
 
 
-class Partner(NamedTuple):
-    """A partner of a new row: its place among the stored rows of the key, and where the pair is in the table."""
-
-    place: int
-    position: int
-
-
 class Joiner:
-    """(1) One walk over the new rows of a partition. `emitted`: what leaves, as positions in the table that came in."""
+    """(1) One walk over the new rows of a partition. `meetings`: what leaves."""
 
-    def __init__(self, join: Join, sides: Sides, rows: NewRows, pairs: Pairs, late_ms: int):
+    def __init__(self, join: Join, sides: Sides, rows: NewRows, pairs: PairNumbers, late_ms: int):
         self.join, self.sides, self.rows = join, sides, rows
-        size = len(rows.side)
-        self.keys = UnsafeRowCodec(join.keys).encode(rows.keys, size)
-        for side in sides:
-            side.prepare(self.keys)
-        self.partners: dict[int, list[Partner]] = {}
-        for position, (row, place) in enumerate(zip(pairs.row.tolist(), pairs.partner.tolist()), start=size):
-            self.partners.setdefault(row, []).append(Partner(place, position))
+        self.keys = UnsafeRowCodec(join.keys).encode(rows.keys, len(rows.side))
         self.late = join.is_late(rows, late_ms)  # (2)
         self.dropped = int(self.late.sum())
+        self.meetings = Meetings(rows, self.keys, sides)
+        self.places = _by_row(pairs)
+        self._find_partners()
+        self.matched: tuple[dict[bytes, set[int]], ...] = ({}, {})  # of each side: the places that are marked already
         self.left_rows: dict[bytes, list[int]] = {}  # semi join: which left rows of a key are still there
-        self.emitted: list[int] = []
         self.updated = self.removed = 0
+
+    def _find_partners(self) -> None:
+        """Whom each row may meet, as `Probe` has found it: the state before anything in it is changed."""
+        first = self.join.order[0]
+        for row in np.flatnonzero(self.rows.passes & ~self.late & (self.rows.side == first)).tolist():
+            self.meetings.partners[first].add(self.keys[row], row)
+        for row in self.places:
+            self._partners(row)
+
+    def _partners(self, row: int) -> Ints:
+        """The positions of all rows of the other side under a row's key, by place."""
+        return self.meetings.partners[1 - int(self.rows.side[row])].of(self.keys[row])
 
     def run(self) -> None:
         """Join and store all new rows that are not late."""
@@ -182,38 +184,55 @@ class Joiner:
 
         `value` is the row as it is stored; `stays` says that this batch would not evict it at once.
         """
-        partners = self.partners.get(row, [])
-        for partner in partners:
-            self.sides[1 - side].mark_matched(self.keys[row], partner.place)
-            self.emitted.append(partner.position)
+        is_matched = row in self.places
+        if is_matched:
+            self.meetings.add(row, self._partners(row)[self.places[row]])
+            self._mark_matched(row, 1 - side)
         comes_first = side == self.join.order[0]  # the new rows of the other side find it in the state
-        leaves_with_nulls = self.join.is_outer(side) and not partners
+        leaves_with_nulls = self.join.is_outer(side) and not is_matched
         if comes_first or stays or leaves_with_nulls:
-            self.store(row, side, value, matched=bool(partners))
+            self.store(row, side, value, is_matched)
+
+    def _mark_matched(self, row: int, side: int) -> None:
+        """Mark the partners of a row, which are rows of `side`; those that this batch has marked already need no look."""
+        matched = self.matched[side].setdefault(self.keys[row], set())
+        for place in self.places[row].tolist():
+            if place not in matched:
+                self.sides[side].mark_matched(self.keys[row], place)
+                matched.add(place)
 
     def emit_alone(self, row: int, side: int) -> None:
         """A row that can never match: an outer join need not wait."""
         if self.join.is_outer(side):
-            self.emitted.append(row)
+            self.meetings.add(row, NOBODY)
 
     def semi_join_right_row(self, row: int, value: bytes) -> None:
         """(3) Left rows that find their match have done their part: they leave the state."""
         key, left = self.keys[row], self.sides[LEFT]
         there = self.left_rows.setdefault(key, list(range(left.count(key))))
-        met = {partner.place: partner.position for partner in self.partners.get(row, []) if partner.place in there}
-        self.emitted += met.values()
+        met = set(there).intersection(self.places.get(row, NOBODY).tolist())
+        for place in sorted(met):
+            self.meetings.add(row, self._partners(row)[[place]])
         self.removed += sum(1 for _ in left.remove_where(key, there, met.__contains__))
         self.store(row, RIGHT, value, matched=bool(met))
 
     def semi_join_left_row(self, row: int, value: bytes, stays: bool) -> None:
         """(3) One match is enough."""
-        for partner in self.partners.get(row, [])[:1]:
-            self.sides[RIGHT].mark_matched(self.keys[row], partner.place)
-            self.emitted.append(partner.position)
-            return
-        if stays:
+        if row in self.places:
+            first = self.places[row][:1]
+            self.sides[RIGHT].mark_matched(self.keys[row], int(first[0]))
+            self.meetings.add(row, self._partners(row)[first])
+        elif stays:
             self.store(row, LEFT, value, matched=False)
 
     def store(self, row: int, side: int, value: bytes, matched: bool) -> None:
         self.updated += 1
         self.sides[side].append(self.keys[row], value, matched)
+
+
+def _by_row(pairs: PairNumbers) -> dict[int, Ints]:
+    """The places of the partners of each row that has any."""
+    if not len(pairs.row):
+        return {}
+    begins = np.concatenate([[0], np.flatnonzero(np.diff(pairs.row)) + 1])
+    return dict(zip(pairs.row[begins].tolist(), np.split(pairs.partner, begins[1:])))

@@ -6,8 +6,8 @@ Models: JoinStateWatermarkPredicates, and the rows that OneSideHashJoiner joins 
 2. A pair is a new row and its *partner*, a row of the other side under the same key. The partner is known by its place: the
    number of rows that the state has before it under this key, at the time when the new row is joined. So a partner can be a
    new row, too: those of the side that comes first are in the state by then.
-3. `Join.write` puts new rows and pairs into one table, the new rows first, so that Spark can filter the pairs.
-   `Join.read` takes the table apart again.
+3. `Join.write` and `write_pairs` make the parts of one table, the new rows first, so that Spark can filter the pairs.
+   `Join.read` takes the table apart again, and of the pairs it keeps the two numbers: whatever else they have is in the rows.
 
     columns          side    passes   row    partner   keys   left row   right row
     a new row        right   true     null   null      a      null       12:03
@@ -18,7 +18,7 @@ Differs from Spark: rows and pairs are tables, because Spark itself evaluates th
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -27,7 +27,7 @@ import pyarrow as pa
 from pyspark.sql.types import BooleanType, LongType, StructField, StructType
 
 from minispark_stream.checkpointing.unsafe_row import UnsafeRowCodec
-from minispark_stream.operators.columns import Columns, EventTime, Mask, is_late, not_after
+from minispark_stream.operators.columns import Columns, EventTime, Mask, concat, is_late, not_after
 
 Ints = np.ndarray[Any, Any]
 LEFT, RIGHT = 0, 1
@@ -66,8 +66,15 @@ class NewRows(NamedTuple):
     columns: tuple[Columns, Columns]
 
 
+class PairNumbers(NamedTuple):
+    """Pairs of a new row and a partner: the number of the row, the place of the partner. Those of a row are together."""
+
+    row: Ints
+    partner: Ints
+
+
 class Pairs(NamedTuple):
-    """Pairs of a new row and a partner: the number of the row, the place of the partner, left and right columns."""
+    """The same with their left and right columns."""
 
     row: Ints
     partner: Ints
@@ -116,27 +123,35 @@ class Join:
 
     # -- (3) the table between the tasks -------------------------------------------------------------------------
 
-    def write(self, rows: NewRows, pairs: Pairs) -> Columns:
-        """New rows and pairs as one table."""
-        n, m = len(rows.side), len(pairs.row)
-        tags = [
-            pa.concat_arrays([pa.array(rows.side, pa.int64()), pa.nulls(m, pa.int64())]),
-            pa.concat_arrays([pa.array(rows.passes, pa.bool_()), pa.nulls(m, pa.bool_())]),
-            pa.concat_arrays([pa.nulls(n, pa.int64()), pa.array(pairs.row, pa.int64())]),
-            pa.concat_arrays([pa.nulls(n, pa.int64()), pa.array(pairs.partner, pa.int64())]),
-        ]
-        keys = [pa.concat_arrays([key, pa.nulls(m, key.type)]) for key in rows.keys]
-        both = zip([*rows.columns[LEFT], *rows.columns[RIGHT]], [*pairs.columns[LEFT], *pairs.columns[RIGHT]])
-        return [*tags, *keys, *(pa.concat_arrays([of_rows, of_pairs]) for of_rows, of_pairs in both)]
+    def write(self, rows: NewRows) -> Columns:
+        """New rows as a part of the table."""
+        nothing = pa.nulls(len(rows.side), pa.int64())
+        tags = [pa.array(rows.side, pa.int64()), pa.array(rows.passes, pa.bool_()), nothing, nothing]
+        return [*tags, *rows.keys, *rows.columns[LEFT], *rows.columns[RIGHT]]
 
-    def read(self, table: Columns) -> tuple[NewRows, Pairs]:
-        """The new rows and the pairs of a table, which may have lost some of its pairs since `write`."""
-        n = len(table[0]) - table[0].null_count
-        rows, pairs = [column[:n] for column in table], [column[n:] for column in table]
-        side, passes = (np.asarray(column) for column in rows[:2])
-        row, partner = (np.asarray(column) for column in pairs[2:4])
-        keys = rows[len(TAGS) : len(TAGS) + len(self.keys)]
-        return NewRows(side, passes, keys, self.halves(rows)), Pairs(row, partner, self.halves(pairs))
+    def write_pairs(self, pairs: Pairs) -> Columns:
+        """Pairs as a part of the table, to come after all new rows."""
+        n = len(pairs.row)
+        tags = [pa.nulls(n, pa.int64()), pa.nulls(n, pa.bool_())]
+        numbers = [pa.array(pairs.row, pa.int64()), pa.array(pairs.partner, pa.int64())]
+        keys = [pa.nulls(n, key) for key in UnsafeRowCodec(self.keys).arrow_types]
+        return [*tags, *numbers, *keys, *pairs.columns[LEFT], *pairs.columns[RIGHT]]
+
+    def read(self, batches: Iterable[pa.RecordBatch]) -> tuple[NewRows | None, PairNumbers]:
+        """The new rows of a table, and what is left of its pairs; None when there are no new rows."""
+        of_rows, row, partner = [], [np.array([], np.int32)], [np.array([], np.int32)]
+        for batch in batches:
+            n = batch.num_rows - batch.column(0).null_count
+            if n:
+                of_rows.append(batch.slice(0, n))
+            row.append(np.asarray(batch.column(2)[n:]).astype(np.int32))  # a copy, so that the batch can go
+            partner.append(np.asarray(batch.column(3)[n:]).astype(np.int32))
+        pairs = PairNumbers(np.concatenate(row), np.concatenate(partner))
+        if not (table := concat(of_rows)):
+            return None, pairs
+        side, passes = (np.asarray(column) for column in table[:2])
+        keys = table[len(TAGS) : len(TAGS) + len(self.keys)]
+        return NewRows(side, passes, keys, self.halves(table)), pairs
 
     def halves(self, table: Columns) -> tuple[Columns, Columns]:
         """The left and the right columns of a table."""

@@ -5,8 +5,8 @@ Models: what UnsupportedOperationChecker asks of a LogicalPlan (`isStreaming`, `
 1. The plan is read once into `Node`s, because each question to the JVM takes its time.
 2. A refusal carries Spark's text, and shows the plan from the refused node down.
 
-    read(plan)             Aggregate (streaming) -> Project (streaming) -> LogicalRDD (streaming)
-    refuse(node, "...")    raises: ...; and below it the plan, as `explain` prints it
+    read(plan)                    Aggregate (streaming) -> Project (streaming) -> LogicalRDD (streaming)
+    refuse(query, node, "...")    raises: ...; and below it the plan, as `explain` prints it
 
 Differs from Spark: nothing.
 """
@@ -17,28 +17,14 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import NoReturn
 
-from pyspark.errors import AnalysisException
 from pyspark.sql import SparkSession
 
 from minispark_stream.jvm import scala
+from minispark_stream.jvm.errors import extended_analysis_error
 from minispark_stream.jvm.scala import JavaObject
 
 EVENT_TIME = "spark.watermarkDelayMs"  # in the metadata of a column under a watermark
 AGGREGATIONS = ("Aggregate", "Distinct")  # the optimizer makes an aggregation of a Distinct
-
-
-class ExtendedAnalysisException(AnalysisException):
-    """An AnalysisException that shows the plan it is about, as Spark's class of this name does."""
-
-    def __init__(self, message: str, plan: JavaObject):
-        super().__init__(message=message, errorClass="_LEGACY_ERROR_TEMP_3102", messageParameters={"msg": message})
-        self._plan = str(plan.toString())
-
-    def getMessage(self) -> str:  # noqa: N802
-        return str(self._message)
-
-    def __str__(self) -> str:
-        return f"{self._message};\n{self._plan}"
 
 
 @dataclass(frozen=True, eq=False)
@@ -81,8 +67,8 @@ def read(plan: JavaObject) -> Node:  # (1)
     return Node(scala.class_name(plan), plan, bool(plan.isStreaming()), children)
 
 
-def refuse(node: Node, message: str) -> NoReturn:  # (2)
-    raise ExtendedAnalysisException(message, node.plan)
+def refuse(query: Query, node: Node, message: str) -> NoReturn:  # (2)
+    raise extended_analysis_error(query.session, node.plan, "_LEGACY_ERROR_TEMP_3102", msg=message)
 
 
 def is_attribute(expression: JavaObject) -> bool:

@@ -12,7 +12,8 @@ Models: StreamingRelation (From query to the plan).
 3. When the next leaf is made, Python forgets the tokens that the JVM does not have any more.
 
 Differs from Spark: Spark's leaf is a StreamingRelation node that carries its source; ours is Spark SQL's relation
-over an (empty) RDD, because that is a node that a plan may hold without any class of Structured Streaming.
+over an (empty) RDD, because that is a node that a plan may hold without any class of Structured Streaming. Each `load()` makes
+an RDD of its own, so that two loads of one folder are not `sameSemantics`.
 """
 
 from __future__ import annotations
@@ -22,30 +23,13 @@ import threading
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any, Protocol
+from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructType
 
-from minispark_stream.clock import Clock
 from minispark_stream.jvm import expressions, plans, scala
 from minispark_stream.jvm.scala import JavaObject
-
-
-class Engine(Protocol):
-    """What a stream knows of the session that is to run it, a MiniSparkSession."""
-
-    @property
-    def spark(self) -> SparkSession:
-        """The Spark that runs its batches."""
-
-    @property
-    def clock(self) -> Clock:
-        """The clock that its sources and triggers look at."""
-
-    @property
-    def streams(self) -> Any:
-        """The StreamingQueryManager that starts its queries."""
 
 
 @dataclass(frozen=True)
@@ -63,10 +47,10 @@ class StreamingRelation:
 
 @dataclass(frozen=True)
 class StreamingLeaf:
-    """What a streaming leaf stands for, and the engine that is to run it."""
+    """What a streaming leaf stands for, and the model session that is to run it."""
 
     relation: StreamingRelation
-    engine: Engine
+    session: SparkSession
 
 
 class _Leaves:
@@ -105,12 +89,11 @@ def _tokens_of_rdds(view: Any) -> JavaObject:  # (2)
 _leaves = _Leaves()
 
 
-def streaming_dataframe(engine: Engine, relation: StreamingRelation) -> DataFrame:
-    """The streaming DataFrame of a source that has not been started yet."""
-    spark = engine.spark
-    rdd = plans.empty_rows(spark)
-    _leaves.add(spark, rdd, StreamingLeaf(relation, engine))
-    return plans.rdd_frame(spark, rdd, expressions.java_schema(spark, relation.schema), streaming=True)
+def streaming_dataframe(session: SparkSession, relation: StreamingRelation) -> DataFrame:
+    """The streaming DataFrame of a source that has not been started yet; `session` is the model's."""
+    rdd = plans.empty_rows(session)
+    _leaves.add(session, rdd, StreamingLeaf(relation, session))
+    return plans.rdd_frame(session, rdd, expressions.java_schema(session, relation.schema), streaming=True)
 
 
 def streaming_leaf(session: SparkSession, node: JavaObject) -> StreamingLeaf | None:
@@ -136,9 +119,9 @@ def leaf_key(leaf: JavaObject) -> tuple[int, ...]:
     return (leaf.rdd().id(), *(a.exprId().id() for a in scala.items(leaf.output())))
 
 
-def engine_of(df: DataFrame) -> Engine | None:
-    """The engine that runs this DataFrame's stream; None when it reads from no source of ours."""
+def model_session_of(df: DataFrame) -> SparkSession | None:
+    """The model session that runs this DataFrame's stream; None when it reads from no source of ours."""
     if not df.isStreaming:
         return None
     leaves = (streaming_leaf(df.sparkSession, leaf) for leaf in scala.items(plans.analyzed(df).collectLeaves()))
-    return next((leaf.engine for leaf in leaves if leaf is not None), None)
+    return next((leaf.session for leaf in leaves if leaf is not None), None)

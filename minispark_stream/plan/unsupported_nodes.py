@@ -41,42 +41,42 @@ def _check_join(query: Query, node: Node) -> None:
     if left and right:
         _check_stream_stream_join(query, node, join_type)
     elif left or right:
-        _check_stream_static_join(node, join_type, stream_side="left" if left else "right")
+        _check_stream_static_join(query, node, join_type, stream_side="left" if left else "right")
 
 
-def _check_stream_static_join(node: Node, join_type: str, stream_side: str) -> None:
+def _check_stream_static_join(query: Query, node: Node, join_type: str, stream_side: str) -> None:
     """A table's row without match could only be told at the end of the stream."""
     table_side = "right" if stream_side == "left" else "left"
     if join_type == "FullOuter":
         refuse(
-            node,
+            query, node,
             f"FullOuter joins with streaming DataFrames/Datasets on the {stream_side} and a static DataFrame/Dataset "
             f"on the {table_side} is not supported",
         )
     if join_type == "LeftAnti" and stream_side == "right":
-        refuse(node, f"LeftAnti joins with {STREAM} on the right are not supported")
+        refuse(query, node, f"LeftAnti joins with {STREAM} on the right are not supported")
     if join_type in ("LeftOuter", "LeftSemi") and stream_side == "right":
         refuse(
-            node,
+            query, node,
             f"{join_type} join with {STREAM} on the right and a static DataFrame/Dataset on the left is not supported",
         )
     if join_type == "RightOuter" and stream_side == "left":
         refuse(
-            node, f"RightOuter join with {STREAM} on the left and a static DataFrame/DataSet on the right not supported"
+            query, node, f"RightOuter join with {STREAM} on the left and a static DataFrame/DataSet on the right not supported"
         )
 
 
 def _check_stream_stream_join(query: Query, node: Node, join_type: str) -> None:
     mode = f"{join_type} join between two streaming DataFrames/Datasets is not supported in {query.mode} output mode"
     if join_type == "LeftAnti":
-        refuse(node, f"LeftAnti joins with {STREAM} on the right are not supported")
+        refuse(query, node, f"LeftAnti joins with {STREAM} on the right are not supported")
     if join_type in ("LeftOuter", "RightOuter", "FullOuter") and query.mode != "Append":
-        refuse(node, f"{mode}, only in Append output mode")
+        refuse(query, node, f"{mode}, only in Append output mode")
     if query.mode == "Complete":
-        refuse(node, f"{mode}, only in Append and Update output modes")
+        refuse(query, node, f"{mode}, only in Append and Update output modes")
     if join_type not in ("Inner", "Cross") and not _wait_for_a_match_ends(query, node.plan, join_type):
         refuse(
-            node,
+            query, node,
             f"Stream-stream {join_type} join between two streaming DataFrame/Datasets is not supported without a "
             "watermark in the join keys, or a watermark on the nullable side and an appropriate range condition",
         )
@@ -106,7 +106,7 @@ def _wait_for_a_match_ends(query: Query, join: JavaObject, join_type: str) -> bo
 def _check_aggregate(query: Query, node: Node) -> None:
     if node.children[0].streaming and _has_distinct_aggregate(query, node.plan):
         refuse(
-            node,
+            query, node,
             "Distinct aggregations are not supported on streaming DataFrames/Datasets. Consider using "
             "approx_count_distinct() instead.",
         )
@@ -133,14 +133,14 @@ def _check_apply_in_pandas_with_state(query: Query, node: Node) -> None:
     operator = f"applyInPandasWithState in {mode.lower()} mode is not supported"
     if not query.root.aggregations():
         if mode != query.mode:
-            refuse(node, f"{operator} with {query.mode} output mode on {STREAM}")
+            refuse(query, node, f"{operator} with {query.mode} output mode on {STREAM}")
     elif mode == "Update":
-        refuse(node, f"{operator} with aggregation on {STREAM}")
+        refuse(query, node, f"{operator} with aggregation on {STREAM}")
     elif node.aggregations():
-        refuse(node, f"{operator} after aggregation on {STREAM}")
+        refuse(query, node, f"{operator} after aggregation on {STREAM}")
     if has_event_time_timeout(node) and not has_event_time(node.children[0].plan.output()):
         refuse(
-            query.root,
+            query, query.root,
             "Watermark must be specified in the query using '[Dataset/DataFrame].withWatermark()' for using event-time "
             "timeout in a applyInPandasWithState. Event-time timeout not supported without watermark.",
         )
@@ -149,7 +149,7 @@ def _check_apply_in_pandas_with_state(query: Query, node: Node) -> None:
 def _check_deduplicate_within_watermark(query: Query, node: Node) -> None:
     if node.streaming and not has_event_time(node.children[0].plan.output()):
         refuse(
-            query.root,
+            query, query.root,
             "dropDuplicatesWithinWatermark is not supported on streaming DataFrames/DataSets without watermark",
         )
 
@@ -162,7 +162,7 @@ def _check_sort(query: Query, node: Node) -> None:
     complete = query.mode == "Complete" and any(n.name == "Aggregate" for n in node.aggregations())
     if node.streaming and not complete:
         refuse(
-            node,
+            query, node,
             "Sorting is not supported on streaming DataFrames/Datasets, unless it is on aggregated DataFrame/Dataset "
             "in Complete output mode",
         )
@@ -174,7 +174,7 @@ def _check_window(query: Query, node: Node) -> None:
     found = [
         (str(window.windowFunction().toString()).upper(), _quoted(column), str(window.windowSpec().sql()).upper())
         for column in scala.items(node.plan.windowExpressions())
-        for window in _expressions_named(column, "WindowExpression")
+        for window in expressions_named(column, "WindowExpression")
     ]
     functions, columns, specifications = (",".join(texts) for texts in zip(*found))
     raise analysis_error(
@@ -187,19 +187,20 @@ def _quoted(column: JavaObject) -> str:
     return "`" + str(column.name()).replace("`", "``") + "`"
 
 
-def _expressions_named(expression: JavaObject, name: str) -> Iterator[JavaObject]:
+def expressions_named(expression: JavaObject, name: str) -> Iterator[JavaObject]:
+    """All expressions of a class in an expression tree."""
     if scala.class_name(expression) == name:
         yield expression
     for child in scala.items(expression.children()):
-        yield from _expressions_named(child, name)
+        yield from expressions_named(child, name)
 
 
-def check_expressions(node: Node) -> None:
+def check_expressions(query: Query, node: Node) -> None:
     """Refuse an id that counts the rows of a partition: a stream would count from 0 again in each batch."""
     for expression in scala.items(node.plan.expressions()):
-        if not expression.deterministic() and any(_expressions_named(expression, "MonotonicallyIncreasingID")):
+        if not expression.deterministic() and any(expressions_named(expression, "MonotonicallyIncreasingID")):
             refuse(
-                node,
+                query, node,
                 "Expression(s): monotonically_increasing_id() is not supported with streaming DataFrames/Datasets",
             )
 
@@ -209,7 +210,7 @@ def _refuse_if(condition: Callable[[Query, Node], bool], message: str) -> Check:
 
     def check(query: Query, node: Node) -> None:
         if condition(query, node):
-            refuse(node, message)
+            refuse(query, node, message)
 
     return check
 

@@ -73,7 +73,7 @@ def check_for_streaming(session: SparkSession, plan: JavaObject, output_mode: st
     """
     query = Query(session, read(plan), output_mode.capitalize())
     if not query.root.streaming:  # (1)
-        refuse(query.root, "Queries without streaming sources cannot be executed with writeStream.start()")
+        refuse(query, query.root, "Queries without streaming sources cannot be executed with writeStream.start()")
     _check_number_of_pandas_operators(query)  # (2)
     _check_state_encoding(query)
     _check_output_mode(query)  # (3)
@@ -82,7 +82,7 @@ def check_for_streaming(session: SparkSession, plan: JavaObject, output_mode: st
         if node.name in NODE_CHECKS:
             NODE_CHECKS[node.name](query, node)
         if not deterministic:
-            check_expressions(node)
+            check_expressions(query, node)
     _check_chained_operators(query)  # (5)
 
 
@@ -91,7 +91,7 @@ def check_for_streaming(session: SparkSession, plan: JavaObject, output_mode: st
 
 def _check_number_of_pandas_operators(query: Query) -> None:
     if sum(node.streaming and node.name == "FlatMapGroupsInPandasWithState" for node in query.root.down()) > 1:
-        refuse(query.root, "Multiple applyInPandasWithStates are not supported on a streaming DataFrames/Datasets")
+        refuse(query, query.root, "Multiple applyInPandasWithStates are not supported on a streaming DataFrames/Datasets")
 
 
 def _check_state_encoding(query: Query) -> None:
@@ -101,7 +101,7 @@ def _check_state_encoding(query: Query) -> None:
         operator = WITHOUT_AVRO.get(node.name) if node.streaming else None
         if operator or is_stream_stream_join(node):
             refuse(
-                query.root,
+                query, query.root,
                 f"State store encoding format as avro is not supported for operator={operator or 'join'} used within "
                 "the query",
             )
@@ -162,7 +162,7 @@ def _check_chained_operators(query: Query) -> None:
     if sessions.conf(query.session, CORRECTNESS_CHECK) == "false":
         logger.warning("%s;\n%s", message, query.root.plan.toString())
     else:
-        refuse(query.root, message)
+        refuse(query, query.root, message)
 
 
 def _may_emit_late_rows(query: Query, node: Node) -> bool:

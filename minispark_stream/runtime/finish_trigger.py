@@ -67,7 +67,7 @@ def _quiet_progress(query: StreamExecution, context: MicroBatchExecutionContext)
 
 
 def event_time(stats: Sequence[EventTimeStats], watermark_ms: int, has_watermark: bool) -> Mapping[str, str]:
-    """The `eventTime` entry: what the batch saw, and the watermark that it ran under."""
+    """The `eventTime` entry: what the batch saw, and the watermark that it ran under. Without a watermark there is none."""
     if not has_watermark:
         return {}
     report: dict[str, str] = {}
@@ -94,7 +94,7 @@ def _progress(
         "numInputRows": total,
         **reporter.rates(total, now_ms),
         "durationMs": reporter.durations(),
-        "eventTime": dict(times),
+        **({"eventTime": times} if times else {}),
         "stateOperators": list(context.state_operators),
         "sources": [
             {

@@ -25,6 +25,7 @@ from typing import Any
 
 from minispark_stream.jvm import expressions, plans, scala, sessions
 from minispark_stream.jvm.scala import JavaObject
+from minispark_stream.operators import instance_metrics
 from minispark_stream.operators.base import BatchContext, StatefulOperator
 from minispark_stream.operators.metrics import state_operator_progress
 from minispark_stream.plan.nodes import Node, SourceLeaf, Stateless, Static, Watermark
@@ -116,7 +117,8 @@ class IncrementalExecution:
     def state_operator_progress(self, operator: StatefulOperator) -> dict[str, Any]:
         """The entry of one operator under `stateOperators` of the progress report."""
         reports = self.context.accumulators[operator.operator_id].value
-        return state_operator_progress(operator.operator_name, reports, self.context.num_partitions)
+        most = int(sessions.conf(self.context.session, instance_metrics.CONF) or 5)
+        return state_operator_progress(operator.operator_name, reports, self.context.num_partitions, most)
 
     def should_run_another_batch(self, watermark_ms: int) -> bool:
         """Whether a stateful operator has work to do without data, now that the watermark is at `watermark_ms`."""

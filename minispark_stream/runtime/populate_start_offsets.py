@@ -100,7 +100,7 @@ def _entry_before(query: StreamExecution, batch_id: int) -> OffsetSeq:
     before = query.offset_log.get(batch_id - 1)
     if before is None:
         raise RuntimeError(
-            f"batch {batch_id - 1} doesn't exist. The offset log in {query.checkpoint}/offsets must hold two subsequent "
+            f"batch {batch_id - 1} doesn't exist. The offset log in {query.offset_log.files.root} must hold two subsequent "
             f"entries to restart from batch {batch_id}: restore offsets/{batch_id - 1}, or delete the newest entries of "
             "offsets/ and commits/ until the last two offsets follow each other and the last commit is equal to the last "
             "offset or one batch earlier."

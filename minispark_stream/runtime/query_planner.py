@@ -44,14 +44,18 @@ class QueryPlanner:
         session: the query's own session; its confs decide how Spark optimises and how the state lies.
         analyzed: the analysed plan of the user's DataFrame.
         state_dir: `state/` in the checkpoint.
+        run_id: of the query's run, for the state stores.
         now_ms: what current_timestamp() stands for until the first batch says it, in milliseconds since the epoch.
     """
 
-    def __init__(self, session: SparkSession, analyzed: JavaObject, output_mode: str, state_dir: str, now_ms: int):
+    def __init__(
+        self, session: SparkSession, analyzed: JavaObject, output_mode: str, state_dir: str, run_id: str, now_ms: int
+    ):
         self.session = session
         self.analyzed = analyzed
         self.output_mode = output_mode
         self.state_dir = state_dir
+        self._run_id = run_id
         self._asks_for_current_time = times.asks_for_current_time(session, analyzed)
         with sessions.active_session(session):
             self.template = self._compile(now_ms)  # (1)
@@ -67,7 +71,7 @@ class QueryPlanner:
         operators = self.template.operators
         self.num_partitions = int(self._conf("spark.sql.shuffle.partitions") or 200)  # (2)
         column_families = bool(operators) and all(isinstance(op, TransformWithState) for op in operators)
-        self.state_conf = StateStoreConf.from_conf(self._conf, column_families)
+        self.state_conf = StateStoreConf.from_conf(self._conf, self._run_id, column_families)
         spark = self.session.sparkContext
         self._accumulators = {op.operator_id: spark.accumulator([], Reports()) for op in operators}
 

@@ -55,6 +55,7 @@ from minispark_stream.sources.base import (
     SupportsTriggerAvailableNow,
 )
 from minispark_stream.state.maintenance import MaintenanceTask
+from minispark_stream.state.state_store import state_error_of
 from minispark_stream.trace.recorder import NullRecorder
 from minispark_stream.trace.times import iso_time
 
@@ -94,7 +95,7 @@ class StreamExecution(ABC):
         self.offset_log = OffsetSeqLog(f"{self.checkpoint}/offsets")
         self.commit_log = CommitLog(f"{self.checkpoint}/commits")
         self.planner = QueryPlanner(
-            session, write.analyzed, write.output_mode, f"{self.checkpoint}/state", clock.get_time_millis()
+            session, write.analyzed, write.output_mode, f"{self.checkpoint}/state", self.run_id, clock.get_time_millis()
         )
         self.no_data_batches_enabled = self.conf("spark.sql.streaming.noDataMicroBatches.enabled") != "false"
         self.min_batches_to_retain = int(self.conf("spark.sql.streaming.minBatchesToRetain") or 100)
@@ -165,8 +166,14 @@ class StreamExecution(ABC):
         """Write snapshots and delete old files in the background, if there is state."""
         if self.planner.template.operators:
             interval = self.conf_ms("spark.sql.streaming.stateStore.maintenanceInterval")
-            self.maintenance = MaintenanceTask(self.planner.state_dir, self.planner.state_conf, interval, self.recorder.step)
+            planner = self.planner
+            self.maintenance = MaintenanceTask(
+                planner.state_dir, planner.state_conf, interval, self._committed_version, self.recorder.step
+            )
             self.maintenance.start()
+
+    def _committed_version(self) -> int:
+        return self.context.batch_id  # batch N begins with version N
 
     # -- the thread -----------------------------------------------------------------------------------------
 
@@ -215,7 +222,7 @@ class StreamExecution(ABC):
                 logger.info("Query %s was stopped: %s", self._pretty(), e)
             else:
                 logger.error("Query %s terminated with error", self._pretty(), exc_info=True)
-                self.failure = StreamFailure(self.id, self.run_id, e, self._where())
+                self.failure = StreamFailure(self.id, self.run_id, state_error_of(e) or e, self._where())
         finally:
             self._started.set()
             self._finish()

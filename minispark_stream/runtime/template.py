@@ -18,12 +18,13 @@ operators (From query to the plan; SIGMOD'18 paper, section 5: analysis, increme
 
 Operators are numbered from the sink upward, 0 first, as Spark numbers their state folders.
 Differs from Spark: Spark optimises every batch anew; the shape does not depend on the data, so once is enough. Only
-a plan that asks for the current time is compiled per batch, because the time of the batch is part of the plan.
+a plan that asks for the current time is compiled per batch, because the time of the batch is part of the plan. A pandas
+aggregate is refused by `start()`, and not by the first batch.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import partial
 
@@ -31,7 +32,8 @@ from pyspark.errors import AnalysisException
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
-from minispark_stream.jvm import expressions, plans, scala, times
+from minispark_stream.jvm import expressions, plans, scala, sessions, times
+from minispark_stream.jvm.errors import analysis_error
 from minispark_stream.jvm.scala import JavaObject
 from minispark_stream.operators.base import StatefulOperator
 from minispark_stream.operators.flat_map_groups_with_state import compile_flat_map_groups_with_state
@@ -42,6 +44,9 @@ from minispark_stream.operators.symmetric_hash_join import compile_symmetric_has
 from minispark_stream.operators.transform_with_state import compile_transform_with_state
 from minispark_stream.plan.nodes import Node, SourceLeaf, Stateless, Static, Watermark
 from minispark_stream.plan.streaming_relation import StreamingRelation, leaf_key, streaming_leaf, streaming_sources
+from minispark_stream.plan.unsupported_nodes import expressions_named
+
+ALLOW_MULTIPLE = "spark.sql.streaming.statefulOperator.allowMultiple"
 
 # Which Catalyst nodes keep state, and what makes an operator of one.
 STATEFUL: dict[str, Callable[..., StatefulOperator]] = {
@@ -58,13 +63,17 @@ UNKNOWN_STATEFUL = (
 
 @dataclass(frozen=True)
 class Template:
-    """A compiled query: its root node, and the sources, watermarks and stateful operators found on the way."""
+    """A compiled query: its root node, and the sources, watermarks and stateful operators found on the way.
+
+    `redefined` is what the query ends with when its watermark moves: a watermark is above another one.
+    """
 
     root: Node
     sources: tuple[StreamingRelation, ...]
     watermarks: tuple[Watermark, ...]
     operators: tuple[StatefulOperator, ...]
     text: str
+    redefined: AnalysisException | None = None
 
 
 def compile_template(
@@ -88,7 +97,12 @@ def compile_template(
     compiler = _Compiler(session, list(sources), output_mode)
     root = compiler.compile(optimized)
     return Template(
-        root, tuple(sources.values()), tuple(compiler.watermarks), tuple(compiler.operators), optimized.toString()
+        root=root,
+        sources=tuple(sources.values()),
+        watermarks=tuple(compiler.watermarks),
+        operators=tuple(compiler.operators),
+        text=optimized.toString(),
+        redefined=_redefined_watermark(session, compiler.watermarks),
     )
 
 
@@ -114,6 +128,8 @@ class _Compiler:
             return Static(plan.copy(plan.output(), plan.data(), False, plan.stream()))
         if name == "EventTimeWatermark":
             return self._watermark(plan)
+        if name == "Aggregate" and _has_pandas_aggregate(plan):
+            raise analysis_error(self.session, "_LEGACY_ERROR_TEMP_3067")
         if name in STATEFUL:
             return self._stateful(STATEFUL[name], plan, children)
         if name == "UpdateEventTimeWatermarkColumn":
@@ -182,6 +198,32 @@ def _is_sorted(plan: JavaObject) -> bool:
     """Whether the rows below a limit come from a sort, which reads all of its input before the first row leaves."""
     name = scala.class_name(plan)
     return name == "Sort" or name == "Project" and _is_sorted(plan.child())
+
+
+def _redefined_watermark(session: SparkSession, watermarks: Iterable[Watermark]) -> AnalysisException | None:
+    if sessions.conf(session, ALLOW_MULTIPLE) == "false" or not any(map(is_above_a_watermark, watermarks)):
+        return None
+    return analysis_error(session, "_LEGACY_ERROR_TEMP_3076", config=ALLOW_MULTIPLE)
+
+
+def is_above_a_watermark(node: Node) -> bool:
+    """Whether the rows that a node gets have a watermark already; a function of the user's takes it away."""
+    return any(map(_has_watermark, node.children))
+
+
+def _has_watermark(node: Node) -> bool:
+    match node:
+        case Watermark():
+            return True
+        case SourceLeaf() | Static() | Stateless():
+            return is_above_a_watermark(node)
+        case operator:
+            return is_above_a_watermark(node) and operator.output_watermark(0) is not None
+
+
+def _has_pandas_aggregate(aggregate: JavaObject) -> bool:
+    """Whether a function of the aggregation is a Python one, which has no partial results that could be kept."""
+    return any(any(expressions_named(e, "PythonUDAF")) for e in scala.items(aggregate.aggregateExpressions()))
 
 
 def has_operator(node: Node) -> bool:

@@ -7,6 +7,7 @@ The query has one watermark. It enters the plan at the `withWatermark` nodes and
 2. A stateful operator sees the least of what its children give (0, the beginning of time, if none gives any), and passes on
    what it can promise about its own output: an aggregation emits windows that the watermark has passed, so the same; a join
    keeps rows longer, so its output may be older; a user's function promises nothing.
+   A `withWatermark` above another one is refused, as soon as there is a watermark to propagate.
 3. In each batch, the watermark of the batch is propagated to evict state, and that of the batch before to find late rows:
    a row is late only if the batch before could have taken it as the last one.
 
@@ -25,7 +26,13 @@ from minispark_stream.runtime.template import Template
 
 
 def propagate(template: Template, watermark_ms: int) -> dict[int, int]:
-    """What each stateful operator sees (operator id -> ms), when the query's watermark is `watermark_ms`."""
+    """What each stateful operator sees (operator id -> ms), when the query's watermark is `watermark_ms`.
+
+    Raises:
+        AnalysisException: the watermark has moved, and the query defines it twice on one way.
+    """
+    if watermark_ms > 0 and template.redefined is not None:
+        raise template.redefined
     seen: dict[int, int] = {}
 
     def output(node: Node) -> int | None:

@@ -25,7 +25,7 @@ from functools import partial
 from pyspark.sql import SparkSession
 
 from minispark_stream.checkpointing import stream_metadata
-from minispark_stream.checkpointing.checkpoint_file_manager import CheckpointFileManager
+from minispark_stream.checkpointing.checkpoint_file_manager import CheckpointFileManager, redacted
 from minispark_stream.jvm import sessions
 from minispark_stream.jvm.errors import analysis_error
 from minispark_stream.jvm.scala import JavaObject
@@ -50,6 +50,11 @@ class WriteToStream:
     temporary: bool
     query_id: str
 
+    @property
+    def shown_checkpoint(self) -> str:
+        """The checkpoint as it is shown to people."""
+        return redacted(self.checkpoint)
+
 
 def resolve_write_to_stream(
     session: SparkSession,
@@ -72,23 +77,24 @@ def resolve_write_to_stream(
     Raises:
         AnalysisException: an operation or output mode that streams do not support, or no checkpoint.
     """
-    checkpoint, temporary = _checkpoint(session, options, name, temporary_checkpoint)  # (1)
-    if not recover_from_checkpoint and CheckpointFileManager(checkpoint).exists("offsets"):
-        raise analysis_error(session, "_LEGACY_ERROR_TEMP_1299", checkpointPath=f"{checkpoint}/offsets")
+    location, temporary = _checkpoint_location(session, options, name, temporary_checkpoint)  # (1)
+    files = CheckpointFileManager(location)
+    if not recover_from_checkpoint and files.exists("offsets"):
+        raise analysis_error(session, "_LEGACY_ERROR_TEMP_1299", checkpointPath=f"{redacted(location)}/offsets")
     if session.conf.get("spark.sql.streaming.unsupportedOperationCheck") != "false":
         check_for_streaming(session, analyzed, output_mode)  # (2)
-    query_id = stream_metadata.read_or_create(checkpoint, partial(sessions.conf, session))  # (3)
-    return WriteToStream(analyzed, sink, output_mode, trigger, name, checkpoint, temporary, query_id)
+    query_id = stream_metadata.read_or_create(files.location, partial(sessions.conf, session))  # (3)
+    return WriteToStream(analyzed, sink, output_mode, trigger, name, files.location, temporary, query_id)
 
 
-def _checkpoint(
+def _checkpoint_location(
     session: SparkSession, options: Mapping[str, str], name: str | None, temporary_allowed: bool
 ) -> tuple[str, bool]:
     root = session.conf.get("spark.sql.streaming.checkpointLocation", None)
     if location := options.get("checkpointlocation"):
-        return CheckpointFileManager(location).root, False
+        return location, False
     if root:
-        return CheckpointFileManager(f"{root.rstrip('/')}/{name or uuid.uuid4()}").root, False
+        return f"{root.rstrip('/')}/{name or uuid.uuid4()}", False
     if temporary_allowed:
-        return CheckpointFileManager(tempfile.mkdtemp(prefix="temporary-")).root, True
+        return tempfile.mkdtemp(prefix="temporary-"), True
     raise analysis_error(session, "_LEGACY_ERROR_TEMP_1298", config="spark.sql.streaming.checkpointLocation")

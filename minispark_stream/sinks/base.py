@@ -13,7 +13,7 @@ Differs from Spark: nothing.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -33,6 +33,7 @@ class SinkSpec:
         options: names in lower case; what `start(path)` was given is the option `path`.
         partition_by: the columns that `partitionBy` was given, in the user's spelling.
         output_mode: "append", "update" or "complete".
+        cluster_by: the columns that `clusterBy` was given, in the user's spelling.
         query_name: what `queryName` was given.
         function: what `foreach` or `foreachBatch` was given.
     """
@@ -43,6 +44,7 @@ class SinkSpec:
     options: Mapping[str, str]
     partition_by: list[str]
     output_mode: str
+    cluster_by: Sequence[str] = ()
     query_name: str | None = None
     function: Any = None
 

@@ -12,8 +12,10 @@ Models: ConsoleTable, ConsoleWrite (Sink document).
     +-----+
     only showing top 1 row
 
-Differs from Spark: the rows are printed by Python, so they appear in the notebook cell and not in the terminal of the JVM. An
-option that is no number or no boolean is refused when the query is started, and not by its first batch.
+An option that is no number or no boolean is found out by the first batch, which ends the query.
+
+Differs from Spark: the rows are printed by Python, so they appear in the notebook cell and not in the terminal of the JVM. The
+description in the progress lacks the JVM's object id.
 """
 
 from __future__ import annotations
@@ -34,22 +36,19 @@ class ConsoleSink(Sink):
         options: `numRows` (20), `truncate` (true: cells are cut after 20 characters); names in lower case.
 
     Raises:
-        IllegalArgumentException: `truncate` is no boolean, or (NumberFormatException) `numRows` no number.
+        IllegalArgumentException: (from `add_batch`) `truncate` is no boolean, or (NumberFormatException) `numRows` no number.
     """
 
+    description = "org.apache.spark.sql.execution.streaming.ConsoleTable$"
+
     def __init__(self, session: SparkSession, options: Mapping[str, str]):
-        given = case_insensitive(session, options)
-        self.num_rows = given.getInt("numRows", 20)
-        self.truncate = given.getBoolean("truncate", True)
-        self.description = (
-            "org.apache.spark.sql.execution.streaming.ConsoleTable$"
-            f"[numRows={self.num_rows}, truncate={str(self.truncate).lower()}]"
-        )
+        self._options = case_insensitive(session, options)
 
     def add_batch(self, batch_id: int, data: DataFrame) -> int:
+        num_rows, truncate = self._options.getInt("numRows", 20), self._options.getBoolean("truncate", True)
         # Collected once: printing alone would stop at the first rows, and state must run every partition.
         rows = plans.collect_rows(data)
         local = plans.local_frame(data.sparkSession, plans.analyzed(data).output(), rows)
         print(f"-------------------------------------------\nBatch: {batch_id}\n-------------------------------------------")
-        print(plans.show_string(local, self.num_rows, 20 if self.truncate else 0))
+        print(plans.show_string(local, num_rows, 20 if truncate else 0))
         return int(rows.size())

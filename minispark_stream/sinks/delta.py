@@ -31,7 +31,6 @@ from __future__ import annotations
 import importlib.util
 import logging
 import time
-from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from pyspark.errors import AnalysisException
@@ -40,8 +39,8 @@ from pyspark.sql import DataFrame, SparkSession
 from minispark_stream.jvm import files
 from minispark_stream.jvm.errors import illegal_argument
 from minispark_stream.sinks import delta_files, delta_schema
-from minispark_stream.sinks.base import QUERY_ID_KEY, Sink
-from minispark_stream.sinks.file import normalized_partition_columns
+from minispark_stream.sinks.base import QUERY_ID_KEY, Sink, SinkSpec
+from minispark_stream.sinks.file import normalized_columns
 from minispark_stream.sinks.manifest_file_commit_protocol import ManifestFileCommitProtocol
 
 if TYPE_CHECKING:
@@ -55,10 +54,7 @@ _WRITER_OPTIONS = ("compression", "maxrecordsperfile")
 class DeltaSink(Sink):
     """`writeStream.format("delta").partitionBy(...).options(...).start(path)`.
 
-    Args:
-        session: the session that starts the query.
-        df: the streaming DataFrame; its columns are what `partition_by` is checked against.
-        options: of the writer, names in lower case; `path` is required; `mergeSchema`, `compression`, `maxRecordsPerFile`.
+    Of `spec.options`, `path` is required; `mergeSchema`, `compression` and `maxRecordsPerFile` are known.
 
     Raises:
         ImportError: the library `deltalake` is not there.
@@ -66,12 +62,11 @@ class DeltaSink(Sink):
         AnalysisException: the output mode update, or a bad partition column.
     """
 
-    def __init__(
-        self, session: SparkSession, df: DataFrame, partition_by: list[str], options: Mapping[str, str], output_mode: str
-    ):
+    def __init__(self, spec: SinkSpec):
+        session, options, output_mode = spec.session, spec.options, spec.output_mode
         if importlib.util.find_spec("deltalake") is None:
             raise ImportError("The delta sink needs the library deltalake: pip install 'minispark_stream[delta]'")
-        self._partition_by = normalized_partition_columns(session, df, partition_by)
+        self._partition_by = normalized_columns(session, spec.df, spec.partition_by, "Partition")
         if (path := options.get("path")) is None:
             raise illegal_argument("'path' is not specified")
         if output_mode not in ("append", "complete"):
@@ -79,6 +74,8 @@ class DeltaSink(Sink):
                 "DELTA_UNSUPPORTED_OUTPUT_MODE", "Data source org.apache.spark.sql.delta.sources.DeltaDataSource does not "
                 f"support {output_mode.capitalize()} output mode",
             )
+        if spec.cluster_by:
+            raise AnalysisException(message="minispark_stream's delta sink does not cluster.")
         if options.get("overwriteschema", "false").lower() == "true":
             raise AnalysisException(message="minispark_stream's delta sink does not know the option overwriteSchema.")
         self._merge_schema = options.get("mergeschema", "false").lower() == "true"

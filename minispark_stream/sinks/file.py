@@ -23,7 +23,7 @@ from __future__ import annotations
 
 import logging
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable
 
 from pyspark.errors import IllegalArgumentException
 from pyspark.sql import DataFrame, SparkSession
@@ -33,8 +33,8 @@ from minispark_stream.checkpointing.file_stream_sink_log import FOLDER, FileStre
 from minispark_stream.jvm import files, sessions
 from minispark_stream.jvm.errors import analysis_error, spark_error
 from minispark_stream.jvm.times import time_string_as_ms
-from minispark_stream.sinks.base import Sink
-from minispark_stream.sinks.manifest_file_commit_protocol import ManifestFileCommitProtocol
+from minispark_stream.sinks.base import Sink, SinkSpec
+from minispark_stream.sinks.manifest_file_commit_protocol import ManifestFileCommitProtocol, delete_leftovers
 
 logger = logging.getLogger(__name__)
 
@@ -42,64 +42,63 @@ logger = logging.getLogger(__name__)
 class FileStreamSink(Sink):
     """`writeStream.format(...).partitionBy(...).options(...).start(path)`, for the formats that Spark's batch writer knows.
 
-    Args:
-        session: the session that starts the query.
-        format_name: "parquet", "json", "csv", "text", "orc", ...
-        df: the streaming DataFrame; its columns are what `partition_by` is checked against.
-        options: of the writer, names in lower case; `path` is required.
+    `spec.options` are those of the writer; `path` is required. Columns to cluster by must exist; no file is laid out by them.
 
     Raises:
         IllegalArgumentException: no path; or (NumberFormatException) `retention` is not a time.
-        AnalysisException: another mode than append, or a bad partition column.
+        AnalysisException: another mode than append, or a bad partition or clustering column.
     """
 
-    def __init__(
-        self, session: SparkSession, format_name: str, df: DataFrame, partition_by: list[str], options: Mapping[str, str],
-        output_mode: str,
-    ):
-        columns = normalized_partition_columns(session, df, partition_by)
+    def __init__(self, spec: SinkSpec):
+        session, options = spec.session, spec.options
+        columns = normalized_columns(session, spec.df, spec.partition_by, "Partition")
+        normalized_columns(session, spec.df, spec.cluster_by, "Clustering")
         if (path := options.get("path")) is None:
             raise spark_error(session, IllegalArgumentException, "_LEGACY_ERROR_TEMP_2047")
-        if output_mode != "append":
+        if spec.output_mode != "append":
             raise analysis_error(
-                session, "STREAMING_OUTPUT_MODE.UNSUPPORTED_DATASOURCE", className=format_name, outputMode=output_mode
+                session, "STREAMING_OUTPUT_MODE.UNSUPPORTED_DATASOURCE", className=spec.format, outputMode=spec.output_mode
             )
         if columns:
             case_sensitive = session.conf.get("spark.sql.caseSensitive") == "true"
-            files.check_partition_columns(session, df.schema, columns, case_sensitive)
+            files.check_partition_columns(session, spec.df.schema, columns, case_sensitive)
         self._partition_columns = columns
-        self._options = options
-        self._format_name = format_name
+        self._format, self._options = spec.format, options
         self._files, self._path = files.qualified(session, path)
         self.description = f"FileSink[{self._path.toString()}]"
         retention_ms = time_string_as_ms(session, options["retention"]) if "retention" in options else math.inf
         conf = CompactionConf(*sessions.compaction_confs(session, "fileSink"))
         self.log = FileStreamSinkLog(f"{self._path.toString()}/{FOLDER}", conf, retention_ms)
         self.log.files.mkdirs()
+        self._has_begun = False
 
     def add_batch(self, batch_id: int, data: DataFrame) -> None:
+        if not self._has_begun:  # only now this query is the one that runs
+            delete_leftovers(data.sparkSession, self._files, self._path)
+            self._has_begun = True
         latest = self.log.get_latest_batch_id()
         if latest is not None and batch_id <= latest:  # (1)
             logger.info("Skipping already committed batch %d", batch_id)
             return
         protocol = ManifestFileCommitProtocol(data.sparkSession, self._files, self._path)  # (2)
-        statuses = protocol.write(data, self._format_name, self._partition_columns, self._options)
+        statuses = protocol.write(data, self._format, self._partition_columns, self._options)
         protocol.commit(self.log, batch_id, statuses)
 
 
-def normalized_partition_columns(session: SparkSession, df: DataFrame, partition_by: list[str]) -> list[str]:
-    """The names of `partition_by` as the DataFrame spells them. Raises AnalysisException for one that it does not have."""
+def normalized_columns(session: SparkSession, df: DataFrame, names: Iterable[str], kind: str) -> list[str]:
+    """The names of "Partition" or "Clustering" columns as the DataFrame spells them. Raises AnalysisException for one that
+    it does not have."""
     case_sensitive = session.conf.get("spark.sql.caseSensitive") == "true"
 
     def same(a: str, b: str) -> bool:
         return a == b if case_sensitive else a.lower() == b.lower()
 
     found = []
-    for name in partition_by:
+    for name in names:
         column = next((c for c in df.columns if same(c, name)), None)
         if column is None:
             raise analysis_error(
-                session, "_LEGACY_ERROR_TEMP_1196", columnType="Partition", columnName=name,
+                session, "_LEGACY_ERROR_TEMP_1196", columnType=kind, columnName=name,
                 validColumnNames=", ".join(df.columns),
             )
         found.append(column)

@@ -13,8 +13,9 @@ Models: ManifestFileCommitProtocol (Sink document).
     out/k=a/part-00000-<uuid>.c000.json                      (2)
     out/_spark_metadata/7  {"path":"file:///out/k=a/part-00000-…","size":24,…,"action":"add"}   (3)
 
-A kill after (2) leaves files that no manifest names: harmless, and Spark leaves them too. A kill after (3): the batch is run
-again, finds its manifest and is skipped (see FileStreamSink).
+A kill during (1) leaves the hidden folder, which the next run deletes (`delete_leftovers`). A kill after (2) leaves files that
+no manifest names: harmless, and Spark leaves them too. A kill after (3): the batch is run again, finds its manifest and is
+skipped (see FileStreamSink).
 
 Differs from Spark: Spark's tasks write to the final place at once; here the files take the way over the hidden folder, so that
 Spark's unchanged batch writer can be used.
@@ -35,6 +36,15 @@ from minispark_stream.jvm.errors import spark_error
 from minispark_stream.jvm.scala import JavaObject
 
 logger = logging.getLogger(__name__)
+
+
+STAGING = "_staging-????????-????-????-????-????????????"
+
+
+def delete_leftovers(session: SparkSession, hadoop_files: JavaObject, path: JavaObject) -> None:
+    """Delete the hidden folders of runs that were killed; for a run that has not written to the output folder yet."""
+    for folder in files.below(session, hadoop_files, path, STAGING):
+        hadoop_files.delete(folder, True)
 
 
 class ManifestFileCommitProtocol:

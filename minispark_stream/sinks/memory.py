@@ -5,7 +5,8 @@ Models: MemorySink (Sink document).
 1. A batch id that is not newer than the last one is a re-run: its rows are there already.
 2. append and update add the rows of the batch (update keeps *every* version of a changed row: the sink cannot know
    which row replaces which); complete replaces the table.
-3. The table is a temporary view of the session that started the query, renewed after each batch.
+3. The table is a temporary view of the session that started the query. It is there when `start()` has succeeded, and is renewed
+   after each batch.
 
     update:    batch 0 (a, 1)    batch 1 (a, 2)   ->  table (a, 1), (a, 2)
     complete:  batch 0 (a, 1)    batch 1 (a, 2)   ->  table (a, 2)
@@ -15,6 +16,8 @@ Differs from Spark: a DataFrame taken from the view before a batch does not see 
 """
 
 from __future__ import annotations
+
+import threading
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructType
@@ -43,15 +46,17 @@ class MemorySink(Sink):
         empty = session.createDataFrame([], schema)
         self._attributes = plans.analyzed(empty).output()
         self._rows = scala.seq(session, []).toVector()
-        self._publish()
+        self._publishing = threading.Lock()
 
     def add_batch(self, batch_id: int, data: DataFrame) -> int:
         rows = plans.collect_rows(data)
         if batch_id > self._last_batch_id:  # (1)
             self._rows = rows.toVector() if self.output_mode == "complete" else self._rows.appendedAll(rows)  # (2)
             self._last_batch_id = batch_id
-            self._publish()
+            self.publish()
         return int(rows.size())
 
-    def _publish(self) -> None:  # (3)
-        plans.local_frame(self.session, self._attributes, self._rows).createOrReplaceTempView(self.name)
+    def publish(self) -> None:  # (3)
+        """Show the rows as a view. `start()` does so on its own thread, perhaps while the first batch does."""
+        with self._publishing:
+            plans.local_frame(self.session, self._attributes, self._rows).createOrReplaceTempView(self.name)

@@ -7,11 +7,12 @@ from __future__ import annotations
 
 from pyspark.sql import DataFrame
 
+from minispark_stream.jvm import plans
 from minispark_stream.sinks.base import Sink
 
 
 class NoopSink(Sink):
-    description = "org.apache.spark.sql.execution.datasources.noop.NoopTable$"
+    description = "NoopTable"
 
-    def add_batch(self, batch_id: int, data: DataFrame) -> None:
-        data.write.format("noop").mode("append").save()
+    def add_batch(self, batch_id: int, data: DataFrame) -> int:
+        return plans.count_rows(data)

@@ -3,7 +3,7 @@
 Models: DataStreamWriter.toTable for tables of files in Spark's session catalog.
 
 1. If there is no table of that name, create it with the columns of the query (all nullable), its format and its partition
-   columns, at the option `path` if it is given.
+   or clustering columns, at the option `path` if it is given.
 2. Refuse a view, and a table of another format.
 3. The query is then a file sink that writes to the location of the table.
 
@@ -21,15 +21,18 @@ from pyspark.sql import DataFrame, SparkSession
 
 from minispark_stream.jvm import expressions, tables
 from minispark_stream.jvm.errors import analysis_error
-from minispark_stream.sinks.file import normalized_partition_columns
+from minispark_stream.sinks.file import normalized_columns
 
 _SESSION_CATALOG = "spark_catalog"
 
 
 def table_location(
-    session: SparkSession, df: DataFrame, table: str, source: str, partition_by: list[str], options: Mapping[str, str]
+    session: SparkSession, df: DataFrame, table: str, source: str, layout: Mapping[str, list[str]], options: Mapping[str, str]
 ) -> str:
     """The folder of a table, which is created if it does not exist.
+
+    Args:
+        layout: the columns that `partitionBy` and `clusterBy` were given, under these names.
 
     Raises:
         ParseException: `table` is no name.
@@ -38,11 +41,11 @@ def table_location(
     names = tables.name_parts(session, table)
     if tables.is_temp_view(session, names):
         raise analysis_error(session, "_LEGACY_ERROR_TEMP_1190", viewName=table)
-    if (names[0] if len(names) > 2 else session.catalog.currentCatalog()) != _SESSION_CATALOG:
+    if tables.catalog_of(session, names) != _SESSION_CATALOG:
         raise AnalysisException(message=f"minispark_stream writes to tables of {_SESSION_CATALOG} only, not to {table}.")
     quoted = ".".join(map(_quoted, names))
     if not session.catalog.tableExists(quoted):  # (1)
-        session.sql(_create_table(session, df, quoted, source, partition_by, options.get("path")))
+        session.sql(_create_table(session, df, quoted, source, layout, options.get("path")))
     found = tables.table(session, quoted)
     if found.is_view:  # (2)
         raise analysis_error(session, "_LEGACY_ERROR_TEMP_1191", viewName=table)
@@ -52,13 +55,15 @@ def table_location(
 
 
 def _create_table(
-    session: SparkSession, df: DataFrame, quoted: str, source: str, partition_by: list[str], path: str | None
+    session: SparkSession, df: DataFrame, quoted: str, source: str, layout: Mapping[str, list[str]], path: str | None
 ) -> str:
     columns = expressions.as_nullable(session, df.schema).toDDL()
-    partitions = normalized_partition_columns(session, df, partition_by)
+    partitions = normalized_columns(session, df, layout["partitionBy"], "Partition")
+    clusters = normalized_columns(session, df, layout["clusterBy"], "Clustering")
     return (
         f"CREATE TABLE {quoted} ({columns}) USING {_quoted(source)}"
         + (f" PARTITIONED BY ({', '.join(map(_quoted, partitions))})" if partitions else "")
+        + (f" CLUSTER BY ({', '.join(map(_quoted, clusters))})" if clusters else "")
         + (f" LOCATION '{_escaped(path)}'" if path else "")
     )
 

@@ -28,7 +28,7 @@ from typing import Any, cast
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructType
 
-from minispark_stream.plan.streaming_relation import Engine, StreamingRelation, streaming_dataframe
+from minispark_stream.plan.streaming_relation import StreamingRelation, streaming_dataframe
 from minispark_stream.sources.base import ALL_AVAILABLE, Offset, ReadLimit, SupportsTriggerAvailableNow
 
 
@@ -36,11 +36,11 @@ class MemoryStream:
     """A stream of rows that are added by hand.
 
     Args:
-        session: the MiniSparkSession whose engine will read it.
+        session: the MiniSparkSession that will read it.
         schema: a StructType or a DDL string.
     """
 
-    def __init__(self, session: Engine, schema: StructType | str):
+    def __init__(self, session: SparkSession, schema: StructType | str):
         self._mini = session
         self.schema = cast(StructType, StructType.fromDDL(schema)) if isinstance(schema, str) else schema
         self.blocks: list[list[Any]] = []

@@ -20,6 +20,7 @@ from __future__ import annotations
 
 import inspect
 import json
+import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -33,7 +34,6 @@ from pyspark.sql.datasource_internal import _SimpleStreamReaderWrapper, _streamR
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.streaming.datasource import SupportsTriggerAvailableNow as ReaderSupportsTriggerAvailableNow
 from pyspark.sql.types import StructType
-from pyspark.sql.worker.plan_data_source_read import records_to_arrow_batches
 
 from minispark_stream.checkpointing.metadata_log import json_object
 from minispark_stream.jvm import plans
@@ -119,7 +119,8 @@ class PythonMicroBatchStream(Source):
         kept = self._reader.getCache(*between) if isinstance(self._reader, _SimpleStreamReaderWrapper) else None
         read = _Read(self._reader, self._source, self._schema, partitions)
         if kept is not None:  # (4)
-            table = pa.Table.from_batches(read.to_arrow(kept), to_arrow_schema(self._schema, timezone="UTC"))
+            batches = self._call("planPartitions", lambda: list(read.to_arrow(kept)))
+            table = pa.Table.from_batches(batches, to_arrow_schema(self._schema, timezone="UTC"))
             return plans.as_leaf(self._session.createDataFrame(table, self._schema))
         numbers = self._session.range(0, len(partitions), 1, max(1, len(partitions)))
         return plans.as_leaf(numbers.mapInArrow(read, self._schema))
@@ -187,4 +188,15 @@ class _Read:
 
     def to_arrow(self, rows: Iterator[Any]) -> Iterable[pa.RecordBatch]:
         """Tuples, Rows or record batches, checked against the schema by PySpark's own rules."""
-        return records_to_arrow_batches(iter(rows), 10_000, self.schema, self.source)
+        return _records_to_arrow_batches()(iter(rows), 10_000, self.schema, self.source)
+
+
+def _records_to_arrow_batches() -> Callable[..., Iterable[pa.RecordBatch]]:
+    """PySpark's own converter. Where Spark is tested (SPARK_TESTING), its module refuses to be imported by a driver."""
+    testing = os.environ.pop("SPARK_TESTING", None)
+    try:
+        from pyspark.sql.worker.plan_data_source_read import records_to_arrow_batches
+    finally:
+        if testing is not None:
+            os.environ["SPARK_TESTING"] = testing
+    return records_to_arrow_batches

@@ -51,13 +51,13 @@ def load_snapshot(files: StateFiles, conf: StateStoreConf, version: int) -> Snap
     for v in selected:  # (3)
         if snapshot := _try(files, v, failures):
             return snapshot._replace(was_repaired=True)
-    text = (
-        f"An error occurred during loading state. Failed to load snapshot version {newest} for state store "
-        f"{files}. An attempt to auto repair using snapshot versions ({', '.join(map(str, selected))}) out of "
-        f"available snapshots ({', '.join(map(str, older))}) also failed. The last error was: {failures[-1]}"
-    )
-    condition = "CANNOT_LOAD_STATE_STORE.AUTO_SNAPSHOT_REPAIR_FAILED"
-    raise state_error(condition, text, "58030", latestSnapshot=newest, stateStoreId=files) from failures[-1]
+    tried, eligible = (", ".join(map(str, versions)) for versions in (selected, older))
+    raise state_error(
+        "CANNOT_LOAD_STATE_STORE.AUTO_SNAPSHOT_REPAIR_FAILED",
+        f"An error occurred during loading state. Failed to load snapshot version {newest} for state store {files}. An attempt "
+        f"to auto repair using snapshot versions ({tried}) out of available snapshots ({eligible}) also failed.",
+        "58030", latestSnapshot=newest, stateStoreId=files, selectedSnapshots=tried, eligibleSnapshots=eligible,
+    ) from failures[-1]
 
 
 def _try(files: StateFiles, version: int, failures: list[Exception]) -> Snapshot | None:

@@ -12,16 +12,19 @@ version changed, with the values before. So a batch costs what it changes, howev
    that it holds, and looks whether it is the same before it uses the version. (Older files need no look: a
    version is only ever asked for after everything from the replaced one up to it was written again.)
 3. Changes go straight into the map, with an undo record; `abort` plays it back.
-4. `commit` writes N.delta whole, and the undo record becomes that of version N. A snapshot of version N from an
-   earlier run of the batch is deleted first, for it would hide the new delta; but not once the files of N - 1 are
-   cleaned up: then this is a task that outlived its batch, and the snapshot is what later versions are built on.
+4. `commit` writes N.delta whole, in the place of the file that version N had when the store was opened, if any: that one
+   comes from an earlier run of the batch, and so does a snapshot of it, which would hide the new delta. If the file of version
+   N is another one by now, a second task writes this version at the same time, and which of the two belongs to the batch
+   nobody can tell: a task may outlive a query that was stopped, with other code than the query that runs now. So the file
+   stays if it says the same, and else `commit` fails.
 5. A snapshot that cannot be read is skipped: an older one and more deltas give the same state (auto_snapshot_loader.py).
 
     version 7: {a: 1, b: 2}    put a 5, remove b, put c 1, commit
     version 8: {a: 5, c: 1}    undo record of 8: {a: 1, b: 2, c: none}; 8.delta: put a 5, remove b, put c 1
 
 Differs from Spark: Spark copies the map for every batch and keeps `maxBatchesToRetainInMemory` whole maps; here one map and
-undo records hold as many versions. Spark trusts its cache: it has neither (2) nor the deletion in (4).
+undo records hold as many versions. Spark trusts its cache: it has not (2). It always puts its N.delta in the place of another
+one, and leaves snapshots alone (4).
 """
 
 from __future__ import annotations
@@ -63,6 +66,7 @@ class HDFSBackedStateStoreProvider:
         self.version = 0
         self.undo_records: dict[int, Undo] = {}  # of version n: back to n - 1
         self.identities: dict[int, object] = {}
+        self._found_at_opening: object = None  # (4)
 
     def get_store(self, version: int) -> HDFSBackedStateStore:
         with self.lock:
@@ -70,6 +74,7 @@ class HDFSBackedStateStoreProvider:
                 self.open_store.abort()
             self.load(version)
             self.open_store = HDFSBackedStateStore(self, version)
+            self._found_at_opening = self.files.identity(version + 1)
             return self.open_store
 
     # -- (1) loading --------------------------------------------------------------------------------------------
@@ -141,9 +146,11 @@ class HDFSBackedStateStoreProvider:
 
     def commit(self, undo: Undo, changes: Sequence[Change]) -> None:
         version = self.version + 1
-        if version == 1 or self.files.identity(version - 1) is not None:
+        if self.files.identity(version) == self._found_at_opening:
             self.files.delete(f"{version}.snapshot")
-        self.files.write_delta(version, changes)
+            self.files.write_delta(version, changes)
+        elif dict(self.files.read_delta(version)) != _as_pairs(changes):
+            raise ValueError(f"another task has written other changes to {self.files.root}/{version}.delta meanwhile")
         self._becomes(version, undo, self.files.identity(version))
 
     def _becomes(self, version: int, undo: Undo, identity: object) -> None:
@@ -155,18 +162,22 @@ class HDFSBackedStateStoreProvider:
         if self.conf.max_versions_to_retain_in_memory <= 0:
             self.identities.clear()  # nothing in memory is used again
 
+    @property
+    def num_bytes(self) -> int:
+        """The memory of the current version."""
+        return sys.getsizeof(self.map) + self.map_bytes
+
     def metrics(self) -> StateStoreMetrics:
-        current = sys.getsizeof(self.map) + self.map_bytes
         undo = sum(sys.getsizeof(u) + _size(u) for u in self.undo_records.values())
         custom = {
             "loadedMapCacheHitCount": self.loaded_map_cache_hit_count,
             "loadedMapCacheMissCount": self.loaded_map_cache_miss_count,
             "numSnapshotsAutoRepaired": int(self.snapshot_was_repaired),
-            "stateOnCurrentVersionSizeBytes": current,
+            "stateOnCurrentVersionSizeBytes": self.num_bytes,
             "forceSnapshotCount": 0,
             f"SnapshotLastUploaded.partition_{self.store_id.partition_id}_{self.store_id.store_name}": -1,
         }
-        return StateStoreMetrics(len(self.map), current + undo, custom)
+        return StateStoreMetrics(len(self.map), self.num_bytes + undo, custom)
 
 
 class HDFSBackedStateStore:
@@ -264,6 +275,14 @@ class HDFSBackedStateStore:
     def _verify_updating(self, operation: str) -> None:
         if self._state != "UPDATING":
             raise ValueError(f"Cannot {operation} after already committed or aborted")
+
+
+def _as_pairs(changes: Sequence[Change]) -> dict[bytes, bytes | None]:
+    """What changes amount to: for each key the last of them."""
+    pairs: dict[bytes, bytes | None] = {}
+    for keys, values in changes:
+        pairs.update(dict.fromkeys(keys) if values is None else zip(keys, values))
+    return pairs
 
 
 def _size(entries: dict[bytes, bytes] | Undo) -> int:

@@ -17,11 +17,14 @@ directory does not grow for ever, the driver does this for each store, every `st
     .. 25.delta                     25 - 3 = 22 begins at 22.snapshot: delete 11.snapshot, 12.delta .. 21.delta
     next time                       delete 11.delta, which was hidden behind 11.snapshot
 
+"Newest" is the newest *committed* version, which is the one that the running batch begins with: what is above it may be
+written once more, and a snapshot of what was there before would hide the new delta.
+
 It works from the files alone, so a driver can do it for stores that live in other processes. What goes wrong with one
 store is logged and does not stop the query nor the other stores; the next round tries again.
 
-Differs from Spark: Spark writes the map it has in memory, here the newest version is loaded from its last snapshot and
-the deltas after it.
+Differs from Spark: Spark writes the map it has in memory, be it committed or not; here the newest committed version is loaded
+from its last snapshot and the deltas after it.
 """
 
 from __future__ import annotations
@@ -33,7 +36,7 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Any
 
-from minispark_stream.checkpointing.checkpoint_file_manager import CheckpointFileManager
+from minispark_stream.checkpointing.checkpoint_file_manager import CheckpointFileManager, canonical_number, redacted
 from minispark_stream.state.state_files import StateFiles, StoreFile
 from minispark_stream.state.state_store import StateStoreConf, StateStoreId
 
@@ -53,9 +56,11 @@ class MaintenanceResult:
 
 
 def run_maintenance(
-    state_dir: str, conf: StateStoreConf, step: Step, stopped: Callable[[], bool] = lambda: False
+    state_dir: str, conf: StateStoreConf, committed: int, step: Step, stopped: Callable[[], bool] = lambda: False
 ) -> list[MaintenanceResult]:
     """One round over every store under `state_dir`, or until `stopped` says that it is to end.
+
+    `committed`: the newest version that no batch writes again.
 
     Returns:
         what was done, stores with nothing to do left out.
@@ -65,19 +70,19 @@ def run_maintenance(
         if stopped():
             break
         try:
-            result = do_maintenance(store_id, conf, step)
+            result = do_maintenance(store_id, conf, committed, step)
         except Exception as e:  # the query can go on without
-            logger.warning("Error performing snapshot and cleaning up of %s: %s", store_id.location, e)
+            logger.warning("Error performing snapshot and cleaning up of %s: %s", redacted(store_id.location), e)
             continue
         if result is not None:
             results.append(result)
     return results
 
 
-def do_maintenance(store_id: StateStoreId, conf: StateStoreConf, step: Step) -> MaintenanceResult | None:
+def do_maintenance(store_id: StateStoreId, conf: StateStoreConf, committed: int, step: Step) -> MaintenanceResult | None:
     """Snapshot and clean-up of one store; None when there was nothing to do."""
     files = StateFiles(store_id, conf)
-    present = files.store_files()
+    present = [f for f in files.store_files() if f.version <= committed]
     snapshot = snapshot_due(present, conf.min_deltas_for_snapshot)
     if snapshot is not None:  # (1)
         present = [*present[:-1], StoreFile(snapshot, f"{snapshot}.snapshot", True)]
@@ -154,16 +159,20 @@ def find_stores(state_dir: str) -> Iterator[StateStoreId]:
 
 def _numbered(manager: CheckpointFileManager, directory: str) -> list[int]:
     try:
-        return sorted(int(name) for name, *_ in manager.list(directory) if name.isdecimal())
+        return sorted(n for name, *_ in manager.list(directory) if (n := canonical_number(name)) is not None)
     except FileNotFoundError:
         return []
 
 
 class MaintenanceTask:
-    """Runs maintenance on a thread of its own, every `interval_ms` milliseconds, until it is stopped."""
+    """Runs maintenance on a thread of its own, every `interval_ms` milliseconds, until it is stopped.
 
-    def __init__(self, state_dir: str, conf: StateStoreConf, interval_ms: int, step: Step):
-        self._state_dir, self._conf, self._interval_s, self._step = state_dir, conf, interval_ms / 1000, step
+    `committed` is asked for the newest committed version before each round.
+    """
+
+    def __init__(self, state_dir: str, conf: StateStoreConf, interval_ms: int, committed: Callable[[], int], step: Step):
+        self._state_dir, self._conf, self._interval_s = state_dir, conf, interval_ms / 1000
+        self._committed, self._step = committed, step
         self._stopped = threading.Event()
         self._thread = threading.Thread(target=self._run, name="state-store-maintenance-task", daemon=True)
 
@@ -178,4 +187,4 @@ class MaintenanceTask:
 
     def _run(self) -> None:
         while not self._stopped.wait(self._interval_s):
-            run_maintenance(self._state_dir, self._conf, self._step, self._stopped.is_set)
+            run_maintenance(self._state_dir, self._conf, self._committed(), self._step, self._stopped.is_set)

@@ -19,13 +19,12 @@ Spark's has it in the cause.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterable
 from typing import NamedTuple
 
 from pyspark.errors import SparkRuntimeException
 
-from minispark_stream.checkpointing.checkpoint_file_manager import CheckpointFileManager
+from minispark_stream.checkpointing.checkpoint_file_manager import CheckpointFileManager, canonical_number
 from minispark_stream.checkpointing.lz4_block import LimitExceeded, compress, decompress
 from minispark_stream.state.state_records import (
     Change,
@@ -47,7 +46,7 @@ class StoreFile(NamedTuple):
 class StateFiles:
     """Reads, writes, lists and deletes the delta and snapshot files of one store.
 
-    `manager`: for the store's directory, if not the usual one; `max_bytes`: of a file's records, in bytes.
+    `manager`: for the store's directory, if not the usual one; `max_bytes`: the memory that a file's records may take.
     """
 
     def __init__(
@@ -57,13 +56,13 @@ class StateFiles:
         self.store_id, self.conf, self.max_bytes = store_id, conf, max_bytes
         self.manager = manager or CheckpointFileManager(store_id.location)
         self.root = self.manager.root
-        self._local = self.root.removeprefix("file:").replace("///", "/", 1) if self.root.startswith("file:") else None
         self._has_directory = False
 
     def __str__(self) -> str:
         s = self.store_id
-        which = f"operatorId={s.operator_id}, partitionId={s.partition_id}, storeName={s.store_name}"
-        return f"HDFSStateStoreProvider[StateStoreId[ {which} ]]"
+        store = f"StateStoreId[ operatorId={s.operator_id}, partitionId={s.partition_id}, storeName={s.store_name} ]"
+        provider = f"StateStoreProviderId[ storeId={store}, queryRunId={self.conf.query_run_id} ]"
+        return f"HDFSStateStoreProvider[stateStoreProviderId={provider}]"
 
     def write_delta(self, version: int, changes: Iterable[Change]) -> None:
         self._write(f"{version}.delta", encode_records(changes, self.conf.row_checksum_enabled))
@@ -100,8 +99,8 @@ class StateFiles:
         found: dict[int, StoreFile] = {}
         for name, *_ in self._names():
             stem, _, suffix = name.partition(".")
-            if stem.isdecimal() and suffix in ("delta", "snapshot"):
-                version, is_snapshot = int(stem), suffix == "snapshot"
+            version, is_snapshot = canonical_number(stem), suffix == "snapshot"
+            if version is not None and suffix in ("delta", "snapshot"):
                 if is_snapshot or version not in found:
                     found[version] = StoreFile(version, name, is_snapshot)
         return [found[version] for version in sorted(found)]
@@ -112,16 +111,8 @@ class StateFiles:
     def identity(self, version: int) -> object:
         """What tells this file of `version` from one that replaced it; None when there is no file."""  # (2)
         for name in (f"{version}.delta", f"{version}.snapshot"):
-            if self._local is None:
-                found = [(size, mtime) for n, size, mtime in self._names() if n == name]
-                if found:
-                    return name, *found[0]
-            else:
-                try:
-                    stat = os.stat(f"{self._local}/{name}")
-                    return name, stat.st_size, stat.st_mtime_ns, stat.st_ino
-                except FileNotFoundError:
-                    pass
+            if (found := self.manager.identity(name)) is not None:
+                return name, found
         return None
 
     def _names(self) -> list[tuple[str, int, int]]:
@@ -140,7 +131,7 @@ class StateFiles:
         data = self.manager.open(name)
         try:
             records = decompress(data, self.conf.compression_codec, self.max_bytes)
-            return decode_records(records, self.conf.row_checksum_enabled)
+            return decode_records(records, self.conf.row_checksum_enabled, self.max_bytes)
         except LimitExceeded as e:
             raise LimitExceeded(f"{self.root}/{name}: {e}") from e
         except NegativeKeySize as e:

@@ -14,7 +14,8 @@ Models: the record format of HDFSBackedStateStoreProvider (About state: delta an
 
     put a -> 1, remove b     00000001 61 00000001 31 | 00000001 62 ffffffff | ffffffff
 
-The payload is not trusted: lengths are checked before they are used, and every error names the byte.
+The payload is not trusted: lengths are checked before they are used, and every error names the byte. A reader may also limit
+the memory that the records take: one of an empty key and an empty value has 8 bytes in the file, and 130 in Python.
 Differs from Spark: nothing in the bytes.
 """
 
@@ -22,12 +23,16 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterable, Iterator, Sequence
+from itertools import islice
 
 import numpy as np
+
+from minispark_stream.checkpointing.lz4_block import LimitExceeded
 
 Pair = tuple[bytes, "bytes | None"]  # a put, or with None a remove
 Change = tuple[Sequence[bytes], "Sequence[bytes] | None"]  # keys that were put with their values, or were removed
 
+BYTES_PER_RECORD = 130  # what CPython needs for a pair in a list, besides the bytes of key and value
 _END = b"\xff\xff\xff\xff"
 _length = struct.Struct(">i")
 
@@ -81,11 +86,17 @@ def _puts_of_one_size(keys: Sequence[bytes], values: Sequence[bytes]) -> bytes |
     return table.tobytes()
 
 
-def decode_records(data: bytes, checksum: bool = False) -> list[Pair]:
-    """The records of a payload, in order. Raises ValueError with the byte at which the payload is broken."""
-    pairs = _records_of_one_size(data)
-    if pairs is None:
-        pairs = list(_records(data))
+def decode_records(data: bytes, checksum: bool = False, max_bytes: int | None = None) -> list[Pair]:
+    """The records of a payload, in order.
+
+    Raises ValueError with the byte at which the payload is broken; LimitExceeded when the records need more than `max_bytes`
+    of memory.
+    """
+    most = None if max_bytes is None else max(0, max_bytes - len(data)) // BYTES_PER_RECORD
+    records = _records_of_one_size(data) or _records(data)
+    pairs = list(islice(records, most))
+    if len(pairs) == most and next(records, None) is not None:
+        raise LimitExceeded(f"more than {max_bytes:,} bytes when its records are in memory")
     return _checked(pairs) if checksum else pairs
 
 
@@ -114,7 +125,7 @@ def _records(data: bytes) -> Iterator[Pair]:  # (1)
         at += 4 + size
 
 
-def _records_of_one_size(data: bytes) -> list[Pair] | None:
+def _records_of_one_size(data: bytes) -> Iterator[Pair] | None:
     """(3) The same as `_records`, for puts of rows without variable parts; None for others."""
     if len(data) < 12 or data[-4:] != _END:
         return None
@@ -128,7 +139,8 @@ def _records_of_one_size(data: bytes) -> list[Pair] | None:
     sizes = [table[:, :4], table[:, 4 + key : 8 + key]]
     if any((size != size[0]).any() for size in sizes):
         return None
-    return list(struct.iter_unpack(f"4x{key}s4x{value}s", memoryview(data)[:-4]))
+    # not of a memoryview: one that a half-read iterator holds can crash the garbage collector (CPython 3.11)
+    return struct.iter_unpack(f"4x{key}s4x{value}s", data[:-4])
 
 
 # --- (2) row checksums -----------------------------------------------------------------------------------------

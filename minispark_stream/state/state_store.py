@@ -21,6 +21,7 @@ Differs from Spark: a store has no prefix scan; an operator goes through its `it
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, ItemsView, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from typing import Any, Protocol
@@ -62,7 +63,10 @@ def _conf(key: str, default: Any) -> Any:
 
 @dataclass(frozen=True)
 class StateStoreConf:
-    """The confs that state stores read, with Spark's defaults."""
+    """The confs that state stores read, with Spark's defaults, and the id of the query's run.
+
+    A new run trusts the files only, not what the stores of an earlier run have in memory (StateStoreProviderId).
+    """
 
     min_deltas_for_snapshot: int = _conf("stateStore.minDeltasForSnapshot", 10)
     min_versions_to_retain: int = _conf("minBatchesToRetain", 100)
@@ -72,9 +76,12 @@ class StateStoreConf:
     auto_snapshot_repair_enabled: bool = _conf("stateStore.autoSnapshotRepair.enabled", True)
     auto_snapshot_repair_num_failures: int = _conf("stateStore.autoSnapshotRepair.numFailuresBeforeActivating", 1)
     auto_snapshot_repair_max_replay: int = _conf("stateStore.autoSnapshotRepair.maxChangeFileReplay", 500)
+    query_run_id: str = ""
 
     @staticmethod
-    def from_conf(conf_get: Callable[[str], str | None], column_families: bool = False) -> StateStoreConf:
+    def from_conf(
+        conf_get: Callable[[str], str | None], query_run_id: str = "", column_families: bool = False
+    ) -> StateStoreConf:
         """Read the confs through `conf_get`, which gives None for a conf that is not set.
 
         `column_families`: all operators make column families of their own, so RocksDB's provider may be asked for.
@@ -92,10 +99,10 @@ class StateStoreConf:
             raise state_error("STATE_STORE_CHECKPOINT_IDS_NOT_SUPPORTED", text, "KD002", msg=text)
         values: dict[str, Any] = {}
         for f in fields(StateStoreConf):
-            value = conf_get(f.metadata["key"])
+            value = conf_get(f.metadata["key"]) if f.metadata else None
             if value is not None:
                 values[f.name] = _PARSERS[type(f.default)](value.strip())
-        return StateStoreConf(**values)
+        return StateStoreConf(**values, query_run_id=query_run_id)
 
 
 @dataclass(frozen=True)
@@ -139,6 +146,17 @@ class StateStore(Protocol):
         """Forget the changes. Does nothing after a commit."""
 
     def metrics(self) -> StateStoreMetrics: ...
+
+
+def state_error_of(error: BaseException) -> SparkRuntimeException | None:
+    """What `state_error` raised on a worker, out of the traceback that the driver has been sent; None when it was not that."""
+    found = re.findall(r"^\S*SparkRuntimeException: \[(\w*STATE_STORE[\w.]*)\] (.*? SQLSTATE: \w{5})", str(error), re.M | re.S)
+    if not found:
+        return None
+    condition, text = found[-1]  # the ones before are its causes
+    raised = SparkRuntimeException(message=text, errorClass=condition, messageParameters={})
+    raised.__cause__ = error
+    return raised
 
 
 def state_error(condition: str, text: str, sql_state: str, **parameters: object) -> SparkRuntimeException:

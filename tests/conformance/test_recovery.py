@@ -58,6 +58,12 @@ def lose_the_state_schema(checkpoint: str) -> None:
     shutil.rmtree(Path(checkpoint, "state/0/0/_metadata"))
 
 
+def lose_the_first_deltas(checkpoint: str) -> None:
+    """What the state of a later version is built on, as long as there is no snapshot."""
+    for delta in Path(checkpoint, "state").glob("*/*/1.delta"):
+        lose(delta)
+
+
 def leave_junk(checkpoint: str) -> None:
     """Files that are no log entries, and a delta of a version that was never committed."""
     Path(checkpoint, "offsets/notes.txt").write_text("hello")
@@ -100,6 +106,11 @@ def test_rolling_both_logs_back_makes_one_batch_of_several_log_entries(compare: 
 @pytest.mark.parametrize("damage", [lose_the_operator_metadata, lose_the_state_schema, leave_junk])
 def test_what_can_be_missing_or_left_over(compare: Compare, damage: Any) -> None:
     compare(windowed, FEED, restart_after={2: damage})
+
+
+def test_a_restart_needs_the_files_and_not_what_is_in_memory(compare: Compare) -> None:
+    comparison = compare(windowed, FEED, restart_after={2: lose_the_first_deltas})
+    assert comparison.model.error == "STREAM_FAILED"
 
 
 def test_the_logged_confs_win_over_the_sessions(compare: Compare) -> None:

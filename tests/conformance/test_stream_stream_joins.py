@@ -57,7 +57,10 @@ KINDS = ["inner", "left", "right", "full", "left_semi"]
 
 @pytest.mark.parametrize("how", KINDS)
 def test_a_time_range_with_restarts(compare: Compare, how: str) -> None:
-    compare(joined(how, WITHIN), FEED, restart_after=(0, 2, 4))
+    comparison = compare(joined(how, WITHIN), FEED, restart_after=(0, 2, 4))
+    for theirs, ours in zip(comparison.spark.batches, comparison.model.batches):
+        told_of = [batch.progress["stateOperators"][0]["customMetrics"].keys() for batch in (theirs, ours)]
+        assert told_of[0] == told_of[1]
 
 
 @pytest.mark.parametrize("how", KINDS)

@@ -249,6 +249,40 @@ def test_another_processor_goes_on_with_the_state(compare):
     assert told(result)[1] == [("ann", "((1,), [(1,), (1,)])")]
 
 
+class Deleted(Processor):
+    """Uses variables that it has declared and deleted: what each action says."""
+
+    def declare(self, handle):
+        self.value = handle.getValueState("value", "n long")
+        self.list = handle.getListState("list", "n long")
+        self.map = handle.getMapState("map", "k long", "n long")
+        for name in ("value", "list", "map"):
+            handle.deleteIfExists(name)
+
+    def handleInputRows(self, key, rows, timerValues):  # noqa: N802, N803
+        self.rows(rows)
+        value, one, two = self.value, self.list, self.map
+        actions = [
+            value.exists, value.get, lambda: value.update((1,)), value.clear,
+            one.exists, lambda: list(one.get()), lambda: one.put([(1,)]), lambda: one.appendValue((1,)), lambda: one.appendList([(1,)]),
+            one.clear, two.exists, lambda: two.getValue((1,)), lambda: two.containsKey((1,)), lambda: two.updateValue((1,), (1,)),
+            lambda: list(two.iterator()), lambda: list(two.keys()), lambda: list(two.values()), lambda: two.removeKey((1,)), two.clear,
+        ]
+        yield self.out(key, *map(self.attempt, actions))
+
+    def attempt(self, action):
+        try:
+            return action()
+        except Exception as e:
+            return f"{type(e).__name__}: {e}"
+
+
+def test_a_variable_that_was_deleted_says_what_cannot_be_done(compare):
+    result = compare(query(Deleted()), [[at("ann")]])
+    [(_, said)] = told(result)[0]
+    assert "Error checking value state exists: Value state value is not initialized." in said
+
+
 class OtherType(Processor):
     def declare(self, handle):
         self.count = handle.getValueState("count", "n string")

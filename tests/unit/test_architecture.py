@@ -38,7 +38,9 @@ MAY_IMPORT: dict[str, tuple[str, ...]] = {
     "registry": ("sources", "sinks", "plan", "jvm"),
     "streaming_query": ("runtime", "trace.trace"),
     "streaming_query_manager": ("streaming_query", "runtime", "sinks", "trace", "jvm", "clock"),
-    "readwriter": ("registry", "streaming_query", "runtime", "sources", "sinks", "plan", "jvm"),
+    "readwriter": (
+        "registry", "streaming_query_manager", "streaming_query", "runtime", "sources", "sinks", "plan", "jvm", "clock",
+    ),
     "dataframe": ("readwriter", "plan"),
     "session": ("dataframe", "readwriter", "streaming_query_manager", "jvm", "clock"),
     # -- comparing and inspecting -------------------------------------------------------------------------------
@@ -63,13 +65,14 @@ PROCESS_STATE = {
     "plan.streaming_relation._leaves": "which engine a stream in a plan belongs to; forgets what no plan has any more",
     "streaming_query_manager._active_runs": "a checkpoint may have only one active run in a process; an ended run leaves",
     "streaming_query_manager._active_runs_lock": "guards _active_runs and the books of every manager",
-    "state.loaded_providers.LOADED_PROVIDERS": "the stores that a worker keeps loaded; bounded by their number",
+    "state.loaded_providers.LOADED_PROVIDERS": "the stores that a worker keeps loaded; bounded by their size",
 }
 CACHES = {  # functions whose answers are kept for the whole process; all bounded
     "jvm.scala._java_class": "a look-up in the JVM for every part of a class's name",
     "jvm.scala._as_function": "a function object in the JVM for a method",
     "jvm.scala._nil": "one object for each JVM",
     "jvm.scala._none": "one object for each JVM",
+    "operators.instance_metrics._scala_order": "the last 100 sets of names, each a query's",
     "plan.streaming_relation._tokens_of_rdds": "one map for each JVM",
     "view.flow.template": "the same drawing for every page; one for each number of engines",
 }

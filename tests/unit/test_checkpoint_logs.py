@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import errno
+import os
+import stat
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +14,7 @@ from hypothesis import strategies as st
 from pyspark.errors import SparkRuntimeException
 
 from minispark_stream.checkpointing import stream_metadata
-from minispark_stream.checkpointing.checkpoint_file_manager import CheckpointFileManager
+from minispark_stream.checkpointing.checkpoint_file_manager import CheckpointFileManager, redacted
 from minispark_stream.checkpointing.commit_log import CommitLog, CommitMetadata
 from minispark_stream.checkpointing.compactible_file_stream_log import (
     CompactionConf,
@@ -55,8 +58,46 @@ class TestCheckpointFileManager:
             files.create_atomic("offsets/0", b"y")
         files.create_atomic("offsets/0", b"z", overwrite=True)
         assert (files.open("offsets/0"), files.exists("offsets/1"), [n for n, *_ in files.list("offsets")]) == (b"z", False, ["0"])
+        assert files.identity("offsets/0") is not None and files.identity("offsets/1") is None
         files.delete("offsets/0")
         assert not files.exists("offsets/0")
+
+    def test_a_file_system_without_links_that_syncs_no_folders(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        def no_links(*names: str) -> None:
+            raise PermissionError(1, "Operation not permitted")
+
+        def sync_files_only(descriptor: int) -> None:
+            if stat.S_ISDIR(os.fstat(descriptor).st_mode):
+                raise OSError(errno.EINVAL, "Invalid argument")
+
+        monkeypatch.setattr(os, "link", no_links)
+        monkeypatch.setattr(os, "fsync", sync_files_only)
+        files = CheckpointFileManager(str(tmp_path))
+        files.create_atomic("offsets/7", b"first")
+        with pytest.raises(FileExistsError):
+            files.create_atomic("offsets/7", b"second")
+        assert files.open("offsets/7") == b"first" and [name for name, *_ in files.list("offsets")] == ["7"]
+
+    @pytest.mark.parametrize("overwrite", [False, True])
+    def test_content_and_name_are_on_the_disk(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, overwrite: bool) -> None:
+        synced: list[tuple[str, list[str]]] = []
+
+        def fsync(descriptor: int) -> None:
+            names = [p.name for p in (tmp_path / "offsets").iterdir() if not p.name.startswith(".")]
+            synced.append((Path(os.readlink(f"/proc/self/fd/{descriptor}")).name[:3], names))
+
+        monkeypatch.setattr(os, "fsync", fsync)
+        CheckpointFileManager(str(tmp_path)).create_atomic("offsets/7", b"x", overwrite)
+        assert synced == [(".7.", []), ("off", ["7"])]
+
+    def test_a_password_is_not_shown(self) -> None:
+        files = CheckpointFileManager("s3://KEY:SECRET@bucket/ck?region=us-east-1")
+        assert files.root == "s3://***@bucket/ck?region=us-east-1" and "SECRET" in files.location
+        assert redacted("abfs://container@account.net/ck") == "abfs://container@account.net/ck"
+        for damaged in ("s3://KEY:SEC/RET@bucket/ck", "s9://KEY:SECRET@bucket/ck"):
+            with pytest.raises(ValueError, match=r"://\*\*\*@bucket/ck") as e:
+                CheckpointFileManager(damaged)
+            assert "RET" not in str(e.value)
 
 
 METADATA = OffsetSeqMetadata(1, 2, {"spark.sql.shuffle.partitions": "2"})
@@ -81,6 +122,13 @@ class TestOffsetSeqLog:
         entry = OffsetSeq((None,), METADATA)
         assert OffsetSeqLog(str(tmp_path)).add(0, entry)
         assert not OffsetSeqLog(str(tmp_path)).add(0, entry)
+
+    def test_only_names_that_spark_writes_are_entries(self, tmp_path: Path) -> None:
+        log = OffsetSeqLog(str(tmp_path))
+        log.add(7, OffsetSeq((None,), METADATA))
+        for junk in ("010", "+9", "٩", "1_0", "9 ", "99999999999999999999"):
+            (tmp_path / junk).write_text("v1\njunk")
+        assert log.list_batches() == [7] and log.get_latest_batch_id() == 7
 
     def test_purge_spares_the_threshold(self, tmp_path: Path) -> None:
         log = OffsetSeqLog(str(tmp_path))

@@ -16,8 +16,10 @@ from pyspark.errors import SparkRuntimeException
 from pyspark.sql.types import LongType, StructType
 
 from minispark_stream import inspect
+from minispark_stream.checkpointing.lz4_block import compress
 from minispark_stream.cli import main
 from minispark_stream.inspection.contents import StateRow
+from minispark_stream.inspection.read_only_files import ReadOnlyFiles
 from minispark_stream.inspection.report import CheckpointReport
 from tests.unit.hand_made import NOON_MS, content, encode, keys_of, log_batch, state_files, values_of, windowed_count
 
@@ -350,6 +352,8 @@ def test_rocksdb_is_listed_and_not_decoded(checkpoint: Path) -> None:
 
 
 def test_what_cannot_be_listed_is_named(checkpoint: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (checkpoint.parent / "secret").write_text("password")
+    (checkpoint / "commits/99").symlink_to("../../secret")
     (checkpoint / "offsets/99").symlink_to("99")
     scandir = os.scandir
 
@@ -359,9 +363,13 @@ def test_what_cannot_be_listed_is_named(checkpoint: Path, monkeypatch: pytest.Mo
         return scandir(path)
 
     monkeypatch.setattr(os, "scandir", refuse)
-    named = {f.where: f.says for f in inspect(str(checkpoint)).findings if f.level == "warning"}
-    assert named["sources/0"].endswith("it cannot be listed: Permission denied")
-    assert named["offsets/99"].startswith("left out, because it cannot be listed: Too many levels of symbolic links")
+    report = inspect(str(checkpoint))
+    named = {f.where: f.says for f in report.findings if f.level == "warning"}
+    assert named["sources/0"] == "left out, because it cannot be listed: Permission denied"
+    assert named["offsets/99"] == named["commits/99"] == "left out, because it is a symbolic link"
+    assert "password" not in str(report) and report.next.batch_id == 3
+    with pytest.raises(ValueError, match="commits/99: Too many levels of symbolic links"):
+        ReadOnlyFiles(str(checkpoint), None, 1000).open("commits/99")
 
 
 def test_a_directory_that_is_no_checkpoint(tmp_path: Path) -> None:
@@ -380,6 +388,8 @@ def test_no_more_is_read_than_allowed(checkpoint: Path) -> None:
     report = inspect(str(checkpoint), max_bytes=100_000)
     (finding,) = report.findings
     assert finding.level == "note" and "state/0/0/3.delta: more than 100,000 bytes when decompressed" in finding.says
+    (checkpoint / "state/0/0/3.delta").write_bytes(compress(bytes(8 * 10_000) + b"\xff" * 4))  # empty keys, empty values
+    assert "more than 100,000 bytes when its records are in memory" in inspect(str(checkpoint), max_bytes=100_000).findings[0].says
     assert report.operators[0].stores[0].partitions[0].num_keys is None
 
 
@@ -441,6 +451,21 @@ def test_the_command(checkpoint: Path, tmp_path: Path, capsys: pytest.CaptureFix
     assert json.loads(run(capsys, checkpoint, "--diff", 1, 2, "--json"))[0]["mark"] == "~"
     assert run(capsys, checkpoint, "--operator", 0, "--version", 2).count("\n") == 3
     assert run(capsys, checkpoint, "--version", 2, "--rows", 1).count("\n") == 1
+
+
+def test_the_command_prints_no_escapes_of_a_terminal(
+    checkpoint: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for name in ("\x1b[31m", "\x9b31m"):
+        (checkpoint / f"state/0/0/{name}").mkdir()
+        (checkpoint / f"state/0/0/{name}/1.delta").write_bytes(b"junk")
+    (tmp_path / "other/\x1b[31m").mkdir(parents=True)
+    (tmp_path / "other/\x1b[31m/\x9b.tmp").touch()
+    shown = [run(capsys, checkpoint), run(capsys, checkpoint, "--json")]
+    assert main(["inspect", str(tmp_path / "other")]) == 1
+    shown.append(capsys.readouterr().err)
+    assert all("\\u001b[31m" in text and "\x1b" not in text and "\x9b" not in text for text in shown)
+    assert "\x9b31m" in [store["name"] for store in json.loads(shown[1])["operators"][0]["stores"]]
 
 
 def test_the_command_fails_in_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

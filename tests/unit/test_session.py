@@ -1,8 +1,10 @@
-"""Which Python the workers run: decided when a session is made, from what the user has said and from the master."""
+"""What a session brings along: which Python the workers run (decided from what the user has said and from the master), and imports."""
 
 from __future__ import annotations
 
 import logging
+import os
+import subprocess
 import sys
 from types import SimpleNamespace
 from typing import Any
@@ -45,3 +47,15 @@ def test_on_a_cluster_one_line_says_what_to_set(caplog, monkeypatch):
         _let_workers_run_this_python(session)
     assert session.sparkContext.pythonExec == "python3"
     assert len(caplog.records) == 1 and "set PYSPARK_PYTHON" in caplog.text
+
+
+def test_everything_is_there_where_spark_itself_is_tested():
+    """With SPARK_TESTING, PySpark lets a driver import no module of its workers."""
+    program = (
+        "import os, minispark_stream.session as _, minispark_stream.sources.python_data_source as source\n"
+        "from pyspark.sql.types import StructType\n"
+        "schema = StructType().add('a', 'integer')\n"
+        "print([b.to_pylist() for b in source._Read(None, None, schema, []).to_arrow(iter([(1,), (2,)]))], os.environ['SPARK_TESTING'])"
+    )
+    ran = subprocess.run([sys.executable, "-c", program], env={**os.environ, "SPARK_TESTING": "1"}, capture_output=True, text=True)
+    assert ran.stdout == "[[{'a': 1}, {'a': 2}]] 1\n", ran.stderr

@@ -16,13 +16,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pyspark.errors import SparkRuntimeException
 
-from minispark_stream.checkpointing.lz4_block import compress, decompress
+from minispark_stream.checkpointing.lz4_block import LimitExceeded, compress, decompress
 from minispark_stream.state.hdfs_backed_state_store_provider import HDFSBackedStateStoreProvider
 from minispark_stream.state.loaded_providers import LoadedProviders, get_store, unload_stores
 from minispark_stream.state.maintenance import MaintenanceTask, find_stores, run_maintenance
 from minispark_stream.state.state_files import StateFiles
 from minispark_stream.state.state_records import crc32c, decode_records, encode_records
-from minispark_stream.state.state_store import StateStoreConf, StateStoreId
+from minispark_stream.state.state_store import StateStoreConf, StateStoreId, state_error_of
 from minispark_stream.trace.recorder import NullRecorder, Recorder
 
 CONF = StateStoreConf()
@@ -60,6 +60,10 @@ def contents(state: Path, version: int, conf: StateStoreConf = CONF) -> dict[byt
         return dict(store.items())
     finally:
         store.abort()
+
+
+def maintain(state: Path, conf: StateStoreConf = CONF, committed: int = 1000, recorder: NullRecorder | None = None) -> Any:
+    return run_maintenance(str(state), conf, committed, (recorder or NullRecorder()).step)
 
 
 def names(state: Path, partition: str = "0/0") -> list[str]:
@@ -183,7 +187,7 @@ def test_a_store_is_a_dict_with_versions(
         versions.append({k: v for k, v in {**versions[-1], **puts}.items() if k not in removes})
         store.commit()
         if end == "snapshot":
-            run_maintenance(str(state), conf, NullRecorder().step)
+            maintain(state, conf)
         if end == "crash":
             unload_stores()
         weight = sum(len(k) + len(v) for k, v in versions[-1].items())
@@ -250,25 +254,46 @@ def test_a_snapshot_of_an_earlier_run_does_not_hide_the_new_delta(state: Path) -
     conf = StateStoreConf(min_deltas_for_snapshot=1)
     for version in range(3):
         batch(state, version, {A: b"old %d" % version}, conf=conf)
-    run_maintenance(str(state), conf, NullRecorder().step)
+    maintain(state, conf)
     assert "3.snapshot" in names(state)
     batch(state, 2, {A: b"new"}, conf=conf)
     unload_stores()
     assert contents(state, 3, conf) == {A: b"new"}
 
 
-def test_a_task_that_outlived_its_batch_does_not_delete_the_snapshot_that_others_need(state: Path) -> None:
+@pytest.mark.parametrize("committed", [False, True], ids=["the batch still runs", "its version is behind a snapshot"])
+def test_a_task_that_outlived_its_query_cannot_replace_what_the_next_run_wrote(state: Path, committed: bool) -> None:
     conf = StateStoreConf(min_deltas_for_snapshot=1, min_versions_to_retain=1)
     batch(state, 0, {A: ONE}, conf=conf)
-    zombie = HDFSBackedStateStoreProvider(store_id(state), conf).get_store(1)
-    for version in range(1, 4):
-        batch(state, version, {B: TWO}, conf=conf)
-        run_maintenance(str(state), conf, NullRecorder().step)
-    assert names(state)[:2] == ["2.delta", "2.snapshot"]
-    zombie.put(B, TWO)
-    zombie.commit()
+    late = [HDFSBackedStateStoreProvider(store_id(state), conf).get_store(1) for _ in range(2)]
+    batch(state, 1, {B: ONE, C: TWO}, conf=conf)
+    if committed:
+        maintain(state, conf)
+        for version in range(2, 4):
+            batch(state, version, {B: TWO}, conf=conf)
+        assert "2.snapshot" in names(state)
+    same, other = late
+    same.put_many([C, B, B], [TWO, THREE, ONE])  # the same in another order: a shuffle promises none
+    other.put(B, THREE)
+    before = (state / "0/0/2.delta").stat().st_mtime_ns
+    assert same.commit() == 2
+    with pytest.raises(SparkRuntimeException, match="CANNOT_COMMIT.*another task has written other changes.*2.delta"):
+        other.commit()
+    other.abort()
+    assert (state / "0/0/2.delta").stat().st_mtime_ns == before
     unload_stores()
-    assert contents(state, 4, conf) == {A: ONE, B: TWO}
+    assert contents(state, 4 if committed else 2, conf) == {A: ONE, B: TWO if committed else ONE, C: TWO}
+
+
+def test_a_batch_that_was_not_committed_runs_again_with_other_data(state: Path) -> None:
+    batch(state, 0, {A: ONE})
+    batch(state, 1, {B: ONE})
+    unload_stores()
+    for puts in ({B: TWO}, {C: THREE}):  # in a new process, and once more in this one
+        batch(state, 1, puts)
+        assert contents(state, 2) == {A: ONE, **puts}
+    unload_stores()
+    assert contents(state, 2) == {A: ONE, C: THREE}
 
 
 def test_a_state_directory_may_be_a_uri(state: Path) -> None:
@@ -297,7 +322,7 @@ def test_a_process_far_behind_begins_at_the_snapshot(state: Path) -> None:
     ours.load(1)
     for version in range(1, 6):
         batch(state, version, {b"%d" % version: ONE}, conf=conf)
-        run_maintenance(str(state), conf, NullRecorder().step)
+        maintain(state, conf)
     assert names(state)[0] == "4.delta"  # 2.delta, which would be next, is gone
     ours.load(6)
     assert ours.map == contents(state, 6, conf) and len(ours.map) == 6
@@ -368,6 +393,14 @@ def test_garbage_is_refused_or_read_to_its_end_mark(data: bytes) -> None:
     assert sum(len(k) + len(v or b"") for k, v in pairs) <= len(data)
 
 
+@pytest.mark.parametrize("last", [b"", b"\0\0\0\0\xff\xff\xff\xff"], ids=["records of one size", "others, too"])
+def test_records_of_nothing_are_limited_by_the_memory_that_they_take(last: bytes) -> None:
+    data = bytes(8 * 10_000) + last + b"\xff\xff\xff\xff"
+    assert len(decode_records(data, max_bytes=2_000_000)) == 10_000 + bool(last)
+    with pytest.raises(LimitExceeded, match="more than 1,000,000 bytes when its records are in memory"):
+        decode_records(data, max_bytes=1_000_000)
+
+
 def test_rows_of_one_size_are_read_like_others() -> None:
     keys, values = [b"%08d" % i for i in range(100)], [b"%016d" % i for i in range(100)]
     data = encode_records([(keys, values)])
@@ -426,11 +459,31 @@ def test_a_missing_delta_is_sparks_error(state: Path) -> None:
     assert contents(state, 1) == {A: ONE}
 
 
+def test_a_new_run_begins_with_the_files(state: Path) -> None:
+    """As in Spark, a run goes on with what is in its memory, whatever happens to older files; the next one needs them."""
+    batch(state, 0, {A: ONE})
+    batch(state, 1, {B: TWO})
+    (state / "0/0/1.delta").unlink()
+    assert contents(state, 2) == {A: ONE, B: TWO}
+    with pytest.raises(SparkRuntimeException) as e:
+        contents(state, 2, StateStoreConf(query_run_id="the next run"))
+    assert e.value.getCondition() == "CANNOT_LOAD_STATE_STORE.CANNOT_READ_DELTA_FILE_NOT_EXISTS"
+    assert (e.value.getMessageParameters() or {})["clazz"] == (
+        "HDFSStateStoreProvider[stateStoreProviderId=StateStoreProviderId[ storeId=StateStoreId[ operatorId=0, partitionId=0, "
+        "storeName=default ], queryRunId=the next run ]]"
+    )
+    cause = "SparkRuntimeException: [CANNOT_LOAD_STATE_STORE.UNCATEGORIZED] first SQLSTATE: 58030"
+    of_worker = RuntimeError(f"Traceback ...\nx.y.{cause}\n\nTraceback ...\nx.y.SparkRuntimeException: {e.value}\n\nJVM stacktrace")
+    on_driver = state_error_of(of_worker)
+    assert on_driver is not None and str(on_driver) == str(e.value) and on_driver.getCondition() == e.value.getCondition()
+    assert state_error_of(RuntimeError("Traceback ...\nSparkRuntimeException: [OTHER] of a user SQLSTATE: 12345")) is None
+
+
 def with_snapshots(state: Path, conf: StateStoreConf) -> None:
     """Versions 1 to 7, with 3.snapshot and 6.snapshot, of which the newer one is damaged."""
     for version in range(7):
         batch(state, version, {b"%d" % version: ONE}, conf=conf)
-        run_maintenance(str(state), conf, NullRecorder().step)
+        maintain(state, conf)
     assert [n for n in names(state) if "snap" in n] == ["3.snapshot", "6.snapshot"]
     (state / "0/0/6.snapshot").write_bytes(b"garbage" * 9)
     unload_stores()
@@ -476,7 +529,7 @@ def test_snapshots_and_clean_up_come_when_sparks_come(state: Path) -> None:
     for version in range(26):
         batch(state, version, {b"k%d" % version: ONE}, conf=conf)
         for _ in range(2):
-            run_maintenance(str(state), conf, NullRecorder().step)
+            maintain(state, conf)
         files = names(state)
         seen[version + 1] = files[0], files[-1], len(files)
     assert seen[10] == ("1.delta", "10.delta", 10)
@@ -491,6 +544,21 @@ def test_snapshots_and_clean_up_come_when_sparks_come(state: Path) -> None:
     assert contents(state, 26, conf) == {b"k%d" % v: ONE for v in range(26)}
 
 
+def test_there_is_no_snapshot_of_a_version_that_a_batch_may_write_again(state: Path) -> None:
+    """Of batch 2 only the write-ahead log and some partitions were written when the process died: it runs again."""
+    conf = StateStoreConf(min_deltas_for_snapshot=1, min_versions_to_retain=1)
+    for version in range(3):
+        batch(state, version, {A: b"%d" % version}, conf=conf)
+    (result,) = maintain(state, conf, committed=2)
+    assert result.snapshot == 2 and names(state) == ["1.delta", "2.delta", "2.snapshot", "3.delta"]
+    again = get_store(store_id(state), conf, 2)
+    maintain(state, conf, committed=2)  # while the batch runs
+    again.put(A, b"new")
+    again.commit()
+    unload_stores()
+    assert contents(state, 3, conf) == {A: b"new"}
+
+
 def test_maintenance_is_traced_where_it_did_something(state: Path) -> None:
     conf = StateStoreConf(min_deltas_for_snapshot=2, min_versions_to_retain=1)
     recorder = Recorder()
@@ -499,13 +567,13 @@ def test_maintenance_is_traced_where_it_did_something(state: Path) -> None:
     other = get_store(store_id(state, 1, "left"), conf, 0)
     other.commit()
     assert list(find_stores(str(state))) == [store_id(state), store_id(state, 1, "left")]
-    (result,) = run_maintenance(str(state), conf, recorder.step)
+    (result,) = maintain(state, conf, recorder=recorder)
     assert result.store_id == store_id(state) and result.snapshot == 3
     (event,) = recorder.events
     assert event.inputs == {"operatorId": 0, "partition": 0, "store": "default"}
     assert event.outputs == {"snapshot": 3, "deleted": []}
     batch(state, 3, {A: TWO}, conf=conf)
-    (result,) = run_maintenance(str(state), conf, recorder.step)
+    (result,) = maintain(state, conf, recorder=recorder)
     assert result.snapshot is None and result.deleted == ("1.delta", "2.delta")
 
 
@@ -516,7 +584,7 @@ def test_maintenance_of_one_store_may_fail(state: Path, caplog: pytest.LogCaptur
             get_store(store_id(state, partition), conf, version).commit()
     (state / "0/0/2.delta").write_bytes(b"garbage")
     with caplog.at_level(logging.WARNING):
-        results = run_maintenance(str(state), conf, NullRecorder().step)
+        results = maintain(state, conf)
     assert [r.store_id.partition_id for r in results] == [1]
     assert "2.delta" in caplog.text and names(state) == ["1.delta", "2.delta", "3.delta"]
 
@@ -526,18 +594,20 @@ def test_no_snapshot_and_no_clean_up_over_a_gap(state: Path) -> None:
     for version in range(4):
         batch(state, version, {A: ONE}, conf=conf)
     (state / "0/0/1.delta").unlink()
-    assert run_maintenance(str(state), conf, NullRecorder().step) == []
+    assert maintain(state, conf) == []
     assert names(state) == ["2.delta", "3.delta", "4.delta"]
 
 
 def test_junk_in_a_state_directory_is_ignored(state: Path) -> None:
     batch(state, 0, {A: ONE})
-    for name in ("foo.bar", ".2.delta.tmp", "2.delta.tmp", "x.delta", "_metadata"):
+    for name in ("foo.bar", ".2.delta.tmp", "2.delta.tmp", "x.delta", "_metadata", "005.snapshot", "٣.delta", "+4.delta"):
         (state / "0/0" / name).write_bytes(b"junk")
-    (state / "junk").mkdir()
+    for folder in ("junk", "00/0", "0/01"):
+        (state / folder).mkdir(parents=True)
+        (state / folder / "1.delta").write_bytes(b"junk")
     assert [f.name for f in StateFiles(store_id(state), CONF).store_files()] == ["1.delta"]
     assert list(find_stores(str(state))) == [store_id(state)]
-    assert run_maintenance(str(state / "nothing here"), CONF, NullRecorder().step) == []
+    assert maintain(state / "nothing here") == []
 
 
 def test_the_maintenance_task_runs_until_it_is_stopped(state: Path) -> None:
@@ -550,7 +620,7 @@ def test_the_maintenance_task_runs_until_it_is_stopped(state: Path) -> None:
     def step(name: str, **inputs: Any) -> Iterator[SimpleNamespace]:
         yield SimpleNamespace(out=lambda **outputs: rounds.release())
 
-    task = MaintenanceTask(str(state), conf, 1, step)
+    task = MaintenanceTask(str(state), conf, 1, lambda: 6, step)
     task.start()
     assert rounds.acquire(timeout=30)
     for version in range(3, 6):
@@ -558,7 +628,7 @@ def test_the_maintenance_task_runs_until_it_is_stopped(state: Path) -> None:
     assert rounds.acquire(timeout=30)
     task.stop()
     assert {"3.snapshot", "6.snapshot"} <= set(names(state))
-    never_started = MaintenanceTask(str(state), conf, 1, NullRecorder().step)
+    never_started = MaintenanceTask(str(state), conf, 1, lambda: 6, NullRecorder().step)
     never_started.stop()
 
 
@@ -573,15 +643,34 @@ def test_a_round_of_maintenance_ends_after_the_store_that_is_under_way(state: Pa
     def step(name: str, **inputs: Any) -> Iterator[SimpleNamespace]:
         yield SimpleNamespace(out=lambda **outputs: stopped.set())
 
-    done = run_maintenance(str(state), conf, step, stopped.is_set)
+    done = run_maintenance(str(state), conf, 3, step, stopped.is_set)
     assert [result.store_id.partition_id for result in done] == [0]
 
 
-def test_a_process_keeps_the_stores_that_it_used_last(state: Path) -> None:
-    loaded = LoadedProviders(unused_after=3)
-    first, second = loaded.provider(store_id(state, 0), CONF), loaded.provider(store_id(state, 1), CONF)
-    assert loaded.provider(store_id(state, 0), CONF) is first
-    assert loaded.provider(store_id(state, 2), CONF) is not second
-    assert loaded.provider(store_id(state, 0), CONF) is first
-    assert loaded.provider(store_id(state, 1), CONF) is not second, "three stores were opened since"
-    assert loaded.provider(store_id(state, 0), StateStoreConf(min_deltas_for_snapshot=2)) is not first
+def test_a_process_keeps_the_stores_that_it_used_last_and_that_fit(state: Path) -> None:
+    loaded = LoadedProviders(max_bytes=500_000)
+
+    def opened(partition: int) -> HDFSBackedStateStoreProvider:
+        provider = loaded.provider(store_id(state, partition), CONF, 1)
+        provider.load(1)
+        return provider
+
+    for partition in range(3):
+        store = get_store(store_id(state, partition), CONF, 0)
+        store.put(A, b"x" * 400_000)
+        store.commit()
+    first, second = opened(0), opened(1)
+    assert opened(0) is first
+    third = opened(2)
+    assert (opened(2), opened(0)) == (third, first), "only the second one had to go"
+    assert opened(1) is not second
+
+
+def test_a_process_drops_the_stores_that_are_of_no_use(state: Path) -> None:
+    loaded = LoadedProviders(max_bytes=1_000_000)
+    far_behind, behind = loaded.provider(store_id(state, 0), CONF, 1), loaded.provider(store_id(state, 1), CONF, 1)
+    behind.version = 1
+    loaded.provider(store_id(state, 2), CONF, 11)  # with 10 deltas, minDeltasForSnapshot, the second one can catch up
+    assert loaded.provider(store_id(state, 1), CONF, 11) is behind
+    assert loaded.provider(store_id(state, 0), CONF, 11) is not far_behind
+    assert loaded.provider(store_id(state, 1), StateStoreConf(query_run_id="the next run"), 11) is not behind

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tracemalloc
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,8 @@ import pytest
 from pyspark.sql.types import LongType, StringType, StructType
 
 from minispark_stream.checkpointing.unsafe_row import FixedField, UnsafeRowCodec, long_row
+from minispark_stream.operators import symmetric_hash_join_partners
+from minispark_stream.operators.instance_metrics import reported
 from minispark_stream.operators.metrics import Reports
 from minispark_stream.operators.state_task import OperatorWatermarks, StatefulOperatorStateInfo
 from minispark_stream.operators.streaming_global_limit import GlobalLimit
@@ -102,9 +105,9 @@ def join_batch(state: Path, batch_id: int, how: str, rows: list[tuple[int, int, 
     out = pa.schema(list(schema)[5:7] if how == "LeftSemi" else list(schema)[5:])
     build = Build(info=where, watermarks=NO_WATERMARK, output=out, metrics=Accumulator(), join=join)  # type: ignore[arg-type]
     new = pa.RecordBatch.from_arrays(table, schema=schema)
-    pairs = pa.Table.from_batches(probe(in_partition(0, new))).combine_chunks().to_batches()
+    pairs = list(probe(in_partition(0, new)))
     with open_sides(where, 0, join) as sides:
-        emitted, _ = build.run(sides, list(pairs[0].columns))
+        emitted, _ = build.run(sides, pairs)
     return [row for columns in emitted for row in zip(*(column.to_pylist() for column in columns))]
 
 
@@ -119,3 +122,42 @@ def test_a_left_row_of_a_semi_join_leaves_once(tmp_path: Path) -> None:
     assert join_batch(tmp_path, 0, "LeftSemi", [(LEFT, 1, "a"), (LEFT, 1, "b")]) == []
     assert join_batch(tmp_path, 1, "LeftSemi", [(RIGHT, 1, "x"), (LEFT, 1, "c")]) == [(1, "a"), (1, "b"), (1, "c")]
     assert join_batch(tmp_path, 2, "LeftSemi", [(RIGHT, 1, "y"), (LEFT, 1, "d")]) == [(1, "d")]
+
+
+@pytest.mark.parametrize("how", ["Inner", "LeftSemi"])
+def test_pairs_of_one_key_are_made_a_chunk_at_a_time(tmp_path: Path, how: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The worker never holds all pairs, only who meets whom: here 90,000 pairs of 600 rows, 5,000 at a time."""
+    monkeypatch.setattr(symmetric_hash_join_partners, "PAIRS_AT_A_TIME", 5_000)
+    made: list[int] = []
+    take = symmetric_hash_join_partners._take
+
+    def watched(columns: list[Any], positions: Any) -> list[Any]:
+        made.append(len(positions))
+        return take(columns, positions)
+
+    monkeypatch.setattr(symmetric_hash_join_partners, "_take", watched)
+    rows = [(side, 1, str(i)) for i in range(300) for side in (LEFT, RIGHT)]
+    tracemalloc.start()
+    try:
+        found = join_batch(tmp_path, 0, how, rows)
+        assert tracemalloc.get_traced_memory()[1] < 60_000_000
+    finally:
+        tracemalloc.stop()
+    left_major = [(1, str(i)) for i in range(300)]
+    assert found == (left_major if how == "LeftSemi" else [(*left, 1, str(i)) for i in range(300) for left in left_major])
+    assert max(made) == 5_000 and made[0] == 5_000
+
+
+# --- the report ---------------------------------------------------------------------------------------------------
+
+
+def test_a_report_tells_of_the_same_five_stores_as_sparks() -> None:
+    """Those that Spark 4.3.0 told of."""
+    stores = ("left-keyToNumValues", "left-keyWithIndexToValue", "right-keyToNumValues", "right-keyWithIndexToValue")
+    values = {f"SnapshotLastUploaded.partition_{p}_{store}": -1 for p in (0, 1) for store in stores}
+    assert {name.partition("_")[2] for name in reported(values, 5)} == {
+        "0_left-keyToNumValues", "0_right-keyWithIndexToValue", "1_left-keyToNumValues", "1_left-keyWithIndexToValue",
+        "1_right-keyToNumValues",
+    }
+    uploaded = dict.fromkeys(values, 7) | {"SnapshotLastUploaded.partition_1_right-keyWithIndexToValue": 3}
+    assert next(iter(reported(uploaded, 5).items())) == ("SnapshotLastUploaded.partition_1_right-keyWithIndexToValue", 3)

@@ -14,10 +14,15 @@ from pyspark import SparkContext
 from pyspark.errors import IllegalArgumentException
 
 from minispark_stream import streaming_query_manager
+from minispark_stream.clock import SystemClock
 from minispark_stream.runtime.stream_failure import StreamFailure
 from minispark_stream.streaming_query_manager import StreamingQueryManager
 
 SESSION: Any = SimpleNamespace(conf=SimpleNamespace(get=lambda key: "true"))
+
+
+def new_manager() -> StreamingQueryManager:
+    return StreamingQueryManager(SESSION, lambda: SESSION, "off", SystemClock())
 
 
 class Run:
@@ -80,7 +85,7 @@ def register_both(*runs: Run) -> list[BaseException]:
 
 
 def test_of_two_that_start_at_once_one_has_the_name() -> None:
-    manager, meet = StreamingQueryManager(SESSION), threading.Barrier(2)
+    manager, meet = new_manager(), threading.Barrier(2)
     runs = [Run(manager, id, "counts", meet) for id in ("1", "2")]
     [refused] = register_both(*runs)
     assert isinstance(refused, IllegalArgumentException) and "is already active" in str(refused)
@@ -92,7 +97,7 @@ def test_of_two_that_start_at_once_one_has_the_name() -> None:
 def test_of_two_that_start_at_once_on_a_checkpoint_one_runs() -> None:
     """They may belong to two sessions."""
     meet = threading.Barrier(2)
-    runs = [Run(StreamingQueryManager(SESSION), "1", None, meet) for _ in range(2)]
+    runs = [Run(new_manager(), "1", None, meet) for _ in range(2)]
     assert register_both(*runs) == []
     assert [run.stopped for run in runs] in ([True, False], [False, True])
     [running] = [run for run in runs if not run.stopped]
@@ -102,21 +107,22 @@ def test_of_two_that_start_at_once_on_a_checkpoint_one_runs() -> None:
 
 def test_a_query_that_has_just_ended_is_in_nobodys_way() -> None:
     """`awaitTermination()` has returned, but the query's thread has not come to the books yet."""
-    manager: Any = StreamingQueryManager(SESSION)
-    old, new = Run(manager, "1", "counts"), Run(manager, "1", "counts")
+    manager: Any = new_manager()
+    query_id = str(uuid.uuid4())
+    old, new = Run(manager, query_id, "counts"), Run(manager, query_id, "counts")
     register_both(old)
     old.terminated.set()
-    assert manager.active == [] and manager.get("1") is None
+    assert manager.active == [] and manager.get(query_id) is None
     assert register_both(new) == []
     old.end()
-    assert manager.active == [new] and manager.get("1") is new and not old.stopped
+    assert manager.active == [new] and manager.get(query_id) is new and not old.stopped
     new.stop()
 
 
 def test_ended_queries_are_not_kept(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(SparkContext, "_jvm", object())
     monkeypatch.setattr(SparkContext, "_gateway", object())
-    manager = StreamingQueryManager(SESSION)
+    manager = new_manager()
     gone = []
     for failure in (None, StreamFailure("1", "2", OSError("disk full"), ""), None):
         run = Run(manager, "1", None)

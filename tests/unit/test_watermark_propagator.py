@@ -6,10 +6,11 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from pyspark.errors import AnalysisException
 
 from minispark_stream.operators.base import OperatorWatermarks
 from minispark_stream.plan.nodes import SourceLeaf, Stateless, Watermark
-from minispark_stream.runtime.template import Template
+from minispark_stream.runtime.template import Template, is_above_a_watermark
 from minispark_stream.runtime.watermark_propagator import operator_watermarks, propagate
 
 
@@ -69,3 +70,22 @@ def test_a_watermark_goes_up_the_plan(behaviour: str, plan: Any, sees: dict[int,
 def test_rows_are_late_by_the_watermark_of_the_batch_before_and_state_goes_by_that_of_this_batch() -> None:
     template = Template(operator(0, with_watermark(source())), (), (), (), "")
     assert operator_watermarks(template, previous_ms=20, current_ms=30) == {0: OperatorWatermarks(late_ms=20, eviction_ms=30)}
+
+
+@pytest.mark.parametrize(
+    "plan, redefines",
+    [
+        (with_watermark(source()), False),
+        (with_watermark(select(source(), with_watermark(source()))), True),
+        (with_watermark(operator(0, with_watermark(source()), holds_back=5)), True),
+        (with_watermark(operator(0, with_watermark(source()), holds_back=None)), False),
+        (with_watermark(operator(0, source())), False),
+    ],
+)
+def test_a_watermark_above_another_one_ends_the_query_when_the_watermark_moves(plan: Any, redefines: bool) -> None:
+    assert is_above_a_watermark(plan) == redefines
+    template = Template(operator(0, plan), (), (), (), "", redefined=AnalysisException("again") if redefines else None)
+    assert propagate(template, 0)[0] == 0
+    if redefines:
+        with pytest.raises(AnalysisException, match="again"):
+            propagate(template, 30)

@@ -1,0 +1,19 @@
+"""What `side_by_side` refuses before it starts an engine."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from minispark_stream import side_by_side
+
+
+def test_files_of_the_user_are_not_deleted(tmp_path: Path) -> None:
+    spark: Any = None
+    (tmp_path / "input").mkdir()
+    (tmp_path / "input/thesis.txt").touch()
+    with pytest.raises(FileExistsError, match="input is not empty, and side_by_side would empty it"):
+        side_by_side(spark, lambda session: session, [["a"]], directory=str(tmp_path))
+    assert (tmp_path / "input/thesis.txt").exists()
