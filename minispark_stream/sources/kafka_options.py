@@ -20,6 +20,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from pyspark.sql import SparkSession
+from pyspark.sql.streaming import DataStreamReader
 from pyspark.sql.types import StructType
 
 from minispark_stream.jvm.builders import case_insensitive
@@ -101,7 +102,7 @@ def validated_schema(spark: SparkSession, schema: StructType | None, options: Ma
         AnalysisException: Spark runs without the Kafka connector.
         IllegalArgumentException: what Spark refuses when a stream is defined.
     """
-    reader = spark.readStream.format("kafka").options(**options)
+    reader = DataStreamReader(spark).format("kafka").options(**options)  # Spark's own, also of a session of the model
     return (reader if schema is None else reader.schema(schema)).load().schema
 
 
