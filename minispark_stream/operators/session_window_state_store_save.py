@@ -148,11 +148,10 @@ class SessionWindowStateStoreSave(StateTask):
 
     def _expired(self, store: StateStore, codec: UnsafeRowCodec) -> tuple[list[bytes], list[bytes]]:
         """Keys and values of the sessions that no later row can change."""
-        eviction_ms = self.watermarks.eviction_ms
-        if self.event_time is None or eviction_ms == self.watermarks.late_ms or not store.num_keys:
+        if self.event_time is None or not self.watermarks.moved or not store.num_keys:
             return [], []
         sessions = list(store.items())
-        ended = not_after(codec.decode([value for _, value in sessions]), self.event_time, eviction_ms)
+        ended = not_after(codec.decode([value for _, value in sessions]), self.event_time, self.watermarks.eviction_ms)
         found = [sessions[i] for i in np.flatnonzero(ended)]
         return [key for key, _ in found], [value for _, value in found]
 

@@ -135,7 +135,7 @@ class StateStoreSave(StateTask):
         return merged if len(known) == len(rows) else [_replace(v, known, m) for v, m in zip(values, merged)]
 
     def _expired(self, store: StateStore, codec: UnsafeRowCodec) -> list[bytes]:
-        if self.event_time is None or self.watermarks.eviction_ms == self.watermarks.late_ms:
+        if self.event_time is None or not self.watermarks.moved:
             return []
         rows = [row for row, _ in store.items()]
         if not rows:

@@ -39,11 +39,13 @@ class OperatorWatermarks:
     """The two watermarks of a stateful operator in one batch, in milliseconds.
 
     Rows not after `late_ms` are dropped; state not after `eviction_ms` is removed. They differ because the rows of a
-    batch were let in under the watermark of the batch before.
+    batch were let in under the watermark of the batch before. Where `eviction_ms` has not `moved` since that batch, the state
+    that was there before has nothing to remove and need not be searched.
     """
 
     late_ms: int
     eviction_ms: int
+    moved: bool
 
 
 @dataclass(frozen=True)

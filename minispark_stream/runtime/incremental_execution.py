@@ -150,7 +150,7 @@ class IncrementalExecution:
 
     def should_run_another_batch(self, watermark_ms: int) -> bool:
         """Whether a stateful operator has work to do without data, now that the watermark is at `watermark_ms`."""
-        seen = propagate(self.template, watermark_ms)
+        seen = propagate(self.template, watermark_ms, self.context.allow_multiple)
         return any(
             op.should_run_another_batch(
                 self.context.output_mode, self.context.watermarks[op.operator_id].eviction_ms, seen[op.operator_id]

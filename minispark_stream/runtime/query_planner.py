@@ -52,6 +52,7 @@ class QueryPlanner:
         self.analyzed = analyzed
         self.output_mode = output_mode
         self.state_dir = state_dir
+        self._allow_multiple = self._conf("spark.sql.streaming.statefulOperator.allowMultiple") == "true"
         self._asks_for_current_time = times.asks_for_current_time(session, analyzed)
         with sessions.active_session(session):
             self.template = self._compile(now_ms)  # (1)
@@ -95,6 +96,7 @@ class QueryPlanner:
             output_mode=self.output_mode,
             num_partitions=self.num_partitions,
             watermarks=self.watermarks(context),
+            allow_multiple=self._allow_multiple,
             accumulators=self._accumulators,
             state_variables=self._state_variables,
         )
@@ -102,7 +104,8 @@ class QueryPlanner:
 
     def watermarks(self, context: MicroBatchExecutionContext) -> dict[int, OperatorWatermarks]:
         """Both watermarks of each stateful operator in this batch."""
-        return operator_watermarks(self.template, context.previous_watermark_ms, context.metadata.batch_watermark_ms)
+        before_ms, now_ms = context.previous_watermark_ms, context.metadata.batch_watermark_ms
+        return operator_watermarks(self.template, before_ms, now_ms, self._allow_multiple)
 
     def new_watermark_tracker(self) -> WatermarkTracker:
         """The tracker of a run that begins: no operator has seen a row yet."""

@@ -20,7 +20,7 @@ from minispark_stream.operators.symmetric_hash_join_rows import LEFT, RIGHT, Joi
 from minispark_stream.operators.symmetric_hash_join_state_manager import open_sides
 from minispark_stream.state.state_store import StateStoreConf
 
-NO_WATERMARK = OperatorWatermarks(late_ms=0, eviction_ms=0)
+NO_WATERMARK = OperatorWatermarks(late_ms=0, eviction_ms=0, moved=False)
 
 
 class Accumulator:
