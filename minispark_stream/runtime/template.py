@@ -26,6 +26,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
+from typing import Any
 
 from pyspark.errors import AnalysisException
 from pyspark.sql import SparkSession
@@ -41,7 +42,14 @@ from minispark_stream.operators.streaming_global_limit import compile_global_lim
 from minispark_stream.operators.symmetric_hash_join import compile_symmetric_hash_join
 from minispark_stream.operators.transform_with_state import compile_transform_with_state
 from minispark_stream.plan.nodes import Node, SourceLeaf, Stateless, Static, Watermark
-from minispark_stream.plan.streaming_relation import StreamingRelation, leaf_key, streaming_leaf, streaming_sources
+from minispark_stream.plan.streaming_relation import (
+    StreamingLeaf,
+    StreamingRelation,
+    leaf_key,
+    streaming_leaf,
+    streaming_sources,
+    without_file_relations,
+)
 
 # Which Catalyst nodes keep state, and what makes an operator of one.
 STATEFUL: dict[str, Callable[..., StatefulOperator]] = {
@@ -82,6 +90,7 @@ def compile_template(
         AnalysisException: an aggregate function that cannot be kept incrementally.
     """
     sources = dict(streaming_sources(session, analyzed))  # (1)
+    analyzed = without_file_relations(session, analyzed)
     if timestamp_ms is not None:
         analyzed = times.replace_current_time(session, analyzed, timestamp_ms)
     optimized = plans.optimize(session, analyzed)  # (2)
@@ -95,7 +104,7 @@ def compile_template(
 class _Compiler:
     """(3) One walk over the optimised plan, from the top; operator ids count up on the way down."""
 
-    def __init__(self, session: SparkSession, source_keys: list[tuple[int, ...]], output_mode: str):
+    def __init__(self, session: SparkSession, source_keys: list[tuple[Any, ...]], output_mode: str):
         self.session = session
         self.output_mode = output_mode
         self.source_keys = source_keys
@@ -107,7 +116,7 @@ class _Compiler:
             return Static(plan)
         stream = streaming_leaf(self.session, plan)
         if stream is not None:
-            return self._source(plan, stream.relation)
+            return self._source(plan, stream)
         name = scala.class_name(plan)
         children = scala.items(plan.children())
         if name == "LocalRelation":  # what the optimizer makes of a branch that has no rows (`where false`, `limit 0`)
@@ -151,10 +160,11 @@ class _Compiler:
         child = self.compile(plan.child())
         return child if has_operator(child) else Stateless(plan, (child,))
 
-    def _source(self, leaf: JavaObject, relation: StreamingRelation) -> SourceLeaf:
+    def _source(self, leaf: JavaObject, stream: StreamingLeaf) -> SourceLeaf:
         attributes = tuple((a.name(), a.exprId()) for a in scala.items(leaf.output()))
-        ordinal = self.source_keys.index(leaf_key(leaf))
-        return SourceLeaf(ordinal, relation, attributes, plans.batch_leaf(self.session, leaf))
+        ordinal = self.source_keys.index(leaf_key(leaf, stream))
+        no_rows = plans.leaf_over(self.session, plans.empty_rows(self.session), leaf.output(), streaming=False)
+        return SourceLeaf(ordinal, stream.relation, attributes, no_rows)
 
     def _watermark(self, plan: JavaObject) -> Watermark:
         """EventTimeWatermark as Spark's own observed metrics: max, min, avg (ms) and count of the event times.

@@ -69,7 +69,7 @@ CACHES = {  # functions whose answers are kept for the whole process; all bounde
     "jvm.scala._as_function": "a function object in the JVM for a method",
     "jvm.scala._nil": "one object for each JVM",
     "jvm.scala._none": "one object for each JVM",
-    "plan.streaming_relation._tokens_of_rdds": "one map for each JVM",
+    "plan.streaming_relation._java_tokens": "one map for each JVM",
     "view.flow.template": "the same drawing for every page; one for each number of engines",
 }
 LONGEST_MODULE = 300
