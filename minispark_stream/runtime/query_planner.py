@@ -62,7 +62,11 @@ class QueryPlanner:
         self._state_variables: dict[int, Mapping[str, StructType]] = {}
 
     def begin(self, context: MicroBatchExecutionContext) -> None:
-        """The confs are settled: those of a checkpoint have been taken over, and may have changed the plan."""
+        """The confs are settled: those of a checkpoint have been taken over, and may have changed the plan.
+
+        To be called on the thread that runs the query.
+        """
+        sessions.propagate_confs(self.session)
         if context.is_current_batch_constructed or context.previous is not None:
             self.template = self._compile(context.metadata.batch_timestamp_ms)
         operators = self.template.operators
