@@ -5,7 +5,8 @@ Models: StreamingQueryManager (Execution flow; From query to the plan).
 `start_query` in order:
 1. Find the checkpoint and check what may not run (runtime/write_to_stream.py).
 2. Make the query's own session: a clone with adaptive execution and cost-based optimisation off, because both may change
-   the number of shuffle partitions, and there is one state store per partition.
+   the number of shuffle partitions, and there is one state store per partition. Unions keep the partitions of their inputs,
+   because the two sides of a join must meet in the partition of their key.
 3. Compile the plan (runtime/query_planner.py), so that what the model cannot run fails here and not on the query's thread.
 4. A second run on one checkpoint stops the first (`stopActiveRunOnRestart`); a name may be used only once at a time.
 5. Start the thread.
@@ -134,6 +135,7 @@ class StreamingQueryManager:
         clone = sessions.cloned(self._session)
         clone.conf.set("spark.sql.adaptive.enabled", "false")
         clone.conf.set("spark.sql.cbo.enabled", "false")
+        clone.conf.set("spark.sql.unionOutputPartitioning", "true")
         return clone
 
     def _register(self, query: StreamingQuery, execution: StreamExecution) -> None:

@@ -64,11 +64,18 @@ class StatefulOperatorStateInfo:
 
     @contextmanager
     def open_stores(self, *names: str) -> Iterator[list[StateStore]]:
-        """(2) Some stores of this task's partition; (3) what is not committed at the end is aborted."""
+        """(2) Some stores of this task's partition; (3) what is not committed at the end is aborted.
+
+        Raises:
+            RuntimeError: the rows came in more partitions than there are of the state, so that keys may be in two of them.
+        """
+        partition = partition_id()
+        if partition >= self.num_partitions:
+            raise RuntimeError(f"Operator {self.operator_id} has {self.num_partitions} partitions, no number {partition}.")
         with ExitStack() as at_the_end:
             stores = []
             for name in names:
-                store_id = StateStoreId(self.state_dir, self.operator_id, partition_id(), name)
+                store_id = StateStoreId(self.state_dir, self.operator_id, partition, name)
                 stores.append(get_store(store_id, self.conf, version=self.store_version))
                 at_the_end.callback(stores[-1].abort)
             yield stores

@@ -150,14 +150,21 @@ def leaf_key(leaf: JavaObject, stream: StreamingLeaf) -> tuple[Any, ...]:
 
 
 def without_file_relations(session: SparkSession, plan: JavaObject) -> JavaObject:  # (4)
-    """An analysed plan whose streaming leaves are all over RDDs."""
-    if scala.class_name(plan) == "LogicalRelation" and (stream := streaming_leaf(session, plan)) is not None:
-        rdd = plans.empty_rows(session)
-        _leaves.add(session, rdd, stream)
-        return plans.leaf_over(session, rdd, plan.output(), streaming=True)
-    children = scala.items(plan.children())
-    made = [without_file_relations(session, child) if child.isStreaming() else child for child in children]
-    return plans.with_children(session, plan, made) if made else plan
+    """An analysed plan whose streaming leaves are all over RDDs, one for each `load()`."""
+    rdds: dict[StreamingLeaf, JavaObject] = {}
+
+    def replaced(node: JavaObject) -> JavaObject:
+        if not node.isStreaming():
+            return node
+        if scala.class_name(node) == "LogicalRelation" and (stream := streaming_leaf(session, node)) is not None:
+            if stream not in rdds:
+                rdds[stream] = plans.empty_rows(session)
+                _leaves.add(session, rdds[stream], stream)
+            return plans.leaf_over(session, rdds[stream], node.output(), streaming=True)
+        children = [replaced(child) for child in scala.items(node.children())]
+        return plans.with_children(session, node, children) if children else node
+
+    return replaced(plan)
 
 
 def engine_of(df: DataFrame) -> Engine | None:

@@ -13,7 +13,9 @@ Models: IncrementalExecution (Execution flow, steps 5 to 8; From query to the pl
        state          reads version 7, writes version 8
 
 Differs from Spark: Spark keeps state inside its own physical operators; here a plan is cut in two around a Python task.
-The result is the same, row for row and file for file.
+The result is the same, row for row and file for file. What two operators read of one stream may be read once in one engine
+and twice in the other: two aggregations of a stream that are joined share a shuffle in Spark, two dropDuplicates of a stream
+that are united share one here. numInputRows says what was read.
 """
 
 from __future__ import annotations

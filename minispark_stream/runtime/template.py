@@ -169,21 +169,26 @@ class _Compiler:
     def _watermark(self, plan: JavaObject) -> Watermark:
         """EventTimeWatermark as Spark's own observed metrics: max, min, avg (ms) and count of the event times.
 
-        A null event time counts as 0, as in Spark, where an empty slot of a row reads as 0.
+        A null event time counts as 0, as in Spark, where an empty slot of a row reads as 0. The two sides of a stream that is
+        joined with itself are observed under one name, so that Spark can see that they are the same rows.
         """
-        index = len(self.watermarks)
+        index, node_id = len(self.watermarks), plan.nodeId().toString()
         self.watermarks.append(None)  # type: ignore[arg-type]
         child = self.compile(plan.child())
-        observation = f"eventTimeStats:{index}"
+        same = [w for w in self.watermarks if w and w.node_id == node_id and w.plan.child().sameResult(plan.child())]
+        observation = same[0].observation if same else f"eventTimeStats:{index}"
         event_time = expressions.column(self.session, plan.eventTime())
         ms = F.coalesce(F.unix_millis(event_time), F.lit(0))
-        observed = plans.of_rows(self.session, plan.child()).observe(
+        observed = plans.analyzed(plans.of_rows(self.session, plan.child()).observe(
             observation, F.max(ms).alias("max"), F.min(ms).alias("min"), F.avg(ms).alias("avg"), F.count(ms).alias("count")
-        )
+        ))
+        if same:
+            observed = scala.call(
+                observed.copy, name=observation, metrics=observed.metrics(), child=observed.child(),
+                dataframeId=same[0].plan.dataframeId(),
+            )
         delay_ms = plan.getDelayMs(plan.delay())
-        node = Watermark(
-            plan.nodeId().toString(), plan.eventTime().name(), delay_ms, observation, plans.analyzed(observed), (child,)
-        )
+        node = Watermark(node_id, plan.eventTime().name(), delay_ms, observation, observed, (child,))
         self.watermarks[index] = node
         return node
 

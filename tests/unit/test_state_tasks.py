@@ -115,3 +115,10 @@ def test_a_left_row_of_a_semi_join_leaves_once(tmp_path: Path) -> None:
     assert join_batch(tmp_path, 0, "LeftSemi", [(LEFT, 1, "a"), (LEFT, 1, "b")]) == []
     assert join_batch(tmp_path, 1, "LeftSemi", [(RIGHT, 1, "x"), (LEFT, 1, "c")]) == [(1, "a"), (1, "b"), (1, "c")]
     assert join_batch(tmp_path, 2, "LeftSemi", [(RIGHT, 1, "y"), (LEFT, 1, "d")]) == [(1, "d")]
+
+
+def test_a_task_beyond_the_partitions_of_the_state_does_not_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(state_task, "partition_id", lambda: 1)
+    with pytest.raises(RuntimeError, match="has 1 partitions, no number 1"), info(tmp_path, 0).open_stores("default"):
+        pass
+    assert not list(tmp_path.iterdir())
