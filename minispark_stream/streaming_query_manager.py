@@ -127,7 +127,7 @@ class StreamingQueryManager:
             execution = MicroBatchExecution(self._stream_session(), write, self._clock, recorder, self._post)  # (2), (3)
             query = StreamingQuery(execution)
             self._register(query, execution)  # (4)
-            step.out(id=query.id, runId=query.runId, plan=write.analyzed.toString())
+            step.out(id=query.id, runId=query.runId, plan=execution.plan_text)
         execution.start()  # (5)
         return query
 

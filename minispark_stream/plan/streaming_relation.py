@@ -149,6 +149,16 @@ def leaf_key(leaf: JavaObject, stream: StreamingLeaf) -> tuple[Any, ...]:
     return (stream, *(a.exprId().id() for a in scala.items(leaf.output())))
 
 
+def described(session: SparkSession, plan: JavaObject) -> str:
+    """A plan as Spark prints it; each streaming leaf has the name of its source: `StreamingRelation FileSource[/in], [k#0]`."""
+    text = str(plan.toString())
+    for leaf in scala.items(plan.collectLeaves()):
+        if (stream := streaming_leaf(session, leaf)) is not None:
+            columns = leaf.output().mkString(", ")
+            text = text.replace(leaf.toString().strip(), f"StreamingRelation {stream.relation.source_name}, [{columns}]")
+    return text
+
+
 def without_file_relations(session: SparkSession, plan: JavaObject) -> JavaObject:  # (4)
     """An analysed plan whose streaming leaves are all over RDDs, one for each `load()`."""
     rdds: dict[StreamingLeaf, JavaObject] = {}

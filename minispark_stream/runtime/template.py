@@ -45,6 +45,7 @@ from minispark_stream.plan.nodes import Node, SourceLeaf, Stateless, Static, Wat
 from minispark_stream.plan.streaming_relation import (
     StreamingLeaf,
     StreamingRelation,
+    described,
     leaf_key,
     streaming_leaf,
     streaming_sources,
@@ -97,7 +98,7 @@ def compile_template(
     compiler = _Compiler(session, list(sources), output_mode)
     root = compiler.compile(optimized)
     return Template(
-        root, tuple(sources.values()), tuple(compiler.watermarks), tuple(compiler.operators), optimized.toString()
+        root, tuple(sources.values()), tuple(compiler.watermarks), tuple(compiler.operators), described(session, optimized)
     )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -11,6 +12,8 @@ import pytest
 from pyspark.errors import AnalysisException
 from pyspark.sql import functions as F
 
+from minispark_stream.jvm import plans
+from minispark_stream.view.words import without_ids
 from tests.conformance.conftest import Compare
 from tests.conformance.inputs import random_rows, read_random, rows_of
 
@@ -276,3 +279,24 @@ def test_metadata_is_no_column_of_its_own(mini: Any, spark: Any, tmp_path: Path)
             df.select("_metadata.row_index")
         with pytest.raises(AnalysisException, match="UNRESOLVED_COLUMN"):
             session.readStream.format("rate").load().select("_metadata")
+
+
+def test_the_plans_of_a_query_name_its_source(mini: Any, spark: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """As Spark names it, which adds whether the source has a name of its own."""
+    read = lambda session: session.readStream.schema("k string, v int").json(str(tmp_path)).where("v > 1")
+    leaf = without_ids(plans.analyzed(read(spark)).toString()).splitlines()[-1].strip(" +-").removesuffix(", name=<Unassigned>")
+    assert leaf == f"StreamingRelation FileSource[{tmp_path}], [k, v]"
+    query = read(mini).writeStream.format("noop").start()
+    try:
+        query.processAllAvailable()
+        query.explain(extended=True)
+        assert capsys.readouterr().out == "No physical plan. Waiting for data.\n"
+        write(str(tmp_path), "a.json", '{"k":"a","v":2}\n', 0)
+        query.processAllAvailable()
+        query.explain(extended=True)
+        shown = without_ids(capsys.readouterr().out)
+        analyzed, optimized, physical = re.split("== (?:Analyzed Logical|Optimized Logical|Physical) Plan ==", shown)[1:]
+        assert leaf in analyzed and leaf in optimized and "FileScan json [k,v]" in physical
+        assert leaf in without_ids(query.trace.plan)
+    finally:
+        query.stop()
