@@ -67,7 +67,7 @@ class StreamingQuery(SparkStreamingQuery):
     def trace(self) -> Trace:
         """Every step of every trigger; draws itself in Jupyter."""
         events = self._execution.recorder.events
-        return Trace(events, engine="model", name=self.name, plan=self._execution.analyzed.toString())
+        return Trace(events, engine="model", name=self.name, plan=self._execution.plan_text)
 
     def exception(self) -> StreamingQueryException | None:
         """The error that ended the query, if one did."""
@@ -110,14 +110,15 @@ class StreamingQuery(SparkStreamingQuery):
         self._execution.stop()
 
     def explain(self, extended: bool = False) -> None:
-        """Print the physical plan of the last batch."""
+        """Print the physical plan of the last batch; if `extended`, below the logical plans that all batches share."""
         context = self._execution.context
         execution = context.execution or (context.previous and context.previous.execution)
         if not execution:
             print("No physical plan. Waiting for data.")
             return
         if extended:
-            print(f"== Template (optimised) ==\n{execution.template.text}")
+            print(f"== Analyzed Logical Plan ==\n{self._execution.plan_text}")
+            print(f"== Optimized Logical Plan ==\n{execution.template.text}")
         print(f"== Physical Plan ==\n{execution.explain()}")
 
     def _raise_failure(self) -> None:

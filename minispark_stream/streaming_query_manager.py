@@ -5,7 +5,8 @@ Models: StreamingQueryManager (Execution flow; From query to the plan).
 `_start_query` in order:
 1. Find the checkpoint and check what may not run (runtime/write_to_stream.py).
 2. Make the query's own session: a clone with adaptive execution and cost-based optimisation off, because both may change
-   the number of shuffle partitions, and there is one state store per partition.
+   the number of shuffle partitions, and there is one state store per partition. Unions keep the partitions of their inputs,
+   because the two sides of a join must meet in the partition of their key.
 3. Compile the plan (runtime/query_planner.py), so that what the model cannot run fails here and not on the query's thread.
 4. A second run on one checkpoint stops the first (`stopActiveRunOnRestart`); a name may be used only once at a time.
 5. Start the thread.
@@ -145,7 +146,7 @@ class StreamingQueryManager(SparkStreamingQueryManager):
             execution = MicroBatchExecution(self._stream_session(), write, self._clock, recorder, self._post)  # (2), (3)
             query = StreamingQuery(execution)
             self._register(query, execution)  # (4)
-            step.out(id=query.id, runId=query.runId, plan=write.analyzed.toString())
+            step.out(id=query.id, runId=query.runId, plan=execution.plan_text)
         try:
             execution.start()  # (5)
         except BaseException:
@@ -157,6 +158,7 @@ class StreamingQueryManager(SparkStreamingQueryManager):
         clone = self._clone()
         clone.conf.set("spark.sql.adaptive.enabled", "false")
         clone.conf.set("spark.sql.cbo.enabled", "false")
+        clone.conf.set("spark.sql.unionOutputPartitioning", "true")
         return clone
 
     def _register(self, query: StreamingQuery, execution: StreamExecution) -> None:

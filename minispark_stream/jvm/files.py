@@ -110,6 +110,23 @@ def file_relation(
     return relation.apply(source.resolveRelation(False, True, False), False)
 
 
+def stream_of_files(session: SparkSession, file_format: str, schema: StructType, identity: str) -> JavaObject:
+    """A streaming relation over no files: what Spark adds to the rows of files (`_metadata`) can be asked of it.
+
+    Args:
+        schema: data columns, then partition columns.
+        identity: two relations with the same columns are equal unless this tells them apart.
+    """
+    relation = scala.call(
+        scala.java_class(session, f"{_DATASOURCES}.HadoopFsRelation"),
+        location=file_index(session, scala.seq(session, []), {}, StructType()),
+        partitionSchema=expressions.java_schema(session, StructType()), dataSchema=expressions.java_schema(session, schema),
+        bucketSpec=scala.none(session), fileFormat=_file_format(session, file_format),
+        options=scala.java_map(session, {"identity": identity}), sparkSession=session._jsparkSession,
+    )
+    return scala.companion(session, f"{_DATASOURCES}.LogicalRelation").apply(relation, True)
+
+
 # -- writing --------------------------------------------------------------------------------------------------
 
 
@@ -150,7 +167,7 @@ def write_files(
 
 
 def _file_format(session: SparkSession, name: str) -> JavaObject:
-    """Spark's batch writer for a format (a FileFormat)."""
+    """How Spark reads and writes the files of a format (a FileFormat)."""
     empty, none = scala.seq(session, []), scala.none(session)
     source = scala.call(
         scala.java_class(session, f"{_DATASOURCES}.DataSource"), sparkSession=session._jsparkSession, className=name,

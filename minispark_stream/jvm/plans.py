@@ -96,12 +96,13 @@ def project(session: SparkSession, expressions: Iterable[JavaObject], child: Jav
     return scala.java_class(session, "org.apache.spark.sql.catalyst.plans.logical.Project")(made, child)
 
 
-def batch_leaf(session: SparkSession, leaf: JavaObject) -> JavaObject:
-    """A streaming LogicalRDD as a batch relation over no rows, with the very same attributes."""
+def leaf_over(session: SparkSession, rdd: JavaObject, attributes: JavaObject, streaming: bool) -> JavaObject:
+    """A relation over an RDD of Spark's internal rows, under the very same `attributes` (a Scala Seq)."""
     none = scala.none(session)
     return scala.call(
-        leaf.copy, output=leaf.output(), rdd=empty_rows(session), outputPartitioning=leaf.outputPartitioning(),
-        outputOrdering=leaf.outputOrdering(), isStreaming=False, stream=leaf.stream(), session=session._jsparkSession,
+        scala.java_class(session, "org.apache.spark.sql.execution.LogicalRDD"), output=attributes, rdd=rdd,
+        outputPartitioning=scala.java_class(session, "org.apache.spark.sql.catalyst.plans.physical.UnknownPartitioning")(0),
+        outputOrdering=scala.seq(session, []), isStreaming=streaming, stream=none, session=session._jsparkSession,
         originStats=none, originConstraints=none, fromCheckpoint=False,
     )
 

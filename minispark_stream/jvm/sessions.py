@@ -72,6 +72,16 @@ def active_session(session: SparkSession) -> Iterator[None]:
             sessions.clearActiveSession()
 
 
+def propagate_confs(session: SparkSession) -> None:
+    """Let the tasks of every job that this thread starts see the session's confs (SQLExecution.withSQLConfPropagated).
+
+    An action of Spark SQL does so by itself, but Spark may collect what a join broadcasts while a batch is still planned.
+    """
+    for key, value in session.conf.getAll.items():
+        if key.startswith("spark"):
+            session.sparkContext.setLocalProperty(key, value)
+
+
 @contextmanager
 def without_rule(session: SparkSession, rule: str) -> Iterator[None]:
     """Leave a rule of Spark's optimizer out for a while."""

@@ -46,7 +46,8 @@ class BatchContext:
 
     `executed` collects the physical plans of the batch, what is below a stateful operator before what is above it: the
     metrics of all of them are the batch's. `state_variables` remembers what the processors of transformWithState have declared,
-    by operator id: every batch of a run is given the same dictionary.
+    by operator id: every batch of a run is given the same dictionary. `allow_multiple` is
+    `spark.sql.streaming.statefulOperator.allowMultiple`: whether the watermarks are those of several operators, or of one.
     """
 
     session: SparkSession
@@ -57,6 +58,7 @@ class BatchContext:
     output_mode: str
     num_partitions: int
     watermarks: Mapping[int, OperatorWatermarks]
+    allow_multiple: bool
     accumulators: Mapping[int, Accumulator[list[Report]]]
     executed: list[JavaObject] = field(default_factory=list)
     state_variables: dict[int, Mapping[str, StructType]] = field(default_factory=dict)

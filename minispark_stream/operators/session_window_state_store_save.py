@@ -62,7 +62,7 @@ class SessionWindowStateStoreSave(StateTask):
 
     def _expired(self, store: StateStore) -> list[tuple[bytes, bytes]]:
         """The sessions that no later row can change."""
-        if self.event_time is None or self.watermarks.eviction_ms == self.watermarks.late_ms or not store.num_keys:
+        if self.event_time is None or not self.watermarks.moved or not store.num_keys:
             return []
         sessions = list(store.items())
         return list(compress(sessions, not_after(self.state.columns(sessions), self.event_time, self.watermarks.eviction_ms)))

@@ -87,7 +87,7 @@ class StateStoreSave(StateTask):
 
     def _expired(self, store: StateStore) -> list[tuple[bytes, bytes]]:
         """The rows of the state that no later row can change."""
-        if self.event_time is None or self.watermarks.eviction_ms == self.watermarks.late_ms or not store.num_keys:
+        if self.event_time is None or not self.watermarks.moved or not store.num_keys:
             return []
         rows = list(store.items())
         keys = UnsafeRowCodec(self.keys).decode([key for key, _ in rows])

@@ -39,11 +39,13 @@ class OperatorWatermarks:
     """The two watermarks of a stateful operator in one batch, in milliseconds.
 
     Rows not after `late_ms` are dropped; state not after `eviction_ms` is removed. They differ because the rows of a
-    batch were let in under the watermark of the batch before.
+    batch were let in under the watermark of the batch before. Where `eviction_ms` has not `moved` since that batch, the state
+    that was there before has nothing to remove and need not be searched.
     """
 
     late_ms: int
     eviction_ms: int
+    moved: bool
 
 
 @dataclass(frozen=True)
@@ -62,7 +64,13 @@ class StatefulOperatorStateInfo:
 
     @contextmanager
     def open_stores(self, partition: int, *names: str) -> Iterator[list[StateStore]]:
-        """(2) Some stores of a partition; (3) what is not committed at the end is aborted."""
+        """(2) Some stores of a partition; (3) what is not committed at the end is aborted.
+
+        Raises:
+            RuntimeError: the rows came in more partitions than there are of the state, so that keys may be in two of them.
+        """
+        if partition >= self.num_partitions:
+            raise RuntimeError(f"Operator {self.operator_id} has {self.num_partitions} partitions, no number {partition}.")
         with ExitStack() as at_the_end:
             stores = []
             for name in names:

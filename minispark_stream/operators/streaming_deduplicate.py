@@ -176,8 +176,8 @@ class Deduplicate(StateTask):
         return UnsafeRowCodec(EXPIRES).encode([pc.add(micros, self.delay_ms * 1000)], size)
 
     def _expired(self, store: StateStore) -> list[bytes]:
-        late_ms, eviction_ms = self.watermarks.late_ms, self.watermarks.eviction_ms
-        if not store.num_keys or eviction_ms == late_ms and self.delay_ms is None:
+        eviction_ms = self.watermarks.eviction_ms
+        if not store.num_keys or not self.watermarks.moved and self.delay_ms is None:
             return []
         seen = list(store.items())
         if self.delay_ms is not None:  # also with an unmoved watermark: a null event time expires at once

@@ -15,14 +15,13 @@ paper, 4.3: joins; From query to the plan).
        mapInArrow Build                                   state/0/<p>/{left,right}-{keyToNumValues,keyWithIndexToValue}
          Filter  rest of the condition
            mapInArrow Probe
-             Repartition by key into N
-               Union   (left, key, row)  (right, key, row)
+             Union, partition by partition
+               Repartition by key into N   (left, key, row)
+               Repartition by key into N   (right, key, row)
 
     l.k = r.k and r.ts <= l.ts + 10 min, watermark 12:30      left rows until 12:20 go: r.ts > 12:30 is all that comes
 
-Differs from Spark: Spark zips two shuffles and evaluates the condition inside its operator; here both sides share one
-shuffle, and the operator is cut in two around the filter. Of a stream that is joined with itself, Spark may shuffle the rows
-once for both sides, and then counts them once; here they are read and counted for each side.
+Differs from Spark: Spark evaluates the condition inside its operator; here the operator is cut in two around the filter.
 """
 
 from __future__ import annotations
@@ -125,9 +124,7 @@ class SymmetricHashJoin(StatefulOperator):
         sides = (self._side(LEFT, watermarks.eviction_ms), self._side(RIGHT, watermarks.eviction_ms))
         join = Join(self.join_type, self.key_schema, self.key_event_time, sides)
         left, right = (plans.of_rows(session, child) for child in children)
-        tagged = self._tagged(session, left, LEFT).unionAll(self._tagged(session, right, RIGHT))
-        keys = [name for name in tagged.columns if name.startswith("key")]
-        by_key = tagged.repartition(info.num_partitions, *keys)  # (3)
+        by_key = self._by_key(context, left, LEFT).unionAll(self._by_key(context, right, RIGHT))  # (3)
         probe = Probe(info=info, watermarks=watermarks, output=self.probes.arrow_schema, join=join)
         probed = context.map_partitions(self.probes, physical.executable(by_key), probe)
         candidates = plans.of_rows(session, context.leaf(probed))
@@ -149,18 +146,25 @@ class SymmetricHashJoin(StatefulOperator):
         by_value = watermark_ms + shift_ms if by_key is None and shift_ms is not None else None
         return JoinSide(self.rows[number], self.event_times[number], by_key, by_value)
 
-    def _tagged(self, session: SparkSession, df: DataFrame, number: int) -> DataFrame:
-        """The rows of one side as the probe wants them: tags, keys, left row, right row (one of them null)."""
+    def _by_key(self, context: BatchContext, df: DataFrame, number: int) -> DataFrame:
+        """The rows of one side in the partitions of their keys, as the probe wants them: tags, keys, left row, right row.
+
+        Of the two rows, one is null. The shuffle is below what tells the sides apart: where the sides are the same rows by the
+        same keys, Spark shuffles them once.
+        """
+        session = context.session
+        keyed = df.select("*", *(expressions.column(session, key).alias(f"key{i}") for i, key in enumerate(self.keys[number])))
+        keys = [expressions.column(session, a) for a in scala.items(plans.analyzed(keyed).output())[len(df.columns) :]]
+        shuffled = keyed.repartition(context.state_info(self).num_partitions, *keys)
         own = (self.condition.left, self.condition.right)[number]
         passes = F.lit(True) if own is None else F.coalesce(expressions.column(session, own), F.lit(False))
         tags = [F.lit(number), passes, F.lit(None), F.lit(None)]
-        keys = [expressions.column(session, key).alias(f"key{i}") for i, key in enumerate(self.keys[number])]
         output = (self.plan.left(), self.plan.right())[number].output()
         row = [expressions.column(session, attribute) for attribute in scala.items(output)]
         nothing = [F.lit(None).cast(f.dataType) for f in self.rows[1 - number].fields]
         rows = (row, nothing) if number == LEFT else (nothing, row)
         values = [column.alias(f"row{i}") for i, column in enumerate([*rows[0], *rows[1]])]
-        return df.select(*(tag.cast(f.dataType).alias(f.name) for tag, f in zip(tags, TAGS)), *keys, *values)
+        return shuffled.select(*(tag.cast(f.dataType).alias(f.name) for tag, f in zip(tags, TAGS)), *keys, *values)
 
 
 def compile_symmetric_hash_join(

@@ -110,8 +110,7 @@ class Build:
         of_keys, of_rows = self.join.sides[side].evict_key_ms, self.join.sides[side].evict_value_ms
         if of_keys is None and of_rows is None:
             return []
-        moved = self.watermarks.eviction_ms != self.watermarks.late_ms
-        keys = state.keys() if moved else [key for key in dict.fromkeys(new_keys) if state.count(key)]
+        keys = state.keys() if self.watermarks.moved else [key for key in dict.fromkeys(new_keys) if state.count(key)]
         state.prepare(keys)
         if of_keys is not None:
             return list(state.remove_by_key(compress(keys, self.join.key_is_old(side, keys))))

@@ -13,7 +13,9 @@ Models: IncrementalExecution (Execution flow, steps 5 to 8; From query to the pl
        state          reads version 7, writes version 8
 
 Differs from Spark: Spark keeps state inside its own physical operators; here a plan is cut in two around a Python task.
-The result is the same, row for row and file for file.
+The result is the same, row for row and file for file. What two operators read of one stream may be read once in one engine
+and twice in the other: two aggregations of a stream that are joined share a shuffle in Spark, two dropDuplicates of a stream
+that are united share one here. numInputRows says what was read.
 """
 
 from __future__ import annotations
@@ -59,8 +61,11 @@ class IncrementalExecution:
             case Static(plan):
                 return plan
             case SourceLeaf():  # (1)
-                data = self.new_data.get(node.ordinal)
-                return node.empty if data is None else plans.rename(self._session, data, node.attributes)
+                if (data := self.new_data.get(node.ordinal)) is None:
+                    return node.empty
+                asks_for_metadata = len(node.attributes) > len(node.relation.schema)  # `_metadata`, of a source of files
+                rows = data.withMetadataColumns() if asks_for_metadata else data
+                return plans.rename(self._session, rows, node.attributes)
             case Stateless() | Watermark():  # (3)
                 return plans.with_children(self._session, node.plan, self._children(node))
             case operator:  # (2)
@@ -122,7 +127,7 @@ class IncrementalExecution:
 
     def should_run_another_batch(self, watermark_ms: int) -> bool:
         """Whether a stateful operator has work to do without data, now that the watermark is at `watermark_ms`."""
-        seen = propagate(self.template, watermark_ms)
+        seen = propagate(self.template, watermark_ms, self.context.allow_multiple)
         return any(
             op.should_run_another_batch(
                 self.context.output_mode, self.context.watermarks[op.operator_id].eviction_ms, seen[op.operator_id]

@@ -56,6 +56,7 @@ class QueryPlanner:
         self.output_mode = output_mode
         self.state_dir = state_dir
         self._run_id = run_id
+        self._allow_multiple = self._conf("spark.sql.streaming.statefulOperator.allowMultiple") == "true"
         self._asks_for_current_time = times.asks_for_current_time(session, analyzed)
         with sessions.active_session(session):
             self.template = self._compile(now_ms)  # (1)
@@ -65,7 +66,11 @@ class QueryPlanner:
         self._state_variables: dict[int, Mapping[str, StructType]] = {}
 
     def begin(self, context: MicroBatchExecutionContext) -> None:
-        """The confs are settled: those of a checkpoint have been taken over, and may have changed the plan."""
+        """The confs are settled: those of a checkpoint have been taken over, and may have changed the plan.
+
+        To be called on the thread that runs the query.
+        """
+        sessions.propagate_confs(self.session)
         if context.is_current_batch_constructed or context.previous is not None:
             self.template = self._compile(context.metadata.batch_timestamp_ms)
         operators = self.template.operators
@@ -104,6 +109,7 @@ class QueryPlanner:
             output_mode=self.output_mode,
             num_partitions=self.num_partitions,
             watermarks=self.watermarks(context),
+            allow_multiple=self._allow_multiple,
             accumulators=self._accumulators,
             state_variables=self._state_variables,
         )
@@ -111,7 +117,8 @@ class QueryPlanner:
 
     def watermarks(self, context: MicroBatchExecutionContext) -> dict[int, OperatorWatermarks]:
         """Both watermarks of each stateful operator in this batch."""
-        return operator_watermarks(self.template, context.previous_watermark_ms, context.metadata.batch_watermark_ms)
+        before_ms, now_ms = context.previous_watermark_ms, context.metadata.batch_watermark_ms
+        return operator_watermarks(self.template, before_ms, now_ms, self._allow_multiple)
 
     def new_watermark_tracker(self) -> WatermarkTracker:
         """The tracker of a run that begins: no operator has seen a row yet."""

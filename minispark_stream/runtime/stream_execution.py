@@ -37,7 +37,7 @@ from minispark_stream.checkpointing.commit_log import CommitLog
 from minispark_stream.checkpointing.offset_seq_log import OffsetSeqLog, OffsetSeqMetadata
 from minispark_stream.clock import Clock
 from minispark_stream.jvm import sessions
-from minispark_stream.plan.streaming_relation import streaming_sources
+from minispark_stream.plan.streaming_relation import described, streaming_sources
 from minispark_stream.runtime.micro_batch_execution_context import MicroBatchExecutionContext, Offsets
 from minispark_stream.runtime.previews import PreviewSink
 from minispark_stream.runtime.progress_reporter import ProgressReporter
@@ -86,6 +86,7 @@ class StreamExecution(ABC):
         self.name = write.name
         self.checkpoint = write.checkpoint
         self.analyzed = write.analyzed
+        self.plan_text = described(session, write.analyzed)
         self.sink = PreviewSink(write.sink) if recorder.level == "rows" else write.sink
         self.output_mode = write.output_mode
         self.trigger = write.trigger

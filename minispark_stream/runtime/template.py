@@ -18,8 +18,7 @@ operators (From query to the plan; SIGMOD'18 paper, section 5: analysis, increme
 
 Operators are numbered from the sink upward, 0 first, as Spark numbers their state folders.
 Differs from Spark: Spark optimises every batch anew; the shape does not depend on the data, so once is enough. Only
-a plan that asks for the current time is compiled per batch, because the time of the batch is part of the plan. A pandas
-aggregate is refused by `start()`, and not by the first batch.
+a plan that asks for the current time is compiled per batch, because the time of the batch is part of the plan.
 """
 
 from __future__ import annotations
@@ -27,6 +26,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import partial
+from typing import Any
 
 from pyspark.errors import AnalysisException
 from pyspark.sql import SparkSession
@@ -43,8 +43,15 @@ from minispark_stream.operators.streaming_global_limit import compile_global_lim
 from minispark_stream.operators.symmetric_hash_join import compile_symmetric_hash_join
 from minispark_stream.operators.transform_with_state import compile_transform_with_state
 from minispark_stream.plan.nodes import Node, SourceLeaf, Stateless, Static, Watermark
-from minispark_stream.plan.streaming_relation import StreamingRelation, leaf_key, streaming_leaf, streaming_sources
-from minispark_stream.plan.unsupported_nodes import expressions_named
+from minispark_stream.plan.streaming_relation import (
+    StreamingLeaf,
+    StreamingRelation,
+    described,
+    leaf_key,
+    streaming_leaf,
+    streaming_sources,
+    without_file_relations,
+)
 
 ALLOW_MULTIPLE = "spark.sql.streaming.statefulOperator.allowMultiple"
 
@@ -91,6 +98,7 @@ def compile_template(
         AnalysisException: an aggregate function that cannot be kept incrementally.
     """
     sources = dict(streaming_sources(session, analyzed))  # (1)
+    analyzed = without_file_relations(session, analyzed)
     if timestamp_ms is not None:
         analyzed = times.replace_current_time(session, analyzed, timestamp_ms)
     optimized = plans.optimize(session, analyzed)  # (2)
@@ -101,7 +109,7 @@ def compile_template(
         sources=tuple(sources.values()),
         watermarks=tuple(compiler.watermarks),
         operators=tuple(compiler.operators),
-        text=optimized.toString(),
+        text=described(session, optimized),
         redefined=_redefined_watermark(session, compiler.watermarks),
     )
 
@@ -109,7 +117,7 @@ def compile_template(
 class _Compiler:
     """(3) One walk over the optimised plan, from the top; operator ids count up on the way down."""
 
-    def __init__(self, session: SparkSession, source_keys: list[tuple[int, ...]], output_mode: str):
+    def __init__(self, session: SparkSession, source_keys: list[tuple[Any, ...]], output_mode: str):
         self.session = session
         self.output_mode = output_mode
         self.source_keys = source_keys
@@ -121,15 +129,13 @@ class _Compiler:
             return Static(plan)
         stream = streaming_leaf(self.session, plan)
         if stream is not None:
-            return self._source(plan, stream.relation)
+            return self._source(plan, stream)
         name = scala.class_name(plan)
         children = scala.items(plan.children())
         if name == "LocalRelation":  # what the optimizer makes of a branch that has no rows (`where false`, `limit 0`)
             return Static(plan.copy(plan.output(), plan.data(), False, plan.stream()))
         if name == "EventTimeWatermark":
             return self._watermark(plan)
-        if name == "Aggregate" and _has_pandas_aggregate(plan):
-            raise analysis_error(self.session, "_LEGACY_ERROR_TEMP_3067")
         if name in STATEFUL:
             return self._stateful(STATEFUL[name], plan, children)
         if name == "UpdateEventTimeWatermarkColumn":
@@ -167,29 +173,35 @@ class _Compiler:
         child = self.compile(plan.child())
         return child if has_operator(child) else Stateless(plan, (child,))
 
-    def _source(self, leaf: JavaObject, relation: StreamingRelation) -> SourceLeaf:
+    def _source(self, leaf: JavaObject, stream: StreamingLeaf) -> SourceLeaf:
         attributes = tuple((a.name(), a.exprId()) for a in scala.items(leaf.output()))
-        ordinal = self.source_keys.index(leaf_key(leaf))
-        return SourceLeaf(ordinal, relation, attributes, plans.batch_leaf(self.session, leaf))
+        ordinal = self.source_keys.index(leaf_key(leaf, stream))
+        no_rows = plans.leaf_over(self.session, plans.empty_rows(self.session), leaf.output(), streaming=False)
+        return SourceLeaf(ordinal, stream.relation, attributes, no_rows)
 
     def _watermark(self, plan: JavaObject) -> Watermark:
         """EventTimeWatermark as Spark's own observed metrics: max, min, avg (ms) and count of the event times.
 
-        A null event time counts as 0, as in Spark, where an empty slot of a row reads as 0.
+        A null event time counts as 0, as in Spark, where an empty slot of a row reads as 0. The two sides of a stream that is
+        joined with itself are observed under one name, so that Spark can see that they are the same rows.
         """
-        index = len(self.watermarks)
+        index, node_id = len(self.watermarks), plan.nodeId().toString()
         self.watermarks.append(None)  # type: ignore[arg-type]
         child = self.compile(plan.child())
-        observation = f"eventTimeStats:{index}"
+        same = [w for w in self.watermarks if w and w.node_id == node_id and w.plan.child().sameResult(plan.child())]
+        observation = same[0].observation if same else f"eventTimeStats:{index}"
         event_time = expressions.column(self.session, plan.eventTime())
         ms = F.coalesce(F.unix_millis(event_time), F.lit(0))
-        observed = plans.of_rows(self.session, plan.child()).observe(
+        observed = plans.analyzed(plans.of_rows(self.session, plan.child()).observe(
             observation, F.max(ms).alias("max"), F.min(ms).alias("min"), F.avg(ms).alias("avg"), F.count(ms).alias("count")
-        )
+        ))
+        if same:
+            observed = scala.call(
+                observed.copy, name=observation, metrics=observed.metrics(), child=observed.child(),
+                dataframeId=same[0].plan.dataframeId(),
+            )
         delay_ms = plan.getDelayMs(plan.delay())
-        node = Watermark(
-            plan.nodeId().toString(), plan.eventTime().name(), delay_ms, observation, plans.analyzed(observed), (child,)
-        )
+        node = Watermark(node_id, plan.eventTime().name(), delay_ms, observation, observed, (child,))
         self.watermarks[index] = node
         return node
 
@@ -219,11 +231,6 @@ def _has_watermark(node: Node) -> bool:
             return is_above_a_watermark(node)
         case operator:
             return is_above_a_watermark(node) and operator.output_watermark(0) is not None
-
-
-def _has_pandas_aggregate(aggregate: JavaObject) -> bool:
-    """Whether a function of the aggregation is a Python one, which has no partial results that could be kept."""
-    return any(any(expressions_named(e, "PythonUDAF")) for e in scala.items(aggregate.aggregateExpressions()))
 
 
 def has_operator(node: Node) -> bool:

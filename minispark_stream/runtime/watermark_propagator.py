@@ -1,6 +1,6 @@
 """Which watermark does each stateful operator see?
 
-Models: WatermarkPropagator, PropagateWatermarkSimulator (About watermark).
+Models: WatermarkPropagator, PropagateWatermarkSimulator, UseSingleWatermarkPropagator (About watermark).
 
 The query has one watermark. It enters the plan at the `withWatermark` nodes and goes up:
 1. A node without state passes on the least of what its children give; a source gives nothing.
@@ -10,12 +10,15 @@ The query has one watermark. It enters the plan at the `withWatermark` nodes and
    A `withWatermark` above another one is refused, as soon as there is a watermark to propagate.
 3. In each batch, the watermark of the batch is propagated to evict state, and that of the batch before to find late rows:
    a row is late only if the batch before could have taken it as the last one.
+4. With `spark.sql.streaming.statefulOperator.allowMultiple` off, nothing goes up the plan: as before Spark 3.4, every operator
+   sees the watermark of the batch, to evict state and to find late rows.
 
     watermark 12:30                 join, left rows wait 10 minutes longer:   sees 12:30   passes on 12:19:59.999
                                     aggregation above it:                     sees 12:19:59.999
 
-Differs from Spark: the promise depends on the plan and the watermark alone, so nothing is remembered from batch to batch. With
-`spark.sql.streaming.statefulOperator.allowMultiple` off, Spark also finds late rows by the batch's own watermark.
+Differs from Spark: the promise depends on the plan and the watermark alone, so nothing is remembered from batch to batch. Where
+two operators share a shuffle (two aggregations of a stream that are joined), Spark finds no watermark below the second one when
+it looks ahead to a batch without data: the operator evicts nothing in that batch. Here both see the watermark.
 """
 
 from __future__ import annotations
@@ -25,12 +28,14 @@ from minispark_stream.plan.nodes import Node, SourceLeaf, Stateless, Static, Wat
 from minispark_stream.runtime.template import Template
 
 
-def propagate(template: Template, watermark_ms: int) -> dict[int, int]:
+def propagate(template: Template, watermark_ms: int, allow_multiple: bool) -> dict[int, int]:
     """What each stateful operator sees (operator id -> ms), when the query's watermark is `watermark_ms`.
 
     Raises:
         AnalysisException: the watermark has moved, and the query defines it twice on one way.
     """
+    if not allow_multiple:  # (4)
+        return {operator.operator_id: watermark_ms for operator in template.operators}
     if watermark_ms > 0 and template.redefined is not None:
         raise template.redefined
     seen: dict[int, int] = {}
@@ -50,7 +55,10 @@ def propagate(template: Template, watermark_ms: int) -> dict[int, int]:
     return seen
 
 
-def operator_watermarks(template: Template, previous_ms: int, current_ms: int) -> dict[int, OperatorWatermarks]:
-    """(3) Both watermarks of each operator, from those of the batch before and of this batch."""
-    late, eviction = propagate(template, previous_ms), propagate(template, current_ms)
-    return {operator_id: OperatorWatermarks(late[operator_id], eviction[operator_id]) for operator_id in eviction}
+def operator_watermarks(
+    template: Template, previous_ms: int, current_ms: int, allow_multiple: bool
+) -> dict[int, OperatorWatermarks]:
+    """Both watermarks of each operator, from those of the batch before and of this batch."""
+    before, now = (propagate(template, ms, allow_multiple) for ms in (previous_ms, current_ms))
+    late = before if allow_multiple else now  # (3) (4)
+    return {id_: OperatorWatermarks(late[id_], now[id_], moved=now[id_] != before[id_]) for id_ in now}

@@ -73,6 +73,7 @@ def file_stream_relation(
         lambda session, metadata_path: FileStreamSource(
             session, path, file_format, resolved, partition_columns, metadata_path, options
         ),
+        file_format,
     )
 
 

@@ -21,17 +21,13 @@ def compare(spark: SparkSession, tmp_path: Any) -> Compare:
     """`side_by_side` with a temporary folder, and no difference allowed (nor a comparison of nothing)."""
 
     def run(
-        build: Callable[..., Any], feed: Any, *, state_bytes: bool = True, input_rows: bool = True, **arguments: Any
+        build: Callable[..., Any], feed: Any, *, state_bytes: bool = True, **arguments: Any
     ) -> Comparison:
-        """`state_bytes=False`: the order of elements in a collected array is up to the shuffle, on either engine.
-
-        `input_rows=False`: when a stream is joined with itself, Spark may read it once and then counts its rows once.
-        """
+        """`state_bytes=False`: the order of elements in a collected array is up to the shuffle, on either engine."""
         comparison = side_by_side(
             spark, build, feed, directory=str(tmp_path), trace="steps", progress=False, **arguments
         )
         found = [d for d in comparison.differences if state_bytes or not d.what.endswith(".delta")]
-        found = [d for d in found if input_rows or d.what not in ("rows in", "sources")]
         assert not found, "\n".join(map(str, found))
         assert comparison.model.batches or comparison.model.error
         return comparison

@@ -6,12 +6,10 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from pyspark.errors import AnalysisException
 from pyspark.sql import functions as F
 
-from minispark_stream import MiniSparkSession
 from tests.conformance.conftest import Compare
-from tests.conformance.inputs import random_rows, read_random
+from tests.conformance.inputs import random_rows, read_random, rows_of
 
 FEED = [random_rows(1), random_rows(2), random_rows(3, 10)]
 
@@ -134,7 +132,15 @@ def test_old_log_entries_are_purged_alike(compare: Compare) -> None:
     assert sorted(f for f in comparison.model.files if f.startswith("offsets/")) == ["offsets/4", "offsets/5", "offsets/6"]
 
 
-def test_a_function_that_cannot_be_kept_incrementally_is_refused_when_the_query_starts(spark: Any, tmp_path: Any) -> None:
-    df = read_random(MiniSparkSession(spark), str(tmp_path)).groupBy("k").agg(F.percentile_approx("i", 0.5))
-    with pytest.raises(AnalysisException, match="cannot be kept incrementally"):
-        df.writeStream.outputMode("update").format("noop").start()
+@pytest.mark.parametrize("mode", ["update", "complete"])
+def test_an_aggregate_of_all_rows_has_a_row_in_every_batch(compare: Compare, mode: str) -> None:
+    """A file without rows makes no difference, be it the first one; nor does a batch without data."""
+    some = rows_of({"ts": "2024-01-01 12:00:00", "v": 1}, {"ts": "2024-01-01 12:30:00", "v": 2})
+
+    def query(session: Any, input_dir: str) -> Any:
+        events = session.readStream.schema("ts timestamp, v int").json(input_dir).withWatermark("ts", "1 minute")
+        return events.agg(F.count("*"), F.sum("v"), F.min("v"), F.avg("v"), F.first("v"), F.collect_list("v"))
+
+    comparison = compare(query, [[], [], some, [], some], output_mode=mode, restart_after=(0, 2))
+    assert {len(b.rows) for b in comparison.spark.batches} == {1}
+    assert list(comparison.spark.batches[0].rows) == [(0, None, None, None, None, [])]

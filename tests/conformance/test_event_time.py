@@ -145,3 +145,23 @@ def test_an_idle_input_holds_the_watermark_back(compare: Compare) -> None:
 def test_current_timestamp_is_the_time_of_the_batch(compare: Compare) -> None:
     query = lambda s, d: read_times(s, d).select("k", (F.current_timestamp() > F.lit("2020-01-01")).alias("later"))
     compare(query, LATE)
+
+
+SINGLE: dict[str, Callable[[Any], Any]] = {
+    "windows": lambda df: df.groupBy(F.window("ts", "5 minutes")).count(),
+    "sessions": lambda df: df.groupBy(F.session_window("ts", "3 minutes"), "k").count(),
+    "distinct rows": lambda df: df.dropDuplicates(["ts", "k"]),
+    "distinct rows within the watermark": lambda df: df.dropDuplicatesWithinWatermark(["k"]),
+    "rows without a partner": lambda df: df.join(
+        df.select(F.col("k").alias("rk"), F.col("ts").alias("rts")), F.expr("k = rk AND rts > ts AND rts <= ts + interval 3 minutes"), "left"
+    ),
+}
+
+
+@pytest.mark.parametrize("name", SINGLE)
+def test_with_one_operator_allowed_rows_are_late_by_the_watermark_of_their_own_batch(compare: Compare, name: str) -> None:
+    """Without batches in between, the first batch after the watermark has moved tells the two rules apart."""
+    feed = [at("12:02", "12:07"), at("12:14"), at("12:21", "12:04", "12:11"), at("12:30", "12:17", "12:06"), at("12:05", "12:31"), at("12:31", "12:22")]
+    confs = {"spark.sql.streaming.statefulOperator.allowMultiple": "false", "spark.sql.streaming.noDataMicroBatches.enabled": "false"}
+    query = lambda s, d: SINGLE[name](read_times(s, d).withWatermark("ts", "10 minutes"))
+    compare(query, feed, confs=confs, restart_after=(2,))

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
+from pyspark.errors import AnalysisException
 from pyspark.sql import functions as F
 
+from minispark_stream.jvm import plans
+from minispark_stream.view.words import without_ids
 from tests.conformance.conftest import Compare
 from tests.conformance.inputs import random_rows, read_random, rows_of
 
@@ -222,3 +226,92 @@ def test_the_output_of_another_query_is_read_by_its_manifest(compare: Compare, s
     query = lambda s, d: s.readStream.schema("k string, v int").json(d).groupBy("k").sum("v")
     comparison = compare(query, [lambda folder: None], output_mode="update", input_dir=output)
     assert [b.progress["numInputRows"] for b in comparison.model.batches] == [2]
+
+
+METADATA: dict[str, Callable[[Any], Any]] = {
+    "a field beside a column": lambda df: df.select("s", "_metadata.file_name"),
+    "the whole struct and nothing else": lambda df: df.select("_metadata"),
+    "all columns, partition column and struct": lambda df: df.select("*", "_metadata"),
+    "filters on both sides of a file": lambda df: df.where("_metadata.file_name LIKE '%1%' AND s != 'x3'").select("s", "day"),
+    "an aggregation by file": lambda df: df.groupBy("_metadata.file_name", F.col("_metadata.file_size") > 0).count(),
+    "a join of the stream with itself": lambda df: (
+        df.select("s", F.col("_metadata.file_name").alias("of")).alias("a").join(df.alias("b"), "s").select("a.of", "b.day")
+    ),
+    "with the metadata and without, together": lambda df: df.select("s", "_metadata.file_name").union(df.select("s", F.lit("none"))),
+    "by the name it has beside a column of that name": lambda df: (
+        df.withColumnRenamed("s", "_metadata").select("_metadata", df.metadataColumn("_metadata").file_name.alias("f"))
+    ),
+}
+
+
+def with_metadata(session: Any, input_dir: str, kind: str, schema: str = "s string") -> Any:
+    return session.readStream.schema(f"{schema}, day int").format(kind).load(input_dir)
+
+
+@pytest.mark.parametrize("name", METADATA)
+def test_where_a_row_comes_from_can_be_asked(compare: Compare, name: str) -> None:
+    steps = [files(*((f"day={i}/{i}-{n}.txt", f"x{i}\ny{n}\n", 10 * i + n) for n in range(2))) for i in range(3)]
+
+    def build(session: Any, input_dir: str) -> Any:
+        write(input_dir, "day=0/first.txt", "x0\n", 0)
+        return METADATA[name](with_metadata(session, input_dir, "text"))
+
+    compare(build, steps, output_mode="update", restart_after=(0,))
+
+
+@pytest.mark.parametrize("kind", ["text", "csv", "json", "parquet", "orc"])
+def test_every_format_says_where_a_row_comes_from(compare: Compare, spark: Any, kind: str) -> None:
+    """A column `_metadata` of the file itself hides Spark's, which is then found by `metadataColumn` alone."""
+    own = "_metadata" if kind in ("json", "parquet") else "s"
+
+    def put(folder: str) -> None:
+        staged = Path(folder).with_name("staged")
+        df = spark.range(3).select(F.concat(F.lit("x"), "id").alias(own)).coalesce(1)
+        df.write.mode("overwrite").format(kind).save(str(staged))
+        [part] = staged.glob("part-*")
+        os.utime(part, (OLD, OLD))
+        (Path(folder) / "day=1").mkdir()
+        part.rename(Path(folder) / "day=1" / "a.data")
+
+    def build(session: Any, input_dir: str) -> Any:
+        (Path(input_dir) / "day=0").mkdir(exist_ok=True)
+        write(input_dir, "day=0/.hidden", "", 0)
+        df = with_metadata(session, input_dir, kind, f"{own} string")
+        hidden = df.metadataColumn("_metadata")
+        row = [hidden.row_index.alias("row")] if kind == "parquet" else []
+        return df.select("*", hidden.file_path.alias("path"), hidden.file_modification_time.alias("time"), *row)
+
+    compare(build, [put])
+
+
+def test_metadata_is_no_column_of_its_own(mini: Any, spark: Any, tmp_path: Path) -> None:
+    for session in (spark, mini):
+        df = session.readStream.schema("s string").json(str(tmp_path))
+        assert df.columns == df.select("*").columns == ["s"]
+        with pytest.raises(AnalysisException, match="UNRESOLVED_COLUMN"):
+            df.select("s").groupBy("s").count().select("_metadata")
+        with pytest.raises(AnalysisException, match="FIELD_NOT_FOUND"):
+            df.select("_metadata.row_index")
+        with pytest.raises(AnalysisException, match="UNRESOLVED_COLUMN"):
+            session.readStream.format("rate").load().select("_metadata")
+
+
+def test_the_plans_of_a_query_name_its_source(mini: Any, spark: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """As Spark names it, which adds whether the source has a name of its own."""
+    read = lambda session: session.readStream.schema("k string, v int").json(str(tmp_path)).where("v > 1")
+    leaf = without_ids(plans.analyzed(read(spark)).toString()).splitlines()[-1].strip(" +-").removesuffix(", name=<Unassigned>")
+    assert leaf == f"StreamingRelation FileSource[{tmp_path}], [k, v]"
+    query = read(mini).writeStream.format("noop").start()
+    try:
+        query.processAllAvailable()
+        query.explain(extended=True)
+        assert capsys.readouterr().out == "No physical plan. Waiting for data.\n"
+        write(str(tmp_path), "a.json", '{"k":"a","v":2}\n', 0)
+        query.processAllAvailable()
+        query.explain(extended=True)
+        shown = without_ids(capsys.readouterr().out)
+        analyzed, optimized, physical = re.split("== (?:Analyzed Logical|Optimized Logical|Physical) Plan ==", shown)[1:]
+        assert leaf in analyzed and leaf in optimized and "FileScan json [k,v]" in physical
+        assert leaf in without_ids(query.trace.plan)
+    finally:
+        query.stop()

@@ -92,3 +92,12 @@ def test_observed_metrics_of_the_user_are_reported(compare: Compare) -> None:
     comparison = compare(lambda s, d: read_random(s, d).observe("mine", F.count("*").alias("n"), F.max("i").alias("top")), FEED)
     spark, model = ([b.progress["observedMetrics"] for b in run.batches] for run in (comparison.spark, comparison.model))
     assert spark == model
+
+
+def test_what_is_broadcast_while_a_batch_is_planned_is_read_with_the_confs_of_the_query(compare: Compare) -> None:
+    """Spark broadcasts the stream, which it knows to be small. The parser must not drop the row that the join has no use for."""
+    names = lambda s: s.createDataFrame([(2, "two")], "k int, name string")
+    build = lambda s, d: s.readStream.schema("k int, v int").json(d).join(names(s), "k")
+    confs = {"spark.sql.json.filterPushdown.enabled": "false"}
+    comparison = compare(build, [['{"k":null,"v":40}', '{"k":2,"v":50}']], confs=confs)
+    assert [b.progress["numInputRows"] for b in comparison.model.batches] == [2]

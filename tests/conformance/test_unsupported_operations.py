@@ -911,7 +911,7 @@ def outcome(action: Callable[[], Any]) -> Refusal | None:
 
 def names_only(text: str) -> str:
     """Texts without ids, addresses, positions in a SQL text, and what stands for the source in a plan."""
-    text = re.sub(r"~?(StreamingRelation |LogicalRDD |FileSource\[).*\n?", "the source", text)
+    text = re.sub(r"~?(StreamingRelation |Relation \[|LogicalRDD |FileSource\[).*\n?", "the source", text)
     text = re.sub(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", "node id", text)
     return re.sub(r"(#|@| at 0x)[0-9a-f]+L?|; line \d+ pos \d+", "", text)
 

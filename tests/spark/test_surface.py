@@ -226,6 +226,10 @@ def timed(session: Any, folder: str) -> DataFrame:
     return text(session, folder).selectExpr("timestamp'2024-01-01' t", "timestamp'2024-01-01' u").withWatermark("t", "1 minute")
 
 
+def counted(session: Any, folder: str, *functions: Any) -> Any:
+    return text(session, folder).groupBy("value").agg(*functions).writeStream.outputMode("update").format("noop")
+
+
 def clustered_table(session: Any, folder: str) -> list[Any]:
     name = f"clustered_{uuid.uuid4().hex}"
     writer = text(session, folder).writeStream.clusterBy("VALUE").option("checkpointLocation", f"{folder}/checkpoint")
@@ -251,6 +255,8 @@ RUNS: dict[str, Snippet] = {
     "numRows that is no number": lambda s, d: run(text(s, d).writeStream.format("console").option("numRows", "many"), d),
     "a watermark twice": lambda s, d: run(timed(s, d).withWatermark("t", "2 minutes").writeStream.format("noop"), d),
     "a watermark of another column": lambda s, d: run(timed(s, d).withWatermark("u", "2 minutes").writeStream.format("noop"), d),
+    "a pandas aggregate": lambda s, d: run(counted(s, d, size("value")), d),
+    "a pandas aggregate beside another one": lambda s, d: run(counted(s, d, size("value"), F.count("*")), d),
     "no function for foreachBatch": lambda s, d: failing_sink(s, d, "foreachBatch"),
 }
 
@@ -264,15 +270,3 @@ def failing_sink(session: Any, folder: str, name: str) -> str:
 def test_what_runs_and_how_it_is_reported(spark, mini, tmp_path, caplog):
     caplog.set_level(logging.CRITICAL, "minispark_stream")
     same_on_both(spark, mini, tmp_path, RUNS)
-
-
-def test_a_pandas_aggregate_is_refused_in_sparks_words(spark, mini, tmp_path, caplog):
-    """By the first batch on Spark, by `start()` on the model."""
-    told = "Streaming aggregation doesn't support group aggregate pandas UDF"
-    (tmp_path / "in").mkdir()
-    for engine, session in (("spark", spark), ("model", mini)):
-        for functions in ([size("value")], [size("value"), F.count("*")]):
-            writer = text(session, str(tmp_path)).groupBy("value").agg(*functions).writeStream.outputMode("update").format("noop")
-            with pytest.raises(Exception, match=told):
-                (tmp_path / "in" / "a.txt").write_text("a\n")
-                run(writer, str(tmp_path / engine / str(len(functions))))

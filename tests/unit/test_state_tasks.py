@@ -22,7 +22,7 @@ from minispark_stream.operators.symmetric_hash_join_rows import LEFT, RIGHT, Joi
 from minispark_stream.operators.symmetric_hash_join_state_manager import open_sides
 from minispark_stream.state.state_store import StateStoreConf
 
-NO_WATERMARK = OperatorWatermarks(late_ms=0, eviction_ms=0)
+NO_WATERMARK = OperatorWatermarks(late_ms=0, eviction_ms=0, moved=False)
 
 
 class Accumulator:
@@ -43,7 +43,7 @@ def in_partition(number: int, rows: pa.RecordBatch) -> list[pa.RecordBatch]:
 
 def info(state: Path, batch_id: int) -> StatefulOperatorStateInfo:
     return StatefulOperatorStateInfo(
-        state_dir=str(state), operator_id=0, store_version=batch_id, num_partitions=1, conf=StateStoreConf()
+        state_dir=str(state), operator_id=0, store_version=batch_id, num_partitions=4, conf=StateStoreConf()
     )
 
 
@@ -161,3 +161,9 @@ def test_a_report_tells_of_the_same_five_stores_as_sparks() -> None:
     }
     uploaded = dict.fromkeys(values, 7) | {"SnapshotLastUploaded.partition_1_right-keyWithIndexToValue": 3}
     assert next(iter(reported(uploaded, 5).items())) == ("SnapshotLastUploaded.partition_1_right-keyWithIndexToValue", 3)
+
+
+def test_a_task_beyond_the_partitions_of_the_state_does_not_run(tmp_path: Path) -> None:
+    with pytest.raises(RuntimeError, match="has 4 partitions, no number 4"), info(tmp_path, 0).open_stores(4, "default"):
+        pass
+    assert not list(tmp_path.iterdir())

@@ -33,7 +33,7 @@ def operator(operator_id: int, *children: Any, holds_back: int | None = 0) -> An
 
 
 def seen(root: Any, watermark: int) -> dict[int, int]:
-    return propagate(Template(root, (), (), (), ""), watermark)
+    return propagate(Template(root, (), (), (), ""), watermark, allow_multiple=True)
 
 
 @pytest.mark.parametrize(
@@ -67,9 +67,25 @@ def test_a_watermark_goes_up_the_plan(behaviour: str, plan: Any, sees: dict[int,
     assert seen(plan, 30) == sees, behaviour
 
 
+def watermarks(*operators: Any, previous: int, current: int, allow_multiple: bool) -> dict[int, OperatorWatermarks]:
+    """Of operators on top of each other, the first one uppermost."""
+    template = Template(operators[0], (), (), operators, "")
+    return operator_watermarks(template, previous, current, allow_multiple)
+
+
 def test_rows_are_late_by_the_watermark_of_the_batch_before_and_state_goes_by_that_of_this_batch() -> None:
-    template = Template(operator(0, with_watermark(source())), (), (), (), "")
-    assert operator_watermarks(template, previous_ms=20, current_ms=30) == {0: OperatorWatermarks(late_ms=20, eviction_ms=30)}
+    count = operator(0, with_watermark(source()))
+    for previous, late in ((20, 20), (30, 30)):
+        expected = OperatorWatermarks(late_ms=late, eviction_ms=30, moved=previous != 30)
+        assert watermarks(count, previous=previous, current=30, allow_multiple=True) == {0: expected}
+
+
+def test_without_multiple_operators_all_see_the_watermark_of_the_batch_and_find_late_rows_by_it() -> None:
+    join = operator(1, select(source()), holds_back=10)
+    count = operator(0, join)
+    for previous in (20, 30):
+        expected = OperatorWatermarks(late_ms=30, eviction_ms=30, moved=previous != 30)
+        assert watermarks(count, join, previous=previous, current=30, allow_multiple=False) == {0: expected, 1: expected}
 
 
 @pytest.mark.parametrize(
@@ -85,7 +101,7 @@ def test_rows_are_late_by_the_watermark_of_the_batch_before_and_state_goes_by_th
 def test_a_watermark_above_another_one_ends_the_query_when_the_watermark_moves(plan: Any, redefines: bool) -> None:
     assert is_above_a_watermark(plan) == redefines
     template = Template(operator(0, plan), (), (), (), "", redefined=AnalysisException("again") if redefines else None)
-    assert propagate(template, 0)[0] == 0
+    assert propagate(template, 0, allow_multiple=True)[0] == 0
     if redefines:
         with pytest.raises(AnalysisException, match="again"):
-            propagate(template, 30)
+            propagate(template, 30, allow_multiple=True)
