@@ -68,6 +68,7 @@ PROCESS_STATE = {
     "state.loaded_providers.LOADED_PROVIDERS": "the stores that a worker keeps loaded; bounded by their size",
 }
 CACHES = {  # functions whose answers are kept for the whole process; all bounded
+    "jvm.plans._class_tag": "one for each JVM",
     "jvm.scala._java_class": "a look-up in the JVM for every part of a class's name",
     "jvm.scala._as_function": "a function object in the JVM for a method",
     "jvm.scala._nil": "one object for each JVM",
