@@ -9,7 +9,8 @@ show under `stateOperators`.
 
     partition 0: 3 rows updated, partition 1: 4 rows updated     "numRowsUpdated": 7
 
-Differs from Spark: nothing.
+Differs from Spark: Spark may run two operators with equal keys in one stage; here a shuffle always lies between them, so that a
+batch that is evaluated twice counts the rows of the lower one once.
 """
 
 from __future__ import annotations

@@ -4,7 +4,8 @@ Models: StreamingSessionWindowStateManagerImplV1 (About state; About watermark: 
 
 1. The key of a state row is the grouping columns without the session, then the start of the session; the value is the whole
    row. So sessions of one group have keys that differ in the start only. With 0 there, the key is the *group*.
-2. `get_sessions`: all sessions of some groups.
+2. `get_sessions`: all sessions of some groups. They are found by the group, a prefix of their keys; the rest of the state is not
+   looked at.
 3. `update_sessions`: the sessions of some groups are now these. Those that are there no longer (another one has swallowed them)
    are removed.
 
@@ -54,15 +55,14 @@ class StreamingSessionWindowStateManager:
 
     def get_sessions(self, store: StateStore, groups: Iterable[bytes]) -> list[tuple[bytes, bytes]]:
         """(2) The state rows of some groups."""
-        wanted = set(groups)
-        return [(key, value) for key, value in store.items() if self.group_of(key) in wanted]
+        return store.prefix_scan(dict.fromkeys(groups), self.group_of)
 
     def update_sessions(self, store: StateStore, rows: Columns) -> tuple[int, int]:
         """(3) `rows` are all sessions of their groups: how many were put, and how many were removed."""
         start, _ = session_times(rows[self.session])
         keys = self._key_rows(rows, start)
-        old = {key for key, _ in self.get_sessions(store, self.groups(rows))}
-        swallowed = store.remove_many(old.difference(keys))
+        new = set(keys)
+        swallowed = store.remove_many(key for key, _ in self.get_sessions(store, self.groups(rows)) if key not in new)
         store.put_many(keys, UnsafeRowCodec(self.values).encode(rows))
         return len(keys), swallowed
 

@@ -32,19 +32,17 @@ from __future__ import annotations
 import logging
 import sys
 import threading
-from collections.abc import ItemsView, Iterable, Sequence
+from collections.abc import Callable, ItemsView, Iterable, Sequence
 
 from pyspark.errors import SparkRuntimeException
 
 from minispark_stream.state.auto_snapshot_loader import load_snapshot
+from minispark_stream.state.hdfs_backed_state_store_map import HDFSBackedStateStoreMap, Undo, content_bytes
 from minispark_stream.state.state_files import StateFiles
-from minispark_stream.state.state_records import Change, Pair
+from minispark_stream.state.state_records import Change
 from minispark_stream.state.state_store import StateStoreConf, StateStoreId, StateStoreMetrics, state_error
 
 logger = logging.getLogger(__name__)
-
-Undo = dict[bytes, "bytes | None"]  # the value of each changed key before the change; None: there was none
-BYTES_PER_ENTRY = 80  # what CPython needs for two bytes objects besides their contents
 
 
 class HDFSBackedStateStoreProvider:
@@ -61,8 +59,7 @@ class HDFSBackedStateStoreProvider:
         self._forget()
 
     def _forget(self) -> None:
-        self.map: dict[bytes, bytes] = {}
-        self.map_bytes = 0
+        self.map = HDFSBackedStateStoreMap({})
         self.version = 0
         self.undo_records: dict[int, Undo] = {}  # of version n: back to n - 1
         self.identities: dict[int, object] = {}
@@ -121,28 +118,18 @@ class HDFSBackedStateStoreProvider:
         """Begin at the newest snapshot that can be read, or at nothing."""
         self._forget()
         base = load_snapshot(self.files, self.conf, version)  # (5)
-        self.map, self.map_bytes, self.snapshot_was_repaired = base.state, _size(base.state), base.was_repaired
+        self.map, self.snapshot_was_repaired = HDFSBackedStateStoreMap(base.state), base.was_repaired
         self.version, self.identities[base.version] = base.version, base.identity
 
     def _apply_deltas_up_to(self, version: int) -> None:
         for v in range(self.version + 1, version + 1):
             identity = self.files.identity(v)  # before the file is read: if it changes meanwhile, it will not match
-            self._becomes(v, self.change(self.files.read_delta(v)), identity)
+            self._becomes(v, self.map.change(self.files.read_delta(v)), identity)
 
     # -- (3), (4) changing --------------------------------------------------------------------------------------
 
-    def change(self, pairs: Iterable[Pair]) -> Undo:
-        """Put, or with None remove, each key of `pairs` in order; how to undo that."""
-        changes: Undo = dict(pairs)
-        undo: Undo = dict(zip(changes, map(self.map.get, changes)))
-        self.map.update(changes)  # type: ignore[arg-type]
-        for key in [k for k, v in changes.items() if v is None]:
-            del self.map[key]
-        self.map_bytes += _size(changes) - _size(undo)
-        return undo
-
     def roll_back(self, undo: Undo) -> None:
-        self.change(undo.items())
+        self.map.change(undo.items())
 
     def commit(self, undo: Undo, changes: Sequence[Change]) -> None:
         version = self.version + 1
@@ -162,22 +149,17 @@ class HDFSBackedStateStoreProvider:
         if self.conf.max_versions_to_retain_in_memory <= 0:
             self.identities.clear()  # nothing in memory is used again
 
-    @property
-    def num_bytes(self) -> int:
-        """The memory of the current version."""
-        return sys.getsizeof(self.map) + self.map_bytes
-
     def metrics(self) -> StateStoreMetrics:
-        undo = sum(sys.getsizeof(u) + _size(u) for u in self.undo_records.values())
+        undo = sum(sys.getsizeof(u) + content_bytes(u) for u in self.undo_records.values())
         custom = {
             "loadedMapCacheHitCount": self.loaded_map_cache_hit_count,
             "loadedMapCacheMissCount": self.loaded_map_cache_miss_count,
             "numSnapshotsAutoRepaired": int(self.snapshot_was_repaired),
-            "stateOnCurrentVersionSizeBytes": self.num_bytes,
+            "stateOnCurrentVersionSizeBytes": self.map.num_bytes,
             "forceSnapshotCount": 0,
             f"SnapshotLastUploaded.partition_{self.store_id.partition_id}_{self.store_id.store_name}": -1,
         }
-        return StateStoreMetrics(len(self.map), self.num_bytes + undo, custom)
+        return StateStoreMetrics(len(self.map), self.map.num_bytes + undo, custom)
 
 
 class HDFSBackedStateStore:
@@ -203,6 +185,9 @@ class HDFSBackedStateStore:
     def items(self) -> ItemsView[bytes, bytes]:
         return self._map().items()
 
+    def prefix_scan(self, prefixes: Iterable[bytes], prefix_of: Callable[[bytes], bytes]) -> list[tuple[bytes, bytes]]:
+        return self._map().prefix_scan(prefixes, prefix_of)
+
     @property
     def num_keys(self) -> int:
         return len(self._map())
@@ -215,7 +200,7 @@ class HDFSBackedStateStore:
             raise ValueError("Cannot put a null value: every key needs a value")
         with self._provider.lock:
             self._verify_updating("put")
-            self._remember(self._provider.change(zip(keys, values)))
+            self._remember(self._provider.map.change(zip(keys, values)))
             self._changes.append((list(keys), list(values)))
 
     def remove(self, key: bytes) -> bytes | None:
@@ -228,7 +213,7 @@ class HDFSBackedStateStore:
         with self._provider.lock:
             self._verify_updating("remove")
             known = [k for k in dict.fromkeys(keys) if k in self._provider.map]
-            self._remember(self._provider.change((k, None) for k in known))
+            self._remember(self._provider.map.change((k, None) for k in known))
             self._changes.append((known, None))
             return len(known)
 
@@ -259,7 +244,7 @@ class HDFSBackedStateStore:
         with self._provider.lock:
             return self._metrics or self._provider.metrics()
 
-    def _map(self) -> dict[bytes, bytes]:
+    def _map(self) -> HDFSBackedStateStoreMap:
         """The map, as long as it is at this store's version."""
         if self._provider.open_store is not self:
             raise ValueError(f"{self} is over: the store was opened again")
@@ -283,10 +268,3 @@ def _as_pairs(changes: Sequence[Change]) -> dict[bytes, bytes | None]:
     for keys, values in changes:
         pairs.update(dict.fromkeys(keys) if values is None else zip(keys, values))
     return pairs
-
-
-def _size(entries: dict[bytes, bytes] | Undo) -> int:
-    """The memory of the keys and values in `entries`, apart from the dict."""
-    values = [v for v in entries.values() if v is not None]
-    keys = entries if len(values) == len(entries) else [k for k, v in entries.items() if v is not None]
-    return sum(map(len, keys)) + sum(map(len, values)) + BYTES_PER_ENTRY * len(values)

@@ -136,6 +136,9 @@ class StateStore(Protocol):
     def items(self) -> ItemsView[bytes, bytes]:
         """All keys and values, with the changes so far. Take a list of it before changing the store."""
 
+    def prefix_scan(self, prefixes: Iterable[bytes], prefix_of: Callable[[bytes], bytes]) -> list[tuple[bytes, bytes]]:
+        """The entries whose keys have one of the prefixes; `prefix_of` gives the prefix of a key."""
+
     @property
     def num_keys(self) -> int: ...
 

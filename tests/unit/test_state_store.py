@@ -22,7 +22,7 @@ from minispark_stream.state.loaded_providers import LoadedProviders, get_store, 
 from minispark_stream.state.maintenance import MaintenanceTask, find_stores, run_maintenance
 from minispark_stream.state.state_files import StateFiles
 from minispark_stream.state.state_records import crc32c, decode_records, encode_records
-from minispark_stream.state.state_store import StateStoreConf, StateStoreId, state_error_of
+from minispark_stream.state.state_store import StateStore, StateStoreConf, StateStoreId, state_error_of
 from minispark_stream.trace.recorder import NullRecorder, Recorder
 
 CONF = StateStoreConf()
@@ -214,6 +214,26 @@ def test_the_last_two_versions_are_in_memory(state: Path) -> None:
     assert contents(state, 3) == {A: ONE}  # hit
     assert contents(state, 1) == {A: ONE}  # miss
     assert counts(state) == (4, 1)
+
+
+def test_keys_are_found_by_their_prefix_whatever_happens_to_them(state: Path) -> None:
+    provider = HDFSBackedStateStoreProvider(store_id(state), CONF)
+
+    def found(store: StateStore, *prefixes: bytes) -> list[bytes]:
+        return sorted(key for key, _ in store.prefix_scan(prefixes, lambda key: key[:1]))
+
+    store = provider.get_store(0)
+    store.put_many([b"a1", b"a2", b"b1"], [ONE] * 3)
+    assert found(store, b"a") == [b"a1", b"a2"]
+    store.remove(b"a1")
+    store.put(b"a3", TWO)
+    assert found(store, b"a", b"b", b"c") == [b"a2", b"a3", b"b1"]
+    store.commit()
+    store = provider.get_store(1)
+    store.remove_many([b"a2", b"a3"])
+    assert found(store, b"a") == []
+    store.abort()
+    assert found(provider.get_store(1), b"a") == [b"a2", b"a3"]
 
 
 def test_a_process_catches_up_with_what_others_wrote(state: Path) -> None:
