@@ -4,8 +4,8 @@ Models: StreamingSessionWindowStateManagerImplV1 (About state; About watermark: 
 
 1. The key of a state row is the grouping columns without the session, then the start of the session; the value is the whole
    row. So sessions of one group have keys that differ in the start only. With 0 there, the key is the *group*.
-2. `get_sessions`: all sessions of some groups. They are found by the group, a prefix of their keys; the rest of the state is not
-   looked at.
+2. `get_sessions`: all sessions of some groups. They are found by the group, a prefix of their keys; the rest of the state is
+   not looked at.
 3. `update_sessions`: the sessions of some groups are now these. Those that are there no longer (another one has swallowed them)
    are removed.
 

@@ -83,6 +83,32 @@ def test_rows_and_state_are_sparks_and_the_other_engine_goes_on(compare: Compare
     compare(query, FEED, output_mode="update", restart_after=(0, 1), relay=("model", "spark", "model"))
 
 
+OVER_TYPES = {
+    "sum and avg": [f"{f}({column})" for f in ("sum", "avg") for column in ("i", "l", "d", "m")],
+    "min and max": [f"{f}({column})" for f in ("min", "max") for column in ("i", "s", "dt", "ts", "m", "d", "st", "xs", "b")],
+    "min_by, max_by, first and last": [
+        "max_by(s, d)", "min_by(s, i)", "max_by(st, l)", "first(i)", "last(i)", "first(i, true)", "last(d, true)", "first(st)",
+        "last(xs)",
+    ],
+    "in an expression": [
+        "sum(i) FILTER (WHERE d > 0)", "count(*) FILTER (WHERE b)", "sum(i) / count(*)", "round(avg(d), 2)", "7", "count(i)",
+        "size(collect_list(st))",
+    ],
+}
+
+
+@pytest.mark.parametrize("kind", OVER_TYPES)
+def test_types_and_expressions(compare: Compare, kind: str) -> None:
+    def query(session: Any, input_dir: str) -> Any:
+        return read_random(session, input_dir).groupBy("k").agg(*(F.expr(e).alias(f"c{i}") for i, e in enumerate(OVER_TYPES[kind])))
+
+    compare(query, FEED, output_mode="update")
+
+
+def test_a_function_that_sql_does_not_know(compare: Compare) -> None:
+    compare(lambda s, d: read_random(s, d).groupBy("k").agg(F.product("d")), FEED, output_mode="update")
+
+
 @pytest.mark.parametrize("grouped", ["rollup", "cube"])
 def test_grouping_sets(compare: Compare, grouped: str) -> None:
     def query(session: Any, input_dir: str) -> Any:

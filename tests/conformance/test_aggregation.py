@@ -1,4 +1,4 @@
-"""Aggregations without event time: functions, keys and output modes."""
+"""Aggregations without event time: keys and output modes. The functions are in test_aggregate_functions.py."""
 
 from __future__ import annotations
 
@@ -12,45 +12,6 @@ from tests.conformance.conftest import Compare
 from tests.conformance.inputs import random_rows, read_random, rows_of
 
 FEED = [random_rows(1), random_rows(2), random_rows(3, 10)]
-
-FUNCTIONS: dict[str, list[Callable[[], Any]]] = {
-    "count": [lambda: F.count("*"), lambda: F.count("i"), lambda: F.count_if(F.col("i") > 0)],
-    "sum of every numeric type": [lambda: F.sum("i"), lambda: F.sum("l"), lambda: F.sum("d"), lambda: F.sum("m")],
-    "avg of every numeric type": [lambda: F.avg("i"), lambda: F.avg("l"), lambda: F.avg("d"), lambda: F.avg("m")],
-    "min": [lambda: F.min("i"), lambda: F.min("s"), lambda: F.min("dt"), lambda: F.min("m"), lambda: F.min("st"), lambda: F.min("b")],
-    "max": [lambda: F.max("i"), lambda: F.max("s"), lambda: F.max("ts"), lambda: F.max("d"), lambda: F.max("st"), lambda: F.max("xs")],
-    "stddev and variance": [
-        lambda: F.stddev("d"), lambda: F.stddev_pop("d"), lambda: F.variance("i"), lambda: F.var_pop("d"),
-        lambda: F.skewness("d"), lambda: F.kurtosis("d"),
-    ],
-    "correlation and regression": [
-        lambda: F.corr("d", "i"), lambda: F.covar_pop("d", "i"), lambda: F.covar_samp("d", "i"),
-        lambda: F.regr_slope("d", "i"), lambda: F.regr_intercept("d", "i"), lambda: F.regr_r2("d", "i"), lambda: F.regr_count("d", "i"),
-    ],
-    "first and last": [
-        lambda: F.first("i"), lambda: F.last("i"), lambda: F.first("i", True), lambda: F.last("d", True), lambda: F.first("st"),
-        lambda: F.last("xs"), lambda: F.any_value("i"),
-    ],
-    "collect_list and collect_set": [
-        lambda: F.sort_array(F.collect_list("i")), lambda: F.sort_array(F.collect_set("s")), lambda: F.size(F.collect_list("st")),
-    ],
-    "booleans": [lambda: F.bool_and("b"), lambda: F.bool_or("b"), lambda: F.every("b"), lambda: F.some("b")],
-    "bits": [lambda: F.bit_and("i"), lambda: F.bit_or("l"), lambda: F.bit_xor("i")],
-    "min_by and max_by": [lambda: F.max_by("s", "d"), lambda: F.min_by("s", "i"), lambda: F.max_by("st", "l")],
-    "product": [lambda: F.product("d")],
-    "filter": [lambda: F.expr("sum(i) filter (where d > 0)"), lambda: F.expr("count(*) filter (where b)")],
-    "in an expression": [lambda: (F.sum("i") / F.count("*")).alias("r"), lambda: F.round(F.avg("d"), 2), lambda: F.lit(7)],
-}
-
-
-@pytest.mark.parametrize("name", FUNCTIONS)
-def test_aggregate_functions_by_key(compare: Compare, name: str) -> None:
-    columns = FUNCTIONS[name]
-    compare(
-        lambda s, d: read_random(s, d).groupBy("k").agg(*(c() for c in columns)), FEED, output_mode="update",
-        state_bytes=not name.startswith("collect"),
-    )
-
 
 QUERIES: dict[str, tuple[str, Callable[[Any], Any]]] = {
     "word count": ("update", lambda df: df.select(F.explode(F.split("s", "")).alias("c")).groupBy("c").count()),
