@@ -160,9 +160,9 @@ class TransformWithState(StatefulOperator):
     def _declare(self, context: BatchContext) -> Schemas:
         """Ask the processor for its variables, and compare their schemas with those of the checkpoint."""
         session = context.session
-        no_rows = session.range(0, 0, 1, 1).select(F.lit("").alias("variables"))
-        tasks = MapPartitions(session, no_rows.schema, no_rows.schema, plans.analyzed(no_rows).output(), self.function)
-        job = tasks.over(physical.executable(no_rows).execute(), DeclareVariables(self.command))
+        one_row = session.range(0, 1, 1, 1).select(F.lit("").alias("variables"))
+        tasks = MapPartitions(session, one_row.schema, one_row.schema, plans.analyzed(one_row).output(), self.function)
+        job = tasks.over(physical.executable(one_row).execute(), DeclareVariables(self.command))
         [(text,)] = plans.of_rows(session, physical.leaf(session, physical.prepared(session, job))).collect()
         parse = scala.jvm(session).org.apache.spark.sql.types.StructType
         schemas: Schemas = {}

@@ -42,6 +42,8 @@ NUMBERS = ("int", "bigint", "double", "decimal(10,2)")
 AGGREGATES = (
     "count(*) AS v, max(w) AS w", "sum(v) AS v, min(w) AS w", "avg(v) AS v, count(w) AS w", "max(v) AS v, max(ts) AS w",
     "count(v) FILTER (WHERE v > 0) AS v, bool_or(v > 0) AS w", "sum(v) / count(*) AS v, min(k) AS w",
+    "approx_count_distinct(w) AS v, max(w) AS w", "median(v) AS v, mode(w, true) AS w",
+    "percentile_approx(v, 0.5D) AS v, bit_or(CAST(v AS INT)) AS w", "try_sum(v) AS v, count_if(v > 0) AS w",
 )
 ROW_WISE_KINDS = {"where", "select", "explode"}
 MINUTES = st.sampled_from([1, 5, 10, 30])
@@ -149,7 +151,7 @@ STATEFUL = st.one_of(
     ),
 )
 LAST = st.one_of(
-    st.tuples(st.just("group"), st.sampled_from([["k"], ["k", "w"], []]), st.sampled_from(AGGREGATES[:5])),
+    st.tuples(st.just("group"), st.sampled_from([["k"], ["k", "w"], []]), st.sampled_from(AGGREGATES)),
     st.tuples(st.just("limit"), st.integers(1, 5)),
 )
 

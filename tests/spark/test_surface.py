@@ -104,6 +104,7 @@ def sessions_of(session: Any, folder: str) -> list[Any]:
     """Whatever a session or a DataFrame leads to is of the same engine."""
     kind, query, inner = type(session), text(session, folder).writeStream.format("noop").queryName("one").start(), []
     df = text(session, folder).where("value > ''")
+    session.createDataFrame([(1,)], "a int")  # makes the session the active one
     run(df.writeStream.foreachBatch(lambda batch, _: inner.append(type(batch.sparkSession))), folder)
     found = [
         kind.builder.getOrCreate(), kind.getActiveSession(), kind.active(), session.newSession(), copy.copy(session), df.sparkSession
