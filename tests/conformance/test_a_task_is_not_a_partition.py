@@ -71,7 +71,7 @@ def run(session: SparkSession, folder: Path, query: str, actions: list[str]) -> 
 
 @given(st.sampled_from(sorted(QUERIES)), st.lists(st.sampled_from(sorted(ACTIONS)), min_size=1, max_size=2))
 @settings(
-    max_examples=12, derandomize=True, deadline=None, database=None, phases=[Phase.generate],
+    max_examples=8, derandomize=True, deadline=None, database=None, phases=[Phase.generate],
     suppress_health_check=list(HealthCheck),
 )
 def test_a_key_stays_in_its_partition(
