@@ -48,7 +48,8 @@ Build = Callable[..., DataFrame]
 Step = Sequence[str] | Mapping[str, Sequence[str]] | Callable[[str], object]
 
 FIRST_FILE_TIME = 1_700_000_000  # seconds; the modification time of the first step's file, one second more for each step
-TOGETHER_MS = 300  # how long a query sleeps between two looks at its input when a step writes several files
+# How long a query with several inputs sleeps between two looks at them, so that it sees all of a step or nothing.
+TOGETHER = {"spark.sql.streaming.pollingDelay": "300ms"}
 
 
 def side_by_side(
@@ -98,8 +99,7 @@ def side_by_side(
         _check_may_be_emptied(inputs, os.path.join(base, "checkpoint-spark"))
     actions = restart_after if isinstance(restart_after, Mapping) else dict.fromkeys(restart_after)
     runs: dict[str, EngineRun] = {}
-    several = any(isinstance(step, Mapping) and len(step) > 1 for step in feed)
-    wanted = {**({"spark.sql.streaming.pollingDelay": f"{TOGETHER_MS}ms"} if several else {}), **(confs or {})}
+    wanted = dict(confs or {})
     try:
         mini = MiniSparkSession(spark, trace=trace)
         engines: dict[str, list[Any]] = {"spark": [spark], "model": [spark if name == "spark" else mini for name in relay]}
@@ -109,7 +109,7 @@ def side_by_side(
                 checkpoint = os.path.join(base, f"checkpoint-{engine}")
                 if input_dir is None:
                     shutil.rmtree(inputs, ignore_errors=True)
-                runner = _Runner(sessions, build, inputs, checkpoint, output_mode, trigger)
+                runner = _Runner(sessions, build, inputs, checkpoint, output_mode, trigger, wanted)
                 runs[engine] = runner.run(feed, actions, bar.update)
                 columns, ordered = runner.columns, runner.ordered
     finally:
@@ -131,7 +131,7 @@ class _Runner:
 
     def __init__(
         self, sessions: Sequence[Any], build: Build, inputs: str, checkpoint: str, output_mode: str,
-        trigger: Mapping[str, Any] | None,
+        trigger: Mapping[str, Any] | None, confs: Mapping[str, str],
     ):
         self._sessions = cycle(sessions)
         self._only_spark = not any(isinstance(session, MiniSparkSession) for session in sessions)
@@ -140,6 +140,7 @@ class _Runner:
         self._checkpoint = checkpoint
         self._output_mode = output_mode
         self._trigger = trigger
+        self._confs = confs
         self._each_step = trigger is not None and not {"processingTime", "continuous", "realTime"} & set(trigger)
         self._written: list[Path] = []
         self._sink: list[tuple[int, list[tuple[Any, ...]]]] = []
@@ -191,7 +192,9 @@ class _Runner:
         if self._trigger is not None:
             writer = writer.trigger(**self._trigger)
         self._runs_so_far = len(self._batches)
-        self._query = writer.option("checkpointLocation", self._checkpoint).start()
+        inputs = sum(leaf.isStreaming() for leaf in scala.items(plan.collectLeaves()))
+        with _confs(df.sparkSession, {**TOGETHER, **self._confs} if inputs > 1 else {}):  # a query keeps the confs of its start
+            self._query = writer.option("checkpointLocation", self._checkpoint).start()
         return str(plan)
 
     def _keep(self, data: DataFrame, batch_id: int) -> None:

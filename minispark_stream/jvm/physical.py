@@ -17,7 +17,7 @@ from collections.abc import Iterable
 
 from pyspark.sql import DataFrame, SparkSession
 
-from minispark_stream.jvm import expressions, scala
+from minispark_stream.jvm import expressions, plans, scala
 from minispark_stream.jvm.scala import JavaObject
 
 EXECUTION = "org.apache.spark.sql.execution"
@@ -87,10 +87,4 @@ def sorted_in_partitions(session: SparkSession, rows: JavaObject, order: JavaObj
 
 def leaf(session: SparkSession, rows: JavaObject) -> JavaObject:
     """What an executable plan puts out, as a leaf of a logical plan under the same attributes."""
-    none = scala.none(session)
-    partitioning = scala.java_class(session, f"{PARTITIONING}.UnknownPartitioning")(0)
-    return scala.call(
-        scala.java_class(session, f"{EXECUTION}.LogicalRDD"), output=rows.output(), rdd=rows.execute(),
-        outputPartitioning=partitioning, outputOrdering=scala.seq(session, []), isStreaming=False, stream=none,
-        session=session._jsparkSession, originStats=none, originConstraints=none, fromCheckpoint=False,
-    )
+    return plans.leaf_over(session, rows.execute(), rows.output(), streaming=False)

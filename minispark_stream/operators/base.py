@@ -39,6 +39,8 @@ from minispark_stream.operators.state_task import OperatorWatermarks, StatefulOp
 from minispark_stream.state.operator_state_metadata import OperatorStateMetadata, StateStoreMetadata
 from minispark_stream.state.state_store import StateStoreConf
 
+ALLOW_MULTIPLE = "spark.sql.streaming.statefulOperator.allowMultiple"
+
 
 @dataclass(frozen=True)
 class BatchContext:
@@ -153,7 +155,7 @@ def check_event_time(session: SparkSession, names: Sequence[str]) -> None:
     Raises:
         AnalysisException: MULTIPLE_EVENT_TIME_COLUMNS, unless `statefulOperator.allowMultiple` is off: then the first counts.
     """
-    if len(names) > 1 and sessions.conf(session, "spark.sql.streaming.statefulOperator.allowMultiple") == "true":
+    if len(names) > 1 and sessions.conf(session, ALLOW_MULTIPLE) == "true":
         raise analysis_error(session, "MULTIPLE_EVENT_TIME_COLUMNS", eventTimeCols=f"({','.join(names)})")
 
 

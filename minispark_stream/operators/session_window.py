@@ -26,7 +26,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from minispark_stream.jvm import physical, scala
+from minispark_stream.jvm import physical
 from minispark_stream.jvm.scala import JavaObject
 from minispark_stream.operators.base import BatchContext, check_event_time
 from minispark_stream.operators.session_window_state_store_restore import SessionWindowStateStoreRestore
@@ -74,8 +74,7 @@ class SessionWindowAggregation(StreamingAggregation):
             event_time=self.event_time,
         )
         new = self.new_rows(session, children[0])  # (1)
-        keys = [key for i, key in enumerate(scala.items(self.merge.groupingExpressions())) if i != self.session]
-        by_key = physical.shuffled(session, new, keys, info.num_partitions)  # (2)
+        by_key = physical.shuffled(session, new, self.shuffle_keys, info.num_partitions)  # (2)
         sorted_rows = physical.prepared(session, physical.sorted_in_partitions(session, by_key, self.order))
         restored = context.map_partitions(self.tasks, sorted_rows, restore)  # (3)
         merged = physical.over(session, self.merge, physical.prepared(session, restored))  # (4)

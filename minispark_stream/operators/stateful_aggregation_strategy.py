@@ -78,12 +78,14 @@ def compile_aggregate(
     }
     width = len(grouping)
     if not is_session:  # (3)
-        return StreamingAggregation(keys=StructType(rows.fields[:width]), values=StructType(rows.fields[width:]), **common)
+        keys, values = StructType(rows.fields[:width]), StructType(rows.fields[width:])
+        return StreamingAggregation(keys=keys, values=values, shuffle_keys=tuple(grouping), **common)
     position = [a.exprId().id() for a in grouping].index(save.sessionExpression().exprId().id())
-    keys = [field for i, field in enumerate(rows.fields[:width]) if i != position]
+    without_session = [i for i in range(width) if i != position]
     return SessionWindowAggregation(
-        keys=StructType([*keys, StructField("sessionStartTime", TimestampType())]),
+        keys=StructType([*(rows.fields[i] for i in without_session), StructField("sessionStartTime", TimestampType())]),
         values=rows,
+        shuffle_keys=tuple(grouping[i] for i in without_session),
         session=position,
         order=restore.requiredChildOrdering().head(),
         **common,

@@ -35,7 +35,7 @@ from functools import reduce
 from pyspark.sql import SparkSession
 from pyspark.sql.types import StructType
 
-from minispark_stream.jvm import physical, scala
+from minispark_stream.jvm import physical
 from minispark_stream.jvm.scala import JavaObject
 from minispark_stream.jvm.state_rdd import MapPartitions
 from minispark_stream.operators.base import (
@@ -53,8 +53,8 @@ class StreamingAggregation(StatefulOperator):
     """An aggregation whose buffers live in state. `keys` and `values` are the schemas of its state rows.
 
     `event_time` is the grouping column that carries the watermark; `event_times` are the names of all that carry one. Spark's
-    operators: those of `partial` below the shuffle, `merge` before restore and again before save, `final` after save. Between
-    them flow grouping columns and buffers; `tasks` plans both tasks, which take and give the same columns.
+    operators: those of `partial` below the shuffle by `shuffle_keys`, `merge` before restore and before save, `final` after
+    save. Between them flow grouping columns and buffers; `tasks` plans both tasks, which take and give the same columns.
     """
 
     keys: StructType
@@ -62,6 +62,7 @@ class StreamingAggregation(StatefulOperator):
     event_time: EventTime | None
     event_times: tuple[str, ...]
     tasks: MapPartitions = field(repr=False, compare=False)
+    shuffle_keys: tuple[JavaObject, ...] = field(repr=False, compare=False)
     partial: tuple[JavaObject, ...] = field(repr=False, compare=False)
     merge: JavaObject = field(repr=False, compare=False)
     final: JavaObject = field(repr=False, compare=False)
@@ -91,8 +92,8 @@ class StreamingAggregation(StatefulOperator):
             values=self.values,
             event_time=self.event_time,
         )
-        keys = scala.items(self.merge.groupingExpressions())
-        by_key = physical.shuffled(session, self.new_rows(session, children[0]), keys, info.num_partitions)  # (2)
+        new = self.new_rows(session, children[0])
+        by_key = physical.shuffled(session, new, self.shuffle_keys, info.num_partitions)  # (2)
         merged = physical.prepared(session, physical.over(session, self.merge, by_key))
         restored = context.map_partitions(self.tasks, merged, restore)  # (3)
         both = physical.prepared(session, physical.over(session, self.merge, restored))  # (4)

@@ -3,13 +3,15 @@
 Models: the `logicalPlan` of MicroBatchExecution, and the checks that IncrementalExecution makes before the first batch of a run
 (From query to the plan; About state).
 
-1. `template`: the analysed plan, compiled (template.py). It is compiled when the query starts, so that what cannot be compiled
-   fails in `start()`; again when the checkpoint brought other confs; and in each batch if it asks for the current time.
+1. `template`: the analysed plan, compiled (template.py). It is compiled when the query starts, so that what the model does not
+   have fails in `start()`; what Spark's planner refuses fails in the first batch, as in Spark. It is compiled again when the
+   checkpoint brought other confs, and in each batch if it asks for the current time.
 2. How the state lies: the number of its partitions and the confs of the stores, which do not change over a checkpoint's life.
 3. Before the first batch of a run, the operators and schemas of the state must be those of the checkpoint.
 4. `plan` gives the plan of one batch: IncrementalExecution.
 
-Differs from Spark: Spark analyses once too, but optimises in every batch.
+Differs from Spark: Spark analyses once too, but optimises in every batch. When a partition was not written, its error says only
+that an exception was thrown in awaitResult, and has STATE_STORE_COMMIT_VALIDATION_FAILED as its cause.
 """
 
 from __future__ import annotations
@@ -24,7 +26,7 @@ from pyspark.sql.types import StructType
 from minispark_stream.jvm import plans, sessions, times
 from minispark_stream.jvm.errors import spark_error
 from minispark_stream.jvm.scala import JavaObject
-from minispark_stream.operators.base import BatchContext, OperatorWatermarks
+from minispark_stream.operators.base import ALLOW_MULTIPLE, BatchContext, OperatorWatermarks
 from minispark_stream.operators.metrics import Report, Reports
 from minispark_stream.operators.transform_with_state import TransformWithState
 from minispark_stream.runtime.incremental_execution import IncrementalExecution
@@ -56,7 +58,7 @@ class QueryPlanner:
         self.output_mode = output_mode
         self.state_dir = state_dir
         self._run_id = run_id
-        self._allow_multiple = self._conf("spark.sql.streaming.statefulOperator.allowMultiple") == "true"
+        self._allow_multiple = self._conf(ALLOW_MULTIPLE) == "true"
         self._asks_for_current_time = times.asks_for_current_time(session, analyzed)
         with sessions.active_session(session):
             self.template = self._compile(now_ms)  # (1)

@@ -35,7 +35,7 @@ from pyspark.sql import functions as F
 from minispark_stream.jvm import expressions, plans, scala, sessions, times
 from minispark_stream.jvm.errors import analysis_error
 from minispark_stream.jvm.scala import JavaObject
-from minispark_stream.operators.base import StatefulOperator
+from minispark_stream.operators.base import ALLOW_MULTIPLE, StatefulOperator
 from minispark_stream.operators.flat_map_groups_with_state import compile_flat_map_groups_with_state
 from minispark_stream.operators.stateful_aggregation_strategy import compile_aggregate
 from minispark_stream.operators.streaming_deduplicate import compile_deduplicate
@@ -52,8 +52,6 @@ from minispark_stream.plan.streaming_relation import (
     streaming_sources,
     without_file_relations,
 )
-
-ALLOW_MULTIPLE = "spark.sql.streaming.statefulOperator.allowMultiple"
 
 # Which Catalyst nodes keep state, and what makes an operator of one.
 STATEFUL: dict[str, Callable[..., StatefulOperator]] = {
@@ -95,7 +93,7 @@ def compile_template(
         output_mode: of the query; a limit keeps state in append mode only.
 
     Raises:
-        AnalysisException: an aggregate function that cannot be kept incrementally.
+        AnalysisException: an operator, or a format of its state, that the model does not have.
     """
     sources = dict(streaming_sources(session, analyzed))  # (1)
     analyzed = without_file_relations(session, analyzed)
