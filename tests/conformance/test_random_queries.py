@@ -239,7 +239,12 @@ def check(spark: SparkSession, case: Case) -> None:
     # A join numbers the rows of a key as they come; after another operator, that is in no certain order.
     kinds = [step[0] for step in query.steps]
     in_order = "join" not in kinds or set(kinds[: len(kinds) - kinds[::-1].index("join") - 1]) <= ROW_WISE_KINDS
-    found = [d for d in comparison.differences if in_order or not d.what.endswith(".delta")]
+    # Of two operators in a row, the model's lower one may count a batch that is evaluated twice only once (operators/metrics.py).
+    counted = case.actions == ("rows",) or sum(kind not in ROW_WISE_KINDS | {"union"} for kind in kinds) < 2
+    found = [
+        d for d in comparison.differences
+        if (in_order or not d.what.endswith(".delta")) and (counted or not d.what.startswith("operator "))
+    ]
     assert not found, "\n".join(map(str, found))
 
 

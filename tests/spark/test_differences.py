@@ -206,7 +206,7 @@ def frames_of_a_group(key: Any, frames: Any, state: Any) -> Iterator[pd.DataFram
 def test_frames_are_not_cut_by_their_bytes(engines: Engines) -> None:
     def count_frames(session: Any, folder: Path) -> list[int]:
         seen: list[int] = []
-        one_group = text(session, folder).groupBy(F.lit(1).alias("k"))
+        one_group = text(session, folder).withColumn("k", F.lit(1)).groupBy("k")
         frames = one_group.applyInPandasWithState(frames_of_a_group, "n int", "n int", "update", "NoTimeout")
         writer = frames.writeStream.outputMode("update").foreachBatch(lambda df, _: seen.extend(row.n for row in df.collect()))
         with_confs(session, {"spark.sql.execution.arrow.maxBytesPerBatch": "1"}, lambda: run(writer, folder))
