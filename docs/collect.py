@@ -6,7 +6,8 @@ A page marks such a part with two comments; what is between them is replaced:
     ...
     <!-- end -->
 
-1. `differences`: module, what it models, and its line "Differs from Spark: ...", for every module of the engine that has one.
+1. `differences`: module, what it models, its line "Differs from Spark: ...", and the tests named behind "Shown by", for every
+   module of the engine that differs in something.
 2. `classes`: every Spark class that a line "Models: ..." names, with a link to its source and the modules that name it. The
    path is read from the jars of the installed PySpark; what is not in them is listed in ELSEWHERE.
 3. `code FILE NAME`: the source of a class, function or method of the package.
@@ -79,12 +80,13 @@ class NotCollected(Exception):
 
 @dataclass(frozen=True)
 class Module:
-    """What the docstring of a module says. `models` and `differs` are the text behind these words, None without such a line."""
+    """What the docstring of a module says. `models`, `differs`, `shown_by`: the text behind these words, None without them."""
 
     path: str
     doc: str
     models: str | None
     differs: str | None
+    shown_by: str | None
 
     @property
     def link(self) -> str:
@@ -109,8 +111,8 @@ class Module:
 @cache
 def read_module(path: Path) -> Module:
     doc = ast.get_docstring(ast.parse(path.read_text(encoding="utf-8"))) or ""
-    models, differs = _paragraph("^Models: ", doc), _paragraph("Differs from (?:Spark|Delta): ", doc)
-    return Module(path.relative_to(PACKAGE).as_posix(), doc, models, differs)
+    lines = (_paragraph(begin, doc) for begin in ("^Models: ", "Differs from (?:Spark|Delta): ", "^Shown by "))
+    return Module(path.relative_to(PACKAGE).as_posix(), doc, *lines)
 
 
 def modules() -> list[Module]:
@@ -118,18 +120,25 @@ def modules() -> list[Module]:
 
 
 def _paragraph(begin: str, doc: str) -> str | None:
-    """What stands behind `begin`, up to an empty line, an indented line or "Differs"; on one line."""
-    found = re.search(begin + r"(.*?)(?=\n\s*\n|\n {4}|\n?\s*Differs from |\Z)", doc, re.S | re.M)
+    """What stands behind `begin`, up to an empty line, an indented line, "Differs" or "Shown by"; on one line."""
+    found = re.search(begin + r"(.*?)(?=\n\s*\n|\n {4}|\n?\s*Differs from |\nShown by |\Z)", doc, re.S | re.M)
     return " ".join(found.group(1).split()) if found else None
 
 
 # (1)
 def differences() -> Iterator[str]:
-    yield "| module | models | differs from Spark |"
-    yield "| --- | --- | --- |"
+    yield "| module | models | differs from Spark | shown by |"
+    yield "| --- | --- | --- | --- |"
     for module in modules():
-        if module.of_engine and module.differs and not re.match(r"nothing( else)?\.?$", module.differs):
-            yield f"| {module.link} | {', '.join(module.classes)} | {_cell(module.differs)} |"
+        if module.of_engine and module.differs and module.differs != "nothing.":
+            tests = ", ".join(_test_link(test) for test in re.findall(r"tests/\S+::\w+", module.shown_by or ""))
+            yield f"| {module.link} | {', '.join(module.classes)} | {_cell(module.differs)} | {tests} |"
+
+
+def _test_link(test: str) -> str:
+    """tests/unit/test_x.py::TestY::test_z as [test_z](../tests/unit/test_x.py)."""
+    file, *_, name = test.split("::")
+    return f"[{name}](../{file})"
 
 
 # (2)

@@ -11,8 +11,9 @@ or sink is created; Execution flow).
     readStream.format("text").option("maxFilesPerTrigger", 1).load("in")   SourceSpec(format "text", path "in",
                                                                                       options {"maxfilespertrigger": "1"}, ...)
 
-Differs from Spark: nothing in the API; formats that the model has no source or sink for are refused by name, and so are named
-sources when Spark is told to have them, and the changes of a table.
+Differs from Spark: formats that the model has no source or sink for, named sources, and tables that are not of files are
+refused by the name of what is missing.
+Shown by tests/spark/test_differences.py::test_what_only_the_model_refuses.
 """
 
 from __future__ import annotations

@@ -41,7 +41,8 @@ A source that gives two numbers more in each batch, and a sink that keeps its ro
 As an entry point, in the pyproject.toml of your package:   [project.entry-points."minispark_stream.sources"]
                                                             count = "my_package.counting:count"
 
-Differs from Spark: Spark knows a provider by the name of its class, too, and one class can be source and sink.
+Differs from Spark: Spark knows a provider by the name of its class, too, because it can load the class.
+Shown by tests/spark/test_differences.py::test_what_only_the_model_refuses.
 """
 
 from __future__ import annotations

@@ -9,8 +9,10 @@ Models: SparkSession (`readStream`, `streams`).
 It is PySpark's own class around the same JVM session, so confs, views and tables are shared with `spark`. What comes from it
 leads back to it: `df.sparkSession`, `newSession()`, and the session of a foreachBatch function are sessions of the model.
 
-Differs from Spark: the Python workers of a local Spark run the driver's own Python unless another one is asked for. Two model
-sessions around one Spark session each know their own queries only.
+Differs from Spark: the Python workers of a local Spark run the driver's own Python unless another one is asked for, because
+that one has the packages that the tasks need. Two model sessions around one Spark session each know their own queries only.
+Shown by tests/unit/test_session.py::test_on_this_machine_the_workers_run_the_drivers_python,
+tests/spark/test_differences.py::test_two_sessions_around_one_spark.
 """
 
 from __future__ import annotations
@@ -21,7 +23,7 @@ import shutil
 import sys
 from typing import ClassVar
 
-from pyspark.errors import PySparkValueError
+from pyspark.errors import PySparkTypeError, PySparkValueError
 from pyspark.sql import SparkSession
 
 from minispark_stream.clock import Clock, SystemClock
@@ -42,6 +44,7 @@ class MiniSparkSession(SparkSession):
         clock: the clock of the engine; tests hand in a ManualClock.
 
     Raises:
+        PySparkTypeError: `spark` is no classic session.
         PySparkValueError: an unknown trace level.
     """
 
@@ -54,6 +57,13 @@ class MiniSparkSession(SparkSession):
             raise PySparkValueError(
                 errorClass="VALUE_NOT_ALLOWED",
                 messageParameters={"arg_name": "trace", "allowed_values": "['off', 'steps', 'rows']"},
+            )
+        if not isinstance(spark, SparkSession):
+            raise PySparkTypeError(
+                errorClass="NOT_EXPECTED_TYPE",
+                messageParameters={
+                    "arg_name": "spark", "expected_type": "a classic SparkSession", "arg_type": type(spark).__qualname__,
+                },
             )
         vars(self).update(vars(spark))  # the same session in the JVM, with its confs, views and profiles
         self._trace = trace

@@ -9,7 +9,7 @@ Models: StreamingQueryWrapper, the handle around a StreamExecution (Execution fl
     query.trace                   # what Spark's handle does not have: every step of every trigger
     query.stop()
 
-Differs from Spark: nothing but `trace`.
+Differs from Spark: nothing.
 """
 
 from __future__ import annotations

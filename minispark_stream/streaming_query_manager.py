@@ -11,7 +11,9 @@ Models: StreamingQueryManager (Execution flow; From query to the plan).
 4. A second run on one checkpoint stops the first (`stopActiveRunOnRestart`); a name may be used only once at a time.
 5. Start the thread.
 
-Differs from Spark: adaptive execution is off for every query; Spark 4.1 and later leave it on for queries without state.
+Differs from Spark: adaptive execution is off for every query, as in the documents; Spark 4.1 and later leave it on for queries
+without state.
+Shown by tests/spark/test_differences.py::test_batches_are_not_adaptive.
 """
 
 from __future__ import annotations

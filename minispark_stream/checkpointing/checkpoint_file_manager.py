@@ -16,8 +16,12 @@ systems), the name is reserved by an empty file, which the content replaces. Eve
 
 A URI may bear a password (`s3://KEY:SECRET@bucket/checkpoint`); what is shown to people has `***` in its place (`redacted`).
 
-Differs from Spark: Spark does not wait for a local disk. No `.crc` files are written (nothing needs them), and stale ones are
-removed with their file.
+Differs from Spark: a file and its name are on the disk before the next step begins; Spark leaves that to the system, so that a
+power failure may take what it wrote last. No `.crc` files are written, because nothing here reads them; one that Spark left
+goes with its file.
+Shown by tests/unit/test_checkpoint_logs.py::TestCheckpointFileManager::test_content_and_name_are_on_the_disk,
+tests/unit/test_checkpoint_logs.py::TestCheckpointFileManager::test_a_file_can_be_created_once,
+tests/unit/test_checkpoint_logs.py::TestCheckpointFileManager::test_overwriting_removes_a_checksum_that_no_longer_fits.
 """
 
 from __future__ import annotations

@@ -8,8 +8,9 @@ Models: CommitLog and CommitMetadata (Execution flow, step 10).
 An entry says that the sink has the rows of the batch, and carries the watermark that the batch arrived at, because a
 restart could not compute it again. A batch that has an entry in the offset log but none here is run again.
 
-Differs from Spark: version 1 is written; version 2 (`stateUniqueIds`, for state checkpoints with unique file names) is
-read for its watermark.
+Of version 2, which Spark writes for state in RocksDB only (`stateUniqueIds`), the watermark is read.
+
+Differs from Spark: nothing.
 """
 
 from __future__ import annotations

@@ -19,8 +19,10 @@ pyarrow's `lz4_raw` compresses to the same bytes as Spark does. Lengths are chec
 length may not exceed the block size that the token names, nor 255 times its payload, the most that LZ4 can do.
 A reader of files that somebody else wrote also gives a `limit`, because 255 times a file is still a lot.
 
-Differs from Spark: zstd and snappy streams are read and written in Spark's formats, but may be compressed to other
-bytes; lzf is not supported.
+Differs from Spark: zstd and snappy streams are read and written in Spark's formats, but the bytes may be others, because
+another library compresses them; lzf, for which there is none, is refused.
+Shown by tests/unit/test_state_store.py::test_other_codecs,
+tests/unit/test_lz4_block.py::test_lengths_of_other_codecs_are_bounded_too.
 """
 
 from __future__ import annotations

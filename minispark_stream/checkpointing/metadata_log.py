@@ -11,8 +11,9 @@ Models: HDFSMetadataLog, the base of the offset log, the commit log and the sour
 
 A file is untrusted input: it is decoded as text and JSON, and whatever is wrong with it is reported with its name.
 
-Differs from Spark: a purge lists the folder each time; it holds no more than minBatchesToRetain files. A stray file `010` is no
-entry; Spark takes it for that of batch 10, and looks for it under the name `10`.
+Differs from Spark: a stray file `010` is no entry, because no engine writes such a name; Spark takes it for batch 10, and
+fails because there is no file `10`.
+Shown by tests/unit/test_checkpoint_logs.py::TestOffsetSeqLog::test_only_names_that_spark_writes_are_entries.
 """
 
 from __future__ import annotations

@@ -11,7 +11,10 @@ The metadata line is what makes a batch repeatable: the watermark that evicts, t
 the confs that shape state. On a restart the logged confs win over the session's, because the state was laid out by them;
 a conf that an older Spark did not log yet gets the value that older Spark implied.
 
-Differs from Spark: a v2 entry (`sourceId:offset` lines) is read when its ids are 0, 1, 2, ...; named sources are not.
+Differs from Spark: a v2 entry (`sourceId:offset` lines) is read when its ids are 0, 1, 2, ...; those of named sources are
+refused, because the model has no named sources.
+Shown by tests/unit/test_checkpoint_logs.py::TestOffsetSeqLog::test_version_2_is_read_by_source_number,
+tests/unit/test_checkpoint_logs.py::TestOffsetSeqLog::test_damage_is_named_with_its_file.
 """
 
 from __future__ import annotations

@@ -24,9 +24,10 @@ import inspect
 import os
 import shutil
 import tempfile
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from itertools import cycle
+from operator import methodcaller
 from pathlib import Path
 from typing import Any
 
@@ -64,6 +65,7 @@ def side_by_side(
     relay: Sequence[str] = ("model",),
     input_dir: str | None = None,
     directory: str | None = None,
+    collect: Callable[[DataFrame], Iterable[Any]] = methodcaller("collect"),
     trace: str = "rows",
     progress: bool = True,
 ) -> Comparison:
@@ -84,6 +86,7 @@ def side_by_side(
         input_dir: the input folder. By default `input` below `directory`, which is emptied before each engine runs; in a folder
             of your own, only the files of steps that are lines are removed.
         directory: where checkpoints go; a temporary folder by default, which is deleted.
+        collect: what the sink does with a batch to get the rows that are compared.
         trace: what the model records: "steps", or "rows" with row previews.
         progress: show a progress bar.
 
@@ -109,7 +112,7 @@ def side_by_side(
                 checkpoint = os.path.join(base, f"checkpoint-{engine}")
                 if input_dir is None:
                     shutil.rmtree(inputs, ignore_errors=True)
-                runner = _Runner(sessions, build, inputs, checkpoint, output_mode, trigger, wanted)
+                runner = _Runner(sessions, build, inputs, checkpoint, output_mode, trigger, wanted, collect)
                 runs[engine] = runner.run(feed, actions, bar.update)
                 columns, ordered = runner.columns, runner.ordered
     finally:
@@ -131,7 +134,7 @@ class _Runner:
 
     def __init__(
         self, sessions: Sequence[Any], build: Build, inputs: str, checkpoint: str, output_mode: str,
-        trigger: Mapping[str, Any] | None, confs: Mapping[str, str],
+        trigger: Mapping[str, Any] | None, confs: Mapping[str, str], collect: Callable[[DataFrame], Iterable[Any]],
     ):
         self._sessions = cycle(sessions)
         self._only_spark = not any(isinstance(session, MiniSparkSession) for session in sessions)
@@ -141,6 +144,7 @@ class _Runner:
         self._output_mode = output_mode
         self._trigger = trigger
         self._confs = confs
+        self._collect_rows = collect
         self._each_step = trigger is not None and not {"processingTime", "continuous", "realTime"} & set(trigger)
         self._written: list[Path] = []
         self._sink: list[tuple[int, list[tuple[Any, ...]]]] = []
@@ -198,7 +202,7 @@ class _Runner:
         return str(plan)
 
     def _keep(self, data: DataFrame, batch_id: int) -> None:
-        self._sink.append((batch_id, [tuple(row) for row in data.collect()]))
+        self._sink.append((batch_id, [tuple(row) for row in self._collect_rows(data)]))
 
     def _feed(self, i: int, step: Step) -> None:  # (2)
         if callable(step):

@@ -14,7 +14,9 @@ Spark cannot be asked for its steps, but each of them leaves something:
 1. `read_logs` keeps the log files of each batch while they are there (Spark purges them later).
 2. `spark_trace` puts progress reports and logs together as the same events that the model records, so one drawing shows both.
 
-Differs from Spark: start times within a trigger are the phases laid end to end; Spark only reports how long they took.
+Spark reports how long a phase took and not when it began, so the phases of a trigger are laid end to end.
+
+Differs from Spark: nothing.
 """
 
 from __future__ import annotations

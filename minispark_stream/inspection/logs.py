@@ -15,7 +15,10 @@ Models: what MicroBatchExecution.populateStartOffsets would find, without runnin
     offsets/ 0 1 2   commits/ 0 1      batch 2 next, again: offsets/2 says what it reads, commits/2 is missing
 
 An entry that cannot be read is a finding, not the end: the other entries are shown.
-Differs from Spark: nothing in what is read; nothing is written and no session is needed.
+
+Nothing is written, and no session is needed.
+
+Differs from Spark: nothing.
 """
 
 from __future__ import annotations

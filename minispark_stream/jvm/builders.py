@@ -1,7 +1,8 @@
 """What Spark's own builders ask when they read or write a stream: names of data sources, options, schemas, output modes.
 
 Models: DataStreamReader, DataStreamWriter, DataSource.lookupDataSource, CaseInsensitiveStringMap.
-Differs from Spark: nothing; the answers and the errors are Spark's.
+
+Differs from Spark: nothing.
 """
 
 from __future__ import annotations

@@ -52,8 +52,9 @@ def spark_error(session: SparkSession, kind: type[E], condition: str, **paramete
     return kind(message=text.removeprefix(f"[{condition}] "), errorClass=condition, messageParameters=parameters)
 
 
-def analysis_error(session: SparkSession, condition: str, **parameters: str) -> AnalysisException:
-    return spark_error(session, AnalysisException, condition, **parameters)
+def analysis_error(session: SparkSession, condition: str, *origin: JavaObject, **parameters: str) -> AnalysisException:
+    """Spark's AnalysisException; it tells the position in a SQL text if it is given the Origin of a plan."""
+    return cast(AnalysisException, convert_exception(_thrown(session, AnalysisException, condition, parameters, *origin)))
 
 
 def extended_analysis_error(session: SparkSession, plan: JavaObject, condition: str, **parameters: str) -> AnalysisException:
@@ -63,8 +64,10 @@ def extended_analysis_error(session: SparkSession, plan: JavaObject, condition: 
     return cast(AnalysisException, convert_exception(thrown))
 
 
-def _thrown(session: SparkSession, kind: type[PySparkException], condition: str, parameters: dict[str, str]) -> JavaObject:
-    return scala.java_class(session, _JAVA_CLASSES[kind])(condition, scala.java_map(session, parameters))
+def _thrown(
+    session: SparkSession, kind: type[PySparkException], condition: str, parameters: dict[str, str], *origin: JavaObject
+) -> JavaObject:
+    return scala.java_class(session, _JAVA_CLASSES[kind])(condition, scala.java_map(session, parameters), *origin)
 
 
 def illegal_argument(message: str) -> IllegalArgumentException:

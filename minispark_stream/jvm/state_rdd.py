@@ -16,7 +16,7 @@ The task takes the number from the first row, and drops that row (operators/stat
 How such a task is planned does not depend on the batch. So it is planned once, as `mapInArrow` over no rows; each batch brings
 its rows and its task (`over`).
 
-Differs from Spark: Spark's operators are given the number with the iterator over their rows.
+Differs from Spark: nothing.
 """
 
 from __future__ import annotations

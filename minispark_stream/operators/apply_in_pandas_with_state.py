@@ -20,7 +20,8 @@ Models: FlatMapGroupsWithStateExecBase.processDataWithPartition and FlatMapGroup
     calls        (bob, 1 row, no state) then (ann, no row, state (2), hasTimedOut)
 
 A timeout holds for one call: a function that is called and sets none has none from then on, if it updates the state.
-Differs from Spark: a task holds its rows in memory.
+
+Differs from Spark: nothing.
 """
 
 from __future__ import annotations

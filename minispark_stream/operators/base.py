@@ -15,7 +15,7 @@ commits version N + 1.
 
     batch 7   plan_batch -> StateStoreSave(info=state_info(store_version=7, ...), ...) over 5 partitions -> 8.delta, five times
 
-Differs from Spark: an operator is a node of the template and not of a physical plan, which is cut in two around it.
+Differs from Spark: nothing.
 """
 
 from __future__ import annotations

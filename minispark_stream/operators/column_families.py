@@ -12,8 +12,9 @@ SIGMOD'18 paper, 4.3.2: a state of the user's own).
 
     ("clicks", ann, null) -> 3      ("pages", ann, "/home") -> 2      ("$eventTimers", ann, 12:05) -> nothing
 
-Differs from Spark: RocksDB keeps its rows sorted and so needs no index; its files are other files, and neither engine can go
-on from a checkpoint of the other. A family that nobody declares any more stays, as in Spark.
+A family that nobody declares any more stays, as in Spark. What differs on the disk is told in transform_with_state.py.
+
+Differs from Spark: nothing.
 """
 
 from __future__ import annotations

@@ -7,7 +7,7 @@ Models: WatermarkSupport (About watermark).
 
     is_late(window ends 12:05, 12:10;  late watermark 12:05)     [true, false]
 
-Differs from Spark: Spark hands rows one by one; here a partition is a few columns.
+Differs from Spark: nothing.
 """
 
 from __future__ import annotations

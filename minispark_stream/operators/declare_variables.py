@@ -7,7 +7,7 @@ the answer as JSON and reads the schemas (transform_with_state.py), because a ta
 
     handle.getValueState("total", "n long")      ["value", "total", [[true, "n long"]], false]
 
-Differs from Spark: it is a job; Spark starts a Python process of the driver's own.
+Differs from Spark: nothing.
 """
 
 from __future__ import annotations

@@ -15,7 +15,10 @@ From query to the plan).
              new rows
 
 The function stays as PySpark pickled it when the user called applyInPandasWithState: the task unpickles it, as Spark's
-own worker would. Differs from Spark: the task is a mapInArrow function, instead of a physical operator of its own.
+own worker would.
+
+Differs from Spark: state in format 1, which is Spark 2.3's, is refused, because no query of today writes it.
+Shown by tests/spark/test_differences.py::test_what_only_the_model_refuses.
 """
 
 from __future__ import annotations

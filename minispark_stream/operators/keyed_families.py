@@ -9,7 +9,7 @@ Models: ImplicitGroupingKeyTracker and StateTypesEncoder (About state; SIGMOD'18
 
     set_implicit_key(("ann",)); put("total", value)      the row ("total", ann, null) -> value
 
-Differs from Spark: the processor talks to the store in its own process; Spark's talks to the JVM through a socket.
+Differs from Spark: nothing.
 """
 
 from __future__ import annotations

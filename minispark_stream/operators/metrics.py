@@ -9,8 +9,9 @@ show under `stateOperators`.
 
     partition 0: 3 rows updated, partition 1: 4 rows updated     "numRowsUpdated": 7
 
-Differs from Spark: Spark may run two operators with equal keys in one stage; here a shuffle always lies between them, so that a
-batch that is evaluated twice counts the rows of the lower one once.
+Differs from Spark: where a batch is evaluated twice, of two operators with equal keys the lower one counts its rows once,
+because a shuffle lies between them that is not run again; Spark runs both operators in one stage, and counts twice.
+Shown by tests/spark/test_differences.py::test_what_two_operators_share.
 """
 
 from __future__ import annotations

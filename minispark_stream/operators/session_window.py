@@ -18,7 +18,8 @@ rows of the key are together, those of earlier batches included.
     partial aggregation  [12:00, 12:05) a, [12:03, 12:08) a, [12:20, 12:25) a, [12:01, 12:06) b
     sessions             [12:00, 12:08) a count 2, [12:20, 12:25) a count 1, [12:01, 12:06) b count 1
 
-As in Spark, there must be a key besides the session, and `update` mode is refused. Differs from Spark: nothing else.
+As in Spark, there must be a key besides the session, and `update` mode is refused.
+Differs from Spark: nothing.
 """
 
 from __future__ import annotations

@@ -12,7 +12,8 @@ windows).
                     new rows      a [12:04, 12:09) count 1
                     emitted       a [12:00, 12:05), a [12:04, 12:09), a [12:08, 12:13)
 
-Nothing is changed: the store is open for reading only. Differs from Spark: the whole partition at a time.
+Nothing is changed: the store is open for reading only.
+Differs from Spark: nothing.
 """
 
 from __future__ import annotations

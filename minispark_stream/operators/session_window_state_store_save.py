@@ -13,7 +13,7 @@ Models: SessionWindowStateStoreSaveExec (About state; About watermark: session w
                     batch            a [12:00, 12:13) count 4
                     version 4        a [12:00, 12:13) count 4      put the key (a, 12:00), remove (a, 12:08)
 
-Differs from Spark: the whole partition at a time; an unmoved watermark skips the eviction scan.
+Differs from Spark: nothing.
 """
 
 from __future__ import annotations

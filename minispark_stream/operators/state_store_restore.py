@@ -11,7 +11,8 @@ Models: StateStoreRestoreExec (the StructuredStreaming analysis, "About state"; 
     emitted      a, sum 6.0, count 3       a, sum 10.0, count 1      b, sum 2.0, count 1
 
 Nothing is changed: the store is open for reading only.
-Differs from Spark: one Arrow batch at a time instead of one row.
+
+Differs from Spark: nothing.
 """
 
 from __future__ import annotations

@@ -15,8 +15,10 @@ Models: StateStoreSaveExec (the StructuredStreaming analysis, "About state"; SIG
     batch        12:05 -> count 2,  12:10 -> count 4      eviction watermark 12:05 (a window ends at its `end`)
     version 4    12:05 -> count 2,  12:10 -> count 4      append emits (12:00, 2)
 
-Differs from Spark: the whole partition at a time; an unmoved watermark skips the eviction scan, because every row that it
-could find was removed when it got there.
+An unmoved watermark needs no search of the state for what is to be evicted: every row that it could find was removed when it
+got there.
+
+Differs from Spark: nothing.
 """
 
 from __future__ import annotations

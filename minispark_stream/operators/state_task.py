@@ -13,7 +13,7 @@ Models: StatefulOperatorStateInfo, and mapPartitionsWithStateStore of StateStore
 Because the store is committed before the first row leaves, a consumer that stops early cannot leave a store behind
 without its version.
 
-Differs from Spark: Spark commits when the last row has been asked for.
+Differs from Spark: nothing.
 """
 
 from __future__ import annotations

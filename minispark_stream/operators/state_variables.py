@@ -11,7 +11,8 @@ About state).
     key ann, ttl 60 s, batch at 12:00:00     total.update((3,))     ("total", ann) -> (3), expires 12:01:00
 
 Elements keep Spark's order: the keys of a map are ordered by the bytes of their UnsafeRows.
-Differs from Spark: nothing in what a processor sees.
+
+Differs from Spark: nothing.
 """
 
 from __future__ import annotations

@@ -10,7 +10,7 @@ Models: StatefulAggregationStrategy (From query to the plan).
     groupBy("k").avg("v")     final [k] <- save [k] <- merge [k] <- restore [k] <- merge [k] <- partial [k] <- new rows
     keys (k), values (sum, count)
 
-Differs from Spark: the aggregation is planned once for the query, and not once for each batch.
+Differs from Spark: nothing.
 """
 
 from __future__ import annotations

@@ -10,7 +10,8 @@ Models: StatefulProcessorHandleImpl and TimerStateImpl (SIGMOD'18 paper, 4.3.2: 
     key ann: registerTimer(12:05)     ("$eventTimers", ann, 12:05) -> nothing       due when the watermark is 12:05
 
 The timers of one key are listed by the bytes of their times, as in Spark, and so are not sorted by time.
-Differs from Spark: nothing in what a processor sees.
+
+Differs from Spark: nothing.
 """
 
 from __future__ import annotations

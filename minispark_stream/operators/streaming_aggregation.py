@@ -23,7 +23,8 @@ an *evaluation* (what the user sees). The buffers of `avg(x)` are a sum and a co
                      new rows
 
 So every function that Spark can keep on a stream can be kept here, sketches included, with Spark's bytes in the state.
-Differs from Spark: the two tasks are mapInArrow functions; each of them opens the store in a Python worker of its own.
+
+Differs from Spark: nothing.
 """
 
 from __future__ import annotations

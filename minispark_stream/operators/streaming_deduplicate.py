@@ -15,8 +15,11 @@ In a task, for the rows of its keys:
     id 7 again at 12:08                                                a duplicate
 
 The state of dropDuplicates has nothing but keys (its value is one null); within the watermark the value is the time of expiry.
-Differs from Spark: the whole partition at a time. With event time among the columns, an unmoved watermark skips the scan of
-the state (which `numRowsReadDuringEviction` counts as if it had been read).
+
+With event time among the columns, an unmoved watermark needs no search of the state; `numRowsReadDuringEviction` counts the
+rows as if they had been read.
+
+Differs from Spark: nothing.
 """
 
 from __future__ import annotations

@@ -21,7 +21,9 @@ paper, 4.3: joins; From query to the plan).
 
     l.k = r.k and r.ts <= l.ts + 10 min, watermark 12:30      left rows until 12:20 go: r.ts > 12:30 is all that comes
 
-Differs from Spark: Spark evaluates the condition inside its operator; here the operator is cut in two around the filter.
+Differs from Spark: state in another format than 2, Spark's default, is refused: one layout is enough to show what is kept, and
+Spark 4.3 itself begins no query with format 1.
+Shown by tests/spark/test_differences.py::test_what_only_the_model_refuses.
 """
 
 from __future__ import annotations

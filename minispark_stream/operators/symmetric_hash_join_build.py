@@ -16,7 +16,7 @@ SymmetricHashJoin). What comes in are new rows, and those of the pairs that `Pro
     state     left a: (12:00)      pair     (12:00, 12:03)
     Build     marks (12:00) as matched, stores right a: (12:03), emits (12:00, 12:03)
 
-Differs from Spark: one pass over the pairs instead of nested iterators, because the condition is Spark's to evaluate.
+Differs from Spark: nothing.
 """
 
 from __future__ import annotations

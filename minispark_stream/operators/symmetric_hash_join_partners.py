@@ -11,7 +11,7 @@ A row is known by its *position*: a new row by its number, a row from the state 
 
     2 new rows, 0: right a, 1: left b; state: left a (2)     met [(0, [2])]     pairs of columns left 2, right 0
 
-Differs from Spark: a pair is made when Spark is to filter it, or when it leaves; Spark makes it on the way.
+Differs from Spark: nothing.
 """
 
 from __future__ import annotations

@@ -14,7 +14,8 @@ Models: StreamingSymmetricHashJoinExec.processPartitions (About state: Symmetric
     batch     left a: (12:01), right a: (12:03)      pairs     (12:00, 12:03), (12:01, 12:03)
 
 The left side comes first, in a semi join the right side.
-Differs from Spark: pairs are found for the whole partition at once, because the condition is Spark's to evaluate.
+
+Differs from Spark: nothing.
 """
 
 from __future__ import annotations

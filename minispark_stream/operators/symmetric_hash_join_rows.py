@@ -13,7 +13,7 @@ Models: JoinStateWatermarkPredicates, and the rows that OneSideHashJoiner joins 
     a new row        right   true     null   null      a      null       12:03
     a pair           null    null     0      0         null   12:00      12:03          new row 0 meets left row 0 of its key
 
-Differs from Spark: rows and pairs are tables, because Spark itself evaluates the condition between two tasks.
+Differs from Spark: nothing.
 """
 
 from __future__ import annotations

@@ -12,7 +12,9 @@ Models: SymmetricHashJoinStateManager, state format 2 (About state: KeyToNumValu
 
     key a: rows r0 r1 r2     remove r0  ->  (a,0) = r2, (a,2) removed, a -> 2
 
-Differs from Spark: nothing; every put and remove is Spark's, in Spark's order, because the delta file keeps them all.
+Every put and remove is Spark's, in Spark's order, because the delta file keeps them all.
+
+Differs from Spark: nothing.
 """
 
 from __future__ import annotations

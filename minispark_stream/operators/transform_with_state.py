@@ -23,9 +23,9 @@ when its offsets are logged.
              new rows (union initial state)
 
 Differs from Spark: with the conf set to RocksDBStateStoreProvider, the variables behave as Spark's, but are kept in the
-model's own store (operators/column_families.py). The conf only says "a store with column families"; no engine can go on from
-the other's checkpoint. Spark writes the schemas into one file with a history; here is one file for each
-variable, below state/<op>/_variables.
+model's own store (operators/column_families.py), because there is no RocksDB for Python that comes with Spark; neither engine
+can go on from the other's checkpoint. The schemas are in one file for each variable, below state/<op>/_variables.
+Shown by tests/unit/test_column_families.py::test_scans_see_all_versions_and_all_changes.
 """
 
 from __future__ import annotations

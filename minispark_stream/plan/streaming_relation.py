@@ -14,9 +14,11 @@ Models: StreamingRelation, StreamingExecutionRelation (From query to the plan).
 4. When a query starts, an RDD takes the place of each relation over files, with the columns that the query asks for: the
    optimizer would look into the relation and take it for an empty table.
 
-Differs from Spark: Spark's leaf is a StreamingRelation node that carries its source; ours is a relation of Spark SQL, because
-that is a node that a plan may hold without any class of Structured Streaming. Each `load()` is a leaf of its own, so that two
-loads of one folder are not `sameSemantics`.
+The leaf is a relation of Spark SQL, because that is a node that a plan may hold without any class of Structured Streaming.
+
+Differs from Spark: each `load()` is a leaf of its own, so that two loads of one folder are not `sameSemantics`: the relation
+does not say what it reads.
+Shown by tests/spark/test_differences.py::test_each_load_is_a_stream_of_its_own.
 """
 
 from __future__ import annotations

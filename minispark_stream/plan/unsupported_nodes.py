@@ -8,8 +8,9 @@ A check gets the query (session, root node, output mode) and one node (checked_p
     Limit 3      mode "Update"            refused: a row that was among the first three might have to be taken back
     Join LeftAnti, a stream on the right  refused: a row without match today may have one tomorrow
 
-Differs from Spark: the refusal of a window function does not tell its position in a SQL text. Whether a range condition
-bounds the wait of an outer join is asked of Spark SQL's own StreamingJoinHelper.
+Whether a range condition bounds the wait of an outer join is asked of Spark SQL's own StreamingJoinHelper.
+
+Differs from Spark: nothing.
 """
 
 from __future__ import annotations
@@ -178,8 +179,8 @@ def _check_window(query: Query, node: Node) -> None:
     ]
     functions, columns, specifications = (",".join(texts) for texts in zip(*found))
     raise analysis_error(
-        query.session, "NON_TIME_WINDOW_NOT_SUPPORTED_IN_STREAMING", windowFunc=functions, columnName=columns,
-        windowSpec=specifications,
+        query.session, "NON_TIME_WINDOW_NOT_SUPPORTED_IN_STREAMING", node.plan.origin(), windowFunc=functions,
+        columnName=columns, windowSpec=specifications,
     )
 
 

@@ -18,9 +18,11 @@ incrementalizable"). The checks of single nodes are in unsupported_nodes.py.
     ... and groupBy(window("window")) once more     append    accepted;  update: (5) refused, an update may come late
     left.join(right, "k", "left")                   append    (4) refused: which left row will never match?
 
-Differs from Spark: nodes that a PySpark DataFrame cannot hold are left out (Scala's [flatMap|map]GroupsWithState and
-CoGroup, commands, ReturnAnswer, unresolved grouping sets, change data capture), and so are the further limits of
-continuous and real-time triggers.
+Left out are nodes that a PySpark DataFrame cannot hold (Scala's [flatMap|map]GroupsWithState and CoGroup, commands,
+ReturnAnswer, unresolved grouping sets, change data capture), and the further limits of continuous and real-time triggers,
+which are refused as such.
+
+Differs from Spark: nothing.
 """
 
 from __future__ import annotations

@@ -13,7 +13,7 @@ Models: MicroBatchExecution.constructNextBatch (Execution flow, steps 2 and 3; F
     source at 7, query at 7, watermark moved        -> end 7, run without data
     source at 7, query at 7                         -> wait
 
-Differs from Spark: the purge is not asynchronous.
+Differs from Spark: nothing.
 """
 
 from __future__ import annotations

@@ -12,10 +12,12 @@ Models: IncrementalExecution (Execution flow, steps 5 to 8; From query to the pl
        batch plan     Project <- StateTask x N <- shuffle <- partial aggregate <- Project <- observe <- files of batch 7
        state          reads version 7, writes version 8
 
-Differs from Spark: Spark keeps state inside its own physical operators; here a plan is cut in two around a Python task.
-The result is the same, row for row and file for file. What two operators read of one stream may be read once in one engine
-and twice in the other: two aggregations of a stream that are joined share a shuffle in Spark, two dropDuplicates of a stream
-that are united share one here. numInputRows says what was read.
+Spark keeps state inside its own physical operators; here a plan is cut in two around a Python task. The result is the same,
+row for row and file for file.
+
+Differs from Spark: two aggregations of one stream that are joined share a shuffle in Spark, so that the stream is read once;
+here each reads it, and numInputRows says so.
+Shown by tests/spark/test_differences.py::test_what_two_operators_share.
 """
 
 from __future__ import annotations

@@ -10,7 +10,7 @@ next, so that what a step did is the difference between the two.
 
 Offsets are kept by the number of their source: {0: '{"logOffset":3}'}.
 
-Differs from Spark: the watermark tracker is part of the context, so that a batch that fails leaves no trace in it.
+Differs from Spark: nothing.
 """
 
 from __future__ import annotations

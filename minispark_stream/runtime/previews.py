@@ -4,7 +4,7 @@ Models: nothing of Spark, which does not keep rows to show them.
 
 They cost extra work: a Spark job for rows, and a read of every state file of the version for state.
 
-Differs from Spark: Spark has no previews.
+Differs from Spark: nothing.
 """
 
 from __future__ import annotations

@@ -13,7 +13,7 @@ result, which is the second argument of `after`. trace/events.py declares the st
 1. Every step goes through the reporter, because progress reports show how long the phases took (`durationMs`).
 2. With tracing off, nothing else is done. At the level "rows", `after` may run Spark jobs to show rows (previews.py).
 
-Differs from Spark: Spark keeps the times alone; here a step may leave an event in the trace.
+Differs from Spark: nothing.
 """
 
 from __future__ import annotations

@@ -16,7 +16,9 @@ sources, logs, sink, planner, clock, recorder. What does change is `context`.
 
 Differs from Spark: a Python thread cannot be interrupted, so `stop()` cancels the Spark jobs of the query, those that it would
 still start included, and waits for the current Python call (a source, a foreachBatch function) to return. Listeners are called
-on the query's own thread.
+on the query's own thread, because there is no bus of events here; a slow one holds the query up.
+Shown by tests/conformance/test_ending.py::test_stop_cancels_the_jobs_that_begin_later,
+tests/unit/test_streaming_query_manager.py::test_listeners_are_told_on_the_thread_that_has_something_to_tell.
 """
 
 from __future__ import annotations

@@ -17,8 +17,11 @@ operators (From query to the plan; SIGMOD'18 paper, section 5: analysis, increme
                SourceLeaf(0)                      LogicalRDD [ts, k], streaming
 
 Operators are numbered from the sink upward, 0 first, as Spark numbers their state folders.
-Differs from Spark: Spark optimises every batch anew; the shape does not depend on the data, so once is enough. Only
-a plan that asks for the current time is compiled per batch, because the time of the batch is part of the plan.
+
+Spark optimises every batch anew; the shape does not depend on the data, so once is enough. Only a plan that asks for the
+current time is compiled per batch, because the time of the batch is part of the plan.
+
+Differs from Spark: nothing.
 """
 
 from __future__ import annotations

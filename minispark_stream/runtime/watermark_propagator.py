@@ -16,9 +16,12 @@ The query has one watermark. It enters the plan at the `withWatermark` nodes and
     watermark 12:30                 join, left rows wait 10 minutes longer:   sees 12:30   passes on 12:19:59.999
                                     aggregation above it:                     sees 12:19:59.999
 
-Differs from Spark: the promise depends on the plan and the watermark alone, so nothing is remembered from batch to batch. Where
-two operators share a shuffle (two aggregations of a stream that are joined), Spark finds no watermark below the second one when
-it looks ahead to a batch without data: the operator evicts nothing in that batch. Here both see the watermark.
+The promise depends on the plan and the watermark alone, so nothing is remembered from batch to batch.
+
+Differs from Spark: where two operators share a shuffle (two aggregations of a stream that are joined), Spark finds no
+watermark below the second one when it looks ahead to a batch without data, and evicts and emits its rows a batch later. Here,
+where they share none, both see the watermark.
+Shown by tests/spark/test_differences.py::test_what_two_operators_share.
 """
 
 from __future__ import annotations

@@ -13,8 +13,9 @@ Models: EventTimeStats and WatermarkTracker (the StructuredStreaming analysis, "
 What batch N measures is the watermark of batch N+1. After a restart the operators begin anew; only the query's
 watermark, which the logs keep, survives.
 
-Differs from Spark: the average is sum / count; Spark keeps a running mean, which may be a millisecond off. A tracker never
-changes: an update gives a new one.
+A tracker never changes: an update gives a new one.
+
+Differs from Spark: nothing.
 """
 
 from __future__ import annotations

@@ -20,10 +20,16 @@ A kill after (2) leaves files that no commit names: nobody sees them, and Delta'
 commits between (1) and (4) is no harm to an append; what contradicts the batch (a newer batch of the same query, files that
 `complete` did not see) makes the commit fail, and so the query.
 
-Differs from Delta: the log says that the operation is WRITE or CREATE TABLE, where Delta says STREAMING UPDATE; no `.crc`
-files beside the log; `mergeSchema` with `append` is a commit of its own before the batch's; no `overwriteSchema`; tables whose
-rows must be checked or changed on their way (delta_schema.py) are refused; no tables of the catalog. Where the files are
-not local, `deltalake` takes its credentials from the environment. Each engine can go on where the other has stopped.
+Where the files are not local, `deltalake` takes its credentials from the environment. Each engine can go on where the other
+has stopped.
+
+Differs from Delta: what the library cannot do as Delta does it: the log says that the operation is WRITE or CREATE TABLE,
+where Delta says STREAMING UPDATE; no `.crc` files beside the log; `mergeSchema` with `append` is a commit of its own before
+the batch's; no `overwriteSchema`; tables whose rows must be checked or changed on their way (delta_schema.py) and tables of
+the catalog are refused.
+Shown by tests/conformance/test_delta.py::test_what_only_the_library_does,
+tests/conformance/test_delta.py::test_overwrite_schema_is_refused,
+tests/spark/test_differences.py::test_what_only_the_model_refuses.
 """
 
 from __future__ import annotations

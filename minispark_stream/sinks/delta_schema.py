@@ -11,7 +11,9 @@ Models: ImplicitMetadataOperation and DeltaSink.castDataIfNeeded of Delta Lake.
     table k string, v int     batch V bigint             ->  cast to int as v; k is null
                               batch k string, z double   ->  DELTA_METADATA_MISMATCH, or a third column
 
-Differs from Delta: tables with constraints, generated, identity or not-null columns, or column mapping are refused.
+Differs from Delta: tables with constraints, generated, identity or not-null columns, or column mapping are refused, because
+nothing here would check or compute their values.
+Shown by tests/conformance/test_delta.py::test_a_table_with_constraints_is_refused.
 """
 
 from __future__ import annotations

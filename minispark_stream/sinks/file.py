@@ -15,8 +15,8 @@ The log is in the output folder, not in the checkpoint (checkpointing/file_strea
 
 `spark.read` looks at `_spark_metadata` first, so a reader sees whole batches only; a program that lists the folder sees all
 files. Only `append`: a file that was named cannot be taken back.
-Differs from Spark: the files take the way over a hidden folder (manifest_file_commit_protocol.py). Each engine can go on
-where the other has stopped.
+
+Differs from Spark: nothing.
 """
 
 from __future__ import annotations

@@ -15,7 +15,9 @@ A failed batch is run again under its id, so (partition_id, epoch_id) is what a 
 partitions of the batch stay the same. Each task works on a copy of the object of its own.
 
 A plain function is only `process`. A batch without partitions is opened once as partition 0.
-Differs from Spark: nothing but the description in the progress, which cannot be Spark's (it has JVM object ids).
+
+Differs from Spark: the description in the progress lacks the ids of Spark's objects, which are none here.
+Shown by tests/spark/test_differences.py::test_sinks.
 """
 
 from __future__ import annotations

@@ -12,7 +12,8 @@ Models: KafkaWrite, KafkaStreamingWrite, KafkaWriteTask (Sink document, "Kafka")
     b    2      other      ->   other      record (b, 2)
 
 In every output mode rows are only added: update sends the changed rows, complete sends all rows again in each batch.
-Differs from Spark: nothing. The batch is written by Spark's batch writer.
+
+Differs from Spark: nothing.
 """
 
 from __future__ import annotations

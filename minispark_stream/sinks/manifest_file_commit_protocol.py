@@ -17,8 +17,9 @@ A kill during (1) leaves the hidden folder, which the next run deletes (`delete_
 no manifest names: harmless, and Spark leaves them too. A kill after (3): the batch is run again, finds its manifest and is
 skipped (see FileStreamSink).
 
-Differs from Spark: Spark's tasks write to the final place at once; here the files take the way over the hidden folder, so that
-Spark's unchanged batch writer can be used.
+Differs from Spark: Spark's tasks write to the final place at once; here the files take the way over a hidden folder, so that
+Spark's unchanged batch writer can be used. A kill may leave that folder until the next run.
+Shown by tests/conformance/test_sinks.py::test_files_without_a_manifest_are_invisible.
 """
 
 from __future__ import annotations

@@ -12,7 +12,10 @@ Models: MemorySink (Sink document).
     complete:  batch 0 (a, 1)    batch 1 (a, 2)   ->  table (a, 2)
 
 The rows stay in Spark's own row format inside the JVM, in a persistent vector, so a batch costs what it adds.
-Differs from Spark: a DataFrame taken from the view before a batch does not see the rows of that batch.
+
+Differs from Spark: a DataFrame taken from the view has the rows of the batches before it was taken, because a plan without
+Spark's own memory sink cannot grow; Spark's has those that are there when it is run. Take it anew to see more.
+Shown by tests/spark/test_differences.py::test_sinks.
 """
 
 from __future__ import annotations

@@ -9,7 +9,10 @@ Models: PythonStreamingWrite, WriteToDataSourceV2 (Sink document: write, commit,
     batch 7    write(rows 0) -> "file-a"   write(rows 1) -> "file-b"   commit(["file-a", "file-b"], 7)
 
 A batch that was committed but not entered in the commit log is written and committed again under the same id.
-Differs from Spark: `commit` and `abort` run in the driver's Python; Spark gives them a process of their own.
+
+Differs from Spark: `commit` and `abort` run in the driver's Python, which is there anyway; Spark gives them a process of their
+own.
+Shown by tests/spark/test_differences.py::test_python_data_sources_run_in_the_drivers_python.
 """
 
 from __future__ import annotations

@@ -10,6 +10,7 @@ Models: DataStreamWriter.toTable for tables of files in Spark's session catalog.
     df.writeStream.format("parquet").toTable("t")   ->   create table t using parquet;  FileSink[.../t]
 
 Differs from Spark: tables of other catalogs, which are not folders of files, are refused.
+Shown by tests/spark/test_differences.py::test_what_only_the_model_refuses.
 """
 
 from __future__ import annotations

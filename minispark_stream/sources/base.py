@@ -9,8 +9,10 @@ Models: SparkDataStream, Source, SupportsAdmissionControl (Source document).
 An offset is the JSON text that goes into the offset log, for example `{"logOffset":3}`; two offsets are equal when
 their texts are. The engine never looks inside.
 
-Differs from Spark: Spark has V1 sources (`getOffset`) beside V2 sources (`latestOffset`); a source here without
-admission control is a `Source` whose only limit is "all available".
+Spark has V1 sources (`getOffset`) beside V2 sources (`latestOffset`); a source here without admission control is a `Source`
+whose only limit is "all available".
+
+Differs from Spark: nothing.
 """
 
 from __future__ import annotations

@@ -18,7 +18,9 @@ Models: FileStreamSource (Source document, "FileStreamSource" and "fetchMaxOffse
 `get_batch(start, end]` may span several log entries: a *log entry* is what one listing took, a *batch* is what the engine
 runs. The log is not rolled back with offsets/ and commits/: if their tails are deleted, one batch gets several entries.
 
-Differs from Spark: nothing. Listing and reading are Spark's own batch file index and readers.
+Listing and reading are Spark's own batch file index and readers.
+
+Differs from Spark: nothing.
 """
 
 from __future__ import annotations

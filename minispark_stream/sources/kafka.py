@@ -15,9 +15,11 @@ Models: KafkaSourceProvider, KafkaMicroBatchStream (Source document, "Kafka").
     offsets/1  {"clicks":{"0":9,"1":3,"2":4}}    batch 1 reads 5 … 8 of partition 0 and 0 … 3 of partition 2, which is new
 
 Progress reports say how far the query is behind the ends of the partitions (`metrics`).
-Differs from Spark: `stop()` does not interrupt a request to Kafka; it ends by `kafka.default.api.timeout.ms`. Before a restart
-goes on, a partition that was new in the last batch is looked up once more. When partitions of a logged batch are gone before
-the batch could be run again, it fails even with `failOnDataLoss` false.
+
+Before a restart goes on, a partition that was new in the last batch is looked up once more. When partitions of a logged batch
+are gone before the batch could be run again, it fails even with `failOnDataLoss` false, as in Spark.
+
+Differs from Spark: nothing.
 """
 
 from __future__ import annotations

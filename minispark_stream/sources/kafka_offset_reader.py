@@ -11,7 +11,10 @@ Models: KafkaOffsetReaderAdmin, ConsumerStrategy (Source document, "Kafka").
     clicks-1  [ ]          earliest 0, latest 0
 
 The Admin client is the one of kafka-clients, which comes with Spark's Kafka connector; it runs in the driver's JVM.
-Differs from Spark: `stop()` does not interrupt a request that is under way; it ends by `kafka.default.api.timeout.ms`.
+
+A request that is under way is not interrupted by `stop()`; it ends by `kafka.default.api.timeout.ms`.
+
+Differs from Spark: nothing.
 """
 
 from __future__ import annotations

@@ -15,7 +15,7 @@ An offset of the source is one number for each topic partition: the number of th
 
     waiting 30, 10 and 1, limit 20:   20 * 30/41 = 14.6 -> 14    20 * 10/41 = 4.9 -> 4    20 * 1/41 = 0.5 -> 1
 
-Differs from Spark: nothing. The connector's own functions read and write the JSON.
+Differs from Spark: nothing.
 """
 
 from __future__ import annotations

@@ -15,8 +15,11 @@ added to.
 Blocks live as long as the object, so a query may be stopped and restarted on its checkpoint; they do not outlive the
 process.
 
-Differs from Spark: a block that a query has committed is kept. Spark drops it, and another query on the same stream never sees
-its rows. A batch whose blocks are not there (the stream was made anew, its checkpoint was not) fails; Spark skips them.
+Differs from Spark: a block that a query has committed is kept, because another query may be behind; Spark drops it, and
+another query on the same stream never sees its rows. A batch whose blocks are not there (the stream was made anew, its
+checkpoint was not) fails; Spark skips them.
+Shown by tests/unit/test_memory_stream.py::test_two_queries_read_one_stream_each_at_its_own_pace,
+tests/unit/test_memory_stream.py::test_blocks_that_are_not_there_are_never_skipped.
 """
 
 from __future__ import annotations

@@ -15,8 +15,11 @@ Models: RateStreamProvider, RateStreamMicroBatchStream (Source document, "rate")
 
     batch (1, 3] of it: values 2 … 11, one every 200 ms from second 1 on
 
-The rows are made by Spark SQL (`range` and expressions), never by Python. Differs from Spark: when the clock was set back
-before a restart, there is nothing new until it has caught up; Spark fails with an assertion.
+The rows are made by Spark SQL (`range` and expressions), never by Python.
+
+Differs from Spark: when the clock was set back before a restart, there is nothing new until it has caught up; Spark ends the
+query with an assertion, for no fault of the user's.
+Shown by tests/conformance/test_sources.py::test_a_rate_query_goes_on_from_its_start_time.
 """
 
 from __future__ import annotations

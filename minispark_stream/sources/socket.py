@@ -14,7 +14,9 @@ Models: TextSocketSourceProvider, TextSocketMicroBatchStream (Source document: t
 A restart begins with an empty buffer and counts from -1 again, while the offset log remembers a greater number: the batch after
 the next fails with "Offsets committed out of order". That is Spark's behaviour, and why it warns when the source is used.
 
-Differs from Spark: nothing, but that a batch which is run again after a restart connects one batch later.
+Differs from Spark: a batch which is run again after a restart does not connect, because its lines are gone anyway; the next
+one does.
+Shown by tests/unit/test_socket_source.py::test_a_batch_that_is_run_again_does_not_connect.
 """
 
 from __future__ import annotations

@@ -9,7 +9,7 @@ Models: HDFSBackedStateStoreMap and its PrefixScannableHDFSBackedStateStoreMap (
     {a1: x, a2: y, b1: z}     prefix_scan([a])         (a1, x), (a2, y)
     change(put a3, remove b1) -> {a3: none, b1: z}     prefix_scan([b])   nothing
 
-Differs from Spark: Spark's maps cannot undo; it copies them.
+Differs from Spark: nothing.
 """
 
 from __future__ import annotations

@@ -22,9 +22,12 @@ version changed, with the values before. So a batch costs what it changes, howev
     version 7: {a: 1, b: 2}    put a 5, remove b, put c 1, commit
     version 8: {a: 5, c: 1}    undo record of 8: {a: 1, b: 2, c: none}; 8.delta: put a 5, remove b, put c 1
 
-Differs from Spark: Spark copies the map for every batch and keeps `maxBatchesToRetainInMemory` whole maps; here one map and
-undo records hold as many versions. Spark trusts its cache: it has not (2). It always puts its N.delta in the place of another
-one, and leaves snapshots alone (4).
+Differs from Spark: Spark trusts what it has in memory, always puts its N.delta in the place of another one, and leaves
+snapshots alone. Here a partition wanders from process to process, so each version is looked at (2) and not every file may be
+replaced (4).
+Shown by tests/unit/test_state_store.py::test_a_version_that_another_process_wrote_again_is_not_trusted,
+tests/unit/test_state_store.py::test_a_snapshot_of_an_earlier_run_does_not_hide_the_new_delta,
+tests/unit/test_state_store.py::test_a_task_that_outlived_its_query_cannot_replace_what_the_next_run_wrote.
 """
 
 from __future__ import annotations

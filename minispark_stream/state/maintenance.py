@@ -23,8 +23,9 @@ written once more, and a snapshot of what was there before would hide the new de
 It works from the files alone, so a driver can do it for stores that live in other processes. What goes wrong with one
 store is logged and does not stop the query nor the other stores; the next round tries again.
 
-Differs from Spark: Spark writes the map it has in memory, be it committed or not; here the newest committed version is loaded
-from its last snapshot and the deltas after it.
+Differs from Spark: Spark writes the map it has in memory, be it committed or not; here, where the map may be in any process,
+the newest committed version is loaded from its last snapshot and the deltas after it.
+Shown by tests/unit/test_state_store.py::test_there_is_no_snapshot_of_a_version_that_a_batch_may_write_again.
 """
 
 from __future__ import annotations

@@ -15,7 +15,9 @@ whose stateful operators are others:
 
     checkpoint: 0 -> dedupe        query: 0 -> stateStoreSave, 1 -> dedupe        the restart is refused
 
-Differs from Spark: metadata of version 2, which only RocksDB needs, is not read.
+Metadata of version 2, which only RocksDB needs, is not read.
+
+Differs from Spark: nothing.
 """
 
 from __future__ import annotations

@@ -13,7 +13,9 @@ Models: SchemaHelper (About state).
 The file is not trusted: lengths are checked, and the JSON of a user-defined type, which PySpark would load by importing or
 unpickling what the file says, is read as the SQL type under it.
 
-Differs from Spark: nothing in what is written; version 3, which only column families in RocksDB need, is not read.
+Version 3, which only column families in RocksDB need, is not read.
+
+Differs from Spark: nothing.
 """
 
 from __future__ import annotations

@@ -16,7 +16,8 @@ Models: the record format of HDFSBackedStateStoreProvider (About state: delta an
 
 The payload is not trusted: lengths are checked before they are used, and every error names the byte. A reader may also limit
 the memory that the records take: one of an empty key and an empty value has 8 bytes in the file, and 130 in Python.
-Differs from Spark: nothing in the bytes.
+
+Differs from Spark: nothing.
 """
 
 from __future__ import annotations

@@ -13,7 +13,7 @@ store are written once (schema_files.py), and compared when the query starts aga
     stored (word string, count long)      new (w string, n long not null)      compatible
                                           new (word string, count int)         refused: STATE_STORE_VALUE_SCHEMA_NOT_COMPATIBLE
 
-Differs from Spark: nothing in what is refused.
+Differs from Spark: nothing.
 """
 
 from __future__ import annotations

@@ -16,7 +16,7 @@ batch that runs again opens the same version N and writes N + 1 once more: runni
 
 This module says what a store, its id, its confs and its metrics are.
 
-Differs from Spark: a store has no prefix scan; an operator goes through its `items` instead.
+Differs from Spark: nothing.
 """
 
 from __future__ import annotations

@@ -14,36 +14,11 @@ from pyspark.errors import StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
 
 from minispark_stream import MiniSparkSession
+from tests.conformance.actions import ACTIONS
 
 FEED = (["a", "b", "a", "c"], ["b", "d", "e", "a"], ["c", "a", "f", "g", "b"])
 
 
-def static(df: DataFrame) -> DataFrame:
-    """A table of three partitions, with the columns of the batch."""
-    return df.sparkSession.range(0, 3, 1, 3).selectExpr("'static' value", *(f"id {c}" for c in df.columns[1:]))
-
-
-def in_order(df: DataFrame) -> list[tuple[Any, ...]]:
-    return sorted(map(tuple, df.collect()))
-
-
-ACTIONS: dict[str, Callable[[DataFrame], Any]] = {
-    "coalesce to one": lambda df: in_order(df.coalesce(1)),
-    "coalesce to two": lambda df: in_order(df.coalesce(2)),
-    "an rdd's coalesce": lambda df: sorted(map(tuple, df.rdd.coalesce(1).collect())),
-    "an rdd of two batches": lambda df: df.rdd.union(df.rdd).count(),
-    "union behind other rows": lambda df: in_order(static(df).union(df)),
-    "union with itself": lambda df: in_order(df.union(df)),
-    "repartition": lambda df: in_order(df.repartition(3)),
-    "sort": lambda df: [tuple(row) for row in df.orderBy("value").collect()],
-    "join with itself": lambda df: in_order(df.alias("x").join(df.alias("y"), "value")),
-    "cached": lambda df: (df.cache().count(), in_order(df), df.unpersist() is None),
-    "twice": lambda df: (df.count(), in_order(df)),
-    "one row": lambda df: len(df.limit(1).collect()),
-    "is it empty": lambda df: df.isEmpty(),
-    "a filter": lambda df: in_order(df.where("value < 'c'")),
-    "nothing": lambda df: None,
-}
 QUERIES: dict[str, Callable[[DataFrame], DataFrame]] = {
     "count": lambda df: df.groupBy("value").count(),
     "dropDuplicates": lambda df: df.dropDuplicates(["value"]),

@@ -389,6 +389,15 @@ def test_without_the_library_there_is_one_clear_line(mini, folder, monkeypatch):
         write(rows_of(mini, folder / "in"), folder / "c", folder / "out")
 
 
+def test_what_only_the_library_does(mini, tmp_path):
+    """Another name for the operation, no checksums beside the log, and a commit of its own for a new column."""
+    ADAPTED["mergeSchema"](prepare(mini, tmp_path), tmp_path)
+    commits = [{kind: fields for action in commit for kind, fields in action.items()} for commit in log(tmp_path / "t")]
+    assert {commit["commitInfo"]["operation"] for commit in commits} <= {"CREATE TABLE", "WRITE", "ADD COLUMN"}
+    assert [("metaData" in commit, "txn" in commit) for commit in commits[1:3]] == [(True, False), (False, True)]
+    assert not list((tmp_path / "t" / "_delta_log").glob(".*"))
+
+
 def test_overwrite_schema_is_refused(mini, folder):
     with pytest.raises(PySparkException, match="overwriteSchema"):
         write(sums(rows_of(mini, folder / "in")), folder / "c", folder / "out", "complete", overwriteSchema="true")

@@ -910,10 +910,10 @@ def outcome(action: Callable[[], Any]) -> Refusal | None:
 
 
 def names_only(text: str) -> str:
-    """Texts without ids, addresses, positions in a SQL text, and what stands for the source in a plan."""
+    """Texts without ids, addresses, and what stands for the source in a plan."""
     text = re.sub(r"~?(StreamingRelation |Relation \[|LogicalRDD |FileSource\[).*\n?", "the source", text)
     text = re.sub(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", "node id", text)
-    return re.sub(r"(#|@| at 0x)[0-9a-f]+L?|; line \d+ pos \d+", "", text)
+    return re.sub(r"(#|@| at 0x)[0-9a-f]+L?", "", text)
 
 
 def outcomes(spark: SparkSession, folder: Any, name: str, *modes: str) -> tuple[Outcomes, Outcomes]:

@@ -203,15 +203,6 @@ def test_what_is_refused(spark, mini, tmp_path, caplog):
     same_on_both(spark, mini, tmp_path, {**{f"read: {n}": r for n, r in READS.items()}, **WRITES})
 
 
-def test_what_only_the_model_refuses(mini, tmp_path):
-    mini.conf.set("spark.sql.streaming.queryEvolution.enableSourceEvolution", "true")
-    try:
-        with pytest.raises(Exception, match="minispark_stream has no named sources"):
-            mini.readStream.name("one").text(str(tmp_path))
-    finally:
-        mini.conf.unset("spark.sql.streaming.queryEvolution.enableSourceEvolution")
-
-
 @F.pandas_udf(LongType())  # type: ignore[call-overload]
 def size(values: pd.Series) -> int:
     return len(values)

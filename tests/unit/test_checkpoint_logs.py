@@ -166,6 +166,7 @@ class TestOffsetSeqLog:
             (b'v1\n{"batchWatermarkMs":"soon"}', "batchWatermarkMs must be an integer"),
             (b'v1\n{"conf":{"a":1}}', "conf must map names to texts"),
             (b"v2\n{}\nnonsense", "Invalid OffsetMap format"),
+            (b"v2\n{}\nclicks:3", "the sources must be numbered from 0, not clicks"),
             (b"v1\n\xff\xfe", "can't decode"),
         ],
     )

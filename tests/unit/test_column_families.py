@@ -34,6 +34,7 @@ def test_scans_see_all_versions_and_all_changes(tmp_path: Path):
     families.put("m", b"ann", b"2", b"x")
     families.put("$t", b"ann", b"", b"t")
     store.commit()
+    assert (tmp_path / "0" / "0" / "1.delta").exists()  # a file of the state store, and none of RocksDB
     families = ColumnFamilies(open_store(tmp_path, 1))
     assert families.elements("m", b"ann") == [b"x", b"y"]
     families.put("m", b"bob", b"3", b"z")

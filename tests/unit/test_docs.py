@@ -89,6 +89,17 @@ def test_what_repeats_the_code_is_up_to_date(page):
     assert text == collect.collected(text), f"{page.name} is not what the code says now: run `make docs` and commit it"
 
 
+def test_every_difference_names_tests_that_show_it():
+    rows = [line for line in (ROOT / "docs" / "differences.md").read_text(encoding="utf-8").splitlines() if line.startswith("| ")]
+    differences = [row for row in rows if not row.startswith("| ---") and not row.endswith("| shown by |")]
+    assert differences
+    for row in differences:
+        tests = re.findall(r"\[(test_\w+)\]\(\.\./(tests/[\w/]+\.py)\)", row.split(" | ")[-1])
+        assert tests, f"no test shows this difference; end its docstring with 'Shown by tests/...::test_...': {row}"
+        for name, file in tests:
+            assert f"def {name}(" in (ROOT / file).read_text(encoding="utf-8"), f"{file} has no {name}"
+
+
 def test_make_help_says_every_target():
     makefile = (ROOT / "Makefile").read_text()
     phony = set(re.search(r"^\.PHONY: (.*)$", makefile, re.M).group(1).split())  # type: ignore[union-attr]

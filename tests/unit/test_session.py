@@ -10,8 +10,9 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from pyspark.errors import PySparkTypeError
 
-from minispark_stream.session import _let_workers_run_this_python
+from minispark_stream.session import MiniSparkSession, _let_workers_run_this_python
 
 
 def spark(master: str, python: str = "python3", **confs: str) -> Any:
@@ -47,6 +48,14 @@ def test_on_a_cluster_one_line_says_what_to_set(caplog, monkeypatch):
         _let_workers_run_this_python(session)
     assert session.sparkContext.pythonExec == "python3"
     assert len(caplog.records) == 1 and "set PYSPARK_PYTHON" in caplog.text
+
+
+def test_a_session_of_spark_connect_is_refused():
+    class SparkSession:
+        """As in pyspark.sql.connect.session, which is no subclass of the classic one."""
+
+    with pytest.raises(PySparkTypeError, match="`spark` should be a classic SparkSession, got .*SparkSession"):
+        MiniSparkSession(SparkSession())  # type: ignore[arg-type]
 
 
 def test_everything_is_there_where_spark_itself_is_tested():

@@ -12,6 +12,7 @@ from pyspark.sql.types import LongType, StringType, StructType
 
 from minispark_stream.checkpointing.unsafe_row import FixedField, UnsafeRowCodec, long_row
 from minispark_stream.operators import symmetric_hash_join_partners
+from minispark_stream.operators.group_state_rows import GroupStateRows
 from minispark_stream.operators.instance_metrics import reported
 from minispark_stream.operators.metrics import Reports
 from minispark_stream.operators.state_task import OperatorWatermarks, StatefulOperatorStateInfo
@@ -167,3 +168,12 @@ def test_a_task_beyond_the_partitions_of_the_state_does_not_run(tmp_path: Path) 
     with pytest.raises(RuntimeError, match="has 4 partitions, no number 4"), info(tmp_path, 0).open_stores(4, "default"):
         pass
     assert not list(tmp_path.iterdir())
+
+
+# --- what a user's function keeps ---------------------------------------------------------------------------------
+
+
+def test_a_value_in_the_place_of_a_string_is_written_as_python_writes_it() -> None:
+    """Java would write [1, null] and 1.0E20."""
+    rows = GroupStateRows(StructType().add("s", StringType()), has_timeout=False)
+    assert rows.decode(rows.encode([([1, None],), (1e20,), (True,)], [-1] * 3)) == [("[1, None]",), ("1e+20",), ("true",)]

@@ -11,11 +11,13 @@ import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from pyspark.errors import PySparkException
 from pyspark.sql.types import (
     ArrayType,
     BinaryType,
     BooleanType,
     ByteType,
+    CalendarIntervalType,
     DataType,
     DateType,
     DayTimeIntervalType,
@@ -32,6 +34,7 @@ from pyspark.sql.types import (
     StructType,
     TimestampNTZType,
     TimestampType,
+    VariantType,
     YearMonthIntervalType,
 )
 
@@ -216,6 +219,12 @@ def test_damaged_rows_are_refused_or_decode_to_something_sound(
         for array in decoded:
             array.validate()
         assert sum(array.nbytes for array in decoded) <= 50 * (sum(map(len, damaged)) + 1000)
+
+
+@pytest.mark.parametrize("kind", [CalendarIntervalType(), VariantType()])
+def test_types_that_no_state_can_hold(kind: DataType) -> None:
+    with pytest.raises((ValueError, PySparkException), match="not supported"):
+        UnsafeRowCodec(StructType().add("a", kind))
 
 
 # --- damaged rows ------------------------------------------------------------------------------------------------

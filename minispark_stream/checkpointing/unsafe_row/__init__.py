@@ -23,8 +23,10 @@ one depth may not be larger than all rows together (they would have to share byt
     schema (s string, d double), ('ab', null)
                                           0200000000000000 0200000018000000 0000000000000000 6162000000000000
 
-Differs from Spark: nothing on disk. In Arrow a year-month interval is an int32 (months); calendar intervals and
-variants are not supported.
+Differs from Spark: a row that is not sound is refused, where Spark reads whatever bytes are there. Calendar intervals and
+variants are refused: state seldom holds them, and each would need a form of its own.
+Shown by tests/unit/test_unsafe_row.py::test_damaged_rows_are_refused_or_decode_to_something_sound,
+tests/unit/test_unsafe_row.py::test_types_that_no_state_can_hold.
 """
 
 from minispark_stream.checkpointing.unsafe_row.codec import UnsafeRowCodec

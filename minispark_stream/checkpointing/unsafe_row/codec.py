@@ -5,7 +5,7 @@ Models: UnsafeProjection and UnsafeRow (About state: state files). The package t
 1. `encode` asks each field how much room its values need, so it knows where each row begins, and writes column by column.
 2. `decode` joins the rows to one buffer and reads it column by column.
 
-Differs from Spark: nothing in the bytes; Spark works row by row.
+Differs from Spark: nothing.
 """
 
 from __future__ import annotations

@@ -8,7 +8,7 @@ Models: Platform and UnsafeAlignedOffset, by which Spark reads and writes raw me
 
     ragged(start (16, 40), lengths (2, 3))     16 17 40 41 42
 
-Differs from Spark: Spark reads one value at a time, and trusts its rows.
+Differs from Spark: nothing.
 """
 
 from __future__ import annotations

@@ -8,7 +8,7 @@ Models: UnsafeRow (for a struct), UnsafeArrayData and UnsafeMapData (About state
 
     array of ints (7, null)     count 0200000000000000, null bits 0200000000000000, elements 07000000 00000000
 
-Differs from Spark: what is read is checked against the bytes of its container, and all values of a depth against all rows.
+Differs from Spark: nothing.
 """
 
 from __future__ import annotations

@@ -12,7 +12,7 @@ a form.
 
 Models: nothing of Spark.
 
-Differs from Spark: Spark has no such form.
+Differs from Spark: nothing.
 """
 
 from __future__ import annotations

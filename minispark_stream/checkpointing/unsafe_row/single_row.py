@@ -12,7 +12,7 @@ State operators do this to one key or value at a time; for whole columns of rows
     key (7, 0)                              0000000000000000 0700000000000000 0000000000000000
     index.with_long(key, 5)                 0000000000000000 0700000000000000 0500000000000000
 
-Differs from Spark: nothing in the bytes; Spark changes a row in place.
+Differs from Spark: nothing.
 """
 
 from __future__ import annotations

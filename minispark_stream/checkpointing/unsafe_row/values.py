@@ -8,7 +8,7 @@ Models: the setters and getters of UnsafeRowWriter and UnsafeRow (About state: s
 
     the string 'ab' in a row whose variable region begins at byte 24     slot 0200000018000000, at byte 24: 6162000000000000
 
-Differs from Spark: what is read is checked against the bytes of its container.
+Differs from Spark: nothing.
 """
 
 from __future__ import annotations

@@ -1,0 +1,272 @@
+"""What differs from Spark and can only be seen with Spark (docs/differences.md): each test says what either engine does."""
+
+from __future__ import annotations
+
+import logging
+import os
+import re
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pytest
+from pyspark.errors import StreamingQueryException
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+from pyspark.sql.datasource import (
+    DataSource,
+    DataSourceStreamReader,
+    DataSourceStreamWriter,
+    InputPartition,
+    WriterCommitMessage,
+)
+
+from minispark_stream import MiniSparkSession
+
+Engines = dict[str, tuple[Any, Path]]
+RATE_PROVIDER = "org.apache.spark.sql.execution.streaming.sources.RateStreamProvider"
+
+
+@pytest.fixture
+def engines(spark: SparkSession, mini: MiniSparkSession, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> Engines:
+    """Each engine's session, and a folder with one file of text below `in`."""
+    caplog.set_level(logging.CRITICAL, "minispark_stream")
+    for engine in ("spark", "model"):
+        (tmp_path / engine / "in").mkdir(parents=True)
+        (tmp_path / engine / "in" / "a.txt").write_text("a\nb\nc\n")
+    return {"spark": (spark, tmp_path / "spark"), "model": (mini, tmp_path / "model")}
+
+
+def on_both(engines: Engines, look: Callable[[Any, Path], Any]) -> dict[str, Any]:
+    return {engine: look(session, folder) for engine, (session, folder) in engines.items()}
+
+
+def text(session: Any, folder: Path) -> DataFrame:
+    return session.readStream.text(f"{folder}/in")
+
+
+def run(writer: Any, folder: Path) -> Any:
+    query = writer.option("checkpointLocation", f"{folder}/checkpoint").trigger(availableNow=True).start()
+    query.awaitTermination()
+    return query
+
+
+def with_confs(session: Any, confs: dict[str, str], action: Callable[[], Any]) -> Any:
+    for key, value in confs.items():
+        session.conf.set(key, value)
+    try:
+        return action()
+    finally:
+        for key in confs:
+            session.conf.unset(key)
+
+
+# -- what is refused ------------------------------------------------------------------------------------------------
+
+
+def join_in_format_3(session: Any, folder: Path) -> Any:
+    rows = text(session, folder).withColumn("ts", F.current_timestamp()).withWatermark("ts", "1 minute")
+    joined = rows.join(rows.withColumnsRenamed({"value": "other", "ts": "then"}), F.expr("value = other"))
+    return with_confs(session, {"spark.sql.streaming.join.stateFormatVersion": "3"}, joined.writeStream.format("noop").start)
+
+
+def applied_in_format_1(session: Any, folder: Path) -> Any:
+    rows = text(session, folder).groupBy("value").applyInPandasWithState(frames_of_a_group, "n int", "n int", "append", "NoTimeout")
+    key = "spark.sql.streaming.flatMapGroupsWithState.stateFormatVersion"
+    return with_confs(session, {key: "1"}, rows.writeStream.format("noop").start)
+
+
+def named(session: Any, folder: Path) -> Any:
+    key = "spark.sql.streaming.queryEvolution.enableSourceEvolution"
+    return with_confs(session, {key: "true"}, lambda: session.readStream.name("one").text(f"{folder}/in"))
+
+
+def in_real_time(session: Any, folder: Path) -> Any:
+    return session.readStream.text(f"{folder}/in").writeStream.trigger(realTime="5 seconds").format("noop").start()
+
+
+def in_a_catalog(session: Any, folder: Path) -> Any:
+    catalog = {
+        "spark.sql.catalog.mine": "org.apache.spark.sql.execution.datasources.v2.jdbc.JDBCTableCatalog",
+        "spark.sql.catalog.mine.url": "jdbc:derby:memory:mine;create=true",
+        "spark.sql.catalog.mine.driver": "org.apache.derby.iapi.jdbc.AutoloadedDriver",
+    }
+    writer = text(session, folder).writeStream.option("checkpointLocation", f"{folder}/checkpoint")
+    return with_confs(session, catalog, lambda: writer.toTable("mine.a.b"))
+
+
+REFUSED: dict[Callable[[Any, Path], Any], str] = {
+    join_in_format_3: "has stream-stream joins with .*stateFormatVersion=2 only",
+    applied_in_format_1: "has applyInPandasWithState with .*stateFormatVersion=2 only",
+    named: "has no named sources",
+    in_a_catalog: "writes to tables of spark_catalog only",
+    lambda session, folder: session.readStream.format(RATE_PROVIDER).load(): "has no streaming source or sink for the format",
+    in_real_time: "has no engine for the trigger",
+}
+
+
+def test_what_only_the_model_refuses(engines: Engines) -> None:
+    for action, words in REFUSED.items():
+        with pytest.raises(Exception, match=f"minispark_stream.*{words}"):
+            action(*engines["model"])
+
+
+def test_each_load_is_a_stream_of_its_own(engines: Engines) -> None:
+    assert on_both(engines, lambda s, d: text(s, d).sameSemantics(text(s, d))) == {"spark": True, "model": False}
+
+
+# -- what is reported -----------------------------------------------------------------------------------------------
+
+
+def counts_of_two_windows(session: Any, folder: Path) -> DataFrame:
+    """A stream is counted twice, and the counts are joined: one shuffle does for both in Spark."""
+    time = "timestamp'2024-01-01 12:00:00' + make_interval(0, 0, 0, 0, 0, ascii(value) - 97) AS ts"
+    rows = text(session, folder).selectExpr(time, "value AS k").withWatermark("ts", "1 minute")
+    one, other = (rows.groupBy(F.window("ts", "5 minutes"), "k").agg(F.count("*").alias(name)) for name in ("n", "m"))
+    return one.join(other, ["window", "k"])
+
+
+def test_what_two_operators_share(engines: Engines) -> None:
+    def joined(session: Any, folder: Path) -> Any:
+        (folder / "in" / "b.txt").write_text("y\n")
+        query = run(counts_of_two_windows(session, folder).writeStream.format("noop"), folder)
+        first, *_, last = query.recentProgress
+        return first.numInputRows, sorted(operator.numRowsRemoved for operator in last.stateOperators[1:])
+
+    def count_twice(df: DataFrame, batch_id: int) -> None:
+        assert df.count() == df.count()
+
+    def twice(session: Any, folder: Path) -> Any:
+        counts = text(session, folder).dropDuplicates(["value"]).groupBy("value").count()
+        query = run(counts.writeStream.outputMode("complete").foreachBatch(count_twice), folder / "twice")
+        return [operator.numRowsUpdated for operator in query.lastProgress.stateOperators]
+
+    assert on_both(engines, joined) == {"spark": (4, [0, 3]), "model": (8, [3, 3])}
+    assert on_both(engines, twice) == {"spark": [8, 8], "model": [8, 4]}
+
+
+def test_what_an_error_tells(engines: Engines) -> None:
+    def nothing_was_run(session: Any, folder: Path) -> str:
+        counts = text(session, folder).groupBy("value").count().writeStream.outputMode("update")
+        with pytest.raises(StreamingQueryException) as e:
+            run(counts.foreachBatch(lambda df, _: None), folder)
+        return re.split(r"terminated with exception: |\.? *SQLSTATE|\n", str(e.value))[1]
+
+    told = on_both(engines, nothing_was_run)
+    assert told["spark"].startswith("Exception thrown in awaitResult")
+    assert told["model"].startswith("[STATE_STORE_COMMIT_VALIDATION_FAILED]")
+
+
+def test_sinks(engines: Engines) -> None:
+    """What they are called, and what a view shows of a batch that came later."""
+
+    def seen(session: Any, folder: Path) -> Any:
+        rows = text(session, folder)
+        called = [
+            run(writer, folder / name).lastProgress.sink.description
+            for name, writer in (("foreach", rows.writeStream.foreach(print)), ("console", rows.writeStream.format("console")))
+        ]
+        query = rows.writeStream.format("memory").queryName(f"view_of_{folder.name}").start()
+        view = session.table(f"view_of_{folder.name}")
+        query.processAllAvailable()
+        again = session.table(f"view_of_{folder.name}")
+        counted = view.count(), again.count()
+        query.stop()
+        return ["@" in name for name in called], counted
+
+    assert on_both(engines, seen) == {"spark": ([True, True], (3, 3)), "model": ([False, False], (0, 3))}
+
+
+def test_batches_are_not_adaptive(engines: Engines) -> None:
+    def adaptive(session: Any, folder: Path) -> list[str | None]:
+        seen: list[str | None] = []
+        conf = "spark.sql.adaptive.enabled"
+        run(text(session, folder).writeStream.foreachBatch(lambda df, _: seen.append(df.sparkSession.conf.get(conf))), folder)
+        return seen
+
+    assert on_both(engines, adaptive) == {"spark": ["true"], "model": ["false"]}
+
+
+def test_two_sessions_around_one_spark(spark: SparkSession, engines: Engines) -> None:
+    _, folder = engines["model"]
+    one, other = MiniSparkSession(spark), MiniSparkSession(spark)
+    query = text(one, folder).writeStream.format("noop").start()
+    assert [active.id for active in one.streams.active] == [query.id] and other.streams.active == []
+    query.stop()
+
+
+# -- what runs where ------------------------------------------------------------------------------------------------
+
+
+def frames_of_a_group(key: Any, frames: Any, state: Any) -> Iterator[pd.DataFrame]:
+    yield pd.DataFrame({"n": [sum(1 for _ in frames)]})
+
+
+def test_frames_are_not_cut_by_their_bytes(engines: Engines) -> None:
+    def count_frames(session: Any, folder: Path) -> list[int]:
+        seen: list[int] = []
+        one_group = text(session, folder).withColumn("k", F.lit(1)).groupBy("k")
+        frames = one_group.applyInPandasWithState(frames_of_a_group, "n int", "n int", "update", "NoTimeout")
+        writer = frames.writeStream.outputMode("update").foreachBatch(lambda df, _: seen.extend(row.n for row in df.collect()))
+        with_confs(session, {"spark.sql.execution.arrow.maxBytesPerBatch": "1"}, lambda: run(writer, folder))
+        return seen
+
+    assert on_both(engines, count_frames) == {"spark": [3], "model": [1]}
+
+
+class OneNumber(DataSourceStreamReader):
+    """One partition without rows; the offset is the process that has been asked for it."""
+
+    def initialOffset(self) -> dict:
+        return {"process": 0}
+
+    def latestOffset(self) -> dict:  # type: ignore[override]
+        return {"process": os.getpid()}
+
+    def partitions(self, start: dict, end: dict) -> list[InputPartition]:
+        return [InputPartition(0)]
+
+    def read(self, partition: Any) -> Iterator[Any]:
+        yield (1,)
+
+
+class Process(DataSourceStreamWriter):
+    """Says which process commits."""
+
+    def __init__(self, path: str):
+        self.path = path
+
+    def write(self, iterator: Iterator[Any]) -> WriterCommitMessage:
+        list(iterator)
+        return WriterCommitMessage()
+
+    def commit(self, messages: Any, batchId: int) -> None:  # noqa: N803
+        Path(self.path).write_text(str(os.getpid()))
+
+
+class Processes(DataSource):
+    @classmethod
+    def name(cls) -> str:
+        return "processes"
+
+    def schema(self) -> str:
+        return "n int"
+
+    def streamReader(self, schema: Any) -> OneNumber:  # noqa: N802
+        return OneNumber()
+
+    def streamWriter(self, schema: Any, overwrite: bool) -> Process:  # noqa: N802
+        return Process(self.options["path"])
+
+
+def test_python_data_sources_run_in_the_drivers_python(spark: SparkSession, engines: Engines) -> None:
+    spark.dataSource.register(Processes)
+
+    def mine(session: Any, folder: Path) -> list[bool]:
+        writer = session.readStream.format("processes").load().writeStream.format("processes")
+        query = run(writer.option("path", f"{folder}/process"), folder)
+        asked = re.findall(r"\d+", query.recentProgress[0].sources[0].endOffset)
+        return [int(process) == os.getpid() for process in (*asked, (folder / "process").read_text())]
+
+    assert on_both(engines, mine) == {"spark": [False, False], "model": [True, True]}

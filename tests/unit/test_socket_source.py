@@ -1,0 +1,27 @@
+"""The socket source without Spark: when it connects."""
+
+from __future__ import annotations
+
+import socket
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from minispark_stream.clock import SystemClock
+from minispark_stream.sources.socket import TextSocketStream
+
+ROWS = SimpleNamespace(flatMap=lambda function: SimpleNamespace(map=lambda row: "rows"))
+SESSION: Any = SimpleNamespace(
+    sparkContext=SimpleNamespace(parallelize=lambda slices, count: ROWS), createDataFrame=lambda rows, schema: rows
+)
+
+
+def test_a_batch_that_is_run_again_does_not_connect() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port = server.getsockname()[1]
+    stream = TextSocketStream(SESSION, "127.0.0.1", port, 1, False, SystemClock())
+    assert stream.get_batch("-1", "1") == "rows"
+    assert stream.get_offset() == "-1"
+    with pytest.raises(ConnectionRefusedError):
+        stream.get_batch("1", "-1")
