@@ -15,8 +15,9 @@ Models: IncrementalExecution (Execution flow, steps 5 to 8; From query to the pl
 Spark keeps state inside its own physical operators; here a plan is cut in two around a Python task. The result is the same,
 row for row and file for file.
 
-Differs from Spark: two aggregations of one stream that are joined share a shuffle in Spark, so that the stream is read once;
-here each reads it, and numInputRows says so.
+Differs from Spark: where two operators need the same rows by the same keys (two aggregations of one stream that are joined; the
+two joins that a semi join over a union becomes), Spark shuffles them once, so that the stream is read once; here each operator
+has a plan of its own and reads it, and numInputRows says so.
 Shown by tests/spark/test_differences.py::test_what_two_operators_share.
 """
 

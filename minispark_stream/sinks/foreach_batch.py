@@ -7,7 +7,9 @@ read, or the state of the query would miss a version.
 
     batch 7   function(df, 7) -> the user overwrites the folder out/7 -> crash    restart   function(df, 7) overwrites it again
 
-Differs from Spark: nothing.
+Differs from Spark: the DataFrame has no statistics, because they do not pass through the Python tasks; so a join of a small
+batch is planned as one of unknown size, where Spark may broadcast it.
+Shown by tests/spark/test_differences.py::test_a_batch_in_a_foreach_batch_function_has_no_size.
 """
 
 from __future__ import annotations

@@ -239,11 +239,15 @@ def check(spark: SparkSession, case: Case) -> None:
     # A join numbers the rows of a key as they come; after another operator, that is in no certain order.
     kinds = [step[0] for step in query.steps]
     in_order = "join" not in kinds or set(kinds[: len(kinds) - kinds[::-1].index("join") - 1]) <= ROW_WISE_KINDS
-    # Of two operators in a row, the model's lower one may count a batch that is evaluated twice only once (operators/metrics.py).
-    counted = case.actions == ("rows",) or sum(kind not in ROW_WISE_KINDS | {"union"} for kind in kinds) < 2
+    # How often a batch is evaluated that a foreachBatch function uses more than once is up to each engine's plan (operators/metrics.py).
+    once = case.actions == ("rows",)
+    # A semi join over a union becomes two joins; both read the other side, which Spark shuffles once (incremental_execution.py).
+    read_alike = "union" not in kinds or ("join", "left_semi") not in [step[:2] for step in query.steps]
     found = [
         d for d in comparison.differences
-        if (in_order or not d.what.endswith(".delta")) and (counted or not d.what.startswith("operator "))
+        if (in_order or not d.what.endswith(".delta"))
+        and (once or not d.what.startswith("operator "))
+        and (read_alike or d.what not in ("rows in", "sources"))
     ]
     assert not found, "\n".join(map(str, found))
 

@@ -188,6 +188,20 @@ def test_batches_are_not_adaptive(engines: Engines) -> None:
     assert on_both(engines, adaptive) == {"spark": ["true"], "model": ["false"]}
 
 
+def test_a_batch_in_a_foreach_batch_function_has_no_size(engines: Engines) -> None:
+    def is_broadcast(session: Any, folder: Path) -> bool:
+        plans: list[str] = []
+
+        def join(df: DataFrame, batch_id: int) -> None:
+            joined: Any = df.alias("x").join(df.alias("y"), "value")
+            plans.append(joined._jdf.queryExecution().executedPlan().toString())
+
+        run(text(session, folder).writeStream.foreachBatch(join), folder)
+        return "BroadcastHashJoin" in plans[0]
+
+    assert on_both(engines, is_broadcast) == {"spark": True, "model": False}
+
+
 def test_two_sessions_around_one_spark(spark: SparkSession, engines: Engines) -> None:
     _, folder = engines["model"]
     one, other = MiniSparkSession(spark), MiniSparkSession(spark)
