@@ -23,11 +23,11 @@ from __future__ import annotations
 
 from typing import Any
 
+from pyspark.serializers import CloudPickleSerializer
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructType
-from pyspark.sql.udf import _wrap_function
 
 from minispark_stream.jvm import expressions, physical, plans, scala
 from minispark_stream.jvm.scala import JavaObject
@@ -40,13 +40,13 @@ class MapPartitions:
         columns: the schema of the rows. A task finds them under the names `_0`, `_1`, ..., after the number of the partition.
         result: the schema of what the task emits.
         output: the attributes of what it emits (a Scala Seq).
-        function: a user's function inside the task; the workers get its broadcasts.
+        function: a user's function inside the task; the workers get its environment and broadcasts.
     """
 
     def __init__(
         self, session: SparkSession, columns: StructType, result: StructType, output: JavaObject, function: JavaObject = None
     ):
-        self._session, self._function = session, function
+        self._session = session
         self._width = len(columns)
         self._return_type = expressions.positional(result)
         self.arrow_schema = to_arrow_schema(self._return_type, timezone="UTC")
@@ -56,6 +56,7 @@ class MapPartitions:
         plan = plans.analyzed(numbered.mapInArrow(_no_task, self._return_type))
         self._map, self._project, self._scan = physical.chain(physical.physical(session, plan))
         self._udf, self._output = self._map.func(), output
+        _, *self._worker = scala.elements(function or self._udf.func())
         self._map_fields, self._udf_fields, self._scan_fields = map(scala.elements, (self._map, self._udf, self._scan))
         self._numbers: dict[int, JavaObject] = {}
 
@@ -80,17 +81,9 @@ class MapPartitions:
         return union(context.sc(), both, number, plans.internal_rows(self._session))
 
     def _python_function(self, task: Any) -> JavaObject:
-        """The task as Spark sends it to its workers."""
-        made = _wrap_function(self._session.sparkContext, task, self._return_type)
-        if self._function is None or self._function.broadcastVars().isEmpty():
-            return made
-        broadcasts = scala.jvm(self._session).java.util.ArrayList(made.broadcastVars())
-        broadcasts.addAll(self._function.broadcastVars())
-        return scala.call(
-            scala.java_class(self._session, "org.apache.spark.api.python.SimplePythonFunction"),
-            command=made.command(), envVars=made.envVars(), pythonIncludes=made.pythonIncludes(), pythonExec=made.pythonExec(),
-            pythonVer=made.pythonVer(), broadcastVars=broadcasts, accumulator=made.accumulator(),
-        )
+        """The task as Spark sends it to its workers. All but the task itself is the same in every batch."""
+        function = scala.java_class(self._session, "org.apache.spark.api.python.SimplePythonFunction")
+        return function(bytearray(CloudPickleSerializer().dumps((task, self._return_type))), *self._worker)
 
 
 def _no_task(batches: Any) -> Any:

@@ -7,7 +7,7 @@ Models: IncrementalExecution (Execution flow, steps 5 to 8; From query to the pl
 2. At a stateful operator, the plan is cut in two around a Python task per partition, which reads version N of its state
    store and writes version N+1 (for an aggregation: operators/streaming_aggregation.py).
 3. What is above the cut continues on top of the rows that came out.
-4. Run the whole as one RDD of rows: the sink's action is the only job.
+4. Run the whole as one RDD of rows: every action of the sink runs it, and its metrics are the batch's.
 
        batch plan     Project <- StateTask x N <- shuffle <- partial aggregate <- Project <- observe <- files of batch 7
        state          reads version 7, writes version 8
@@ -55,9 +55,12 @@ class IncrementalExecution:
         self.new_data = new_data
         self._session = context.session
         with sessions.without_rule(self._session, PRUNE_FILTERS):
-            # (4) Every action on the batch runs this one RDD, whose metrics are the batch's.
-            physical, self.next_batch = plans.executed(plans.of_rows(self._session, self._plan(template.root)))
-            context.executed.append(physical)
+            plan = self._plan(template.root)
+            if isinstance(template.root, StatefulOperator):  # its rows are planned already
+                self.next_batch = plans.rdd_frame(self._session, plan.rdd(), plan.schema())
+            else:
+                physical, self.next_batch = plans.executed(plans.of_rows(self._session, plan))
+                context.executed.append(physical)
 
     def _plan(self, node: Node) -> JavaObject:
         match node:
