@@ -1,6 +1,6 @@
 """What may not run as a stream, and in which output mode.
 
-Models: UnsupportedOperationChecker.checkForStreaming (SIGMOD'18 paper, section 5.1: "the query must be
+Models: UnsupportedOperationChecker.checkForStreaming and checkForContinuous (SIGMOD'18 paper, section 5.1: "the query must be
 incrementalizable"). The checks of single nodes are in unsupported_nodes.py.
 
 1. The plan must have a streaming source.
@@ -12,6 +12,8 @@ incrementalizable"). The checks of single nodes are in unsupported_nodes.py.
    aggregates, ...), rows that would never be final (outer joins, deduplication within the watermark and event-time
    timeouts when there is no watermark), and what the output mode cannot express (some joins, limits).
 5. Two stateful operators in a row: the first must emit nothing that the second takes for late.
+6. A continuous query takes each row by itself, so there are only projections and filters; and no current time, which is that
+   of a batch.
 
     groupBy("k").count()                            append    (3) refused: no watermark, no final row
     withWatermark("ts", ..).groupBy(window("ts"))   append    accepted: a window is final when the watermark passes it
@@ -20,7 +22,7 @@ incrementalizable"). The checks of single nodes are in unsupported_nodes.py.
 
 Differs from Spark: nodes that a PySpark DataFrame cannot hold are left out (Scala's [flatMap|map]GroupsWithState and
 CoGroup, commands, ReturnAnswer, unresolved grouping sets, change data capture), and so are the further limits of
-continuous and real-time triggers.
+real-time triggers.
 """
 
 from __future__ import annotations
@@ -30,7 +32,7 @@ from typing import NoReturn
 
 from pyspark.sql import SparkSession
 
-from minispark_stream.jvm import scala, sessions
+from minispark_stream.jvm import scala, sessions, times
 from minispark_stream.jvm.errors import analysis_error
 from minispark_stream.jvm.scala import JavaObject
 from minispark_stream.plan.checked_plan import (
@@ -44,6 +46,7 @@ from minispark_stream.plan.checked_plan import (
     read,
     refuse,
 )
+from minispark_stream.plan.streaming_relation import streaming_leaf
 from minispark_stream.plan.unsupported_nodes import NODE_CHECKS, check_expressions
 
 logger = logging.getLogger(__name__)
@@ -51,6 +54,7 @@ logger = logging.getLogger(__name__)
 CORRECTNESS_CHECK = "spark.sql.streaming.statefulOperator.checkCorrectness.enabled"
 STATE_ENCODING = "spark.sql.streaming.stateStore.encodingFormat"
 SESSION_WINDOW = "spark.sessionWindow"  # in the metadata of a session window's column
+MAP_LIKE = ("Project", "Filter", "SubqueryAlias")
 STATEFUL = (
     *AGGREGATIONS, "FlatMapGroupsInPandasWithState", "DeduplicateWithinWatermark", "TransformWithState",
     "TransformWithStateInPySpark",
@@ -84,6 +88,24 @@ def check_for_streaming(session: SparkSession, plan: JavaObject, output_mode: st
         if not deterministic:
             check_expressions(query, node)
     _check_chained_operators(query)  # (5)
+
+
+def check_for_continuous(session: SparkSession, plan: JavaObject, output_mode: str) -> None:  # (6)
+    """The same for a query of the continuous engine."""
+    check_for_streaming(session, plan, output_mode)
+    query = Query(session, read(plan), output_mode.capitalize())
+    for node in query.root.up():
+        stream = streaming_leaf(session, node.plan)
+        if stream is not None and stream.relation.file_format is not None:
+            refuse(query, node, "Continuous processing does not support StreamingRelation operations.")
+        if stream is None and node.name not in MAP_LIKE and not _is_temporary_view(node):
+            refuse(query, node, f"Continuous processing does not support {node.name} operations.")
+        if any(times.asks_for_current_time(session, one) for one in scala.items(node.plan.expressions())):
+            refuse(query, node, "Continuous processing does not support current time operations.")
+
+
+def _is_temporary_view(node: Node) -> bool:
+    return node.name == "View" and bool(node.plan.isTempViewStoringAnalyzedPlan())
 
 
 # -- (2) ------------------------------------------------------------------------------------------------------
