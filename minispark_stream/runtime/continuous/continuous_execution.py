@@ -92,6 +92,7 @@ class ContinuousExecution(StreamExecution):
         self.sources = [self.stream]  # type: ignore[list-item]  # for what a source is asked for when the query ends or fails
         for key, value in _ROW_BY_ROW.items():
             self.session.conf.set(key, value)
+        sessions.propagate_confs(self.session)  # the buffers are made in the tasks
         self._reconfiguring = True
         while self._reconfiguring and not self.stop_requested.is_set():  # (5)
             self._reconfiguring = False
