@@ -18,8 +18,9 @@ Models: ContinuousExecution (Continuous processing; SIGMOD'18 paper, section 6.3
 What was read and not committed is read again after a restart: every row arrives at least once. A micro-batch is logged before
 it runs, an epoch afterwards, so it cannot be run again with the same rows.
 
-Differs from Spark: reader and writer are Python workers of one task, so a partition takes a slot and two processes.
-`explain()` has no plan to show. With an interval of 0 an epoch takes a millisecond at least.
+Differs from Spark: reader and writer are Python workers of one task, so a partition takes a slot and two processes. `explain()`
+has no plan to show. With an interval of 0 an epoch takes a millisecond at least. Offsets of a run that has committed nothing are
+deleted too; Spark keeps them, and the next run commits its first epoch with them.
 """
 
 from __future__ import annotations
@@ -192,13 +193,13 @@ def get_start_offset(query: ContinuousExecution) -> Offset:
         RuntimeError: there is a commit without offsets.
     """
     committed = query.commit_log.get_latest_batch_id()
+    query.offset_log.purge_after(-1 if committed is None else committed)
     if committed is None:
         query.context = replace(query.context, batch_id=0)
         return query.stream.initial_offset()
     entry = query.offset_log.get(committed)
     if entry is None or entry.offsets[0] is None:
         raise RuntimeError(f"Batch {committed} was committed without end epoch offsets!")
-    query.offset_log.purge_after(committed)
     query.context = replace(query.context, batch_id=committed + 1, start_offsets={0: entry.offsets[0]})
     return entry.offsets[0]
 
