@@ -19,8 +19,8 @@ What was read and not committed is read again after a restart: every row arrives
 it runs, an epoch afterwards, so it cannot be run again with the same rows.
 
 Differs from Spark: reader and writer are Python workers of one task, so a partition takes a slot and two processes. `explain()`
-has no plan to show. With an interval of 0 an epoch takes a millisecond at least. Offsets of a run that has committed nothing are
-deleted too; Spark keeps them, and the next run commits its first epoch with them.
+has no plan to show. With an interval of 0 an epoch takes a millisecond at least. Offsets of a run that has committed nothing
+are deleted too; Spark keeps them, and the next run commits its first epoch with them.
 """
 
 from __future__ import annotations
