@@ -66,7 +66,7 @@ class ContinuousMemoryStream:
         """The streaming DataFrame over this stream."""
 
         def no_micro_batches(session: SparkSession, metadata_path: str) -> Any:
-            raise spark_error(session, UnsupportedOperationException, "_LEGACY_ERROR_TEMP_2254", srcName="memory")
+            raise spark_error(session, UnsupportedOperationException, "_LEGACY_ERROR_TEMP_2209", srcName="memory")
 
         relation = StreamingRelation(
             "memory", self.schema, no_micro_batches, create_continuous=lambda session, metadata_path: _Stream(session, self)
