@@ -31,7 +31,7 @@ from minispark_stream.jvm import builders, plans, scala
 from minispark_stream.jvm.errors import analysis_error
 from minispark_stream.plan.streaming_relation import streaming_dataframe, streaming_sources
 from minispark_stream.registry import FILE_FORMATS, ONE_TIME_SINKS, create_relation, create_sink, sink_name
-from minispark_stream.runtime.trigger_executor import ProcessingTimeTrigger, Trigger, from_java
+from minispark_stream.runtime.trigger_executor import ContinuousTrigger, ProcessingTimeTrigger, Trigger, from_java
 from minispark_stream.sinks.base import SinkSpec
 from minispark_stream.sinks.memory import MemorySink
 from minispark_stream.sinks.table import table_location
@@ -240,6 +240,8 @@ class DataStreamWriter(SparkDataStreamWriter):
         trigger = self._trigger()
         if name in ("memory", "foreach", "foreachBatch") and "partitionBy" in state:
             raise analysis_error(self._spark, "_LEGACY_ERROR_TEMP_1197", operation=name)
+        if name == "foreachBatch" and isinstance(trigger, ContinuousTrigger):
+            raise analysis_error(self._spark, "_LEGACY_ERROR_TEMP_1195", source=name)
         sink = create_sink(spec)
         manager = cast(StreamingQueryManager, self._spark.streams)
         query = manager._start_query(

@@ -38,12 +38,14 @@ from pyspark.sql.streaming.listener import (
 )
 
 from minispark_stream.clock import Clock
-from minispark_stream.jvm import plans
+from minispark_stream.jvm import expressions, plans
 from minispark_stream.jvm.errors import illegal_argument, spark_error
+from minispark_stream.runtime.continuous.continuous_execution import ContinuousExecution
 from minispark_stream.runtime.micro_batch_execution import MicroBatchExecution
 from minispark_stream.runtime.stream_execution import StreamExecution
 from minispark_stream.runtime.stream_failure import StreamFailure
-from minispark_stream.runtime.write_to_stream import resolve_write_to_stream
+from minispark_stream.runtime.trigger_executor import ContinuousTrigger
+from minispark_stream.runtime.write_to_stream import WriteToStream, resolve_write_to_stream
 from minispark_stream.sinks.base import Sink
 from minispark_stream.streaming_query import StreamingQuery, check_timeout
 from minispark_stream.trace.recorder import NullRecorder, Recorder
@@ -145,7 +147,7 @@ class StreamingQueryManager(SparkStreamingQueryManager):
             "startQuery", name=write.name, outputMode=write.output_mode, sink=sink.description,
             checkpoint=write.shown_checkpoint,
         ) as step:
-            execution = MicroBatchExecution(self._stream_session(), write, self._clock, recorder, self._post)  # (2), (3)
+            execution = self._create_execution(write, recorder)  # (2), (3)
             query = StreamingQuery(execution)
             self._register(query, execution)  # (4)
             step.out(id=query.id, runId=query.runId, plan=execution.plan_text)
@@ -155,6 +157,18 @@ class StreamingQueryManager(SparkStreamingQueryManager):
             self._unregister(execution)
             raise
         return query
+
+    def _create_execution(self, write: WriteToStream, recorder: NullRecorder) -> StreamExecution:
+        """The engine that the trigger asks for; without a StreamingWrite it is micro-batches, which refuse the trigger."""
+        session = self._stream_session()
+        if isinstance(write.trigger, ContinuousTrigger):
+            schema = expressions.python_schema(write.analyzed.schema())
+            streaming_write = write.sink.streaming_write(self._session, schema)
+            if streaming_write is not None:
+                return ContinuousExecution(
+                    streaming_write, write, session=session, clock=self._clock, recorder=recorder, on_event=self._post
+                )
+        return MicroBatchExecution(session, write, self._clock, recorder, self._post)
 
     def _stream_session(self) -> SparkSession:
         clone = self._clone()

@@ -107,6 +107,13 @@ class HDFSMetadataLog(ABC, Generic[T]):
             self._cache.pop(batch_id, None)
         return expired
 
+    def purge_after(self, threshold: int) -> None:
+        """Delete the entries after batch `threshold`."""
+        for batch_id in self.list_batches():
+            if batch_id > threshold:
+                self.files.delete(self.file_name(batch_id))
+                self._cache.pop(batch_id, None)
+
     # -- names ---------------------------------------------------------------------------------------------
 
     def file_name(self, batch_id: int) -> str:

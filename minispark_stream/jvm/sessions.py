@@ -110,3 +110,9 @@ def forget_accumulator(accumulator: Accumulator[Any]) -> None:
 def conf_ms(session: SparkSession, key: str) -> int:
     """A conf that is a time ("60s", "200ms"), in milliseconds."""
     return times.time_string_as_ms(session, str(session.conf.get(key)))
+
+
+def driver_host(session: SparkSession) -> str:
+    """The address under which the tasks find the driver."""
+    context = session.sparkContext
+    return "127.0.0.1" if str(context.master).startswith("local") else str(context.getConf().get("spark.driver.host"))

@@ -44,13 +44,15 @@ class StreamingRelation:
 
     `create(session, metadata_path)` is called once per query on the query's own thread, with the query's session
     and the source's own folder in the checkpoint (`sources/<i>`). A source of files has a `file_format`, and its `get_batch`
-    gives Spark's own relation over the files.
+    gives Spark's own relation over the files. `create_continuous` makes a ContinuousStream of the same arguments, if the source
+    has one.
     """
 
     source_name: str
     schema: StructType
     create: Callable[[SparkSession, str], Any]
     file_format: str | None = None
+    create_continuous: Callable[[SparkSession, str], Any] | None = None
 
 
 @dataclass(frozen=True, eq=False)

@@ -1,6 +1,6 @@
 """What may not run as a stream, and in which output mode.
 
-Models: UnsupportedOperationChecker.checkForStreaming (SIGMOD'18 paper, section 5.1: "the query must be
+Models: UnsupportedOperationChecker.checkForStreaming and checkForContinuous (SIGMOD'18 paper, section 5.1: "the query must be
 incrementalizable"). The checks of single nodes are in unsupported_nodes.py.
 
 1. The plan must have a streaming source.
@@ -12,6 +12,8 @@ incrementalizable"). The checks of single nodes are in unsupported_nodes.py.
    aggregates, ...), rows that would never be final (outer joins, deduplication within the watermark and event-time
    timeouts when there is no watermark), and what the output mode cannot express (some joins, limits).
 5. Two stateful operators in a row: the first must emit nothing that the second takes for late.
+6. A continuous query takes each row by itself, so there are only projections and filters; and no current time, which is that
+   of a batch.
 
     groupBy("k").count()                            append    (3) refused: no watermark, no final row
     withWatermark("ts", ..).groupBy(window("ts"))   append    accepted: a window is final when the watermark passes it
@@ -19,8 +21,8 @@ incrementalizable"). The checks of single nodes are in unsupported_nodes.py.
     left.join(right, "k", "left")                   append    (4) refused: which left row will never match?
 
 Left out are nodes that a PySpark DataFrame cannot hold (Scala's [flatMap|map]GroupsWithState and CoGroup, commands,
-ReturnAnswer, unresolved grouping sets, change data capture), and the further limits of continuous and real-time triggers,
-which are refused as such.
+ReturnAnswer, unresolved grouping sets, change data capture), and the further limits of real-time triggers, which are refused
+as such.
 
 Differs from Spark: nothing.
 """
@@ -32,7 +34,7 @@ from typing import NoReturn
 
 from pyspark.sql import SparkSession
 
-from minispark_stream.jvm import scala, sessions
+from minispark_stream.jvm import scala, sessions, times
 from minispark_stream.jvm.errors import analysis_error
 from minispark_stream.jvm.scala import JavaObject
 from minispark_stream.plan.checked_plan import (
@@ -46,6 +48,7 @@ from minispark_stream.plan.checked_plan import (
     read,
     refuse,
 )
+from minispark_stream.plan.streaming_relation import streaming_leaf
 from minispark_stream.plan.unsupported_nodes import NODE_CHECKS, check_expressions
 
 logger = logging.getLogger(__name__)
@@ -53,6 +56,7 @@ logger = logging.getLogger(__name__)
 CORRECTNESS_CHECK = "spark.sql.streaming.statefulOperator.checkCorrectness.enabled"
 STATE_ENCODING = "spark.sql.streaming.stateStore.encodingFormat"
 SESSION_WINDOW = "spark.sessionWindow"  # in the metadata of a session window's column
+MAP_LIKE = ("Project", "Filter", "SubqueryAlias")
 STATEFUL = (
     *AGGREGATIONS, "FlatMapGroupsInPandasWithState", "DeduplicateWithinWatermark", "TransformWithState",
     "TransformWithStateInPySpark",
@@ -86,6 +90,24 @@ def check_for_streaming(session: SparkSession, plan: JavaObject, output_mode: st
         if not deterministic:
             check_expressions(query, node)
     _check_chained_operators(query)  # (5)
+
+
+def check_for_continuous(session: SparkSession, plan: JavaObject, output_mode: str) -> None:  # (6)
+    """The same for a query of the continuous engine."""
+    check_for_streaming(session, plan, output_mode)
+    query = Query(session, read(plan), output_mode.capitalize())
+    for node in query.root.up():
+        stream = streaming_leaf(session, node.plan)
+        if stream is not None and stream.relation.file_format is not None:
+            refuse(query, node, "Continuous processing does not support StreamingRelation operations.")
+        if stream is None and node.name not in MAP_LIKE and not _is_temporary_view(node):
+            refuse(query, node, f"Continuous processing does not support {node.name} operations.")
+        if any(times.asks_for_current_time(session, one) for one in scala.items(node.plan.expressions())):
+            refuse(query, node, "Continuous processing does not support current time operations.")
+
+
+def _is_temporary_view(node: Node) -> bool:
+    return node.name == "View" and bool(node.plan.isTempViewStoringAnalyzedPlan())
 
 
 # -- (2) ------------------------------------------------------------------------------------------------------

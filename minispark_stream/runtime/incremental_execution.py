@@ -56,7 +56,7 @@ class IncrementalExecution:
         self._session = context.session
         with sessions.without_rule(self._session, PRUNE_FILTERS):
             plan = self._plan(template.root)
-            if isinstance(template.root, StatefulOperator):  # its rows are planned already
+            if isinstance(template.root, StatefulOperator):  # (4) its rows are planned already
                 self.next_batch = plans.rdd_frame(self._session, plan.rdd(), plan.schema())
             else:
                 physical, self.next_batch = plans.executed(plans.of_rows(self._session, plan))

@@ -14,10 +14,13 @@ the last one in the commit log:
 4. A finished batch: ask each source for it once more, because a source may expect its last batch to be asked for
    after a restart (Kafka does).
 
+A checkpoint of the continuous engine cannot be continued: its entries have no metadata.
+
     offsets/ 0 1 2   commits/ 0 1     -> run batch 2 again, from the end of batch 1 to the end of batch 2
     offsets/ 0 1 2   commits/ 0 1 2   -> batch 3, from the end of batch 2
 
-Differs from Spark: nothing.
+Differs from Spark: a checkpoint of the continuous engine is refused in words; Spark fails with a NullPointerException.
+Shown by tests/conformance/test_continuous.py::test_no_engine_continues_with_the_other_trigger.
 """
 
 from __future__ import annotations
@@ -38,7 +41,7 @@ def populate_start_offsets(query: StreamExecution, context: MicroBatchExecutionC
     """The context of the first batch of this run.
 
     Raises:
-        RuntimeError: the entry before the last is missing.
+        RuntimeError: the entry before the last is missing, or the log is one of the continuous engine.
         AssertionError: the query has another number of sources than its log, or commits without any offsets.
     """
     latest = query.offset_log.get_latest()
@@ -78,10 +81,13 @@ def _last_batch(
     """The last batch of the offset log, as it was when it was logged."""
     end_offsets = entry.to_stream_progress(query.leaf_sources)
     before = _entry_before(query, batch_id) if batch_id > 0 else None
-    metadata = context.metadata
-    if entry.metadata is not None:  # (2)
-        entry.metadata.apply_to_session(query.session.conf.set, query.conf)
-        metadata = replace(entry.metadata, conf=OffsetSeqMetadata.from_session(query.conf).conf)
+    if entry.metadata is None:
+        raise RuntimeError(
+            f"The checkpoint {query.checkpoint} was written by a query with a continuous trigger, which a query in micro-"
+            "batches cannot continue. Start it with a continuous trigger, or with a new checkpoint location."
+        )
+    entry.metadata.apply_to_session(query.session.conf.set, query.conf)  # (2)
+    metadata = replace(entry.metadata, conf=OffsetSeqMetadata.from_session(query.conf).conf)
     previous = None
     if before is not None:
         previous = MicroBatchExecutionContext(batch_id - 1, metadata=before.metadata or OffsetSeqMetadata())

@@ -206,5 +206,18 @@ RECORDED: Mapping[str, Recorded] = {
         lambda query, context: {"file": f"commits/{context.batch_id}"},
         lambda query, metadata, context: {"text": query.commit_log.serialize(metadata).decode()},
     ),
+    "getStartOffset": Recorded(
+        lambda query: {"commitLog": query.commit_log.get_latest_batch_id()},
+        lambda query, start: {"epoch": query.context.batch_id, "start": start},
+    ),
+    "runContinuous": Recorded(),
+    "addOffset": Recorded(
+        lambda query, epoch, end: {"epoch": epoch, "file": f"offsets/{epoch}"}, lambda query, text, *_: {"text": text.decode()}
+    ),
+    "commitEpoch": Recorded(
+        lambda query, epoch, messages, end: {
+            "epoch": epoch, "end": end, "writers": len(messages), "sink": query.sink.description, "file": f"commits/{epoch}",
+        }
+    ),
     "finishTrigger": Recorded(after=lambda query, progress, context: {"progress": progress}),
 }

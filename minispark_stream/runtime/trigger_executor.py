@@ -6,7 +6,9 @@ Models: Trigger and TriggerExecutor (the StructuredStreaming analysis, "About Tr
                         i = 0: again at once. A batch that takes longer than i is reported as falling behind, and
                         the next one starts at once: missed points are not made up for.
     Once                one batch with all there is, then stop (deprecated; no no-data batch afterwards).
-    AvailableNow        batch after batch under the sources' limits until what was there at the start is read.
+    Continuous(i)       no batches: tasks that run all the time; an epoch ends every i ms, on the same grid
+    (runtime/continuous). AvailableNow        batch after batch under the sources' limits until what was there at the start is
+    read.
 
     i = 1000, batch from 12:00:00.300 to 12:00:00.800   ->  next trigger at 12:00:01.000
     i = 1000, batch from 12:00:00.300 to 12:00:02.100   ->  next trigger at 12:00:02.100, the one after it at 12:00:03.000
@@ -42,7 +44,15 @@ class AvailableNowTrigger:
     pass
 
 
-Trigger = ProcessingTimeTrigger | OneTimeTrigger | AvailableNowTrigger
+@dataclass(frozen=True)
+class ContinuousTrigger:
+    interval_ms: int
+
+    def __str__(self) -> str:
+        return f"ContinuousTrigger({self.interval_ms})"
+
+
+Trigger = ProcessingTimeTrigger | OneTimeTrigger | AvailableNowTrigger | ContinuousTrigger
 
 
 def from_java(trigger: Any) -> Trigger | None:
@@ -54,6 +64,8 @@ def from_java(trigger: Any) -> Trigger | None:
             return OneTimeTrigger()
         case "AvailableNowTrigger":
             return AvailableNowTrigger()
+        case "ContinuousTrigger":
+            return ContinuousTrigger(trigger.intervalMs())
         case _:
             return None
 
@@ -64,8 +76,13 @@ def execute(trigger: Trigger, run_one_batch: Callable[[], bool], clock: Clock, s
     Args:
         run_one_batch: runs at most one batch; False means that the query is to end.
         stopped: set when the query is stopped from outside; cuts a wait short.
+
+    Raises:
+        RuntimeError: a continuous trigger; the sink knows batches alone.
     """
     match trigger:
+        case ContinuousTrigger():
+            raise RuntimeError(f"Unknown type of trigger: {trigger}")
         case OneTimeTrigger():
             run_one_batch()
         case AvailableNowTrigger():

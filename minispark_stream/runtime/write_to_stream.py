@@ -29,8 +29,8 @@ from minispark_stream.checkpointing.checkpoint_file_manager import CheckpointFil
 from minispark_stream.jvm import sessions
 from minispark_stream.jvm.errors import analysis_error
 from minispark_stream.jvm.scala import JavaObject
-from minispark_stream.plan.unsupported_operation_checker import check_for_streaming
-from minispark_stream.runtime.trigger_executor import Trigger
+from minispark_stream.plan.unsupported_operation_checker import check_for_continuous, check_for_streaming
+from minispark_stream.runtime.trigger_executor import ContinuousTrigger, Trigger
 from minispark_stream.sinks.base import Sink
 
 
@@ -82,7 +82,8 @@ def resolve_write_to_stream(
     if not recover_from_checkpoint and files.exists("offsets"):
         raise analysis_error(session, "_LEGACY_ERROR_TEMP_1299", checkpointPath=f"{redacted(location)}/offsets")
     if session.conf.get("spark.sql.streaming.unsupportedOperationCheck") != "false":
-        check_for_streaming(session, analyzed, output_mode)  # (2)
+        check = check_for_continuous if isinstance(trigger, ContinuousTrigger) else check_for_streaming
+        check(session, analyzed, output_mode)  # (2)
     query_id = stream_metadata.read_or_create(files.location, partial(sessions.conf, session))  # (3)
     return WriteToStream(analyzed, sink, output_mode, trigger, name, files.location, temporary, query_id)
 

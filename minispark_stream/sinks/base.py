@@ -1,11 +1,13 @@
 """What the engine asks of a sink, and what a sink is made from.
 
-Models: Sink.addBatch, DataStreamWriter.createV1Sink (Sink document).
+Models: Sink.addBatch, DataStreamWriter.createV1Sink, StreamingWrite (Sink document; Continuous processing).
 
 `add_batch(batch_id, data)` is the only place where a batch is evaluated. A batch that failed is run again with the
 same id, so a sink that wants exactly-once must recognise an id that it has already written:
 
     add_batch(6, ...)  add_batch(7, ...) crash    restart    add_batch(7, the same rows)  add_batch(8, ...)
+
+The continuous engine has no batches: its tasks write the rows of an epoch as they come (`streaming_write`).
 
 Differs from Spark: nothing.
 """
@@ -13,11 +15,13 @@ Differs from Spark: nothing.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.types import StructType
 
 QUERY_ID_KEY = "sql.streaming.queryId"  # the local property that tells a sink whose batch it writes
 
@@ -49,6 +53,20 @@ class SinkSpec:
     function: Any = None
 
 
+@dataclass(frozen=True)
+class StreamingWrite:
+    """How the rows of an epoch are written (Spark's DataWriterFactory and the commit of StreamingWrite).
+
+    Attributes:
+        write: (partition_id, epoch_id, batches) writes the rows of an epoch in a task, where they are given one by one as they
+            come, and returns a message; it is sent to the tasks.
+        commit: (epoch_id, messages) is called on the driver with the messages of all partitions, before the epoch is committed.
+    """
+
+    write: Callable[[int, int, Iterator[pa.RecordBatch]], Any]
+    commit: Callable[[int, Sequence[Any]], None] = lambda epoch_id, messages: None
+
+
 class Sink(ABC):
     """Where the rows of each batch go.
 
@@ -70,3 +88,7 @@ class Sink(ABC):
         Returns:
             the number of rows written, or None when the sink cannot know (Spark reports -1 then).
         """
+
+    def streaming_write(self, session: SparkSession, schema: StructType) -> StreamingWrite | None:
+        """How the continuous engine writes rows of this schema; None when the sink knows batches alone."""
+        return None

@@ -24,10 +24,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.types import StructType
 
 from minispark_stream.jvm import plans
 from minispark_stream.jvm.builders import case_insensitive
-from minispark_stream.sinks.base import Sink
+from minispark_stream.sinks.base import Sink, StreamingWrite
+from minispark_stream.sinks.packed_rows import packed_rows
 
 
 class ConsoleSink(Sink):
@@ -53,3 +55,6 @@ class ConsoleSink(Sink):
         print(f"-------------------------------------------\nBatch: {batch_id}\n-------------------------------------------")
         print(plans.show_string(local, num_rows, 20 if truncate else 0))
         return int(rows.size())
+
+    def streaming_write(self, session: SparkSession, schema: StructType) -> StreamingWrite:
+        return packed_rows(self, session, schema)

@@ -15,8 +15,11 @@ A failed batch is run again under its id, so (partition_id, epoch_id) is what a 
 partitions of the batch stay the same. Each task works on a copy of the object of its own.
 
 A plain function is only `process`. A batch without partitions is opened once as partition 0.
+The continuous engine does the same for each epoch: a task keeps its copy of the object, and an epoch of a partition has its own
+`open` and `close`.
 
-Differs from Spark: the description in the progress lacks the ids of Spark's objects, which are none here.
+Differs from Spark: the description in the progress lacks the ids of Spark's objects, which are none here. Spark 4.3 fails in
+continuous mode, at `open`, or without one in the second epoch of a partition.
 Shown by tests/spark/test_differences.py::test_sinks.
 """
 
@@ -26,9 +29,15 @@ from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Any
 
-from pyspark.sql import DataFrame
+import pyarrow as pa
+from pyspark import TaskContext
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.conversion import ArrowTableToRowsConversion
+from pyspark.sql.types import StructType
 
-from minispark_stream.sinks.base import Sink
+from minispark_stream.sinks.base import Sink, StreamingWrite
+
+_BATCH_ID = "streaming.sql.batchId"  # where PySpark's function looks for the id of the batch or the epoch
 
 PartitionWriter = Callable[[Any, Iterator[Any]], Iterator[Any]]
 
@@ -43,11 +52,32 @@ class ForeachSink(Sink):
 
     def add_batch(self, batch_id: int, data: DataFrame) -> int:
         context = data.sparkSession.sparkContext
-        context.setLocalProperty("streaming.sql.batchId", str(batch_id))
+        context.setLocalProperty(_BATCH_ID, str(batch_id))
         rows: Any = data.rdd
         if rows.getNumPartitions() == 0:
             rows = context.parallelize([], 1)
         return sum(rows.mapPartitionsWithIndex(partial(_write_partition, self._write)).collect())
+
+    def streaming_write(self, session: SparkSession, schema: StructType) -> StreamingWrite:
+        return StreamingWrite(partial(_write_epoch, self._write, schema))
+
+
+def _write_epoch(
+    write: PartitionWriter, schema: StructType, partition_id: int, epoch_id: int, batches: Iterator[pa.RecordBatch]
+) -> None:
+    """Runs in a Python worker, for each epoch."""
+    context = TaskContext.get()
+    assert context is not None and context._localProperties is not None
+    context._localProperties[_BATCH_ID] = str(epoch_id)
+
+    def rows() -> Iterator[Any]:
+        for batch in batches:
+            yield from ArrowTableToRowsConversion.convert(pa.Table.from_batches([batch]), schema)
+
+    iterator = rows()
+    write(partition_id, iterator)
+    for _ in iterator:  # `open` may have refused them
+        pass
 
 
 def _write_partition(write: PartitionWriter, partition_id: int, rows: Iterator[Any]) -> Iterator[int]:

@@ -27,7 +27,8 @@ from pyspark.sql.types import StructType
 
 from minispark_stream.jvm import plans, scala
 from minispark_stream.jvm.errors import analysis_error
-from minispark_stream.sinks.base import Sink
+from minispark_stream.sinks.base import Sink, StreamingWrite
+from minispark_stream.sinks.packed_rows import packed_rows
 
 
 class MemorySink(Sink):
@@ -58,6 +59,9 @@ class MemorySink(Sink):
             self._last_batch_id = batch_id
             self.publish()
         return int(rows.size())
+
+    def streaming_write(self, session: SparkSession, schema: StructType) -> StreamingWrite:
+        return packed_rows(self, session, schema)
 
     def publish(self) -> None:  # (3)
         """Show the rows as a view. `start()` does so on its own thread, perhaps while the first batch does."""

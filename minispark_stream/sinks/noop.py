@@ -5,10 +5,14 @@ Models: NoopDataSource (Sink document). Differs from Spark: nothing.
 
 from __future__ import annotations
 
-from pyspark.sql import DataFrame
+from collections.abc import Iterator
+from typing import Any
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.types import StructType
 
 from minispark_stream.jvm import plans
-from minispark_stream.sinks.base import Sink
+from minispark_stream.sinks.base import Sink, StreamingWrite
 
 
 class NoopSink(Sink):
@@ -16,3 +20,11 @@ class NoopSink(Sink):
 
     def add_batch(self, batch_id: int, data: DataFrame) -> int:
         return plans.count_rows(data)
+
+    def streaming_write(self, session: SparkSession, schema: StructType) -> StreamingWrite:
+        return StreamingWrite(_drop)
+
+
+def _drop(partition_id: int, epoch_id: int, batches: Iterator[Any]) -> None:
+    for _ in batches:
+        pass

@@ -1,10 +1,15 @@
 """What the engine asks of a source, and what a source is made from.
 
-Models: SparkDataStream, Source, SupportsAdmissionControl (Source document).
+Models: SparkDataStream, Source, SupportsAdmissionControl, ContinuousStream (Source document; Continuous processing).
 
     latest_offset(start, limit)   how far may the next batch read?      -> an offset, or None
     get_batch(start, end)         a *plan* for the rows in (start, end] -> a batch DataFrame; reads nothing
     commit(end)                   everything up to end is done with
+
+The continuous engine asks a `ContinuousStream` instead:
+
+    plan_input_partitions(start)  who reads what, without an end        -> one ContinuousInputPartition for each task
+    merge_offsets(offsets)        how far all of them have come         -> an offset
 
 An offset is the JSON text that goes into the offset log, for example `{"logOffset":3}`; two offsets are equal when
 their texts are. The engine never looks inside.
@@ -17,9 +22,11 @@ Differs from Spark: nothing.
 
 from __future__ import annotations
 
+import threading
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.datasource import (
@@ -41,8 +48,9 @@ Offset = str
 # How much one batch may read: PySpark's own kinds of limit, as its Python data sources know them.
 ALL_AVAILABLE = ReadAllAvailable()
 __all__ = [
-    "ALL_AVAILABLE", "CompositeReadLimit", "Offset", "ReadLimit", "ReadMaxBytes", "ReadMaxFiles", "ReadMaxRows",
-    "ReadMinRows", "Source", "SourceSpec", "StreamingRelation", "SupportsAdmissionControl", "SupportsTriggerAvailableNow",
+    "ALL_AVAILABLE", "CompositeReadLimit", "ContinuousInputPartition", "ContinuousStream", "Offset", "ReadLimit",
+    "ReadMaxBytes", "ReadMaxFiles", "ReadMaxRows", "ReadMinRows", "Source", "SourceSpec", "StreamingRelation",
+    "SupportsAdmissionControl", "SupportsTriggerAvailableNow",
 ]
 
 
@@ -132,3 +140,44 @@ class SupportsTriggerAvailableNow(SupportsAdmissionControl):
     @abstractmethod
     def prepare_for_trigger_available_now(self) -> None:
         """Remember the newest offset now: later `latest_offset` calls must not go past it."""
+
+
+class ContinuousInputPartition(ABC):
+    """What one task reads, sent to its worker.
+
+    `start_offset` is where it begins: what `read` gave with the last row that was committed.
+    """
+
+    start_offset: Any
+
+    @abstractmethod
+    def read(self, stopped: threading.Event) -> Iterator[tuple[tuple[Any, ...], Any]]:
+        """Each row with the offset after it, without an end; waits for rows until `stopped` is set."""
+
+
+class ContinuousStream(ABC):
+    """A source of the continuous engine. The offset of a partition is a JSON value, that of the stream the text of one."""
+
+    description: str
+
+    @abstractmethod
+    def initial_offset(self) -> Offset:
+        """Where a new query begins."""
+
+    @abstractmethod
+    def plan_input_partitions(self, start: Offset) -> Sequence[ContinuousInputPartition]:
+        """One partition for each task. Raises an exception when `start` is not of this stream."""
+
+    @abstractmethod
+    def merge_offsets(self, offsets: Mapping[int, Any]) -> Offset:
+        """The offset of the stream, from the offsets of all partitions by their numbers."""
+
+    def needs_reconfiguration(self) -> bool:
+        """Whether the partitions have changed, so that the job must be started anew."""
+        return False
+
+    def commit(self, end: Offset) -> None:
+        """All rows up to `end` are processed and will not be asked for again."""
+
+    def stop(self) -> None:
+        """The query ends; release what the stream holds."""

@@ -39,6 +39,7 @@ from minispark_stream.jvm.errors import illegal_argument, spark_error
 from minispark_stream.jvm.times import time_string_as_sec
 from minispark_stream.plan.streaming_relation import StreamingRelation
 from minispark_stream.sources.base import Offset, Source
+from minispark_stream.sources.rate_continuous import RateStreamContinuousStream
 from minispark_stream.sources.source_options import check, refuse_user_schema
 
 SCHEMA = StructType([StructField("timestamp", TimestampType()), StructField("value", LongType())])
@@ -73,6 +74,9 @@ def rate_relation(
         lambda session, metadata_path: RateStream(
             session, rows_per_second, ramp_up_s, partitions, described, metadata_path, clock
         ),
+        create_continuous=lambda session, metadata_path: RateStreamContinuousStream(
+            rows_per_second, partitions, _description(rows_per_second, ramp_up_s, described), clock.get_time_millis()
+        ),
     )
 
 
@@ -98,8 +102,7 @@ class RateStream(Source):
         self._ramp_up_s = ramp_up_s
         self._partitions = partitions
         self._clock = clock
-        # Spark's description lacks its closing bracket too.
-        self.description = f"RateStreamV2[rowsPerSecond={rows_per_second}, rampUpTimeSeconds={ramp_up_s}, {described}"
+        self.description = _description(rows_per_second, ramp_up_s, described)
         self._max_seconds = _MAX_LONG // rows_per_second
         if ramp_up_s > self._max_seconds:
             raise spark_error(
@@ -134,6 +137,11 @@ class RateStream(Source):
             F.timestamp_millis(since_start + (self._start_ms + start_s * 1000)).alias("timestamp"), "value"
         )
         return plans.as_leaf(made)
+
+
+def _description(rows_per_second: int, ramp_up_s: int, partitions: str) -> str:
+    """Spark's lacks its closing bracket too."""
+    return f"RateStreamV2[rowsPerSecond={rows_per_second}, rampUpTimeSeconds={ramp_up_s}, {partitions}"
 
 
 class StartTimeLog(HDFSMetadataLog[int]):

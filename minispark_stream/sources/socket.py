@@ -22,7 +22,6 @@ Shown by tests/unit/test_socket_source.py::test_a_batch_that_is_run_again_does_n
 from __future__ import annotations
 
 import logging
-import socket
 import threading
 from collections.abc import Mapping
 from datetime import datetime, timezone
@@ -35,6 +34,8 @@ from minispark_stream.jvm.builders import case_insensitive
 from minispark_stream.jvm.errors import analysis_error
 from minispark_stream.plan.streaming_relation import StreamingRelation
 from minispark_stream.sources.base import Offset, Source
+from minispark_stream.sources.continuous_socket import TextSocketContinuousStream
+from minispark_stream.sources.socket_lines import SocketLines
 from minispark_stream.sources.source_options import refuse_user_schema
 
 logger = logging.getLogger(__name__)
@@ -72,6 +73,9 @@ def socket_relation(
         "socket",
         StructType([_VALUE, _TIMESTAMP] if include == "true" else [_VALUE]),
         lambda session, metadata_path: TextSocketStream(session, host, port, partitions, include == "true", clock),
+        create_continuous=lambda session, metadata_path: TextSocketContinuousStream(
+            session, host, port, partitions, include == "true", clock
+        ),
     )
 
 
@@ -92,7 +96,7 @@ class TextSocketStream(Source):
         self._lines: list[tuple[str, int]] = []
         self._current = self._committed = -1
         self._was_asked = False
-        self._connection: socket.socket | None = None
+        self._connection: SocketLines | None = None
 
     def get_offset(self) -> Offset:  # (1)
         with self._lock:
@@ -103,7 +107,7 @@ class TextSocketStream(Source):
         with self._lock:
             # A batch that a restart looks at comes before the first question for an offset: its lines are gone.
             if self._connection is None and (self._was_asked or start is None):
-                self._connect()
+                self._connection = SocketLines(self._host, self._port, self._clock, self._add)  # (2)
             skipped = self._committed + 1
             # Like Spark's, the buffer answers a range that it does not have with no lines.
             first, last = (max(0, int(offset) + 1 - skipped) for offset in (start or "-1", end))
@@ -123,32 +127,12 @@ class TextSocketStream(Source):
         with self._lock:
             connection, self._connection = self._connection, None
         if connection is not None:
-            try:
-                connection.shutdown(socket.SHUT_RDWR)  # ends the read of the other thread
-            except OSError:
-                pass  # the other side was quicker
-            connection.close()
+            connection.stop()
 
-    def _connect(self) -> None:  # (2)
-        try:
-            self._connection = socket.create_connection((self._host, self._port))
-        except OSError as e:
-            raise type(e)(e.strerror) from e
-        name = f"TextSocketSource({self._host}, {self._port})"
-        threading.Thread(target=self._read, args=(self._connection,), name=name, daemon=True).start()
-
-    def _read(self, connection: socket.socket) -> None:
-        try:
-            # Lines end with \n, \r or \r\n; bytes that are not UTF-8 become U+FFFD.
-            with connection.makefile("r", encoding="utf-8", errors="replace") as text:
-                for line in text:
-                    now_ms = self._clock.get_time_millis()
-                    with self._lock:
-                        self._lines.append((line.removesuffix("\n"), now_ms))
-                        self._current += 1
-            logger.warning("Stream closed by %s:%s", self._host, self._port)
-        except (OSError, ValueError):
-            pass  # the query was stopped
+    def _add(self, line: str, now_ms: int) -> None:
+        with self._lock:
+            self._lines.append((line, now_ms))
+            self._current += 1
 
 
 def _row(line: tuple[str, int]) -> tuple[str]:

@@ -24,6 +24,11 @@ A step that has happened is an `Event`: plain JSON values, frozen, in the order 
     │  └─ commitOffsets                       commits/N
     └─ finishTrigger                          the progress report
     maintenance                               on a thread of its own
+
+    getStartOffset                            a continuous query, for each of its jobs
+    runContinuous                             the job, until the query ends
+    addOffset                                 offsets/N, when epoch N has been read
+    commitEpoch                               commits/N, when it has been written
 """
 
 from __future__ import annotations
@@ -102,6 +107,18 @@ STEPS: Mapping[str, Step] = {
         Step("finishTrigger", "ProgressReporter.finishTrigger", "Monitoring",
              (), ("progress",),
              "report what happened, as StreamingQueryProgress"),
+        Step("getStartOffset", "ContinuousExecution.getStartOffsets", "Continuous processing",
+             ("commitLog",), ("epoch", "start"),
+             "begin after the last epoch that was committed; later offsets are deleted"),
+        Step("runContinuous", "ContinuousExecution.runContinuous", "Continuous processing",
+             (), (),
+             "the one job of a continuous query: its tasks read, compute and write until the query ends"),
+        Step("addOffset", "ContinuousExecution.addOffset", "Continuous processing",
+             ("epoch", "file"), ("text",),
+             "all readers have passed the end of an epoch: write down what was read"),
+        Step("commitEpoch", "ContinuousExecution.commit", "Continuous processing",
+             ("epoch", "end", "writers", "sink", "file"), (),
+             "all writers have passed it, too: the sink commits, then the log"),
         Step("maintenance", "StateStore.doMaintenance", "State: maintenance",
              ("operatorId", "partition", "store"), ("snapshot", "deleted"),
              "in the background: merge deltas into a snapshot, delete files that no version needs"),

@@ -99,4 +99,8 @@ _CAPTIONS: dict[str, Callable[[Values, Values], str]] = {
         f"{plain(outs['snapshot'])}.snapshot" if as_int(outs.get("snapshot")) is not None
         else deleted_words(outs, "file")
     ),
+    "getStartOffset": lambda ins, outs: f"epoch {plain(outs.get('epoch'))}",
+    "runContinuous": lambda ins, outs: "",
+    "addOffset": lambda ins, outs: plain(ins.get("file")),
+    "commitEpoch": lambda ins, outs: plain(ins.get("file")),
 }

@@ -182,4 +182,10 @@ _SENTENCES: dict[str, Callable[[Values, Values], str]] = {
     "commitOffsets": _commit_entry,
     "finishTrigger": _finish,
     "maintenance": _maintain,
+    "getStartOffset": lambda ins, outs: f"begin with epoch {plain(outs.get('epoch'))}, from {offset_words(outs.get('start'))}",
+    "runContinuous": lambda ins, outs: "the job of all epochs ends",
+    "addOffset": lambda ins, outs: f"{plain(ins.get('file'))} written: epoch {plain(ins.get('epoch'))} has been read",
+    "commitEpoch": lambda ins, outs: (
+        f"{plain(ins.get('file'))} written: epoch {plain(ins.get('epoch'))} is done, up to {offset_words(ins.get('end'))}"
+    ),
 }

@@ -38,4 +38,12 @@ WHY: Mapping[str, str] = {
     "finishTrigger": "What lastProgress and the listeners tell: the same numbers that Spark reports.",
     "maintenance": "To load a version means to read the newest snapshot and every delta after it; without new snapshots "
                    "that would take longer with every batch.",
+    "getStartOffset": "The commit log alone counts here: an offset that was written without a commit says what was read, but "
+                      "not that it was written.",
+    "runContinuous": "To start a job takes longer than to process a row. So there is one job for all rows, and each row goes "
+                     "through it by itself as soon as it is there.",
+    "addOffset": "Nobody knows beforehand how many rows an epoch will have. So its end is written down when the readers have "
+                 "passed it, and it cannot be run again as a batch can.",
+    "commitEpoch": "Rows of an epoch that is not committed are read again after a crash, and some of them are then written "
+                   "twice: at least once.",
 }

@@ -22,15 +22,16 @@ PACKAGE = "minispark_stream"
 MAY_IMPORT: dict[str, tuple[str, ...]] = {
     # -- the engine: runs queries -------------------------------------------------------------------------------
     "clock": (),
+    "rpc": (),  # messages between the tasks and the driver
     "jvm": (),  # the only room with py4j
     "checkpointing": (),  # needs no JVM
     "trace": (),  # the steps, and the recorder that the engine is handed
     "state": ("checkpointing", "trace"),  # needs no JVM
     "plan": ("jvm", "clock"),
     "operators": ("plan", "state", "checkpointing", "jvm"),
-    "sources": ("plan", "checkpointing", "jvm", "clock"),
+    "sources": ("plan", "checkpointing", "jvm", "clock", "rpc"),
     "sinks": ("checkpointing", "jvm"),
-    "runtime": ("operators", "sources", "sinks", "plan", "state", "checkpointing", "trace", "jvm", "clock"),
+    "runtime": ("operators", "sources", "sinks", "plan", "state", "checkpointing", "trace", "jvm", "clock", "rpc"),
     # -- pictures of what has run; nothing above this line knows of them ----------------------------------------
     "view": ("trace",),
     "trace.trace": ("trace", "view"),  # the trace as its user holds it, with the way to its pictures
@@ -54,8 +55,8 @@ MAY_IMPORT: dict[str, tuple[str, ...]] = {
     "__main__": ("cli",),
     "__init__": ("session", "registry", "compare", "inspection"),
 }
-ENGINE = ("jvm", "clock", "trace", "plan", "checkpointing", "state", "operators", "sources", "sinks", "runtime")
-WITHOUT_A_JVM = ("clock", "checkpointing", "state", "trace", "view", "inspection", "doctor")
+ENGINE = ("jvm", "clock", "rpc", "trace", "plan", "checkpointing", "state", "operators", "sources", "sinks", "runtime")
+WITHOUT_A_JVM = ("clock", "rpc", "checkpointing", "state", "trace", "view", "inspection", "doctor")
 
 # State of the whole process: what a module has that changes while the process runs.
 PROCESS_STATE = {

@@ -1,0 +1,79 @@
+"""The writer of a partition, which runs in a Python worker for as long as the query does.
+
+Models: ContinuousWriteRDD, WriteToContinuousDataSourceExec (Continuous processing).
+
+1. The rows up to a marker are those of an epoch. The sink is given them one by one, as they come.
+2. At the marker the sink has written the epoch, and the coordinator is told so, with what the sink has to say.
+3. Then the next epoch begins.
+
+    rows in    (a, null) (b, null) (null, 0) (c, null) ...
+    the sink   write(partition, 0, [a, b])   CommitPartitionEpoch(partition, 0, ...)   write(partition, 1, [c, ...
+
+An epoch that the end of the query has cut off is not told to the coordinator, which would not listen.
+
+Differs from Spark: nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from itertools import count
+from typing import Any
+
+import pyarrow as pa
+from pyspark import TaskContext
+
+from minispark_stream.rpc import RpcEndpointRef
+from minispark_stream.runtime.continuous.epoch_coordinator import CommitPartitionEpoch
+
+
+@dataclass(frozen=True)
+class ContinuousWriterTask:
+    """The function that `mapInArrow` runs over the rows and markers of each partition; nothing comes out of it."""
+
+    write: Callable[[int, int, Iterator[pa.RecordBatch]], Any]
+    coordinator: RpcEndpointRef
+    start_epoch: int
+
+    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        context = TaskContext.get()
+        assert context is not None
+        partition_id = context.partitionId()
+        for epoch in count(self.start_epoch):  # (3)
+            rows = EpochRows(batches)
+            message = self.write(partition_id, epoch, rows)
+            if not rows.ended_with_marker or not self._tell(CommitPartitionEpoch(partition_id, epoch, message)):  # (2)
+                return
+        yield from ()
+
+    def _tell(self, message: CommitPartitionEpoch) -> bool:
+        """False when the driver has stopped the query."""
+        try:
+            coordinator = self.coordinator.connect()
+            coordinator.ask(message)
+            coordinator.close()
+        except (OSError, EOFError):
+            return False
+        return True
+
+
+class EpochRows:
+    """The rows up to the next marker, without the column of the markers."""
+
+    def __init__(self, batches: Iterator[pa.RecordBatch]):
+        self._batches = batches
+        self.ended_with_marker = False
+
+    def __iter__(self) -> Iterator[pa.RecordBatch]:
+        return self
+
+    def __next__(self) -> pa.RecordBatch:  # (1)
+        if self.ended_with_marker:
+            raise StopIteration
+        batch = next(self._batches)
+        marker = batch.num_columns - 1
+        if batch.column(marker)[0].is_valid:
+            self.ended_with_marker = True
+            raise StopIteration
+        return batch.remove_column(marker) if marker else batch

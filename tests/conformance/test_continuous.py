@@ -1,0 +1,224 @@
+"""Continuous processing: epochs and rows of both engines, checkpoints that they exchange, what both refuse, and crashes."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.errors import PySparkException, StreamingQueryException
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from minispark_stream import MiniSparkSession
+from minispark_stream.sources.continuous_memory import ContinuousMemoryStream
+
+EVERY = {"continuous": "500 milliseconds"}
+
+
+def rate(session: SparkSession, **options: Any) -> DataFrame:
+    return session.readStream.format("rate").options(rowsPerSecond=20, numPartitions=1, **options).load()
+
+
+def entries(checkpoint: Path, log: str) -> dict[int, list[str]]:
+    """The lines of each entry."""
+    files = [path for path in (checkpoint / log).iterdir() if path.name.isdigit()]
+    return {int(path.name): path.read_text().split("\n") for path in sorted(files, key=lambda path: int(path.name))}
+
+
+def last_committed(checkpoint: Path) -> int:
+    return max(entries(checkpoint, "commits"), default=-1) if (checkpoint / "commits").exists() else -1
+
+
+def committed_offset(checkpoint: Path) -> Any:
+    """The offset of each partition at the end of the last epoch that was committed."""
+    epoch = last_committed(checkpoint)
+    return json.loads(entries(checkpoint, "offsets")[epoch][2]) if epoch >= 0 else None
+
+
+def last_value(checkpoint: Path) -> int:
+    """The last value of the rate source's only partition that was committed."""
+    offset = committed_offset(checkpoint)
+    return -1 if offset is None else int(offset["0"]["value"])
+
+
+def wait_for(condition: Callable[[], bool], query: Any, seconds: float = 120) -> None:
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert query.isActive, query.exception()
+        assert time.monotonic() < deadline, query.status
+        time.sleep(0.05)
+
+
+@pytest.mark.parametrize("engine", ["model", "spark"])
+def test_an_epoch_is_logged_after_the_fact_and_its_rows_are_those_up_to_its_offset(
+    spark: SparkSession, mini: MiniSparkSession, engine: str, tmp_path: Path
+) -> None:
+    session, name = (mini if engine == "model" else spark), f"epochs_{engine}"
+    tripled = rate(session).where("value % 3 = 0").select((F.col("value") * 2).alias("twice"))
+    query = (
+        tripled.writeStream.format("memory").queryName(name).option("checkpointLocation", str(tmp_path)).trigger(**EVERY).start()
+    )
+    wait_for(lambda: last_value(tmp_path) >= 20, query)
+    assert query.status["message"] == "Running" or query.status["message"].startswith("Committing epoch")
+    assert query.lastProgress is None
+    query.stop()
+    epoch = last_committed(tmp_path)
+    offsets, commits = entries(tmp_path, "offsets"), entries(tmp_path, "commits")
+    assert list(commits) == list(range(epoch + 1)) and set(commits) <= set(offsets)
+    assert all(lines[:2] == ["v1", ""] and len(lines) == 3 for lines in offsets.values())
+    assert all(json.loads(lines[2]).keys() == {"0"} for lines in offsets.values())
+    assert all(lines == ["v1", '{"nextBatchWatermarkMs":0}'] for lines in commits.values())
+    rows = sorted(row.twice for row in session.table(name).collect())
+    assert rows == [2 * value for value in range(last_value(tmp_path) + 1) if value % 3 == 0]
+
+
+def test_either_engine_goes_on_where_the_other_has_stopped(
+    spark: SparkSession, mini: MiniSparkSession, tmp_path: Path
+) -> None:
+    checkpoint, reached = tmp_path / "checkpoint", []
+    for session in (mini, spark, mini):
+        before = last_value(checkpoint)
+        query = (
+            rate(session).writeStream.format("noop").option("checkpointLocation", str(checkpoint)).trigger(**EVERY).start()
+        )
+        wait_for(lambda before=before: last_value(checkpoint) > before, query)  # type: ignore[misc]
+        query.stop()
+        reached.append(last_value(checkpoint))
+        assert query.exception() is None
+    assert reached == sorted(set(reached))
+    assert list(entries(checkpoint, "commits")) == list(range(last_committed(checkpoint) + 1))
+
+
+@pytest.mark.parametrize("engine", ["model", "spark"])
+def test_no_engine_continues_with_the_other_trigger(
+    spark: SparkSession, mini: MiniSparkSession, engine: str, tmp_path: Path
+) -> None:
+    session = mini if engine == "model" else spark
+    for name, first, second in (("epochs", EVERY, {}), ("batches", {}, EVERY)):
+        checkpoint = tmp_path / name
+
+        def start(trigger: dict[str, str], checkpoint: Path = checkpoint) -> Any:
+            write = rate(session).writeStream.format("noop").option("checkpointLocation", str(checkpoint))
+            return (write.trigger(**trigger) if trigger else write).start()
+
+        query = start(first)
+        wait_for(lambda checkpoint=checkpoint: last_committed(checkpoint) >= 1, query)  # type: ignore[misc]
+        query.stop()
+        with pytest.raises(StreamingQueryException):
+            start(second).awaitTermination(120)
+
+
+def refused(build: Callable[[], Any]) -> tuple[str, str | None, str]:
+    """What is raised by `start()`: the class, the condition, and the first line of the message."""
+    with pytest.raises(PySparkException) as raised:
+        build().stop()
+    return type(raised.value).__name__, raised.value.getCondition(), str(raised.value).split("\n")[0]
+
+
+REFUSED: dict[str, Callable[[SparkSession, DataFrame], DataFrame]] = {
+    "an aggregation": lambda session, df: df.groupBy("value").count(),
+    "a deduplication": lambda session, df: df.dropDuplicates(["value"]),
+    "a join": lambda session, df: df.join(session.range(3), F.col("id") == F.col("value")),
+    "a union": lambda session, df: df.union(df),
+    "a limit": lambda session, df: df.limit(3),
+    "a watermark": lambda session, df: df.withWatermark("timestamp", "1 second"),
+    "the current time": lambda session, df: df.select(F.current_timestamp()),
+    "the current date": lambda session, df: df.where("timestamp > current_date()"),
+    "explode": lambda session, df: df.select(F.explode(F.array("value"))),
+    "mapInArrow": lambda session, df: df.mapInArrow(lambda it: it, df.schema),
+    "coalesce": lambda session, df: df.coalesce(1),
+    "a sample": lambda session, df: df.sample(0.5),
+    "a source of files": lambda session, df: session.readStream.text(str(Path(__file__).parent)),
+    "a source of micro-batches": lambda session, df: session.readStream.format("rate-micro-batch").option("rowsPerBatch", 3).load(),
+}
+
+
+def test_both_engines_refuse_the_same(spark: SparkSession, mini: MiniSparkSession, tmp_path: Path) -> None:
+    def starts(session: SparkSession) -> dict[str, Callable[[], Any]]:
+        found: dict[str, Callable[[], Any]] = {}
+        for name, build in REFUSED.items():
+            mode = "complete" if name == "an aggregation" else "append"
+            found[name] = lambda build=build, mode=mode: (  # type: ignore[misc]
+                build(session, rate(session)).writeStream.format("noop").outputMode(mode).trigger(**EVERY).start()
+            )
+        found["foreachBatch"] = lambda: rate(session).writeStream.foreachBatch(print).trigger(**EVERY).start()
+        for text in ("-1 second", "soon", "1 month"):
+            found[text] = lambda text=text: rate(session).writeStream.format("noop").trigger(continuous=text).start()  # type: ignore[misc]
+        return found
+
+    model, real = starts(mini), starts(spark)
+    differences = {name: (one, other) for name in real if (one := refused(model[name])) != (other := refused(real[name]))}
+    assert not differences
+    for session in (spark, mini):  # a sink that knows batches alone finds out on the query's thread
+        files = rate(session).writeStream.format("parquet").trigger(**EVERY)
+        query = files.start(str(tmp_path / "out"), checkpointLocation=str(tmp_path / type(session).__name__))
+        with pytest.raises(StreamingQueryException, match=r"Unknown type of trigger: ContinuousTrigger\(500\)"):
+            query.awaitTermination(120)
+
+
+def test_rows_of_a_memory_stream_and_what_is_left_when_a_query_stops(mini: MiniSparkSession, tmp_path: Path) -> None:
+    stream = ContinuousMemoryStream(mini, "k string, v int")
+    threads = set(threading.enumerate())
+    stream.add_data([("a", 1), ("b", 2), ("c", 3)])
+    shout, odd = F.udf(lambda text: text.upper(), "string"), F.udf(lambda number: number % 2 == 1, "boolean")
+    found = stream.to_df().alias("x").where(odd("v") | (F.col("v") == 4))
+    upper = found.select(shout("x.k").alias("k"), F.expr("assert_true(v is not null)"), "v")
+    query: Any = (
+        upper.writeStream.format("memory").queryName("in_epochs").option("checkpointLocation", str(tmp_path)).trigger(**EVERY)
+        .start()
+    )
+    wait_for(lambda: committed_offset(tmp_path) == {"0": 2, "1": 1}, query)
+    assert stream.add_data([("d", 4)]) == '{"0":3,"1":1}'
+    wait_for(lambda: committed_offset(tmp_path) == {"0": 3, "1": 1}, query)
+    query.processAllAvailable()
+    assert sorted((row.k, row.v) for row in mini.table("in_epochs").collect()) == [("A", 1), ("C", 3), ("D", 4)]
+    began = time.monotonic()
+    query.stop()
+    assert time.monotonic() - began < 5
+    assert not {thread for thread in threading.enumerate() if thread.is_alive()} - threads
+    assert not mini.sparkContext.statusTracker().getActiveJobsIds()
+    assert entries(tmp_path, "offsets")[last_committed(tmp_path)] == ["v1", "", '{"0":3,"1":1}']
+    steps = [event.step for event in query.trace.events]
+    assert steps[:2] == ["startQuery", "getStartOffset"] and steps[-1] == "runContinuous"
+    assert steps.index("addOffset") < steps.index("commitEpoch")
+
+
+def test_no_row_is_lost_when_a_worker_is_killed(mini: MiniSparkSession, tmp_path: Path) -> None:
+    stream = ContinuousMemoryStream(mini, "v int", num_partitions=1)
+    written = tmp_path / "written"
+
+    class Write:
+        def open(self, partition_id: int, epoch_id: int) -> bool:
+            return True
+
+        def process(self, row: Any) -> None:
+            with written.open("a") as out:
+                out.write(f"{row.v} {os.getpid()}\n")
+
+    def lines() -> list[list[str]]:
+        return [line.split() for line in written.read_text().splitlines()] if written.exists() else []
+
+    def start() -> Any:
+        return stream.to_df().writeStream.foreach(Write()).option("checkpointLocation", str(tmp_path / "cp")).trigger(**EVERY).start()
+
+    query = start()
+    stream.add_data([(v,) for v in range(10)])
+    wait_for(lambda: committed_offset(tmp_path / "cp") == {"0": 10}, query)
+    stream.add_data([(v,) for v in range(10, 20)])
+    wait_for(lambda: len(lines()) >= 20, query)
+    os.kill(int(lines()[-1][1]), signal.SIGKILL)
+    with pytest.raises(StreamingQueryException):
+        query.awaitTermination(120)
+    resumed = start()
+    stream.add_data([(20,)])
+    wait_for(lambda: committed_offset(tmp_path / "cp") == {"0": 21}, resumed)
+    resumed.stop()
+    values = [int(value) for value, _ in lines()]
+    assert set(values) == set(range(21)) and values.count(0) == 1

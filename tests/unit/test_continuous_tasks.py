@@ -1,0 +1,159 @@
+"""Reader, writer and coordinator together, without Spark: what the tasks of a continuous query say to the driver and to the sink."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from pyspark.sql.types import LongType, StringType, StructType
+
+from minispark_stream.rpc import RpcEndpoint
+from minispark_stream.runtime.continuous.continuous_queued_data_reader import ContinuousReaderTask
+from minispark_stream.runtime.continuous.continuous_write import ContinuousWriterTask
+from minispark_stream.runtime.continuous.epoch_coordinator import (
+    EpochCoordinator,
+    IncrementAndGetEpoch,
+    SetReaderPartitions,
+    SetWriterPartitions,
+)
+from minispark_stream.sources.base import ContinuousInputPartition
+
+SCHEMA = StructType().add("_0", StringType()).add("epoch", LongType())
+WITHIN_S = 60
+
+
+@dataclass
+class Letters(ContinuousInputPartition):
+    """Gives a letter each time that the test says so; an offset is the number of letters before it."""
+
+    letters: str
+    go: threading.Semaphore
+    start_offset: int = 0
+
+    def read(self, stopped: threading.Event) -> Iterator[tuple[tuple[Any, ...], Any]]:
+        for offset, letter in enumerate(self.letters[self.start_offset :], self.start_offset + 1):
+            while not self.go.acquire(timeout=0.01):
+                if stopped.is_set():
+                    return
+            if letter == "!":
+                raise OSError("the disk is on fire")
+            yield (letter,), offset
+        stopped.wait()
+
+
+class Run:
+    """A task of one reader and one writer on a thread, and a driver that begins an epoch when the test says so."""
+
+    def __init__(self, letters: str, queue_size: int = 100):
+        self.go, self.offsets, self.commits, self.errors = threading.Semaphore(0), [], [], []  # type: ignore[var-annotated]
+        self._changed = threading.Condition()
+        coordinator = EpochCoordinator(
+            5, 100, lambda epoch, offsets: self._note(self.offsets, (epoch, offsets[0])),
+            lambda epoch, messages: self._note(self.commits, (epoch, messages[0])),
+        )
+        coordinator.receive(SetReaderPartitions(1))
+        coordinator.receive(SetWriterPartitions(1))
+        self.endpoint = RpcEndpoint("127.0.0.1", coordinator.receive, self.errors.append)
+        self.written: list[str] = []
+        reader = ContinuousReaderTask((Letters(letters, self.go),), SCHEMA, self.endpoint.ref, 5, queue_size, 0.01)
+        writer = ContinuousWriterTask(self._write, self.endpoint.ref, 5)
+        self.thread = threading.Thread(target=self._run, args=(reader, writer))
+        self.thread.start()
+
+    def _run(self, reader: ContinuousReaderTask, writer: ContinuousWriterTask) -> None:
+        ids = iter([pa.RecordBatch.from_pydict({"id": [0]})])
+        try:
+            list(writer(batch.slice(i, 1) for batch in reader(ids) for i in range(batch.num_rows)))
+        except Exception as e:
+            self.errors.append(e)
+
+    def _write(self, partition_id: int, epoch_id: int, batches: Iterator[pa.RecordBatch]) -> str:
+        rows = ""
+        for batch in batches:
+            rows += batch.column(0)[0].as_py()
+            self._note(self.written, rows[-1])
+        return rows
+
+    def _note(self, where: list[Any], what: Any) -> None:
+        with self._changed:
+            where.append(what)
+            self._changed.notify_all()
+
+    def read(self, number: int) -> None:
+        """Let the source give some letters, and wait until the sink has them."""
+        wanted = len(self.written) + number
+        self.go.release(number)
+        self.wait_for(lambda: len(self.written) == wanted)
+
+    def end_epoch(self) -> None:
+        wanted = len(self.commits) + 1
+        self.endpoint.tell(IncrementAndGetEpoch())
+        self.wait_for(lambda: len(self.commits) == wanted)
+
+    def wait_for(self, condition: Any) -> None:
+        with self._changed:
+            assert self._changed.wait_for(condition, WITHIN_S)
+
+    def stop(self) -> None:
+        self.endpoint.stop()
+        self.thread.join(WITHIN_S)
+        assert not self.thread.is_alive()
+
+
+@pytest.fixture(autouse=True)
+def task_context(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Context:
+        def attemptNumber(self) -> int:  # noqa: N802
+            return 0
+
+        def partitionId(self) -> int:  # noqa: N802
+            return 0
+
+    monkeypatch.setattr("pyspark.TaskContext.get", Context)
+
+
+def test_rows_come_at_once_and_epochs_when_the_driver_says_so():
+    run = Run("abcd")
+    run.read(2)
+    run.end_epoch()
+    run.end_epoch()
+    run.read(1)
+    run.end_epoch()
+    run.stop()
+    assert run.offsets == [(5, 2), (6, 2), (7, 3)]
+    assert run.commits == [(5, "ab"), (6, ""), (7, "c")]
+    assert run.errors == []
+
+
+def test_a_task_ends_with_its_driver_and_leaves_no_thread():
+    before = threading.active_count()
+    run = Run("a" * 50, queue_size=2)
+    run.read(1)
+    run.go.release(49)
+    run.stop()
+    assert threading.active_count() == before
+    assert run.commits == [] and run.errors == []
+
+
+def test_an_error_of_the_source_ends_the_task():
+    run = Run("a!")
+    run.read(1)
+    run.go.release()
+    run.thread.join(WITHIN_S)
+    run.stop()
+    assert str(run.errors[0]) == "Data read failed: OSError: the disk is on fire"
+
+
+def test_a_stranger_is_not_heard():
+    run = Run("a")
+    stranger = type(run.endpoint.ref)(run.endpoint.ref.address, b"guess")
+    with pytest.raises(Exception, match="digest"):
+        stranger.connect()
+    run.read(1)
+    run.end_epoch()
+    run.stop()
+    assert run.commits == [(5, "a")]
