@@ -17,7 +17,7 @@ from minispark_stream.trace.trace import Trace
 ROOT = Path(__file__).parents[1]
 IMAGES = ROOT / "docs" / "images"
 TRACE = ROOT / "tests" / "golden" / "trace_windows.json"
-STEP = 57  # addBatch of the batch that runs again
+STEP = 56  # addBatch of the batch that runs again
 
 
 def main() -> None:

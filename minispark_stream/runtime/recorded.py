@@ -7,7 +7,7 @@ first argument. `RECORDED` says what the trace keeps of it: what goes in, from t
 result, which is the second argument of `after`. trace/events.py declares the steps themselves.
 
     @step("getBatch")                                    {"step": "getBatch",
-    def get_batch(query, source, start, end):    ->       "inputs": {"source": "FileStreamSource[in]", "start": ..., ...},
+    def get_batch(query, source, start, end):    ->       "inputs": {"source": "0: FileStreamSource[in]", ...},
         return source.get_batch(start, end)               "outputs": {"files": ["2.csv"]}}
 
 1. Every step goes through the reporter, because progress reports show how long the phases took (`durationMs`).
@@ -100,7 +100,7 @@ def _constructed(query: StreamExecution, after: MicroBatchExecutionContext, *_: 
 def _latest(query: StreamExecution, source: Any, start: str | None, limit: ReadLimit) -> Values:
     values = ", ".join(f"{name} {value}" for name, value in vars(limit).items())
     words = f"{type(limit).__name__}({values})" if values else "all available"
-    return {"source": source.description, "start": start, "limit": words}
+    return {"source": query.name_of(source), "start": start, "limit": words}
 
 
 def _found(query: StreamExecution, found: Any, source: Any, start: str | None, limit: ReadLimit) -> Values:
@@ -185,11 +185,11 @@ RECORDED: Mapping[str, Recorded] = {
         lambda query, context, entry: {"file": f"offsets/{context.batch_id}"},
         lambda query, _, context, entry: {"text": query.offset_log.serialize(entry).decode()},
     ),
-    "commitSource": Recorded(lambda query, source, end: {"source": source.description, "end": end}),
+    "commitSource": Recorded(lambda query, source, end: {"source": query.name_of(source), "end": end}),
     "purge": Recorded(lambda query, before: {"before": before}, lambda query, deleted, before: {"deleted": deleted}),
     "runBatch": Recorded(lambda query, context: {"batchId": context.batch_id, **_range(query, context)}),
     "getBatch": Recorded(
-        lambda query, source, start, end: {"source": source.description, "start": start, "end": end}, _batch
+        lambda query, source, start, end: {"source": query.name_of(source), "start": start, "end": end}, _batch
     ),
     "queryPlanning": Recorded(_watermarks, _planned),
     "addBatch": Recorded(
