@@ -23,7 +23,11 @@ from dataclasses import dataclass
 from functools import wraps
 from typing import Any, TypeVar
 
-from minispark_stream.operators.base import StatefulOperator
+from minispark_stream.operators.base import OperatorWatermarks, StatefulOperator
+from minispark_stream.operators.streaming_deduplicate import StreamingDeduplicate
+from minispark_stream.operators.streaming_global_limit import StreamingGlobalLimit
+from minispark_stream.operators.symmetric_hash_join import SymmetricHashJoin
+from minispark_stream.runtime.arrivals import arrivals
 from minispark_stream.runtime.incremental_execution import IncrementalExecution
 from minispark_stream.runtime.micro_batch_execution_context import MicroBatchExecutionContext, Offsets
 from minispark_stream.runtime.previews import PreviewSink, preview, state_rows
@@ -128,9 +132,16 @@ def _planned(query: StreamExecution, execution: IncrementalExecution, *_: Any) -
     return {"plan": template.text, "operators": operators}
 
 
-def _added(query: StreamExecution, after: MicroBatchExecutionContext, *_: Any) -> Values:
-    shown = query.sink.shown if isinstance(query.sink, PreviewSink) else {}
-    return {**shown, "numOutputRows": after.num_output_rows}
+def _added(
+    query: StreamExecution, after: MicroBatchExecutionContext, _: Any, execution: IncrementalExecution
+) -> Values:
+    added: dict[str, Any] = {"numOutputRows": after.num_output_rows}
+    if isinstance(query.sink, PreviewSink):
+        added |= query.sink.shown
+    if query.recorder.level == "rows":
+        names = {i: query.name_of(source) for i, source in enumerate(query.sources)}
+        added["arrivals"] = arrivals(execution, names)
+    return added
 
 
 def _operator(query: StreamExecution, execution: IncrementalExecution, operator: StatefulOperator) -> Values:
@@ -139,7 +150,23 @@ def _operator(query: StreamExecution, execution: IncrementalExecution, operator:
         "operator": operator.operator_name,
         "outputMode": query.output_mode,
         "version": execution.context.batch_id,
+        **_state_facts(operator, execution.context.watermarks[operator.operator_id]),
     }
+
+
+def _state_facts(operator: StatefulOperator, watermarks: OperatorWatermarks) -> Values:
+    """The watermarks that an operator sees, and what else decides how long it holds a row."""
+    holds: dict[str, Any] = {}
+    match operator:
+        case SymmetricHashJoin():
+            sides = [operator.side(number, watermarks.eviction_ms) for number in (0, 1)]
+            bounds = [side.evict_value_ms if side.evict_key_ms is None else side.evict_key_ms for side in sides]
+            holds = {"joinType": operator.join_type, "stateWatermarks": bounds}
+        case StreamingDeduplicate():
+            holds = {"delayMs": operator.delay_ms, "forgets": operator.key_event_time is not None}
+        case StreamingGlobalLimit():
+            holds = {"limit": operator.limit}
+    return {"watermarkLate": watermarks.late_ms, "watermarkEviction": watermarks.eviction_ms, "holds": holds}
 
 
 def _operated(

@@ -1,0 +1,233 @@
+"""What stands where in the picture of event time: dots, bands and stairs in the plane of batches and event times.
+
+    event time
+      12:20 |                     •d      dots: a row in its batch
+      12:10 |           •c   ----------   bands: a window, from the batch that opened it to the one that evicted it
+      12:00 |  •a ______|‾‾‾‾‾‾‾‾‾‾‾‾‾    stairs: a watermark, batch by batch
+            +------------------------> batch
+
+1. The rows of an operator make a plane; those of a join make one for each side. Without an operator there is one plane.
+2. A row in several sliding windows is one dot, and it is counted if one of them took it.
+3. Where a batch has more than `MOST_DOTS` rows, rows of about the same time and the same fate are one bar or bigger dot.
+4. Windows of different keys with the same start and end are one band.
+5. A trace without rows (real Spark's) gives what its progress reports tell: the span of the event times, the watermarks, the
+   number of dropped rows; and the windows that left, if rows of the sink were kept.
+
+Differs from Spark: nothing of Spark is modelled here.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import groupby
+from typing import Any
+
+from minispark_stream.trace.facts import BatchFacts
+from minispark_stream.trace.fates import BEYOND, DUPLICATE, KEPT, LATE, LEFT_OUT, PASSED, Fate, Fates, Holding
+from minispark_stream.trace.times import iso_ms
+from minispark_stream.trace.values import as_int, as_map
+from minispark_stream.view.words import clock_words, plural, row_words, time_words
+
+MOST_DOTS = 40  # of a batch in a plane, before they are grouped
+BINS = 48  # grouped dots, from the earliest to the latest event time
+
+# What a dot can be, in the order of the legend.
+COUNTED, BEHIND, DROPPED, TWICE, NULL, OUT = (
+    "counted", "late but counted", "dropped as late", "duplicate, or beyond the limit", "no event time", "left out by a filter",
+)
+
+
+@dataclass(frozen=True)
+class Dot:
+    """One row, or `count` rows between `ms` and `ms + height_ms`; `across` is where in its column it stands, from 0 to 1.
+
+    `ms` None: no event time.
+    """
+
+    batch: int
+    across: float
+    ms: float | None
+    kind: str
+    count: int
+    title: str
+    height_ms: float = 0
+
+
+@dataclass(frozen=True)
+class Band:
+    """A window or session: the rows in it after each batch, which batches emitted it, and the last batch that held it.
+
+    What is held without being a window, the key of dropDuplicates or a row of a join, starts and ends at its own time.
+    """
+
+    start_ms: float
+    end_ms: float
+    rows: Mapping[int, int]
+    emitted: tuple[int, ...]
+    evicted: int | None
+    title: str
+
+
+@dataclass(frozen=True)
+class Span:
+    """What a progress report tells of the event times of a batch."""
+
+    batch: int
+    min_ms: float
+    max_ms: float
+    avg_ms: float | None
+
+
+@dataclass(frozen=True)
+class Plane:
+    """One part of the picture. `stairs` are watermarks by name: the time in each batch, None where there is none yet."""
+
+    title: str
+    dots: tuple[Dot, ...]
+    bands: tuple[Band, ...]
+    stairs: Mapping[str, Sequence[int | None]]
+    spans: tuple[Span, ...] = ()
+    dropped: Mapping[int, int] = field(default_factory=dict)
+
+    def times(self) -> Iterator[float]:
+        """Every event time in the plane."""
+        yield from (dot.ms for dot in self.dots if dot.ms is not None)
+        for band in self.bands:
+            yield from (band.start_ms, band.end_ms)
+        for span in self.spans:
+            yield from (span.min_ms, span.max_ms)
+        for stair in self.stairs.values():
+            yield from (ms for ms in stair if ms)
+
+
+def planes(found: Fates) -> tuple[Plane, ...]:
+    """The planes of a story that has event times; none if it has not."""
+    if any(batch.arrivals is not None for batch in found.batches):
+        made = [_plane(found, title, place, rows) for title, place, rows in _places(found)]
+    else:
+        made = [_told(found)]
+    return tuple(plane for plane in made if any(True for _ in plane.times()))
+
+
+def _places(found: Fates) -> Iterator[tuple[str, tuple[int, int] | None, list[Fate]]]:  # (1)
+    """Title, operator and side, and rows of every plane. Rows that reached no operator are with those of their source."""
+    reached: dict[tuple[int, int], list[Fate]] = {}
+    side_of_source: dict[str, tuple[int, int]] = {}
+    for fate in found.rows:
+        if fate.operator is not None:
+            place = (fate.operator.operator_id, as_int(fate.at.get("side")) or 0)
+            reached.setdefault(place, []).append(fate)
+            side_of_source.setdefault(fate.source, place)
+    elsewhere = [fate for fate in found.rows if fate.operator is None]
+    if not reached:
+        yield "", None, elsewhere
+    for place, rows in sorted(reached.items()):
+        operator = next(f.operator for f in rows if f.operator is not None)
+        name = ("left side", "right side")[place[1]] if operator.operator == "symmetricHashJoin" else ""
+        own = [fate for fate in elsewhere if side_of_source.get(fate.source, min(reached)) == place]
+        title = ", ".join(filter(None, [f"operator {place[0]}: {operator.operator}", name]))
+        yield title, place, sorted([*rows, *own], key=lambda fate: fate.number)
+
+
+def _plane(found: Fates, title: str, place: tuple[int, int] | None, rows: Sequence[Fate]) -> Plane:
+    held = [h for h in found.holdings if (h.operator_id, h.side) == place and h.merged_into is None]
+    dots: list[Dot] = []
+    times = [fate.event_ms for fate in rows if fate.event_ms is not None]
+    low, high = min(times, default=0), max(times, default=1)
+    for number, of_batch in groupby(rows, key=lambda fate: fate.batch.number):
+        single = [_kind(list(group)) for _, group in groupby(of_batch, key=lambda fate: fate.number)]  # (2)
+        dots += _grouped(number, single, low, high) if len(single) > MOST_DOTS else _single(number, single)
+    return Plane(title, tuple(dots), tuple(_bands(found, held)), _stairs(found.batches, place))
+
+
+def _kind(fates: Sequence[Fate]) -> tuple[str, Fate]:
+    best = next((fate for fate in fates if fate.what in (KEPT, PASSED)), fates[0])
+    if best.event_ms is None:
+        return NULL, best
+    if best.is_behind:
+        return BEHIND, best
+    return {KEPT: COUNTED, PASSED: COUNTED, LATE: DROPPED, DUPLICATE: TWICE, BEYOND: TWICE, LEFT_OUT: OUT}[best.what], best
+
+
+def _single(number: int, rows: Sequence[tuple[str, Fate]]) -> Iterator[Dot]:
+    for i, (kind, fate) in enumerate(rows):
+        at = "" if fate.event_ms is None else f", event time {clock_words(fate.event_ms)}"
+        title = f"{row_words(fate.row)}\nbatch {fate.batch.batch_id}{at}: {kind}"
+        yield Dot(number, (i + 1) / (len(rows) + 1), fate.event_ms, kind, 1, title)
+
+
+def _grouped(number: int, rows: Sequence[tuple[str, Fate]], low: float, high: float) -> Iterator[Dot]:  # (3)
+    size = (high - low) / BINS or 1
+    bins = Counter((kind, None if f.event_ms is None else int((f.event_ms - low) / size)) for kind, f in rows)
+    kinds = [COUNTED, *sorted({kind for kind, _ in bins} - {COUNTED})]
+    for (kind, place), count in sorted(bins.items(), key=str):
+        ms = None if place is None else low + (place + 0.5) * size
+        about = "" if ms is None else f", event time about {clock_words(ms)}"
+        title = f"{plural(count, 'row')}{about}: {kind}"
+        yield Dot(number, (kinds.index(kind) + 1) / (len(kinds) + 1), ms, kind, count, title, size)
+
+
+def _bands(found: Fates, held: Sequence[Holding]) -> Iterator[Band]:  # (4)
+    windows: dict[tuple[float, float], list[Holding]] = {}
+    for holding in held:
+        if holding.start_ms is not None and holding.end_ms is not None:
+            windows.setdefault((holding.start_ms, holding.end_ms), []).append(holding)
+    last = len(found.batches) - 1
+    for (start_ms, end_ms), of_window in sorted(windows.items()):
+        counts = sum((h.counts for h in of_window), Counter())
+        evicted = [h.evicted for h in of_window]
+        gone = None if None in evicted else max(n for n in evicted if n is not None)
+        rows = {n: sum(counts[m] for m in counts if m <= n) for n in range(min(counts), (last if gone is None else gone) + 1)}
+        emitted = tuple(sorted({n for h in of_window for n in h.emitted}))
+        keys = plural(len(of_window), "key") + ", " if len(of_window) > 1 else ""
+        ids = ", ".join(str(found.batches[n].batch_id) for n in emitted)
+        end = f"evicted in batch {found.batches[gone].batch_id}" if gone is not None else "still held"
+        name = f"[{clock_words(start_ms)}, {clock_words(end_ms)})" if start_ms < end_ms else f"held at {clock_words(start_ms)}"
+        title = f"{name}: {keys}{plural(sum(counts.values()), 'row')}; "
+        yield Band(start_ms, end_ms, rows, emitted, gone, title + (f"emitted in batch {ids}; " if ids else "") + end)
+
+
+LATE_STAIR, EVICTION_STAIR, SIDE_STAIR = "late watermark: rows up to it are dropped", (
+    "watermark of the batch: state up to it leaves"), "state watermark of this side: its rows up to it leave"
+
+
+def _stairs(batches: Sequence[BatchFacts], place: tuple[int, int] | None) -> dict[str, Sequence[int | None]]:
+    operators = [batch.operators.get(place[0]) if place else None for batch in batches]
+    pairs = list(zip(operators, batches))
+    stairs: dict[str, Sequence[int | None]] = {
+        LATE_STAIR: [o.late_ms if o else b.late_ms for o, b in pairs],
+        EVICTION_STAIR: [o.eviction_ms if o else b.eviction_ms for o, b in pairs],
+    }
+    if any(o and o.operator == "symmetricHashJoin" for o in operators):
+        side = [o.state_watermark(place[1]) if o and place and o.eviction_ms else None for o in operators]
+        stairs = {LATE_STAIR: stairs[LATE_STAIR], EVICTION_STAIR: stairs[EVICTION_STAIR], SIDE_STAIR: side}
+    return stairs
+
+
+def _told(found: Fates) -> Plane:  # (5)
+    spans, bands = [], []
+    for batch in found.batches:
+        times = batch.event_times
+        if "min" in times and "max" in times:
+            spans.append(Span(batch.number, times["min"], times["max"], times.get("avg")))
+        for start_ms, end_ms in sorted({w for row in batch.rows_out or () if (w := _window(row)) is not None}):
+            title = f"[{time_words(start_ms)}, {clock_words(end_ms)}) left in batch {batch.batch_id}"
+            bands.append(Band(start_ms, end_ms, {batch.number: 0}, (batch.number,), batch.number, title))
+    dropped = {
+        batch.number: count for batch in found.batches
+        if (count := sum(as_int(o.metrics.get("numRowsDroppedByWatermark")) or 0 for o in batch.operators.values()))
+    }
+    return Plane("", (), tuple(bands), _stairs(found.batches, None), tuple(spans), dropped)
+
+
+def _window(row: Any) -> tuple[float, float] | None:
+    """The window of a row that has one, if its times are in UTC."""
+    for value in as_map(row).values():
+        ends = as_map(value)
+        if set(ends) == {"start", "end"}:
+            start, end = (iso_ms(f"{str(ends[side]).replace(' ', 'T')}.000Z") for side in ("start", "end"))
+            if start is not None and end is not None:
+                return start, end
+    return None
