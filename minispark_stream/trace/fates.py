@@ -38,7 +38,9 @@ class Holding:
     """What an operator keeps in its state for one or more rows: a window, a session, a key, a buffered row.
 
     `start_ms` and `end_ms` are event times (None: it has none); it leaves when the watermark reaches `until_ms` (None: never).
-    `counts` are its rows by batch, `emitted` the batches that emitted it, `evicted` the one in which it left.
+    `counts` are its rows by batch, `emitted` the batches that emitted it, `evicted` the one in which it left. A session grows:
+    `extents` has its start and end as of each batch that changed them, and `merged_into` what it became a part of, in batch
+    `merged`.
     """
 
     operator_id: int
@@ -52,7 +54,9 @@ class Holding:
     counts: Counter[int] = field(default_factory=Counter)
     emitted: list[int] = field(default_factory=list)
     evicted: int | None = None
+    extents: dict[int, tuple[float | None, float | None]] = field(default_factory=dict)
     merged_into: Holding | None = None
+    merged: int | None = None
 
     @property
     def last(self) -> Holding:
@@ -175,6 +179,7 @@ class _Play:
             until_ms=until_ms,
             opened=batch.number,
             counts=Counter({batch.number: 1}),
+            extents={batch.number: (time_ms if start_ms is None else start_ms, time_ms)},
         )
         if operator.operator.startswith("dedupe") and held:
             return {"what": DUPLICATE, "first": held[0].opened, "holding": held[0]}
@@ -182,7 +187,7 @@ class _Play:
         if operator.operator == "symmetricHashJoin":
             found = None
         elif operator.operator == "sessionWindowStateStoreSaveExec":
-            found = _merged(new, held)
+            found = _merged(new, held, batch.number)
         else:
             found = next(iter(held), None)
         if found is None:
@@ -213,7 +218,7 @@ class _Play:
                         holding.emitted.append(batch.number)
 
 
-def _merged(new: Holding, held: list[Holding]) -> Holding | None:
+def _merged(new: Holding, held: list[Holding], batch: int) -> Holding | None:
     """The session that a new one becomes a part of, which may join two that were apart."""
     touching = [h for h in held if (h.start_ms or 0) <= (new.end_ms or 0) and (new.start_ms or 0) <= (h.end_ms or 0)]
     if not touching:
@@ -221,11 +226,12 @@ def _merged(new: Holding, held: list[Holding]) -> Holding | None:
     first, *others = touching
     for other in others:
         held.remove(other)
-        other.merged_into = first
-        first.counts.update(other.counts)
+        other.merged_into, other.merged = first, batch
+        first.counts[batch] += sum(other.counts.values())
     every = [new, *touching]
     first.start_ms = min(h.start_ms or 0 for h in every)
     first.end_ms = first.until_ms = max(h.end_ms or 0 for h in every)
+    first.extents[batch] = (first.start_ms, first.end_ms)
     return first
 
 

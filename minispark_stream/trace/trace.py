@@ -8,6 +8,7 @@ A `Trace` is a recording (recording.py) that never changes. A trace of the model
     trace.save("run.json"); Trace.load("run.json") == trace
     trace                  in Jupyter: a table of the batches, and how long each took
     trace.stepper()        in Jupyter: forward and back through every step
+    trace.to_pandas()                a row for each batch
     trace.fate({"word": "late"})     what became of a row, and why
     trace.to_html("run.html"), trace.to_text(), trace.draw(batch=2, step="walCommit"), trace.timeline()
     trace.event_time()               rows, watermarks and windows in the plane of batches and event times
@@ -32,6 +33,7 @@ from minispark_stream.trace.recording import Recording
 
 if TYPE_CHECKING:
     import graphviz
+    import pandas as pd
 
     from minispark_stream.view.fate import FateAnswer
     from minispark_stream.view.stepper import Stepper
@@ -94,6 +96,12 @@ class Trace(Recording):
             raise ValueError("events must be a list")
         events = tuple(_event(e, f"event {i}") for i, e in enumerate(value["events"]))
         return Trace(events, value["engine"], value.get("name"), value.get("plan"))
+
+    def to_pandas(self) -> pd.DataFrame:
+        """A row for each batch: rows in and out, watermark, state, late rows, and the milliseconds of each phase."""
+        from minispark_stream.view.batch_table import to_pandas
+
+        return to_pandas(self)
 
     # -- questions ---------------------------------------------------------------------------------------
 

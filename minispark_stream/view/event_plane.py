@@ -19,8 +19,8 @@ Differs from Spark: nothing of Spark is modelled here.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from itertools import groupby
 from typing import Any
 
@@ -59,15 +59,19 @@ class Dot:
 class Band:
     """A window or session: the rows in it after each batch, which batches emitted it, and the last batch that held it.
 
-    What is held without being a window, the key of dropDuplicates or a row of a join, starts and ends at its own time.
+    `extents` are its start and end in each batch: a session grows.
+    What is held without being a window, the key of dropDuplicates or a row of a join, starts and ends at its own time. Bands
+    that overlap have different lanes, from 0, in which their numbers are written.
     """
 
     start_ms: float
     end_ms: float
     rows: Mapping[int, int]
+    extents: Mapping[int, tuple[float, float]]
     emitted: tuple[int, ...]
     evicted: int | None
     title: str
+    lane: int = 0
 
 
 @dataclass(frozen=True)
@@ -132,14 +136,14 @@ def _places(found: Fates) -> Iterator[tuple[str, tuple[int, int] | None, list[Fa
 
 
 def _plane(found: Fates, title: str, place: tuple[int, int] | None, rows: Sequence[Fate]) -> Plane:
-    held = [h for h in found.holdings if (h.operator_id, h.side) == place and h.merged_into is None]
+    held = [h for h in found.holdings if (h.operator_id, h.side) == place and h.merged != h.opened]
     dots: list[Dot] = []
     times = [fate.event_ms for fate in rows if fate.event_ms is not None]
     low, high = min(times, default=0), max(times, default=1)
     for number, of_batch in groupby(rows, key=lambda fate: fate.batch.number):
         single = [_kind(list(group)) for _, group in groupby(of_batch, key=lambda fate: fate.number)]  # (2)
         dots += _grouped(number, single, low, high) if len(single) > MOST_DOTS else _single(number, single)
-    return Plane(title, tuple(dots), tuple(_bands(found, held)), _stairs(found.batches, place))
+    return Plane(title, tuple(dots), _in_lanes(_bands(found, held)), _stairs(found.batches, place))
 
 
 def _kind(fates: Sequence[Fate]) -> tuple[str, Fate]:
@@ -174,22 +178,51 @@ def _bands(found: Fates, held: Sequence[Holding]) -> Iterator[Band]:  # (4)
     for holding in held:
         if holding.start_ms is not None and holding.end_ms is not None:
             windows.setdefault((holding.start_ms, holding.end_ms), []).append(holding)
-    last = len(found.batches) - 1
-    for (start_ms, end_ms), of_window in sorted(windows.items()):
-        counts = sum((h.counts for h in of_window), Counter())
-        evicted = [h.evicted for h in of_window]
-        gone = None if None in evicted else max(n for n in evicted if n is not None)
-        rows = {n: sum(counts[m] for m in counts if m <= n) for n in range(min(counts), (last if gone is None else gone) + 1)}
-        emitted = tuple(sorted({n for h in of_window for n in h.emitted}))
-        keys = plural(len(of_window), "key") + ", " if len(of_window) > 1 else ""
-        ids = ", ".join(str(found.batches[n].batch_id) for n in emitted)
-        end = f"evicted in batch {found.batches[gone].batch_id}" if gone is not None else "still held"
-        name = f"[{clock_words(start_ms)}, {clock_words(end_ms)})" if start_ms < end_ms else f"held at {clock_words(start_ms)}"
-        title = f"{name}: {keys}{plural(sum(counts.values()), 'row')}; "
-        yield Band(start_ms, end_ms, rows, emitted, gone, title + (f"emitted in batch {ids}; " if ids else "") + end)
+    return (_band(found, *ends, of_window) for ends, of_window in sorted(windows.items()))
 
 
-LATE_STAIR, EVICTION_STAIR, SIDE_STAIR = "late watermark: rows up to it are dropped", (
+def _band(found: Fates, start_ms: float, end_ms: float, of_window: Sequence[Holding]) -> Band:
+    counts = sum((h.counts for h in of_window), Counter())
+    evicted = [h.evicted for h in of_window if h.evicted is not None]
+    gone = max(evicted) if len(evicted) == len(of_window) else None
+    merged = [h.merged for h in of_window if h.merged is not None]
+    last = merged[0] - 1 if merged else len(found.batches) - 1 if gone is None else gone
+    rows = {n: sum(counts[m] for m in counts if m <= n) for n in range(min(counts), last + 1)}
+    emitted = sorted({n for h in of_window for n in h.emitted})
+
+    def batches(numbers: Iterable[int]) -> str:
+        return "batch " + ", ".join(str(found.batches[n].batch_id) for n in numbers)
+
+    said = [
+        f"{f'{len(of_window)} keys, ' if len(of_window) > 1 else ''}{plural(sum(counts.values()), 'row')}",
+        f"emitted in {batches(emitted)}" if emitted else "",
+        f"became part of a longer one in {batches(merged[:1])}" if merged
+        else f"evicted in {batches([gone])}" if gone is not None else "still held",
+    ]
+    name = f"[{clock_words(start_ms)}, {clock_words(end_ms)})" if start_ms < end_ms else f"held at {clock_words(start_ms)}"
+    title = f"{name}: {'; '.join(filter(None, said))}"
+    return Band(start_ms, end_ms, rows, _extents(of_window[0], rows), tuple(emitted), gone, title)
+
+
+def _extents(holding: Holding, batches: Iterable[int]) -> dict[int, tuple[float, float]]:
+    """From when to when a holding reached in each batch."""
+    found, now = {}, (holding.start_ms, holding.end_ms)
+    for batch in batches:
+        now = holding.extents.get(batch, now)
+        found[batch] = (now[0] or 0, now[1] or 0)
+    return found
+
+
+def _in_lanes(bands: Iterable[Band]) -> tuple[Band, ...]:
+    placed: list[Band] = []
+    for band in bands:
+        over = (b for b in placed if b.start_ms < band.end_ms and band.start_ms < b.end_ms)
+        near = {b.lane for b in over if set(b.rows) & set(band.rows)}
+        placed.append(replace(band, lane=next(lane for lane in range(len(placed) + 1) if lane not in near)))
+    return tuple(placed)
+
+
+LATE_STAIR, EVICTION_STAIR, SIDE_STAIR = "late watermark: what ended up to it is dropped", (
     "watermark of the batch: state up to it leaves"), "state watermark of this side: its rows up to it leave"
 
 
@@ -211,10 +244,13 @@ def _told(found: Fates) -> Plane:  # (5)
     for batch in found.batches:
         times = batch.event_times
         if "min" in times and "max" in times:
-            spans.append(Span(batch.number, times["min"], times["max"], times.get("avg")))
+            has_null = times["min"] == 0 < times["max"]  # a null event time counts as 1970: neither least nor average is known
+            low, average = (times["max"], None) if has_null else (times["min"], times.get("avg"))
+            spans.append(Span(batch.number, low, times["max"], average))
         for start_ms, end_ms in sorted({w for row in batch.rows_out or () if (w := _window(row)) is not None}):
             title = f"[{time_words(start_ms)}, {clock_words(end_ms)}) left in batch {batch.batch_id}"
-            bands.append(Band(start_ms, end_ms, {batch.number: 0}, (batch.number,), batch.number, title))
+            own = {batch.number: (start_ms, end_ms)}
+            bands.append(Band(start_ms, end_ms, {batch.number: 0}, own, (batch.number,), batch.number, title))
     dropped = {
         batch.number: count for batch in found.batches
         if (count := sum(as_int(o.metrics.get("numRowsDroppedByWatermark")) or 0 for o in batch.operators.values()))

@@ -47,7 +47,7 @@ DOTS = {  # kind -> (marker, colour, colour of the edge)
 STAIRS: dict[str, tuple[str, Any]] = {
     LATE_STAIR: ("#c62828", "-"), EVICTION_STAIR: ("#a86a00", "--"), SIDE_STAIR: ("#6a3fa0", "-."),
 }
-OPEN, EMITTED, INK, PALE = "#9cc3e6", "#5aa46f", "#1d2733", "#d9dfe5"
+OPEN, EMITTED, EDGE, INK, PALE = "#9cc3e6", "#5aa46f", "#6d8fae", "#1d2733", "#d9dfe5"
 STEPS_MS = [s * 1000 for s in (
     1, 2, 5, 10, 30, 60, 120, 300, 600, 1800, 3600, 7200, 10_800, 21_600, 43_200, 86_400, 2 * 86_400, 7 * 86_400, 30 * 86_400,
     365 * 86_400, 3650 * 86_400,
@@ -127,27 +127,24 @@ class _Drawing:
             self._held(gid, band)
             return
         most, label = max([*band.rows.values(), 1]), sum(len(b.rows) for b in self.plane.bands) <= MOST_LABELS
-        height = band.end_ms - band.start_ms
         for batch, count in band.rows.items():
-            emits = batch in band.emitted
-            patch = Rectangle(
-                (batch, band.start_ms), 1, height, facecolor=EMITTED if emits else OPEN, edgecolor="none", zorder=1,
+            (start, end), emits = band.extents[batch], batch in band.emitted
+            self.ax.add_patch(Rectangle(
+                (batch, start), 1, end - start, facecolor=EMITTED if emits else OPEN, edgecolor="none", zorder=1,
                 alpha=0.55 if emits else 0.12 + 0.38 * count / most, gid=f"{gid}-{batch}",
-            )
-            self.ax.add_patch(patch)
+            ))
+            self.ax.hlines([start, end], batch, batch + 1, color=EDGE, linewidth=0.8, zorder=2)
             self.titles[f"{gid}-{batch}"] = band.title
             if label and count:
+                right, top = batch + 0.97 - 0.22 * (band.lane % 4), end - (end - start) * 0.12
                 self.ax.text(
-                    batch + 0.97, band.end_ms - height * 0.12, f"{count}{' out' if emits else ''}", ha="right", va="top",
-                    fontsize=7.5, color="#3d5a73" if not emits else "#1d5a33", zorder=2,
+                    right, top, f"{count}{' out' if emits else ''}", ha="right", va="top", fontsize=7.5, zorder=2,
+                    color="#1d5a33" if emits else "#3d5a73",
                 )
         first, last = min(band.rows), max(band.rows) + 1
-        self.ax.add_patch(
-            Rectangle((first, band.start_ms), last - first, height, fill=False, edgecolor="#6d8fae", linewidth=0.8, zorder=2)
-        )
-        if band.evicted is not None and first < last:
-            self.ax.plot([last, last], [band.start_ms, band.end_ms], color=INK, linewidth=2.2, zorder=3,
-                         solid_capstyle="butt", clip_on=False)
+        self.ax.plot([first, first], band.extents[first], color=EDGE, linewidth=0.8, zorder=2)
+        if band.evicted is not None:
+            self.ax.vlines(last, *band.extents[last - 1], color=INK, linewidth=2.2, zorder=3, clip_on=False)
 
     def _held(self, gid: str, band: Band) -> None:
         first, last = min(band.rows), max(band.rows) + 1
@@ -182,7 +179,8 @@ class _Drawing:
     def _told(self) -> None:
         """What a progress report tells instead of rows."""
         for span in self.plane.spans:
-            self.ax.plot([span.batch + 0.5] * 2, [span.min_ms, span.max_ms], color="#245482", linewidth=7, alpha=0.5, zorder=5)
+            across, up = [span.batch + 0.5] * 2, [span.min_ms, span.max_ms]
+            self.ax.plot(across, up, color="#245482", linewidth=7, alpha=0.5, zorder=5, solid_capstyle="projecting")
             if span.avg_ms is not None:
                 self.ax.plot([span.batch + 0.5], [span.avg_ms], "o", color="#245482", zorder=6)
         for batch, count in self.plane.dropped.items():
