@@ -138,7 +138,7 @@ class _Drawing:
             if label and count:
                 right, top = batch + 0.97 - 0.22 * (band.lane % 4), end - (end - start) * 0.12
                 self.ax.text(
-                    right, top, f"{count}{' out' if emits else ''}", ha="right", va="top", fontsize=7.5, zorder=2,
+                    right, top, f"{count}{' out' if emits else ''}", ha="right", va="top", fontsize=7.5, zorder=7,
                     color="#1d5a33" if emits else "#3d5a73",
                 )
         first, last = min(band.rows), max(band.rows) + 1
