@@ -109,8 +109,8 @@ def _in_and_out(
     batches = [p for p in progress if "addBatch" in as_map(p.get("durationMs"))]
     if not batches:
         done = [b.batch_id for b in report.batches if b.committed] if report is not None else []
-        last = f", the last is {done[-1]}" if done else ""
-        yield "batches", f"{plural(len(done), 'batch')} committed{last}"
+        newest = f", the last is {done[-1]}" if done else ""
+        yield "batches", f"{plural(len(done), 'batch')} committed{newest}"
         return
     rows_in = sum(as_int(p.get("numInputRows")) or 0 for p in batches)
     counts = [as_int(as_map(p.get("sink")).get("numOutputRows")) for p in batches]

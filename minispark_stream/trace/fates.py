@@ -69,8 +69,7 @@ class Fate:
     """What became of row `number` of the trace at one operator, or in one of its windows.
 
     `time_ms` was compared with `watermark_ms`, if anything was.
-    `together`: how many rows of the batch had its key, and were one row when they met the filter. `first` is the batch of the
-    row that this one is a duplicate of. `partners`: rows of the other side of a join that had its key while it was held.
+    `together`: how many rows of the batch had its key, and were one row when they met the filter.
     """
 
     number: int
@@ -85,8 +84,6 @@ class Fate:
     time_ms: float | None = None
     watermark_ms: int | None = None
     together: int = 1
-    first: int | None = None
-    partners: int = 0
     holding: Holding | None = None
 
     @property
@@ -111,14 +108,16 @@ def fates(recording: Recording) -> Fates:
     play = _Play()
     batches = batch_facts(recording)
     for batch in batches:
-        for arrival in batch.arrivals or ():
-            play.arrive(batch, arrival)
-        play.evict(batch)
+        play.run(batch)
     return Fates(batches, tuple(play.rows), tuple(play.holdings))
 
 
 def _name(*values: Any) -> str:
     return json.dumps(values, sort_keys=True, default=str)
+
+
+def _place(at: Mapping[str, Any]) -> str:
+    return _name(at.get("operatorId"), at.get("key"))
 
 
 class _Play:
@@ -128,8 +127,16 @@ class _Play:
         self._held: dict[str, list[Holding]] = {}  # operator, side and key -> what is in the state now
         self._passed: Counter[int] = Counter()  # operator -> rows that a limit has let pass
         self._arrived = 0
+        self._same_key: Counter[str] = Counter()  # operator and key -> rows of this batch
 
-    def arrive(self, batch: BatchFacts, arrival: Mapping[str, Any]) -> None:
+    def run(self, batch: BatchFacts) -> None:
+        arrivals = batch.arrivals or ()
+        self._same_key = Counter(_place(as_map(at)) for arrival in arrivals for at in as_list(arrival.get("at")))
+        for arrival in arrivals:
+            self._arrive(batch, arrival)
+        self._evict(batch)
+
+    def _arrive(self, batch: BatchFacts, arrival: Mapping[str, Any]) -> None:
         event_ms = _number(arrival.get("time"))
         self._arrived += 1
         common = (self._arrived, batch, str(arrival.get("source")), arrival.get("file"), as_map(arrival.get("row")), event_ms)
@@ -148,10 +155,7 @@ class _Play:
         if operator is None:
             return {"what": PASSED}
         is_aggregation = operator.operator in AGGREGATIONS
-        together = sum(
-            as_map(other).get("key") == at.get("key") and as_map(other).get("operatorId") == operator.operator_id
-            for arrival in batch.arrivals or () for other in as_list(arrival.get("at"))
-        ) if operator.operator == "stateStoreSave" else 1
+        together = self._same_key[_place(at)] if operator.operator == "stateStoreSave" else 1
         late_ms = None if is_aggregation and operator.mode == "complete" else operator.late_ms
         if time_ms is not None and late_ms and time_ms <= late_ms:  # (2)
             return {"what": LATE, "watermark_ms": late_ms, "together": together}
@@ -168,7 +172,7 @@ class _Play:
         side, key = as_int(at.get("side")) or 0, as_map(at.get("key"))
         group = {k: v for k, v in key.items() if not _is_session(operator, v)}
         held = self._held.setdefault(_name(operator.operator_id, side, group), [])
-        start_ms, until_ms = _number(at.get("start")), _until(operator, time_ms)
+        start_ms, until_ms = _number(at.get("start")), _until(operator, side, time_ms)
         new = Holding(
             operator_id=operator.operator_id,
             side=side,
@@ -182,8 +186,7 @@ class _Play:
             extents={batch.number: (time_ms if start_ms is None else start_ms, time_ms)},
         )
         if operator.operator.startswith("dedupe") and held:
-            return {"what": DUPLICATE, "first": held[0].opened, "holding": held[0]}
-        partners = len(self._held.get(_name(operator.operator_id, 1 - side, group), ()))
+            return {"what": DUPLICATE, "holding": held[0]}
         if operator.operator == "symmetricHashJoin":
             found = None
         elif operator.operator == "sessionWindowStateStoreSaveExec":
@@ -196,9 +199,9 @@ class _Play:
             self.holdings.append(new)
         else:
             found.counts[batch.number] += 1
-        return {"what": KEPT, "holding": found, "partners": partners}
+        return {"what": KEPT, "holding": found}
 
-    def evict(self, batch: BatchFacts) -> None:
+    def _evict(self, batch: BatchFacts) -> None:
         """(4)"""
         for held in self._held.values():
             for holding in held[:]:
@@ -235,7 +238,7 @@ def _merged(new: Holding, held: list[Holding], batch: int) -> Holding | None:
     return first
 
 
-def _until(operator: OperatorFacts, time_ms: float | None) -> float | None:
+def _until(operator: OperatorFacts, side: int, time_ms: float | None) -> float | None:
     """The watermark with which a holding leaves; None: never."""
     name = operator.operator
     if name.startswith("dedupe"):
@@ -245,7 +248,7 @@ def _until(operator: OperatorFacts, time_ms: float | None) -> float | None:
         return time_ms if operator.holds.get("forgets") else None
     if name in AGGREGATIONS:
         return None if operator.mode == "complete" else time_ms
-    return time_ms if name == "symmetricHashJoin" else None
+    return time_ms if name == "symmetricHashJoin" and operator.state_watermark(side) is not None else None
 
 
 def _is_session(operator: OperatorFacts, value: Any) -> bool:

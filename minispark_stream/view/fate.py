@@ -22,6 +22,7 @@ from html import escape
 from typing import Any
 
 from minispark_stream.trace.fates import AGGREGATIONS, BEYOND, DUPLICATE, KEPT, LATE, LEFT_OUT, PASSED, Fate, Fates, matching
+from minispark_stream.trace.values import as_map
 from minispark_stream.view.style import CSS, card, table
 from minispark_stream.view.words import clock_words, offset_words, plain, plural, row_words, short
 
@@ -151,13 +152,31 @@ def _kept(found: Fates, fate: Fate) -> str:
     if name.startswith("dedupe"):
         said = f"emitted in batch {fate.batch.batch_id}: the first row with its key. The key is held"
     elif name == "symmetricHashJoin":
-        met, were = plural(fate.partners, "row"), "was" if fate.partners == 1 else "were"
-        said = f"stored on its side; {met} of the other side with its key {were} held then. Held"
+        said = f"stored on its side; {_joined(found, fate)}. Held"
     elif name in AGGREGATIONS:
         said = f"{_merged(fate)}{_emitted(found, fate)}. Held"
     else:
         return "given to your function, with its key; what becomes of it is the function's business"
     return f"{said} {_end_of_holding(found, fate)}"
+
+
+def _joined(found: Fates, fate: Fate) -> str:
+    """What a join made of a row: the rows of the sink with its columns, or at least the rows that had its key meanwhile."""
+    assert fate.holding is not None
+    own = fate.holding
+    own_row, left = as_map(fate.at.get("row")), len(found.batches) if own.evicted is None else own.evicted
+    for batch in found.batches[own.opened : left + 1]:
+        for row in map(as_map, batch.rows_out or ()):
+            shared = row.keys() & own_row.keys()
+            if shared and all(row[name] == own_row[name] for name in shared):
+                alone = all(value is None for name, value in row.items() if name not in shared)
+                return f"emitted in batch {batch.batch_id}{' without a partner, with nulls' if alone else ' with a partner'}"
+    met = sum(
+        h.operator_id == own.operator_id and h.side != own.side and h.key == own.key and h.opened <= left
+        and (h.evicted is None or h.evicted >= own.opened)
+        for h in found.holdings
+    )
+    return f"{plural(met, 'row')} of the other side with its key {'was' if met == 1 else 'were'} held meanwhile"
 
 
 def _merged(fate: Fate) -> str:
