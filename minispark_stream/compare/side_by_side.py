@@ -30,7 +30,7 @@ from itertools import cycle
 from pathlib import Path
 from typing import Any
 
-from pyspark.errors import StreamingQueryException
+from pyspark.errors import AnalysisException, StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming import StreamingQuery
 from tqdm.auto import tqdm
@@ -93,7 +93,11 @@ def side_by_side(
 
     Raises:
         FileExistsError: `directory` has a folder `input` with files that no comparison has put there.
+        TypeError: `trigger` is not a mapping.
     """
+    if trigger is not None and not isinstance(trigger, Mapping):
+        wanted = "the arguments of DataStreamWriter.trigger, such as {'availableNow': True}"
+        raise TypeError(f"trigger takes {wanted}, not {trigger!r}")
     base = directory or tempfile.mkdtemp(prefix="side_by_side-")
     inputs = input_dir or os.path.join(base, "input")
     if input_dir is None:
@@ -186,7 +190,12 @@ class _Runner:
 
     def _start(self) -> str:  # (1)
         arguments = [next(self._sessions), str(self._inputs)][: len(inspect.signature(self._build).parameters)]
-        df = self._build(*arguments)
+        try:
+            df = self._build(*arguments)
+        except AnalysisException as error:
+            if error.getCondition() == "PATH_NOT_FOUND":
+                error.add_note('Hint: a query with several inputs takes steps that name them: {"left": ["a"], "right": ["b"]}.')
+            raise
         self.columns, self._schema = tuple(df.columns), df.schema
         self._zone = str(df.sparkSession.conf.get("spark.sql.session.timeZone"))
         plan = plans.analyzed(df)

@@ -7,10 +7,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 
-from minispark_stream import explain_output, side_by_side
+from minispark_stream import MiniSparkSession, explain_output, side_by_side
 from minispark_stream.trace.fates import LATE, fates
 from minispark_stream.view.board import panels
 from minispark_stream.view.merged_walk import stops
@@ -74,8 +75,6 @@ def test_what_is_said_of_the_rows_is_what_the_operators_counted(
 
 
 def test_both_engines_say_why_nothing_comes_out(spark: SparkSession, tmp_path: Path) -> None:
-    from minispark_stream import MiniSparkSession
-
     (tmp_path / "in").mkdir()
     (tmp_path / "in" / "0.txt").write_text("12:01,a\n12:07,b\n")
     answers = {}
@@ -92,3 +91,21 @@ def test_both_engines_say_why_nothing_comes_out(spark: SparkSession, tmp_path: P
         assert answer["would help"].startswith("a row with an event time of 2024-01-01 12:15:00 or later: 12:05:00 and the delay of 10 min")
     assert "2 rows in, rows out: 0; output mode append" in answers["spark"]["batches"]
     assert answers["spark"] == answers["model"]
+
+
+def test_usual_mistakes_have_a_hint_below_the_text_of_spark(spark: SparkSession, tmp_path: Path) -> None:
+    (tmp_path / "in").mkdir()
+    mini = MiniSparkSession(spark)
+    lines = mini.readStream.schema("t timestamp, k string").csv(str(tmp_path / "in"))
+    wrong = {
+        "after groupBy": lines.groupBy(F.window("t", "5 minutes")).count().withWatermark("window", "1 minute"),
+        "not grouped by": lines.withWatermark("t", "1 minute").groupBy("k").count(),
+        "before groupBy": lines.groupBy("k").count(),
+    }
+    for words, counts in wrong.items():
+        with pytest.raises(AnalysisException, match="streaming aggregations without watermark") as refused:
+            counts.writeStream.format("noop").option("checkpointLocation", str(tmp_path / "cp")).start()
+        assert any(words in note for note in refused.value.__notes__)
+    with pytest.raises(AnalysisException) as missing:
+        side_by_side(spark, joined, [["12:01,a"]], progress=False)
+    assert missing.value.getCondition() == "PATH_NOT_FOUND" and "several inputs" in missing.value.__notes__[0]
