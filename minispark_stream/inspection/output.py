@@ -8,7 +8,7 @@
 
     held         operator 0 (stateStoreSave): 4 keys, the first to leave is window [12:20, 12:25)
     watermark    12:20:00
-    waits for    12:25:00, the end of [12:20, 12:25)
+    waits for    the watermark 12:25:00: window [12:20, 12:25) ends then
     would help   a row with an event time of 12:35:00 or later: 12:25:00 and the delay of 10 min
 
 Differs from Spark: Spark has no such answer; everything is from what it leaves behind.
@@ -216,7 +216,7 @@ def _watermark(
     if next_one.side:
         yield "waits for", (
             "a partner that fits the condition; a row without one leaves (an outer join emits it then) when the state "
-            f"watermark of its side reaches its event time, {clock_words(until_ms)} at the earliest"
+            f"watermark of its side reaches its event time, {time_words(until_ms)} at the earliest"
         )
         return
     if str(next_one.operator.name).startswith("dedupe"):
@@ -227,11 +227,11 @@ def _watermark(
         return
     if now_ms is not None and until_ms <= now_ms:
         yield "waits for", (
-            f"one more batch: the watermark has reached {clock_words(until_ms)} already. It comes with the next data, or by "
+            f"one more batch: the watermark has reached {time_words(until_ms)} already. It comes with the next data, or by "
             "itself (spark.sql.streaming.noDataMicroBatches.enabled) while the query runs"
         )
         return
-    yield "waits for", f"the watermark {clock_words(until_ms)}: {next_one.first} ends then"
+    yield "waits for", f"the watermark {time_words(until_ms)}: {next_one.first} ends then"
     if next_one.delay_ms is not None:
         every = " on every input" if len(_sources(report, progress)) > 1 else ""
         yield "would help", (

@@ -24,7 +24,7 @@ from typing import Any
 from minispark_stream.trace.fates import AGGREGATIONS, BEYOND, DUPLICATE, KEPT, LATE, LEFT_OUT, PASSED, Fate, Fates, matching
 from minispark_stream.trace.values import as_map
 from minispark_stream.view.style import CSS, card, table
-from minispark_stream.view.words import clock_words, offset_words, plain, plural, row_words, short
+from minispark_stream.view.words import clock_words, offset_words, plain, plural, row_words, short, two_clocks
 
 MOST = 20  # rows that one answer tells of
 
@@ -83,8 +83,8 @@ def _stations(found: Fates, fate: Fate) -> Iterator[tuple[str, str]]:
     yield "batch", str(fate.batch.batch_id)
     if fate.event_ms is not None:
         watermark = fate.batch.eviction_ms
-        at = f"the watermark of the batch was {clock_words(watermark)}" if watermark else "there was no watermark yet"
-        yield "event time", f"{clock_words(fate.event_ms)}; {at}"
+        own, at = two_clocks(fate.event_ms, watermark or fate.event_ms)
+        yield "event time", f"{own}; " + (f"the watermark of the batch was {at}" if watermark else "there was no watermark yet")
     if fate.operator is not None:
         key = f", key {row_words(fate.at['key'])}" if fate.at.get("key") else ""
         name = f"{fate.operator.operator}{_side(fate)}, partition {plain(fate.at.get('partition'))}{key}"
@@ -118,10 +118,8 @@ def _late(found: Fates, fate: Fate) -> str:
             f". {plural(fate.together, 'row')} of this batch had its key and were merged before they met the filter: they "
             "share this fate, and count as one dropped row"
         )
-    return (
-        f"dropped: {what} {clock_words(fate.time_ms)}, at or before the watermark {clock_words(fate.watermark_ms)} "
-        f"(that of the batch before){shared}"
-    )
+    time, watermark = two_clocks(fate.time_ms, fate.watermark_ms)
+    return f"dropped: {what} {time}, at or before the watermark {watermark} (that of the batch before){shared}"
 
 
 def _duplicate(found: Fates, fate: Fate) -> str:
@@ -205,13 +203,13 @@ def _end_of_holding(found: Fates, fate: Fate) -> str:
     if holding.until_ms is None:
         return "for ever: nothing bounds its state"
     if holding.evicted is None:
-        newest = found.batches[-1].next_ms
-        return f"until the watermark{side} reaches {clock_words(holding.until_ms)}; the query's is {clock_words(newest)}"
+        until, newest = two_clocks(holding.until_ms, found.batches[-1].next_ms)
+        return f"until the watermark{side} reaches {until}; the query's is {newest}"
     batch = found.batches[holding.evicted]
     operator = batch.operators[holding.operator_id]
     bound = operator.state_watermark(holding.side) if side else operator.eviction_ms
-    reached = f"the watermark{side}, {clock_words(bound)}, had reached {clock_words(holding.until_ms)}"
-    return f"until batch {batch.batch_id} evicted it: {reached}"
+    now, until = two_clocks(bound, holding.until_ms)
+    return f"until batch {batch.batch_id} evicted it: the watermark{side}, {now}, had reached {until}"
 
 
 _ENDS: Mapping[str, Callable[[Fates, Fate], str]] = {

@@ -87,7 +87,7 @@ def test_both_engines_say_why_nothing_comes_out(spark: SparkSession, tmp_path: P
     answers["checkpoint"] = dict(explain_output(tmp_path / "spark").lines)
     for answer in answers.values():
         assert answer["watermark"] == "2024-01-01 11:57:00"
-        assert answer["waits for"].startswith("the watermark 12:05:00: window=[2024-01-01 12:00, 12:05) ends then")
+        assert answer["waits for"].startswith("the watermark 2024-01-01 12:05:00: window=[2024-01-01 12:00, 12:05) ends then")
         assert answer["would help"].startswith("a row with an event time of 2024-01-01 12:15:00 or later: 12:05:00 and the delay of 10 min")
     assert "2 rows in, rows out: 0; output mode append" in answers["spark"]["batches"]
     assert answers["spark"] == answers["model"]

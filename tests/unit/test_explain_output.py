@@ -34,7 +34,7 @@ def test_a_checkpoint_says_what_it_holds_and_what_would_have_to_arrive(tmp_path:
         ("batches", "3 batches committed, the last is 2"),
         ("held", "operator 0 (stateStoreSave): 1 key, the first to leave is window=[2024-01-01 12:05, 12:10) k=a"),
         ("watermark", "2024-01-01 12:05:00"),
-        ("waits for", "the watermark 12:10:00: window=[2024-01-01 12:05, 12:10) k=a ends then"),
+        ("waits for", "the watermark 2024-01-01 12:10:00: window=[2024-01-01 12:05, 12:10) k=a ends then"),
         ("would help", "a row with an event time of 2024-01-01 12:20:00 or later: 12:10:00 and the delay of 10 min. "
                        "The batch after it emits"),
     )

@@ -100,6 +100,11 @@ def test_a_row_without_an_event_time_belongs_to_no_window() -> None:
     assert "its event time is null, so it belongs to no window" in fate_of(LATE_ROWS, t=None)
 
 
+def test_times_of_different_days_have_their_dates() -> None:
+    (row_of_yesterday,) = trace("stateStoreSave", ([windowed(2)], 24 * 60, 24 * 60)).fate({"t": 2}).rows
+    assert "ended 2024-01-01 12:05:00, at or before the watermark 2024-01-02 12:00:00" in row_of_yesterday.stations[-1][1]
+
+
 def test_a_row_that_waits_says_for_which_watermark() -> None:
     assert fate_of(LATE_ROWS, t=26).endswith("not emitted yet. Held until the watermark reaches 12:30:00; the query's is 12:11:00")
 
