@@ -31,6 +31,7 @@ from minispark_stream.trace.values import as_int, as_list, as_map
 # What became of a row at an operator.
 LEFT_OUT, LATE, KEPT, DUPLICATE, BEYOND, PASSED = "left out", "late", "kept", "duplicate", "beyond the limit", "passed"
 AGGREGATIONS = ("stateStoreSave", "sessionWindowStateStoreSaveExec")
+WITH_TIMES = (*AGGREGATIONS, "dedupe", "dedupeWithinWatermark", "symmetricHashJoin")  # event time says how long they hold
 
 
 @dataclass
@@ -172,18 +173,21 @@ class _Play:
         side, key = as_int(at.get("side")) or 0, as_map(at.get("key"))
         group = {k: v for k, v in key.items() if not _is_session(operator, v)}
         held = self._held.setdefault(_name(operator.operator_id, side, group), [])
-        start_ms, until_ms = _number(at.get("start")), _until(operator, side, time_ms)
+        until_ms = _until(operator, side, time_ms)
+        if operator.operator not in WITH_TIMES:
+            time_ms = None  # how long a function of the user's holds a key is its own business
+        start_ms = time_ms if at.get("start") is None else _number(at.get("start"))
         new = Holding(
             operator_id=operator.operator_id,
             side=side,
             partition=as_int(at.get("partition")),
             key=key,
-            start_ms=time_ms if start_ms is None else start_ms,
+            start_ms=start_ms,
             end_ms=time_ms,
             until_ms=until_ms,
             opened=batch.number,
             counts=Counter({batch.number: 1}),
-            extents={batch.number: (time_ms if start_ms is None else start_ms, time_ms)},
+            extents={batch.number: (start_ms, time_ms)},
         )
         if operator.operator.startswith("dedupe") and held:
             return {"what": DUPLICATE, "holding": held[0]}

@@ -154,7 +154,7 @@ def _kept(found: Fates, fate: Fate) -> str:
     elif name in AGGREGATIONS:
         said = f"{_merged(fate)}{_emitted(found, fate)}. Held"
     else:
-        return "given to your function, with its key; what becomes of it is the function's business"
+        return f"given to your function, with its key{_state(fate)}; what becomes of it is the function's business"
     return f"{said} {_end_of_holding(found, fate)}"
 
 
@@ -184,6 +184,18 @@ def _merged(fate: Fate) -> str:
     rows = plural(sum(fate.holding.last.counts.values()), "row")
     behind = f"late but counted ({clock_words(fate.event_ms)} is behind the watermark, its {what} is not): "
     return f"{behind if fate.is_behind else ''}merged into its {what}{also}, {rows} in all"
+
+
+def _state(fate: Fate) -> str:
+    """What the state had of the key before the batch and after it, as far as it was recorded."""
+    assert fate.operator is not None
+    before, after = (
+        [row_words(as_map(row).get("value")) for row in map(as_map, rows) if row.get("key") == fate.at.get("key")]
+        for rows in (fate.operator.before, fate.operator.after)
+    )
+    if not before and not after:
+        return ""
+    return f"; the state of this key went from {', '.join(before) or 'nothing'} to {', '.join(after) or 'nothing'}"
 
 
 def _emitted(found: Fates, fate: Fate) -> str:
