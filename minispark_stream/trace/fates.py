@@ -260,7 +260,8 @@ def _is_session(operator: OperatorFacts, value: Any) -> bool:
 
 
 def _number(value: Any) -> float | None:
-    return value if isinstance(value, (int, float)) and not isinstance(value, bool) else None
+    """A time in milliseconds; none of Spark's has more than 64 bits."""
+    return value if isinstance(value, (int, float)) and not isinstance(value, bool) and abs(value) < 2**63 else None
 
 
 def matching(found: Fates, wanted: Mapping[str, Any]) -> Iterator[Fate]:

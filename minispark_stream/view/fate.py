@@ -76,7 +76,7 @@ def answer(found: Fates, wanted: Mapping[str, Any]) -> FateAnswer:
 
 def _stations(found: Fates, fate: Fate) -> Iterator[tuple[str, str]]:
     if fate.file:
-        yield "file", fate.file.rsplit("/", 1)[-1]
+        yield "file", str(fate.file).rsplit("/", 1)[-1]
     start, end = fate.batch.offsets.get(fate.source, (None, None))
     source = short(re.sub(r"^\d+: ", "", fate.source))
     yield "offset", f"{source}: after {offset_words(start)} up to {offset_words(end)}"

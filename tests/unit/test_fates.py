@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 from xml.etree import ElementTree
 
@@ -12,6 +15,7 @@ from minispark_stream.trace.events import Event
 from minispark_stream.trace.fates import BEYOND, DUPLICATE, KEPT, LATE, LEFT_OUT, PASSED, fates
 from minispark_stream.trace.trace import Trace
 from minispark_stream.view.event_plane import BEHIND, COUNTED, DROPPED, NULL, planes
+from minispark_stream.view.event_time import svg
 
 MINUTE, NOON = 60_000, 1_704_110_400_000  # 2024-01-01 12:00
 SOURCE = "0: FileStreamSource[file:/data/in]"
@@ -203,6 +207,34 @@ def test_what_a_user_wrote_is_text_in_the_picture() -> None:
     evil = "</title><script>alert(1)</script>$x$"
     picture = trace("stateStoreSave", ([{**windowed(2), "row": {evil: evil}}], 0, 0)).event_time().svg
     assert "<script>" not in picture and "&lt;script&gt;" in picture
+
+
+@pytest.mark.parametrize("junk", [None, 1, -(10**40), "x", [1], {"a": [None]}, float("inf"), float("nan"), [[{}]], True], ids=str)
+def test_values_of_any_shape_are_drawn_or_left_out(junk: Any) -> None:
+    """A trace may come from a file that somebody else wrote."""
+
+    def changed(arrival: Arrival, name: str) -> Arrival:
+        return {**arrival, name: junk, "at": [{**at, name: junk} for at in arrival["at"]]}
+
+    for name in ("time", "start", "at", "row", "source", "file", "operatorId", "side", "key", "partition"):
+        events = [
+            replace(e, outputs={"arrivals": [changed(a, name) for a in e.outputs["arrivals"]]}) if e.step == "addBatch" else e
+            for e in LATE_ROWS.events
+        ]
+        assert str(Trace(tuple(events)).fate({}))
+        if name in ("time", "start"):
+            svg(fates(Trace(tuple(events))))
+    for name in ("watermarkLate", "watermarkEviction", "holds", "arrivals", "operators", "watermark"):
+        events = []
+        for e in LATE_ROWS.events:
+            ins, outs = ({k: junk if k == name else v for k, v in values.items()} for values in (e.inputs, e.outputs))
+            events.append(replace(e, inputs=ins, outputs=outs))
+        planes(fates(Trace(tuple(events))))
+
+
+def test_nothing_is_imported_to_draw_before_a_picture_is_asked_for() -> None:
+    check = "import sys, minispark_stream.trace.trace, minispark_stream.view.page; assert 'matplotlib' not in sys.modules"
+    subprocess.run([sys.executable, "-c", check], check=True)
 
 
 def test_a_trace_without_event_times_has_no_such_picture() -> None:
