@@ -13,21 +13,21 @@ Models: nothing of Spark, which does not follow a row.
 A plan in which a number cannot be carried along (an aggregation without state, a Python function over whole rows) and what is
 above another stateful operator are left out: of these rows only the file and the values are known.
 
-Differs from Spark: Spark keeps no such record. The user's functions below an operator run once more.
+Differs from Spark: Spark keeps no such record. The user's functions below an operator run once more, and what is random there
+may come out otherwise.
 """
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any, NamedTuple
 
-from pyspark.errors import PySparkException
 from pyspark.sql import Column
 from pyspark.sql import functions as F  # noqa: N812
 
 from minispark_stream.jvm import expressions, plans, scala
-from minispark_stream.jvm.errors import JavaError
 from minispark_stream.jvm.scala import JavaObject
 from minispark_stream.operators.base import StatefulOperator
 from minispark_stream.operators.columns import EventTime
@@ -42,6 +42,8 @@ from minispark_stream.operators.transform_with_state import TransformWithState
 from minispark_stream.plan.nodes import Node, SourceLeaf, Stateless, Static, Watermark
 from minispark_stream.runtime.incremental_execution import IncrementalExecution
 from minispark_stream.runtime.previews import preview
+
+logger = logging.getLogger(__name__)
 
 MAX_ARRIVALS = 1000  # rows of a source in a batch
 _ROW, _FILE = "__row", "__file"
@@ -219,10 +221,11 @@ class Arrivals:
 
 
 def arrivals(execution: IncrementalExecution, names: Mapping[int, str]) -> list[dict[str, Any]] | None:
-    """The new rows of a batch and their ways; None if they could not be followed: the batch itself has run well."""
+    """The new rows of a batch and their ways; None if they could not be followed."""
     try:
         return Arrivals(execution, names).rows()
-    except (PySparkException, JavaError):
+    except Exception:  # the batch itself has run well: whatever it is, it must not end the query
+        logger.warning("the rows of this batch could not be followed", exc_info=True)
         return None
 
 

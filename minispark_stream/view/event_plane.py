@@ -8,9 +8,11 @@
 
 1. The rows of an operator make a plane; those of a join make one for each side. Without an operator there is one plane.
 2. A row in several sliding windows is one dot, and it is counted if one of them took it.
-3. Where a batch has more than `MOST_DOTS` rows, rows of about the same time and the same fate are one bar or bigger dot.
+3. Where a batch has more than `MOST_DOTS` rows (fewer, if there are many batches), rows of about the same time and the same
+   fate are one bar or bigger dot.
 4. Windows of different keys with the same start and end are one band.
-5. A trace without rows (real Spark's) gives what its progress reports tell: the span of the event times, the watermarks, the
+5. Of a long trace the newest `MOST_BATCHES` batches are shown.
+6. A trace without rows (real Spark's) gives what its progress reports tell: the span of the event times, the watermarks, the
    number of dropped rows; and the windows that left, if rows of the sink were kept.
 
 Differs from Spark: nothing of Spark is modelled here.
@@ -31,6 +33,8 @@ from minispark_stream.trace.values import as_int, as_map
 from minispark_stream.view.words import clock_words, plural, row_words, time_words
 
 MOST_DOTS = 40  # of a batch in a plane, before they are grouped
+MOST_OF_ALL = 900
+MOST_BATCHES = 60
 BINS = 48  # grouped dots, from the earliest to the latest event time
 
 # What a dot can be, in the order of the legend.
@@ -112,7 +116,31 @@ def planes(found: Fates) -> tuple[Plane, ...]:
         made = [_plane(found, title, place, rows) for title, place, rows in _places(found)]
     else:
         made = [_told(found)]
-    return tuple(plane for plane in made if any(True for _ in plane.times()))
+    shown = [_newest(plane, first_shown(found)) for plane in made]
+    return tuple(plane for plane in shown if any(True for _ in plane.times()))
+
+
+def first_shown(found: Fates) -> int:  # (5)
+    """The number of the first batch in the picture."""
+    return max(len(found.batches) - MOST_BATCHES, 0)
+
+
+def _newest(plane: Plane, first: int) -> Plane:
+    """The plane from batch `first` on, which gets the number 0."""
+    bands = []
+    for band in plane.bands:
+        rows = {n - first: count for n, count in band.rows.items() if n >= first}
+        if rows:
+            extents = {n - first: ends for n, ends in band.extents.items()}
+            bands.append(replace(band, rows=rows, extents=extents, emitted=tuple(n - first for n in band.emitted)))
+    return replace(
+        plane,
+        dots=tuple(replace(dot, batch=dot.batch - first) for dot in plane.dots if dot.batch >= first),
+        bands=tuple(bands),
+        stairs={name: stair[first:] for name, stair in plane.stairs.items()},
+        spans=tuple(replace(span, batch=span.batch - first) for span in plane.spans if span.batch >= first),
+        dropped={n - first: count for n, count in plane.dropped.items() if n >= first},
+    )
 
 
 def _places(found: Fates) -> Iterator[tuple[str, tuple[int, int] | None, list[Fate]]]:  # (1)
@@ -140,9 +168,10 @@ def _plane(found: Fates, title: str, place: tuple[int, int] | None, rows: Sequen
     dots: list[Dot] = []
     times = [fate.event_ms for fate in rows if fate.event_ms is not None]
     low, high = min(times, default=0), max(times, default=1)
+    most = max(10, min(MOST_DOTS, MOST_OF_ALL // min(len(found.batches), MOST_BATCHES)))
     for number, of_batch in groupby(rows, key=lambda fate: fate.batch.number):
         single = [_kind(list(group)) for _, group in groupby(of_batch, key=lambda fate: fate.number)]  # (2)
-        dots += _grouped(number, single, low, high) if len(single) > MOST_DOTS else _single(number, single)
+        dots += _grouped(number, single, low, high) if len(single) > most else _single(number, single)
     return Plane(title, tuple(dots), _in_lanes(_bands(found, held)), _stairs(found.batches, place))
 
 
@@ -239,7 +268,7 @@ def _stairs(batches: Sequence[BatchFacts], place: tuple[int, int] | None) -> dic
     return stairs
 
 
-def _told(found: Fates) -> Plane:  # (5)
+def _told(found: Fates) -> Plane:  # (6)
     spans, bands = [], []
     for batch in found.batches:
         times = batch.event_times

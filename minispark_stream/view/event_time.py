@@ -32,6 +32,7 @@ from minispark_stream.view.event_plane import (
     Band,
     Dot,
     Plane,
+    first_shown,
     planes,
 )
 from minispark_stream.view.words import time_words
@@ -67,7 +68,8 @@ def svg(found: Fates) -> str | None:
     import matplotlib
     from matplotlib.figure import Figure
 
-    names = [f"batch {b.batch_id}" if len(found.batches) <= 16 else str(b.batch_id) for b in found.batches]
+    batches = found.batches[first_shown(found):]
+    names = [f"batch {b.batch_id}" if len(batches) <= 16 else str(b.batch_id) for b in batches]
     settings: Any = {"svg.hashsalt": "minispark_stream", "svg.fonttype": "none", "font.family": ["DejaVu Sans"]}
     with matplotlib.rc_context(settings):
         width = min(max(3.2 + 0.95 * len(names), 8.5), 15.0)
@@ -76,10 +78,10 @@ def svg(found: Fates) -> str | None:
         titles: dict[str, str] = {}
         for number, (plane, ax) in enumerate(zip(drawn, axes)):  # (1)
             _Drawing(ax, plane, len(names), f"p{number}", titles).draw()
-        axes[-1].set_xticks([i + 0.5 for i in range(len(names))], names, parse_math=False)
-        axes[-1].set_xlabel("processing time: one column for each batch")
-        if len(names) > 40:
-            axes[-1].xaxis.set_major_locator(matplotlib.ticker.MaxNLocator(20, integer=True))
+        every = -(-len(names) // 30)
+        axes[-1].set_xticks([i + 0.5 for i in range(len(names))][::every], names[::every], parse_math=False)
+        newest = f" (the newest {len(names)})" if len(names) < len(found.batches) else ""
+        axes[-1].set_xlabel(f"processing time: one column for each batch{newest}")
         handles = _legend(drawn)
         figure.legend(handles=handles, loc="outside upper left", ncols=2 if width < 11 else 3, frameon=False, fontsize=9)
         text = io.BytesIO()

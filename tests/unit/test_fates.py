@@ -195,6 +195,14 @@ def test_many_rows_are_grouped() -> None:
     assert sum(dot.count for dot in plane.dots) == 1000 and len(plane.dots) < 60
 
 
+def test_of_a_long_trace_the_newest_batches_are_drawn() -> None:
+    long = trace("stateStoreSave", *(([windowed(n)], 0, max(n - 10, 0)) for n in range(700)))
+    (plane,) = planes(fates(long))
+    assert [dot.batch for dot in plane.dots] == list(range(60)) and plane.dots[-1].ms == at(699)
+    assert all(0 <= n < 60 for band in plane.bands for n in band.rows) and {len(stair) for stair in plane.stairs.values()} == {60}
+    assert "(the newest 60)" in long.event_time().svg
+
+
 def test_the_picture_is_the_same_each_time_and_every_dot_has_its_words() -> None:
     picture = LATE_ROWS.event_time().svg
     assert picture == LATE_ROWS.event_time().svg
