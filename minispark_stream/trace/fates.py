@@ -156,7 +156,7 @@ class _Play:
         if operator is None:
             return {"what": PASSED}
         is_aggregation = operator.operator in AGGREGATIONS
-        together = self._same_key[_place(at)] if operator.operator == "stateStoreSave" else 1
+        together = self._same_key[_place(at)] if is_aggregation else 1
         late_ms = None if is_aggregation and operator.mode == "complete" else operator.late_ms
         if time_ms is not None and late_ms and time_ms <= late_ms:  # (2)
             return {"what": LATE, "watermark_ms": late_ms, "together": together}

@@ -10,9 +10,8 @@
 2. A row in several sliding windows is one dot, and it is counted if one of them took it.
 3. Where a batch has more than `MOST_DOTS` rows (fewer, if there are many batches), rows of about the same time and the same
    fate are one bar or bigger dot.
-4. Windows of different keys with the same start and end are one band.
-5. Of a long trace the newest `MOST_BATCHES` batches are shown.
-6. A trace without rows (real Spark's) gives what its progress reports tell: the span of the event times, the watermarks, the
+4. Of a long trace the newest `MOST_BATCHES` batches are shown.
+5. A trace without rows (real Spark's) gives what its progress reports tell: the span of the event times, the watermarks, the
    number of dropped rows; and the windows that left, if rows of the sink were kept.
 
 Differs from Spark: nothing of Spark is modelled here.
@@ -21,15 +20,16 @@ Differs from Spark: nothing of Spark is modelled here.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import groupby
 from typing import Any
 
 from minispark_stream.trace.facts import BatchFacts
-from minispark_stream.trace.fates import BEYOND, DUPLICATE, KEPT, LATE, LEFT_OUT, PASSED, Fate, Fates, Holding
+from minispark_stream.trace.fates import BEYOND, DUPLICATE, KEPT, LATE, LEFT_OUT, PASSED, Fate, Fates
 from minispark_stream.trace.times import iso_ms
 from minispark_stream.trace.values import as_int, as_map
+from minispark_stream.view.event_bands import Band, bands
 from minispark_stream.view.words import clock_words, plural, row_words, time_words
 
 MOST_DOTS = 40  # of a batch in a plane, before they are grouped
@@ -57,25 +57,6 @@ class Dot:
     count: int
     title: str
     height_ms: float = 0
-
-
-@dataclass(frozen=True)
-class Band:
-    """A window or session: the rows in it after each batch, which batches emitted it, and the last batch that held it.
-
-    `extents` are its start and end in each batch: a session grows.
-    What is held without being a window, the key of dropDuplicates or a row of a join, starts and ends at its own time. Bands
-    that overlap have different lanes, from 0, in which their numbers are written.
-    """
-
-    start_ms: float
-    end_ms: float
-    rows: Mapping[int, int]
-    extents: Mapping[int, tuple[float, float]]
-    emitted: tuple[int, ...]
-    evicted: int | None
-    title: str
-    lane: int = 0
 
 
 @dataclass(frozen=True)
@@ -120,23 +101,23 @@ def planes(found: Fates) -> tuple[Plane, ...]:
     return tuple(plane for plane in shown if any(True for _ in plane.times()))
 
 
-def first_shown(found: Fates) -> int:  # (5)
+def first_shown(found: Fates) -> int:  # (4)
     """The number of the first batch in the picture."""
     return max(len(found.batches) - MOST_BATCHES, 0)
 
 
 def _newest(plane: Plane, first: int) -> Plane:
     """The plane from batch `first` on, which gets the number 0."""
-    bands = []
+    kept = []
     for band in plane.bands:
         rows = {n - first: count for n, count in band.rows.items() if n >= first}
         if rows:
             extents = {n - first: ends for n, ends in band.extents.items()}
-            bands.append(replace(band, rows=rows, extents=extents, emitted=tuple(n - first for n in band.emitted)))
+            kept.append(replace(band, rows=rows, extents=extents, emitted=tuple(n - first for n in band.emitted)))
     return replace(
         plane,
         dots=tuple(replace(dot, batch=dot.batch - first) for dot in plane.dots if dot.batch >= first),
-        bands=tuple(bands),
+        bands=tuple(kept),
         stairs={name: stair[first:] for name, stair in plane.stairs.items()},
         spans=tuple(replace(span, batch=span.batch - first) for span in plane.spans if span.batch >= first),
         dropped={n - first: count for n, count in plane.dropped.items() if n >= first},
@@ -172,7 +153,7 @@ def _plane(found: Fates, title: str, place: tuple[int, int] | None, rows: Sequen
     for number, of_batch in groupby(rows, key=lambda fate: fate.batch.number):
         single = [_kind(list(group)) for _, group in groupby(of_batch, key=lambda fate: fate.number)]  # (2)
         dots += _grouped(number, single, low, high) if len(single) > most else _single(number, single)
-    return Plane(title, tuple(dots), _in_lanes(_bands(found, held)), _stairs(found.batches, place))
+    return Plane(title, tuple(dots), bands(found, held), _stairs(found.batches, place))
 
 
 def _kind(fates: Sequence[Fate]) -> tuple[str, Fate]:
@@ -202,55 +183,6 @@ def _grouped(number: int, rows: Sequence[tuple[str, Fate]], low: float, high: fl
         yield Dot(number, (kinds.index(kind) + 1) / (len(kinds) + 1), ms, kind, count, title, size)
 
 
-def _bands(found: Fates, held: Sequence[Holding]) -> Iterator[Band]:  # (4)
-    windows: dict[tuple[float, float], list[Holding]] = {}
-    for holding in held:
-        if holding.start_ms is not None and holding.end_ms is not None:
-            windows.setdefault((holding.start_ms, holding.end_ms), []).append(holding)
-    return (_band(found, *ends, of_window) for ends, of_window in sorted(windows.items()))
-
-
-def _band(found: Fates, start_ms: float, end_ms: float, of_window: Sequence[Holding]) -> Band:
-    counts = sum((h.counts for h in of_window), Counter())
-    evicted = [h.evicted for h in of_window if h.evicted is not None]
-    gone = max(evicted) if len(evicted) == len(of_window) else None
-    merged = [h.merged for h in of_window if h.merged is not None]
-    last = merged[0] - 1 if merged else len(found.batches) - 1 if gone is None else gone
-    rows = {n: sum(counts[m] for m in counts if m <= n) for n in range(min(counts), last + 1)}
-    emitted = sorted({n for h in of_window for n in h.emitted})
-
-    def batches(numbers: Iterable[int]) -> str:
-        return "batch " + ", ".join(str(found.batches[n].batch_id) for n in numbers)
-
-    said = [
-        f"{f'{len(of_window)} keys, ' if len(of_window) > 1 else ''}{plural(sum(counts.values()), 'row')}",
-        f"emitted in {batches(emitted)}" if emitted else "",
-        f"became part of a longer one in {batches(merged[:1])}" if merged
-        else f"evicted in {batches([gone])}" if gone is not None else "still held",
-    ]
-    name = f"[{clock_words(start_ms)}, {clock_words(end_ms)})" if start_ms < end_ms else f"held at {clock_words(start_ms)}"
-    title = f"{name}: {'; '.join(filter(None, said))}"
-    return Band(start_ms, end_ms, rows, _extents(of_window[0], rows), tuple(emitted), gone, title)
-
-
-def _extents(holding: Holding, batches: Iterable[int]) -> dict[int, tuple[float, float]]:
-    """From when to when a holding reached in each batch."""
-    found, now = {}, (holding.start_ms, holding.end_ms)
-    for batch in batches:
-        now = holding.extents.get(batch, now)
-        found[batch] = (now[0] or 0, now[1] or 0)
-    return found
-
-
-def _in_lanes(bands: Iterable[Band]) -> tuple[Band, ...]:
-    placed: list[Band] = []
-    for band in bands:
-        over = (b for b in placed if b.start_ms < band.end_ms and band.start_ms < b.end_ms)
-        near = {b.lane for b in over if set(b.rows) & set(band.rows)}
-        placed.append(replace(band, lane=next(lane for lane in range(len(placed) + 1) if lane not in near)))
-    return tuple(placed)
-
-
 LATE_STAIR, EVICTION_STAIR, SIDE_STAIR = "late watermark: what ended up to it is dropped", (
     "watermark of the batch: state up to it leaves"), "state watermark of this side: its rows up to it leave"
 
@@ -268,8 +200,8 @@ def _stairs(batches: Sequence[BatchFacts], place: tuple[int, int] | None) -> dic
     return stairs
 
 
-def _told(found: Fates) -> Plane:  # (6)
-    spans, bands = [], []
+def _told(found: Fates) -> Plane:  # (5)
+    spans, left = [], []
     for batch in found.batches:
         times = batch.event_times
         if "min" in times and "max" in times:
@@ -279,12 +211,12 @@ def _told(found: Fates) -> Plane:  # (6)
         for start_ms, end_ms in sorted({w for row in batch.rows_out or () if (w := _window(row)) is not None}):
             title = f"[{time_words(start_ms)}, {clock_words(end_ms)}) left in batch {batch.batch_id}"
             own = {batch.number: (start_ms, end_ms)}
-            bands.append(Band(start_ms, end_ms, {batch.number: 0}, own, (batch.number,), batch.number, title))
+            left.append(Band(start_ms, end_ms, {batch.number: 0}, own, (batch.number,), batch.number, title))
     dropped = {
         batch.number: count for batch in found.batches
         if (count := sum(as_int(o.metrics.get("numRowsDroppedByWatermark")) or 0 for o in batch.operators.values()))
     }
-    return Plane("", (), tuple(bands), _stairs(found.batches, None), tuple(spans), dropped)
+    return Plane("", (), tuple(left), _stairs(found.batches, None), tuple(spans), dropped)
 
 
 def _window(row: Any) -> tuple[float, float] | None:

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 from xml.etree import ElementTree
 
 from minispark_stream.trace.fates import Fates
+from minispark_stream.view.event_bands import Band
 from minispark_stream.view.event_plane import (
     BEHIND,
     COUNTED,
@@ -29,7 +30,6 @@ from minispark_stream.view.event_plane import (
     OUT,
     SIDE_STAIR,
     TWICE,
-    Band,
     Dot,
     Plane,
     first_shown,
