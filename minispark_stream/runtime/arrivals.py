@@ -58,7 +58,7 @@ class Way(NamedTuple):
     operator: StatefulOperator
     key: Mapping[str, JavaObject]
     shuffled_by: Sequence[JavaObject]
-    time: JavaObject | None
+    time: JavaObject | None = None
     is_window: bool = False
     row: Sequence[JavaObject] = ()
 
@@ -70,38 +70,35 @@ def _ways(operator: StatefulOperator) -> Iterator[Way]:
     """One way for each input."""
     child, plan = operator.children[0], operator.plan
 
-    def attribute(columns: Sequence[JavaObject], event_time: EventTime | None) -> JavaObject | None:
-        return None if event_time is None else columns[event_time.position]
+    def time(columns: Sequence[JavaObject], event_time: EventTime | None) -> dict[str, Any]:
+        return {} if event_time is None else {"time": columns[event_time.position], "is_window": event_time.is_window}
 
     match operator:
         case StreamingAggregation():
             grouping = scala.items(plan.groupingExpressions())
             session = operator.session if isinstance(operator, SessionWindowAggregation) else None
             names = (operator.keys if session is None else operator.values).names[: len(grouping)]
-            keys = dict(zip(names, grouping))
             by = [g for i, g in enumerate(grouping) if i != session]
-            is_window = operator.event_time is not None and operator.event_time.is_window
-            yield Way(child, operator, keys, by, attribute(grouping, operator.event_time), is_window)
+            yield Way(child, operator, dict(zip(names, grouping)), by, **time(grouping, operator.event_time))
         case StreamingDeduplicate():
             keys = {key.name(): key for key in scala.items(plan.keys())}
-            yield Way(child, operator, keys, tuple(keys.values()), attribute(scala.items(plan.output()), operator.event_time))
+            yield Way(child, operator, keys, [*keys.values()], **time(scala.items(plan.output()), operator.event_time))
         case SymmetricHashJoin():
             for side, below in enumerate((plan.left(), plan.right())):
-                keys = {f"field{i}": key for i, key in enumerate(operator.keys[side])}
-                row, by = scala.items(below.output()), list(operator.keys[side])
-                time = attribute(row, operator.event_times[side])
-                yield Way(operator.children[side], operator, keys, by, time, row=row)
+                by, row = [*operator.keys[side]], scala.items(below.output())
+                keys = {f"field{i}": key for i, key in enumerate(by)}
+                yield Way(operator.children[side], operator, keys, by, row=row, **time(row, operator.event_times[side]))
         case FlatMapGroupsWithState():
             columns = scala.items(plan.child().output())
             keys = {columns[i].name(): columns[i] for i in operator.grouping}
-            time = attribute(columns, operator.event_time) if operator.timeout == "EventTimeTimeout" else None
-            yield Way(child, operator, keys, tuple(keys.values()), time)
+            decides = operator.event_time if operator.timeout == "EventTimeTimeout" else None
+            yield Way(child, operator, keys, [*keys.values()], **time(columns, decides))
         case TransformWithState():
             keys = {operator.attributes[i].name(): operator.attributes[i] for i in operator.input.grouping}
-            time = attribute(operator.attributes, operator.event_time) if operator.time_mode == EVENT_TIME else None
-            yield Way(child, operator, keys, tuple(keys.values()), time)
+            decides = operator.event_time if operator.time_mode == EVENT_TIME else None
+            yield Way(child, operator, keys, [*keys.values()], **time(operator.attributes, decides))
         case StreamingGlobalLimit():
-            yield Way(child, operator, {}, (), None)
+            yield Way(child, operator, {}, [])
 
 
 class Arrivals:

@@ -148,7 +148,8 @@ class StreamExecution(ABC):
 
     def name_of(self, source: Source) -> str:
         """What tells a source from another one with the same description: its number."""
-        return f"{self.sources.index(source)}: {source.description}"
+        number = next(i for i, one in enumerate(self.sources) if one is source)
+        return f"{number}: {source.description}"
 
     def create_sources(self) -> None:
         """Create the sources that the plan names, and fix how much a batch may read of each."""
