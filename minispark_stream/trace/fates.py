@@ -69,8 +69,8 @@ class Holding:
 class Fate:
     """What became of row `number` of the trace at one operator, or in one of its windows.
 
-    `time_ms` was compared with `watermark_ms`, if anything was.
-    `together`: how many rows of the batch had its key, and were one row when they met the filter.
+    `time_ms` was compared with `watermark_ms`, if anything was. `together`: how many rows of the batch had its key, and were
+    one row when they met the filter.
     """
 
     number: int
