@@ -258,9 +258,11 @@ def _holds_back(
     conf = report.batches[-1].conf if report is not None and report.batches else {}
     if conf.get(POLICY, "min") != "min":
         return
+    own = [as_int(one.get("watermark")) for one in inputs]
     if len(inputs) > 1:
-        least = min(inputs, key=lambda one: as_int(one.get("watermark")) or 0)
-        ms = as_int(least.get("watermark"))
+        if len(set(own)) == 1:
+            return
+        ms, least = min(zip(own, inputs), key=lambda pair: pair[0] or 0)
         has = f"its own is {clock_words(ms)}" if ms else "it has seen no row"
         yield f"the input with the event time {least.get('node')}: {has}, and the query's watermark is the least of all"
         return

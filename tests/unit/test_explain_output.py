@@ -52,6 +52,7 @@ def test_the_input_that_holds_the_watermark_back_is_named() -> None:
     assert dict(measured.lines)["held back by"] == (
         "the input with the event time tb: it has seen no row, and the query's watermark is the least of all"
     )
+    assert "held back by" not in dict(explain(None, [report(3, 5)], "append", [inputs[0], inputs[0]]).lines)
 
 
 def test_rows_that_were_dropped_are_counted_with_their_batches() -> None:
