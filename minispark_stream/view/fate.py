@@ -22,7 +22,7 @@ from html import escape
 from typing import Any
 
 from minispark_stream.trace.fates import AGGREGATIONS, BEYOND, DUPLICATE, KEPT, LATE, LEFT_OUT, PASSED, Fate, Fates, matching
-from minispark_stream.trace.values import as_map
+from minispark_stream.trace.values import as_int, as_map
 from minispark_stream.view.style import CSS, card, table
 from minispark_stream.view.words import clock_words, offset_words, plain, plural, row_words, short, two_clocks
 
@@ -135,6 +135,10 @@ def _beyond(found: Fates, fate: Fate) -> str:
 
 
 def _passed(found: Fates, fate: Fate) -> str:
+    if fate.operator is not None and fate.operator.operator == "symmetricHashJoin":
+        time, bound = two_clocks(fate.time_ms, fate.operator.state_watermark(as_int(fate.at.get("side")) or 0))
+        passed = f"the watermark of its side, {bound}, had passed its event time, {time}"
+        return f"joined with what was held, and not stored: {passed}"
     return f"emitted in batch {fate.batch.batch_id}: it went on to the sink" if fate.operator is None else (
         f"emitted in batch {fate.batch.batch_id}: the limit let it pass")
 

@@ -163,6 +163,14 @@ def test_a_row_of_a_join_waits_for_the_state_watermark_of_its_side() -> None:
     ]
 
 
+def test_a_row_that_the_state_watermark_has_passed_is_joined_and_not_stored() -> None:
+    joined = trace("symmetricHashJoin", ([row(2, {"field0": "x"}, 2)], 0, 8), shifts=[-5, None])
+    assert fates(joined).holdings == ()
+    assert fate_of(joined, t=2) == (
+        "joined with what was held, and not stored: the watermark of its side, 12:03:00, had passed its event time, 12:02:00"
+    )
+
+
 def test_a_limit_lets_no_more_than_its_number_pass() -> None:
     limited = trace("globalLimit", ([row(1, {}), row(2, {})], 0, 0), ([row(3, {})], 0, 0), limit=2)
     assert whats(limited) == [PASSED, PASSED, BEYOND]
