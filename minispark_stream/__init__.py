@@ -7,18 +7,20 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from minispark_stream.compare.side_by_side import side_by_side
+    from minispark_stream.explanation import explain_output
     from minispark_stream.inspection.checkpoint import inspect
     from minispark_stream.registry import register_sink, register_source
     from minispark_stream.session import MiniSparkSession
 
 _HOME = {
     "MiniSparkSession": "session",
+    "explain_output": "explanation",
     "inspect": "inspection.checkpoint",
     "register_sink": "registry",
     "register_source": "registry",
     "side_by_side": "compare.side_by_side",
 }
-__all__ = ["MiniSparkSession", "inspect", "register_sink", "register_source", "side_by_side"]
+__all__ = ["MiniSparkSession", "explain_output", "inspect", "register_sink", "register_source", "side_by_side"]
 
 
 def __getattr__(name: str) -> Any:

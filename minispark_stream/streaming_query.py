@@ -7,9 +7,10 @@ Models: StreamingQueryWrapper, the handle around a StreamExecution (Execution fl
     query.processAllAvailable()
     query.lastProgress["numInputRows"]
     query.trace                   # what Spark's handle does not have: every step of every trigger
+    query.explain_output()        # nor this: why did nothing come out?
     query.stop()
 
-Differs from Spark: nothing.
+`trace` and `explain_output` are all that Spark's handle does not have. Differs from Spark: nothing.
 """
 
 from __future__ import annotations
@@ -20,8 +21,10 @@ from pyspark.errors import PySparkValueError, StreamingQueryException
 from pyspark.sql.streaming import StreamingQuery as SparkStreamingQuery
 from pyspark.sql.streaming.listener import StreamingQueryProgress
 
+from minispark_stream.inspection.output import OutputExplanation, explain_query
 from minispark_stream.runtime.stream_execution import StreamExecution
 from minispark_stream.trace.trace import Trace
+from minispark_stream.trace.values import as_list, as_map
 
 
 class StreamingQuery(SparkStreamingQuery):
@@ -68,6 +71,12 @@ class StreamingQuery(SparkStreamingQuery):
         """Every step of every trigger; draws itself in Jupyter."""
         events = self._execution.recorder.events
         return Trace(events, engine="model", name=self.name, plan=self._execution.plan_text)
+
+    def explain_output(self) -> OutputExplanation:
+        """Why nothing came out: what is held and dropped, which watermark is waited for, and what would have to arrive."""
+        measured = [e.outputs for e in self.trace.events if e.step == "updateWatermark"]
+        inputs = [as_map(one) for one in as_list(measured[-1].get("operators"))] if measured else []
+        return explain_query(self, self._execution.checkpoint, self._execution.output_mode, inputs)
 
     def exception(self) -> StreamingQueryException | None:
         """The error that ended the query, if one did."""

@@ -27,7 +27,7 @@ from minispark_stream.compare.engine_run import EngineRun
 from minispark_stream.trace.trace import Trace
 from minispark_stream.view import flow
 from minispark_stream.view.page import page
-from minispark_stream.view.words import clip
+from minispark_stream.view.words import clip, plural
 
 if TYPE_CHECKING:
     from minispark_stream.view.stepper import Stepper
@@ -77,7 +77,7 @@ class Comparison:
                     "equal": shown.batch_id not in differing,
                 }
             )
-        return pd.DataFrame(lines)
+        return pd.DataFrame(lines, columns=COLUMNS)
 
     def rows(self, batch_id: int) -> pd.DataFrame:
         """The rows that left a batch, with the engine that sent them (one line per row that both sent)."""
@@ -109,8 +109,11 @@ class Comparison:
         return f"{table.to_string(index=False)}\n{self._verdict()}"
 
     def _verdict(self) -> str:
+        batches = plural(len(self.model.batches), "batch")
+        if not self.differences and self.model.error is not None:
+            return f"{batches}, and then both engines fail alike: {self.model.cause or self.model.error}"
         if not self.differences:
-            return f"{len(self.model.batches)} batches: both engines agree."
+            return f"{batches}: both engines agree." if self.model.batches else "No batch ran: there is nothing to compare."
         return "\n".join([f"{len(self.differences)} differences:", *(f"  {d}" for d in self.differences)])
 
     def __repr__(self) -> str:
@@ -121,7 +124,8 @@ class Comparison:
         head = "".join(f"<th>{html.escape(str(c))}</th>" for c in table.columns)
         body = "".join(_html_row(list(map(str, table.columns)), line) for line in table.itertuples(index=False))
         found = "".join(f"<li>{html.escape(clip(str(d), LONGEST))}</li>" for d in self.differences[:50])
-        color = "#b3261e" if self.differences else "#1b6e3c"
+        proven = self.model.batches and self.model.error is None
+        color = "#b3261e" if self.differences else "#1b6e3c" if proven else "#8a5a00"
         verdict = html.escape(self._verdict().split("\n")[0])
         return (
             f"{_STYLE}<div class='mss-compare'><p style='color:{color}'><b>{verdict}</b></p>"
@@ -129,6 +133,9 @@ class Comparison:
         )
 
 
+COLUMNS = (
+    "batch", "offsets", "rows in", "rows out", "watermark", "state rows", "late rows dropped", "spark ms", "model ms", "equal",
+)
 _STYLE = (
     "<style>.mss-compare table{border-collapse:collapse;font:13px system-ui,sans-serif}"
     ".mss-compare th{background:#eef2f7;text-align:left;padding:4px 10px;border-bottom:2px solid #c5cedb}"

@@ -3,7 +3,8 @@
 1. Batches are matched in the order in which they ran; a batch that was run again after a restart counts again.
 2. Compared per batch: offsets, rows in, rows out (in any order, unless the query sorts), event times and watermark, state
    rows and counts of every stateful operator, and the entries of the offset log, commit log and source log.
-3. Compared at the end, if no engine failed: the files of the checkpoint, state files record by record.
+3. Compared at the end: how the engines failed (where the causes have conditions of Spark's, those too), or else the files of
+   the checkpoint, state files record by record.
 
     Difference(2, "rows", ["('a', 3)"], ["('a', 2)"])   "batch 2, rows: Spark has ["('a', 3)"], the model ["('a', 2)"]"
 
@@ -46,6 +47,9 @@ def differences(spark: EngineRun, model: EngineRun, ordered: bool) -> Iterator[D
     """Everything on which two runs disagree; `ordered`: whether the order of the rows counts."""
     if spark.error != model.error:
         yield Difference(None, "error", spark.error, model.error)
+    causes = [run.cause for run in (spark, model) if run.cause is not None and run.cause.has_condition]
+    if len({cause.name for cause in causes}) > 1:
+        yield Difference(None, "cause of the error", *map(str, causes))
     if len(spark.batches) != len(model.batches):
         yield Difference(None, "batches", [b.batch_id for b in spark.batches], [b.batch_id for b in model.batches])
     for theirs, ours in zip(spark.batches, model.batches):  # (1)

@@ -31,14 +31,15 @@ from operator import methodcaller
 from pathlib import Path
 from typing import Any
 
-from pyspark.errors import StreamingQueryException
+from pyspark.errors import AnalysisException, StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming import StreamingQuery
 from tqdm.auto import tqdm
 
 from minispark_stream.compare.checkpoint_files import comparable_files
 from minispark_stream.compare.comparison import Comparison
-from minispark_stream.compare.engine_run import EngineBatch, EngineRun
+from minispark_stream.compare.engine_run import Cause, EngineBatch, EngineRun, cause_of
+from minispark_stream.compare.shown_rows import shown_row
 from minispark_stream.compare.spark_trace import SparkBatch, read_logs, spark_trace
 from minispark_stream.jvm import plans, scala
 from minispark_stream.session import MiniSparkSession
@@ -95,7 +96,9 @@ def side_by_side(
 
     Raises:
         FileExistsError: `directory` has a folder `input` with files that no comparison has put there.
+        TypeError: `trigger` is not a mapping.
     """
+    _check_trigger(trigger)
     base = directory or tempfile.mkdtemp(prefix="side_by_side-")
     inputs = input_dir or os.path.join(base, "input")
     if input_dir is None:
@@ -119,6 +122,13 @@ def side_by_side(
         if directory is None:
             shutil.rmtree(base, ignore_errors=True)
     return Comparison(runs["spark"], runs["model"], columns, ordered)
+
+
+def _check_trigger(trigger: object) -> None:
+    """Raises TypeError: what was given are no arguments."""
+    if trigger is not None and not isinstance(trigger, Mapping):
+        wanted = "the arguments of DataStreamWriter.trigger, such as {'availableNow': True}"
+        raise TypeError(f"trigger takes {wanted}, not {trigger!r}")
 
 
 def _check_may_be_emptied(inputs: str, own_checkpoint: str) -> None:
@@ -163,6 +173,7 @@ class _Runner:
             for name in step if isinstance(step, Mapping) else ():
                 (self._inputs / name).mkdir(parents=True, exist_ok=True)
         error: str | None = None
+        cause: Cause | None = None
         plan = None
         try:
             for i, step in enumerate(feed):
@@ -179,17 +190,23 @@ class _Runner:
                         damage(self._checkpoint)
                 tick()
         except StreamingQueryException as e:
-            error = str(e.getCondition())
+            error, cause = str(e.getCondition()), cause_of(str(e))
         finally:
             self._stop()
             for path in self._written:
                 path.unlink(missing_ok=True)
-        return EngineRun(tuple(self._batches), self._whole_trace(plan), comparable_files(self._checkpoint), error)
+        return EngineRun(tuple(self._batches), self._whole_trace(plan), comparable_files(self._checkpoint), error, cause)
 
     def _start(self) -> str:  # (1)
         arguments = [next(self._sessions), str(self._inputs)][: len(inspect.signature(self._build).parameters)]
-        df = self._build(*arguments)
-        self.columns = tuple(df.columns)
+        try:
+            df = self._build(*arguments)
+        except AnalysisException as error:
+            if error.getCondition() == "PATH_NOT_FOUND":
+                error.add_note('Hint: a query with several inputs takes steps that name them: {"left": ["a"], "right": ["b"]}.')
+            raise
+        self.columns, self._schema = tuple(df.columns), df.schema
+        self._zone = str(df.sparkSession.conf.get("spark.sql.session.timeZone"))
         plan = plans.analyzed(df)
         self.ordered = self._output_mode == "complete" and scala.class_name(plan) == "Sort"
         writer = df.writeStream.outputMode(self._output_mode).foreachBatch(self._keep)
@@ -238,7 +255,7 @@ class _Runner:
             rerun = any(b.batch_id == batch_id for b in self._batches)
             logs = read_logs(self._checkpoint, batch_id, report)
             self._batches.append(EngineBatch(batch_id, report, rows, logs))
-            shown = [dict(zip(self.columns, row)) for row in rows]
+            shown = [shown_row(row, self._schema, self._zone) for row in rows]
             self._spark_batches.append(SparkBatch(report, logs, shown, rerun))
 
     def _stop(self) -> None:

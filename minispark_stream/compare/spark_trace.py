@@ -114,7 +114,7 @@ def _trigger(writer: _Writer, batch: SparkBatch, previous: SparkBatch | None) ->
             writer.step(
                 "getBatch", 2, durations.get("getBatch", 0) if i == 0 else 0,
                 {
-                    "source": source["description"],
+                    "source": _name(i, source),
                     "start": _text(source.get("startOffset")),
                     "end": _text(source.get("endOffset")),
                 },
@@ -155,7 +155,7 @@ def _construct(
     for i, source in enumerate(sources):
         writer.step(
             "latestOffset", 2, durations.get("latestOffset", 0) if i == 0 else 0,
-            {"source": source["description"], "start": _text(source.get("startOffset"))},
+            {"source": _name(i, source), "start": _text(source.get("startOffset"))},
             {"end": _text(source.get("endOffset")), "files": _files(batch, i)},
         )
     wal = f"offsets/{n}"
@@ -203,12 +203,18 @@ def _log_offset(offset: Any) -> int | None:
 
 
 def _text(offset: Any) -> str | None:
-    """An offset as it stands in the log; progress reports put spaces into its JSON."""
+    """An offset as it stands in the log; progress reports put spaces into its JSON, and have `null` for none."""
     try:
-        return None if offset is None else json.dumps(json.loads(offset), separators=(",", ":"))
+        value = json.loads(offset or "null")
     except (TypeError, ValueError):
         return str(offset)
+    return None if value is None else json.dumps(value, separators=(",", ":"))
 
 
-def _by_source(sources: Sequence[Mapping[str, Any]], key: str) -> dict[str, str]:
-    return {f"{i}: {s['description']}": str(_text(s[key])) for i, s in enumerate(sources) if s.get(key) is not None}
+def _by_source(sources: Sequence[Mapping[str, Any]], key: str) -> dict[str, str | None]:
+    return {_name(i, source): _text(source.get(key)) for i, source in enumerate(sources)}
+
+
+def _name(number: int, source: Mapping[str, Any]) -> str:
+    """What tells a source from another one with the same description."""
+    return f"{number}: {source['description']}"

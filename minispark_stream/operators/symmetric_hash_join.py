@@ -123,7 +123,7 @@ class SymmetricHashJoin(StatefulOperator):
         for child in (self.plan.left(), self.plan.right()):
             check_event_time(session, event_time_names(scala.items(child.output())))
         info, watermarks = context.state_info(self), context.watermarks[self.operator_id]
-        sides = (self._side(LEFT, watermarks.eviction_ms), self._side(RIGHT, watermarks.eviction_ms))
+        sides = (self.side(LEFT, watermarks.eviction_ms), self.side(RIGHT, watermarks.eviction_ms))
         join = Join(self.join_type, self.key_schema, self.key_event_time, sides)
         left, right = (plans.of_rows(session, child) for child in children)
         by_key = self._by_key(context, left, LEFT).unionAll(self._by_key(context, right, RIGHT))  # (3)
@@ -141,8 +141,8 @@ class SymmetricHashJoin(StatefulOperator):
         )
         return context.leaf(context.map_partitions(self.builds, physical.executable(candidates), build))
 
-    def _side(self, number: int, watermark_ms: int) -> JoinSide:
-        """(2)"""
+    def side(self, number: int, watermark_ms: int) -> JoinSide:
+        """(2) One side in a batch that evicts by `watermark_ms`."""
         shift_ms = self.shifts_ms[number]
         by_key = watermark_ms if self.key_event_time is not None else None
         by_value = watermark_ms + shift_ms if by_key is None and shift_ms is not None else None

@@ -22,7 +22,8 @@ incrementalizable"). The checks of single nodes are in unsupported_nodes.py.
 
 Left out are nodes that a PySpark DataFrame cannot hold (Scala's [flatMap|map]GroupsWithState and CoGroup, commands,
 ReturnAnswer, unresolved grouping sets, change data capture), and the further limits of real-time triggers, which are refused
-as such.
+as such. What is said of an aggregation without a watermark has a hint below it: a note of the exception, whose text and
+condition are Spark's.
 
 Differs from Spark: nothing.
 """
@@ -142,14 +143,26 @@ def _check_output_mode(query: Query) -> None:
         return
     keys = _grouping_keys(aggregations[0])
     if query.mode == "Append" and not has_event_time(keys):
-        _refuse_output_mode(query, "streaming aggregations without watermark")
+        _refuse_output_mode(query, "streaming aggregations without watermark", _where_the_watermark_is(query, aggregations[0]))
     if query.mode == "Update" and any(_is_session_window(key) for key in scala.items(keys)):
         _refuse_output_mode(query, "session window streaming aggregations")
 
 
-def _refuse_output_mode(query: Query, operation: str) -> NoReturn:
+def _refuse_output_mode(query: Query, operation: str, hint: str | None = None) -> NoReturn:
     condition = "STREAMING_OUTPUT_MODE.UNSUPPORTED_OPERATION"
-    raise analysis_error(query.session, condition, outputMode=query.mode.lower(), operation=operation)
+    error = analysis_error(query.session, condition, outputMode=query.mode.lower(), operation=operation)
+    if hint is not None:
+        error.add_note(hint)
+    raise error
+
+
+def _where_the_watermark_is(query: Query, aggregation: Node) -> str:
+    """A hint, shown below Spark's text: the text is the same wherever a watermark was put."""
+    if any(node.name == "EventTimeWatermark" for node in aggregation.down()):
+        return "Hint: the watermark is on a column that is not grouped by. Group by it, or by a window of it."
+    if any(node.name == "EventTimeWatermark" for node in query.root.down()):
+        return "Hint: withWatermark stands after groupBy, where it comes too late. Put it before groupBy."
+    return "Hint: put withWatermark before groupBy and group by its column or a window of it, or use update or complete mode."
 
 
 def _grouping_keys(aggregation: Node) -> JavaObject:

@@ -56,9 +56,9 @@ class PreviewSink(Sink):
         return num_output_rows
 
 
-def preview(data: DataFrame) -> list[dict[str, Any]]:
+def preview(data: DataFrame, rows_at_most: int = MAX_ROWS) -> list[dict[str, Any]]:
     """The first rows as JSON values; times as Spark prints them, because Python's own end with the year 9999."""
-    numbered = data.limit(MAX_ROWS).toDF(*map(str, range(len(data.columns))))
+    numbered = data.limit(rows_at_most).toDF(*map(str, range(len(data.columns))))
     texts = {f.name: numbered[f.name].cast(kind) for f in numbered.schema if (kind := times_as_text(f.dataType)) != f.dataType}
     rows = numbered.withColumns(texts).collect()
     return [dict(zip(data.columns, _json(list(row.asDict(recursive=True).values())))) for row in rows]

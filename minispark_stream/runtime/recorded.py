@@ -7,7 +7,7 @@ first argument. `RECORDED` says what the trace keeps of it: what goes in, from t
 result, which is the second argument of `after`. trace/events.py declares the steps themselves.
 
     @step("getBatch")                                    {"step": "getBatch",
-    def get_batch(query, source, start, end):    ->       "inputs": {"source": "FileStreamSource[in]", "start": ..., ...},
+    def get_batch(query, source, start, end):    ->       "inputs": {"source": "0: FileStreamSource[in]", ...},
         return source.get_batch(start, end)               "outputs": {"files": ["2.csv"]}}
 
 1. Every step goes through the reporter, because progress reports show how long the phases took (`durationMs`).
@@ -23,7 +23,11 @@ from dataclasses import dataclass
 from functools import wraps
 from typing import Any, TypeVar
 
-from minispark_stream.operators.base import StatefulOperator
+from minispark_stream.operators.base import OperatorWatermarks, StatefulOperator
+from minispark_stream.operators.streaming_deduplicate import StreamingDeduplicate
+from minispark_stream.operators.streaming_global_limit import StreamingGlobalLimit
+from minispark_stream.operators.symmetric_hash_join import SymmetricHashJoin
+from minispark_stream.runtime.arrivals import arrivals
 from minispark_stream.runtime.incremental_execution import IncrementalExecution
 from minispark_stream.runtime.micro_batch_execution_context import MicroBatchExecutionContext, Offsets
 from minispark_stream.runtime.previews import PreviewSink, preview, state_rows
@@ -100,7 +104,7 @@ def _constructed(query: StreamExecution, after: MicroBatchExecutionContext, *_: 
 def _latest(query: StreamExecution, source: Any, start: str | None, limit: ReadLimit) -> Values:
     values = ", ".join(f"{name} {value}" for name, value in vars(limit).items())
     words = f"{type(limit).__name__}({values})" if values else "all available"
-    return {"source": source.description, "start": start, "limit": words}
+    return {"source": query.name_of(source), "start": start, "limit": words}
 
 
 def _found(query: StreamExecution, found: Any, source: Any, start: str | None, limit: ReadLimit) -> Values:
@@ -128,9 +132,16 @@ def _planned(query: StreamExecution, execution: IncrementalExecution, *_: Any) -
     return {"plan": template.text, "operators": operators}
 
 
-def _added(query: StreamExecution, after: MicroBatchExecutionContext, *_: Any) -> Values:
-    shown = query.sink.shown if isinstance(query.sink, PreviewSink) else {}
-    return {**shown, "numOutputRows": after.num_output_rows}
+def _added(
+    query: StreamExecution, after: MicroBatchExecutionContext, _: Any, execution: IncrementalExecution
+) -> Values:
+    added: dict[str, Any] = {"numOutputRows": after.num_output_rows}
+    if isinstance(query.sink, PreviewSink):
+        added |= query.sink.shown
+    if query.recorder.level == "rows":
+        names = {i: query.name_of(source) for i, source in enumerate(query.sources)}
+        added["arrivals"] = arrivals(execution, names)
+    return added
 
 
 def _operator(query: StreamExecution, execution: IncrementalExecution, operator: StatefulOperator) -> Values:
@@ -139,7 +150,23 @@ def _operator(query: StreamExecution, execution: IncrementalExecution, operator:
         "operator": operator.operator_name,
         "outputMode": query.output_mode,
         "version": execution.context.batch_id,
+        **_state_facts(operator, execution.context.watermarks[operator.operator_id]),
     }
+
+
+def _state_facts(operator: StatefulOperator, watermarks: OperatorWatermarks) -> Values:
+    """The watermarks that an operator sees, and what else decides how long it holds a row."""
+    holds: dict[str, Any] = {}
+    match operator:
+        case SymmetricHashJoin():
+            sides = [operator.side(number, watermarks.eviction_ms) for number in (0, 1)]
+            bounds = [side.evict_value_ms if side.evict_key_ms is None else side.evict_key_ms for side in sides]
+            holds = {"joinType": operator.join_type, "stateWatermarks": bounds}
+        case StreamingDeduplicate():
+            holds = {"delayMs": operator.delay_ms, "forgets": operator.key_event_time is not None}
+        case StreamingGlobalLimit():
+            holds = {"limit": operator.limit}
+    return {"watermarkLate": watermarks.late_ms, "watermarkEviction": watermarks.eviction_ms, "holds": holds}
 
 
 def _operated(
@@ -185,11 +212,11 @@ RECORDED: Mapping[str, Recorded] = {
         lambda query, context, entry: {"file": f"offsets/{context.batch_id}"},
         lambda query, _, context, entry: {"text": query.offset_log.serialize(entry).decode()},
     ),
-    "commitSource": Recorded(lambda query, source, end: {"source": source.description, "end": end}),
+    "commitSource": Recorded(lambda query, source, end: {"source": query.name_of(source), "end": end}),
     "purge": Recorded(lambda query, before: {"before": before}, lambda query, deleted, before: {"deleted": deleted}),
     "runBatch": Recorded(lambda query, context: {"batchId": context.batch_id, **_range(query, context)}),
     "getBatch": Recorded(
-        lambda query, source, start, end: {"source": source.description, "start": start, "end": end}, _batch
+        lambda query, source, start, end: {"source": query.name_of(source), "start": start, "end": end}, _batch
     ),
     "queryPlanning": Recorded(_watermarks, _planned),
     "addBatch": Recorded(

@@ -146,7 +146,12 @@ class StreamExecution(ABC):
 
     def offsets_by_name(self, offsets: Offsets) -> dict[str, Offset]:
         """Offsets under names that a person can read."""
-        return {f"{i}: {self.sources[i].description}": offset for i, offset in sorted(offsets.items())}
+        return {self.name_of(self.sources[i]): offset for i, offset in sorted(offsets.items())}
+
+    def name_of(self, source: Source) -> str:
+        """What tells a source from another one with the same description: its number."""
+        number = next(i for i, one in enumerate(self.sources) if one is source)
+        return f"{number}: {source.description}"
 
     def create_sources(self) -> None:
         """Create the sources that the plan names, and fix how much a batch may read of each."""

@@ -8,7 +8,10 @@ A `Trace` is a recording (recording.py) that never changes. A trace of the model
     trace.save("run.json"); Trace.load("run.json") == trace
     trace                  in Jupyter: a table of the batches, and how long each took
     trace.stepper()        in Jupyter: forward and back through every step
+    trace.to_pandas()                a row for each batch
+    trace.fate({"word": "late"})     what became of a row, and why
     trace.to_html("run.html"), trace.to_text(), trace.draw(batch=2, step="walCommit"), trace.timeline()
+    trace.event_time()               rows, watermarks and windows in the plane of batches and event times
 
 A file is JSON that somebody else may have written: `load` checks it before anything is drawn. The pictures are drawn by
 view/, which is imported only when one is asked for: a query that runs draws nothing.
@@ -30,7 +33,9 @@ from minispark_stream.trace.recording import Recording
 
 if TYPE_CHECKING:
     import graphviz
+    import pandas as pd
 
+    from minispark_stream.view.fate import FateAnswer
     from minispark_stream.view.stepper import Stepper
     from minispark_stream.view.timeline import Picture
 
@@ -92,6 +97,28 @@ class Trace(Recording):
         events = tuple(_event(e, f"event {i}") for i, e in enumerate(value["events"]))
         return Trace(events, value["engine"], value.get("name"), value.get("plan"))
 
+    def to_pandas(self) -> pd.DataFrame:
+        """A row for each batch: rows in and out, watermark, state, late rows, and the milliseconds of each phase."""
+        from minispark_stream.view.batch_table import to_pandas
+
+        return to_pandas(self)
+
+    # -- questions ---------------------------------------------------------------------------------------
+
+    def fate(self, row: Mapping[str, Any]) -> FateAnswer:
+        """What became of a row: its file, batch, key, and whether it was merged, emitted, held, evicted or dropped, and why.
+
+        Args:
+            row: some columns of the row, as its source, its key or its side of a join has them. Times as Spark prints them.
+
+        Returns:
+            the way of every row that has these columns, as text and as HTML; a note where the trace has no rows.
+        """
+        from minispark_stream.trace.fates import fates
+        from minispark_stream.view.fate import answer
+
+        return answer(fates(self), row)
+
     # -- pictures ----------------------------------------------------------------------------------------
 
     def to_text(self, durations: bool = False) -> str:
@@ -119,6 +146,21 @@ class Trace(Recording):
         from minispark_stream.view.timeline import Picture, svg
 
         return Picture(svg(self.batches))
+
+    def event_time(self) -> Picture:
+        """Rows, watermarks, windows and sessions in the plane of batches and event times. Shown as a picture in Jupyter.
+
+        Raises:
+            ValueError: no batch has event times.
+        """
+        from minispark_stream.trace.fates import fates
+        from minispark_stream.view.event_time import svg
+        from minispark_stream.view.timeline import Picture
+
+        drawn = svg(fates(self))
+        if drawn is None:
+            raise ValueError("the trace has no event times: the query needs a watermark, and a batch with rows")
+        return Picture(drawn)
 
     def to_html(self, path: str | Path) -> Path:
         """Write one file that opens in any browser and steps through the trace. Returns the path."""

@@ -8,8 +8,8 @@
     | + construct ----------+                 |                | |
     | | latestOffset        |   source        | getBatch       | |
     | | constructNextBatch  |                 | queryPlanning  | |
-    | | walCommit           |   offset log    | stateOperator  | |   state store
-    | | commitSource        |                 | addBatch       | |   sink
+    | | walCommit           |   offset log    | addBatch       | |   sink
+    | | commitSource        |                 | stateOperator  | |   state store
     | | purge               |                 | updateWatermark| |
     | +---------------------+   commit log    | commitOffsets  | |
     |                                         +----------------+ |
@@ -36,7 +36,7 @@ MIDDLE = LEFT + BOX // 2 + MARGIN + GAP + STORE // 2
 RIGHT = MIDDLE + STORE // 2 + GAP + MARGIN + BOX // 2
 FAR = RIGHT + BOX // 2 + 2 * MARGIN + 2 + GAP + STORE // 2
 LEFT_STEPS = ("latestOffset", "constructNextBatch", "walCommit", "commitSource", "purge")
-RIGHT_STEPS = ("getBatch", "queryPlanning", "stateOperator", "addBatch", "updateWatermark", "commitOffsets")
+RIGHT_STEPS = ("getBatch", "queryPlanning", "addBatch", "stateOperator", "updateWatermark", "commitOffsets")
 
 
 def places(pitch: int) -> dict[str, tuple[int, int]]:
@@ -115,7 +115,8 @@ def data(at: Mapping[str, tuple[int, int]], height: int) -> dict[tuple[str, str]
         ("stateOperator", "state store"): _line((edge, y["stateOperator"] + 6), (store, y["state store"] + 6)),
         ("state store", "stateOperator"): _line((store, y["state store"] - 6), (edge, y["stateOperator"] - 6)),
         ("addBatch", "sink"): _line((edge, y["addBatch"]), (store, y["sink"])),
-        ("maintenance", "state store"): _curve((edge, 0), (FAR, 0), (FAR, -40), (FAR, y["state store"] + 19)),
+        ("maintenance", "state store"): _curve(
+            (edge, 0), (FAR + STORE, 0), (FAR + STORE, y["state store"]), (FAR + STORE / 2, y["state store"])),
     }
 
 

@@ -103,14 +103,14 @@ def _looks(  # (3)
 
 def completed(world: World, other: World) -> World:
     """A world in which what this trace does not tell is taken from the other: silence is not a difference."""
-    own = {s.name: s for s in world.sources}
+    own, others_sources = ({s.name: s for s in w.sources} for w in (world, other))
     operators = {o.operator_id: o for o in other.operators}
     mark, others = world.watermark, other.watermark
     return replace(
         world,
         offset_log=_entries(world.offset_log, other.offset_log),
         commit_log=_entries(world.commit_log, other.commit_log),
-        sources=tuple(_source(own.get(s.name, s), s) for s in other.sources) or world.sources,
+        sources=tuple(_source(s, others_sources.get(name, s)) for name, s in sorted({**others_sources, **own}.items())),
         watermark=replace(
             mark, operators=mark.operators or others.operators,
             **{name: getattr(others, name) for name in ("late", "eviction", "next") if getattr(mark, name) is None},

@@ -11,6 +11,7 @@ Differs from Spark: nothing of Spark is modelled here.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -160,7 +161,8 @@ def deleted_words(outs: Values, noun: str) -> str:
 
 
 def _source(ins: Values) -> str:
-    return short(plain(ins.get("source")))
+    """A source without its number."""
+    return short(re.sub(r"^\d+: ", "", plain(ins.get("source"))))
 
 
 _SENTENCES: dict[str, Callable[[Values, Values], str]] = {

@@ -23,6 +23,8 @@ from minispark_stream.view.walk import failed
 from minispark_stream.view.why import WHY
 from minispark_stream.view.words import duration_words
 
+IN_PANELS = ("rows", "before", "after", "plan", "arrivals")  # what a panel or a picture shows
+
 
 def step_panel(stop: Stop) -> str:
     """What happened in this step, and why there is such a step."""
@@ -58,7 +60,7 @@ def _raw(engine: str, events: Mapping[str, Event]) -> str:
     """What went in and out, as recorded; what the panels show is left out."""
     event = events[engine]
     values = {**event.inputs, **event.outputs}
-    shown = {name: v for name, v in values.items() if name not in ("rows", "before", "after", "plan") and v is not None}
+    shown = {name: v for name, v in values.items() if name not in IN_PANELS and v is not None}
     if not shown:
         return ""
     lines = "".join(f"<dt>{escape(name)}</dt><dd>{escape(_pretty(value))}</dd>" for name, value in shown.items())

@@ -8,12 +8,13 @@ Differs from Spark: nothing of Spark is modelled here.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from html import escape
+from typing import Any
 
-from minispark_stream.trace.recording import Batch, Recording
-from minispark_stream.trace.times import iso_ms
-from minispark_stream.trace.values import as_int, as_list, as_map
+from minispark_stream.trace.recording import Recording
 from minispark_stream.view import timeline
+from minispark_stream.view.batch_table import batch_rows
 from minispark_stream.view.style import CSS, table
 from minispark_stream.view.words import duration_words, number, time_words
 
@@ -22,34 +23,18 @@ def summary(recording: Recording) -> str:
     """The table and the bars, as HTML."""
     name = f"query {escape(recording.name)}" if recording.name else "a query without a name"
     head = ("batch", "rows in", "rows out", "watermark", "state rows", "late rows", "took", "")
-    lines = table(head, [("", _cells(batch)) for batch in recording.batches])
+    lines = table(head, [("", _cells(row)) for row in batch_rows(recording)])
     return (
         f"<style>{CSS}</style><div class='ms summary'><h3>{name} on {escape(recording.engine)}</h3>{lines}"
         f"{timeline.svg(recording.batches)}</div>"
     )
 
 
-def _cells(batch: Batch) -> list[str]:
-    progress = batch.progress
-    operators = [as_map(o) for o in as_list(progress.get("stateOperators"))]
-    kept, late = (
-        number(sum(as_int(o.get(key)) or 0 for o in operators)) if operators else ""
-        for key in ("numRowsTotal", "numRowsDroppedByWatermark")
-    )
-    out = _num_rows_out(batch)
-    watermark_ms = iso_ms(as_map(progress.get("eventTime")).get("watermark"))
-    took = batch.durations.get("triggerExecution")
+def _cells(row: Mapping[str, Any]) -> list[str]:
+    counts = ("" if row[name] is None else number(row[name]) for name in ("rows_in", "rows_out"))
+    watermark, took = row["watermark_ms"], row["took_ms"]
+    kept, late = ("" if row[name] is None else number(row[name]) for name in ("state_rows", "late_rows"))
     return [
-        str(batch.batch_id), escape(number(progress.get("numInputRows", ""))), "" if out is None else number(out),
-        "" if watermark_ms is None else time_words(watermark_ms), kept, late, "" if took is None else duration_words(took),
-        "failed" if batch.error else "run again" if batch.rerun else "",
+        str(row["batch"]), *counts, "" if watermark is None else time_words(watermark), kept, late,
+        "" if took is None else duration_words(took), "failed" if row["error"] else "run again" if row["rerun"] else "",
     ]
-
-
-def _num_rows_out(batch: Batch) -> int | None:
-    """What the sink reported, or else the rows that were recorded."""
-    reported = as_int(as_map(batch.progress.get("sink")).get("numOutputRows"))
-    if reported is not None and reported >= 0:
-        return reported
-    recorded = [e.outputs for e in batch.events if e.step == "addBatch" and "rows" in e.outputs]
-    return as_int(recorded[-1].get("emitted")) or len(as_list(recorded[-1]["rows"])) if recorded else None

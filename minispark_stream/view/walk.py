@@ -4,7 +4,7 @@ Events are recorded when a step *ends*, so a step comes after the steps inside i
 order in which it makes sense:
 
 1. Rebuild the tree from `depth`: a step contains the deeper ones that ended before it.
-2. Walk it. `startQuery`, `trigger`, `runBatch` and `walCommit` are shown before what happens inside them.
+2. Walk it. `startQuery`, `trigger`, `runBatch`, `addBatch` and `walCommit` are shown before what happens inside them.
    `constructNextBatch` is shown when it decides: after the sources have answered, before anything is written down.
    Every other step is shown when it ends.
 
@@ -26,7 +26,8 @@ from itertools import groupby
 from minispark_stream.trace.events import Event
 from minispark_stream.trace.recording import is_rerun
 
-SHOWN_BEFORE_ITS_STEPS = frozenset(("startQuery", "trigger", "runBatch", "walCommit"))
+AROUND_OTHERS = frozenset(("startQuery", "trigger", "runBatch", "walCommit"))  # an error of theirs is one of a step inside
+SHOWN_BEFORE_ITS_STEPS = AROUND_OTHERS | {"addBatch"}
 
 Key = tuple[int | None, int, str, int]
 
@@ -55,7 +56,7 @@ class Moment:
 
 def failed(event: Event) -> bool:
     """Whether this step is where something went wrong: not a step around it."""
-    return event.error is not None and event.step not in SHOWN_BEFORE_ITS_STEPS
+    return event.error is not None and event.step not in AROUND_OTHERS
 
 
 @dataclass(frozen=True)

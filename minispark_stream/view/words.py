@@ -75,6 +75,13 @@ def clock_words(ms: Any) -> str:
     return words.split(" ")[1] if re.match(r"\d{4}-\d\d-\d\d ", words) else words
 
 
+def two_clocks(one_ms: Any, other_ms: Any) -> tuple[str, str]:
+    """The times of day of two times; with their dates if they are of different days."""
+    one, other = time_words(one_ms), time_words(other_ms)
+    same_day = one.split(" ")[0] == other.split(" ")[0]
+    return (clock_words(one_ms), clock_words(other_ms)) if same_day else (one, other)
+
+
 def row_words(row: Any) -> str:
     """A row, a key or a state value on one line."""
     if isinstance(row, Mapping):

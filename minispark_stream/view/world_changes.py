@@ -177,14 +177,10 @@ def _offsets(world: World, start: Any, end: Any) -> World:
 
 
 def _source(world: World, name: Any, change: Callable[..., SourceView], *values: Any) -> World:
-    """Apply `change` to one source, which a step may call "0: FileStreamSource[...]" or leave the number off.
-
-    Sources are asked in their order, so a new one has the next number.
-    """
-    name = str(name)
-    found = next((s for s in world.sources if s.name == name or s.name.partition(": ")[2] == name), None)
+    """Apply `change` to one source."""
+    found = next((s for s in world.sources if s.name == str(name)), None)
     if found is None:
-        found = SourceView(name if ": " in name else f"{len(world.sources)}: {name}")
+        found = SourceView(str(name))
         world = replace(world, sources=(*world.sources, found))
     return replace(world, sources=tuple(change(s, *values) if s is found else s for s in world.sources))
 

@@ -69,6 +69,7 @@ def fake_query(
         min_batches_to_retain=min_batches_to_retain,
         update_status=lambda **changes: None,
         offsets_by_name=dict,
+        name_of=lambda source: f"{list(sources).index(source)}: {source.description}",
     )
     return cast(StreamExecution, query)
 

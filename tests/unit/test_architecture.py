@@ -35,17 +35,18 @@ MAY_IMPORT: dict[str, tuple[str, ...]] = {
     # -- pictures of what has run; nothing above this line knows of them ----------------------------------------
     "view": ("trace",),
     "trace.trace": ("trace", "view"),  # the trace as its user holds it, with the way to its pictures
+    "inspection": ("view", "trace", "state", "checkpointing"),  # what is in a checkpoint; needs no JVM
     # -- the API, PySpark's -------------------------------------------------------------------------------------
     "registry": ("sources", "sinks", "plan", "jvm"),
-    "streaming_query": ("runtime", "trace.trace"),
+    "streaming_query": ("runtime", "inspection", "trace.trace", "trace"),
     "streaming_query_manager": ("streaming_query", "runtime", "sinks", "trace", "jvm", "clock"),
     "readwriter": (
         "registry", "streaming_query_manager", "streaming_query", "runtime", "sources", "sinks", "plan", "jvm", "clock",
     ),
     "dataframe": ("readwriter", "plan"),
     "session": ("dataframe", "readwriter", "streaming_query_manager", "jvm", "clock"),
-    # -- comparing and inspecting -------------------------------------------------------------------------------
-    "inspection": ("view", "state", "checkpointing"),  # needs no JVM
+    # -- explaining and comparing -------------------------------------------------------------------------------
+    "explanation": ("inspection", "streaming_query", "jvm"),
     "compare": ("view", "trace.trace", "trace", "state", "checkpointing", "session", "streaming_query", "jvm"),
     # -- the command line ---------------------------------------------------------------------------------------
     "flights": (),
@@ -53,7 +54,7 @@ MAY_IMPORT: dict[str, tuple[str, ...]] = {
     "demo": ("compare", "flights", "trace.trace", "trace", "session"),
     "cli": ("demo", "doctor", "inspection"),
     "__main__": ("cli",),
-    "__init__": ("session", "registry", "compare", "inspection"),
+    "__init__": ("session", "registry", "compare", "inspection", "explanation"),
 }
 ENGINE = ("jvm", "clock", "rpc", "trace", "plan", "checkpointing", "state", "operators", "sources", "sinks", "runtime")
 WITHOUT_A_JVM = ("clock", "rpc", "checkpointing", "state", "trace", "view", "inspection", "doctor")

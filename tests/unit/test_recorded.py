@@ -25,7 +25,7 @@ def test_a_step_is_recorded_with_what_goes_in_and_what_comes_out(tmp_path: Path)
     query = fake_query(tmp_path, Counter(newest=7))
     construct_next_batch(query, MicroBatchExecutionContext())
     latest, wal, _ = query.recorder.events
-    assert (latest.step, latest.inputs["source"], latest.outputs["end"]) == ("latestOffset", "Counter", "7")
+    assert (latest.step, latest.inputs["source"], latest.outputs["end"]) == ("latestOffset", "0: Counter", "7")
     assert (wal.step, wal.inputs["file"]) == ("walCommit", "offsets/0")
     assert wal.outputs["text"] == (tmp_path / "offsets" / "0").read_text()
 

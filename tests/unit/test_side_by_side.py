@@ -10,6 +10,13 @@ import pytest
 from minispark_stream import side_by_side
 
 
+def test_a_trigger_that_is_no_mapping_is_refused_with_an_example() -> None:
+    spark: Any = None
+    wrong: Any = "availableNow"
+    with pytest.raises(TypeError, match=r"such as \{'availableNow': True\}, not 'availableNow'"):
+        side_by_side(spark, lambda session: session, [["a"]], trigger=wrong)
+
+
 def test_files_of_the_user_are_not_deleted(tmp_path: Path) -> None:
     spark: Any = None
     (tmp_path / "input").mkdir()

@@ -71,6 +71,14 @@ def test_the_progress_of_a_batch_is_at_hand(windows: Trace) -> None:
     assert windows.batches[3].progress == {}
 
 
+def test_the_batches_are_a_table_in_pandas(windows: Trace) -> None:
+    table = windows.to_pandas()
+    assert table[["batch", "rows_in", "rows_out", "state_rows", "late_rows"]].iloc[4].to_list() == [3, 2, 2, 3, 0]
+    assert str(table["watermark"].iloc[4]) == "2024-01-01 12:11:00+00:00" and table["addBatch"].iloc[4] > 0
+    assert list(table["rerun"]) == [False, False, False, False, True, False, False] and "No space left" in table["error"].iloc[3]
+    assert Trace(()).to_pandas().empty
+
+
 CHANGES: list[tuple[str, Callable[[dict[str, Any]], object], str]] = [
     ("another format", lambda t: t.update(format="something"), 'expected a JSON object with "format"'),
     ("a later version", lambda t: t.update(version=2), "version 2 is not supported, only 1"),

@@ -38,7 +38,7 @@ def test_steps_are_walked_in_the_order_in_which_they_make_sense() -> None:
     ]
     assert [m.event.step for m in moments(recorded)] == [
         "trigger", "latestOffset", "constructNextBatch", "walCommit", "commitSource", "runBatch", "getBatch",
-        "stateOperator", "addBatch",
+        "addBatch", "stateOperator",
     ]
 
 
@@ -81,10 +81,10 @@ def test_a_state_row_is_one_key_in_one_partition_of_one_store() -> None:
 
 
 def test_each_source_is_shown_once() -> None:
-    asked = [event("latestOffset", 2, ins={"source": name, "start": None}, outs={"end": "1"}) for name in ("Files[a]", "Files[b]")]
-    ends = {"0: Files[a]": "1", "1: Files[b]": "1"}
+    ends = {"0: Files[a]": "1", "1: Files[a]": "1"}
+    asked = [event("latestOffset", 2, ins={"source": name, "start": None}, outs={"end": "1"}) for name in ends]
     (*_, world) = worlds([*asked, event("constructNextBatch", 1, outs={"end": ends, "newData": True})])
-    assert [source.name for source in world.sources] == list(ends)
+    assert [(source.name, source.end) for source in world.sources] == list(ends.items())
 
 
 def test_purged_entries_leave_the_logs() -> None:

@@ -1,0 +1,120 @@
+"""What the events of a batch say, gathered: which rows came, which watermarks held, what the operators did.
+
+Fates (fates.py), the picture of event time and the answer to "why did nothing come out?" all begin with these facts.
+
+    batch 4   arrivals: 12:05 "a", 12:40 "f"     late 12:11, eviction 12:20, next 12:30     operator 0: stateStoreSave, append
+
+A batch that failed has no facts: what it did is done again by the batch that runs after the restart. Shapes are not trusted, as
+events may come from a file.
+
+Differs from Spark: nothing of Spark is modelled here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from minispark_stream.trace.recording import Batch, Recording
+from minispark_stream.trace.times import iso_ms
+from minispark_stream.trace.values import as_int, as_list, as_map
+
+
+@dataclass(frozen=True)
+class OperatorFacts:
+    """A stateful operator in a batch: rows up to `late_ms` are late, state up to `eviction_ms` leaves.
+
+    `holds` is what else decides about its state (a limit, the state watermarks of a join); `before` and `after` its state rows.
+    """
+
+    operator_id: int
+    operator: str
+    mode: str
+    late_ms: int | None
+    eviction_ms: int | None
+    holds: Mapping[str, Any]
+    metrics: Mapping[str, Any]
+    before: Sequence[Any]
+    after: Sequence[Any]
+
+    def state_watermark(self, side: int) -> int | None:
+        """Up to when rows of one side of a join may go; None: never."""
+        bounds = as_list(self.holds.get("stateWatermarks"))
+        return as_int(bounds[side]) if side < len(bounds) else None
+
+
+@dataclass(frozen=True)
+class BatchFacts:
+    """A batch that ended well. `number` counts them from 0; `arrivals` is None where rows were not recorded.
+
+    `offsets` are (start, end) by source; `eviction_ms` is the watermark of the batch, `next_ms` that of the next one.
+    """
+
+    number: int
+    batch_id: int
+    arrivals: Sequence[Mapping[str, Any]] | None
+    offsets: Mapping[str, tuple[Any, Any]]
+    late_ms: int | None
+    eviction_ms: int | None
+    next_ms: int | None
+    operators: Mapping[int, OperatorFacts]
+    planned: tuple[int, ...]
+    rows_out: Sequence[Any] | None
+    progress: Mapping[str, Any]
+
+    @property
+    def event_times(self) -> Mapping[str, int]:
+        """"min", "avg" and "max" of the event times, as far as the progress report tells."""
+        told = as_map(self.progress.get("eventTime"))
+        times = {name: iso_ms(told.get(name)) for name in ("min", "avg", "max")}
+        return {name: ms for name, ms in times.items() if ms is not None}
+
+
+def batch_facts(recording: Recording) -> tuple[BatchFacts, ...]:
+    """The facts of every batch that ended well, in the order in which they ran."""
+    finished = [batch for batch in recording.batches if batch.progress and batch.error is None]
+    return tuple(_facts(number, batch) for number, batch in enumerate(finished))
+
+
+def _facts(number: int, batch: Batch) -> BatchFacts:
+    ins = {e.step: as_map(e.inputs) for e in batch.events}
+    outs = {e.step: as_map(e.outputs) for e in batch.events}
+    planning, added = ins.get("queryPlanning", {}), outs.get("addBatch", {})
+    late_ms, eviction_ms = (as_int(planning.get(name)) for name in ("watermarkLate", "watermarkEviction"))
+    operators = [
+        _operator(as_map(e.inputs), as_map(e.outputs), late_ms, eviction_ms) for e in batch.events if e.step == "stateOperator"
+    ]
+    planned = [as_int(as_map(o).get("operatorId")) for o in as_list(outs.get("queryPlanning", {}).get("operators"))]
+    arrivals, rows_out = added.get("arrivals"), added.get("rows")
+    return BatchFacts(
+        number=number,
+        batch_id=batch.batch_id,
+        arrivals=tuple(map(as_map, arrivals)) if isinstance(arrivals, (list, tuple)) else None,
+        offsets={
+            str(e.inputs.get("source")): (e.inputs.get("start"), e.inputs.get("end"))
+            for e in batch.events if e.step == "getBatch"
+        },
+        late_ms=late_ms,
+        eviction_ms=eviction_ms,
+        next_ms=as_int(outs.get("updateWatermark", {}).get("watermark")),
+        operators={operator.operator_id: operator for operator in operators},
+        planned=tuple(i for i in planned if i is not None),
+        rows_out=rows_out if isinstance(rows_out, (list, tuple)) else None,
+        progress=batch.progress,
+    )
+
+
+def _operator(ins: Mapping[str, Any], outs: Mapping[str, Any], late_ms: int | None, eviction_ms: int | None) -> OperatorFacts:
+    own_late, own_eviction = as_int(ins.get("watermarkLate")), as_int(ins.get("watermarkEviction"))
+    return OperatorFacts(
+        operator_id=as_int(ins.get("operatorId")) or 0,
+        operator=str(ins.get("operator")),
+        mode=str(ins.get("outputMode")).lower(),
+        late_ms=late_ms if own_late is None else own_late,
+        eviction_ms=eviction_ms if own_eviction is None else own_eviction,
+        holds=as_map(ins.get("holds")),
+        metrics=as_map(outs.get("metrics")),
+        before=as_list(outs.get("before")),
+        after=as_list(outs.get("after")),
+    )

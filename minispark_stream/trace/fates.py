@@ -1,0 +1,280 @@
+"""What became of each row, batch by batch: worked out from recorded events alone.
+
+The operators decide by a few rules, which are played again over the rows that the trace has of each batch (`arrivals` of the
+step addBatch) and over the watermarks that the operators saw:
+
+1. A row that nothing stands for at the operator was left out below it: a filter, or a null event time where a window needs one.
+2. A row that is not after the late watermark is dropped. An aggregation looks when the rows of a key are one row already: they
+   share their fate. In complete mode, and without an event time in the key, nothing is late.
+3. What is not late goes to its *holding*: a window, a session, a key, a buffered row of a join. Sessions of a key that touch
+   are one. A key that dropDuplicates holds already makes a duplicate of the row; a limit lets no more than its number pass.
+4. When the eviction watermark reaches the end of a holding, it leaves the state; in append mode an aggregation emits it then.
+
+    12:04 "a" in batch 4, late watermark 12:11     window [12:00, 12:05) ended: LATE
+    12:14 "c" in batch 1, window [12:10, 12:15)    KEPT; evicted and emitted in batch 4, eviction watermark 12:20
+
+Differs from Spark: nothing of Spark is modelled here; the rules are those of operators/.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from minispark_stream.trace.facts import BatchFacts, OperatorFacts, batch_facts
+from minispark_stream.trace.recording import Recording
+from minispark_stream.trace.values import as_int, as_list, as_map
+
+# What became of a row at an operator.
+LEFT_OUT, LATE, KEPT, DUPLICATE, BEYOND, PASSED = "left out", "late", "kept", "duplicate", "beyond the limit", "passed"
+AGGREGATIONS = ("stateStoreSave", "sessionWindowStateStoreSaveExec")
+WITH_TIMES = (*AGGREGATIONS, "dedupe", "dedupeWithinWatermark", "symmetricHashJoin")  # event time says how long they hold
+
+
+@dataclass
+class Holding:
+    """What an operator keeps in its state for one or more rows: a window, a session, a key, a buffered row.
+
+    `start_ms` and `end_ms` are event times (None: it has none); it leaves when the watermark reaches `until_ms` (None: never).
+    `counts` are its rows by batch, `emitted` the batches that emitted it, `evicted` the one in which it left. A session grows:
+    `extents` has its start and end as of each batch that changed them, and `merged_into` what it became a part of, in batch
+    `merged`.
+    """
+
+    operator_id: int
+    side: int
+    partition: int | None
+    key: Mapping[str, Any]
+    start_ms: float | None
+    end_ms: float | None
+    until_ms: float | None
+    opened: int
+    counts: Counter[int] = field(default_factory=Counter)
+    emitted: list[int] = field(default_factory=list)
+    evicted: int | None = None
+    extents: dict[int, tuple[float | None, float | None]] = field(default_factory=dict)
+    merged_into: Holding | None = None
+    merged: int | None = None
+
+    @property
+    def last(self) -> Holding:
+        """The session that this one became a part of, or itself."""
+        return self if self.merged_into is None else self.merged_into.last
+
+
+@dataclass(frozen=True)
+class Fate:
+    """What became of row `number` of the trace at one operator, or in one of its windows.
+
+    `time_ms` was compared with `watermark_ms`, if anything was. `together`: how many rows of the batch had its key, and were
+    one row when they met the filter.
+    """
+
+    number: int
+    batch: BatchFacts
+    source: str
+    file: str | None
+    row: Mapping[str, Any]
+    event_ms: float | None
+    what: str
+    operator: OperatorFacts | None = None
+    at: Mapping[str, Any] = field(default_factory=dict)
+    time_ms: float | None = None
+    watermark_ms: int | None = None
+    together: int = 1
+    holding: Holding | None = None
+
+    @property
+    def is_behind(self) -> bool:
+        """Whether the watermark of the batch had passed the event time of the row, although it was counted."""
+        counted = self.what in (KEPT, PASSED)
+        watermark_ms = self.batch.eviction_ms
+        return counted and bool(watermark_ms) and self.event_ms is not None and self.event_ms <= (watermark_ms or 0)
+
+
+@dataclass(frozen=True)
+class Fates:
+    """The whole story: the batches, the fate of each row at each operator that it reached, and what was held."""
+
+    batches: tuple[BatchFacts, ...]
+    rows: tuple[Fate, ...]
+    holdings: tuple[Holding, ...]
+
+
+def fates(recording: Recording) -> Fates:
+    """Play the rules over a trace. Without recorded rows (`trace="rows"`) there are only batches."""
+    play = _Play()
+    batches = batch_facts(recording)
+    for batch in batches:
+        play.run(batch)
+    return Fates(batches, tuple(play.rows), tuple(play.holdings))
+
+
+def _name(*values: Any) -> str:
+    return json.dumps(values, sort_keys=True, default=str)
+
+
+def _place(at: Mapping[str, Any]) -> str:
+    return _name(at.get("operatorId"), at.get("key"))
+
+
+class _Play:
+    def __init__(self) -> None:
+        self.rows: list[Fate] = []
+        self.holdings: list[Holding] = []
+        self._held: dict[str, list[Holding]] = {}  # operator, side and key -> what is in the state now
+        self._passed: Counter[int] = Counter()  # operator -> rows that a limit has let pass
+        self._arrived = 0
+        self._same_key: Counter[str] = Counter()  # operator and key -> rows of this batch
+
+    def run(self, batch: BatchFacts) -> None:
+        arrivals = batch.arrivals or ()
+        self._same_key = Counter(_place(as_map(at)) for arrival in arrivals for at in as_list(arrival.get("at")))
+        for arrival in arrivals:
+            self._arrive(batch, arrival)
+        self._evict(batch)
+
+    def _arrive(self, batch: BatchFacts, arrival: Mapping[str, Any]) -> None:
+        event_ms = _number(arrival.get("time"))
+        self._arrived += 1
+        common = (self._arrived, batch, str(arrival.get("source")), arrival.get("file"), as_map(arrival.get("row")), event_ms)
+        places = [as_map(at) for at in as_list(arrival.get("at"))]
+        if not places:
+            self.rows.append(Fate(*common, LEFT_OUT))  # (1)
+        for at in places:
+            operator = batch.operators.get(as_int(at.get("operatorId")) or 0) if at.get("operatorId") is not None else None
+            time_ms = _number(at.get("time"))
+            decided = {"operator": operator, "at": at, "time_ms": time_ms}
+            self.rows.append(Fate(*common, **{**decided, **self._decide(batch, operator, at, time_ms)}))
+
+    def _decide(
+        self, batch: BatchFacts, operator: OperatorFacts | None, at: Mapping[str, Any], time_ms: float | None
+    ) -> dict[str, Any]:
+        if operator is None:
+            return {"what": PASSED}
+        is_aggregation = operator.operator in AGGREGATIONS
+        together = self._same_key[_place(at)] if is_aggregation else 1
+        late_ms = None if is_aggregation and operator.mode == "complete" else operator.late_ms
+        if time_ms is not None and late_ms and time_ms <= late_ms:  # (2)
+            return {"what": LATE, "watermark_ms": late_ms, "together": together}
+        if operator.operator == "globalLimit":
+            self._passed[operator.operator_id] += 1
+            within = self._passed[operator.operator_id] <= (as_int(operator.holds.get("limit")) or 0)
+            return {"what": PASSED if within else BEYOND}
+        return self._keep(batch, operator, at, time_ms) | {"watermark_ms": late_ms or None, "together": together}
+
+    def _keep(
+        self, batch: BatchFacts, operator: OperatorFacts, at: Mapping[str, Any], time_ms: float | None
+    ) -> dict[str, Any]:
+        """(3)"""
+        side, key = as_int(at.get("side")) or 0, as_map(at.get("key"))
+        group = {k: v for k, v in key.items() if not _is_session(operator, v)}
+        held = self._held.setdefault(_name(operator.operator_id, side, group), [])
+        until_ms = _until(operator, side, time_ms)
+        is_join = operator.operator == "symmetricHashJoin"
+        if is_join and until_ms is not None and until_ms <= (operator.state_watermark(side) or 0):
+            return {"what": PASSED}  # it meets what is held, and would leave at once
+        if operator.operator not in WITH_TIMES:
+            time_ms = None  # how long a function of the user's holds a key is its own business
+        start_ms = time_ms if at.get("start") is None else _number(at.get("start"))
+        new = Holding(
+            operator_id=operator.operator_id,
+            side=side,
+            partition=as_int(at.get("partition")),
+            key=key,
+            start_ms=start_ms,
+            end_ms=time_ms,
+            until_ms=until_ms,
+            opened=batch.number,
+            counts=Counter({batch.number: 1}),
+            extents={batch.number: (start_ms, time_ms)},
+        )
+        if operator.operator.startswith("dedupe") and held:
+            return {"what": DUPLICATE, "holding": held[0]}
+        if is_join:
+            found = None
+        elif operator.operator == "sessionWindowStateStoreSaveExec":
+            found = _merged(new, held, batch.number)
+        else:
+            found = next(iter(held), None)
+        if found is None:
+            found = new
+            held.append(new)
+            self.holdings.append(new)
+        else:
+            found.counts[batch.number] += 1
+        return {"what": KEPT, "holding": found}
+
+    def _evict(self, batch: BatchFacts) -> None:
+        """(4)"""
+        for held in self._held.values():
+            for holding in held[:]:
+                operator = batch.operators.get(holding.operator_id)
+                if operator is None:
+                    continue
+                passes = operator.operator.startswith("dedupe") or operator.mode in ("update", "complete")
+                if operator.mode == "complete" or passes and holding.counts[batch.number]:
+                    holding.emitted.append(batch.number)
+                bound = operator.eviction_ms
+                if operator.operator == "symmetricHashJoin":
+                    bound = operator.state_watermark(holding.side)
+                if holding.until_ms is not None and bound and holding.until_ms <= bound:
+                    holding.evicted = batch.number
+                    held.remove(holding)
+                    if operator.mode == "append" and operator.operator in AGGREGATIONS:
+                        holding.emitted.append(batch.number)
+
+
+def _merged(new: Holding, held: list[Holding], batch: int) -> Holding | None:
+    """The session that a new one becomes a part of, which may join two that were apart."""
+    touching = [h for h in held if (h.start_ms or 0) <= (new.end_ms or 0) and (new.start_ms or 0) <= (h.end_ms or 0)]
+    if not touching:
+        return None
+    first, *others = touching
+    for other in others:
+        held.remove(other)
+        other.merged_into, other.merged = first, batch
+        first.counts[batch] += sum(other.counts.values())
+    every = [new, *touching]
+    first.start_ms = min(h.start_ms or 0 for h in every)
+    first.end_ms = first.until_ms = max(h.end_ms or 0 for h in every)
+    first.extents[batch] = (first.start_ms, first.end_ms)
+    return first
+
+
+def _until(operator: OperatorFacts, side: int, time_ms: float | None) -> float | None:
+    """The watermark with which a holding leaves; None: never."""
+    name = operator.operator
+    if name.startswith("dedupe"):
+        delay_ms = as_int(operator.holds.get("delayMs"))
+        if delay_ms is not None:
+            return (time_ms or 0) + delay_ms
+        return time_ms if operator.holds.get("forgets") else None
+    if name in AGGREGATIONS:
+        return None if operator.mode == "complete" else time_ms
+    return time_ms if name == "symmetricHashJoin" and operator.state_watermark(side) is not None else None
+
+
+def _is_session(operator: OperatorFacts, value: Any) -> bool:
+    return operator.operator == "sessionWindowStateStoreSaveExec" and set(as_map(value)) == {"start", "end"}
+
+
+def _number(value: Any) -> float | None:
+    """A time in milliseconds; none of Spark's has more than 64 bits."""
+    return value if isinstance(value, (int, float)) and not isinstance(value, bool) and abs(value) < 2**63 else None
+
+
+def matching(found: Fates, wanted: Mapping[str, Any]) -> Iterator[Fate]:
+    """The rows that have all of the `wanted` columns: at their source, in their key, or where a join keeps them."""
+    for fate in found.rows:
+        known = {**fate.row, **as_map(fate.at.get("row")), **as_map(fate.at.get("key"))}
+        if all(name in known and _same(known[name], value) for name, value in wanted.items()):
+            yield fate
+
+
+def _same(one: Any, other: Any) -> bool:
+    """Times are written in several ways: "2024-01-01 12:04", with seconds, as a datetime."""
+    return one == other or str(one).removesuffix(":00") == str(other).replace("T", " ").removesuffix(":00")

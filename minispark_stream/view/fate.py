@@ -1,0 +1,233 @@
+"""The fate of a row, said: from its file to what became of it, with the numbers that decided.
+
+    {'time': '2024-01-01 12:05:00', 'word': 'dropped as late'}
+      file         4.csv
+      offset       FileStreamSource[in]: after logOffset 3 up to logOffset 4
+      batch        4
+      event time   12:05:00; the watermark of the batch was 12:20:00
+      operator 0   stateStoreSave, partition 0, key window=[2024-01-01 12:05, 12:10)
+      fate         dropped: its window ended 12:10:00, at or before the watermark 12:11:00 (that of the batch before)
+
+What became of it was worked out before (trace/fates.py); here are only the words.
+
+Differs from Spark: nothing of Spark is modelled here.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from html import escape
+from typing import Any
+
+from minispark_stream.trace.fates import AGGREGATIONS, BEYOND, DUPLICATE, KEPT, LATE, LEFT_OUT, PASSED, Fate, Fates, matching
+from minispark_stream.trace.values import as_int, as_map
+from minispark_stream.view.style import CSS, card, table
+from minispark_stream.view.words import clock_words, offset_words, plain, plural, row_words, short, two_clocks
+
+MOST = 20  # rows that one answer tells of
+
+
+@dataclass(frozen=True)
+class RowFate:
+    """What became of one row: (name, words) for each station of its way; the last one is its fate."""
+
+    row: Mapping[str, Any]
+    stations: tuple[tuple[str, str], ...]
+
+    def __str__(self) -> str:
+        width = max(len(name) for name, _ in self.stations) + 3
+        return "\n".join([row_words(self.row), *(f"  {name.ljust(width)}{words}" for name, words in self.stations)])
+
+    def _repr_html_(self) -> str:
+        lines = table(("", ""), [("", (escape(name), escape(words))) for name, words in self.stations])
+        return card(escape(row_words(self.row)), lines)
+
+
+@dataclass(frozen=True)
+class FateAnswer:
+    """The answer to `trace.fate(row)`: what became of the rows that were asked for. `note` says what is missing."""
+
+    rows: tuple[RowFate, ...]
+    note: str = ""
+
+    def __str__(self) -> str:
+        return "\n\n".join([*map(str, self.rows), *filter(None, [self.note])])
+
+    __repr__ = __str__
+
+    def _repr_html_(self) -> str:
+        note = f"<p class='note'>{escape(self.note)}</p>" if self.note else ""
+        return f"<style>{CSS}</style><div class='ms'>{''.join(row._repr_html_() for row in self.rows)}{note}</div>"
+
+
+def answer(found: Fates, wanted: Mapping[str, Any]) -> FateAnswer:
+    """What became of the rows that have the `wanted` columns."""
+    if all(batch.arrivals is None for batch in found.batches):
+        return FateAnswer((), 'The trace has no rows: MiniSparkSession(spark, trace="rows") records them.')
+    fates = list(matching(found, wanted))
+    if not fates:
+        columns = ", ".join(sorted({name for fate in found.rows for name in fate.row}))
+        return FateAnswer((), f"No recorded row has {row_words(wanted)}. Columns of the sources: {columns or 'none'}.")
+    rest = f"and {plural(len(fates) - MOST, 'row')} more" if len(fates) > MOST else ""
+    return FateAnswer(tuple(RowFate(fate.row, tuple(_stations(found, fate))) for fate in fates[:MOST]), rest)
+
+
+def _stations(found: Fates, fate: Fate) -> Iterator[tuple[str, str]]:
+    if fate.file:
+        yield "file", str(fate.file).rsplit("/", 1)[-1]
+    start, end = fate.batch.offsets.get(fate.source, (None, None))
+    source = short(re.sub(r"^\d+: ", "", fate.source))
+    yield "offset", f"{source}: after {offset_words(start)} up to {offset_words(end)}"
+    yield "batch", str(fate.batch.batch_id)
+    if fate.event_ms is not None:
+        watermark = fate.batch.eviction_ms
+        own, at = two_clocks(fate.event_ms, watermark or fate.event_ms)
+        yield "event time", f"{own}; " + (f"the watermark of the batch was {at}" if watermark else "there was no watermark yet")
+    if fate.operator is not None:
+        key = f", key {row_words(fate.at['key'])}" if fate.at.get("key") else ""
+        name = f"{fate.operator.operator}{_side(fate)}, partition {plain(fate.at.get('partition'))}{key}"
+        yield f"operator {fate.operator.operator_id}", name
+    yield "fate", _ENDS[fate.what](found, fate)
+
+
+def _side(fate: Fate) -> str:
+    is_join = fate.operator is not None and fate.operator.operator == "symmetricHashJoin"
+    return f", {'right' if fate.at.get('side') else 'left'} side" if is_join else ""
+
+
+def _left_out(found: Fates, fate: Fate) -> str:
+    followed = any(other.what != LEFT_OUT for other in found.rows)
+    if not followed:
+        return "not known: this plan does not let a row be followed to its operators"
+    if fate.event_ms is None and any(other.event_ms is not None for other in found.rows):
+        return "left out: its event time is null, so it belongs to no window; nothing counts it as dropped"
+    return "left out: a filter, or a join with a table, below the state let it go"
+
+
+def _late(found: Fates, fate: Fate) -> str:
+    what = "its event time was"
+    if fate.operator is not None and fate.operator.operator in AGGREGATIONS:
+        what = "its window ended" if "start" in fate.at else "the event time of its key was"
+    if fate.operator is not None and fate.operator.operator.startswith("session"):
+        what = "its session, which nothing had prolonged, ended"
+    shared = ""
+    if fate.together > 1:
+        shared = (
+            f". {plural(fate.together, 'row')} of this batch had its key and were merged before they met the filter: they "
+            "share this fate, and count as one dropped row"
+        )
+    time, watermark = two_clocks(fate.time_ms, fate.watermark_ms)
+    return f"dropped: {what} {time}, at or before the watermark {watermark} (that of the batch before){shared}"
+
+
+def _duplicate(found: Fates, fate: Fate) -> str:
+    assert fate.holding is not None
+    batch = found.batches[fate.holding.opened].batch_id
+    where = "of this batch" if batch == fate.batch.batch_id else f"of batch {batch}"
+    return f"dropped as a duplicate: its key is held since a row {where}{_until(fate)}"
+
+
+def _beyond(found: Fates, fate: Fate) -> str:
+    limit = plain(fate.operator.holds.get("limit")) if fate.operator else ""
+    return f"dropped: {limit} rows had passed the limit before it"
+
+
+def _passed(found: Fates, fate: Fate) -> str:
+    if fate.operator is not None and fate.operator.operator == "symmetricHashJoin":
+        time, bound = two_clocks(fate.time_ms, fate.operator.state_watermark(as_int(fate.at.get("side")) or 0))
+        passed = f"the watermark of its side, {bound}, had passed its event time, {time}"
+        return f"joined with what was held, and not stored: {passed}"
+    return f"emitted in batch {fate.batch.batch_id}: it went on to the sink" if fate.operator is None else (
+        f"emitted in batch {fate.batch.batch_id}: the limit let it pass")
+
+
+def _until(fate: Fate) -> str:
+    until = fate.holding.last.until_ms if fate.holding else None
+    return f", until the watermark reaches {clock_words(until)}" if until is not None else ""
+
+
+def _kept(found: Fates, fate: Fate) -> str:
+    assert fate.operator is not None and fate.holding is not None
+    name = fate.operator.operator
+    if name.startswith("dedupe"):
+        said = f"emitted in batch {fate.batch.batch_id}: the first row with its key. The key is held"
+    elif name == "symmetricHashJoin":
+        said = f"stored on its side; {_joined(found, fate)}. Held"
+    elif name in AGGREGATIONS:
+        said = f"{_merged(fate)}{_emitted(found, fate)}. Held"
+    else:
+        return f"given to your function, with its key{_state(fate)}; what becomes of it is the function's business"
+    return f"{said} {_end_of_holding(found, fate)}"
+
+
+def _joined(found: Fates, fate: Fate) -> str:
+    """What a join made of a row: the rows of the sink with its columns, or at least the rows that had its key meanwhile."""
+    assert fate.holding is not None
+    own = fate.holding
+    own_row, left = as_map(fate.at.get("row")), len(found.batches) if own.evicted is None else own.evicted
+    for batch in found.batches[own.opened : left + 1]:
+        for row in map(as_map, batch.rows_out or ()):
+            shared = row.keys() & own_row.keys()
+            if shared and all(row[name] == own_row[name] for name in shared):
+                alone = all(value is None for name, value in row.items() if name not in shared)
+                return f"emitted in batch {batch.batch_id}{' without a partner, with nulls' if alone else ' with a partner'}"
+    met = sum(
+        h.operator_id == own.operator_id and h.side != own.side and h.key == own.key and h.opened <= left
+        and (h.evicted is None or h.evicted >= own.opened)
+        for h in found.holdings
+    )
+    return f"{plural(met, 'row')} of the other side with its key {'was' if met == 1 else 'were'} held meanwhile"
+
+
+def _merged(fate: Fate) -> str:
+    assert fate.operator is not None and fate.holding is not None
+    what = "session" if fate.operator.operator.startswith("session") else "window" if "start" in fate.at else "key"
+    also = f" with {plural(fate.together - 1, 'other row')} of this batch" if fate.together > 1 else ""
+    rows = plural(sum(fate.holding.last.counts.values()), "row")
+    behind = f"late but counted ({clock_words(fate.event_ms)} is behind the watermark, its {what} is not): "
+    return f"{behind if fate.is_behind else ''}merged into its {what}{also}, {rows} in all"
+
+
+def _state(fate: Fate) -> str:
+    """What the state had of the key before the batch and after it, as far as it was recorded."""
+    assert fate.operator is not None
+    before, after = (
+        [row_words(as_map(row).get("value")) for row in map(as_map, rows) if row.get("key") == fate.at.get("key")]
+        for rows in (fate.operator.before, fate.operator.after)
+    )
+    if not before and not after:
+        return ""
+    return f"; the state of this key went from {', '.join(before) or 'nothing'} to {', '.join(after) or 'nothing'}"
+
+
+def _emitted(found: Fates, fate: Fate) -> str:
+    assert fate.holding is not None and fate.operator is not None
+    batches = [found.batches[n].batch_id for n in fate.holding.last.emitted if n >= fate.batch.number]
+    if not batches:
+        return "; not emitted yet" if fate.operator.mode == "append" else ""
+    above = [i for i in fate.batch.planned if i < fate.operator.operator_id]
+    to = f", to operator {max(above)}" if above else ""
+    return f"; emitted in batch {batches[0]}{to}" + (" and later ones" if len(batches) > 1 else "")
+
+
+def _end_of_holding(found: Fates, fate: Fate) -> str:
+    assert fate.holding is not None
+    holding = fate.holding.last
+    side = " of its side" if fate.operator and fate.operator.operator == "symmetricHashJoin" else ""
+    if holding.until_ms is None:
+        return "for ever: nothing bounds its state"
+    if holding.evicted is None:
+        until, newest = two_clocks(holding.until_ms, found.batches[-1].next_ms)
+        return f"until the watermark{side} reaches {until}; the query's is {newest}"
+    batch = found.batches[holding.evicted]
+    operator = batch.operators[holding.operator_id]
+    bound = operator.state_watermark(holding.side) if side else operator.eviction_ms
+    now, until = two_clocks(bound, holding.until_ms)
+    return f"until batch {batch.batch_id} evicted it: the watermark{side}, {now}, had reached {until}"
+
+
+_ENDS: Mapping[str, Callable[[Fates, Fate], str]] = {
+    LEFT_OUT: _left_out, LATE: _late, DUPLICATE: _duplicate, BEYOND: _beyond, PASSED: _passed, KEPT: _kept,
+}

@@ -1,0 +1,110 @@
+"""Pictures and answers of real runs: the rules that are played over a trace agree with what the operators counted."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.errors import AnalysisException
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F  # noqa: N812
+
+from minispark_stream import MiniSparkSession, explain_output, side_by_side
+from minispark_stream.trace.fates import LATE, fates
+from minispark_stream.view.board import panels
+from minispark_stream.view.merged_walk import stops
+
+
+def events(session: Any, folder: str, name: str = "") -> DataFrame:
+    """Lines `12:01,a` of a subfolder: event time `t` and key `k`, under names of their own."""
+    lines = session.readStream.schema("value string").option("maxFilesPerTrigger", 1).text(f"{folder}/{name}")
+    parts = F.split("value", ",")
+    time = F.to_timestamp(F.when(parts[0] != "", F.concat(F.lit("2024-01-01 "), parts[0])))
+    return lines.select(time.alias(f"t{name}"), parts[1].alias(f"k{name}")).withWatermark(f"t{name}", "10 minutes")
+
+
+def windows(session: Any, folder: str) -> DataFrame:
+    return events(session, folder).groupBy(F.window("t", "10 minutes", "5 minutes"), "k").count()
+
+
+def sessions(session: Any, folder: str) -> DataFrame:
+    return events(session, folder).groupBy(F.session_window("t", "5 minutes"), "k").count()
+
+
+def distinct(session: Any, folder: str) -> DataFrame:
+    return events(session, folder).dropDuplicatesWithinWatermark(["k"])
+
+
+def joined(session: Any, folder: str) -> DataFrame:
+    near = F.expr("ka = kb AND tb BETWEEN ta AND ta + INTERVAL 5 MINUTES")
+    return events(session, folder, "a").join(events(session, folder, "b"), near, "left_outer")
+
+
+ONE = [["12:01,a", "12:03,b"], ["12:14,a", "12:04,b"], ["12:21,a", "12:02,a", ",a"], ["12:03,a", "12:03,a", "12:13,b"], ["12:41,a"]]
+TWO = [
+    {"a": ["12:00,x", "12:02,y"], "b": ["12:01,x"]}, {"a": ["12:20,x"], "b": ["12:30,z"]},
+    {"a": ["12:30,q"], "b": ["12:31,q"]}, {"a": ["12:01,x", "12:50,q"], "b": ["12:50,q"]},
+]
+
+
+@pytest.mark.parametrize(
+    ("build", "feed", "late"), [(windows, ONE, 2), (sessions, ONE, 2), (distinct, ONE, 2), (joined, TWO, 1)],
+    ids=["windows", "sessions", "distinct", "joined"],
+)
+def test_what_is_said_of_the_rows_is_what_the_operators_counted(
+    spark: SparkSession, build: Callable[..., Any], feed: Sequence[Any], late: int
+) -> None:
+    compared = side_by_side(spark, build, feed, progress=False)
+    assert compared.differences == ()
+    marked = [(s.moment.key, name) for s in stops(compared.traces) for name, html in panels(s).items() if "<small>different" in html]
+    assert not marked
+    found = fates(compared.model.trace)
+    for batch in found.batches:
+        counted = batch.operators[0].metrics
+        keys = [str(fate.at["key"]) for fate in found.rows if fate.batch is batch and fate.what == LATE]
+        merged = len(set(keys)) if build in (windows, sessions) else len(keys)
+        assert counted["numRowsDroppedByWatermark"] == merged, keys
+        assert counted["numRowsRemoved"] == sum(h.evicted == batch.number for h in found.holdings), batch.batch_id
+    assert sum(fate.what == LATE for fate in found.rows) >= late
+    for trace in compared.traces.values():
+        assert trace.event_time().svg.startswith("<svg")
+
+
+
+def test_both_engines_say_why_nothing_comes_out(spark: SparkSession, tmp_path: Path) -> None:
+    (tmp_path / "in").mkdir()
+    (tmp_path / "in" / "0.txt").write_text("12:01,a\n12:07,b\n")
+    answers = {}
+    for name, session in (("spark", spark), ("model", MiniSparkSession(spark))):
+        counts = events(session, str(tmp_path / "in")).groupBy(F.window("t", "5 minutes")).count()
+        query = counts.writeStream.format("memory").queryName(f"why_{name}").option("checkpointLocation", str(tmp_path / name)).start()
+        query.processAllAvailable()
+        answers[name] = dict(explain_output(query).lines)
+        query.stop()
+    answers["checkpoint"] = dict(explain_output(tmp_path / "spark").lines)
+    for answer in answers.values():
+        assert answer["watermark"] == "2024-01-01 11:57:00"
+        assert answer["waits for"].startswith("the watermark 2024-01-01 12:05:00: window=[2024-01-01 12:00, 12:05) ends then")
+        assert answer["would help"].startswith("a row with an event time of 2024-01-01 12:15:00 or later: 12:05:00 and the delay of 10 min")
+    assert "2 rows in, rows out: 0; output mode append" in answers["spark"]["batches"]
+    assert answers["spark"] == answers["model"]
+
+
+def test_usual_mistakes_have_a_hint_below_the_text_of_spark(spark: SparkSession, tmp_path: Path) -> None:
+    (tmp_path / "in").mkdir()
+    mini = MiniSparkSession(spark)
+    lines = mini.readStream.schema("t timestamp, k string").csv(str(tmp_path / "in"))
+    wrong = {
+        "after groupBy": lines.groupBy(F.window("t", "5 minutes")).count().withWatermark("window", "1 minute"),
+        "not grouped by": lines.withWatermark("t", "1 minute").groupBy("k").count(),
+        "before groupBy": lines.groupBy("k").count(),
+    }
+    for words, counts in wrong.items():
+        with pytest.raises(AnalysisException, match="streaming aggregations without watermark") as refused:
+            counts.writeStream.format("noop").option("checkpointLocation", str(tmp_path / "cp")).start()
+        assert any(words in note for note in refused.value.__notes__)
+    with pytest.raises(AnalysisException) as missing:
+        side_by_side(spark, joined, [["12:01,a"]], progress=False)
+    assert missing.value.getCondition() == "PATH_NOT_FOUND" and "several inputs" in missing.value.__notes__[0]

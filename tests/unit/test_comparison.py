@@ -1,0 +1,95 @@
+"""What a comparison says of two runs: no red where the engines agree, no green where nothing was proven."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from minispark_stream.compare.comparison import Comparison
+from minispark_stream.compare.engine_run import Cause, EngineRun, cause_of
+from minispark_stream.compare.spark_trace import SparkBatch, spark_trace
+from minispark_stream.trace.events import Event
+from minispark_stream.trace.trace import Trace
+from minispark_stream.view.board import panels
+from minispark_stream.view.merged_walk import stops
+
+
+def failed(message: str | None) -> EngineRun:
+    """A run that ended before its first batch did."""
+    return EngineRun((), Trace(()), {}, message and "STREAM_FAILED", cause_of(message or ""))
+
+
+def failing(reason: str) -> str:
+    return f"[STREAM_FAILED] Query [id = 1, runId = 2] terminated with exception: {reason} SQLSTATE: XXKST\n=== Streaming Query ==="
+
+
+DIVIDED = failing(
+    "[FOREACH_BATCH_USER_FUNCTION_ERROR] An error occurred. Reason: ArithmeticException: [DIVIDE_BY_ZERO] Division by zero. "
+    "SQLSTATE: 22012 SQLSTATE: 39000"
+)
+
+
+def test_two_runs_that_fail_at_once_are_not_reported_as_a_success() -> None:
+    both = Comparison(failed(DIVIDED), failed(DIVIDED), ("x",))
+    said = "no batches, and then both engines fail alike: DIVIDE_BY_ZERO: Division by zero."
+    assert both.differences == () and both.to_text().endswith(said)
+    html = both._repr_html_()
+    assert said in html and "color:#1b6e3c'><b>" not in html
+
+
+def test_a_comparison_of_nothing_proves_nothing() -> None:
+    nothing = Comparison(failed(None), failed(None), ("x",))
+    assert nothing.to_text().endswith("No batch ran: there is nothing to compare.")
+
+
+def test_engines_that_fail_for_different_reasons_differ() -> None:
+    cast = DIVIDED.replace("DIVIDE_BY_ZERO] Division by zero", "CAST_INVALID_INPUT] The value 'a' of the type")
+    both = Comparison(failed(DIVIDED), failed(cast), ("x",))
+    assert [d.what for d in both.differences] == ["cause of the error"]
+
+
+def test_the_cause_of_an_error_is_the_innermost_one() -> None:
+    assert cause_of(DIVIDED) == Cause("DIVIDE_BY_ZERO", "Division by zero.")
+    worker = failing("[PYTHON_EXCEPTION] An exception was thrown.\nTraceback:\n  File x\nValueError: bad row")
+    assert cause_of(worker) == Cause("ValueError", "bad row")
+    assert cause_of("nothing is named here") is None
+
+
+def test_a_query_with_two_sources_is_not_marked_different_where_the_engines_agree() -> None:
+    """Two inputs of one folder, of which only one has data: the same name twice, and an offset that is null."""
+    both = stops({"spark": spark_trace([SparkBatch(PROGRESS, LOGS)]), "model": MODEL})
+    marked = [(s.moment.event.step, name) for s in both for name, html in panels(s).items() if "different" in html]
+    assert len(both) == len(MODEL.events)
+    assert not marked
+
+
+NAMES = ("0: FileStreamSource[file:/in]", "1: FileStreamSource[file:/in]")
+OFFSET = '{"logOffset":0}'
+LOGS = {"offsets/0": f'v1\n{{"batchWatermarkMs":0}}\n{OFFSET}\n-', "commits/0": 'v1\n{"nextBatchWatermarkMs":0}'}
+PROGRESS: dict[str, Any] = {
+    "batchId": 0, "numInputRows": 2, "stateOperators": [], "sink": {"description": "Sink", "numOutputRows": 2},
+    "sources": [
+        {"description": "FileStreamSource[file:/in]", "startOffset": None, "endOffset": '{"logOffset": 0}', "numInputRows": 2},
+        {"description": "FileStreamSource[file:/in]", "startOffset": "null", "endOffset": "null", "numInputRows": 0},
+    ],
+}
+
+
+def of_model(step: str, depth: int, ins: dict[str, Any], outs: dict[str, Any]) -> Event:
+    return Event(step, "model", 0, 0, depth, 0.0, 1.0, ins, outs)
+
+
+MODEL = Trace((
+    of_model("populateStartOffsets", 0, {}, {"batchId": 0, "rerun": False, "start": {}, "end": {}, "watermark": 0}),
+    of_model("latestOffset", 2, {"source": NAMES[0], "start": None}, {"end": OFFSET, "files": []}),
+    of_model("latestOffset", 2, {"source": NAMES[1], "start": None}, {"end": None, "files": []}),
+    of_model("walCommit", 2, {"file": "offsets/0"}, {"text": LOGS["offsets/0"]}),
+    of_model("constructNextBatch", 1, {"start": {}}, {"end": {NAMES[0]: OFFSET}, "newData": True, "run": True, "watermark": 0}),
+    of_model("getBatch", 2, {"source": NAMES[0], "start": None, "end": OFFSET}, {"files": [], "rows": [{"value": "a"}]}),
+    of_model("queryPlanning", 2, {"watermarkLate": None, "watermarkEviction": None}, {"operators": []}),
+    of_model("addBatch", 2, {"sink": "Sink", "batchId": 0}, {"rows": [{"value": "a"}], "emitted": 1, "numOutputRows": 2}),
+    of_model("updateWatermark", 2, {"watermark": 0}, {"watermark": 0}),
+    of_model("commitOffsets", 2, {"file": "commits/0"}, {"text": LOGS["commits/0"]}),
+    of_model("runBatch", 1, {"batchId": 0, "start": {}, "end": {NAMES[0]: OFFSET}}, {}),
+    of_model("finishTrigger", 1, {}, {"progress": PROGRESS}),
+    of_model("trigger", 0, {"trigger": "AvailableNowTrigger"}, {"ran": True}),
+))

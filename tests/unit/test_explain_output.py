@@ -1,0 +1,75 @@
+"""Why nothing came out: of hand-made progress reports, and of a checkpoint that was written by hand."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from pyspark.sql.types import StructType
+
+import tests.unit.hand_made as hand_made
+from minispark_stream import explain_output
+from minispark_stream.inspection.output import explain
+from tests.unit.hand_made import windowed_count
+
+
+def report(batch_id: int, rows_in: int = 0, rows_out: int = 0, **more: Any) -> dict[str, Any]:
+    """A progress report of a query with two sources, of which only the first delivers rows."""
+    sources = [
+        {"description": "FileStreamSource[file:/data/left]", "endOffset": 4, "latestOffset": 4, "numInputRows": rows_in},
+        {"description": "FileStreamSource[file:/data/right]", "endOffset": 2, "latestOffset": 2, "numInputRows": 0},
+    ]
+    return {
+        "batchId": batch_id, "numInputRows": rows_in, "durationMs": {"addBatch": 1}, "sink": {"numOutputRows": rows_out},
+        "eventTime": {"watermark": "2024-01-01T12:04:00.000Z"}, "sources": sources, "stateOperators": [], **more,
+    }
+
+
+def test_a_checkpoint_says_what_it_holds_and_what_would_have_to_arrive(tmp_path: Path, monkeypatch: Any) -> None:
+    """Version 3 holds the window [12:05, 12:10), the watermark is 12:05."""
+    delayed = StructType().add("window", hand_made.WINDOW, metadata={"spark.watermarkDelayMs": 600_000}).add("k", "string")
+    monkeypatch.setattr(hand_made, "KEY", delayed)
+    answer = explain_output(windowed_count(tmp_path))
+    assert answer.lines == (
+        ("batches", "3 batches committed, the last is 2"),
+        ("held", "operator 0 (stateStoreSave): 1 key, the first to leave is window=[2024-01-01 12:05, 12:10) k=a"),
+        ("watermark", "2024-01-01 12:05:00"),
+        ("waits for", "the watermark 2024-01-01 12:10:00: window=[2024-01-01 12:05, 12:10) k=a ends then"),
+        ("would help", "a row with an event time of 2024-01-01 12:20:00 or later: 12:10:00 and the delay of 10 min. "
+                       "The batch after it emits"),
+    )
+    assert "waits for" in str(answer) and "<td><b>held</b></td>" in answer._repr_html_()
+
+
+def test_state_without_an_event_time_waits_for_no_watermark(tmp_path: Path) -> None:
+    held = dict(explain_output(windowed_count(tmp_path)).lines)["held"]
+    assert held == "operator 0 (stateStoreSave): 1 key; it has no event time, so no watermark makes it leave"
+
+
+def test_the_input_that_holds_the_watermark_back_is_named() -> None:
+    inputs: list[dict[str, Any]] = [{"node": "ta", "watermark": 1_704_110_640_000}, {"node": "tb", "watermark": None}]
+    measured = explain(None, [report(3, 5)], "append", inputs)
+    assert dict(measured.lines)["held back by"] == (
+        "the input with the event time tb: it has seen no row, and the query's watermark is the least of all"
+    )
+    assert "held back by" not in dict(explain(None, [report(3, 5)], "append", [inputs[0], inputs[0]]).lines)
+
+
+def test_rows_that_were_dropped_are_counted_with_their_batches() -> None:
+    operators = [{"operatorName": "stateStoreSave", "numRowsDroppedByWatermark": 2}]
+    found = dict(explain(None, [report(1, 3, stateOperators=operators), report(2, 4), report(3, 1, stateOperators=operators)]).lines)
+    assert found["dropped"] == (
+        "4 rows too late for stateStoreSave, in batch 1, 3: an aggregation counts the rows of a key in a batch as one"
+    )
+    assert found["batches"] == "batches 1 to 3: 8 rows in, rows out: 0"
+
+
+def test_what_is_there_and_has_not_been_read_is_said() -> None:
+    behind = report(1, 1)
+    behind["sources"][0]["latestOffset"] = 9
+    assert dict(explain(None, [behind]).lines)["not read yet"] == "FileStreamSource[left]: read up to 4, there is data up to 9"
+    assert "every source has been read to its end" in dict(explain(None, [report(1)]).lines)["no input"]
+
+
+def test_a_query_that_failed_says_so_first() -> None:
+    assert explain(None, error="[DIVIDE_BY_ZERO] Division by zero.").lines[0] == ("error", "the query ended: [DIVIDE_BY_ZERO] Division by zero.")

@@ -1,0 +1,258 @@
+"""What became of each row, from recorded events: hand-made batches, in which every number is chosen."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+from xml.etree import ElementTree
+
+import pytest
+
+from minispark_stream.trace.events import Event
+from minispark_stream.trace.fates import BEYOND, DUPLICATE, KEPT, LATE, LEFT_OUT, PASSED, fates
+from minispark_stream.trace.trace import Trace
+from minispark_stream.view.event_plane import BEHIND, COUNTED, DROPPED, NULL, planes
+from minispark_stream.view.event_time import svg
+
+MINUTE, NOON = 60_000, 1_704_110_400_000  # 2024-01-01 12:00
+SOURCE = "0: FileStreamSource[file:/data/in]"
+Arrival = dict[str, Any]
+
+
+def at(minutes: float) -> int:
+    """A time on the first day of 2024, in minutes after noon."""
+    return int(NOON + minutes * MINUTE)
+
+
+def said(minutes: int) -> str:
+    return f"2024-01-01 {12 + minutes // 60}:{minutes % 60:02d}:00"
+
+
+def row(minutes: float | None, key: dict[str, Any] | None, time: float | None = None, **more: Any) -> Arrival:
+    """A row with its event time, its key at the operator (None: it does not get there), and what is compared with the watermark."""
+    more = {"side": 0, "partition": 1, **more}
+    place = [] if key is None else [{"operatorId": 0, "key": key, "time": None if time is None else at(time), **more}]
+    ms = None if minutes is None else at(minutes)
+    return {"source": SOURCE, "file": "file:///in/0.csv", "row": {"t": minutes}, "time": ms, "at": place}
+
+
+def windowed(minutes: int, **columns: Any) -> Arrival:
+    """A row of a count over windows of five minutes."""
+    start = minutes - minutes % 5
+    return row(minutes, {"window": {"start": said(start), "end": said(start + 5)}, **columns}, start + 5, start=at(start))
+
+
+def trace(operator: str, *batches: tuple[Sequence[Arrival], float, float], mode: str = "append", **holds: Any) -> Trace:
+    """Batches of (rows, late watermark, watermark) in minutes after noon; 0 is no watermark."""
+    events = []
+    for n, (rows, late, eviction) in enumerate(batches):
+        marks = {"watermarkLate": late and at(late), "watermarkEviction": eviction and at(eviction)}
+        after = batches[n + 1][2] if n + 1 < len(batches) else eviction
+        bounds = {"stateWatermarks": [None if b is None else at(b + eviction) for b in holds["shifts"]]} if "shifts" in holds else {}
+        state = {"operatorId": 0, "operator": operator, "outputMode": mode, "holds": {**holds, **bounds}, **marks}
+        for step, ins, outs in (
+            ("getBatch", {"source": SOURCE, "start": f'{{"logOffset":{n - 1}}}', "end": f'{{"logOffset":{n}}}'}, {}),
+            ("queryPlanning", marks, {"operators": [{"operatorId": 0, "operator": operator}]}),
+            ("stateOperator", state, {"metrics": {}}),
+            ("addBatch", {}, {"arrivals": list(rows)}),
+            ("updateWatermark", {}, {"watermark": after and at(after)}),
+            ("runBatch", {"batchId": n}, {}),
+            ("finishTrigger", {}, {"progress": {"batchId": n}}),
+        ):
+            events.append(Event(step, "model", n, n, 1, 0.0, 1.0, ins, outs))
+    return Trace(tuple(events))
+
+
+def whats(one: Trace) -> list[str]:
+    return [fate.what for fate in fates(one).rows]
+
+
+def fate_of(one: Trace, **columns: Any) -> str:
+    (found,) = one.fate(columns).rows
+    return found.stations[-1][1]
+
+
+LATE_ROWS = trace(
+    "stateStoreSave",
+    ([windowed(2), windowed(7)], 0, 0),
+    ([windowed(21)], 0, 1),
+    ([windowed(4), windowed(8), row(None, None)], 6, 11),
+    ([windowed(1), windowed(3), windowed(26)], 11, 11),
+)
+
+
+def test_a_row_is_late_when_its_window_ended_at_or_before_the_late_watermark() -> None:
+    assert whats(LATE_ROWS) == [KEPT, KEPT, KEPT, LATE, KEPT, LEFT_OUT, LATE, LATE, KEPT]
+    assert fate_of(LATE_ROWS, t=4) == "dropped: its window ended 12:05:00, at or before the watermark 12:06:00 (that of the batch before)"
+
+
+def test_rows_that_were_merged_before_the_filter_share_their_fate_and_are_told_so() -> None:
+    assert "2 rows of this batch had its key and were merged before they met the filter" in fate_of(LATE_ROWS, t=1)
+
+
+def test_a_row_that_is_behind_the_watermark_is_counted_while_its_window_is_open() -> None:
+    assert fate_of(LATE_ROWS, t=8) == (
+        "late but counted (12:08:00 is behind the watermark, its window is not): merged into its window, 2 rows in all; emitted in "
+        "batch 2. Held until batch 2 evicted it: the watermark, 12:11:00, had reached 12:10:00"
+    )
+
+
+def test_a_row_without_an_event_time_belongs_to_no_window() -> None:
+    assert "its event time is null, so it belongs to no window" in fate_of(LATE_ROWS, t=None)
+
+
+def test_times_of_different_days_have_their_dates() -> None:
+    (row_of_yesterday,) = trace("stateStoreSave", ([windowed(2)], 24 * 60, 24 * 60)).fate({"t": 2}).rows
+    assert "ended 2024-01-01 12:05:00, at or before the watermark 2024-01-02 12:00:00" in row_of_yesterday.stations[-1][1]
+
+
+def test_a_row_that_waits_says_for_which_watermark() -> None:
+    assert fate_of(LATE_ROWS, t=26).endswith("not emitted yet. Held until the watermark reaches 12:30:00; the query's is 12:11:00")
+
+
+def test_the_way_of_a_row_is_told_from_its_file_on() -> None:
+    (found,) = LATE_ROWS.fate({"t": 8}).rows
+    assert dict(found.stations[:-1]) == {
+        "file": "0.csv", "offset": "FileStreamSource[in]: after logOffset 1 up to logOffset 2", "batch": "2",
+        "event time": "12:08:00; the watermark of the batch was 12:11:00",
+        "operator 0": "stateStoreSave, partition 1, key window=[2024-01-01 12:05, 12:10)",
+    }
+
+
+def test_in_complete_mode_nothing_is_late_and_nothing_leaves() -> None:
+    complete = trace("stateStoreSave", ([windowed(2)], 0, 0), ([windowed(3)], 20, 20), mode="complete")
+    assert whats(complete) == [KEPT, KEPT]
+    assert "emitted in batch 0 and later ones. Held for ever" in fate_of(complete, t=2)
+
+
+def test_sessions_of_a_key_that_touch_are_one() -> None:
+    def session(minutes: int, k: str = "a") -> Arrival:
+        ends = {"start": said(minutes), "end": said(minutes + 5)}
+        return row(minutes, {"session_window": ends, "k": k}, minutes + 5, start=at(minutes))
+
+    sessions = trace(
+        "sessionWindowStateStoreSaveExec", ([session(0), session(8), session(3, "b")], 0, 0), ([session(4)], 0, 2), ([], 2, 13)
+    )
+    first, second, other, _ = (fate.holding.last for fate in fates(sessions).rows if fate.holding)
+    assert first is second and (first.start_ms, first.end_ms, sum(first.counts.values())) == (at(0), at(13), 3)
+    assert other.end_ms == at(8) and first.evicted == other.evicted == 2
+
+
+def test_a_key_that_is_held_makes_a_duplicate_until_it_is_forgotten() -> None:
+    one = {"k": 1}
+    seen = trace(
+        "dedupeWithinWatermark", ([row(2, one, 2)], 0, 0), ([row(4, one, 4)], 0, 1), ([], 1, 12), ([row(13, one, 13)], 12, 12),
+        delayMs=10 * MINUTE,
+    )
+    assert whats(seen) == [KEPT, DUPLICATE, KEPT]
+    assert fate_of(seen, t=4) == "dropped as a duplicate: its key is held since a row of batch 0, until the watermark reaches 12:12:00"
+
+
+def test_a_row_of_a_join_waits_for_the_state_watermark_of_its_side() -> None:
+    left, right = row(2, {"field0": "x"}, 2), row(3, {"field0": "x"}, 3, side=1)
+    joined = trace("symmetricHashJoin", ([left], 0, 0), ([right], 0, 1), ([], 1, 8), shifts=[-5, None])
+    assert fate_of(joined, t=2).endswith("until batch 2 evicted it: the watermark of its side, 12:03:00, had reached 12:02:00")
+    assert fate_of(joined, t=3) == (
+        "stored on its side; 1 row of the other side with its key was held meanwhile. Held for ever: nothing bounds its state"
+    )
+    assert [plane.title for plane in planes(fates(joined))] == [
+        "operator 0: symmetricHashJoin, left side", "operator 0: symmetricHashJoin, right side",
+    ]
+
+
+def test_a_row_that_the_state_watermark_has_passed_is_joined_and_not_stored() -> None:
+    joined = trace("symmetricHashJoin", ([row(2, {"field0": "x"}, 2)], 0, 8), shifts=[-5, None])
+    assert fates(joined).holdings == ()
+    assert fate_of(joined, t=2) == (
+        "joined with what was held, and not stored: the watermark of its side, 12:03:00, had passed its event time, 12:02:00"
+    )
+
+
+def test_a_limit_lets_no_more_than_its_number_pass() -> None:
+    limited = trace("globalLimit", ([row(1, {}), row(2, {})], 0, 0), ([row(3, {})], 0, 0), limit=2)
+    assert whats(limited) == [PASSED, PASSED, BEYOND]
+
+
+def test_what_cannot_be_answered_is_said() -> None:
+    assert "No recorded row has t=99. Columns of the sources: t." in str(LATE_ROWS.fate({"t": 99}))
+    assert 'trace="rows"' in str(Trace((), name="x").fate({"t": 1}))
+
+
+# -- the picture -------------------------------------------------------------------------------------------
+
+
+def test_every_row_is_a_dot_in_its_batch() -> None:
+    (plane,) = planes(fates(LATE_ROWS))
+    assert [(dot.batch, dot.kind) for dot in plane.dots] == [
+        (0, COUNTED), (0, COUNTED), (1, COUNTED), (2, DROPPED), (2, BEHIND), (2, NULL), (3, DROPPED), (3, DROPPED), (3, COUNTED),
+    ]
+
+
+def test_a_window_opens_fills_is_emitted_and_evicted() -> None:
+    (plane,) = planes(fates(LATE_ROWS))
+    band = next(b for b in plane.bands if b.start_ms == at(5))
+    assert (dict(band.rows), band.emitted, band.evicted) == ({0: 1, 1: 1, 2: 2}, (2,), 2)
+
+
+def test_many_rows_are_grouped() -> None:
+    many = trace("stateStoreSave", ([windowed(i % 60) for i in range(1000)], 0, 0))
+    (plane,) = planes(fates(many))
+    assert sum(dot.count for dot in plane.dots) == 1000 and len(plane.dots) < 60
+
+
+def test_of_a_long_trace_the_newest_batches_are_drawn() -> None:
+    long = trace("stateStoreSave", *(([windowed(n)], 0, max(n - 10, 0)) for n in range(700)))
+    (plane,) = planes(fates(long))
+    assert [dot.batch for dot in plane.dots] == list(range(60)) and plane.dots[-1].ms == at(699)
+    assert all(0 <= n < 60 for band in plane.bands for n in band.rows) and {len(stair) for stair in plane.stairs.values()} == {60}
+    assert "(the newest 60)" in long.event_time().svg
+
+
+def test_the_picture_is_the_same_each_time_and_every_dot_has_its_words() -> None:
+    picture = LATE_ROWS.event_time().svg
+    assert picture == LATE_ROWS.event_time().svg
+    titles = [title.text or "" for title in ElementTree.fromstring(picture).iter("{http://www.w3.org/2000/svg}title")]
+    assert sum("event time" in title for title in titles) >= 9
+    assert "late watermark: what ended up to it is dropped</text>" in picture and "<dc:date>" not in picture
+
+
+def test_what_a_user_wrote_is_text_in_the_picture() -> None:
+    evil = "</title><script>alert(1)</script>$x$"
+    picture = trace("stateStoreSave", ([{**windowed(2), "row": {evil: evil}}], 0, 0)).event_time().svg
+    assert "<script>" not in picture and "&lt;script&gt;" in picture
+
+
+@pytest.mark.parametrize("junk", [None, 1, -(10**40), "x", [1], {"a": [None]}, float("inf"), float("nan"), [[{}]], True], ids=str)
+def test_values_of_any_shape_are_drawn_or_left_out(junk: Any) -> None:
+    """A trace may come from a file that somebody else wrote."""
+
+    def changed(arrival: Arrival, name: str) -> Arrival:
+        return {**arrival, name: junk, "at": [{**at, name: junk} for at in arrival["at"]]}
+
+    for name in ("time", "start", "at", "row", "source", "file", "operatorId", "side", "key", "partition"):
+        events = [
+            replace(e, outputs={"arrivals": [changed(a, name) for a in e.outputs["arrivals"]]}) if e.step == "addBatch" else e
+            for e in LATE_ROWS.events
+        ]
+        assert str(Trace(tuple(events)).fate({}))
+        if name in ("time", "start"):
+            svg(fates(Trace(tuple(events))))
+    for name in ("watermarkLate", "watermarkEviction", "holds", "arrivals", "operators", "watermark"):
+        events = []
+        for e in LATE_ROWS.events:
+            ins, outs = ({k: junk if k == name else v for k, v in values.items()} for values in (e.inputs, e.outputs))
+            events.append(replace(e, inputs=ins, outputs=outs))
+        planes(fates(Trace(tuple(events))))
+
+
+def test_nothing_is_imported_to_draw_before_a_picture_is_asked_for() -> None:
+    check = "import sys, minispark_stream.trace.trace, minispark_stream.view.page; assert 'matplotlib' not in sys.modules"
+    subprocess.run([sys.executable, "-c", check], check=True)
+
+
+def test_a_trace_without_event_times_has_no_such_picture() -> None:
+    with pytest.raises(ValueError, match="no event times"):
+        Trace(()).event_time()
