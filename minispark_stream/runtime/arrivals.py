@@ -14,7 +14,7 @@ A plan in which a number cannot be carried along (an aggregation without state, 
 above another stateful operator are left out: of these rows only the file and the values are known.
 
 Spark keeps no such record. The user's functions below an operator run once more for it, and what is random there may come out
-otherwise. Differs from Spark: nothing of Spark is modelled here.
+otherwise. Differs from Spark: nothing.
 """
 
 from __future__ import annotations
