@@ -86,14 +86,9 @@ def in_real_time(session: Any, folder: Path) -> Any:
     return session.readStream.text(f"{folder}/in").writeStream.trigger(realTime="5 seconds").format("noop").start()
 
 
-@F.pandas_udf("long")  # type: ignore[call-overload]
-def same_series(values: pd.Series) -> pd.Series:
-    return values
-
-
-def pandas_udf_in_epochs(session: Any, folder: Path) -> Any:
-    rows = session.readStream.format("rate").load().select(same_series("value"))
-    return rows.writeStream.trigger(continuous="1 second").format("noop").start()
+def python_udf_in_epochs(session: Any, folder: Path) -> Any:
+    rows = session.readStream.format("rate").load().select(F.udf(str)("value"))
+    return rows.writeStream.trigger(continuous="1 second").format("noop").start().awaitTermination(60)
 
 
 def in_a_catalog(session: Any, folder: Path) -> Any:
@@ -113,7 +108,7 @@ REFUSED: dict[Callable[[Any, Path], Any], str] = {
     in_a_catalog: "writes to tables of spark_catalog only",
     lambda session, folder: session.readStream.format(RATE_PROVIDER).load(): "has no streaming source or sink for the format",
     in_real_time: "has no engine for the trigger",
-    pandas_udf_in_epochs: "cannot run the pandas UDF",
+    python_udf_in_epochs: "runs no Python UDF in continuous processing",
 }
 
 

@@ -62,12 +62,7 @@ from minispark_stream.sinks.base import StreamingWrite
 from minispark_stream.sources.base import ContinuousInputPartition, ContinuousStream, Offset
 
 # A row is to go on as soon as it is there: no batch of rows, and no buffer of a worker, waits until it is full.
-_ROW_BY_ROW = {
-    "spark.sql.execution.arrow.maxRecordsPerBatch": "1",
-    "spark.sql.execution.pandas.udf.buffer.size": "4",
-    "spark.sql.execution.python.udf.maxRecordsPerBatch": "1",
-    "spark.sql.execution.python.udf.buffer.size": "4",
-}
+_ROW_BY_ROW = {"spark.sql.execution.arrow.maxRecordsPerBatch": "1", "spark.sql.execution.pandas.udf.buffer.size": "4"}
 _CONTINUOUS = "spark.sql.streaming.continuous"
 
 

@@ -8,9 +8,7 @@ number in a column of its own, which is null for data. In the analysed plan, whi
 1. the streaming leaf becomes the rows of the reader, with that column;
 2. a projection takes the column along, and computes nothing for a marker;
 3. a filter lets every marker pass;
-4. a Python UDF, which Spark calls for every row that comes to it, is given the number of the epoch too, and does nothing for a
-   marker;
-5. names of views and aliases fall away, for the columns are known by their ids.
+4. names of views and aliases fall away, for the columns are known by their ids.
 
     Project [upper(k) AS u]          Project [if (isnull(epoch)) upper(k) else null AS u, epoch]
       Filter (v > 1)          ->       Filter (isnotnull(epoch) OR v > 1)
@@ -19,43 +17,28 @@ number in a column of its own, which is null for data. In the analysed plan, whi
 
 In Spark an epoch is the end of an iterator, and the plan is run anew for each one.
 
-Differs from Spark: a pandas UDF is refused, because it would be called for the markers too.
+Differs from Spark: a Python UDF is refused, because it would be called with the nulls of the markers too.
 Shown by tests/spark/test_differences.py::test_what_only_the_model_refuses.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Any
-
 from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.util import PythonEvalType
 
-from minispark_stream.jvm import expressions, plans, python_functions, scala
+from minispark_stream.jvm import expressions, plans, scala
 from minispark_stream.jvm.scala import JavaObject
 from minispark_stream.plan.streaming_relation import streaming_leaf
+from minispark_stream.plan.unsupported_nodes import expressions_named
 
 _EXPRESSIONS = "org.apache.spark.sql.catalyst.expressions"
-_FOR_EACH_ROW = (PythonEvalType.SQL_BATCHED_UDF, PythonEvalType.SQL_ARROW_BATCHED_UDF)
-
-
-@dataclass(frozen=True)
-class NotForMarkers:
-    """A user's function, which is not called for a marker."""
-
-    function: Callable[..., Any]
-
-    def __call__(self, epoch: int | None, *arguments: Any, **named: Any) -> Any:
-        return self.function(*arguments, **named) if epoch is None else None
 
 
 def with_epoch_markers(session: SparkSession, analyzed: JavaObject, read: DataFrame) -> DataFrame:
     """The query over the rows and markers of `read`, whose last column is that of the markers.
 
     Raises:
-        AnalysisException: the query has a pandas UDF.
+        AnalysisException: the query has a Python UDF.
     """
     source = plans.analyzed(read)
     marker = source.output().last()
@@ -78,10 +61,10 @@ class _Marking:
                 columns = [self._for_data(column) for column in scala.items(plan.projectList())]
                 return plans.project(self._session, [*columns, self._marker], child)
             case "Filter":  # (3)
-                condition = self._with_quiet_udfs(plan.condition())
-                either = scala.java_class(self._session, f"{_EXPRESSIONS}.Or")(self._is_marker, condition)
+                self._refuse_udf(plan.condition())
+                either = scala.java_class(self._session, f"{_EXPRESSIONS}.Or")(self._is_marker, plan.condition())
                 return scala.java_class(self._session, "org.apache.spark.sql.catalyst.plans.logical.Filter")(either, child)
-            case _:  # (5)
+            case _:  # (4)
                 return child
 
     def _reader(self, leaf: JavaObject) -> JavaObject:  # (1)
@@ -92,19 +75,11 @@ class _Marking:
     def _for_data(self, column: JavaObject) -> JavaObject:  # (2)
         if scala.class_name(column) != "Alias":
             return column
+        self._refuse_udf(column)
         null = scala.java_class(self._session, f"{_EXPRESSIONS}.Literal")(None, column.dataType())
-        value = scala.java_class(self._session, f"{_EXPRESSIONS}.If")(
-            self._is_data, self._with_quiet_udfs(column.child()), null
-        )
+        value = scala.java_class(self._session, f"{_EXPRESSIONS}.If")(self._is_data, column.child(), null)
         return expressions.alias(self._session, value, column.name(), column.exprId())
 
-    def _with_quiet_udfs(self, expression: JavaObject) -> JavaObject:  # (4)
-        children = [self._with_quiet_udfs(child) for child in scala.items(expression.children())]
-        made = plans.with_children(self._session, expression, children) if children else expression
-        if scala.class_name(made) != "PythonUDF":
-            return made
-        if made.evalType() not in _FOR_EACH_ROW:
-            raise AnalysisException(
-                message=f"minispark_stream cannot run the pandas UDF {made.name()} in continuous processing."
-            )
-        return python_functions.with_function(self._session, made, NotForMarkers, self._marker)
+    def _refuse_udf(self, expression: JavaObject) -> None:
+        if any(expressions_named(expression, "PythonUDF")):
+            raise AnalysisException(message="minispark_stream runs no Python UDF in continuous processing.")
