@@ -38,6 +38,11 @@ class OperatorFacts:
     before: Sequence[Any]
     after: Sequence[Any]
 
+    def joins_second(self, side: int) -> bool:
+        """Whether the rows of a side of a join meet those of the other side first, and need not wait for nulls."""
+        kind = self.holds.get("joinType")
+        return side == (0 if kind == "LeftSemi" else 1) and kind not in ("RightOuter", "FullOuter")
+
     def state_watermark(self, side: int) -> int | None:
         """Up to when rows of one side of a join may go; None: never."""
         bounds = as_list(self.holds.get("stateWatermarks"))

@@ -164,8 +164,9 @@ def test_a_row_of_a_join_waits_for_the_state_watermark_of_its_side() -> None:
 
 
 def test_a_row_that_the_state_watermark_has_passed_is_joined_and_not_stored() -> None:
-    joined = trace("symmetricHashJoin", ([row(2, {"field0": "x"}, 2)], 0, 8), shifts=[-5, None])
-    assert fates(joined).holdings == ()
+    rows = [row(1, {"field0": "x"}, 1), row(2, {"field0": "x"}, 2, side=1)]
+    joined = trace("symmetricHashJoin", (rows, 0, 8), shifts=[-5, -5], joinType="Inner")
+    assert [(holding.side, holding.evicted) for holding in fates(joined).holdings] == [(0, 0)]  # the left side comes first
     assert fate_of(joined, t=2) == (
         "joined with what was held, and not stored: the watermark of its side, 12:03:00, had passed its event time, 12:02:00"
     )
