@@ -1,7 +1,6 @@
 """A sink on the driver in continuous mode: the tasks keep the rows of an epoch, and send them when it ends.
 
-Models: PackedRowWriterFactory, PackedRowDataWriter, and MicroBatchWrite's like of MemoryStreamingWrite (Continuous processing;
-Sink document).
+Models: PackedRowWriterFactory, PackedRowDataWriter (Continuous processing; Sink document).
 
 1. A task keeps the rows of an epoch, and its message at the end is these rows.
 2. With the messages of all tasks the driver has the rows of the epoch, in the order of the partitions. The sink is given them
