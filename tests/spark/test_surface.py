@@ -65,7 +65,7 @@ def run(writer: Any, folder: str, path: str | None = None) -> Any:
 
 
 def public(value: Any) -> list[str]:
-    return [name for name in dir(value) if not name.startswith("_") and name != "trace"]
+    return [name for name in dir(value) if not name.startswith("_") and name not in ("trace", "explain_output")]
 
 
 class Listener(StreamingQueryListener):
