@@ -60,6 +60,7 @@ from minispark_stream.operators.declare_variables import DeclareVariables
 from minispark_stream.operators.grouped_map_pandas_with_state import PandasConf
 from minispark_stream.operators.stateful_processor_handle import NO_TIME, PROCESSING_TIME
 from minispark_stream.operators.transform_with_state_task import Input, TransformWithStateTask
+from minispark_stream.state.schema_files import read_schemas
 from minispark_stream.state.state_schema_compatibility_checker import validate_or_write_schema
 from minispark_stream.state.state_store import HDFS_PROVIDER, PROVIDER_CLASS
 
@@ -178,15 +179,30 @@ class TransformWithState(StatefulOperator):
             ]
             schemas |= {t: schema for (is_ddl, t), schema in zip(texts, parsed) if is_ddl}
             key = StructType().add("key", self.keys)
-            if kind != "value":  # so that a variable of one kind is not compatible with one of another
-                key = key.add("element", nullable(parsed[0]) if kind == "map" else LongType())
+            if kind != "value":  # the schema says which kind of variable it is
+                key = key.add(kind, nullable(parsed[0]) if kind == "map" else LongType())
             value = StructType().add("value", nullable(parsed[-1]))
             check = sessions.conf(session, "spark.sql.streaming.stateStore.stateSchemaCheck") != "false"
+            variables, store = f"{context.state_dir}/{self.operator_id}/_variables", quote(name, safe="")
+            _check_kind(session, name, kind, variables, self.operator_id, store)
             validate_or_write_schema(
-                f"{context.state_dir}/{self.operator_id}/_variables", self.operator_id, quote(name, safe=""), key,
-                value.add("ttlExpirationMs", "long") if has_ttl else value, check,
+                variables, self.operator_id, store, key, value.add("ttlExpirationMs", "long") if has_ttl else value, check
             )
         return schemas
+
+
+def _check_kind(session: SparkSession, name: str, kind: str, variables: str, operator_id: int, store: str) -> None:
+    """A variable stays what it was. Raises UnsupportedOperationException: STATE_STORE_INVALID_VARIABLE_TYPE_CHANGE."""
+    try:
+        stored, _ = read_schemas(variables, operator_id, store)
+    except FileNotFoundError:
+        return
+    old = stored.names[1] if len(stored) > 1 else "value"
+    if old != kind:
+        raise spark_error(
+            session, UnsupportedOperationException, "STATE_STORE_INVALID_VARIABLE_TYPE_CHANGE",
+            stateVarName=name, newType=f"{kind.capitalize()}State", oldType=f"{old.capitalize()}State",
+        )
 
 
 def _rows(session: SparkSession, plan: JavaObject, attributes: Sequence[JavaObject]) -> DataFrame:
