@@ -117,8 +117,8 @@ def own_partition(batches: Iterable[pa.RecordBatch]) -> tuple[int, Iterator[pa.R
 def spare_what_is_imported() -> None:
     """Before the first task of a worker: its objects are no garbage, and need not be searched for any.
 
-    After each task, PySpark's worker collects garbage. Among all that pandas, pyarrow and Spark have brought, that takes 30 ms,
-    more than a small task; without them, one.
+    After each task, PySpark's worker collects garbage. Among all that pandas, pyarrow and Spark have brought, that takes 30 ms
+    of CPU, more than a small task.
     """
     if not gc.get_freeze_count():
         gc.freeze()

@@ -198,7 +198,7 @@ def _check_kind(session: SparkSession, name: str, kind: str, variables: str, ope
     except FileNotFoundError:
         return
     old = stored.names[1] if len(stored) > 1 else "value"
-    if old != kind:
+    if old != kind and old != "element":  # as earlier versions named it, whatever the kind: the schemas must tell
         raise spark_error(
             session, UnsupportedOperationException, "STATE_STORE_INVALID_VARIABLE_TYPE_CHANGE",
             stateVarName=name, newType=f"{kind.capitalize()}State", oldType=f"{old.capitalize()}State",

@@ -4,7 +4,7 @@ Models: MicroBatchExecution.runBatch (Execution flow; From query to the plan, "P
 
     (4)  getBatch         each source with new data gives a plan; nothing is read
     (5)  ... (8)          the template plan is filled in and planned: IncrementalExecution
-    (9)  addBatch         the sink's action is the one job that reads, computes and writes
+    (9)  addBatch         the sink acts on the rows: only now does a job read, compute and write them
     (10) commitOffsets    the watermark moves, then the batch is entered in the commit log
 
     batch 2, files (1, 2]  ->  3 rows in  ->  state version 2 becomes 3  ->  1 row out  ->  commits/2, watermark 12:04

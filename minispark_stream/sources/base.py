@@ -22,6 +22,7 @@ Differs from Spark: nothing.
 
 from __future__ import annotations
 
+import json
 import threading
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
@@ -50,7 +51,7 @@ ALL_AVAILABLE = ReadAllAvailable()
 __all__ = [
     "ALL_AVAILABLE", "CompositeReadLimit", "ContinuousInputPartition", "ContinuousStream", "Offset", "ReadLimit",
     "ReadMaxBytes", "ReadMaxFiles", "ReadMaxRows", "ReadMinRows", "Source", "SourceSpec", "StreamingRelation",
-    "SupportsAdmissionControl", "SupportsTriggerAvailableNow",
+    "SupportsAdmissionControl", "SupportsTriggerAvailableNow", "offset_by_partition",
 ]
 
 
@@ -140,6 +141,11 @@ class SupportsTriggerAvailableNow(SupportsAdmissionControl):
     @abstractmethod
     def prepare_for_trigger_available_now(self) -> None:
         """Remember the newest offset now: later `latest_offset` calls must not go past it."""
+
+
+def offset_by_partition(offsets: Mapping[int, Any]) -> Offset:
+    """An object with the offset of each partition under its number: {"0":2,"1":1}."""
+    return json.dumps({str(i): offsets[i] for i in sorted(offsets)}, separators=(",", ":"))
 
 
 class ContinuousInputPartition(ABC):

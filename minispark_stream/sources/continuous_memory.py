@@ -29,7 +29,7 @@ from minispark_stream.jvm import sessions
 from minispark_stream.jvm.errors import spark_error
 from minispark_stream.plan.streaming_relation import StreamingRelation, streaming_dataframe
 from minispark_stream.rpc import RpcEndpoint
-from minispark_stream.sources.base import ContinuousStream, Offset
+from minispark_stream.sources.base import ContinuousStream, Offset, offset_by_partition
 from minispark_stream.sources.continuous_records import MAX_RECORDS, ContinuousRecordPartition, GetRecords
 
 
@@ -57,7 +57,7 @@ class ContinuousMemoryStream:
         with self._lock:
             for i, row in enumerate(rows):
                 self._records[i % self.num_partitions].append(tuple(row))
-            return offset_of({i: len(records) for i, records in enumerate(self._records)})
+            return offset_by_partition({i: len(records) for i, records in enumerate(self._records)})
 
     def get(self, message: GetRecords) -> list[tuple[Any, ...]]:  # (3)
         return self._records[message.partition_id][message.offset : message.offset + MAX_RECORDS]
@@ -83,7 +83,7 @@ class _Stream(ContinuousStream):
         self._endpoint = RpcEndpoint(sessions.driver_host(session), memory.get, lambda error: None)
 
     def initial_offset(self) -> Offset:
-        return offset_of(dict.fromkeys(range(self._memory.num_partitions), 0))
+        return offset_by_partition(dict.fromkeys(range(self._memory.num_partitions), 0))
 
     def plan_input_partitions(self, start: Offset) -> list[ContinuousRecordPartition]:
         """Raises ValueError: `start` is no offset of this stream."""
@@ -92,12 +92,8 @@ class _Stream(ContinuousStream):
             raise ValueError(f"Expected an object with the offsets of {self._memory.num_partitions} partitions but got {start}")
         return [ContinuousRecordPartition(int(i), offset, self._endpoint.ref) for i, offset in offsets.items()]
 
-    def merge_offsets(self, offsets: Mapping[int, Any]) -> Offset:
-        return offset_of(offsets)
+    def merge_offsets(self, offsets: Mapping[int, Any]) -> Offset:  # (2)
+        return offset_by_partition(offsets)
 
     def stop(self) -> None:
         self._endpoint.stop()
-
-
-def offset_of(offsets: Mapping[int, int]) -> Offset:  # (2)
-    return json.dumps({str(i): offsets[i] for i in sorted(offsets)}, separators=(",", ":"))

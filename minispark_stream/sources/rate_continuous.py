@@ -24,7 +24,7 @@ from datetime import datetime, timezone
 from typing import Any
 
 from minispark_stream.jvm.errors import illegal_argument
-from minispark_stream.sources.base import ContinuousInputPartition, ContinuousStream, Offset
+from minispark_stream.sources.base import ContinuousInputPartition, ContinuousStream, Offset, offset_by_partition
 
 
 @dataclass(frozen=True)
@@ -75,4 +75,4 @@ class RateStreamContinuousStream(ContinuousStream):
         ]
 
     def merge_offsets(self, offsets: Mapping[int, Any]) -> Offset:
-        return json.dumps({str(i): offsets[i] for i in sorted(offsets)}, separators=(",", ":"))
+        return offset_by_partition(offsets)

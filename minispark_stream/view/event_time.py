@@ -103,7 +103,7 @@ class _Drawing:
     def draw(self) -> None:
         ax, has_null = self.ax, any(dot.ms is None for dot in self.plane.dots)
         ax.set_xlim(0, self.batches)
-        ax.set_ylim(self.null_ms - (self.null_ms - self.low) * -0.6 if has_null else self.low, self.high)
+        ax.set_ylim(self.null_ms - (self.low - self.null_ms) * 0.6 if has_null else self.low, self.high)
         ax.set_yticks(*_ticks(self.low, self.high))
         ax.set_ylabel("event time (UTC)")
         ax.set_title(self.plane.title, loc="left", fontsize=11, parse_math=False)
