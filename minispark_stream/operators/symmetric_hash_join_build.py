@@ -117,9 +117,10 @@ class Build:
         if bounds.evict_key_ms is not None:
             keys = state.keys(all_or_new)
             return state.remove_by_key(list(compress(keys, self.join.key_is_old(side, state.decode_keys(keys)))))
-        if bounds.evict_value_ms is not None:
+        if bounds.evict_value_ms is not None and bounds.event_time is not None:
             rows = state.rows(all_or_new)
-            return state.remove_rows(list(compress(rows.at, self.join.value_is_old(side, state.decode(rows.values)))))
+            columns = state.decode(rows.values, only=bounds.event_time.position)
+            return state.remove_rows(rows.some(self.join.value_is_old(side, columns)))
         return []
 
     def _joined(self, pairs: Pairs) -> Columns:
@@ -128,7 +129,7 @@ class Build:
 
     def _with_nulls(self, side: int, state: JoinSideState, gone: list[bytes]) -> Columns:
         """The rows of a side that were never matched, beside nulls."""
-        never = [row for row in gone if not state.is_matched(row)]
+        never = list(compress(gone, ~state.is_matched(gone)))
         own = state.decode(never)
         other = [pa.nulls(len(never), t) for t in UnsafeRowCodec(self.join.sides[1 - side].row).arrow_types]
         return self._cast([*own, *other] if side == LEFT else [*other, *own])

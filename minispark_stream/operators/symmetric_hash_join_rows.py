@@ -76,12 +76,11 @@ class KeyNumbers(NamedTuple):
 
 def number_keys(schema: StructType, columns: Columns, num_rows: int) -> KeyNumbers:
     """Equal keys get the same number, in the order in which the keys come."""
-    rows = UnsafeRowCodec(schema).encode(columns, num_rows)
-    numbers = {key: number for number, key in enumerate(dict.fromkeys(rows))}
-    of_row = np.fromiter(map(numbers.__getitem__, rows), np.int64, num_rows)
-    first = np.empty(len(numbers), np.int64)
+    rows = UnsafeRowCodec(schema).encode_array(columns, num_rows).dictionary_encode()
+    of_row = np.asarray(rows.indices).astype(np.int64)
+    first = np.empty(len(rows.dictionary), np.int64)
     first[of_row[::-1]] = np.arange(num_rows)[::-1]
-    return KeyNumbers(list(numbers), take(columns, first), of_row)
+    return KeyNumbers(rows.dictionary.to_pylist(), take(columns, first), of_row)
 
 
 class PairNumbers(NamedTuple):

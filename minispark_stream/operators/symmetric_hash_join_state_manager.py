@@ -21,6 +21,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from itertools import compress
 from typing import NamedTuple
 
 import numpy as np
@@ -44,6 +45,9 @@ class StoredRows(NamedTuple):
 
     at: list[bytes]
     values: list[bytes]
+
+    def some(self, mask: Mask) -> StoredRows:
+        return StoredRows(list(compress(self.at, mask)), list(compress(self.values, mask)))
 
 
 class Changes(NamedTuple):
@@ -71,7 +75,8 @@ class JoinSideState:
         self._at_codec = UnsafeRowCodec(indexed(keys))
         self._count_codec = UnsafeRowCodec(COUNT_SCHEMA)
         self._value_codec = UnsafeRowCodec(with_matched(row))
-        self._matched = FixedField(len(row.fields), of=len(row.fields) + 1)
+        self._flag = len(row.fields)
+        self._matched = FixedField(self._flag, of=self._flag + 1)
         self._counts = counts
         self._values = values
 
@@ -117,11 +122,12 @@ class JoinSideState:
     def decode_keys(self, keys: list[bytes]) -> Columns:
         return UnsafeRowCodec(self._keys).decode(keys)
 
-    def decode(self, values: list[bytes]) -> Columns:
-        return self._value_codec.decode(values)[:-1]
+    def decode(self, values: list[bytes], only: int | None = None) -> Columns:
+        return self._value_codec.decode(values, only)[:-1]
 
-    def is_matched(self, value: bytes) -> bool:
-        return self._matched.is_true(value)
+    def is_matched(self, values: list[bytes]) -> Mask:
+        """Which rows have been matched."""
+        return np.asarray(self._value_codec.decode(values, only=self._flag)[self._flag])
 
     # -- changes ------------------------------------------------------------------------------------------------
 
@@ -140,8 +146,8 @@ class JoinSideState:
     def mark_matched(self, keys: Columns, places: Ints) -> None:
         """(2) The rows at some places; `keys` are their keys."""
         rows = self._rows_at(keys, places)
-        new = [(at, self._matched.with_true(value)) for at, value in zip(*rows) if not self.is_matched(value)]
-        self._values.put_many([at for at, _ in new], [value for _, value in new])
+        new = rows.some(~self.is_matched(rows.values))
+        self._values.put_many(new.at, list(map(self._matched.with_true, new.values)))
 
     def remove_by_key(self, keys: list[bytes]) -> list[bytes]:
         """(3) Removes every row of `keys`; gives what was removed."""
@@ -150,14 +156,18 @@ class JoinSideState:
         self._values.remove_many(rows.at)
         return rows.values
 
-    def remove_rows(self, at: list[bytes]) -> list[bytes]:
-        """(3) Removes the rows with some keys in keyWithIndexToValue; gives what was removed."""
-        *columns, places = self._at_codec.decode(at)
-        keys = number_keys(self._keys, columns, len(at))
+    def remove_rows(self, rows: StoredRows) -> list[bytes]:
+        """(3) Removes rows, in any order of the keys; gives what was removed."""
+        *columns, places = self._at_codec.decode(rows.at)
+        keys = number_keys(self._keys, columns, len(rows.at))
+        is_alone = self.counts(keys.keys)[keys.of_row] == 1  # most often a key has one row, which leaves no hole
+        removed = list(compress(rows.values, is_alone))
+        self._values.remove_many(compress(rows.at, is_alone))
+        self._counts.remove_many(map(keys.keys.__getitem__, keys.of_row[is_alone].tolist()))
         gone: dict[int, set[int]] = {}
-        for number, place in zip(keys.of_row.tolist(), places.to_pylist()):
+        for number, place in zip(keys.of_row[~is_alone].tolist(), np.asarray(places)[~is_alone].tolist()):
             gone.setdefault(number, set()).add(place)
-        return self.remove_where(keys, list(gone.items()))
+        return removed + self.remove_where(keys, list(gone.items()))
 
     def remove_where(self, keys: KeyNumbers, gone: list[tuple[int, set[int]]]) -> list[bytes]:
         """(3) Removes the rows that were at some places of a key, one (number of the key, places) after the other.

@@ -242,12 +242,11 @@ class HDFSBackedStateStore:
     def abort(self) -> None:
         with self._provider.lock:
             if self._state == "UPDATING":
-                self._metrics = self._provider.metrics()
                 self._provider.roll_back(self._undo)
                 self._state, self._undo, self._changes = "ABORTED", {}, []
 
     def metrics(self) -> StateStoreMetrics:
-        """As of now, or as of the commit or abort."""
+        """As of now, or as of the commit."""
         with self._provider.lock:
             return self._metrics or self._provider.metrics()
 
