@@ -71,11 +71,13 @@ class Sink(ABC):
     """Where the rows of each batch go.
 
     `description` is what progress reports call it. `may_read_a_part` says that it may leave rows of a batch unread (a function
-    of the user), or run a batch only in part: then the engine looks whether all of the state was written.
+    of the user), or run a batch only in part: then the engine looks whether all of the state was written. `written` is what the
+    last batch left in a log of the sink's own, for the trace; None where there is none.
     """
 
     description: str
     may_read_a_part = False
+    written: Mapping[str, Any] | None = None
 
     @abstractmethod
     def add_batch(self, batch_id: int, data: DataFrame) -> int | None:

@@ -6,7 +6,7 @@
 3. Data is JSON in which "<" is written \\u003c, so that no text of a trace can end the script element; fragments are
    escaped where they are made.
 
-4. Below the board stand the picture of event time and the bars of the durations.
+4. Below the board stand the pictures that the trace gives (pictures.py).
 
     {"texts": ["<section ...", ...], "steps": [{"slots": {"now": 0, "logs": 1, ...}, "fill": {"look-walCommit": "lit"}}]}
 
@@ -23,11 +23,11 @@ from html import escape
 from itertools import groupby
 from typing import Any
 
-from minispark_stream.trace.fates import fates
 from minispark_stream.trace.recording import Recording, is_rerun
-from minispark_stream.view import event_time, flow, timeline
+from minispark_stream.view import flow
 from minispark_stream.view.board import board, fragments
 from minispark_stream.view.merged_walk import Stop, stops
+from minispark_stream.view.pictures import pictures
 from minispark_stream.view.style import CSS
 from minispark_stream.view.walk import failed
 from minispark_stream.view.words import short, without_ids
@@ -53,20 +53,17 @@ def page(recordings: Mapping[str, Recording], intro: str = "") -> str:
     heading = f"{names[0] if names else 'A query'} on {' and '.join(recordings)}"
     diagram = flow.template(len(recordings)) or NO_DOT
     data: dict[str, Any] = {"texts": list(texts), "steps": steps, "flow": diagram}  # (2)
-    plans, times, event_times = "", "", ""
+    plans, drawn = "", ""
     for engine, recording in recordings.items():
         if recording.plan:
             plans += f"<h3>Plan on {escape(engine)}</h3><pre>{escape(short(without_ids(recording.plan)))}</pre>"
-        if (picture := event_time.svg(fates(recording))) is not None:
-            event_times += f"<h3>Event time on {escape(engine)}</h3>{picture}"
-        times += f"<h3>Durations on {escape(engine)}</h3>{timeline.svg(recording.batches)}"
+        for picture in pictures(recording):
+            drawn += f"<section class='card'><h3>{picture.heading} on {escape(engine)}</h3>{picture.svg}</section>"
     about = f"<section class='card'>{intro}</section>" if intro else ""
-    # (4)
-    about += f"<section class='card'>{event_times}</section>" if event_times else ""
     return (
         f'<!doctype html><html lang="en"><head><meta charset="utf-8"><title>{escape(heading)}</title>'
         f"<style>{CSS}{PAGE_CSS}</style></head><body class='ms'><header><h1>{escape(heading)}</h1>{CONTROLS}</header>"
-        f"<nav>{_chips(shown)}</nav>{board({})}{about}<section class='card'>{times}</section>"
+        f"<nav>{_chips(shown)}</nav>{board({})}{about}{drawn}"  # (4)
         f"<details class='card'><summary>The analysed plan</summary>{plans}</details>"
         f'<script type="application/json" id="data">{_json(data)}</script><script>{SCRIPT}</script></body></html>\n'
     )
@@ -125,7 +122,7 @@ body.ms { margin:0 auto; padding:10px 18px 30px; max-width:1560px; }
 .ms nav button.failed { border-color:#b3261e; color:#b3261e; }
 .ms nav button.on { background:#ffd873; border-color:#a86a00; color:#1d2733; }
 .ms nav span { color:#5b6875; font-size:12px; padding:0 4px; border-left:2px solid #b3261e; margin-left:6px; }
-.ms svg.event-time { max-width:100%; height:auto; display:block; }
+.ms .card > svg { max-width:100%; height:auto; display:block; }
 .ms svg.flow .node[id] { cursor:pointer; } .ms pre { font-size:12px; white-space:pre-wrap; overflow-wrap:anywhere; }
 """
 

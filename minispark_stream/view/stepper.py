@@ -6,7 +6,7 @@ It shows the same board as the HTML page (board.py) and moves over the same stop
     buttons   « batch  ‹ back  forward ›  batch »
     slider    every step; with the keyboard on it, the arrow keys step
     menu      the batches; a batch that is run again after a restart is there twice
-    below     the picture of event time, if the trace has event times
+    below     the pictures that the trace gives
 
 Differs from Spark: nothing of Spark is modelled here.
 """
@@ -19,12 +19,12 @@ from typing import Any
 
 import ipywidgets as widgets
 
-from minispark_stream.trace.fates import fates
 from minispark_stream.trace.recording import Recording
-from minispark_stream.view import event_time, flow
+from minispark_stream.view import flow
 from minispark_stream.view.board import board, fragments
 from minispark_stream.view.merged_walk import Stop, stops
 from minispark_stream.view.page import NO_DOT, batch_names
+from minispark_stream.view.pictures import pictures
 from minispark_stream.view.style import CSS
 
 
@@ -57,8 +57,8 @@ class Stepper(widgets.VBox):
         ]
         self._slider.observe(lambda change: self.show(change["new"]), "value")
         self._menu.observe(self._chosen, "value")
-        pictures = [picture for recording in recordings.values() if (picture := event_time.svg(fates(recording))) is not None]
-        super().__init__([widgets.HBox(self.controls), self._board, *map(widgets.HTML, pictures)])
+        drawn = [widgets.HTML(picture.svg) for recording in recordings.values() for picture in pictures(recording)]
+        super().__init__([widgets.HBox(self.controls), self._board, *drawn])
         self.step = -1
         self.show(0)
 
