@@ -13,10 +13,8 @@ Differs from Spark: nothing of Spark is modelled here.
 
 from __future__ import annotations
 
-import io
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
-from xml.etree import ElementTree
 
 from minispark_stream.trace.fates import Fates
 from minispark_stream.view.event_bands import Band
@@ -35,12 +33,12 @@ from minispark_stream.view.event_plane import (
     first_shown,
     planes,
 )
+from minispark_stream.view.figures import as_svg, house_style
 from minispark_stream.view.words import time_words
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-SVG = "http://www.w3.org/2000/svg"
 DOTS = {  # kind -> (marker, colour, colour of the edge)
     COUNTED: ("o", "#245482", "white"), BEHIND: ("o", "#f0a020", "#7a4b00"), DROPPED: ("X", "#c62828", "white"),
     TWICE: ("X", "#7a7f87", "white"), OUT: ("o", "#ffffff", "#7a7f87"), NULL: ("s", "#ffffff", "#7a7f87"),
@@ -65,13 +63,11 @@ def svg(found: Fates) -> str | None:
     drawn = planes(found)
     if not drawn:
         return None
-    import matplotlib
     from matplotlib.figure import Figure
 
     batches = found.batches[first_shown(found):]
     names = [f"batch {b.batch_id}" if len(batches) <= 16 else str(b.batch_id) for b in batches]
-    settings: Any = {"svg.hashsalt": "minispark_stream", "svg.fonttype": "none", "font.family": ["DejaVu Sans"]}
-    with matplotlib.rc_context(settings):
+    with house_style():
         width = min(max(3.2 + 0.95 * len(names), 8.5), 15.0)
         figure = Figure(figsize=(width, 4.4 * len(drawn) + 0.9), layout="constrained")
         axes = figure.subplots(len(drawn), 1, sharex=True, squeeze=False)[:, 0]
@@ -84,9 +80,7 @@ def svg(found: Fates) -> str | None:
         axes[-1].set_xlabel(f"processing time: one column for each batch{newest}")
         handles = _legend(drawn)
         figure.legend(handles=handles, loc="outside upper left", ncols=2 if width < 11 else 3, frameon=False, fontsize=9)
-        text = io.BytesIO()
-        figure.savefig(text, format="svg", metadata={"Date": None})  # (2)
-    return _with_titles(text.getvalue(), titles)
+        return as_svg(figure, "event-time", titles)  # (2), (3)
 
 
 class _Drawing:
@@ -240,18 +234,3 @@ def _legend(drawn: Sequence[Plane]) -> list[Any]:
     if any(band.start_ms == band.end_ms for band in bands):
         handles.append(Line2D([], [], color=OPEN, linewidth=3, label="held in the state; a thick end: evicted"))
     return handles
-
-
-def _with_titles(picture: bytes, titles: dict[str, str]) -> str:  # (3)
-    ElementTree.register_namespace("", SVG)
-    ElementTree.register_namespace("xlink", "http://www.w3.org/1999/xlink")
-    root = ElementTree.fromstring(picture)
-    for element in root.iter(f"{{{SVG}}}g"):
-        if (words := titles.get(element.get("id", ""))) is not None:
-            title = ElementTree.Element(f"{{{SVG}}}title")
-            title.text = words
-            element.insert(0, title)
-    for metadata in root.findall(f"{{{SVG}}}metadata"):
-        root.remove(metadata)
-    root.set("class", "event-time")
-    return ElementTree.tostring(root, encoding="unicode")
