@@ -30,7 +30,7 @@ MAY_IMPORT: dict[str, tuple[str, ...]] = {
     "plan": ("jvm", "clock"),
     "operators": ("plan", "state", "checkpointing", "jvm"),
     "sources": ("plan", "checkpointing", "jvm", "clock", "rpc"),
-    "sinks": ("checkpointing", "jvm"),
+    "sinks": ("checkpointing", "jvm", "rpc"),
     "runtime": ("operators", "sources", "sinks", "plan", "state", "checkpointing", "trace", "jvm", "clock", "rpc"),
     # -- pictures of what has run; nothing above this line knows of them ----------------------------------------
     "view": ("trace",),
