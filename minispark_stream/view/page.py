@@ -97,7 +97,8 @@ def _below(recordings: Mapping[str, Recording], intro: str) -> str:  # (4)
         pictures = [*_pictures(recording), ("Durations", timeline.svg(recording.batches))]
         cards += "".join(
             f"<section class='card'><h2>{escape(heading)} on {escape(engine)}</h2><div class='picture' role='region' tabindex='0' "
-            f"aria-label='{escape(heading)} on {escape(engine)}'>{svg}</div></section>" for heading, svg in pictures
+            f"aria-label='{escape(heading)} on {escape(engine)}'>{svg}</div></section>"
+            for heading, svg in pictures
         )
         if recording.plan:
             plans += f"<h3>On {escape(engine)}</h3><pre>{escape(short(without_ids(recording.plan)))}</pre>"

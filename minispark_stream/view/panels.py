@@ -39,7 +39,7 @@ def logs(world: World) -> str:
 
 
 def _log_row(batch: int, offset: LogEntry | None, commit: LogEntry | None) -> tuple[str, list[str]]:
-    planned, done = "not logged", "<i>not finished</i>"
+    planned, done = "not logged", "<i class='whole'>not finished</i>"
     watermark = ""
     if offset is not None:
         lines = (offset.text or "").split("\n")[2:]
@@ -51,7 +51,7 @@ def _log_row(batch: int, offset: LogEntry | None, commit: LogEntry | None) -> tu
         done = "✓"
         if next_ms is not None:
             words = say(clock_words(next_ms)) if next_ms else "none yet"
-            done = f"<span title='done; the watermark of the next batch'>✓ {words}</span>"
+            done = f"<span class='whole' title='done; the watermark of the next batch'>✓ {words}</span>"
     cells = [str(batch), planned, watermark, done]
     if offset is not None and offset.new:
         cells[1:3] = [f"<mark>{cell}</mark>" for cell in cells[1:3] if cell] or cells[1:3]
