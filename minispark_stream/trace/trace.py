@@ -231,11 +231,15 @@ class Trace(Recording):
         Path(path).write_text(page({self.engine: self}), encoding="utf-8")
         return Path(path)
 
-    def stepper(self) -> Stepper:
-        """The ipywidgets stepper, for Jupyter."""
+    def stepper(self, step: int = 1) -> Stepper:
+        """Forward and back through every step, for Jupyter; it needs no kernel.
+
+        Args:
+            step: the number of the step to begin with, from 1.
+        """
         from minispark_stream.view.stepper import Stepper
 
-        return Stepper({self.engine: self})
+        return Stepper({self.engine: self}, step)
 
     def _repr_html_(self) -> str:
         from minispark_stream.view.summary import summary

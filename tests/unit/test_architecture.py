@@ -78,7 +78,7 @@ CACHES = {  # functions whose answers are kept for the whole process; all bounde
     "operators.instance_metrics._scala_order": "the last 100 sets of names, each a query's",
     "plan.streaming_relation._java_tokens": "one map for each JVM",
     "view.sheet.text_width": "the widths of the last 4,096 lines that were drawn",
-    "view.flow.template": "the same drawing for every page; one for each number of engines",
+    "view.step_source.step_sources": "the code of each step, read from the package once",
 }
 LONGEST_MODULE = 300
 MOST_POSITIONAL_ARGUMENTS = 8
