@@ -92,11 +92,15 @@ class Comparison:
         """The flow of one batch (the last one) on both engines, differences marked."""
         return flow.draw(self.traces, batch, step)
 
-    def stepper(self) -> Stepper:
-        """Forward and back through every step of both engines, for Jupyter."""
+    def stepper(self, step: int = 1) -> Stepper:
+        """Forward and back through every step of both engines, for Jupyter; it needs no kernel.
+
+        Args:
+            step: the number of the step to begin with, from 1.
+        """
         from minispark_stream.view.stepper import Stepper
 
-        return Stepper(self.traces)
+        return Stepper(self.traces, step, self._repr_html_())
 
     def to_html(self, path: str | Path) -> Path:
         """Write one file that opens in any browser: the table, the differences, and every step. Returns the path."""

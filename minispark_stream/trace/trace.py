@@ -13,6 +13,7 @@ A `Trace` is a recording (recording.py) that never changes. A trace of the model
     trace.to_html("run.html"), trace.to_text(), trace.draw(batch=2, step="walCommit"), trace.timeline()
     trace.event_time()               rows, watermarks and windows in the plane of batches and event times
     trace.join(), trace.sessions(), trace.watermarks(), trace.state_files(), trace.logs(), trace.files()
+    trace.epochs()                   epochs or batches on the axis of time, and when each was logged and committed
 
 A file is JSON that somebody else may have written: `load` checks it before anything is drawn. The pictures are drawn by
 view/, which is imported only when one is asked for: a query that runs draws nothing.
@@ -209,6 +210,20 @@ class Trace(Recording):
 
         return picture(self, name)
 
+    def epochs(self, *others: Trace) -> Picture:
+        """When each epoch, or batch, began, had its offsets logged and was committed. Shown as a picture in Jupyter.
+
+        Args:
+            others: traces to be drawn below this one, on the same axis.
+
+        Raises:
+            ValueError: nothing was committed.
+        """
+        from minispark_stream.view.epochs import svg
+        from minispark_stream.view.timeline import Picture
+
+        return Picture(svg([self, *others]))
+
     def to_html(self, path: str | Path) -> Path:
         """Write one file that opens in any browser and steps through the trace. Returns the path."""
         from minispark_stream.view.page import page
@@ -216,11 +231,15 @@ class Trace(Recording):
         Path(path).write_text(page({self.engine: self}), encoding="utf-8")
         return Path(path)
 
-    def stepper(self) -> Stepper:
-        """The ipywidgets stepper, for Jupyter."""
+    def stepper(self, step: int = 1) -> Stepper:
+        """Forward and back through every step, for Jupyter; it needs no kernel.
+
+        Args:
+            step: the number of the step to begin with, from 1.
+        """
         from minispark_stream.view.stepper import Stepper
 
-        return Stepper({self.engine: self})
+        return Stepper({self.engine: self}, step)
 
     def _repr_html_(self) -> str:
         from minispark_stream.view.summary import summary

@@ -82,7 +82,12 @@ def answer(found: Fates, wanted: Mapping[str, Any]) -> FateAnswer:
         columns = ", ".join(sorted({name for fate in found.rows for name in fate.row}))
         return FateAnswer((), f"No recorded row has {row_words(wanted)}. Columns of the sources: {columns or 'none'}.")
     rest = f"and {plural(len(fates) - MOST, 'row')} more" if len(fates) > MOST else ""
-    return FateAnswer(tuple(RowFate(fate.row, tuple(_stations(found, fate))) for fate in fates[:MOST]), rest)
+    return FateAnswer(tuple(told(found, fate) for fate in fates[:MOST]), rest)
+
+
+def told(found: Fates, fate: Fate) -> RowFate:
+    """What became of one row, in words."""
+    return RowFate(fate.row, tuple(_stations(found, fate)))
 
 
 def _stations(found: Fates, fate: Fate) -> Iterator[tuple[str, str]]:

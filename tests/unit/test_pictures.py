@@ -109,8 +109,7 @@ def test_sessions_open_become_one_and_leave() -> None:
     assert [(bar.start_ms, bar.end_ms, bar.rows) for bar in one.lines[0].bars] == [(at(1), at(6), 1), (at(9), at(14), 1)]
     assert [(bar.start_ms, bar.end_ms, bar.rows) for bar in one.lines[1].bars] == [(at(1), at(14), 3)]
     assert [line.says for line in two.lines] == ["opens", "1 row too late, emitted and evicted"]
-    assert list(two.lines[1].late_ms) == [at(0)]
-    assert two.lines[1].watermark_ms == at(15)
+    assert (two.lines[1].late_ms, two.lines[1].watermark_ms) == ((at(0),), at(15))
 
 
 # -- state files -------------------------------------------------------------------------------------------
