@@ -109,7 +109,7 @@ def test_the_keyboard_alone_does_everything(browser: Browser, html: str, tmp_pat
     press("d")
     assert tab.evaluate("document.body.dataset.theme") == "dark"
     press("p")
-    assert tab.evaluate("parseFloat(getComputedStyle(document.body).fontSize)") >= 19
+    assert tab.evaluate("parseFloat(getComputedStyle(document.body).fontSize)") >= 18
     reached = set()
     for _ in range(80):
         press("Tab")
