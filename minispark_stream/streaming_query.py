@@ -119,16 +119,8 @@ class StreamingQuery(SparkStreamingQuery):
         self._execution.stop()
 
     def explain(self, extended: bool = False) -> None:
-        """Print the physical plan of the last batch; if `extended`, below the logical plans that all batches share."""
-        context = self._execution.context
-        execution = context.execution or (context.previous and context.previous.execution)
-        if not execution:
-            print("No physical plan. Waiting for data.")
-            return
-        if extended:
-            print(f"== Analyzed Logical Plan ==\n{self._execution.plan_text}")
-            print(f"== Optimized Logical Plan ==\n{execution.template.text}")
-        print(f"== Physical Plan ==\n{execution.explain()}")
+        """Print the physical plan of the last batch, or of the job that has no end; if `extended`, below the logical plans."""
+        self._execution.explain(extended)
 
     def _raise_failure(self) -> None:
         if self._execution.failure is not None:

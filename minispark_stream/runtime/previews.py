@@ -51,6 +51,7 @@ class PreviewSink(Sink):
         try:
             num_output_rows = self._sink.add_batch(batch_id, cached)
             self.shown = {"rows": preview(cached), "emitted": cached.count()}
+            self.written = self._sink.written
         finally:
             cached.unpersist()
         return num_output_rows

@@ -135,12 +135,14 @@ class FileStreamSource(SupportsTriggerAvailableNow):
         self._available_now = self._list()
 
     def latest_offset(self, start: Offset | None, limit: ReadLimit) -> Offset | None:
-        taken, rest = self._split(self._unread or self._new_files(), limit)  # (3)
+        new = self._unread or self._new_files()
+        taken, rest = self._split(new, limit)  # (3)
         self._unread = rest[: self.options.max_cached_files]
         for file in taken:  # (5)
             self.seen_files.add(file.uri, file.timestamp)
         self.seen_files.purge()
         self.last_files = [unquote(file.uri) for file in taken]
+        self.last_left = [unquote(file.uri) for file in new[len(taken):]]
         if taken:  # (6)
             self._log_offset += 1
             entries = tuple(FileEntry(file.uri, file.timestamp, self._log_offset) for file in taken)

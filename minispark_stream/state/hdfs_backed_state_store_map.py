@@ -15,7 +15,8 @@ Differs from Spark: nothing.
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
+from itertools import compress
 
 from minispark_stream.state.state_records import Pair
 
@@ -67,8 +68,7 @@ class HDFSBackedStateStoreMap(dict[bytes, bytes]):
                     del self._keys_of[prefix]
 
 
-def content_bytes(entries: dict[bytes, bytes] | Undo) -> int:
-    """The memory of the keys and values in `entries`, apart from the dict."""
-    values = [v for v in entries.values() if v is not None]
-    keys = entries if len(values) == len(entries) else [k for k, v in entries.items() if v is not None]
-    return sum(map(len, keys)) + sum(map(len, values)) + BYTES_PER_ENTRY * len(values)
+def content_bytes(entries: Mapping[bytes, bytes | None]) -> int:
+    """The memory of the keys and values in `entries`, apart from the dict. A value is never empty, and None counts nothing."""
+    values = list(filter(None, entries.values()))
+    return sum(map(len, compress(entries, entries.values()))) + sum(map(len, values)) + BYTES_PER_ENTRY * len(values)

@@ -201,10 +201,7 @@ class HDFSBackedStateStore:
     def put_many(self, keys: Sequence[bytes], values: Sequence[bytes]) -> None:
         if len(keys) != len(values) or None in values:
             raise ValueError("Cannot put a null value: every key needs a value")
-        with self._provider.lock:
-            self._verify_updating("put")
-            self._remember(self._provider.map.change(zip(keys, values)))
-            self._changes.append((list(keys), list(values)))
+        self._change("put", keys, values)
 
     def remove(self, key: bytes) -> bytes | None:
         with self._provider.lock:
@@ -214,11 +211,18 @@ class HDFSBackedStateStore:
 
     def remove_many(self, keys: Iterable[bytes]) -> int:
         with self._provider.lock:
-            self._verify_updating("remove")
             known = [k for k in dict.fromkeys(keys) if k in self._provider.map]
-            self._remember(self._provider.map.change((k, None) for k in known))
-            self._changes.append((known, None))
+            self._change("remove", known, [None] * len(known))
             return len(known)
+
+    def change_many(self, keys: Sequence[bytes], values: Sequence[bytes | None]) -> None:
+        self._change("change", keys, values)
+
+    def _change(self, operation: str, keys: Sequence[bytes], values: Sequence[bytes | None]) -> None:
+        with self._provider.lock:
+            self._verify_updating(operation)
+            self._remember(self._provider.map.change(zip(keys, values, strict=True)))
+            self._changes.append((list(keys), list(values)))
 
     def commit(self) -> int:
         with self._provider.lock:
@@ -238,12 +242,11 @@ class HDFSBackedStateStore:
     def abort(self) -> None:
         with self._provider.lock:
             if self._state == "UPDATING":
-                self._metrics = self._provider.metrics()
                 self._provider.roll_back(self._undo)
                 self._state, self._undo, self._changes = "ABORTED", {}, []
 
     def metrics(self) -> StateStoreMetrics:
-        """As of now, or as of the commit or abort."""
+        """As of now, or as of the commit."""
         with self._provider.lock:
             return self._metrics or self._provider.metrics()
 
@@ -269,5 +272,5 @@ def _as_pairs(changes: Sequence[Change]) -> dict[bytes, bytes | None]:
     """What changes amount to: for each key the last of them."""
     pairs: dict[bytes, bytes | None] = {}
     for keys, values in changes:
-        pairs.update(dict.fromkeys(keys) if values is None else zip(keys, values))
+        pairs.update(zip(keys, values))
     return pairs

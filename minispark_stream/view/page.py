@@ -8,7 +8,7 @@ The same page is the stepper in Jupyter (stepper.py). What does not depend on th
 2. The file holds the pieces, the steps, and what is known of each kind of step (step_panel.py).
 3. Data is JSON in which "<" is written \\u003c, so that no text of a trace can end the script element; fragments are
    escaped where they are made.
-4. Below the board stand the pictures, the bars of the durations, and the plan.
+4. Below the board stand the pictures that the trace gives (pictures.py), and the plan.
 
     {"pieces": ["<h3>..", "<tr>.."], "steps": [{"step": "walCommit", "caption": "offsets/0", "panels": {"logs": [0, 1]}}, ..]}
 
@@ -26,11 +26,10 @@ from string import Template
 from typing import Any
 
 from minispark_stream.trace.events import STEPS
-from minispark_stream.trace.fates import fates
 from minispark_stream.trace.recording import Recording, is_rerun
-from minispark_stream.view import event_time, timeline
 from minispark_stream.view.board import LIGHTS, Board
 from minispark_stream.view.merged_walk import Stop, stops
+from minispark_stream.view.pictures import pictures
 from minispark_stream.view.row_fates import RowFates
 from minispark_stream.view.step_list import step_list
 from minispark_stream.view.step_panel import about
@@ -94,8 +93,7 @@ def _below(recordings: Mapping[str, Recording], intro: str) -> str:  # (4)
     cards = f"<section class='card'>{intro}</section>" if intro else ""
     plans = ""
     for engine, recording in recordings.items():
-        pictures = [*_pictures(recording), ("Durations", timeline.svg(recording.batches))]
-        cards += "".join(_picture(escape(f"{heading} on {engine}"), svg) for heading, svg in pictures)
+        cards += "".join(_picture(escape(f"{heading} on {engine}"), svg) for heading, svg in pictures(recording))
         if recording.plan:
             plans += f"<h3>On {escape(engine)}</h3><pre>{escape(short(without_ids(recording.plan)))}</pre>"
     return cards + (f"<section class='card'><h2>The analysed plan</h2>{plans}</section>" if plans else "")
@@ -104,12 +102,6 @@ def _below(recordings: Mapping[str, Recording], intro: str) -> str:  # (4)
 def _picture(name: str, svg: str) -> str:
     framed = f"<div class='picture' role='region' tabindex='0' aria-label='{name}'>{svg}</div>"
     return f"<section class='card'><h2>{name}</h2>{framed}</section>"
-
-
-def _pictures(recording: Recording) -> list[tuple[str, str]]:
-    """(heading, SVG) of every picture of a recording."""
-    event_times = event_time.svg(fates(recording))
-    return [("Event time", event_times)] if event_times else []
 
 
 def batch_names(shown: Sequence[Stop]) -> list[tuple[int, str, str]]:

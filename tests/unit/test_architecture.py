@@ -30,7 +30,7 @@ MAY_IMPORT: dict[str, tuple[str, ...]] = {
     "plan": ("jvm", "clock"),
     "operators": ("plan", "state", "checkpointing", "jvm"),
     "sources": ("plan", "checkpointing", "jvm", "clock", "rpc"),
-    "sinks": ("checkpointing", "jvm"),
+    "sinks": ("checkpointing", "jvm", "rpc"),
     "runtime": ("operators", "sources", "sinks", "plan", "state", "checkpointing", "trace", "jvm", "clock", "rpc"),
     # -- pictures of what has run; nothing above this line knows of them ----------------------------------------
     "view": ("trace",),
@@ -77,6 +77,7 @@ CACHES = {  # functions whose answers are kept for the whole process; all bounde
     "jvm.scala._none": "one object for each JVM",
     "operators.instance_metrics._scala_order": "the last 100 sets of names, each a query's",
     "plan.streaming_relation._java_tokens": "one map for each JVM",
+    "view.sheet.text_width": "the widths of the last 4,096 lines that were drawn",
     "view.step_source.step_sources": "the code of each step, read from the package once",
 }
 LONGEST_MODULE = 300

@@ -266,7 +266,7 @@ def test_a_state_that_shrinks_now_and_then_does_not_grow(tmp_path: Path) -> None
             log_batch(tmp_path, version - 1, '{"logOffset":1}')
         new, old = [(version, "x", 1)], [(version - 2, "x", 1)]
         for partition in (0, 1):
-            state_files(tmp_path, partition).write_delta(version, [(keys_of(new), values_of(new)), (keys_of(old), None)])
+            state_files(tmp_path, partition).write_delta(version, [(keys_of(new), values_of(new)), (keys_of(old), [None] * len(old))])
     assert findings(inspect(str(tmp_path))) == []
 
 

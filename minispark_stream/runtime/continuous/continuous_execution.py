@@ -19,7 +19,7 @@ What was read and not committed is read again after a restart: every row arrives
 it runs, an epoch afterwards, so it cannot be run again with the same rows.
 
 Reader and writer are Python workers of one task, so a partition takes a slot and two processes. With an interval of 0 an epoch
-takes a millisecond at least, and `explain()` has no plan to show.
+takes a millisecond at least.
 
 Differs from Spark: offsets of a run that has committed nothing are deleted too; Spark keeps them, and the next run commits its
 first epoch with them.
@@ -29,7 +29,7 @@ Shown by tests/unit/test_continuous_streams.py::test_a_run_begins_after_the_last
 from __future__ import annotations
 
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -70,30 +70,34 @@ class ContinuousExecution(StreamExecution):
     """One streaming query in epochs.
 
     Args:
-        streaming_write: how its sink writes.
+        streaming_write: asks the sink how it writes.
         arguments: what StreamExecution takes.
 
     Raises:
         UnsupportedOperationException: the source knows micro-batches alone.
+        PySparkException: what source and sink refuse; here and not on the query's thread, as in Spark.
     """
 
-    def __init__(self, streaming_write: StreamingWrite, write: WriteToStream, **arguments: Any):
+    def __init__(self, streaming_write: Callable[[], StreamingWrite], write: WriteToStream, **arguments: Any):
         super().__init__(write=write, **arguments)
-        self._write = streaming_write
         [(_, self._relation)] = streaming_sources(self.session, self.analyzed)
         if self._relation.create_continuous is None:
             source = self._relation.source_name
             raise spark_error(
                 self.session, UnsupportedOperationException, "_LEGACY_ERROR_TEMP_2253", sourceName=source
             )
-        self.stream: ContinuousStream
+        self.stream: ContinuousStream = self._relation.create_continuous(self.session, f"{self.checkpoint}/sources/0")
+        self.sources = [self.stream]  # for what a source is asked for when the query ends or fails
+        try:
+            self._write = streaming_write()
+        except BaseException:
+            self.stream.stop()
+            raise
+        self._plan: DataFrame | None = None
         self._reconfiguring = False
         self._failed: Exception | None = None
 
     def run_activated_stream(self) -> None:
-        assert self._relation.create_continuous is not None
-        self.stream = self._relation.create_continuous(self.session, f"{self.checkpoint}/sources/0")
-        self.sources = [self.stream]  # type: ignore[list-item]  # for what a source is asked for when the query ends or fails
         for key, value in _ROW_BY_ROW.items():
             self.session.conf.set(key, value)
         sessions.propagate_confs(self.session)  # the buffers are made in the tasks
@@ -101,6 +105,16 @@ class ContinuousExecution(StreamExecution):
         while self._reconfiguring and not self.stop_requested.is_set():  # (5)
             self._reconfiguring = False
             self.run_continuous()
+
+    def explain(self, extended: bool) -> None:
+        if self._plan is None:
+            print("No physical plan. Waiting for data.")
+        else:
+            self._plan.explain(extended)
+
+    def release(self) -> None:
+        super().release()
+        self._write.stop()
 
     def run_continuous(self) -> None:
         """One job, until the query ends or is to be reconfigured."""
@@ -119,7 +133,8 @@ class ContinuousExecution(StreamExecution):
         try:
             epochs.start()
             self.update_status(message="Running")
-            run_job(self, self.plan(partitions, endpoint))  # (2), (3)
+            self._plan = self.plan(partitions, endpoint)  # (2)
+            run_job(self, self._plan)  # (3)
         finally:
             job_ended.set()
             epochs.join()
