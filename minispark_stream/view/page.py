@@ -93,14 +93,15 @@ def _below(recordings: Mapping[str, Recording], intro: str) -> str:  # (4)
     cards = f"<section class='card'>{intro}</section>" if intro else ""
     plans = ""
     for engine, recording in recordings.items():
-        cards += "".join(
-            f"<section class='card'><h2>{escape(heading)} on {escape(engine)}</h2><div class='picture' role='region' "
-            f"tabindex='0' aria-label='{escape(heading)} on {escape(engine)}'>{svg}</div></section>"
-            for heading, svg in pictures(recording)
-        )
+        cards += "".join(_picture(escape(f"{heading} on {engine}"), svg) for heading, svg in pictures(recording))
         if recording.plan:
             plans += f"<h3>On {escape(engine)}</h3><pre>{escape(short(without_ids(recording.plan)))}</pre>"
     return cards + (f"<section class='card'><h2>The analysed plan</h2>{plans}</section>" if plans else "")
+
+
+def _picture(name: str, svg: str) -> str:
+    framed = f"<div class='picture' role='region' tabindex='0' aria-label='{name}'>{svg}</div>"
+    return f"<section class='card'><h2>{name}</h2>{framed}</section>"
 
 
 def batch_names(shown: Sequence[Stop]) -> list[tuple[int, str, str]]:

@@ -109,7 +109,7 @@ def test_the_keyboard_alone_does_everything(browser: Browser, html: str, tmp_pat
     press("d")
     assert tab.evaluate("document.body.dataset.theme") == "dark"
     press("p")
-    assert tab.evaluate("parseFloat(getComputedStyle(document.body).fontSize)") >= 19
+    assert tab.evaluate("parseFloat(getComputedStyle(document.body).fontSize)") >= 18
     reached = set()
     for _ in range(80):
         press("Tab")
@@ -247,7 +247,7 @@ def test_the_stepper_moves_in_its_frame_without_a_kernel(browser: Browser, tmp_p
 def test_a_trace_of_ten_thousand_steps_opens_in_two_seconds(
     browser: Browser, tmp_path: Path, monkeypatch: pytest.MonkeyPatch  # noqa: F811
 ) -> None:
-    monkeypatch.setattr(page_module, "_pictures", lambda recording: [])  # a picture shows the newest batches alone
+    monkeypatch.setattr(page_module, "pictures", lambda recording: ())  # they are drawn from the newest batches alone
     html = page({"model": long(10_000)})
     assert len(html.encode()) < 10_000_000
     tab = opened(browser, html, tmp_path, at=5000)
