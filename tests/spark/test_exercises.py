@@ -9,6 +9,7 @@ from __future__ import annotations
 import logging
 import re
 from collections.abc import Iterator
+from importlib import import_module
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -26,9 +27,7 @@ def course(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> Iterator[Mod
     logger = logging.getLogger("minispark_stream")
     level = logger.level
     monkeypatch.syspath_prepend(str(NOTEBOOKS[0].parent))
-    import course
-
-    yield course
+    yield import_module("course")
     logger.setLevel(level)  # it silences both engines, because some exercises fail on purpose
     spark.sparkContext.setLogLevel("ERROR")
 
