@@ -92,7 +92,7 @@ def _buffers(found: Fates, join: OperatorFacts) -> Buffers:
             one if one.last is None or not keeps or place in paired else _replaced(one) for place, one in enumerate(lanes[side])
         ]
     first = max(len(found.batches) - MOST_BATCHES, 0)
-    shown = tuple(_shown(side, first) for side in lanes)  # (4)
+    shown = _shown(lanes, first)
     place = tuple({old: new for new, old in enumerate(side)} for side in shown)
     bounds = tuple(
         tuple(_bound(batch.operators.get(join.operator_id), side) for batch in found.batches[first:]) for side in (0, 1)
@@ -171,8 +171,11 @@ def _rows_out(rows: Sequence[Any] | None, one: Lane, two: Lane) -> Counter[str] 
     return Counter(row_words({name: as_map(row)[name] for name in names}) for row in rows)
 
 
-def _shown(lanes: Sequence[Lane], first: int) -> list[int]:
-    """(4) The places of the lanes that are drawn: those of the first keys, in their order."""
-    alive = [n for n, lane in enumerate(lanes) if lane.last is None or lane.last >= first]
-    keys = {key: place for place, key in enumerate(dict.fromkeys(lanes[n].key for n in alive))}
-    return sorted(sorted(alive, key=lambda n: keys[lanes[n].key])[:MOST_LANES])
+def _shown(lanes: tuple[list[Lane], ...], first: int) -> tuple[list[int], ...]:
+    """(4) The places of the lanes of each side that are drawn: those of the first keys, of keys of both sides before others."""
+    alive = [[n for n, lane in enumerate(side) if lane.last is None or lane.last >= first] for side in lanes]
+    left, right = ({lanes[side][n].key for n in alive[side]} for side in (0, 1))
+    came = sorted((lanes[side][n].first, n, lanes[side][n].key) for side in (0, 1) for n in alive[side])
+    keys = list(dict.fromkeys(key for _, _, key in came))
+    rank = {key: place for place, key in enumerate(sorted(keys, key=lambda key: key not in left & right))}
+    return tuple(sorted(sorted(places, key=lambda n: rank[side[n].key])[:MOST_LANES]) for side, places in zip(lanes, alive))

@@ -106,7 +106,7 @@ class _Drawing:
         sheet, first = self.sheet, lane.first - self.one.first_batch
         sheet.words(MARGIN + LABEL - 10, y, lane.label[:22], align="right", size=9)
         sheet.line([MARGIN + LABEL, self.end], [y, y], PALE, 0.5, layer=1)
-        begin, tip = self.x(max(first, 0)) + 8, row_words(lane.row)
+        begin, tip = self.x(first) + 8 if first >= 0 else self.x(0), row_words(lane.row)
         if lane.is_late:
             sheet.mark(begin + 6, y, "X", WRONG.edge, tip=f"{tip}: late, dropped", size=46)
             return
@@ -119,7 +119,7 @@ class _Drawing:
         says = f"{tip}: from batch {self.one.batch_ids[max(first, 0)]}"
         if lane.last is not None:
             says += f" to batch {self.one.batch_ids[lane.last - self.one.first_batch]}, where it was evicted"
-        sheet.box(begin if first >= 0 else begin - 8, y - 5.5, stop - begin, 11, "", look, tip=says)
+        sheet.box(begin, y - 5.5, stop - begin, 11, "", look, tip=says)
         if gone:
             sheet.line([stop, stop], [y - 7, y + 7], INK, 2.4, layer=6)
         if lane.is_alone:
