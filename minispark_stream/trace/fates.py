@@ -143,28 +143,30 @@ class _Play:
     def run(self, batch: BatchFacts) -> None:
         """One batch: the operators decide from the lowest to the highest, then state leaves."""
         came = [(self._row(batch, arrival), _places(arrival)) for arrival in batch.arrivals or ()]
-        found = [Fate(*row, what=LEFT_OUT) for row, places in came if not places]  # (1)
+        found = [Fate(**row, what=LEFT_OUT) for row, places in came if not places]  # (1)
         stopped: set[int] = set()
         for number in sorted({number for _, places in came for number in places}, reverse=True):
-            reached = [(row, at) for row, places in came if row[0] not in stopped for at in places.get(number, ())]
+            reached = [(row, at) for row, places in came if row["number"] not in stopped for at in places.get(number, ())]
             self._same_key = Counter(_place(at) for _, at in reached)
             decided = [self._fate(batch, batch.operators.get(number), row, at) for row, at in reached]
             passed = {fate.number for fate in decided if fate.what in (KEPT, PASSED)}
-            stopped |= {row[0] for row, _ in reached} - passed  # (5)
+            stopped |= {row["number"] for row, _ in reached} - passed  # (5)
             found += decided
         self.rows += sorted(found, key=lambda fate: fate.number)
         self._evict(batch)
 
-    def _row(self, batch: BatchFacts, arrival: Mapping[str, Any]) -> tuple[Any, ...]:
-        """The first fields of its fates."""
+    def _row(self, batch: BatchFacts, arrival: Mapping[str, Any]) -> dict[str, Any]:
+        """What all fates of a row have in common."""
         self._arrived += 1
-        row, event_ms = as_map(arrival.get("row")), _number(arrival.get("time"))
-        return self._arrived, batch, str(arrival.get("source")), arrival.get("file"), row, event_ms
+        return {
+            "number": self._arrived, "batch": batch, "source": str(arrival.get("source")), "file": arrival.get("file"),
+            "row": as_map(arrival.get("row")), "event_ms": _number(arrival.get("time")),
+        }
 
-    def _fate(self, batch: BatchFacts, operator: OperatorFacts | None, row: tuple[Any, ...], at: Mapping[str, Any]) -> Fate:
+    def _fate(self, batch: BatchFacts, operator: OperatorFacts | None, row: Mapping[str, Any], at: Mapping[str, Any]) -> Fate:
         time_ms = _number(at.get("time"))
-        decided = {"operator": operator, "at": at, "time_ms": time_ms}
-        return Fate(*row, **{**decided, **self._decide(batch, operator, at, time_ms)})
+        decided = self._decide(batch, operator, at, time_ms)
+        return Fate(**row, **{"operator": operator, "at": at, "time_ms": time_ms, **decided})
 
     def _decide(
         self, batch: BatchFacts, operator: OperatorFacts | None, at: Mapping[str, Any], time_ms: float | None

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 
 from minispark_stream.view.join_buffers import SIDES, Buffers, Lane, Pair
 from minispark_stream.view.sheet import GREY, HELD, INK, MARGIN, NEW, OUT, PALE, WRONG, Sheet, Shown
-from minispark_stream.view.words import clock_words, row_words
+from minispark_stream.view.words import clock_words, plural, row_words
 
 LABEL, COLUMN, LANE = 128.0, 92.0, 17.0
 STATE = "#a86a00"
@@ -73,6 +73,8 @@ class _Drawing:
             keys = ", ".join(dict.fromkeys(lane.key for lane in (*one.left, *one.right)))
             newest = f" in the newest {len(one.batch_ids)} batches" if one.first_batch else ""
             sheet.note(f"Shown are {' and '.join(hidden)}{newest}, those of the keys {keys}.")
+        if one.left_out:
+            sheet.note(f"{plural(one.left_out, 'pair')} more of these rows are left out.")
         sheet.top += 8
 
     def x(self, n: int) -> float:
