@@ -21,7 +21,7 @@ from pyspark.errors import PySparkValueError, StreamingQueryException
 from pyspark.sql.streaming import StreamingQuery as SparkStreamingQuery
 from pyspark.sql.streaming.listener import StreamingQueryProgress
 
-from minispark_stream.inspection.output import OutputExplanation, explain_query
+from minispark_stream.inspection.output import OutputExplanation, explain_query, shifts
 from minispark_stream.runtime.stream_execution import StreamExecution
 from minispark_stream.trace.trace import Trace
 from minispark_stream.trace.values import as_list, as_map
@@ -76,7 +76,8 @@ class StreamingQuery(SparkStreamingQuery):
         """Why nothing came out: what is held and dropped, which watermark is waited for, and what would have to arrive."""
         measured = [e.outputs for e in self.trace.events if e.step == "updateWatermark"]
         inputs = [as_map(one) for one in as_list(measured[-1].get("operators"))] if measured else []
-        return explain_query(self, self._execution.checkpoint, self._execution.output_mode, inputs)
+        decided = [e.inputs for e in self.trace.events if e.step == "stateOperator"]
+        return explain_query(self, self._execution.checkpoint, self._execution.output_mode, inputs, shifts(decided))
 
     def exception(self) -> StreamingQueryException | None:
         """The error that ended the query, if one did."""

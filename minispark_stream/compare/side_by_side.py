@@ -39,6 +39,7 @@ from tqdm.auto import tqdm
 from minispark_stream.compare.checkpoint_files import comparable_files
 from minispark_stream.compare.comparison import Comparison
 from minispark_stream.compare.engine_run import Cause, EngineBatch, EngineRun, cause_of
+from minispark_stream.compare.mistakes import check_trigger, hint_at_inputs, knows_camel_case
 from minispark_stream.compare.shown_rows import shown_row
 from minispark_stream.compare.spark_trace import SparkBatch, read_logs, spark_trace
 from minispark_stream.jvm import plans, scala
@@ -54,6 +55,7 @@ FIRST_FILE_TIME = 1_700_000_000  # seconds; the modification time of the first s
 TOGETHER = {"spark.sql.streaming.pollingDelay": "300ms"}
 
 
+@knows_camel_case
 def side_by_side(
     spark: SparkSession,
     build: Build,
@@ -98,7 +100,7 @@ def side_by_side(
         FileExistsError: `directory` has a folder `input` with files that no comparison has put there.
         TypeError: `trigger` is not a mapping.
     """
-    _check_trigger(trigger)
+    check_trigger(trigger)
     base = directory or tempfile.mkdtemp(prefix="side_by_side-")
     inputs = input_dir or os.path.join(base, "input")
     if input_dir is None:
@@ -122,13 +124,6 @@ def side_by_side(
         if directory is None:
             shutil.rmtree(base, ignore_errors=True)
     return Comparison(runs["spark"], runs["model"], columns, ordered)
-
-
-def _check_trigger(trigger: object) -> None:
-    """Raises TypeError: what was given are no arguments."""
-    if trigger is not None and not isinstance(trigger, Mapping):
-        wanted = "the arguments of DataStreamWriter.trigger, such as {'availableNow': True}"
-        raise TypeError(f"trigger takes {wanted}, not {trigger!r}")
 
 
 def _check_may_be_emptied(inputs: str, own_checkpoint: str) -> None:
@@ -202,8 +197,7 @@ class _Runner:
         try:
             df = self._build(*arguments)
         except AnalysisException as error:
-            if error.getCondition() == "PATH_NOT_FOUND":
-                error.add_note('Hint: a query with several inputs takes steps that name them: {"left": ["a"], "right": ["b"]}.')
+            hint_at_inputs(error)
             raise
         self.columns, self._schema = tuple(df.columns), df.schema
         self._zone = str(df.sparkSession.conf.get("spark.sql.session.timeZone"))

@@ -28,7 +28,7 @@ from minispark_stream.plan.nodes import Node, SourceLeaf, Static, Watermark
 from minispark_stream.runtime.arrivals import arrivals
 from minispark_stream.runtime.incremental_execution import IncrementalExecution
 from minispark_stream.runtime.micro_batch_execution_context import MicroBatchExecutionContext, Offsets
-from minispark_stream.runtime.previews import PreviewSink, preview, state_rows
+from minispark_stream.runtime.previews import PreviewSink, preview, state_rows, warn_of_nulls
 from minispark_stream.runtime.stream_execution import StreamExecution
 from minispark_stream.runtime.trigger_executor import ProcessingTimeTrigger
 from minispark_stream.sources.base import ReadLimit
@@ -114,8 +114,12 @@ def _found(query: StreamExecution, found: Any, source: Any, start: str | None, l
 
 
 def _batch(query: StreamExecution, data: Any, source: Any, start: str | None, end: str) -> Values:
-    rows = {"rows": preview(data)} if query.recorder.level == "rows" else {}
-    return {"files": list(source.files_between(start, end)), **rows}
+    found: dict[str, Any] = {"files": list(source.files_between(start, end))}
+    if query.recorder.level == "rows":
+        found["rows"] = preview(data)
+        if found["files"] and query.recorder.batch_id == 0:
+            warn_of_nulls(found["rows"], source.description)
+    return found
 
 
 def _watermarks(query: StreamExecution, context: MicroBatchExecutionContext, *_: Any) -> Values:

@@ -231,15 +231,18 @@ class Trace(Recording):
         Path(path).write_text(page({self.engine: self}), encoding="utf-8")
         return Path(path)
 
-    def stepper(self, step: int = 1) -> Stepper:
+    def stepper(self, batch: int | None = None, step: str | None = None) -> Stepper:
         """Forward and back through every step, for Jupyter; it needs no kernel.
 
         Args:
-            step: the number of the step to begin with, from 1.
+            batch, step: where to begin: the first step of this batch and of this name; None is any.
+
+        Raises:
+            ValueError: there is no such step.
         """
         from minispark_stream.view.stepper import Stepper
 
-        return Stepper({self.engine: self}, step)
+        return Stepper({self.engine: self}, batch=batch, step=step)
 
     def _repr_html_(self) -> str:
         from minispark_stream.view.summary import summary

@@ -38,15 +38,19 @@ from minispark_stream.view.walk import failed
 from minispark_stream.view.words import short, without_ids
 
 
-def page(recordings: Mapping[str, Recording], intro: str = "", first: int = 0) -> str:
+def page(recordings: Mapping[str, Recording], intro: str = "", batch: int | None = None, step: str | None = None) -> str:
     """The whole file. With two engines, the panels compare them.
 
     Args:
         recordings: engine -> what was recorded of it.
         intro: HTML to show below the board.
-        first: the step to begin with, from 0.
+        batch, step: where to begin: the first step of this batch (its last run) and of this name; None is any.
+
+    Raises:
+        ValueError: there is no such step.
     """
     shown = stops(recordings)
+    first = _first(shown, batch, step)
     names = [recording.name for recording in recordings.values() if recording.name]
     heading = f"{names[0] if names else 'A query'} on {' and '.join(recordings)}"
     return Template(file_beside(__file__, "page.html")).substitute(
@@ -87,6 +91,18 @@ def _data(shown: Sequence[Stop], row_fates: RowFates) -> dict[str, Any]:
 
 def _json(data: Any) -> str:  # (3)
     return json.dumps(data, ensure_ascii=False, separators=(",", ":")).replace("<", "\\u003c")
+
+
+def _first(shown: Sequence[Stop], batch: int | None, step: str | None) -> int:
+    """Where to begin; of a batch that ran again, in its last run."""
+    if batch is None and step is None:
+        return 0
+    of_batch = [(number, stop.moment) for number, stop in enumerate(shown) if batch in (None, stop.moment.batch_id)]
+    last = max((moment.attempt for _, moment in of_batch), default=0)
+    for number, moment in of_batch:
+        if step in (None, moment.event.step) and (batch is None or moment.attempt == last):
+            return number
+    raise ValueError(f"the trace has no step {step or ''} of batch {'any' if batch is None else batch}")
 
 
 def _below(recordings: Mapping[str, Recording], intro: str) -> str:  # (4)

@@ -62,6 +62,7 @@ WITHOUT_A_JVM = ("clock", "rpc", "checkpointing", "state", "trace", "view", "ins
 # State of the whole process: what a module has that changes while the process runs.
 PROCESS_STATE = {
     "dataframe.ClassicDataFrame.writeStream": "PySpark's property, which must know of this engine; set to the same each time",
+    "dataframe.ClassicDataFrame.show": "PySpark's method, whose error for a stream gets a note; set to the same each time",
     "jvm.sessions._accumulatorRegistry": "PySpark's; the counters of a run leave it when the run ends",
     "registry._registered": "what register_source and register_sink were given; as large as the user makes it",
     "plan.streaming_relation._leaves": "which engine a stream in a plan belongs to; forgets what no plan has any more",

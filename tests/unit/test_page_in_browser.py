@@ -237,7 +237,7 @@ def test_on_a_phone_the_way_on_is_always_at_hand(browser: Browser, html: str, tm
 
 
 def test_the_stepper_moves_in_its_frame_without_a_kernel(browser: Browser, tmp_path: Path) -> None:  # noqa: F811
-    notebook = f"<!doctype html><title>notebook</title><div>{TRACE.stepper(step=ADD_BATCH)._repr_html_()}</div>"
+    notebook = f"<!doctype html><title>notebook</title><div>{TRACE.stepper(3, 'addBatch')._repr_html_()}</div>"
     tab = opened(browser, notebook, tmp_path)
     frame = tab.frame_locator("iframe")
     expect(frame.locator("#count")).to_have_text("step 56 of 85")
