@@ -84,7 +84,9 @@ class WhatIfPanel(widgets.VBox):
             widgets.Widget.close(widget)
 
     def move(self, by: int) -> None:
-        """Move the chosen line to the file before (-1) or after (+1).  (2)"""
+        """(2) Move the chosen line to the file before (-1) or after (+1)."""
+        if self._lines.value is None:
+            return
         self.feed, place = moved(self.feed, self._lines.value, by)
         self._lines.options = _names(self.feed)
         self._lines.value = place
@@ -101,6 +103,7 @@ class WhatIfPanel(widgets.VBox):
     def _start(self) -> None:  # (3)
         with self._lock:
             self._wanted += 1
+            self._choice = (self.values, self.feed)
             if self._thread is None:
                 self._thread = threading.Thread(target=self._work, name="what if", daemon=True)
                 self._thread.start()
@@ -108,7 +111,7 @@ class WhatIfPanel(widgets.VBox):
     def _work(self) -> None:
         while True:
             with self._lock:
-                number = self._wanted
+                number, (values, feed) = self._wanted, self._choice
                 if self._done == number:
                     self._thread = None
                     self._bar.layout.visibility = "hidden"
@@ -121,7 +124,7 @@ class WhatIfPanel(widgets.VBox):
                 self._bar.value += 1
 
             try:
-                came = self._run(self.values, self.feed, tick)
+                came = self._run(values, feed, tick)
                 self._shown.value = self._draw_run(self._last, came)
                 self._last = came  # (4)
             except Superseded:
