@@ -157,3 +157,14 @@ def test_a_stranger_is_not_heard():
     run.end_epoch()
     run.stop()
     assert run.commits == [(5, "a")]
+
+
+def test_what_an_endpoint_cannot_do_is_raised_where_it_was_asked():
+    endpoint = RpcEndpoint("127.0.0.1", lambda message: 10 // message)
+    asker = endpoint.ref.connect()
+    with pytest.raises(RuntimeError, match="by zero"):
+        asker.ask(0)
+    assert asker.ask(5) == 2
+    endpoint.stop()
+    with pytest.raises((OSError, EOFError)):
+        asker.ask(5)
