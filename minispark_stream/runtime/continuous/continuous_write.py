@@ -49,7 +49,9 @@ class ContinuousWriterTask:
             try:
                 coordinator = coordinator or self.coordinator.connect()
                 coordinator.ask(CommitPartitionEpoch(partition_id, epoch, message))  # (2)
-            except (OSError, EOFError):  # the driver has stopped the query
+            except (OSError, EOFError):  # the driver has stopped the query, and the reader ends by itself
+                for _ in batches:
+                    pass
                 break
         if coordinator is not None:
             coordinator.close()
