@@ -98,7 +98,8 @@ def rows_per_second(session: Any, trigger: dict[str, str], times: Times, directo
     query.awaitTermination(times.warm_up)
     began = committed()
     query.awaitTermination(times.seconds)
-    ended = committed()
+    while (ended := committed()) == began:
+        query.awaitTermination(1)
     query.stop()
     return (ended[1] - began[1]) / (ended[0] - began[0])
 

@@ -17,8 +17,9 @@ Two threads fill a queue, the task empties it:
     rows out   (a, null) (b, null) (null, 0) (c, null)   and the coordinator is told: epoch 0 ends at offset 2
 
 Rows that wait together go on together. The markers are rows, because the operators between reader and writer are Spark's, on
-one endless iterator; in Spark an epoch is an iterator of its own. Before Spark gives a row to the writer, it looks whether there
-is another one, and waits for it. So whatever goes on is followed by a row with PUSH in the last column, which the writer drops.
+one endless iterator; in Spark an epoch is an iterator of its own. Before Spark gives a row to the writer, it looks whether
+there is another one, and waits for it. So whatever goes on is followed by a row with PUSH in the last column, which the writer
+drops.
 
 Differs from Spark: nothing.
 """
