@@ -59,7 +59,12 @@ class KafkaSink(Sink):
     def streaming_write(self, session: SparkSession, schema: StructType) -> StreamingWrite:
         writers = _Writers(KafkaRowWriters(session, self._options, schema))  # (1)
         endpoint = RpcEndpoint(sessions.driver_host(session), writers.receive)
-        return StreamingWrite(_EpochWriter(endpoint.ref), stop=endpoint.stop)
+
+        def stop() -> None:
+            endpoint.stop()
+            writers.close()
+
+        return StreamingWrite(_EpochWriter(endpoint.ref), stop=stop)
 
 
 @dataclass(frozen=True)
@@ -105,8 +110,9 @@ class _Writers:
                     self._open[partition] = self._create(partition)
                 self._open[partition].write(rows)
             case FlushRows(partition) if partition in self._open:
-                writer = self._open.pop(partition)
-                try:
-                    writer.commit()
-                finally:
-                    writer.close()
+                self._open[partition].commit()
+                self._open.pop(partition).close()
+
+    def close(self) -> None:
+        for writer in self._open.values():
+            writer.close()

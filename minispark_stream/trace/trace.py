@@ -1,7 +1,7 @@
 """A recorded query, ready to be looked at, saved and loaded.
 
 A `Trace` is a recording (recording.py) that never changes. A trace of the model, one of real Structured Streaming
-(compare/spark_trace.py) and one from a file are the same thing.
+(compare/trace_of.py) and one from a file are the same thing.
 
     trace = query.trace
     trace.batches[2].progress["numInputRows"]
@@ -58,7 +58,7 @@ class Trace(Recording):
 
     def to_json(self) -> dict[str, Any]:
         """The trace as JSON values; `from_json` reads them."""
-        head = {**FORMAT, "engine": self.engine, "name": self.name, "plan": self.plan}
+        head = {**FORMAT, "engine": self.engine, "name": self.name, "plan": self.plan, "note": self.note}
         return {**head, "events": [dict(vars(e)) for e in self.events]}
 
     def save(self, path: str | Path) -> Path:
@@ -91,13 +91,13 @@ class Trace(Recording):
             raise ValueError(f'expected a JSON object with "format": "{FORMAT["format"]}"')
         if value.get("version") != FORMAT["version"]:
             raise ValueError(f"version {value.get('version')!r} is not supported, only {FORMAT['version']}")
-        _check_texts(value, ("engine", "name", "plan"), "the trace")
+        _check_texts(value, ("engine", "name", "plan", "note"), "the trace")
         if value.get("engine") not in ("model", "spark"):
             raise ValueError(f'engine must be "model" or "spark", not {value.get("engine")!r}')
         if not isinstance(value.get("events"), list):
             raise ValueError("events must be a list")
         events = tuple(_event(e, f"event {i}") for i, e in enumerate(value["events"]))
-        return Trace(events, value["engine"], value.get("name"), value.get("plan"))
+        return Trace(events, value["engine"], value.get("name"), value.get("plan"), value.get("note"))
 
     def to_pandas(self) -> pd.DataFrame:
         """A row for each batch: rows in and out, watermark, state, late rows, and the milliseconds of each phase."""
@@ -231,15 +231,18 @@ class Trace(Recording):
         Path(path).write_text(page({self.engine: self}), encoding="utf-8")
         return Path(path)
 
-    def stepper(self, step: int = 1) -> Stepper:
+    def stepper(self, batch: int | None = None, step: str | None = None) -> Stepper:
         """Forward and back through every step, for Jupyter; it needs no kernel.
 
         Args:
-            step: the number of the step to begin with, from 1.
+            batch, step: where to begin: the first step of this batch and of this name; None is any.
+
+        Raises:
+            ValueError: there is no such step.
         """
         from minispark_stream.view.stepper import Stepper
 
-        return Stepper({self.engine: self}, step)
+        return Stepper({self.engine: self}, batch=batch, step=step)
 
     def _repr_html_(self) -> str:
         from minispark_stream.view.summary import summary

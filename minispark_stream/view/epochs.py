@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 MOST = 60  # rows of a picture: the newest
-BAR, LOGGED, COMMITTED = "#9cc3e6", "#a86a00", "#2f7a45"
+BAR, LOGGED, COMMITTED = "#9cc3e6", "#8a5600", "#2f7a45"
 
 
 @dataclass(frozen=True)

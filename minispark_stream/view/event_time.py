@@ -43,7 +43,7 @@ DOTS = {  # kind -> (marker, colour, colour of the edge)
     TWICE: ("X", "#7a7f87", "white"), OUT: ("o", "#ffffff", "#7a7f87"), NULL: ("s", "#ffffff", "#7a7f87"),
 }
 STAIRS: dict[str, tuple[str, Any]] = {
-    LATE_STAIR: ("#c62828", "-"), EVICTION_STAIR: ("#a86a00", "--"), SIDE_STAIR: ("#6a3fa0", "-."),
+    LATE_STAIR: ("#c62828", "-"), EVICTION_STAIR: ("#8a5600", "--"), SIDE_STAIR: ("#6a3fa0", "-."),
 }
 OPEN, EMITTED, EDGE = "#9cc3e6", "#5aa46f", "#6d8fae"
 MOST_LABELS = 60  # numbers of rows in bands, before they are left out

@@ -40,7 +40,7 @@ FRAMES = ("trigger", "runBatch")
 COLOURS = {  # look -> (fill, border, text)
     "step": ("#ffffff", "#5b6b7f", "#1d2733"),
     "pale": ("#ffffff", "#d5dbe1", "#98a2ad"),
-    "lit": ("#ffd873", "#a86a00", "#1d2733"),
+    "lit": ("#ffd873", "#8a5600", "#1d2733"),
     "failed": ("#ffd9d6", "#b3261e", "#1d2733"),
     "differs": ("#ffd9d6", "#b3261e", "#1d2733"),
     "frame": ("#f6f8fa", "#c3ccd6", "#1d2733"),

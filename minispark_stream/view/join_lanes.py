@@ -15,7 +15,7 @@ from minispark_stream.view.sheet import GREY, HELD, INK, MARGIN, NEW, OUT, PALE,
 from minispark_stream.view.words import clock_words, plural, row_words
 
 LABEL, COLUMN, LANE = 128.0, 92.0, 17.0
-STATE = "#a86a00"
+STATE = "#8a5600"
 CAPTION = (
     "Every row waits in the buffer of its side, as long as its bar is, for rows of the other side that fit. Follow a bar to "
     "its end: there the state watermark of its side (the time above or below the column) has reached the row's event time."

@@ -100,11 +100,12 @@ const actions = {
   "why": () => showTab("why"), "code": () => showTab("code"), "recorded": () => showTab("recorded"),
   "theme": () => { root.dataset.theme = isDark() ? "light" : "dark"; },
   "projector": projector,
+  "below": () => scrollTo({ top: scrollY ? 0 : one(".below").offsetTop }),
   "help": () => one("#help").showModal(),
 };
 const keys = {
   ArrowLeft: "back", ArrowRight: "forward", Home: "first", End: "last", " ": "play", "/": "find", "?": "help",
-  w: "why", c: "code", i: "recorded", d: "theme", p: "projector",
+  w: "why", c: "code", i: "recorded", d: "theme", p: "projector", b: "below",
 };
 
 function go(name) {

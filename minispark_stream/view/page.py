@@ -38,15 +38,19 @@ from minispark_stream.view.walk import failed
 from minispark_stream.view.words import short, without_ids
 
 
-def page(recordings: Mapping[str, Recording], intro: str = "", first: int = 0) -> str:
+def page(recordings: Mapping[str, Recording], intro: str = "", batch: int | None = None, step: str | None = None) -> str:
     """The whole file. With two engines, the panels compare them.
 
     Args:
         recordings: engine -> what was recorded of it.
         intro: HTML to show below the board.
-        first: the step to begin with, from 0.
+        batch, step: where to begin: the first step of this batch (its last run) and of this name; None is any.
+
+    Raises:
+        ValueError: there is no such step.
     """
     shown = stops(recordings)
+    first = _first(shown, batch, step)
     names = [recording.name for recording in recordings.values() if recording.name]
     heading = f"{names[0] if names else 'A query'} on {' and '.join(recordings)}"
     return Template(file_beside(__file__, "page.html")).substitute(
@@ -89,18 +93,31 @@ def _json(data: Any) -> str:  # (3)
     return json.dumps(data, ensure_ascii=False, separators=(",", ":")).replace("<", "\\u003c")
 
 
+def _first(shown: Sequence[Stop], batch: int | None, step: str | None) -> int:
+    """Where to begin; of a batch that ran again, in its last run."""
+    if batch is None and step is None:
+        return 0
+    of_batch = [(number, stop.moment) for number, stop in enumerate(shown) if batch in (None, stop.moment.batch_id)]
+    last = max((moment.attempt for _, moment in of_batch), default=0)
+    for number, moment in of_batch:
+        if step in (None, moment.event.step) and (batch is None or moment.attempt == last):
+            return number
+    raise ValueError(f"the trace has no step {step or ''} of batch {'any' if batch is None else batch}")
+
+
 def _below(recordings: Mapping[str, Recording], intro: str) -> str:  # (4)
     cards = f"<section class='card'>{intro}</section>" if intro else ""
     plans = ""
     for engine, recording in recordings.items():
-        cards += "".join(
-            f"<section class='card'><h2>{escape(heading)} on {escape(engine)}</h2><div class='picture' role='region' "
-            f"tabindex='0' aria-label='{escape(heading)} on {escape(engine)}'>{svg}</div></section>"
-            for heading, svg in pictures(recording)
-        )
+        cards += "".join(_picture(escape(f"{heading} on {engine}"), svg) for heading, svg in pictures(recording))
         if recording.plan:
             plans += f"<h3>On {escape(engine)}</h3><pre>{escape(short(without_ids(recording.plan)))}</pre>"
     return cards + (f"<section class='card'><h2>The analysed plan</h2>{plans}</section>" if plans else "")
+
+
+def _picture(name: str, svg: str) -> str:
+    framed = f"<div class='picture' role='region' tabindex='0' aria-label='{name}'>{svg}</div>"
+    return f"<section class='card'><h2>{name}</h2>{framed}</section>"
 
 
 def batch_names(shown: Sequence[Stop]) -> list[tuple[int, str, str]]:

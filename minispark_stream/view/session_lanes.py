@@ -127,7 +127,7 @@ CAPTION = (
     "Read a key from top to bottom: a row opens a session as long as the gap, or makes the one that it touches longer; a row "
     "between two of them makes them one. A session leaves when the watermark (the amber mark) has reached its end."
 )
-WATERMARK = "#a86a00"
+WATERMARK = "#8a5600"
 
 
 def svg(found: Sequence[Lane]) -> str | None:

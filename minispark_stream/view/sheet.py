@@ -53,9 +53,9 @@ class Look:
 
 NEW = Look("#cfe3f5", "#4a7fb5")  # the same things have the same colours in all pictures
 HELD = Look("#eef3f8", "#9fb4c7")
-OUT = Look("#cfe8d5", "#4c9462")
-GONE = Look("#f4f5f7", "#aab2bb", "#7a838d", dashed=True)
-MARKED = Look("#ffe6a8", "#a86a00", thick=True)
+OUT = Look("#cfe8d5", "#2d6e42")
+GONE = Look("#f4f5f7", "#aab2bb", "#5f6872", dashed=True)
+MARKED = Look("#ffe6a8", "#8a5600", thick=True)
 WRONG = Look("#fbdad7", "#c62828", "#8e1b1b")
 VIOLET = Look("#e6ddf3", "#6a3fa0")
 

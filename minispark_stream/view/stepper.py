@@ -4,7 +4,7 @@ All steps are known when it is made, so it needs no kernel: it is the page of th
 moves in a saved notebook, too, and on a page that nbconvert has made of it. The frame may run its script and nothing else.
 
     trace.stepper()                 from the first step
-    trace.stepper(step=12)          from the 12th one, counted from 1 as on the page
+    trace.stepper(2, "walCommit")   from this step of batch 2
 
 Differs from Spark: nothing of Spark is modelled here.
 """
@@ -25,15 +25,21 @@ class Stepper:
 
     Args:
         recordings: engine -> what was recorded of it.
-        step: the step to begin with, from 1; one after the last is the last.
         intro: HTML to show below the steps.
+        batch, step: where to begin: the first step of this batch and of this name; None is any.
+
+    Raises:
+        ValueError: there is no such step.
     """
 
-    def __init__(self, recordings: Mapping[str, Recording], step: int = 1, intro: str = ""):
-        self._recordings, self._step, self._intro = recordings, step, intro
+    def __init__(
+        self, recordings: Mapping[str, Recording], intro: str = "", batch: int | None = None, step: str | None = None
+    ):
+        self._recordings = recordings
+        self._page = page(recordings, intro, batch, step)
 
     def _repr_html_(self) -> str:
-        html = escape(page(self._recordings, self._intro, self._step - 1), quote=True)
+        html = escape(self._page, quote=True)
         return (
             f'<iframe title="{self}" sandbox="allow-scripts" allow="fullscreen" srcdoc="{html}" '
             f'style="width:100%;height:{HEIGHT}px;border:0;border-radius:10px"></iframe>'

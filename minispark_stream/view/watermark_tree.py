@@ -28,7 +28,7 @@ from minispark_stream.view.words import clock_words, delay_words, short
 
 MOST, DEEPEST = 10, 20
 TREE, COLUMN, INDENT, WORDS = 310.0, 84.0, 18.0, 60.0
-DROPS, EVICTS, PROMISES = "#c62828", "#a86a00", "#6a3fa0"
+DROPS, EVICTS, PROMISES = "#c62828", "#8a5600", "#6a3fa0"
 LINES = [("drops", DROPS), ("evicts", EVICTS), ("promises", PROMISES)]
 HEIGHTS = {"operator": 50.0, "watermark": 24.0, "source": 24.0}
 

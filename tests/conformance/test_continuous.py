@@ -185,7 +185,6 @@ def test_rows_of_a_memory_stream_and_what_is_left_when_a_query_stops(mini: MiniS
     query.stop()
     assert time.monotonic() - began < 5
     left = set(threading.enumerate()) - threads
-    print("threads left at once:", left)
     for thread in left:
         thread.join(5)
     assert not [thread.name for thread in left if thread.is_alive()]
@@ -196,8 +195,10 @@ def test_rows_of_a_memory_stream_and_what_is_left_when_a_query_stops(mini: MiniS
     assert steps.index("addOffset") < steps.index("commitEpoch")
 
 
-def test_what_a_query_prints(spark: SparkSession, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """The console, the plan, and a trace with rows; epochs that are as short as can be."""
+def test_what_a_query_prints(
+    spark: SparkSession, tmp_path: Path, capsys: pytest.CaptureFixture[str], caplog: pytest.LogCaptureFixture
+) -> None:
+    """The console, the plan, a trace with rows, and a warning; and epochs that are as short as can be."""
     mini = MiniSparkSession(spark, trace="rows")
     tripled = rate(mini).selectExpr("value * 3 AS tripled")
     write: Any = tripled.writeStream.format("console").option("checkpointLocation", str(tmp_path / "console"))
@@ -214,6 +215,9 @@ def test_what_a_query_prints(spark: SparkSession, tmp_path: Path, capsys: pytest
     wait_for(lambda: last_value(tmp_path / "quick") >= 10 and last_committed(tmp_path / "quick") >= 50, query)
     query.stop()
     assert query.exception() is None
+    query = mini.readStream.format("rate").option("numPartitions", 3).load().writeStream.format("noop").trigger(**EVERY).start()
+    wait_for(lambda: "3 partitions need a slot each, and there are 2" in caplog.text, query)
+    query.stop()
 
 
 def start_noting(session: SparkSession, folder: Path) -> Any:

@@ -106,10 +106,14 @@ def test_the_keyboard_alone_does_everything(browser: Browser, html: str, tmp_pat
     press("Enter")
     assert lit(tab) == "getBatch" and tab.inner_text("nav .on") == "batch 2"
     press("Escape")
+    press("b")
+    assert tab.evaluate("scrollY") > 500
+    press("b")
+    assert tab.evaluate("scrollY") == 0
     press("d")
     assert tab.evaluate("document.body.dataset.theme") == "dark"
     press("p")
-    assert tab.evaluate("parseFloat(getComputedStyle(document.body).fontSize)") >= 19
+    assert tab.evaluate("parseFloat(getComputedStyle(document.body).fontSize)") >= 18
     reached = set()
     for _ in range(80):
         press("Tab")
@@ -233,7 +237,7 @@ def test_on_a_phone_the_way_on_is_always_at_hand(browser: Browser, html: str, tm
 
 
 def test_the_stepper_moves_in_its_frame_without_a_kernel(browser: Browser, tmp_path: Path) -> None:  # noqa: F811
-    notebook = f"<!doctype html><title>notebook</title><div>{TRACE.stepper(step=ADD_BATCH)._repr_html_()}</div>"
+    notebook = f"<!doctype html><title>notebook</title><div>{TRACE.stepper(3, 'addBatch')._repr_html_()}</div>"
     tab = opened(browser, notebook, tmp_path)
     frame = tab.frame_locator("iframe")
     expect(frame.locator("#count")).to_have_text("step 56 of 85")
@@ -247,7 +251,7 @@ def test_the_stepper_moves_in_its_frame_without_a_kernel(browser: Browser, tmp_p
 def test_a_trace_of_ten_thousand_steps_opens_in_two_seconds(
     browser: Browser, tmp_path: Path, monkeypatch: pytest.MonkeyPatch  # noqa: F811
 ) -> None:
-    monkeypatch.setattr(page_module, "_pictures", lambda recording: [])  # a picture shows the newest batches alone
+    monkeypatch.setattr(page_module, "pictures", lambda recording: ())  # 9 s, and at most 1 MB: they show the newest batches
     html = page({"model": long(10_000)})
     assert len(html.encode()) < 10_000_000
     tab = opened(browser, html, tmp_path, at=5000)

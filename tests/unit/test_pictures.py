@@ -14,11 +14,13 @@ from minispark_stream.trace.events import Event
 from minispark_stream.trace.fates import fates
 from minispark_stream.trace.recording import Recording
 from minispark_stream.trace.trace import Trace
+from minispark_stream.view import sheet
 from minispark_stream.view.file_rows import files
 from minispark_stream.view.join_buffers import MOST_LANES, buffers
+from minispark_stream.view.join_lanes import STATE
 from minispark_stream.view.logs_tapes import runs
 from minispark_stream.view.pictures import pictures
-from minispark_stream.view.session_lanes import lanes
+from minispark_stream.view.session_lanes import WATERMARK, lanes
 from minispark_stream.view.state_chain import chains
 from minispark_stream.view.watermark_tree import Cell, tree
 from tests.unit.test_fates import SOURCE, Arrival, at, row, said, trace, windowed
@@ -250,6 +252,25 @@ def test_what_a_user_wrote_is_text_in_the_pictures_and_odd_characters_are_left_o
     for picture in (joined.join().svg, trace("sessionWindowStateStoreSaveExec", ([in_session(1, evil)], 0, 0)).sessions().svg):
         assert "<script>" not in picture
         ElementTree.fromstring(picture)
+
+
+def luminance(colour: str) -> float:
+    """As WCAG defines it."""
+    parts = (int(colour[i : i + 2], 16) / 255 for i in (1, 3, 5))
+    red, green, blue = (c / 12.92 if c <= 0.03928 else ((c + 0.055) / 1.055) ** 2.4 for c in parts)
+    return 0.2126 * red + 0.7152 * green + 0.0722 * blue
+
+
+def contrast(one: str, other: str) -> float:
+    dark, light = sorted((luminance(one), luminance(other)))
+    return (light + 0.05) / (dark + 0.05)
+
+
+def test_words_can_be_read_on_the_paper_and_in_every_box() -> None:
+    looks = [look for look in vars(sheet).values() if isinstance(look, sheet.Look)]
+    words = [(sheet.INK, "#ffffff"), (sheet.GREY, "#ffffff"), (STATE, "#ffffff"), (WATERMARK, "#ffffff")]
+    words += [(look.ink, look.fill) for look in looks] + [(look.edge, look.fill) for look in (sheet.OUT, sheet.VIOLET, sheet.WRONG)]
+    assert looks and [(ink, paper) for ink, paper in words if contrast(ink, paper) < 4.5] == []
 
 
 JUNK: list[Any] = [None, 1, -(10**40), "x", [1], {"a": [None]}, float("inf"), [[{}]], True]

@@ -219,11 +219,18 @@ def test_a_long_trace_shows_the_durations_of_its_newest_batches() -> None:
 
 
 def test_the_stepper_is_the_page_in_a_frame_of_its_own() -> None:
-    html = TRACE.stepper(step=12)._repr_html_()
+    html = TRACE.stepper(1, "walCommit")._repr_html_()
     (frame,) = re.findall(r'^<iframe title="Stepper of model" sandbox="allow-scripts" [^<>]*></iframe>$', html)
-    assert unescape(re.findall(r'srcdoc="([^"]*)"', frame)[0]) == page({"model": TRACE}, first=11)
+    assert unescape(re.findall(r'srcdoc="([^"]*)"', frame)[0]) == page({"model": TRACE}, batch=1, step="walCommit")
     assert repr(TRACE.stepper()) == "Stepper of model"
     assert Elements(evil_stepper := Trace(evil().events).stepper()._repr_html_()).tags == ["iframe"], evil_stepper[:200]
+
+
+def test_a_stepper_begins_where_it_is_told_to() -> None:
+    begins = [data_of(page({"model": TRACE}, batch=batch, step=step))["first"] for batch, step in ((None, None), (None, "trigger"), (1, "trigger"))]
+    assert begins == sorted(set(begins)) and begins[0] == 0
+    with pytest.raises(ValueError, match="no step walCommit of batch 77"):
+        TRACE.stepper(77, "walCommit")
 
 
 def test_an_empty_trace_has_a_stepper() -> None:

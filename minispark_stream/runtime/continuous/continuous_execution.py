@@ -18,8 +18,8 @@ Models: ContinuousExecution (Continuous processing; SIGMOD'18 paper, section 6.3
 What was read and not committed is read again after a restart: every row arrives at least once. A micro-batch is logged before
 it runs, an epoch afterwards, so it cannot be run again with the same rows.
 
-Reader and writer are Python workers of one task, so a partition takes a slot and two processes. With an interval of 0 an epoch
-takes a millisecond at least.
+Reader and writer are Python workers of one task, so a partition takes a slot and two processes, for as long as the query runs.
+Where there are fewer slots, no epoch ends. With an interval of 0 an epoch takes a millisecond at least.
 
 Differs from Spark: offsets of a run that has committed nothing are deleted too; Spark keeps them, and the next run commits its
 first epoch with them.
@@ -28,6 +28,7 @@ Shown by tests/unit/test_continuous_streams.py::test_a_run_begins_after_the_last
 
 from __future__ import annotations
 
+import logging
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
@@ -60,6 +61,8 @@ from minispark_stream.runtime.trigger_executor import ContinuousTrigger, Process
 from minispark_stream.runtime.write_to_stream import WriteToStream
 from minispark_stream.sinks.base import StreamingWrite
 from minispark_stream.sources.base import ContinuousInputPartition, ContinuousStream, Offset
+
+logger = logging.getLogger(__name__)
 
 # A row is to go on as soon as it is there: no batch of rows, and no buffer of a worker, waits until it is full.
 _ROW_BY_ROW = {"spark.sql.execution.arrow.maxRecordsPerBatch": "1", "spark.sql.execution.pandas.udf.buffer.size": "4"}
@@ -145,6 +148,9 @@ class ContinuousExecution(StreamExecution):
 
     def plan(self, partitions: Sequence[ContinuousInputPartition], endpoint: RpcEndpoint) -> DataFrame:
         """The rows of the readers, through the operators of the query, into the writers; no row comes out."""
+        slots = self.session.sparkContext.defaultParallelism
+        if len(partitions) > slots:
+            logger.warning("No epoch will end: %d partitions need a slot each, and there are %d", len(partitions), slots)
         epoch = self.context.batch_id
         rows = expressions.positional(self._relation.schema, StructType().add("epoch", LongType()))
         reader = ContinuousReaderTask(
