@@ -21,6 +21,7 @@ from html import escape
 from typing import Any
 
 import ipywidgets as widgets
+from graphviz import ExecutableNotFound
 
 from minispark_stream.trace.recording import Recording
 from minispark_stream.view import flow, live_charts
@@ -151,11 +152,16 @@ def _words(title: str, state: str, message: str, recording: Recording | None = N
 
 
 def _flow(steps: Recording) -> str:
-    template, at = flow.template(1), stops({steps.engine: steps})
-    if template is None or not at:
+    walk = stops({steps.engine: steps})
+    if not walk:
         return ""
-    picture = flow.fill(template, flow.places_to_fill(at[-1].captions, at[-1].looks))
-    return f"<details open><summary>the step that ended last: {escape(at[-1].moment.event.step)}</summary>{picture}</details>"
+    ended = walk[-1].moment.event.step
+    try:
+        picture = flow.draw({steps.engine: steps}, step=ended).pipe(format="svg", encoding="utf-8")
+    except ExecutableNotFound:
+        return ""
+    picture = picture[picture.index("<svg"):].replace("<svg", "<svg class='flow'", 1)
+    return f"<details open><summary>the step that ended last: {escape(ended)}</summary>{picture}</details>"
 
 
 LIVE_CSS = """
