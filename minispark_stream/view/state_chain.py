@@ -216,7 +216,7 @@ def svg(found: tuple[Chain, ...]) -> str | None:
 def _chain(sheet: Sheet, one: Chain, first: int) -> None:
     upper, lower = sheet.top, sheet.top + (TALL + 6 if one.snapshots else 0)
     sheet.line([MARGIN, sheet.width - MARGIN], [upper - 4] * 2, PALE, 0.8, layer=1)
-    sheet.words(MARGIN, lower + TALL / 2, clipped(one.places, LABEL, 9), size=9, bold=True)
+    sheet.words(MARGIN, lower + TALL / 2, clipped(one.places, LABEL - 20, 9), size=9, bold=True)
     needed = one.next_load or ()
     for version in range(first, one.newest + 1):
         x = MARGIN + LABEL + COLUMN * (version - first)
