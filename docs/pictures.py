@@ -2,8 +2,8 @@
 
 1. architecture.svg, from architecture.dot.
 2. event_time.svg, the rows, watermarks and windows of a recorded trace.
-3. step.png, the picture of the README: the HTML page of a recorded trace, at the step where batch 3, which was not finished
-   before a restart, is handed to the sink. It is photographed by a headless Chromium; without one it stays as it is.
+3. step.png, the picture of the README, and its two sisters: the HTML page of a recorded trace on a screen, in the dark and on a
+   phone. They are photographed in a headless Chromium; without one they stay as they are.
 """
 
 from __future__ import annotations
@@ -13,12 +13,19 @@ import subprocess
 import tempfile
 from pathlib import Path
 
+from PIL import Image
+from playwright.sync_api import sync_playwright
+
 from minispark_stream.trace.trace import Trace
 
 ROOT = Path(__file__).parents[1]
 IMAGES = ROOT / "docs" / "images"
 TRACE = ROOT / "tests" / "golden" / "trace_windows.json"
-STEP = 56  # addBatch of the batch that runs again
+RUN_AGAIN, LATE_ROW = 56, 70  # addBatch of the batch that runs again after a restart; stateOperator of one with a late row
+PHOTOGRAPHS = (  # file, width, height, dark, step
+    ("step.png", 1280, 720, False, RUN_AGAIN), ("step_dark.png", 1280, 720, True, LATE_ROW),
+    ("step_phone.png", 390, 844, False, LATE_ROW),
+)
 
 
 def main() -> None:
@@ -26,16 +33,17 @@ def main() -> None:
     Trace.load(TRACE).event_time().save(IMAGES / "event_time.svg")
     browser = shutil.which("chromium") or shutil.which("google-chrome")
     if browser is None:
-        print("step.png was not drawn: it needs Chromium")
+        print("the page was not photographed: it needs Chromium")
         return
-    with tempfile.TemporaryDirectory() as folder:
-        page = Path(folder) / "page.html"
-        Trace.load(TRACE).to_html(page)
-        subprocess.run(
-            [browser, "--headless", "--no-sandbox", "--disable-gpu", "--hide-scrollbars", "--window-size=1400,985",
-             "--force-device-scale-factor=0.8", f"--screenshot={IMAGES / 'step.png'}", f"{page.as_uri()}#{STEP}"],
-            check=True, capture_output=True,
-        )
+    with tempfile.TemporaryDirectory() as folder, sync_playwright() as playwright:
+        page = Trace.load(TRACE).to_html(Path(folder) / "page.html")
+        chromium = playwright.chromium.launch(executable_path=browser, args=["--no-sandbox", "--disable-gpu"])
+        for name, width, height, dark, step in PHOTOGRAPHS:
+            tab = chromium.new_page(viewport={"width": width, "height": height}, color_scheme="dark" if dark else "light")
+            tab.goto(f"{page.as_uri()}#{step}")
+            tab.screenshot(path=IMAGES / name)
+            Image.open(IMAGES / name).quantize(200).save(IMAGES / name, optimize=True)  # half the size
+        chromium.close()
 
 
 if __name__ == "__main__":

@@ -6,6 +6,7 @@ Models: DataFrame.writeStream (From query to the plan).
 2. Everything a user does with the DataFrame from then on (select, join, groupBy, withWatermark, explain, ...) is Spark's own
    analysis, with Spark's own columns, functions and errors; `collect()` on it raises what Spark raises.
 3. Only `writeStream` is ours: for a plan with one of our leaves it gives our DataStreamWriter.
+4. `show()` of a stream raises what Spark raises; a note below it says how a stream is shown.
 
        table.join(stream, "k").writeStream     our DataStreamWriter, although `table` is a plain DataFrame
        spark.readStream ... .writeStream       Spark's
@@ -15,6 +16,10 @@ Differs from Spark: nothing.
 
 from __future__ import annotations
 
+from functools import wraps
+from typing import Any
+
+from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame
 from pyspark.sql.classic.dataframe import DataFrame as ClassicDataFrame
 from pyspark.sql.streaming import DataStreamWriter as SparkDataStreamWriter
@@ -29,6 +34,20 @@ def _write_stream(df: DataFrame) -> SparkDataStreamWriter:
 
 
 _WRITE_STREAM = property(_write_stream)
+_SHOW = ClassicDataFrame.show
+
+
+@wraps(_SHOW)
+def _show(df: ClassicDataFrame, *arguments: Any, **named: Any) -> None:
+    try:
+        _SHOW(df, *arguments, **named)
+    except AnalysisException as error:
+        if df.isStreaming:
+            error.add_note(
+                'Hint: a stream has rows when a query runs. df.writeStream.format("console").start() prints each batch, '
+                'df.writeStream.format("memory").queryName("t").start() keeps the rows for session.table("t").show().'
+            )
+        raise
 
 
 def let_data_frames_choose_their_engine() -> None:
@@ -37,3 +56,4 @@ def let_data_frames_choose_their_engine() -> None:
     A query may begin at any DataFrame, so who runs it is decided at the one place where every query begins.
     """
     ClassicDataFrame.writeStream = _WRITE_STREAM  # type: ignore[method-assign,assignment]
+    ClassicDataFrame.show = _show  # type: ignore[method-assign,assignment]

@@ -11,8 +11,10 @@ or sink is created; Execution flow).
     readStream.format("text").option("maxFilesPerTrigger", 1).load("in")   SourceSpec(format "text", path "in",
                                                                                       options {"maxfilespertrigger": "1"}, ...)
 
-Differs from Spark: formats that the model has no source or sink for, named sources, and tables that are not of files are
-refused by the name of what is missing.
+Differs from Spark: formats that the model has no source or sink for, named sources, tables that are not of files, and
+`trigger(realTime=...)` are refused by the name of what is missing. Real-time mode is a third engine: a micro-batch that lasts
+for minutes, whose stages run at the same time and pass rows on one by one, and whose offsets are logged at its end. PySpark
+makes the trigger, so what it refuses of one ("soon", "-1 second") is refused here in its words.
 Shown by tests/spark/test_differences.py::test_what_only_the_model_refuses.
 """
 
@@ -262,7 +264,10 @@ class DataStreamWriter(SparkDataStreamWriter):
         given = self._jwrite.state.get("trigger")
         trigger = ProcessingTimeTrigger() if given is None else from_java(given)
         if trigger is None:
-            raise AnalysisException(message=f"minispark_stream has no engine for the trigger {given.toString()}.")
+            raise AnalysisException(
+                message=f"minispark_stream has no engine for the trigger {given.toString()}: it has those for micro-batches "
+                "and for continuous processing, which trigger(continuous=...) starts, but none for real-time mode."
+            )
         return trigger
 
     def toTable(  # noqa: N802

@@ -7,7 +7,8 @@ whoever wants to speak must first prove by HMAC that it knows a secret. The secr
     endpoint.ref.ask(message)                         # in a task: what receive(message) returns
 
 1. `receive` is called for one message at a time, whichever task it comes from.
-2. What `receive` raises is told to `on_error`, and the connection is closed.
+2. What `receive` raises is told to `on_error`, and the connection is closed. Without `on_error`, `ask` raises it, as a
+   RuntimeError.
 3. When the endpoint is stopped, every `ask` raises OSError or EOFError.
 """
 
@@ -27,9 +28,16 @@ logger = logging.getLogger(__name__)
 _LOOK_AGAIN_S = 0.05  # how long a connection waits for a message before it looks whether the endpoint was stopped
 
 
+@dataclass(frozen=True)
+class RpcFailure:
+    """The answer of an endpoint that could not do what it was asked."""
+
+    what: str
+
+
 @dataclass
 class RpcEndpointRef:
-    """The way to an endpoint; it can be sent to a task. Its threads share one connection, which the first question opens."""
+    """The way to an endpoint; it can be sent to a task. There, `connect` opens a connection, which threads may share."""
 
     address: Any
     secret: bytes = field(repr=False)
@@ -41,10 +49,13 @@ class RpcEndpointRef:
         return RpcEndpointRef(self.address, self.secret, Client(self.address, authkey=self.secret), threading.Lock())
 
     def ask(self, message: Any) -> Any:
-        """Send a message and wait for the answer. Raises OSError, EOFError: the endpoint was stopped."""
+        """Send a message and wait for the answer. Raises OSError, EOFError: the endpoint was stopped; RuntimeError: (2)."""
         with self._lock:
             self._connection.send(message)
-            return self._connection.recv()
+            answer = self._connection.recv()
+        if isinstance(answer, RpcFailure):
+            raise RuntimeError(answer.what)
+        return answer
 
     def close(self) -> None:
         self._connection.close()
@@ -56,10 +67,10 @@ class RpcEndpoint:
     Args:
         host: the address of this machine under which the tasks find it.
         receive: answers a message.
-        on_error: is told what `receive` raised.
+        on_error: is told what `receive` raised; None: the asker is.
     """
 
-    def __init__(self, host: str, receive: Callable[[Any], Any], on_error: Callable[[Exception], None]):
+    def __init__(self, host: str, receive: Callable[[Any], Any], on_error: Callable[[Exception], None] | None = None):
         self._receive, self._on_error = receive, on_error
         self._listener = Listener((host, 0), backlog=128)
         self.ref = RpcEndpointRef(self._listener.address, os.urandom(32))
@@ -102,11 +113,20 @@ class RpcEndpoint:
             answer_challenge(connection, self.ref.secret)
             while not self._stopped.is_set():
                 if connection.poll(_LOOK_AGAIN_S):
-                    connection.send(self.tell(connection.recv()))  # (1)
+                    connection.send(self._answer(connection.recv()))  # (1)
         except (OSError, EOFError, AuthenticationError):
             pass  # the task has ended, or it was a stranger
         except Exception as e:  # (2)
             logger.error("A message could not be answered", exc_info=True)
-            self._on_error(e)
+            if self._on_error is not None:
+                self._on_error(e)
         finally:
             connection.close()
+
+    def _answer(self, message: Any) -> Any:
+        try:
+            return self.tell(message)
+        except Exception as e:  # (2)
+            if self._on_error is not None:
+                raise
+            return RpcFailure(str(e))

@@ -21,7 +21,7 @@ from pyspark.errors import PySparkValueError, StreamingQueryException
 from pyspark.sql.streaming import StreamingQuery as SparkStreamingQuery
 from pyspark.sql.streaming.listener import StreamingQueryProgress
 
-from minispark_stream.inspection.output import OutputExplanation, explain_query
+from minispark_stream.inspection.output import OutputExplanation, explain_query, shifts
 from minispark_stream.runtime.stream_execution import StreamExecution
 from minispark_stream.trace.trace import Trace
 from minispark_stream.trace.values import as_list, as_map
@@ -76,7 +76,8 @@ class StreamingQuery(SparkStreamingQuery):
         """Why nothing came out: what is held and dropped, which watermark is waited for, and what would have to arrive."""
         measured = [e.outputs for e in self.trace.events if e.step == "updateWatermark"]
         inputs = [as_map(one) for one in as_list(measured[-1].get("operators"))] if measured else []
-        return explain_query(self, self._execution.checkpoint, self._execution.output_mode, inputs)
+        decided = [e.inputs for e in self.trace.events if e.step == "stateOperator"]
+        return explain_query(self, self._execution.checkpoint, self._execution.output_mode, inputs, shifts(decided))
 
     def exception(self) -> StreamingQueryException | None:
         """The error that ended the query, if one did."""
@@ -119,16 +120,8 @@ class StreamingQuery(SparkStreamingQuery):
         self._execution.stop()
 
     def explain(self, extended: bool = False) -> None:
-        """Print the physical plan of the last batch; if `extended`, below the logical plans that all batches share."""
-        context = self._execution.context
-        execution = context.execution or (context.previous and context.previous.execution)
-        if not execution:
-            print("No physical plan. Waiting for data.")
-            return
-        if extended:
-            print(f"== Analyzed Logical Plan ==\n{self._execution.plan_text}")
-            print(f"== Optimized Logical Plan ==\n{execution.template.text}")
-        print(f"== Physical Plan ==\n{execution.explain()}")
+        """Print the physical plan of the last batch, or of the job that has no end; if `extended`, below the logical plans."""
+        self._execution.explain(extended)
 
     def _raise_failure(self) -> None:
         if self._execution.failure is not None:

@@ -22,6 +22,7 @@ import logging
 import threading
 import uuid
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from pyspark.errors import SparkRuntimeException
@@ -149,7 +150,11 @@ class StreamingQueryManager(SparkStreamingQueryManager):
         ) as step:
             execution = self._create_execution(write, recorder)  # (2), (3)
             query = StreamingQuery(execution)
-            self._register(query, execution)  # (4)
+            try:
+                self._register(query, execution)  # (4)
+            except BaseException:
+                execution.release()
+                raise
             step.out(id=query.id, runId=query.runId, plan=execution.plan_text)
         try:
             execution.start()  # (5)
@@ -159,15 +164,14 @@ class StreamingQueryManager(SparkStreamingQueryManager):
         return query
 
     def _create_execution(self, write: WriteToStream, recorder: NullRecorder) -> StreamExecution:
-        """The engine that the trigger asks for; without a StreamingWrite it is micro-batches, which refuse the trigger."""
+        """The engine that the trigger asks for; with a sink that knows batches alone it is the one of those, which refuses."""
         session = self._stream_session()
-        if isinstance(write.trigger, ContinuousTrigger):
+        if isinstance(write.trigger, ContinuousTrigger) and write.sink.supports_continuous:
             schema = expressions.python_schema(write.analyzed.schema())
-            streaming_write = write.sink.streaming_write(self._session, schema)
-            if streaming_write is not None:
-                return ContinuousExecution(
-                    streaming_write, write, session=session, clock=self._clock, recorder=recorder, on_event=self._post
-                )
+            streaming_write = partial(write.sink.streaming_write, self._session, schema)
+            return ContinuousExecution(
+                streaming_write, write, session=session, clock=self._clock, recorder=recorder, on_event=self._post
+            )
         return MicroBatchExecution(session, write, self._clock, recorder, self._post)
 
     def _stream_session(self) -> SparkSession:

@@ -28,6 +28,7 @@ from pyspark.sql.streaming import StreamingQuery
 
 from minispark_stream.compare.checkpoint_files import comparable_files
 from minispark_stream.compare.engine_run import Cause, EngineBatch, EngineRun, cause_of
+from minispark_stream.compare.mistakes import hint_at_inputs
 from minispark_stream.compare.shown_rows import shown_row
 from minispark_stream.compare.spark_trace import SparkBatch, ran_a_batch, spark_batches, spark_trace
 from minispark_stream.jvm import plans, scala
@@ -111,8 +112,7 @@ class Runner:
         try:
             df = self._build(*arguments)
         except AnalysisException as error:
-            if error.getCondition() == "PATH_NOT_FOUND":
-                error.add_note('Hint: a query with several inputs takes steps that name them: {"left": ["a"], "right": ["b"]}.')
+            hint_at_inputs(error)
             raise
         self.columns, self._schema = tuple(df.columns), df.schema
         self._zone = str(df.sparkSession.conf.get("spark.sql.session.timeZone"))

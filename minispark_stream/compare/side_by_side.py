@@ -26,10 +26,12 @@ from tqdm.auto import tqdm
 
 from minispark_stream.compare.comparison import Comparison
 from minispark_stream.compare.engine_run import EngineRun
+from minispark_stream.compare.mistakes import check_trigger, knows_camel_case
 from minispark_stream.compare.runner import Build, Runner, Step, confs_set
 from minispark_stream.session import MiniSparkSession
 
 
+@knows_camel_case
 def side_by_side(
     spark: SparkSession,
     build: Build,
@@ -74,7 +76,7 @@ def side_by_side(
         FileExistsError: `directory` has a folder `input` with files that no comparison has put there.
         TypeError: `trigger` is not a mapping.
     """
-    _check_trigger(trigger)
+    check_trigger(trigger)
     base = directory or tempfile.mkdtemp(prefix="side_by_side-")
     inputs = input_dir or os.path.join(base, "input")
     if input_dir is None:
@@ -98,13 +100,6 @@ def side_by_side(
         if directory is None:
             shutil.rmtree(base, ignore_errors=True)
     return Comparison(runs["spark"], runs["model"], columns, ordered)
-
-
-def _check_trigger(trigger: object) -> None:
-    """Raises TypeError: what was given are no arguments."""
-    if trigger is not None and not isinstance(trigger, Mapping):
-        wanted = "the arguments of DataStreamWriter.trigger, such as {'availableNow': True}"
-        raise TypeError(f"trigger takes {wanted}, not {trigger!r}")
 
 
 def _check_may_be_emptied(inputs: str, own_checkpoint: str) -> None:

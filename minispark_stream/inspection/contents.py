@@ -89,7 +89,7 @@ class StateRow:
 
 @dataclass(frozen=True)
 class StateChange:
-    """`mark`: "+" added, "~" changed, "-" removed."""
+    """`mark`: "+" added, "~" changed, "-" removed, "" as it was."""
 
     mark: str
     partition: int

@@ -5,17 +5,19 @@
 3. Batches: what each one read, its watermark and time, its commit.
 4. State: for each store its schema, the number of keys over the versions as a line, a strip of the versions on disk for
    each partition (a tall mark is a snapshot), and some rows.
-5. The confs, folded away.
+5. On the page, a slider over the newest versions of each store (versions.py), with what each of them changed.
+6. The confs, folded away.
 
-Everything that comes from a file is escaped here, and there is no script in the page.
+Everything that comes from a file is escaped here. The page has a script of its own (page.js), Jupyter gets none.
 
 Differs from Spark: nothing of Spark is modelled here.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from html import escape
+from string import Template
 from typing import Any
 
 from minispark_stream.inspection.contents import (
@@ -24,6 +26,7 @@ from minispark_stream.inspection.contents import (
     Finding,
     Operator,
     Row,
+    StateChange,
     Store,
 )
 from minispark_stream.inspection.pictures import key_history, log_strip, version_strip
@@ -37,32 +40,48 @@ from minispark_stream.inspection.text import (
     store_words,
 )
 from minispark_stream.inspection.values import printable
-from minispark_stream.view.style import CSS, card, table
+from minispark_stream.inspection.versions import Read, VersionRows, read_versions
+from minispark_stream.view.style import CSS, card, file_beside, table
 from minispark_stream.view.words import clip, plain, plural, short
 
 BATCHES = 60  # the newest ones, in the table
 PARTITIONS = 24  # of a store
 FILES = 6  # of a batch
+LOOKS = {"+": "add", "~": "change", "-": "remove", "": "same"}
+OWN_CSS = file_beside(__file__, "page.css")
+
+Versions = Mapping[tuple[int, str], Sequence[VersionRows]]
 
 
-def page(report: Contents) -> str:
-    """The report as a page that needs nothing else."""
-    title = f"Checkpoint {report.path.rstrip('/').rsplit('/', 1)[-1]}"
-    return (
-        f'<!doctype html><html lang="en"><head><meta charset="utf-8"><title>{say(title)}</title><style>'
-        "body { margin:0 auto; padding:14px 22px 40px; max-width:1180px; }</style></head>"
-        f"<body>{fragment(report)}</body></html>\n"
+def page(report: Contents, read: Read) -> str:
+    """The report as a page that needs nothing else.
+
+    Args:
+        read: gives the rows of a version of a state, as `CheckpointReport.rows` does.
+    """
+    return Template(file_beside(__file__, "page.html")).substitute(
+        title=say(f"Checkpoint {report.path.rstrip('/').rsplit('/', 1)[-1]}"),
+        heading=f"Checkpoint <code>{say(report.path)}</code>",
+        css=CSS + OWN_CSS,
+        body=_parts(report, read_versions(report, read)),
+        script=file_beside(__file__, "page.js"),
     )
 
 
 def fragment(report: Contents) -> str:
     """The report as a part of a page, for Jupyter."""
     return (
-        f"<div class='ms ck'><style>{CSS}{OWN_CSS}</style>"
-        f"<h2>Checkpoint <code>{say(report.path)}</code></h2>"
-        f"<p class='note'>query {say(report.query_id or 'unknown')} · {plural(len(report.batches), 'batch')} in the logs</p>"
-        f"{_next(report)}{_findings(report.findings)}{_batches(report)}"
-        f"{''.join(map(_operator, report.operators)) or card('State', NO_STATE)}{_confs(report.batches)}</div>"
+        f"<div class='ms ck'><style>{CSS}{OWN_CSS}</style><h2>Checkpoint <code>{say(report.path)}</code></h2>"
+        f"{_parts(report, {})}</div>"
+    )
+
+
+def _parts(report: Contents, versions: Versions) -> str:
+    state = "".join(_operator(operator, versions) for operator in report.operators)
+    return (
+        f"<h2 class='note'>query {say(report.query_id or 'unknown')} · {plural(len(report.batches), 'batch')} in the logs</h2>"
+        f"{_next(report)}{_findings(report.findings)}{_batches(report)}{state or card('State', NO_STATE)}"
+        f"{_confs(report.batches)}"
     )
 
 
@@ -83,9 +102,13 @@ def _next(report: Contents) -> str:
     words, _, more = upcoming.says.partition(": ")
     return card(
         "What a restart does",
-        f"<p class='did'>{say(words[:1].upper() + words[1:])}</p><p>{say(more)}.</p>{log_strip(report)}",
+        f"<p class='did'>{say(_sentence(words))}</p><p>{say(_sentence(more))}</p>{log_strip(report)}",
         look,
     )
+
+
+def _sentence(words: str) -> str:
+    return f"{words[:1].upper()}{words[1:]}."
 
 
 # -- (2), (3) ---------------------------------------------------------------------------------------------------
@@ -117,7 +140,7 @@ def _batches(report: Contents) -> str:
     earlier = len(report.batches) - BATCHES
     more = f"<p class='note'>and {plural(earlier, 'earlier batch')}</p>" if earlier > 0 else ""
     head = ("batch", "reads up to", "watermark (UTC)", "planned at (UTC)", "commit")
-    return card("Batches", f"{sources}<div class='scroll'>{table(head, rows)}</div>{more}")
+    return card("Batches", f"{sources}<div class='scroll' tabindex='0'>{table(head, rows)}</div>{more}")
 
 
 def _files(batch: Batch) -> str:
@@ -131,15 +154,16 @@ def _files(batch: Batch) -> str:
 # -- (4) --------------------------------------------------------------------------------------------------------
 
 
-def _operator(operator: Operator) -> str:
+def _operator(operator: Operator, versions: Versions) -> str:
     name = say(operator.name or "name not known")
     partitions = "" if operator.num_partitions is None else f" · {plural(operator.num_partitions, 'partition')}"
     properties = f"<p class='note'>{say(clip(plain(operator.properties), 400))}</p>" if operator.properties else ""
     heading = f"State of operator {operator.operator_id}: {name} <small>{operator.provider}{partitions}</small>"
-    return card(heading, properties + "".join(_store(store) for store in operator.stores))
+    stores = (_store(store, versions.get((operator.operator_id, store.name), ())) for store in operator.stores)
+    return card(heading, properties + "".join(stores))
 
 
-def _store(store: Store) -> str:
+def _store(store: Store, versions: Sequence[VersionRows]) -> str:
     schemas = "".join(
         f"<p class='schema'><b>{say(s.name)}</b> <span class='key'>{say(schema_words(s.key))}</span> → "
         f"<span class='value'>{say(schema_words(s.value))}</span></p>" for s in store.schemas
@@ -159,7 +183,8 @@ def _store(store: Store) -> str:
     )
     return (
         f"{schemas}<p class='note'>{say(store_words(store))}</p>{key_history(store.history)}"
-        f"<div class='scroll'>{table(head, rows)}</div>{hidden}{reasons}{_sample(store)}"
+        f"<div class='scroll' tabindex='0'>{table(head, rows)}</div>{hidden}{reasons}"
+        f"{_slider(versions) if versions else _sample(store)}"
     )
 
 
@@ -175,7 +200,31 @@ def _sample(store: Store) -> str:
     head = ["partition", *(f"<span class='key'>{say(c)}</span>" for c in keys)]
     head += [f"<span class='value'>{say(c)}</span>" for c in values]
     lines = [("", [str(p), *_cells(row.key, keys), *_cells(row.value, values)]) for p, row in rows]
-    return f"<details open><summary>some rows</summary><div class='scroll'>{table(head, lines)}</div></details>"
+    return f"<details open><summary>some rows</summary><div class='scroll' tabindex='0'>{table(head, lines)}</div></details>"
+
+
+def _slider(versions: Sequence[VersionRows]) -> str:  # (5)
+    """The rows of one version at a time; page.js shows the one that the slider is at."""
+    tables = "".join(
+        f"<div data-version='{say(v.says)}'{' hidden' if v is not versions[-1] else ''}>{_rows(v.rows)}</div>" for v in versions
+    )
+    last = len(versions) - 1
+    return (
+        f"<div class='store-versions'><div class='slide'><input type='range' min='0' max='{last}' value='{last}' "
+        f"aria-label='version of the state'><output aria-live='polite'>{say(versions[-1].says)}</output></div>"
+        f"<div class='scroll rows' tabindex='0' role='region' aria-label='rows of the state'>{tables}</div></div>"
+    )
+
+
+def _rows(rows: Sequence[StateChange]) -> str:
+    if not rows:
+        return "<p class='note'>No rows.</p>"
+    lines = []
+    for row in rows:
+        before, after = ("" if value is None else say(clip(plain(value), 160)) for value in (row.before, row.after))
+        cells = [row.mark, str(row.partition), say(clip(plain(row.key), 160)), before, after]
+        lines.append((f" class='{LOOKS[row.mark]}'", cells))
+    return table(("", "partition", "<span class='key'>key</span>", "before", "<span class='value'>value</span>"), lines)
 
 
 def _columns(rows: Iterable[Row]) -> list[str]:
@@ -186,7 +235,7 @@ def _cells(row: Row, columns: Sequence[str]) -> list[str]:
     return [say(clip(plain(row.get(c)) if row.get(c) is not None else "null", 80)) for c in columns]
 
 
-# -- (5) --------------------------------------------------------------------------------------------------------
+# -- (6) --------------------------------------------------------------------------------------------------------
 
 
 def _confs(batches: Sequence[Batch]) -> str:
@@ -197,26 +246,3 @@ def _confs(batches: Sequence[Batch]) -> str:
     rows = [("", (f"<code>{say(key)}</code>", say(value))) for key, value in last.conf.items()]
     summary = f"<summary>confs of batch {last.batch_id}: a restart goes on with these, whatever the session says</summary>"
     return f"<section class='card'>{changes}<details>{summary}{table(('conf', 'value'), rows)}</details></section>"
-
-
-OWN_CSS = """
-.ck h2 { font-size:18px; overflow-wrap:anywhere; } .ck h2 code { font-size:15px; } .ck .card { margin-top:10px; }
-.ck table { table-layout:auto !important; }
-.ck .card h3 small { color:#5b6875; } .ck .goes-on { border-left:6px solid #4d8a5f; background:#f4faf5; }
-.ck .again { border-left:6px solid #e6a817; background:#fff8e6; }
-.ck .fails { border-left:6px solid #b3261e; background:#fff0ef; }
-.ck ul { margin:0; padding-left:2px; list-style:none; } .ck li { padding:2px 0; overflow-wrap:anywhere; }
-.ck li b { display:inline-block; min-width:62px; text-align:center; border-radius:9px; padding:0 8px; margin-right:6px;
-  font-size:12px; font-weight:600; background:#edf0f3; }
-.ck li b.error { background:#b3261e; color:#fff; } .ck li b.warning { background:#ffe09a; }
-.ck .ok { color:#2f7a45; } .ck .bad { color:#b3261e; font-weight:600; } .ck .scroll { max-height:430px; overflow:auto; }
-.ck .schema { margin-top:8px; overflow-wrap:anywhere; } .ck .key { color:#245482; } .ck .value { color:#8a5a00; }
-.ck svg text { font:12px system-ui,sans-serif; fill:#5b6875; } .ck svg.strip { max-width:100%; height:auto; margin-top:6px; }
-.ck svg.strip rect.there { fill:#dcefe1; stroke:#4d8a5f; } .ck svg.strip text.there { fill:#1d2733; }
-.ck svg.strip rect.lacks { fill:none; stroke:#c3ccd6; stroke-dasharray:4 3; }
-.ck svg.strip rect.broken { fill:#ffd9d6; stroke:#b3261e; } .ck svg.strip text.next { fill:#a86a00; font-weight:600; }
-.ck svg.history { max-width:100%; height:auto; display:block; margin:4px 0; }
-.ck svg.history polygon { fill:#e4eef8; } .ck svg.history polyline { fill:none; stroke:#245482; stroke-width:2; }
-.ck svg.versions { display:block; max-width:340px; } .ck svg.versions rect { fill:#9bb8d3; }
-.ck svg.versions rect.tall { fill:#245482; } .ck svg.versions rect.unknown { fill:#dd6b62; }
-"""

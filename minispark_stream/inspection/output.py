@@ -3,7 +3,8 @@
 1. The checkpoint says what is held: the rows of every state; the schemas, which column carries a watermark, and its delay.
 2. Its last commit says the watermark. What is held leaves when the watermark reaches its end; so the first end is waited for.
 3. The watermark is the newest event time minus the delay, of several inputs the least: so a row that is `delay` newer than that
-   end has to arrive, on every input. An input without rows holds the watermark back.
+   end has to arrive, on every input that is behind. An input without rows holds the watermark back. A row of a join waits as
+   long as the range of times in its condition lets a partner come; how long that is, a trace of the model knows.
 4. Progress reports, where there are any, say what went in and out, and what was dropped as late.
 
     held         operator 0 (stateStoreSave): 4 keys, the first to leave is window [12:20, 12:25)
@@ -17,23 +18,20 @@ Differs from Spark: Spark has no such answer; everything is from what it leaves 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from html import escape
 from typing import Any
 
 from minispark_stream.inspection.checkpoint import inspect
-from minispark_stream.inspection.contents import Operator, Store
+from minispark_stream.inspection.held import Held, held_by
 from minispark_stream.inspection.report import CheckpointReport
 from minispark_stream.trace.times import iso_ms
 from minispark_stream.trace.values import as_int, as_list, as_map
 from minispark_stream.view.style import CSS, table
-from minispark_stream.view.words import clock_words, delay_words, number, offset_words, plural, row_words, short, time_words
+from minispark_stream.view.words import clock_words, delay_words, number, offset_words, plural, short, time_words
 
-DELAY = "spark.watermarkDelayMs"
 POLICY = "spark.sql.streaming.multipleWatermarkPolicy"
-MOST_ROWS = 5000  # of a partition, to find what leaves first
-DAMAGED = (ValueError, OSError)
 
 
 @dataclass(frozen=True)
@@ -53,21 +51,52 @@ class OutputExplanation:
         return f"<style>{CSS}</style><div class='ms'>{table(('', ''), rows)}</div>"
 
 
-@dataclass(frozen=True)
-class Held:
-    """What one state holds: so many keys; `first` leaves first, when the watermark reaches `until_ms` (None: not known)."""
+Shifts = Mapping[tuple[int, int], int]  # (operator, side) -> ms
 
-    operator: Operator
-    keys: int
-    delay_ms: int | None
-    until_ms: float | None
-    first: str
-    side: str = ""
+
+def shifts(decided: Iterable[Mapping[str, Any]]) -> Shifts:
+    """The shifts, from what the operators of the batches say of themselves (`inputs` of the step stateOperator)."""
+    found: dict[tuple[int, int], int] = {}
+    for ins in decided:
+        decides, now_ms = as_map(ins.get("decides")), as_int(ins.get("watermarkEviction"))
+        for side, ms in enumerate(as_list(decides.get("leaves_ms")) if decides.get("join_type") else ()):
+            if ms is not None and now_ms is not None:
+                found[as_int(ins.get("operatorId")) or 0, side] = ms - now_ms
+    return found
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What is known of the query, as `explain` is given it."""
+
+    report: CheckpointReport | None
+    progress: Sequence[Mapping[str, Any]]
+    mode: str | None
+    inputs: Sequence[Mapping[str, Any]]
+    shifts: Shifts
+
+    @property
+    def watermark_ms(self) -> int | None:
+        """The watermark of the next batch: as the last commit says, or else that of the last report."""
+        batches = self.report.batches if self.report is not None else ()
+        told = [iso_ms(as_map(p.get("eventTime")).get("watermark")) for p in self.progress]
+        return max((ms for ms in [*(b.next_watermark_ms for b in batches), *told] if ms is not None), default=None)
+
+    @property
+    def sources(self) -> Sequence[Any]:
+        if self.progress:
+            return as_list(self.progress[-1].get("sources"))
+        return self.report.sources if self.report is not None else ()
+
+    def needed_ms(self, held: Held) -> float:
+        """The watermark with which what is held leaves first."""
+        shift = 0 if held.side is None else self.shifts.get((held.operator.operator_id, held.side), 0)
+        return (held.until_ms or 0) - shift
 
 
 def explain(
     report: CheckpointReport | None, progress: Sequence[Mapping[str, Any]] = (), mode: str | None = None,
-    inputs: Sequence[Mapping[str, Any]] = (), error: str | None = None,
+    inputs: Sequence[Mapping[str, Any]] = (), error: str | None = None, shifts: Shifts | None = None,
 ) -> OutputExplanation:
     """Why nothing came out, as far as it can be told.
 
@@ -77,18 +106,25 @@ def explain(
         mode: the output mode, where it is known: no checkpoint has it.
         inputs: what the `withWatermark` operators measured (`node`, `delayMs`, `watermark`), where that was recorded.
         error: what ended the query.
+        shifts: how far the state watermarks of joins are from the watermark, where that was recorded.
     """
     lines = [("error", f"the query ended: {error}")] if error else []
     lines += _in_and_out(report, progress, mode)
-    held = list(_held(report)) if report is not None else []
-    lines += [("held", _held_words(one)) for one in held] or [("held", "nothing: the query has no state, or it is empty")]
-    lines += _dropped(progress)
-    lines += _watermark(report, held, inputs, progress, mode)
+    held = list(held_by(report)) if report is not None else []  # (1)
+    lines += [("held", one.words) for one in held] or [("held", _nothing(report))]
+    dropped = list(_dropped(progress))
+    lines += dropped
+    lines += _watermark(Asked(report, progress, mode, inputs, shifts or {}), held, bool(dropped))
     return OutputExplanation(tuple(lines))
 
 
+def _nothing(report: CheckpointReport | None) -> str:
+    names = [f"operator {one.operator_id} ({one.name})" for one in report.operators] if report is not None else []
+    return f"nothing: the state of {' and of '.join(names)} is empty" if names else "nothing: the query has no state"
+
+
 def explain_query(
-    query: Any, checkpoint: str, mode: str | None, inputs: Sequence[Mapping[str, Any]] = ()
+    query: Any, checkpoint: str, mode: str | None, inputs: Sequence[Mapping[str, Any]] = (), shifts: Shifts | None = None
 ) -> OutputExplanation:
     """The same of a query: anything that has PySpark's `recentProgress` and `exception()`."""
     error = query.exception()
@@ -97,7 +133,8 @@ def explain_query(
     except (FileNotFoundError, ValueError):  # nothing has been written yet, or it was a temporary directory
         report = None
     progress = [json.loads(one.json) for one in query.recentProgress]
-    return explain(report, progress, mode and mode.lower(), inputs, None if error is None else str(error).split("\n")[0])
+    ended = None if error is None else str(error).split("\n")[0]
+    return explain(report, progress, mode and mode.lower(), inputs, ended, shifts)
 
 
 # -- (4) in and out --------------------------------------------------------------------------------------------
@@ -144,132 +181,92 @@ def _dropped(progress: Sequence[Mapping[str, Any]]) -> Iterator[tuple[str, str]]
         yield "dropped", f"{plural(count, 'row')} too late for {name}, in batch {', '.join(dict.fromkeys(batches))}{merged}"
 
 
-# -- (1) what is held ------------------------------------------------------------------------------------------
-
-
-def _held(report: CheckpointReport) -> Iterator[Held]:
-    for operator in report.operators:
-        for store in operator.stores:
-            if store.name.endswith("keyToNumValues") or not store.num_keys:
-                continue
-            side = store.name.split("-")[0] + " side" if "-keyWithIndex" in store.name else ""
-            yield _first_to_leave(report, operator, store, side)
-
-
-def _first_to_leave(report: CheckpointReport, operator: Operator, store: Store, side: str) -> Held:
-    place = next(((part, f) for s in store.schemas for part in ("value", "key") for f in getattr(s, part).fields
-                  if f.metadata and DELAY in f.metadata), None)
-    delay_ms = None if place is None else as_int(place[1].metadata[DELAY])
-    nothing = Held(operator, store.num_keys or 0, delay_ms, None, "", side)
-    if place is None and operator.name != "dedupeWithinWatermark":
-        return nothing
-    try:
-        rows = report.rows(operator.operator_id, store=store.name, limit=MOST_ROWS)
-    except DAMAGED:
-        return nothing
-    ends: list[tuple[float, str]] = []
-    for row in rows:
-        value = as_int(row.value.get("expiresAtMicros")) if place is None else None
-        until = None if value is None else value / 1000
-        if place is not None:
-            until = _end_ms((row.value if place[0] == "value" else row.key).get(place[1].name))
-        if until is not None:
-            ends.append((until, row_words(row.key) if not side else row_words(row.value)))
-    until_ms, first = min(ends, default=(None, ""))
-    return Held(operator, store.num_keys or 0, delay_ms, until_ms, first, side)
-
-
-def _end_ms(value: Any) -> float | None:
-    """The end of a window, or a time, as state rows show them: in UTC, without a zone."""
-    text = str(as_map(value).get("end", value))
-    whole, _, fraction = text.partition(".")
-    ms = iso_ms(f"{whole.replace(' ', 'T')}.{(fraction + '000')[:3]}Z")
-    return None if ms is None else float(ms)
-
-
-def _held_words(held: Held) -> str:
-    name = f"operator {held.operator.operator_id} ({held.operator.name}{', ' + held.side if held.side else ''})"
-    first = f", the first to leave is {held.first}" if held.first else ""
-    no_time = held.until_ms is None and held.delay_ms is None
-    forever = "; it has no event time, so no watermark makes it leave" if no_time else ""
-    return f"{name}: {plural(held.keys, 'key')}{first}{forever}"
-
-
 # -- (2) (3) the watermark -------------------------------------------------------------------------------------
 
 
-def _watermark(
-    report: CheckpointReport | None, held: Sequence[Held], inputs: Sequence[Mapping[str, Any]],
-    progress: Sequence[Mapping[str, Any]], mode: str | None,
-) -> Iterator[tuple[str, str]]:
+def _watermark(asked: Asked, held: Sequence[Held], has_dropped: bool) -> Iterator[tuple[str, str]]:
     waiting = [one for one in held if one.until_ms is not None]
-    if not waiting and not inputs:
+    if not waiting and not asked.inputs and not has_dropped:
         return
-    now_ms = _current(report, progress)
+    now_ms = asked.watermark_ms
     yield "watermark", time_words(now_ms or 0)
-    back = list(_holds_back(report, inputs, progress))
-    yield from (("held back by", words) for words in back)
-    if not waiting:
-        return
-    next_one = min(waiting, key=lambda one: one.until_ms or 0)
-    until_ms = next_one.until_ms or 0
-    if next_one.side:
+    yield from (("held back by", words) for words in _holds_back(asked))
+    if waiting:
+        yield from _waits_for(asked, min(waiting, key=asked.needed_ms), now_ms)
+    elif has_dropped and now_ms:
+        yield "would help", (
+            f"rows that come in time: a window that ends after {time_words(now_ms)}, or an event time after it, is not late"
+        )
+
+
+def _waits_for(asked: Asked, first: Held, now_ms: int | None) -> Iterator[tuple[str, str]]:
+    until_ms, needed_ms = first.until_ms or 0, asked.needed_ms(first)
+    if first.side is not None:
         yield "waits for", (
             "a partner that fits the condition; a row without one leaves (an outer join emits it then) when the state "
             f"watermark of its side reaches its event time, {time_words(until_ms)} at the earliest"
         )
-        return
-    if str(next_one.operator.name).startswith("dedupe"):
+        if (first.operator.operator_id, first.side) not in asked.shifts:
+            return
+        if needed_ms != until_ms:
+            yield "that is", (
+                f"when the watermark of the query reaches {time_words(needed_ms)}: the range of times in the condition lets "
+                "a partner come so late"
+            )
+    elif str(first.operator.name).startswith("dedupe"):
         yield "waits for", "a row with a new key: it is emitted at once, and a row with a key that is held never is"
         return
-    if mode in ("update", "complete"):
-        yield "waits for", f"new rows: in {mode} mode a batch emits what has changed, and not what the watermark has finished"
-        return
-    if now_ms is not None and until_ms <= now_ms:
+    elif asked.mode in ("update", "complete"):
         yield "waits for", (
-            f"one more batch: the watermark has reached {time_words(until_ms)} already. It comes with the next data, or by "
+            f"new rows: in {asked.mode} mode a batch emits what has changed, and not what the watermark has finished"
+        )
+        return
+    if now_ms is not None and needed_ms <= now_ms:
+        yield "waits for", (
+            f"one more batch: the watermark has reached {time_words(needed_ms)} already. It comes with the next data, or by "
             "itself (spark.sql.streaming.noDataMicroBatches.enabled) while the query runs"
         )
         return
-    yield "waits for", f"the watermark {time_words(until_ms)}: {next_one.first} ends then"
-    if next_one.delay_ms is not None:
-        every = " on every input" if len(_sources(report, progress)) > 1 else ""
-        yield "would help", (
-            f"a row with an event time of {time_words(until_ms + next_one.delay_ms)} or later{every}: {clock_words(until_ms)} "
-            f"and the delay of {delay_words(next_one.delay_ms)}. The batch after it emits"
-        )
+    if first.side is None:
+        yield "waits for", f"the watermark {time_words(until_ms)}: {first.first} ends then"
+    if first.delay_ms is not None:
+        yield "would help", _would_help(asked, first.delay_ms, needed_ms)
 
 
-def _current(report: CheckpointReport | None, progress: Sequence[Mapping[str, Any]]) -> int | None:
-    """The watermark of the next batch: as the last commit says, or else that of the last report."""
-    committed = [b.next_watermark_ms for b in report.batches if b.next_watermark_ms is not None] if report is not None else []
-    told = [iso_ms(as_map(p.get("eventTime")).get("watermark")) for p in progress]
-    return max([*committed, *(ms for ms in told if ms is not None)], default=None)
+def _would_help(asked: Asked, delay_ms: int, needed_ms: float) -> str:
+    """(3)"""
+    if len(asked.inputs) > 1 and not _takes_the_greatest(asked):
+        behind = [one for one in asked.inputs if (as_int(one.get("watermark")) or 0) < needed_ms]
+        times = [time_words(needed_ms + (as_int(one.get("delayMs")) or 0)) for one in behind]
+        rows = " and ".join(f"of {time} or later on the input {one.get('node')}" for time, one in zip(times, behind))
+        return f"rows with an event time {rows}: {clock_words(needed_ms)} and its delay. The batch after them emits"
+    every = " on every input" if len(asked.sources) > 1 else ""
+    return (
+        f"a row with an event time of {time_words(needed_ms + delay_ms)} or later{every}: {clock_words(needed_ms)} "
+        f"and the delay of {delay_words(delay_ms)}. The batch after it emits"
+    )
 
 
-def _sources(report: CheckpointReport | None, progress: Sequence[Mapping[str, Any]]) -> Sequence[Any]:
-    return as_list(progress[-1].get("sources")) if progress else report.sources if report is not None else ()
+def _takes_the_greatest(asked: Asked) -> bool:
+    conf = asked.report.batches[-1].conf if asked.report is not None and asked.report.batches else {}
+    return conf.get(POLICY, "min") != "min"
 
 
-def _holds_back(
-    report: CheckpointReport | None, inputs: Sequence[Mapping[str, Any]], progress: Sequence[Mapping[str, Any]]
-) -> Iterator[str]:
+def _holds_back(asked: Asked) -> Iterator[str]:
     """(3) Which input has the least watermark; without a record of that, which source has not delivered a row."""
-    conf = report.batches[-1].conf if report is not None and report.batches else {}
-    if conf.get(POLICY, "min") != "min":
+    if _takes_the_greatest(asked):
         return
-    own = [as_int(one.get("watermark")) for one in inputs]
-    if len(inputs) > 1:
+    own = [as_int(one.get("watermark")) for one in asked.inputs]
+    if len(own) > 1:
         if len(set(own)) == 1:
             return
-        ms, least = min(zip(own, inputs), key=lambda pair: pair[0] or 0)
+        ms, least = min(zip(own, asked.inputs), key=lambda pair: pair[0] or 0)
         has = f"its own is {clock_words(ms)}" if ms else "it has seen no row"
         yield f"the input with the event time {least.get('node')}: {has}, and the query's watermark is the least of all"
         return
-    names = _sources(report, progress)
-    if len(names) < 2:
+    if len(asked.sources) < 2:
         return
-    for i, source in enumerate(map(as_map, names) if progress else ()):
-        if all((as_int(as_map(as_list(p.get("sources"))[i]).get("numInputRows")) or 0) == 0 for p in progress):
+    for i, source in enumerate(map(as_map, asked.sources) if asked.progress else ()):
+        if all((as_int(as_map(as_list(p.get("sources"))[i]).get("numInputRows")) or 0) == 0 for p in asked.progress):
             name = short(str(source.get("description")))
             yield f"{name}: it has delivered no row in these batches, and the least watermark counts"

@@ -39,7 +39,10 @@ def log_strip(report: Contents) -> str:
         if batch_id == upcoming:
             boxes.append(f"<text class='next' x='{x + step / 2 - 3}' y='72' text-anchor='middle'>▲ next</text>")
     width = left + len(ids) * step + 4
-    return f"<svg class='strip' viewBox='0 0 {width} 78' width='{width}' height='78' role='img'>{''.join(boxes)}</svg>"
+    return (
+        f"<svg class='strip' viewBox='0 0 {width} 78' width='{width}' height='78' role='img' "
+        f"aria-label='the newest entries of both logs'>{''.join(boxes)}</svg>"
+    )
 
 
 def version_strip(partition: Partition) -> str:
@@ -72,7 +75,8 @@ def key_history(history: Mapping[int, int]) -> str:
     line = " ".join(f"{x:.1f},{y:.1f}" for x, y in points)
     area = f"{points[0][0]:.1f},{6 + height} {line} {points[-1][0]:.1f},{6 + height}"
     return (
-        f"<svg class='history' viewBox='0 0 {width + 60} {height + 26}' width='{width + 60}' height='{height + 26}' role='img'>"
+        f"<svg class='history' viewBox='0 0 {width + 60} {height + 26}' width='{width + 60}' height='{height + 26}' "
+        f"role='img' aria-label='keys over the versions, from {keys[0]:,} to {keys[-1]:,}'>"
         f"<polygon points='{area}'/><polyline points='{line}'/>"
         f"<text x='38' y='14' text-anchor='end'>{top:,}</text><text x='38' y='{height + 6}' text-anchor='end'>0</text>"
         f"<text x='44' y='{height + 22}'>version {versions[0]}</text>"

@@ -83,7 +83,7 @@ class CheckpointReport(Contents):
     def to_html(self, path: str | Path) -> Path:
         """Write one page that needs nothing else; returns its path."""
         target = Path(path)
-        target.write_text(page(self), encoding="utf-8", errors="replace")
+        target.write_text(page(self, self.rows), encoding="utf-8", errors="replace")
         return target
 
     def __str__(self) -> str:

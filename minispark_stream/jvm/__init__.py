@@ -9,6 +9,7 @@
     files         paths, listings, plans that read files, jobs that write them
     tables        the catalog
     kafka         the connector
+    kafka_clients Kafka's own clients, for the continuous engine
     errors        Spark's errors
 
 Nothing here calls a class of Structured Streaming to do its work: these are calls of batch Spark.

@@ -29,10 +29,10 @@ class KafkaException(PySparkException):
     def __str__(self) -> str:
         return self._message
 
-    @staticmethod
-    def of(error: JavaError) -> KafkaException:
+    @classmethod
+    def of(cls, error: JavaError) -> KafkaException:
         """The error that Java code raised, without Java's stack trace."""
-        found = KafkaException(message=str(error.java_exception.getMessage()))
+        found = cls(message=str(error.java_exception.getMessage()))
         found.__cause__ = error
         return found
 

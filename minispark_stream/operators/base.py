@@ -34,6 +34,7 @@ from minispark_stream.jvm.errors import analysis_error
 from minispark_stream.jvm.scala import JavaObject
 from minispark_stream.jvm.state_rdd import MapPartitions
 from minispark_stream.operators.columns import EventTime
+from minispark_stream.operators.decision import VALUES, Decision, Entry
 from minispark_stream.operators.metrics import Report
 from minispark_stream.operators.state_task import OperatorWatermarks, StatefulOperatorStateInfo
 from minispark_stream.state.operator_state_metadata import OperatorStateMetadata, StateStoreMetadata
@@ -113,6 +114,14 @@ class StatefulOperator(ABC):
     def plan_batch(self, context: BatchContext, children: Sequence[JavaObject]) -> JavaObject:
         """The operator's rows in this batch, given the batch plans of its children."""
 
+    def entries(self) -> Sequence[Entry]:
+        """How rows come in, for each input; none where they cannot be followed."""
+        return ()
+
+    def decision(self, watermarks: OperatorWatermarks, output_mode: str) -> Decision:
+        """By what it decides over rows and state in a batch with these watermarks."""
+        return Decision(VALUES, watermarks.late_ms)
+
     def should_run_another_batch(self, output_mode: str, eviction_ms: int, watermark_ms: int) -> bool:
         """(3) Whether there is work without data, now that the watermark has come from `eviction_ms` to `watermark_ms`."""
         return watermark_ms > eviction_ms
@@ -129,6 +138,11 @@ class StatefulOperator(ABC):
         """(1) What `state/<operator>/_metadata/metadata` says about this operator."""
         stores = tuple(StateStoreMetadata(name, self.num_cols_prefix_key, num_partitions) for name, _, _ in self.schemas())
         return OperatorStateMetadata(self.operator_id, self.operator_name, stores)
+
+    @property
+    def passes_rows_on(self) -> bool:
+        """Whether its output are rows of its input, in the batch in which they come, unless it drops them."""
+        return False
 
     @property
     def num_cols_prefix_key(self) -> int:

@@ -47,6 +47,7 @@ from minispark_stream.operators.base import (
     nullable,
 )
 from minispark_stream.operators.columns import EventTime
+from minispark_stream.operators.decision import Entry
 from minispark_stream.operators.group_state_rows import state_row_schema
 from minispark_stream.operators.grouped_map_pandas_with_state import PandasConf
 
@@ -72,6 +73,12 @@ class FlatMapGroupsWithState(StatefulOperator):
     def schemas(self) -> list[tuple[str, StructType, StructType]]:
         rows = state_row_schema(self.state, self.timeout != GroupStateTimeout.NoTimeout)
         return [("default", self.keys, nullable(rows))]
+
+    def entries(self) -> Sequence[Entry]:
+        columns = scala.items(self.plan.child().output())
+        keys = {columns[i].name(): columns[i] for i in self.grouping}
+        decides = self.event_time if self.timeout == GroupStateTimeout.EventTimeTimeout else None
+        return (Entry.of(keys, [*keys.values()], columns, decides),)
 
     def should_run_another_batch(self, output_mode: str, eviction_ms: int, watermark_ms: int) -> bool:
         """(4)"""

@@ -25,13 +25,15 @@ Differs from Spark: nothing.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
-from minispark_stream.jvm import physical
+from minispark_stream.jvm import physical, scala
 from minispark_stream.jvm.scala import JavaObject
 from minispark_stream.operators.base import BatchContext, check_event_time
+from minispark_stream.operators.decision import SESSIONS, Decision, Entry
 from minispark_stream.operators.session_window_state_store_restore import SessionWindowStateStoreRestore
 from minispark_stream.operators.session_window_state_store_save import SessionWindowStateStoreSave
+from minispark_stream.operators.state_task import OperatorWatermarks
 from minispark_stream.operators.streaming_aggregation import StreamingAggregation
 from minispark_stream.operators.streaming_session_window_state_manager import StreamingSessionWindowStateManager
 
@@ -51,6 +53,14 @@ class SessionWindowAggregation(StreamingAggregation):
     @property
     def num_cols_prefix_key(self) -> int:
         return len(self.keys) - 1
+
+    def entries(self) -> Sequence[Entry]:
+        grouping = scala.items(self.plan.groupingExpressions())
+        by = [column for i, column in enumerate(grouping) if i != self.session]
+        return (Entry.of(dict(zip(self.values.names, grouping)), by, grouping, self.event_time),)
+
+    def decision(self, watermarks: OperatorWatermarks, output_mode: str) -> Decision:
+        return replace(super().decision(watermarks, output_mode), keeps=SESSIONS)
 
     def plan_batch(self, context: BatchContext, children: Sequence[JavaObject]) -> JavaObject:
         session, info = context.session, context.state_info(self)

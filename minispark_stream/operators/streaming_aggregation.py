@@ -36,7 +36,7 @@ from functools import reduce
 from pyspark.sql import SparkSession
 from pyspark.sql.types import StructType
 
-from minispark_stream.jvm import physical
+from minispark_stream.jvm import physical, scala
 from minispark_stream.jvm.scala import JavaObject
 from minispark_stream.jvm.state_rdd import MapPartitions
 from minispark_stream.operators.base import (
@@ -45,8 +45,10 @@ from minispark_stream.operators.base import (
     check_event_time,
 )
 from minispark_stream.operators.columns import EventTime
+from minispark_stream.operators.decision import EMITS, GROUPS, Decision, Entry
 from minispark_stream.operators.state_store_restore import StateStoreRestore
 from minispark_stream.operators.state_store_save import StateStoreSave
+from minispark_stream.operators.state_task import OperatorWatermarks
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -74,6 +76,15 @@ class StreamingAggregation(StatefulOperator):
 
     def partitions(self, num_partitions: int) -> int:
         return num_partitions if self.keys.fields else 1
+
+    def entries(self) -> Sequence[Entry]:
+        grouping = scala.items(self.plan.groupingExpressions())
+        return (Entry.of(dict(zip(self.keys.names, grouping)), grouping, grouping, self.event_time),)
+
+    def decision(self, watermarks: OperatorWatermarks, output_mode: str) -> Decision:
+        if output_mode == "complete":
+            return Decision(GROUPS, emits=EMITS[output_mode])
+        return Decision(GROUPS, watermarks.late_ms, (watermarks.eviction_ms,), emits=EMITS[output_mode])
 
     def should_run_another_batch(self, output_mode: str, eviction_ms: int, watermark_ms: int) -> bool:
         return output_mode in ("append", "update") and watermark_ms > eviction_ms

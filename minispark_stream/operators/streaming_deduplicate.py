@@ -47,8 +47,9 @@ from minispark_stream.operators.base import (
     nullable,
 )
 from minispark_stream.operators.columns import Columns, EventTime, concat, event_time_micros, is_late, not_after, take, without
+from minispark_stream.operators.decision import CHANGED, KEYS, Decision, Entry
 from minispark_stream.operators.metrics import StateMetrics
-from minispark_stream.operators.state_task import StateTask, Stopwatch
+from minispark_stream.operators.state_task import OperatorWatermarks, StateTask, Stopwatch
 from minispark_stream.state.state_store import StateStore
 
 SEEN = StructType([StructField("__dummy__", NullType())])
@@ -66,6 +67,7 @@ class StreamingDeduplicate(StatefulOperator):
     event_times: tuple[str, ...]
     delay_ms: int | None
     tasks: MapPartitions = field(repr=False, compare=False)
+    passes_rows_on = True
 
     @property
     def operator_name(self) -> str:
@@ -73,6 +75,14 @@ class StreamingDeduplicate(StatefulOperator):
 
     def schemas(self) -> list[tuple[str, StructType, StructType]]:
         return [("default", self.keys, SEEN if self.delay_ms is None else EXPIRES)]
+
+    def entries(self) -> Sequence[Entry]:
+        keys = {key.name(): key for key in scala.items(self.plan.keys())}
+        return (Entry.of(keys, [*keys.values()], scala.items(self.plan.output()), self.event_time),)
+
+    def decision(self, watermarks: OperatorWatermarks, output_mode: str) -> Decision:
+        leaves_ms = watermarks.eviction_ms if self.delay_ms is not None or self.key_event_time is not None else None
+        return Decision(KEYS, watermarks.late_ms, (leaves_ms,), self.delay_ms, CHANGED)
 
     def plan_batch(self, context: BatchContext, children: Sequence[JavaObject]) -> JavaObject:
         session = context.session

@@ -28,8 +28,9 @@ from minispark_stream.jvm.scala import JavaObject
 from minispark_stream.jvm.state_rdd import MapPartitions
 from minispark_stream.operators.base import BatchContext, StatefulOperator
 from minispark_stream.operators.columns import Columns, concat
+from minispark_stream.operators.decision import COUNT, Decision, Entry
 from minispark_stream.operators.metrics import StateMetrics
-from minispark_stream.operators.state_task import StateTask, Stopwatch
+from minispark_stream.operators.state_task import OperatorWatermarks, StateTask, Stopwatch
 from minispark_stream.state.state_store import StateStore
 
 KEY = StructType([StructField("key", NullType())])
@@ -43,12 +44,19 @@ class StreamingGlobalLimit(StatefulOperator):
     limit: int
     tasks: MapPartitions = field(repr=False, compare=False)
     operator_name = "globalLimit"
+    passes_rows_on = True
 
     def schemas(self) -> list[tuple[str, StructType, StructType]]:
         return [("default", KEY, VALUE)]
 
     def partitions(self, num_partitions: int) -> int:
         return 1
+
+    def entries(self) -> Sequence[Entry]:
+        return (Entry({}, []),)
+
+    def decision(self, watermarks: OperatorWatermarks, output_mode: str) -> Decision:
+        return Decision(COUNT, limit=self.limit)
 
     def should_run_another_batch(self, output_mode: str, eviction_ms: int, watermark_ms: int) -> bool:
         return False

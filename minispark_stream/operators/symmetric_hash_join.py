@@ -52,6 +52,8 @@ from minispark_stream.operators.base import (
     nullable,
 )
 from minispark_stream.operators.columns import EventTime
+from minispark_stream.operators.decision import ROWS, Decision, Entry
+from minispark_stream.operators.state_task import OperatorWatermarks
 from minispark_stream.operators.symmetric_hash_join_build import Build
 from minispark_stream.operators.symmetric_hash_join_probe import Probe
 from minispark_stream.operators.symmetric_hash_join_rows import LEFT, RIGHT, TAGS, Join, JoinSide
@@ -106,6 +108,19 @@ class SymmetricHashJoin(StatefulOperator):
             )
         ]
 
+    def entries(self) -> Sequence[Entry]:
+        rows = [scala.items(side.output()) for side in (self.plan.left(), self.plan.right())]
+        return tuple(
+            Entry.of({f"field{i}": key for i, key in enumerate(keys)}, keys, row, event_time, row)
+            for keys, row, event_time in zip(self.keys, rows, self.event_times)
+        )
+
+    def decision(self, watermarks: OperatorWatermarks, output_mode: str) -> Decision:
+        join = self.join(watermarks.eviction_ms)
+        bounds = tuple(side.evict_value_ms if side.evict_key_ms is None else side.evict_key_ms for side in join.sides)
+        unstored = None if join.is_outer(join.order[1]) else join.order[1]
+        return Decision(ROWS, watermarks.late_ms, bounds, join_type=self.join_type, unstored=unstored)
+
     def should_run_another_batch(self, output_mode: str, eviction_ms: int, watermark_ms: int) -> bool:
         bounded = self.key_event_time is not None or self.shifts_ms != (None, None)
         return bounded and watermark_ms > eviction_ms
@@ -123,8 +138,7 @@ class SymmetricHashJoin(StatefulOperator):
         for child in (self.plan.left(), self.plan.right()):
             check_event_time(session, event_time_names(scala.items(child.output())))
         info, watermarks = context.state_info(self), context.watermarks[self.operator_id]
-        sides = (self.side(LEFT, watermarks.eviction_ms), self.side(RIGHT, watermarks.eviction_ms))
-        join = Join(self.join_type, self.key_schema, self.key_event_time, sides)
+        join = self.join(watermarks.eviction_ms)
         left, right = (plans.of_rows(session, child) for child in children)
         by_key = self._by_key(context, left, LEFT).unionAll(self._by_key(context, right, RIGHT))  # (3)
         probe = Probe(info=info, watermarks=watermarks, output=self.probes.arrow_schema, join=join)
@@ -140,6 +154,11 @@ class SymmetricHashJoin(StatefulOperator):
             join=join,
         )
         return context.leaf(context.map_partitions(self.builds, physical.executable(candidates), build))
+
+    def join(self, watermark_ms: int) -> Join:
+        """What the tasks know of the join in a batch that evicts by `watermark_ms`."""
+        sides = (self.side(LEFT, watermark_ms), self.side(RIGHT, watermark_ms))
+        return Join(self.join_type, self.key_schema, self.key_event_time, sides)
 
     def side(self, number: int, watermark_ms: int) -> JoinSide:
         """(2) One side in a batch that evicts by `watermark_ms`."""

@@ -3,8 +3,8 @@
 Models: OneSideHashJoiner.storeAndJoinWithOtherSide and the eviction in StreamingSymmetricHashJoinExec (About state:
 SymmetricHashJoin). What comes in are new rows, and those of the pairs that `Probe` found which pass the join condition.
 
-1. Row by row, those of the side that comes first before the others (`Joiner`): each partner is marked as matched, each pair
-   leaves, and the row is stored, too. Of the side that comes second, what this batch would evict at once is not stored,
+1. The new rows of the side that comes first, then the others (`Joiner`): their partners are marked as matched, their pairs
+   leave, and the rows are stored, too. Of the side that comes second, what this batch would evict at once is not stored,
    unless an outer join still has to send it out with nulls.
 2. Late rows are dropped before anything else. A row that fails the condition of its own side has no partners and is not stored:
    an outer join sends it out with nulls at once.
@@ -30,7 +30,7 @@ import pyarrow as pa
 from pyspark.accumulators import Accumulator
 
 from minispark_stream.checkpointing.unsafe_row import UnsafeRowCodec
-from minispark_stream.operators.columns import Columns, take
+from minispark_stream.operators.columns import Columns, Mask, take
 from minispark_stream.operators.metrics import Report, StateMetrics
 from minispark_stream.operators.state_task import (
     OperatorWatermarks,
@@ -39,12 +39,19 @@ from minispark_stream.operators.state_task import (
     own_partition,
     record_batches,
 )
-from minispark_stream.operators.symmetric_hash_join_partners import NOBODY, Meetings
-from minispark_stream.operators.symmetric_hash_join_rows import LEFT, RIGHT, Ints, Join, NewRows, PairNumbers, Pairs
+from minispark_stream.operators.symmetric_hash_join_partners import NOBODY, Meetings, chunks
+from minispark_stream.operators.symmetric_hash_join_rows import (
+    LEFT,
+    RIGHT,
+    Join,
+    NewRows,
+    PairNumbers,
+    Pairs,
+    number_keys,
+)
 from minispark_stream.operators.symmetric_hash_join_state_manager import (
     COUNTS,
     VALUES,
-    Buffered,
     JoinSideState,
     open_sides,
     store_name,
@@ -78,12 +85,11 @@ class Build:
         joiner = None
         if rows is not None:
             joiner = Joiner(self.join, sides, rows, pairs, self.watermarks.late_ms)
-            joiner.run()  # (1) to (3)
-            emitted.append(map(self._joined, joiner.meetings.pairs()))
+            emitted.append(map(self._joined, joiner.meetings.pairs(chunks(joiner.run()))))  # (1) to (3)
         updates_ms = clock.lap()
         evicted = 0
         for side in (LEFT, RIGHT):  # (4)
-            gone = self._evict(side, sides[side], joiner.keys if joiner else [])
+            gone = self._evict(side, sides[side], joiner.keys.keys if joiner else [])
             evicted += len(gone)
             if self.join.is_outer(side):
                 emitted.append([self._with_nulls(side, sides[side], gone)])
@@ -105,28 +111,25 @@ class Build:
             num_rows_total=sides[LEFT].num_rows + sides[RIGHT].num_rows,
         )
 
-    def _evict(self, side: int, state: JoinSideState, new_keys: list[bytes]) -> list[Buffered]:
-        """Remove what the state watermark of a side has passed. An unmoved watermark can only concern new rows."""
-        of_keys, of_rows = self.join.sides[side].evict_key_ms, self.join.sides[side].evict_value_ms
-        if of_keys is None and of_rows is None:
-            return []
-        keys = state.keys() if self.watermarks.moved else [key for key in dict.fromkeys(new_keys) if state.count(key)]
-        state.prepare(keys)
-        if of_keys is not None:
-            return list(state.remove_by_key(compress(keys, self.join.key_is_old(side, keys))))
-        rows = [row for key in keys for row in state.rows_of(key)]
-        is_old: dict[bytes, list[bool]] = {}
-        for row, old in zip(rows, self.join.value_is_old(side, state.decode([row.value for row in rows])).tolist()):
-            is_old.setdefault(row.key, []).append(old)
-        return [gone for key, flags in is_old.items() for gone in state.remove_where(key, flags, bool)]
+    def _evict(self, side: int, state: JoinSideState, new: list[bytes]) -> list[bytes]:
+        """Remove what the state watermark of a side has passed. An unmoved watermark can only concern rows of `new` keys."""
+        bounds, all_or_new = self.join.sides[side], None if self.watermarks.moved else new
+        if bounds.evict_key_ms is not None:
+            keys = state.keys(all_or_new)
+            return state.remove_by_key(list(compress(keys, self.join.key_is_old(side, state.decode_keys(keys)))))
+        if bounds.evict_value_ms is not None and bounds.event_time is not None:
+            rows = state.rows(all_or_new)
+            columns = state.decode(rows.values, only=bounds.event_time.position)
+            return state.remove_rows(rows.some(self.join.value_is_old(side, columns)))
+        return []
 
     def _joined(self, pairs: Pairs) -> Columns:
         """Left and right columns; of a semi join only the left ones are asked for."""
         return self._cast([*pairs.columns[LEFT], *pairs.columns[RIGHT]])
 
-    def _with_nulls(self, side: int, state: JoinSideState, gone: list[Buffered]) -> Columns:
+    def _with_nulls(self, side: int, state: JoinSideState, gone: list[bytes]) -> Columns:
         """The rows of a side that were never matched, beside nulls."""
-        never = [row.value for row in gone if not state.is_matched(row.value)]
+        never = list(compress(gone, ~state.is_matched(gone)))
         own = state.decode(never)
         other = [pa.nulls(len(never), t) for t in UnsafeRowCodec(self.join.sides[1 - side].row).arrow_types]
         return self._cast([*own, *other] if side == LEFT else [*other, *own])
@@ -136,102 +139,89 @@ class Build:
 
 
 class Joiner:
-    """(1) One walk over the new rows of a partition. `meetings`: what leaves."""
+    """(1) The new rows of a partition, one side after the other. `meetings`: whom they meet."""
 
     def __init__(self, join: Join, sides: Sides, rows: NewRows, pairs: PairNumbers, late_ms: int):
-        self.join, self.sides, self.rows = join, sides, rows
-        self.keys = UnsafeRowCodec(join.keys).encode(rows.keys, len(rows.side))
+        self.join, self.sides, self.rows, self.found = join, sides, rows, pairs
+        self.keys = number_keys(join.keys, rows.keys, len(rows.side))
         self.late = join.is_late(rows, late_ms)  # (2)
         self.dropped = int(self.late.sum())
-        self.meetings = Meetings(rows, self.keys, sides)
-        self.places = _by_row(pairs)
-        self._find_partners()
-        self.matched: tuple[dict[bytes, set[int]], ...] = ({}, {})  # of each side: the places that are marked already
-        self.left_rows: dict[bytes, list[int]] = {}  # semi join: which left rows of a key are still there
+        self.joins = rows.passes & ~self.late
+        new = np.flatnonzero(self.joins & (rows.side == join.order[0]))
+        self.meetings = Meetings(rows, self.keys, sides, asking=pairs.row, new=new)
         self.updated = self.removed = 0
 
-    def _find_partners(self) -> None:
-        """Whom each row may meet, as `Probe` has found it: the state before anything in it is changed."""
-        first = self.join.order[0]
-        for row in np.flatnonzero(self.rows.passes & ~self.late & (self.rows.side == first)).tolist():
-            self.meetings.partners[first].add(self.keys[row], row)
-        for row in self.places:
-            self._partners(row)
-
-    def _partners(self, row: int) -> Ints:
-        """The positions of all rows of the other side under a row's key, by place."""
-        return self.meetings.partners[1 - int(self.rows.side[row])].of(self.keys[row])
-
-    def run(self) -> None:
-        """Join and store all new rows that are not late."""
+    def run(self) -> PairNumbers:
+        """Join and store all new rows that are not late; the pairs that leave."""
+        emitted = []
         for side in self.join.order:
-            mine = np.flatnonzero((self.rows.side == side) & ~self.late)
-            values = self.sides[side].encode(take(self.rows.columns[side], mine))
-            is_old = self.join.key_is_old(side, self.keys) | self.join.value_is_old(side, self.rows.columns[side])
-            for row, value in zip(mine.tolist(), values):
-                if not self.rows.passes[row]:
-                    self.emit_alone(row, side)
-                elif self.join.join_type != "LeftSemi":
-                    self.join_row(row, side, value, stays=not is_old[row])
-                elif side == RIGHT:
-                    self.semi_join_right_row(row, value)
-                else:
-                    self.semi_join_left_row(row, value, stays=not is_old[row])
+            pairs = self.found.some(self.rows.side[self.found.row] == side)
+            if self.join.join_type != "LeftSemi":
+                emitted.append(self.join_rows(side, pairs))
+            elif side == RIGHT:
+                emitted.append(self.semi_join_right_rows(pairs))
+            else:
+                emitted.append(self.semi_join_left_rows(pairs))
+        return PairNumbers(*map(np.concatenate, zip(*emitted)))
 
-    def join_row(self, row: int, side: int, value: bytes, stays: bool) -> None:
-        """A new row of an inner or outer join: its pairs leave, and it waits in the state for partners to come.
+    def join_rows(self, side: int, pairs: PairNumbers) -> PairNumbers:
+        """New rows of an inner or outer join: their pairs leave, and they wait in the state for partners to come."""
+        self.mark_matched(1 - side, pairs)
+        matched = self.is_matched(pairs)
+        waits = self.is_of(side) & self.joins
+        if side != self.join.order[0]:  # else the other side's new rows find it in the state
+            leaves_with_nulls = self.join.is_outer(side) & ~matched
+            waits &= ~self.is_old(side) | leaves_with_nulls
+        self.store(side, waits, matched)
+        return self.with_those_alone(side, pairs) if self.join.is_outer(side) else pairs
 
-        `value` is the row as it is stored; `stays` says that this batch would not evict it at once.
-        """
-        is_matched = row in self.places
-        if is_matched:
-            self.meetings.add(row, self._partners(row)[self.places[row]])
-            self._mark_matched(row, 1 - side)
-        comes_first = side == self.join.order[0]  # the new rows of the other side find it in the state
-        leaves_with_nulls = self.join.is_outer(side) and not is_matched
-        if comes_first or stays or leaves_with_nulls:
-            self.store(row, side, value, is_matched)
+    def with_those_alone(self, side: int, pairs: PairNumbers) -> PairNumbers:
+        """(2) The rows that can never match leave, too: an outer join need not wait."""
+        alone = np.flatnonzero(self.is_of(side) & ~self.rows.passes & ~self.late)
+        if not len(alone):
+            return pairs
+        row = np.concatenate([pairs.row, alone])
+        both = PairNumbers(row, np.concatenate([pairs.partner, np.full(len(alone), NOBODY)]))
+        return both.some(np.argsort(row, kind="stable"))
 
-    def _mark_matched(self, row: int, side: int) -> None:
-        """Mark the partners of a row, which are rows of `side`; those that this batch has marked already need no look."""
-        matched = self.matched[side].setdefault(self.keys[row], set())
-        for place in self.places[row].tolist():
-            if place not in matched:
-                self.sides[side].mark_matched(self.keys[row], place)
-                matched.add(place)
-
-    def emit_alone(self, row: int, side: int) -> None:
-        """A row that can never match: an outer join need not wait."""
-        if self.join.is_outer(side):
-            self.meetings.add(row, NOBODY)
-
-    def semi_join_right_row(self, row: int, value: bytes) -> None:
+    def semi_join_right_rows(self, pairs: PairNumbers) -> PairNumbers:
         """(3) Left rows that find their match have done their part: they leave the state."""
-        key, left = self.keys[row], self.sides[LEFT]
-        there = self.left_rows.setdefault(key, list(range(left.count(key))))
-        met = set(there).intersection(self.places.get(row, NOBODY).tolist())
-        for place in sorted(met):
-            self.meetings.add(row, self._partners(row)[[place]])
-        self.removed += sum(1 for _ in left.remove_where(key, there, met.__contains__))
-        self.store(row, RIGHT, value, matched=bool(met))
+        pairs = pairs.some(self.meetings.first_of_each_partner(pairs))
+        begins = np.flatnonzero(np.diff(pairs.row, prepend=-1))
+        rows, places = pairs.row[begins], np.split(pairs.partner, begins[1:])
+        gone = [(number, set(met.tolist())) for number, met in zip(self.keys.of_row[rows].tolist(), places)]
+        self.removed += len(self.sides[LEFT].remove_where(self.keys, gone))
+        self.store(RIGHT, self.is_of(RIGHT) & self.joins, self.is_matched(pairs))
+        return pairs
 
-    def semi_join_left_row(self, row: int, value: bytes, stays: bool) -> None:
+    def semi_join_left_rows(self, pairs: PairNumbers) -> PairNumbers:
         """(3) One match is enough."""
-        if row in self.places:
-            first = self.places[row][:1]
-            self.sides[RIGHT].mark_matched(self.keys[row], int(first[0]))
-            self.meetings.add(row, self._partners(row)[first])
-        elif stays:
-            self.store(row, LEFT, value, matched=False)
+        pairs = pairs.some(np.flatnonzero(np.diff(pairs.row, prepend=-1)))
+        self.mark_matched(RIGHT, pairs)
+        never = np.zeros(len(self.joins), np.bool_)
+        self.store(LEFT, self.is_of(LEFT) & self.joins & ~self.is_matched(pairs) & ~self.is_old(LEFT), matched=never)
+        return pairs
 
-    def store(self, row: int, side: int, value: bytes, matched: bool) -> None:
-        self.updated += 1
-        self.sides[side].append(self.keys[row], value, matched)
+    def mark_matched(self, side: int, pairs: PairNumbers) -> None:
+        """Mark the partners in some pairs, which are rows of `side`."""
+        pairs = pairs.some(self.meetings.first_of_each_partner(pairs))
+        self.sides[side].mark_matched(take(self.rows.keys, pairs.row), pairs.partner)
 
+    def store(self, side: int, which: Mask, matched: Mask) -> None:
+        rows = np.flatnonzero(which)
+        self.updated += len(rows)
+        self.sides[side].append(self.keys, rows, self.rows.columns[side], matched)
 
-def _by_row(pairs: PairNumbers) -> dict[int, Ints]:
-    """The places of the partners of each row that has any."""
-    if not len(pairs.row):
-        return {}
-    begins = np.concatenate([[0], np.flatnonzero(np.diff(pairs.row)) + 1])
-    return dict(zip(pairs.row[begins].tolist(), np.split(pairs.partner, begins[1:])))
+    # -- which rows ---------------------------------------------------------------------------------------------
+
+    def is_of(self, side: int) -> Mask:
+        return self.rows.side == side
+
+    def is_old(self, side: int) -> Mask:
+        """Those that this batch would evict at once."""
+        return self.join.key_is_old(side, self.rows.keys) | self.join.value_is_old(side, self.rows.columns[side])
+
+    def is_matched(self, pairs: PairNumbers) -> Mask:
+        matched = np.zeros(len(self.rows.side), np.bool_)
+        matched[pairs.row] = True
+        return matched

@@ -5,52 +5,54 @@ Models: StreamingSymmetricHashJoinExec.processPartitions (About state: Symmetric
 A row is known by its *position*: a new row by its number, a row from the state by a number behind those of all new rows.
 
 1. The partners of a new row are positions in the order of their places: first those that the state has under the key, then the
-   new rows that the state will have by then.
-2. Pairs are made from positions a chunk at a time, because they may be many more than rows: 10,000 rows on each side under one
-   key are 20,000 positions, and 100 million pairs.
+   new rows that the state will have by then. `Partners` has them for all keys in one array, key by key.
+2. Pairs are numbers, a row and the place of its partner, and get their columns a chunk at a time, because they may be many more
+   than rows: 10,000 rows on each side under one key are 20,000 positions, and 100 million pairs.
 
-    2 new rows, 0: right a, 1: left b; state: left a (2)     met [(0, [2])]     pairs of columns left 2, right 0
+    2 new rows, 0: right a, 1: left b; state: left a (2)     row 0 meets place 0 of a: position 2     columns left 2, right 0
 
 Differs from Spark: nothing.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 import numpy as np
 import pyarrow as pa
 
 from minispark_stream.operators.columns import Columns
-from minispark_stream.operators.symmetric_hash_join_rows import LEFT, RIGHT, Ints, NewRows, Pairs
+from minispark_stream.operators.symmetric_hash_join_rows import LEFT, RIGHT, Ints, KeyNumbers, NewRows, PairNumbers, Pairs
 from minispark_stream.operators.symmetric_hash_join_state_manager import JoinSideState
 
 PAIRS_AT_A_TIME = 50_000
-NOBODY = np.array([-1], np.int32)  # the other half of a row that leaves alone
+NOBODY = -1  # the place of the partner of a row that leaves alone
 
 
 class Partners:
-    """The rows of one side that new rows of the other side may meet, found by key."""
+    """(1) The rows of one side that new rows of the other side may meet.
 
-    def __init__(self, side: JoinSideState, keys: list[bytes], num_new: int):
-        side.prepare(keys)
-        self._side, self._num_new = side, num_new
-        self._new: dict[bytes, list[int]] = {}
-        self._of_key: dict[bytes, Ints] = {}
-        self._stored: list[bytes] = []
+    `asked` are the numbers of the keys that the other side asks for, `new` the new rows that it finds beside those of the
+    state. `of_key` says how many rows each key has.
+    """
 
-    def add(self, key: bytes, row: int) -> None:
-        """A new row that `of` will find, too; to be called before `of` is asked for the key."""
-        self._new.setdefault(key, []).append(row)
+    def __init__(self, side: JoinSideState, keys: KeyNumbers, asked: Ints, new: Ints):
+        numbers, num_new = np.arange(len(keys.keys)), len(keys.of_row)
+        is_asked = np.zeros(len(numbers), np.bool_)
+        is_asked[asked] = True
+        in_state = np.where(is_asked, side.counts(keys.keys), 0)
+        self._side = side
+        self._stored = side.rows_of(keys.columns, in_state).values
+        key = np.concatenate([np.repeat(numbers, in_state), keys.of_row[new]])
+        positions = np.concatenate([num_new + np.arange(len(self._stored)), new])
+        self.num_positions = num_new + len(self._stored)
+        self._positions = positions[np.argsort(key, kind="stable")]
+        self.of_key = np.bincount(key, minlength=len(numbers))
+        self._begin = np.cumsum(self.of_key) - self.of_key
 
-    def of(self, key: bytes) -> Ints:  # (1)
-        """The positions of the rows of a key."""
-        if key not in self._of_key:
-            begin = self._num_new + len(self._stored)
-            self._stored += [row.value for row in self._side.rows_of(key)]
-            stored = range(begin, self._num_new + len(self._stored))
-            self._of_key[key] = np.array([*stored, *self._new.get(key, ())], np.int32)
-        return self._of_key[key]
+    def at(self, key: Ints, place: Ints) -> Ints:
+        """The position of the row at a place of a key."""
+        return self._positions[self._begin[key] + place]
 
     def columns(self, new: Columns) -> Columns:
         """The columns of this side by position: of all new rows (`new`), then of those from the state."""
@@ -59,34 +61,61 @@ class Partners:
 
 
 class Meetings:
-    """New rows of a partition with their partners, in the order in which they meet."""
+    """New rows of a partition and whom they may meet. `asking` are those that ask for partners, `new` those that they find."""
 
-    def __init__(self, rows: NewRows, keys: list[bytes], sides: tuple[JoinSideState, JoinSideState]):
-        self._rows = rows
-        self.partners = tuple(Partners(side, keys, len(rows.side)) for side in sides)
-        self._met: list[tuple[int, Ints]] = []
+    def __init__(self, rows: NewRows, keys: KeyNumbers, sides: tuple[JoinSideState, JoinSideState], asking: Ints, new: Ints):
+        self._rows, self._key = rows, keys.of_row
+        asked, new_side = keys.of_row[asking], rows.side[new]
+        self._partners = [
+            Partners(state, keys, asked[rows.side[asking] != side], new[new_side == side]) for side, state in enumerate(sides)
+        ]
 
-    def add(self, row: int, positions: Ints) -> None:
-        if len(positions):
-            self._met.append((row, positions))
-
-    def pairs(self) -> Iterator[Pairs]:  # (2)
-        if not self._met:
-            return
-        left, right = (self.partners[side].columns(self._rows.columns[side]) for side in (LEFT, RIGHT))
-        rows = np.array([row for row, _ in self._met])
-        ends = np.cumsum([len(positions) for _, positions in self._met])
-        begins = ends - [len(positions) for _, positions in self._met]
-        for begin in range(0, int(ends[-1]), PAIRS_AT_A_TIME):
+    def all_pairs(self, joining: Ints) -> Iterator[PairNumbers]:
+        """Some rows with all of their partners, in order, a chunk at a time."""
+        left, right = self._partners
+        key = self._key[joining]
+        met = np.where(self._rows.side[joining] == LEFT, right.of_key[key], left.of_key[key])
+        ends = np.cumsum(met)
+        for begin in range(0, int(met.sum()), PAIRS_AT_A_TIME):
             numbers = np.arange(begin, min(begin + PAIRS_AT_A_TIME, ends[-1]))
             meeting = np.searchsorted(ends, numbers, "right")
-            first, last = meeting[0], meeting[-1]
-            positions = np.concatenate([positions for _, positions in self._met[first : last + 1]])
-            positions = positions[begin - begins[first] :][: len(numbers)]
-            row = rows[meeting]
-            is_left = self._rows.side[row] == LEFT
-            halves = _take(left, np.where(is_left, row, positions)), _take(right, np.where(is_left, positions, row))
-            yield Pairs(row, numbers - begins[meeting], halves)
+            yield PairNumbers(joining[meeting], numbers - (ends - met)[meeting])
+
+    def partners(self, pairs: PairNumbers) -> Ints:
+        """The position of each pair's partner; `NOBODY` for a row that leaves alone."""
+        positions = np.full(len(pairs.row), NOBODY)
+        for side, partners in enumerate(self._partners):
+            mine = np.flatnonzero((self._rows.side[pairs.row] != side) & (pairs.partner != NOBODY))
+            positions[mine] = partners.at(self._key[pairs.row[mine]], pairs.partner[mine])
+        return positions
+
+    def first_of_each_partner(self, pairs: PairNumbers) -> Ints:
+        """Which of some pairs are the first with their partner. The rows of the pairs are all of one side."""
+        is_met = np.zeros(max(partners.num_positions for partners in self._partners), np.bool_)
+        first = [np.array([], np.int64)]
+        for number, chunk in enumerate(chunks(pairs)):
+            positions = self.partners(chunk)
+            new = np.flatnonzero(~is_met[positions])
+            new = new[np.sort(np.unique(positions[new], return_index=True)[1])]
+            is_met[positions[new]] = True
+            first.append(new + number * PAIRS_AT_A_TIME)
+        return np.concatenate(first)
+
+    def pairs(self, numbers: Iterable[PairNumbers]) -> Iterator[Pairs]:  # (2)
+        """Pairs with their columns."""
+        both = None
+        for pairs in numbers:
+            both = both or [self._partners[side].columns(self._rows.columns[side]) for side in (LEFT, RIGHT)]
+            positions = self.partners(pairs)
+            is_left = self._rows.side[pairs.row] == LEFT
+            left, right = np.where(is_left, pairs.row, positions), np.where(is_left, positions, pairs.row)
+            yield Pairs(*pairs, (_take(both[LEFT], left), _take(both[RIGHT], right)))
+
+
+def chunks(pairs: PairNumbers) -> Iterator[PairNumbers]:
+    """(2) `PAIRS_AT_A_TIME`."""
+    for begin in range(0, len(pairs.row), PAIRS_AT_A_TIME):
+        yield pairs.some(slice(begin, begin + PAIRS_AT_A_TIME))
 
 
 def _take(columns: Columns, positions: Ints) -> Columns:

@@ -26,10 +26,9 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
-from minispark_stream.checkpointing.unsafe_row import UnsafeRowCodec
 from minispark_stream.operators.state_task import OperatorWatermarks, StatefulOperatorStateInfo, own_partition, record_batches
 from minispark_stream.operators.symmetric_hash_join_partners import Meetings
-from minispark_stream.operators.symmetric_hash_join_rows import Join, NewRows
+from minispark_stream.operators.symmetric_hash_join_rows import Ints, Join, NewRows, number_keys
 from minispark_stream.operators.symmetric_hash_join_state_manager import JoinSideState, open_sides
 
 
@@ -48,19 +47,15 @@ class Probe:
         if rows is None:
             return
         with open_sides(self.info, partition, self.join) as sides:
-            meetings = self.meetings(rows, sides)
+            meetings, joining = self.meetings(rows, sides)
         yield from record_batches([self.join.write(rows)], self.output)  # (4)
-        yield from record_batches(map(self.join.write_pairs, meetings.pairs()), self.output)
+        pairs = meetings.pairs(meetings.all_pairs(joining))
+        yield from record_batches(map(self.join.write_pairs, pairs), self.output)
 
-    def meetings(self, rows: NewRows, sides: tuple[JoinSideState, JoinSideState]) -> Meetings:
-        """Whom the new rows meet."""
-        keys = UnsafeRowCodec(self.join.keys).encode(rows.keys, len(rows.side))
+    def meetings(self, rows: NewRows, sides: tuple[JoinSideState, JoinSideState]) -> tuple[Meetings, Ints]:
+        """Whom the new rows meet, and the rows that meet anybody, in the order in which they do."""
         joins = rows.passes & ~self.join.is_late(rows, self.watermarks.late_ms)  # (1)
-        meetings = Meetings(rows, keys, sides)
-        first, second = self.join.order
-        for row in np.flatnonzero(joins & (rows.side == first)).tolist():  # (2)
-            meetings.add(row, meetings.partners[second].of(keys[row]))
-            meetings.partners[first].add(keys[row], row)
-        for row in np.flatnonzero(joins & (rows.side == second)).tolist():  # (3)
-            meetings.add(row, meetings.partners[first].of(keys[row]))
-        return meetings
+        first, second = (np.flatnonzero(joins & (rows.side == side)) for side in self.join.order)
+        joining = np.concatenate([first, second])  # (2), (3)
+        keys = number_keys(self.join.keys, rows.keys, len(rows.side))
+        return Meetings(rows, keys, sides, asking=joining, new=first), joining

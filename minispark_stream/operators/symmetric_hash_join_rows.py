@@ -18,7 +18,7 @@ Differs from Spark: nothing.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -27,7 +27,7 @@ import pyarrow as pa
 from pyspark.sql.types import BooleanType, LongType, StructField, StructType
 
 from minispark_stream.checkpointing.unsafe_row import UnsafeRowCodec
-from minispark_stream.operators.columns import Columns, EventTime, Mask, concat, is_late, not_after
+from minispark_stream.operators.columns import Columns, EventTime, Mask, concat, is_late, not_after, take
 
 Ints = np.ndarray[Any, Any]
 LEFT, RIGHT = 0, 1
@@ -66,11 +66,32 @@ class NewRows(NamedTuple):
     columns: tuple[Columns, Columns]
 
 
+class KeyNumbers(NamedTuple):
+    """The keys of some rows, numbered: the key of each number, as bytes and as columns, and the number of each row."""
+
+    keys: list[bytes]
+    columns: Columns
+    of_row: Ints
+
+
+def number_keys(schema: StructType, columns: Columns, num_rows: int) -> KeyNumbers:
+    """Equal keys get the same number, in the order in which the keys come."""
+    rows = UnsafeRowCodec(schema).encode_array(columns, num_rows).dictionary_encode()
+    of_row = np.asarray(rows.indices).astype(np.int64)
+    first = np.empty(len(rows.dictionary), np.int64)
+    first[of_row[::-1]] = np.arange(num_rows)[::-1]
+    return KeyNumbers(rows.dictionary.to_pylist(), take(columns, first), of_row)
+
+
 class PairNumbers(NamedTuple):
     """Pairs of a new row and a partner: the number of the row, the place of the partner. Those of a row are together."""
 
     row: Ints
     partner: Ints
+
+    def some(self, which: Any) -> PairNumbers:
+        """Those that a mask, a slice or positions choose."""
+        return PairNumbers(self.row[which], self.partner[which])
 
 
 class Pairs(NamedTuple):
@@ -107,12 +128,12 @@ class Join:
         )
         return left | right
 
-    def key_is_old(self, side: int, keys: Sequence[bytes]) -> Mask:
+    def key_is_old(self, side: int, keys: Columns) -> Mask:
         """Which keys the state watermark of a side has passed."""
         bound_ms = self.sides[side].evict_key_ms
-        if self.key_event_time is None or bound_ms is None or not keys:
-            return np.zeros(len(keys), np.bool_)
-        return not_after(UnsafeRowCodec(self.keys).decode(keys), self.key_event_time, bound_ms)
+        if self.key_event_time is None or bound_ms is None:
+            return np.zeros(len(keys[0]), np.bool_)
+        return not_after(keys, self.key_event_time, bound_ms)
 
     def value_is_old(self, side: int, rows: Columns) -> Mask:
         """Which rows the state watermark of a side has passed."""

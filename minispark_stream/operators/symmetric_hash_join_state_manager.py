@@ -19,29 +19,46 @@ Differs from Spark: nothing.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import NamedTuple, TypeVar
+from itertools import compress
+from typing import NamedTuple
 
+import numpy as np
 import pyarrow as pa
 from pyspark.sql.types import BooleanType, LongType, StructField, StructType
 
 from minispark_stream.checkpointing.unsafe_row import FixedField, UnsafeRowCodec, long_row
+from minispark_stream.checkpointing.unsafe_row.columns import numbered
+from minispark_stream.operators.columns import Columns, Mask, take
 from minispark_stream.operators.state_task import StatefulOperatorStateInfo
-from minispark_stream.operators.symmetric_hash_join_rows import LEFT, RIGHT, SIDES, Join
+from minispark_stream.operators.symmetric_hash_join_rows import LEFT, RIGHT, SIDES, Ints, Join, KeyNumbers, number_keys
 from minispark_stream.state.state_store import StateStore
 
-T = TypeVar("T")
 COUNTS, VALUES = "keyToNumValues", "keyWithIndexToValue"
 COUNT_SCHEMA = StructType([StructField("value", LongType())])
+NO_ROWS = long_row(0)
 
 
-class Buffered(NamedTuple):
-    """A row in the buffer: its key, its place among the rows of the key, and the row with its flag at the end."""
+class StoredRows(NamedTuple):
+    """Rows of the buffer: their keys in keyWithIndexToValue, and the rows with the flag at the end."""
 
-    key: bytes
-    place: int
-    value: bytes
+    at: list[bytes]
+    values: list[bytes]
+
+    def some(self, mask: Mask) -> StoredRows:
+        return StoredRows(list(compress(self.at, mask)), list(compress(self.values, mask)))
+
+
+class Changes(NamedTuple):
+    """Keys that are put, or with None removed, in order."""
+
+    keys: list[bytes]
+    values: list[bytes | None]
+
+    def add(self, key: bytes, value: bytes | None) -> None:
+        self.keys.append(key)
+        self.values.append(value)
 
 
 class JoinSideState:
@@ -54,15 +71,14 @@ class JoinSideState:
     """
 
     def __init__(self, keys: StructType, row: StructType, counts: StateStore, values: StateStore):
-        self._key_codec = UnsafeRowCodec(keys)
-        self._indexed_codec = UnsafeRowCodec(indexed(keys))
+        self._keys = keys
+        self._at_codec = UnsafeRowCodec(indexed(keys))
+        self._count_codec = UnsafeRowCodec(COUNT_SCHEMA)
         self._value_codec = UnsafeRowCodec(with_matched(row))
-        self._index = FixedField(len(keys.fields), of=len(keys.fields) + 1)
-        self._matched = FixedField(len(row.fields), of=len(row.fields) + 1)
-        self._count = FixedField(0, of=1)
+        self._flag = len(row.fields)
+        self._matched = FixedField(self._flag, of=self._flag + 1)
         self._counts = counts
         self._values = values
-        self._indexed: dict[bytes, bytes] = {}  # key -> the row (key, index 0)
 
     @property
     def stores(self) -> tuple[StateStore, StateStore]:
@@ -72,92 +88,118 @@ class JoinSideState:
     def num_rows(self) -> int:
         return self._values.num_keys
 
-    # -- rows as bytes ----------------------------------------------------------------------------------------
+    # -- what there is ------------------------------------------------------------------------------------------
 
-    def encode(self, columns: Sequence[pa.Array]) -> list[bytes]:
-        """Rows as they are stored, not matched yet."""
-        size = len(columns[0])
-        return self._value_codec.encode([*columns, pa.array([False] * size)], size)
+    def keys(self, among: list[bytes] | None = None) -> list[bytes]:
+        """The keys that have rows: all of them, or those `among` some."""
+        if among is None:
+            return [key for key, _ in self._counts.items()]
+        return [key for key, count in zip(among, self._counts.get_many(among)) if count is not None]
 
-    def decode(self, values: Sequence[bytes]) -> list[pa.Array]:
-        return self._value_codec.decode(values)[:-1]
+    def counts(self, keys: list[bytes]) -> Ints:
+        """How many rows each key has."""
+        [column] = self._count_codec.decode([row or NO_ROWS for row in self._counts.get_many(keys)])
+        counts = np.asarray(column)
+        if len(wrong := counts[(counts < 0) | (counts > self.num_rows)]):
+            raise ValueError(f"The state of a join has {self.num_rows} rows, but a key with {wrong[0]} of them")
+        return counts
 
-    def is_matched(self, value: bytes) -> bool:
-        return self._matched.is_true(value)
+    def rows(self, among: list[bytes] | None = None) -> StoredRows:
+        """All rows, or those of some keys."""
+        if among is not None:
+            return self.rows_of(self.decode_keys(among), self.counts(among))
+        rows = self._values.items()
+        return StoredRows([at for at, _ in rows], [value for _, value in rows])
 
-    def prepare(self, keys: Iterable[bytes]) -> None:
-        """Make the rows (key, index) of some keys, all at the same time; to be called before anything is asked of a key."""
-        new = [key for key in dict.fromkeys(keys) if key not in self._indexed]
-        if new:
-            indexes = pa.array([0] * len(new), pa.int64())
-            self._indexed.update(zip(new, self._indexed_codec.encode([*self._key_codec.decode(new), indexes], len(new))))
+    def rows_of(self, keys: Columns, counts: Ints) -> StoredRows:
+        """The first rows of some keys, of each as many as `counts` says; those of a key are together, in order."""
+        return self._rows_at(take(keys, np.repeat(np.arange(len(counts)), counts)), numbered(counts))
 
-    def _at(self, key: bytes, index: int) -> bytes:
-        return self._index.with_long(self._indexed[key], index)
+    def _rows_at(self, keys: Columns, places: Ints) -> StoredRows:
+        at = self._at_codec.encode([*keys, pa.array(places, pa.int64())], len(places))
+        values = self._values.get_many(at)
+        if None in values:
+            raise ValueError(f"The state of a join has no row {places[values.index(None)]} of a key that has more rows")
+        return StoredRows(at, values)  # type: ignore[arg-type]
 
-    # -- the buffer ---------------------------------------------------------------------------------------------
+    def decode_keys(self, keys: list[bytes]) -> Columns:
+        return UnsafeRowCodec(self._keys).decode(keys)
 
-    def count(self, key: bytes) -> int:
-        found = self._counts.get(key)
-        return 0 if found is None else self._count.long(found)
+    def decode(self, values: list[bytes], only: int | None = None) -> Columns:
+        return self._value_codec.decode(values, only)[:-1]
 
-    def get(self, key: bytes, index: int) -> bytes:
-        value = self._values.get(self._at(key, index))
-        if value is None:
-            raise ValueError(f"The state of a join has no row {index} of a key that has {self.count(key)} rows")
-        return value
+    def is_matched(self, values: list[bytes]) -> Mask:
+        """Which rows have been matched."""
+        return np.asarray(self._value_codec.decode(values, only=self._flag)[self._flag])
 
-    def rows_of(self, key: bytes) -> list[Buffered]:
-        return [Buffered(key, i, self.get(key, i)) for i in range(self.count(key))]
+    # -- changes ------------------------------------------------------------------------------------------------
 
-    def append(self, key: bytes, value: bytes, matched: bool) -> int:
-        """(1) Returns the index that the row got."""
-        index = self.count(key)
-        self._values.put(self._at(key, index), self._matched.with_true(value) if matched else value)
-        self._put_count(key, index + 1)
-        return index
+    def append(self, keys: KeyNumbers, rows: Ints, columns: Columns, matched: Mask) -> None:
+        """(1) Some of the rows of `keys`, in order. `columns` and `matched` are those of all rows."""
+        key = keys.of_row[rows]
+        by_key = np.argsort(key, kind="stable")
+        before = np.empty(len(rows), np.int64)  # how many of them come before a row under its key
+        before[by_key] = numbered(np.bincount(key, minlength=len(keys.keys)))
+        places = self.counts(keys.keys)[key] + before
+        values = [*take(columns, rows), pa.array(matched[rows])]
+        at = self._at_codec.encode([*take(keys.columns, key), pa.array(places)], len(rows))
+        self._values.put_many(at, self._value_codec.encode(values, len(rows)))
+        self._counts.put_many([keys.keys[number] for number in key.tolist()], self._count_codec.encode([pa.array(places + 1)]))
 
-    def mark_matched(self, key: bytes, index: int) -> None:
-        """(2)"""
-        value = self.get(key, index)
-        if not self.is_matched(value):
-            self._values.put(self._at(key, index), self._matched.with_true(value))
+    def mark_matched(self, keys: Columns, places: Ints) -> None:
+        """(2) The rows at some places; `keys` are their keys."""
+        rows = self._rows_at(keys, places)
+        new = rows.some(~self.is_matched(rows.values))
+        self._values.put_many(new.at, list(map(self._matched.with_true, new.values)))
 
-    def keys(self) -> list[bytes]:
-        return [key for key, _ in self._counts.items()]
-
-    def remove_by_key(self, keys: Iterable[bytes]) -> Iterator[Buffered]:
+    def remove_by_key(self, keys: list[bytes]) -> list[bytes]:
         """(3) Removes every row of `keys`; gives what was removed."""
-        for key in keys:
-            rows = self.rows_of(key)
-            self._counts.remove(key)
-            for row in rows:
-                self._values.remove(self._at(key, row.place))
-                yield row
+        rows = self.rows(keys)
+        self._counts.remove_many(keys)
+        self._values.remove_many(rows.at)
+        return rows.values
 
-    def remove_where(self, key: bytes, rows: list[T], is_gone: Callable[[T], bool]) -> Iterator[Buffered]:
-        """(3) Removes some rows of a key. `rows` is what the caller knows of each of them, kept in step with the indexes."""
-        if not any(map(is_gone, rows)):
-            return
-        index = 0
-        while index < len(rows):
-            if not is_gone(rows[index]):
-                index += 1
-                continue
-            yield Buffered(key, index, self.get(key, index))
-            last = len(rows) - 1
-            if index != last:
-                self._values.put(self._at(key, index), self.get(key, last))
-                rows[index] = rows[last]
-            self._values.remove(self._at(key, last))
-            rows.pop()
-        if rows:
-            self._put_count(key, len(rows))
-        else:
-            self._counts.remove(key)
+    def remove_rows(self, rows: StoredRows) -> list[bytes]:
+        """(3) Removes rows, in any order of the keys; gives what was removed."""
+        *columns, places = self._at_codec.decode(rows.at)
+        keys = number_keys(self._keys, columns, len(rows.at))
+        is_alone = self.counts(keys.keys)[keys.of_row] == 1  # most often a key has one row, which leaves no hole
+        removed = list(compress(rows.values, is_alone))
+        self._values.remove_many(compress(rows.at, is_alone))
+        self._counts.remove_many(map(keys.keys.__getitem__, keys.of_row[is_alone].tolist()))
+        gone: dict[int, set[int]] = {}
+        for number, place in zip(keys.of_row[~is_alone].tolist(), np.asarray(places)[~is_alone].tolist()):
+            gone.setdefault(number, set()).add(place)
+        return removed + self.remove_where(keys, list(gone.items()))
 
-    def _put_count(self, key: bytes, count: int) -> None:
-        self._counts.put(key, long_row(count))
+    def remove_where(self, keys: KeyNumbers, gone: list[tuple[int, set[int]]]) -> list[bytes]:
+        """(3) Removes the rows that were at some places of a key, one (number of the key, places) after the other.
+
+        A key may come several times, with other places, which are those of the beginning. Gives what was removed.
+        """
+        numbers = list(dict.fromkeys(number for number, _ in gone))
+        counts = np.zeros(len(keys.keys), np.int64)
+        counts[numbers] = self.counts([keys.keys[number] for number in numbers])
+        rows, begins = self.rows_of(keys.columns, counts), np.cumsum(counts) - counts
+        there = {number: list(range(int(counts[number]))) for number in numbers}  # the places of the rows that are left
+        removed: list[bytes] = []
+        changed, counted = Changes([], []), Changes([], [])
+        for number, places in gone:
+            left, begin, index = there[number], int(begins[number]), 0
+            while index < len(left):
+                if left[index] not in places:
+                    index += 1
+                    continue
+                removed.append(rows.values[begin + left[index]])
+                last = left.pop()
+                if index < len(left):
+                    left[index] = last
+                    changed.add(rows.at[begin + index], rows.values[begin + last])
+                changed.add(rows.at[begin + len(left)], None)
+            counted.add(keys.keys[number], long_row(len(left)) if left else None)
+        self._values.change_many(*changed)
+        self._counts.change_many(*counted)
+        return removed
 
 
 @contextmanager

@@ -56,9 +56,10 @@ from minispark_stream.operators.base import (
 )
 from minispark_stream.operators.column_families import KEY_SCHEMA, VALUE_SCHEMA
 from minispark_stream.operators.columns import EventTime
+from minispark_stream.operators.decision import Entry
 from minispark_stream.operators.declare_variables import DeclareVariables
 from minispark_stream.operators.grouped_map_pandas_with_state import PandasConf
-from minispark_stream.operators.stateful_processor_handle import NO_TIME, PROCESSING_TIME
+from minispark_stream.operators.stateful_processor_handle import EVENT_TIME, NO_TIME, PROCESSING_TIME
 from minispark_stream.operators.transform_with_state_task import Input, TransformWithStateTask
 from minispark_stream.state.schema_files import read_schemas
 from minispark_stream.state.state_schema_compatibility_checker import validate_or_write_schema
@@ -97,6 +98,11 @@ class TransformWithState(StatefulOperator):
 
     def schemas(self) -> list[tuple[str, StructType, StructType]]:
         return [("default", KEY_SCHEMA, VALUE_SCHEMA)]
+
+    def entries(self) -> Sequence[Entry]:
+        keys = {self.attributes[i].name(): self.attributes[i] for i in self.input.grouping}
+        decides = self.event_time if self.time_mode == EVENT_TIME else None
+        return (Entry.of(keys, [*keys.values()], self.attributes, decides),)
 
     def should_run_another_batch(self, output_mode: str, eviction_ms: int, watermark_ms: int) -> bool:
         """(5)"""

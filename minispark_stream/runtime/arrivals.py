@@ -10,8 +10,9 @@ Models: nothing of Spark, which does not follow a row.
 
     2024-01-01 12:04:00,a   ->  0.csv, event time 12:04:00, operator 0: key window=[12:00, 12:05), time 12:05:00, partition 1
 
-A plan in which a number cannot be carried along (an aggregation without state, a Python function over whole rows) and what is
-above another stateful operator are left out: of these rows only the file and the values are known.
+A deduplication or a limit hands on rows of its input, so the way goes on above it. A plan in which a number cannot be carried
+along (an aggregation without state, a Python function over whole rows) and what is above another stateful operator are left
+out: of these rows only the file and the values are known.
 
 Spark keeps no such record. The user's functions below an operator run once more for it, and what is random there may come out
 otherwise. Differs from Spark: nothing.
@@ -20,9 +21,9 @@ otherwise. Differs from Spark: nothing.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any
 
 from pyspark.sql import Column
 from pyspark.sql import functions as F  # noqa: N812
@@ -30,15 +31,7 @@ from pyspark.sql import functions as F  # noqa: N812
 from minispark_stream.jvm import expressions, plans, scala
 from minispark_stream.jvm.scala import JavaObject
 from minispark_stream.operators.base import StatefulOperator
-from minispark_stream.operators.columns import EventTime
-from minispark_stream.operators.flat_map_groups_with_state import FlatMapGroupsWithState
-from minispark_stream.operators.session_window import SessionWindowAggregation
-from minispark_stream.operators.stateful_processor_handle import EVENT_TIME
-from minispark_stream.operators.streaming_aggregation import StreamingAggregation
-from minispark_stream.operators.streaming_deduplicate import StreamingDeduplicate
-from minispark_stream.operators.streaming_global_limit import StreamingGlobalLimit
-from minispark_stream.operators.symmetric_hash_join import SymmetricHashJoin
-from minispark_stream.operators.transform_with_state import TransformWithState
+from minispark_stream.operators.decision import Entry
 from minispark_stream.plan.nodes import Node, SourceLeaf, Stateless, Static, Watermark
 from minispark_stream.runtime.incremental_execution import IncrementalExecution
 from minispark_stream.runtime.previews import preview
@@ -49,56 +42,6 @@ MAX_ARRIVALS = 1000  # rows of a source in a batch
 _ROW, _FILE = "__row", "__file"
 # Nodes that hand on the columns of their child, whatever they are.
 _TRANSPARENT = ("Filter", "Sort", "Generate", "Repartition", "RepartitionByExpression", "ResolvedHint", "Join")
-
-
-class Way(NamedTuple):
-    """How rows get into an operator on one side: the columns of their key, and the column that decides about lateness."""
-
-    child: Node
-    operator: StatefulOperator
-    key: Mapping[str, JavaObject]
-    shuffled_by: Sequence[JavaObject]
-    time: JavaObject | None = None
-    is_window: bool = False
-    row: Sequence[JavaObject] = ()
-
-    def partitions(self, execution: IncrementalExecution) -> int:
-        return self.operator.partitions(execution.context.num_partitions)
-
-
-def _ways(operator: StatefulOperator) -> Iterator[Way]:
-    """One way for each input."""
-    child, plan = operator.children[0], operator.plan
-
-    def time(columns: Sequence[JavaObject], event_time: EventTime | None) -> dict[str, Any]:
-        return {} if event_time is None else {"time": columns[event_time.position], "is_window": event_time.is_window}
-
-    match operator:
-        case StreamingAggregation():
-            grouping = scala.items(plan.groupingExpressions())
-            session = operator.session if isinstance(operator, SessionWindowAggregation) else None
-            names = (operator.keys if session is None else operator.values).names[: len(grouping)]
-            by = [g for i, g in enumerate(grouping) if i != session]
-            yield Way(child, operator, dict(zip(names, grouping)), by, **time(grouping, operator.event_time))
-        case StreamingDeduplicate():
-            keys = {key.name(): key for key in scala.items(plan.keys())}
-            yield Way(child, operator, keys, [*keys.values()], **time(scala.items(plan.output()), operator.event_time))
-        case SymmetricHashJoin():
-            for side, below in enumerate((plan.left(), plan.right())):
-                by, row = [*operator.keys[side]], scala.items(below.output())
-                keys = {f"field{i}": key for i, key in enumerate(by)}
-                yield Way(operator.children[side], operator, keys, by, row=row, **time(row, operator.event_times[side]))
-        case FlatMapGroupsWithState():
-            columns = scala.items(plan.child().output())
-            keys = {columns[i].name(): columns[i] for i in operator.grouping}
-            decides = operator.event_time if operator.timeout == "EventTimeTimeout" else None
-            yield Way(child, operator, keys, [*keys.values()], **time(columns, decides))
-        case TransformWithState():
-            keys = {operator.attributes[i].name(): operator.attributes[i] for i in operator.input.grouping}
-            decides = operator.event_time if operator.time_mode == EVENT_TIME else None
-            yield Way(child, operator, keys, [*keys.values()], **time(operator.attributes, decides))
-        case StreamingGlobalLimit():
-            yield Way(child, operator, {}, [])
 
 
 class Arrivals:
@@ -117,9 +60,10 @@ class Arrivals:
             for line in self._followed(watermark, partial(self._event_time, watermark)):
                 found[line[_ROW]]["time"] = _ms(line["time"])
         for operator in self._execution.template.operators:
-            for side, way in enumerate(_ways(operator)):
-                for line in self._followed(way.child, partial(self._columns, way)):
-                    found[line[_ROW]].setdefault("at", []).append(_at(way, side, line))
+            for side, entry in enumerate(operator.entries()):
+                for line in self._followed(operator.children[side], partial(self._columns, operator, entry)):
+                    place = {"operatorId": operator.operator_id, "side": side, **_at(entry, line)}
+                    found[line[_ROW]].setdefault("at", []).append(place)
         if not self._execution.template.operators:
             for line in self._followed(self._execution.template.root, lambda _: []):
                 found[line[_ROW]].setdefault("at", []).append({"operatorId": None})
@@ -160,6 +104,8 @@ class Arrivals:
                 return self._carried(node.children[0])
             case Stateless() if any(not isinstance(child, Static) for child in node.children):
                 return self._stateless(node)
+            case StatefulOperator(passes_rows_on=True):  # which of them it drops is told by its decision
+                return self._carried(node.children[0])
         return None
 
     def _leaf(self, leaf: SourceLeaf) -> JavaObject:
@@ -207,13 +153,14 @@ class Arrivals:
     def _event_time(self, watermark: Watermark, below: JavaObject) -> list[Column]:
         return [_micros(self._column(_attribute(below, watermark.column))).alias("time")]
 
-    def _columns(self, way: Way, _: JavaObject) -> list[Column]:
-        time = F.lit(None) if way.time is None else self._column(way.time)
-        start, end = (time["start"], time["end"]) if way.is_window else (F.lit(None), time)
-        by, partitions = [self._column(key) for key in way.shuffled_by], F.lit(way.partitions(self._execution))
-        partition = F.pmod(F.hash(*by), partitions) if by else F.lit(0)
-        keys = [self._column(key).alias(f"key{i}") for i, key in enumerate(way.key.values())]
-        row = [self._column(attribute).alias(f"row{i}") for i, attribute in enumerate(way.row)]
+    def _columns(self, operator: StatefulOperator, entry: Entry, _: JavaObject) -> list[Column]:
+        time = F.lit(None) if entry.time is None else self._column(entry.time)
+        start, end = (time["start"], time["end"]) if entry.is_window else (F.lit(None), time)
+        by = [self._column(key) for key in entry.shuffled_by]
+        partitions = operator.partitions(self._execution.context.num_partitions)
+        partition = F.pmod(F.hash(*by), F.lit(partitions)) if by else F.lit(0)
+        keys = [self._column(key).alias(f"key{i}") for i, key in enumerate(entry.key.values())]
+        row = [self._column(attribute).alias(f"row{i}") for i, attribute in enumerate(entry.row)]
         return [*keys, *row, _micros(start).alias("start"), _micros(end).alias("time"), partition.alias("partition")]
 
 
@@ -226,14 +173,12 @@ def arrivals(execution: IncrementalExecution, names: Mapping[int, str]) -> list[
         return None
 
 
-def _at(way: Way, side: int, line: Mapping[str, Any]) -> dict[str, Any]:
+def _at(entry: Entry, line: Mapping[str, Any]) -> dict[str, Any]:
     """What the trace keeps of a row at an operator."""
-    window = {"start": _ms(line["start"])} if way.is_window else {}
-    row = {"row": {a.name(): line[f"row{i}"] for i, a in enumerate(way.row)}} if way.row else {}
-    return {
-        "operatorId": way.operator.operator_id, "side": side, "partition": line["partition"],
-        "key": {name: line[f"key{i}"] for i, name in enumerate(way.key)}, "time": _ms(line["time"]), **window, **row,
-    }
+    key = {name: line[f"key{i}"] for i, name in enumerate(entry.key)}
+    window = {"start": _ms(line["start"])} if entry.is_window else {}
+    row = {"row": {a.name(): line[f"row{i}"] for i, a in enumerate(entry.row)}} if entry.row else {}
+    return {"partition": line["partition"], "key": key, "time": _ms(line["time"]), **window, **row}
 
 
 def _micros(column: Column) -> Column:

@@ -77,3 +77,13 @@ class MicroBatchExecution(StreamExecution):
         self.context = run_batch(self, self.context)  # (3)
         report_progress(self, self.context)
         return True
+
+    def explain(self, extended: bool) -> None:
+        execution = self.context.execution or (self.context.previous and self.context.previous.execution)
+        if not execution:
+            print("No physical plan. Waiting for data.")
+            return
+        if extended:
+            print(f"== Analyzed Logical Plan ==\n{self.plan_text}")
+            print(f"== Optimized Logical Plan ==\n{execution.template.text}")
+        print(f"== Physical Plan ==\n{execution.explain()}")

@@ -9,6 +9,8 @@ Differs from Spark: nothing.
 
 from __future__ import annotations
 
+import logging
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from pyspark.sql import DataFrame
@@ -33,6 +35,8 @@ from minispark_stream.state.loaded_providers import get_store
 from minispark_stream.state.state_store import StateStoreId
 from minispark_stream.trace.events import MAX_ROWS
 
+logger = logging.getLogger(__name__)
+
 
 class PreviewSink(Sink):
     """A sink that keeps the first rows of the batch that it hands on.
@@ -51,6 +55,7 @@ class PreviewSink(Sink):
         try:
             num_output_rows = self._sink.add_batch(batch_id, cached)
             self.shown = {"rows": preview(cached), "emitted": cached.count()}
+            self.written = self._sink.written
         finally:
             cached.unpersist()
         return num_output_rows
@@ -62,6 +67,16 @@ def preview(data: DataFrame, rows_at_most: int = MAX_ROWS) -> list[dict[str, Any
     texts = {f.name: numbered[f.name].cast(kind) for f in numbered.schema if (kind := times_as_text(f.dataType)) != f.dataType}
     rows = numbered.withColumns(texts).collect()
     return [dict(zip(data.columns, _json(list(row.asDict(recursive=True).values())))) for row in rows]
+
+
+def warn_of_nulls(rows: Sequence[Mapping[str, Any]], source: str) -> None:
+    """Warn of columns that have no value in any of the first rows of a source: that is what a wrong type in a schema gives."""
+    empty = [name for name in (rows[0] if len(rows) > 1 else ()) if all(row[name] is None for row in rows)]
+    if empty:
+        logger.warning(
+            "In the first batch of %s, %s null in every row: if the files have values there, the schema has another type for "
+            "them.", source, f"{empty[0]} is" if len(empty) == 1 else f"{', '.join(empty)} are",
+        )
 
 
 def times_as_text(kind: DataType) -> DataType:

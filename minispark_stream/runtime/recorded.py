@@ -23,17 +23,16 @@ from dataclasses import dataclass
 from functools import wraps
 from typing import Any, TypeVar
 
-from minispark_stream.operators.base import OperatorWatermarks, StatefulOperator
-from minispark_stream.operators.streaming_deduplicate import StreamingDeduplicate
-from minispark_stream.operators.streaming_global_limit import StreamingGlobalLimit
-from minispark_stream.operators.symmetric_hash_join import SymmetricHashJoin
+from minispark_stream.operators.base import StatefulOperator
+from minispark_stream.plan.nodes import Node, SourceLeaf, Static, Watermark
 from minispark_stream.runtime.arrivals import arrivals
 from minispark_stream.runtime.incremental_execution import IncrementalExecution
 from minispark_stream.runtime.micro_batch_execution_context import MicroBatchExecutionContext, Offsets
-from minispark_stream.runtime.previews import PreviewSink, preview, state_rows
+from minispark_stream.runtime.previews import PreviewSink, preview, state_rows, warn_of_nulls
 from minispark_stream.runtime.stream_execution import StreamExecution
 from minispark_stream.runtime.trigger_executor import ProcessingTimeTrigger
 from minispark_stream.sources.base import ReadLimit
+from minispark_stream.trace.events import MAX_ROWS
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 Values = Mapping[str, Any]
@@ -109,12 +108,18 @@ def _latest(query: StreamExecution, source: Any, start: str | None, limit: ReadL
 
 def _found(query: StreamExecution, found: Any, source: Any, start: str | None, limit: ReadLimit) -> Values:
     end, _ = found
-    return {"end": end, "files": list(source.last_files) if end != start else []}
+    left = source.last_left
+    files = list(source.last_files) if end != start else []
+    return {"end": end, "files": files, "left": list(left[:MAX_ROWS]), "leftCount": len(left)}
 
 
 def _batch(query: StreamExecution, data: Any, source: Any, start: str | None, end: str) -> Values:
-    rows = {"rows": preview(data)} if query.recorder.level == "rows" else {}
-    return {"files": list(source.files_between(start, end)), **rows}
+    found: dict[str, Any] = {"files": list(source.files_between(start, end))}
+    if query.recorder.level == "rows":
+        found["rows"] = preview(data)
+        if found["files"] and query.recorder.batch_id == 0:
+            warn_of_nulls(found["rows"], source.description)
+    return found
 
 
 def _watermarks(query: StreamExecution, context: MicroBatchExecutionContext, *_: Any) -> Values:
@@ -129,7 +134,21 @@ def _watermarks(query: StreamExecution, context: MicroBatchExecutionContext, *_:
 def _planned(query: StreamExecution, execution: IncrementalExecution, *_: Any) -> Values:
     template = execution.template
     operators = [{"operatorId": op.operator_id, "operator": op.operator_name} for op in template.operators]
-    return {"plan": template.text, "operators": operators}
+    return {"plan": template.text, "operators": operators, "tree": _tree(query, execution, template.root)}
+
+
+def _tree(query: StreamExecution, execution: IncrementalExecution, node: Node) -> Values:
+    """Where a watermark enters the plan and how it goes up, operator by operator; nodes that only pass it on are left out."""
+    below = [_tree(query, execution, child) for child in node.children if not isinstance(child, Static)]
+    match node:
+        case SourceLeaf():
+            return {"source": query.name_of(query.sources[node.ordinal])}
+        case Watermark():
+            return {"watermark": node.column, "delayMs": node.delay_ms, "below": below}
+        case StatefulOperator():
+            output_ms = node.output_watermark(execution.context.watermarks[node.operator_id].eviction_ms)
+            return {"operatorId": node.operator_id, "operator": node.operator_name, "output": output_ms, "below": below}
+    return below[0] if len(below) == 1 else {"below": below}
 
 
 def _added(
@@ -138,6 +157,7 @@ def _added(
     added: dict[str, Any] = {"numOutputRows": after.num_output_rows}
     if isinstance(query.sink, PreviewSink):
         added |= query.sink.shown
+    added["written"] = query.sink.written
     if query.recorder.level == "rows":
         names = {i: query.name_of(source) for i, source in enumerate(query.sources)}
         added["arrivals"] = arrivals(execution, names)
@@ -145,28 +165,17 @@ def _added(
 
 
 def _operator(query: StreamExecution, execution: IncrementalExecution, operator: StatefulOperator) -> Values:
+    watermarks = execution.context.watermarks[operator.operator_id]
     return {
         "operatorId": operator.operator_id,
         "operator": operator.operator_name,
         "outputMode": query.output_mode,
         "version": execution.context.batch_id,
-        **_state_facts(operator, execution.context.watermarks[operator.operator_id]),
+        "stores": [name for name, _, _ in operator.schemas()],
+        "watermarkLate": watermarks.late_ms,
+        "watermarkEviction": watermarks.eviction_ms,
+        "decides": operator.decision(watermarks, query.output_mode).to_json(),
     }
-
-
-def _state_facts(operator: StatefulOperator, watermarks: OperatorWatermarks) -> Values:
-    """The watermarks that an operator sees, and what else decides how long it holds a row."""
-    holds: dict[str, Any] = {}
-    match operator:
-        case SymmetricHashJoin():
-            sides = [operator.side(number, watermarks.eviction_ms) for number in (0, 1)]
-            bounds = [side.evict_value_ms if side.evict_key_ms is None else side.evict_key_ms for side in sides]
-            holds = {"joinType": operator.join_type, "stateWatermarks": bounds}
-        case StreamingDeduplicate():
-            holds = {"delayMs": operator.delay_ms, "forgets": operator.key_event_time is not None}
-        case StreamingGlobalLimit():
-            holds = {"limit": operator.limit}
-    return {"watermarkLate": watermarks.late_ms, "watermarkEviction": watermarks.eviction_ms, "holds": holds}
 
 
 def _operated(

@@ -127,6 +127,15 @@ class StreamExecution(ABC):
     def run_activated_stream(self) -> None:
         """Run until the query ends."""
 
+    @abstractmethod
+    def explain(self, extended: bool) -> None:
+        """Print the last physical plan; if `extended`, below the logical plans."""
+
+    def release(self) -> None:
+        """Let go what the run holds of its sources."""
+        for source in self.sources:
+            source.stop()
+
     # -- what the engine asks for -------------------------------------------------------------------------
 
     def conf(self, key: str) -> str | None:
@@ -240,8 +249,7 @@ class StreamExecution(ABC):
             if self.maintenance is not None:
                 self.maintenance.stop()
             self.planner.stop()
-            for source in self.sources:
-                source.stop()
+            self.release()
         except Exception:
             logger.warning("Failed to stop the sources of %s", self._pretty(), exc_info=True)
         failure = self.failure

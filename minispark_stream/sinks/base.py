@@ -61,21 +61,27 @@ class StreamingWrite:
         write: (partition_id, epoch_id, batches) writes the rows of an epoch in a task, where they are given one by one as they
             come, and returns a message; it is sent to the tasks.
         commit: (epoch_id, messages) is called on the driver with the messages of all partitions, before the epoch is committed.
+        stop: is called on the driver when the query ends.
     """
 
     write: Callable[[int, int, Iterator[pa.RecordBatch]], Any]
     commit: Callable[[int, Sequence[Any]], None] = lambda epoch_id, messages: None
+    stop: Callable[[], None] = lambda: None
 
 
 class Sink(ABC):
     """Where the rows of each batch go.
 
-    `description` is what progress reports call it. `may_read_a_part` says that it may leave rows of a batch unread (a function
-    of the user), or run a batch only in part: then the engine looks whether all of the state was written.
+    `description` is what progress reports call it. `supports_continuous` says that it has a `streaming_write`.
+    `may_read_a_part` says that it may leave rows of a batch unread (a function of the user), or run a batch only in part: then
+    the engine looks whether all of the state was written. `written` is what the last batch left in a log of the sink's own,
+    for the trace; None where there is none.
     """
 
     description: str
+    supports_continuous = False
     may_read_a_part = False
+    written: Mapping[str, Any] | None = None
 
     @abstractmethod
     def add_batch(self, batch_id: int, data: DataFrame) -> int | None:
@@ -89,6 +95,6 @@ class Sink(ABC):
             the number of rows written, or None when the sink cannot know (Spark reports -1 then).
         """
 
-    def streaming_write(self, session: SparkSession, schema: StructType) -> StreamingWrite | None:
-        """How the continuous engine writes rows of this schema; None when the sink knows batches alone."""
-        return None
+    def streaming_write(self, session: SparkSession, schema: StructType) -> StreamingWrite:
+        """How the continuous engine writes rows of this schema, if it `supports_continuous`."""
+        raise NotImplementedError

@@ -43,6 +43,7 @@ class ConsoleSink(Sink):
     """
 
     description = "org.apache.spark.sql.execution.streaming.ConsoleTable$"
+    supports_continuous = True
 
     def __init__(self, session: SparkSession, options: Mapping[str, str]):
         self._options = case_insensitive(session, options)

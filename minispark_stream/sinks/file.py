@@ -24,6 +24,7 @@ from __future__ import annotations
 import logging
 import math
 from collections.abc import Iterable
+from urllib.parse import unquote
 
 from pyspark.errors import IllegalArgumentException
 from pyspark.sql import DataFrame, SparkSession
@@ -79,10 +80,12 @@ class FileStreamSink(Sink):
         latest = self.log.get_latest_batch_id()
         if latest is not None and batch_id <= latest:  # (1)
             logger.info("Skipping already committed batch %d", batch_id)
+            self.written = {"file": self.log.file_name(batch_id), "skipped": True}
             return
         protocol = ManifestFileCommitProtocol(data.sparkSession, self._files, self._path)  # (2)
         statuses = protocol.write(data, self._format, self._partition_columns, self._options)
         protocol.commit(self.log, batch_id, statuses)
+        self.written = {"file": self.log.file_name(batch_id), "added": [unquote(status.path) for status in statuses]}
 
 
 def normalized_columns(session: SparkSession, df: DataFrame, names: Iterable[str], kind: str) -> list[str]:

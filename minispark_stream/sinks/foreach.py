@@ -46,6 +46,7 @@ class ForeachSink(Sink):
     """Args: `write`, what `_construct_foreach_function` made of the user's function or object."""
 
     description = "ForeachWriterTable"
+    supports_continuous = True
 
     def __init__(self, write: PartitionWriter):
         self._write = write

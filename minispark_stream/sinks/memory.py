@@ -39,6 +39,7 @@ class MemorySink(Sink):
     """
 
     description = "MemorySink"
+    supports_continuous = True
 
     def __init__(self, session: SparkSession, name: str | None, schema: StructType, output_mode: str):
         if not name:

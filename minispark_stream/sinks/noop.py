@@ -17,6 +17,7 @@ from minispark_stream.sinks.base import Sink, StreamingWrite
 
 class NoopSink(Sink):
     description = "NoopTable"
+    supports_continuous = True
 
     def add_batch(self, batch_id: int, data: DataFrame) -> int:
         return plans.count_rows(data)

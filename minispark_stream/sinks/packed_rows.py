@@ -39,11 +39,15 @@ def packed_rows(sink: Sink, session: SparkSession, schema: StructType) -> Stream
 
 
 def _pack(partition_id: int, epoch_id: int, batches: Iterator[pa.RecordBatch]) -> bytes:  # (1)
-    kept = list(batches)
-    if not kept:
+    return packed(list(batches))
+
+
+def packed(batches: Sequence[pa.RecordBatch]) -> bytes:
+    """Batches of one schema as an Arrow stream; nothing when there are none."""
+    if not batches:
         return b""
     out = pa.BufferOutputStream()
-    with pa.ipc.new_stream(out, kept[0].schema) as stream:
-        for batch in kept:
+    with pa.ipc.new_stream(out, batches[0].schema) as stream:
+        for batch in batches:
             stream.write_batch(batch)
     return out.getvalue().to_pybytes()

@@ -88,11 +88,13 @@ class Source(ABC):
 
     Attributes:
         description: what progress reports call the source.
-        last_files: the files that the last look for an offset has found, for the trace; empty for what does not read files.
+        last_files: the files that the last look for an offset has taken, for the trace; empty for what does not read files.
+        last_left: the new files that it has seen and left for later.
     """
 
     description: str
     last_files: Sequence[str] = ()
+    last_left: Sequence[str] = ()
 
     @abstractmethod
     def get_offset(self) -> Offset | None:

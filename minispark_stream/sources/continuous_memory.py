@@ -80,7 +80,7 @@ class _Stream(ContinuousStream):
     def __init__(self, session: SparkSession, memory: ContinuousMemoryStream):
         self._memory = memory
         self.description = f"ContinuousMemoryStream[{','.join(memory.schema.names)}]"
-        self._endpoint = RpcEndpoint(sessions.driver_host(session), memory.get, lambda error: None)
+        self._endpoint = RpcEndpoint(sessions.driver_host(session), memory.get)
 
     def initial_offset(self) -> Offset:
         return offset_by_partition(dict.fromkeys(range(self._memory.num_partitions), 0))

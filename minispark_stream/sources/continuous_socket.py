@@ -43,7 +43,7 @@ class TextSocketContinuousStream(ContinuousStream):
         self._first = [0] * partitions  # the offset of the first line that is kept
         self._count = 0
         self._connection = SocketLines(host, port, clock, self._add)  # (1)
-        self._endpoint = RpcEndpoint(sessions.driver_host(session), self._get, lambda error: None)
+        self._endpoint = RpcEndpoint(sessions.driver_host(session), self._get)
 
     def initial_offset(self) -> Offset:
         return json.dumps([0] * len(self._lines), separators=(",", ":"))

@@ -25,6 +25,8 @@ Differs from Spark: nothing.
 
 from __future__ import annotations
 
+import logging
+import re
 from collections.abc import Mapping
 from urllib.parse import unquote
 
@@ -49,6 +51,8 @@ from minispark_stream.sources.file_listing import File, Folder, resolve_schema
 from minispark_stream.sources.file_stream_options import FileStreamOptions
 from minispark_stream.sources.file_stream_source_cleaner import FileStreamSourceCleaner
 from minispark_stream.sources.seen_files_map import SeenFilesMap
+
+logger = logging.getLogger(__name__)
 
 
 def file_stream_relation(
@@ -118,9 +122,15 @@ class FileStreamSource(SupportsTriggerAvailableNow):
         limited = self.options.max_files_per_trigger or self.options.max_bytes_per_trigger
         forever = self.options.latest_first and limited is not None
         self.seen_files = SeenFilesMap(None if forever else self.options.max_file_age_ms, self.options.file_name_only)
-        for entry in self._log.all_files():
+        entries = self._log.all_files()
+        for entry in entries:
             self.seen_files.add(entry.path, entry.timestamp)
         self.seen_files.purge()
+        if entries and not self._folder.is_glob and not any(is_below(entry.path, self._folder.root) for entry in entries):
+            logger.warning(
+                "The checkpoint has read %s and other files outside of %s, which this query reads: is it the checkpoint of "
+                "another query?", unquote(entries[-1].path), self._folder.root,
+            )
         self._unread: list[File] = []
         self._available_now: list[File] | None = None
 
@@ -135,12 +145,14 @@ class FileStreamSource(SupportsTriggerAvailableNow):
         self._available_now = self._list()
 
     def latest_offset(self, start: Offset | None, limit: ReadLimit) -> Offset | None:
-        taken, rest = self._split(self._unread or self._new_files(), limit)  # (3)
+        new = self._unread or self._new_files()
+        taken, rest = self._split(new, limit)  # (3)
         self._unread = rest[: self.options.max_cached_files]
         for file in taken:  # (5)
             self.seen_files.add(file.uri, file.timestamp)
         self.seen_files.purge()
         self.last_files = [unquote(file.uri) for file in taken]
+        self.last_left = [unquote(file.uri) for file in new[len(taken):]]
         if taken:  # (6)
             self._log_offset += 1
             entries = tuple(FileEntry(file.uri, file.timestamp, self._log_offset) for file in taken)
@@ -204,6 +216,12 @@ def _log_offset(offset: Offset) -> int:
         return number(json_object(offset), "logOffset", -1)
     except ValueError as e:
         raise RuntimeError(f"The offset {offset[:80]!r} is not one of a file source: {e}") from e
+
+
+def is_below(uri: str, root: str) -> bool:
+    """Whether a percent-encoded URI is in a folder; either may have one or three slashes after its scheme."""
+    path, folder = (re.sub(r"^(\w+):/+", r"\1:/", one) for one in (unquote(uri), root))
+    return path.startswith(folder.rstrip("/") + "/")
 
 
 def _how_many_fit(files: list[File], max_bytes: int) -> int:

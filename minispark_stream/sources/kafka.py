@@ -46,6 +46,7 @@ from minispark_stream.sources.base import (
     ReadMinRows,
     SupportsTriggerAvailableNow,
 )
+from minispark_stream.sources.kafka_continuous import KafkaContinuousStream
 from minispark_stream.sources.kafka_offset_reader import KafkaOffsetReader, kafka_error, scala_map, scala_set
 from minispark_stream.sources.kafka_offsets import (
     KafkaSourceInitialOffsetWriter,
@@ -81,6 +82,7 @@ def kafka_relation(
     return StreamingRelation(
         "kafka", validated_schema(spark, schema, options),
         lambda session, metadata_path: KafkaMicroBatchStream(session, options, metadata_path, clock),
+        create_continuous=lambda session, metadata_path: KafkaContinuousStream(session, options),
     )
 
 

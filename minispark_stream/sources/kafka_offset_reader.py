@@ -100,6 +100,10 @@ class KafkaOffsetReader:
 
         return self._with_retries(ask)
 
+    def fetch_partitions(self) -> set[TopicPartition]:
+        """Which partitions there are."""
+        return set(self._with_retries(lambda there: dict.fromkeys(there, LATEST)))
+
     def fetch_earliest(self, partitions: Collection[TopicPartition]) -> PartitionOffsets:
         """Where some partitions begin; those that are gone are left out."""
         if not partitions:

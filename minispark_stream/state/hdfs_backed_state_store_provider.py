@@ -127,12 +127,13 @@ class HDFSBackedStateStoreProvider:
     def _apply_deltas_up_to(self, version: int) -> None:
         for v in range(self.version + 1, version + 1):
             identity = self.files.identity(v)  # before the file is read: if it changes meanwhile, it will not match
-            self._becomes(v, self.map.change(self.files.read_delta(v)), identity)
+            pairs = self.files.read_delta(v)
+            self._becomes(v, self.map.change([key for key, _ in pairs], [value for _, value in pairs]), identity)
 
     # -- (3), (4) changing --------------------------------------------------------------------------------------
 
     def roll_back(self, undo: Undo) -> None:
-        self.map.change(undo.items())
+        self.map.change(undo.keys(), undo.values())
 
     def commit(self, undo: Undo, changes: Sequence[Change]) -> None:
         version = self.version + 1
@@ -153,7 +154,7 @@ class HDFSBackedStateStoreProvider:
             self.identities.clear()  # nothing in memory is used again
 
     def metrics(self) -> StateStoreMetrics:
-        undo = sum(sys.getsizeof(u) + content_bytes(u) for u in self.undo_records.values())
+        undo = sum(sys.getsizeof(u) + content_bytes(u, u.values()) for u in self.undo_records.values())
         custom = {
             "loadedMapCacheHitCount": self.loaded_map_cache_hit_count,
             "loadedMapCacheMissCount": self.loaded_map_cache_miss_count,
@@ -199,12 +200,9 @@ class HDFSBackedStateStore:
         self.put_many([key], [value])
 
     def put_many(self, keys: Sequence[bytes], values: Sequence[bytes]) -> None:
-        if len(keys) != len(values) or None in values:
+        if None in values:
             raise ValueError("Cannot put a null value: every key needs a value")
-        with self._provider.lock:
-            self._verify_updating("put")
-            self._remember(self._provider.map.change(zip(keys, values)))
-            self._changes.append((list(keys), list(values)))
+        self._change("put", keys, values)
 
     def remove(self, key: bytes) -> bytes | None:
         with self._provider.lock:
@@ -214,11 +212,20 @@ class HDFSBackedStateStore:
 
     def remove_many(self, keys: Iterable[bytes]) -> int:
         with self._provider.lock:
-            self._verify_updating("remove")
             known = [k for k in dict.fromkeys(keys) if k in self._provider.map]
-            self._remember(self._provider.map.change((k, None) for k in known))
-            self._changes.append((known, None))
+            self._change("remove", known, [None] * len(known))
             return len(known)
+
+    def change_many(self, keys: Sequence[bytes], values: Sequence[bytes | None]) -> None:
+        self._change("change", keys, values)
+
+    def _change(self, operation: str, keys: Sequence[bytes], values: Sequence[bytes | None]) -> None:
+        with self._provider.lock:
+            self._verify_updating(operation)
+            if len(keys) != len(values):
+                raise ValueError(f"Cannot {operation} {len(keys)} keys with {len(values)} values")
+            self._remember(self._provider.map.change(keys, values))
+            self._changes.append((list(keys), list(values)))
 
     def commit(self) -> int:
         with self._provider.lock:
@@ -238,12 +245,11 @@ class HDFSBackedStateStore:
     def abort(self) -> None:
         with self._provider.lock:
             if self._state == "UPDATING":
-                self._metrics = self._provider.metrics()
                 self._provider.roll_back(self._undo)
                 self._state, self._undo, self._changes = "ABORTED", {}, []
 
     def metrics(self) -> StateStoreMetrics:
-        """As of now, or as of the commit or abort."""
+        """As of now, or as of the commit."""
         with self._provider.lock:
             return self._metrics or self._provider.metrics()
 
@@ -269,5 +275,5 @@ def _as_pairs(changes: Sequence[Change]) -> dict[bytes, bytes | None]:
     """What changes amount to: for each key the last of them."""
     pairs: dict[bytes, bytes | None] = {}
     for keys, values in changes:
-        pairs.update(dict.fromkeys(keys) if values is None else zip(keys, values))
+        pairs.update(zip(keys, values))
     return pairs

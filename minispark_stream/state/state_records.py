@@ -10,7 +10,8 @@ Models: the record format of HDFSBackedStateStoreProvider (About state: delta an
 
 2. With `rowChecksum.enabled` a put value is preceded by the CRC32C of key and value (i32, little-endian, part of the
    value's length), and the key of a remove by the CRC32C of the key.
-3. Puts of rows without variable parts are all of one size. They are written and read as a table of bytes, several times faster.
+3. Rows without variable parts are all of one size. Many records in a row that are alike in their sizes are a table of bytes,
+   which is written and read several times faster.
 
     put a -> 1, remove b     00000001 61 00000001 31 | 00000001 62 ffffffff | ffffffff
 
@@ -24,14 +25,13 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterable, Iterator, Sequence
-from itertools import islice
 
 import numpy as np
 
 from minispark_stream.checkpointing.lz4_block import LimitExceeded
 
 Pair = tuple[bytes, "bytes | None"]  # a put, or with None a remove
-Change = tuple[Sequence[bytes], "Sequence[bytes] | None"]  # keys that were put with their values, or were removed
+Change = tuple[Sequence[bytes], "Sequence[bytes | None]"]  # the keys and values of many of them
 
 BYTES_PER_RECORD = 130  # what CPython needs for a pair in a list, besides the bytes of key and value
 _END = b"\xff\xff\xff\xff"
@@ -61,29 +61,30 @@ def encode_records(changes: Iterable[Change], checksum: bool = False) -> bytes:
     for keys, values in changes:
         if checksum:  # (2)
             keys, values = _with_checksum(keys, values)
-        if values is not None and (puts := _puts_of_one_size(keys, values)) is not None:
+        if (puts := _puts_of_one_size(keys, values)) is not None:
             out.append(puts)
             continue
-        columns = [map(lengths.__getitem__, map(len, keys)), keys]  # (1)
-        columns += [[_END] * len(keys)] if values is None else [map(lengths.__getitem__, map(len, values)), values]
-        records: list[bytes] = [b""] * (len(keys) * len(columns))
-        for i, column in enumerate(columns):
-            records[i :: len(columns)] = column
+        records: list[bytes] = [b""] * (4 * len(keys))  # (1)
+        records[::4] = map(lengths.__getitem__, map(len, keys))
+        records[1::4] = keys
+        records[2::4] = [_END if value is None else lengths[len(value)] for value in values]
+        records[3::4] = [value or b"" for value in values]
         out += records
     return b"".join([*out, _END])
 
 
-def _puts_of_one_size(keys: Sequence[bytes], values: Sequence[bytes]) -> bytes | None:
+def _puts_of_one_size(keys: Sequence[bytes], values: Sequence[bytes | None]) -> bytes | None:
     """(3) The records of puts of rows without variable parts; None for others."""
-    key_sizes, value_sizes = set(map(len, keys)), set(map(len, values))
-    if len(key_sizes) != 1 or len(value_sizes) != 1 or len(keys) != len(values):
+    puts = [value for value in values if value is not None]
+    key_sizes, value_sizes = set(map(len, keys)), set(map(len, puts))
+    if len(puts) < len(keys) or len(key_sizes) != 1 or len(value_sizes) != 1:
         return None
     (key,), (value,) = key_sizes, value_sizes
     table = np.empty((len(keys), 8 + key + value), np.uint8)
     table[:, :4] = np.frombuffer(_length.pack(key), np.uint8)
     table[:, 4 : 4 + key] = np.frombuffer(b"".join(keys), np.uint8).reshape(len(keys), key)
     table[:, 4 + key : 8 + key] = np.frombuffer(_length.pack(value), np.uint8)
-    table[:, 8 + key :] = np.frombuffer(b"".join(values), np.uint8).reshape(len(keys), value)
+    table[:, 8 + key :] = np.frombuffer(b"".join(puts), np.uint8).reshape(len(keys), value)
     return table.tobytes()
 
 
@@ -93,66 +94,62 @@ def decode_records(data: bytes, checksum: bool = False, max_bytes: int | None = 
     Raises ValueError with the byte at which the payload is broken; LimitExceeded when the records need more than `max_bytes`
     of memory.
     """
-    most = None if max_bytes is None else max(0, max_bytes - len(data)) // BYTES_PER_RECORD
-    records = _records_of_one_size(data) or _records(data)
-    pairs = list(islice(records, most))
-    if len(pairs) == most and next(records, None) is not None:
-        raise LimitExceeded(f"more than {max_bytes:,} bytes when its records are in memory")
+    pairs: list[Pair] = []
+    for some in _records(data):
+        pairs += some
+        if max_bytes is not None and len(pairs) > max(0, max_bytes - len(data)) // BYTES_PER_RECORD:
+            raise LimitExceeded(f"more than {max_bytes:,} bytes when its records are in memory")
     return _checked(pairs) if checksum else pairs
 
 
-def _records(data: bytes) -> Iterator[Pair]:  # (1)
-    at, end, read = 0, len(data), _length.unpack_from
-    while True:
+def _records(data: bytes) -> Iterator[Sequence[Pair]]:
+    """All records, one at a time; (3) where they go on alike, as many more as were alike before."""
+    at, end, read, alike, before = 0, len(data), _length.unpack_from, 0, (0, 0)
+    while True:  # (1)
         if end - at < 4:
             raise ValueError(f"byte {at} of the records: the file ends without its end mark (-1)")
-        (size,) = read(data, at)
-        if size < 0:
-            if size == -1:
+        (key,) = read(data, at)
+        if key < 0:
+            if key == -1:
                 return
-            raise NegativeKeySize(f"key size cannot be {size}")
-        key = data[at + 4 : at + 4 + size]
-        if at + 8 + size > end:
-            raise ValueError(f"byte {at} of the records: a key of {size} bytes, but the file ends before")
-        at += 4 + size
-        (size,) = read(data, at)
-        if size < 0:
-            yield key, None
-            at += 4
-            continue
-        if at + 4 + size > end:
-            raise ValueError(f"byte {at} of the records: a value of {size} bytes, but the file ends before")
-        yield key, data[at + 4 : at + 4 + size]
-        at += 4 + size
+            raise NegativeKeySize(f"key size cannot be {key}")
+        if at + 8 + key > end:
+            raise ValueError(f"byte {at} of the records: a key of {key} bytes, but the file ends before")
+        (value,) = read(data, at + 4 + key)
+        width = 8 + key + max(value, 0)
+        if at + width > end:
+            raise ValueError(f"byte {at + 4 + key} of the records: a value of {value} bytes, but the file ends before")
+        alike = alike + 1 if (key, value) == before else 0
+        if alike >= 16:
+            some = _alike(data, at, key, value, alike)
+            alike += len(some)
+            at += len(some) * width
+            yield some
+        else:
+            yield ((data[at + 4 : at + 4 + key], None if value < 0 else data[at + 8 + key : at + width]),)
+            at += width
+        before = key, value
 
 
-def _records_of_one_size(data: bytes) -> Iterator[Pair] | None:
-    """(3) The same as `_records`, for puts of rows without variable parts; None for others."""
-    if len(data) < 12 or data[-4:] != _END:
-        return None
-    (key,) = _length.unpack_from(data)
-    if key < 0 or key + 8 > len(data):
-        return None
-    (value,) = _length.unpack_from(data, 4 + key)
-    if value < 0 or (len(data) - 4) % (8 + key + value):
-        return None
-    table = np.frombuffer(data, np.uint8, len(data) - 4).reshape(-1, 8 + key + value)
-    sizes = [table[:, :4], table[:, 4 + key : 8 + key]]
-    if any((size != size[0]).any() for size in sizes):
-        return None
-    # not of a memoryview: one that a half-read iterator holds can crash the garbage collector (CPython 3.11)
-    return struct.iter_unpack(f"4x{key}s4x{value}s", data[:-4])
+def _alike(data: bytes, at: int, key: int, value: int, most: int) -> list[Pair]:
+    """(3) Records from byte `at` on, as long as their sizes are `key` and `value` (negative: they remove), at most `most`."""
+    width = 8 + key + max(value, 0)
+    n = min(most, 1 << 16, (len(data) - at) // width)
+    keys, values = (np.ndarray(n, ">i4", data, offset, (width,)) for offset in (at, at + 4 + key))
+    others = np.flatnonzero((keys != key) | (values != value))
+    table = data[at : at + width * (int(others[0]) if len(others) else n)]
+    if value < 0:
+        return [(key, None) for (key,) in struct.iter_unpack(f"4x{key}s4x", table)]
+    return list(struct.iter_unpack(f"4x{key}s4x{value}s", table))
 
 
 # --- (2) row checksums -----------------------------------------------------------------------------------------
 
 
-def _with_checksum(keys: Sequence[bytes], values: Sequence[bytes] | None) -> Change:
-    rows = keys if values is None else [k + v for k, v in zip(keys, values)]
-    sums = [c.to_bytes(4, "little") for c in crc32c(rows)]
-    if values is None:
-        return [c + k for c, k in zip(sums, keys)], None
-    return keys, [c + v for c, v in zip(sums, values)]
+def _with_checksum(keys: Sequence[bytes], values: Sequence[bytes | None]) -> Change:
+    sums = [c.to_bytes(4, "little") for c in crc32c([k + (v or b"") for k, v in zip(keys, values)])]
+    changes = [(c + k, None) if v is None else (k, c + v) for k, v, c in zip(keys, values, sums)]
+    return [key for key, _ in changes], [value for _, value in changes]
 
 
 def _checked(pairs: list[Pair]) -> list[Pair]:

@@ -133,6 +133,9 @@ class StateStore(Protocol):
     def remove_many(self, keys: Iterable[bytes]) -> int:
         """Remove `keys`; how many of them there were."""
 
+    def change_many(self, keys: Sequence[bytes], values: Sequence[bytes | None]) -> None:
+        """Put each of `keys`, or with None remove it, in order. What is removed must be there."""
+
     def items(self) -> ItemsView[bytes, bytes]:
         """All keys and values, with the changes so far. Take a list of it before changing the store."""
 

@@ -23,9 +23,11 @@ from minispark_stream.trace.values import as_int, as_list, as_map
 
 @dataclass(frozen=True)
 class OperatorFacts:
-    """A stateful operator in a batch: rows up to `late_ms` are late, state up to `eviction_ms` leaves.
+    """A stateful operator in a batch, with its watermarks; `before` and `after` are its state rows.
 
-    `holds` is what else decides about its state (a limit, the state watermarks of a join); `before` and `after` its state rows.
+    By what it decided, as it said itself (operators/decision.py): `keeps` says what it keeps of a row (None: a trace that does
+    not tell), `drops_ms` up to when rows are late, `leaves_ms` up to when state leaves (by side), which ends `lasts_ms` after
+    the time of its row, and `emits` what of it goes out.
     """
 
     operator_id: int
@@ -33,20 +35,21 @@ class OperatorFacts:
     mode: str
     late_ms: int | None
     eviction_ms: int | None
-    holds: Mapping[str, Any]
+    keeps: str | None
+    drops_ms: int | None
+    leaves_ms: Sequence[int | None]
+    lasts_ms: int | None
+    emits: str | None
+    limit: int | None
+    join_type: str | None
+    unstored: int | None
     metrics: Mapping[str, Any]
     before: Sequence[Any]
     after: Sequence[Any]
 
-    def joins_second(self, side: int) -> bool:
-        """Whether the rows of a side of a join meet those of the other side first, and need not wait for nulls."""
-        kind = self.holds.get("joinType")
-        return side == (0 if kind == "LeftSemi" else 1) and kind not in ("RightOuter", "FullOuter")
-
-    def state_watermark(self, side: int) -> int | None:
-        """Up to when rows of one side of a join may go; None: never."""
-        bounds = as_list(self.holds.get("stateWatermarks"))
-        return as_int(bounds[side]) if side < len(bounds) else None
+    def leaves(self, side: int) -> int | None:
+        """Up to when the state of one side leaves; None: never."""
+        return self.leaves_ms[side] if side < len(self.leaves_ms) else None
 
 
 @dataclass(frozen=True)
@@ -111,6 +114,7 @@ def _facts(number: int, batch: Batch) -> BatchFacts:
 
 
 def _operator(ins: Mapping[str, Any], outs: Mapping[str, Any], late_ms: int | None, eviction_ms: int | None) -> OperatorFacts:
+    decides = as_map(ins.get("decides"))
     own_late, own_eviction = as_int(ins.get("watermarkLate")), as_int(ins.get("watermarkEviction"))
     return OperatorFacts(
         operator_id=as_int(ins.get("operatorId")) or 0,
@@ -118,8 +122,19 @@ def _operator(ins: Mapping[str, Any], outs: Mapping[str, Any], late_ms: int | No
         mode=str(ins.get("outputMode")).lower(),
         late_ms=late_ms if own_late is None else own_late,
         eviction_ms=eviction_ms if own_eviction is None else own_eviction,
-        holds=as_map(ins.get("holds")),
+        keeps=_text(decides.get("keeps")),
+        drops_ms=as_int(decides.get("late_ms")),
+        leaves_ms=tuple(map(as_int, as_list(decides.get("leaves_ms")))),
+        lasts_ms=as_int(decides.get("lasts_ms")),
+        emits=_text(decides.get("emits")),
+        limit=as_int(decides.get("limit")),
+        join_type=_text(decides.get("join_type")),
+        unstored=as_int(decides.get("unstored")),
         metrics=as_map(outs.get("metrics")),
         before=as_list(outs.get("before")),
         after=as_list(outs.get("after")),
     )
+
+
+def _text(value: Any) -> str | None:
+    return value if isinstance(value, str) else None

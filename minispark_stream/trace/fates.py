@@ -1,20 +1,21 @@
 """What became of each row, batch by batch: worked out from recorded events alone.
 
-The operators decide by a few rules, which are played again over the rows that the trace has of each batch (`arrivals` of the
-step addBatch) and over the watermarks that the operators saw:
+Every operator says by what it decided in a batch (`decides` of the step stateOperator; operators/decision.py). That is applied
+to the rows that the trace has of the batch (`arrivals` of the step addBatch):
 
 1. A row that nothing stands for at the operator was left out below it: a filter, or a null event time where a window needs one.
-2. A row that is not after the late watermark is dropped. An aggregation looks when the rows of a key are one row already: they
-   share their fate. In complete mode, and without an event time in the key, nothing is late.
-3. What is not late goes to its *holding*: a window, a session, a key, a buffered row of a join. Sessions of a key that touch
-   are one. A key that dropDuplicates holds already makes a duplicate of the row; a limit lets no more than its number pass.
-   A row of the side of a join that comes second is not stored if it would leave at once (but an outer join needs it).
-4. When the eviction watermark reaches the end of a holding, it leaves the state; in append mode an aggregation emits it then.
+2. A row that is not after `late_ms` is dropped. An aggregation looks when the rows of a key are one row already: they share
+   their fate.
+3. What is not late goes to its *holding*, as `keeps` says: a group (of a window, of a key), a session, the first row of a key,
+   a buffered row of a join. Sessions of a key that touch are one. A key that is held already makes a duplicate of the row; a
+   `limit` lets no more than its number pass. A row of the side `unstored` is not stored if it would leave at once.
+4. A holding that ends at or before `leaves_ms` leaves the state. `emits` says whether it goes out then, or whenever it changes.
+5. A row goes on to the next operator if this one let it pass.
 
     12:04 "a" in batch 4, late watermark 12:11     window [12:00, 12:05) ended: LATE
     12:14 "c" in batch 1, window [12:10, 12:15)    KEPT; evicted and emitted in batch 4, eviction watermark 12:20
 
-Differs from Spark: nothing of Spark is modelled here; the rules are those of operators/.
+Differs from Spark: nothing of Spark is modelled here.
 """
 
 from __future__ import annotations
@@ -31,8 +32,7 @@ from minispark_stream.trace.values import as_int, as_list, as_map
 
 # What became of a row at an operator.
 LEFT_OUT, LATE, KEPT, DUPLICATE, BEYOND, PASSED = "left out", "late", "kept", "duplicate", "beyond the limit", "passed"
-AGGREGATIONS = ("stateStoreSave", "sessionWindowStateStoreSaveExec")
-WITH_TIMES = (*AGGREGATIONS, "dedupe", "dedupeWithinWatermark", "symmetricHashJoin")  # event time says how long they hold
+AGGREGATES = ("groups", "sessions")
 
 
 @dataclass
@@ -119,7 +119,16 @@ def _name(*values: Any) -> str:
 
 
 def _place(at: Mapping[str, Any]) -> str:
-    return _name(at.get("operatorId"), at.get("key"))
+    return _name(at.get("side"), at.get("key"))
+
+
+def _places(arrival: Mapping[str, Any]) -> dict[int, list[Mapping[str, Any]]]:
+    """Where a row came to, by operator; -1 is the end of a plan without operators."""
+    found: dict[int, list[Mapping[str, Any]]] = {}
+    for at in map(as_map, as_list(arrival.get("at"))):
+        number = -1 if at.get("operatorId") is None else as_int(at["operatorId"]) or 0
+        found.setdefault(number, []).append(at)
+    return found
 
 
 class _Play:
@@ -129,57 +138,61 @@ class _Play:
         self._held: dict[str, list[Holding]] = {}  # operator, side and key -> what is in the state now
         self._passed: Counter[int] = Counter()  # operator -> rows that a limit has let pass
         self._arrived = 0
-        self._same_key: Counter[str] = Counter()  # operator and key -> rows of this batch
+        self._same_key: Counter[str] = Counter()  # side and key -> rows of this batch at the operator that decides
 
     def run(self, batch: BatchFacts) -> None:
-        arrivals = batch.arrivals or ()
-        self._same_key = Counter(_place(as_map(at)) for arrival in arrivals for at in as_list(arrival.get("at")))
-        for arrival in arrivals:
-            self._arrive(batch, arrival)
+        """One batch: the operators decide from the lowest to the highest, then state leaves."""
+        came = [(self._row(batch, arrival), _places(arrival)) for arrival in batch.arrivals or ()]
+        found = [Fate(**row, what=LEFT_OUT) for row, places in came if not places]  # (1)
+        stopped: set[int] = set()
+        for number in sorted({number for _, places in came for number in places}, reverse=True):
+            reached = [(row, at) for row, places in came if row["number"] not in stopped for at in places.get(number, ())]
+            self._same_key = Counter(_place(at) for _, at in reached)
+            decided = [self._fate(batch, batch.operators.get(number), row, at) for row, at in reached]
+            passed = {fate.number for fate in decided if fate.what in (KEPT, PASSED)}
+            stopped |= {row["number"] for row, _ in reached} - passed  # (5)
+            found += decided
+        self.rows += sorted(found, key=lambda fate: fate.number)
         self._evict(batch)
 
-    def _arrive(self, batch: BatchFacts, arrival: Mapping[str, Any]) -> None:
-        event_ms = _number(arrival.get("time"))
+    def _row(self, batch: BatchFacts, arrival: Mapping[str, Any]) -> dict[str, Any]:
+        """What all fates of a row have in common."""
         self._arrived += 1
-        common = (self._arrived, batch, str(arrival.get("source")), arrival.get("file"), as_map(arrival.get("row")), event_ms)
-        places = [as_map(at) for at in as_list(arrival.get("at"))]
-        if not places:
-            self.rows.append(Fate(*common, LEFT_OUT))  # (1)
-        for at in places:
-            operator = batch.operators.get(as_int(at.get("operatorId")) or 0) if at.get("operatorId") is not None else None
-            time_ms = _number(at.get("time"))
-            decided = {"operator": operator, "at": at, "time_ms": time_ms}
-            self.rows.append(Fate(*common, **{**decided, **self._decide(batch, operator, at, time_ms)}))
+        return {
+            "number": self._arrived, "batch": batch, "source": str(arrival.get("source")), "file": arrival.get("file"),
+            "row": as_map(arrival.get("row")), "event_ms": _number(arrival.get("time")),
+        }
+
+    def _fate(self, batch: BatchFacts, operator: OperatorFacts | None, row: Mapping[str, Any], at: Mapping[str, Any]) -> Fate:
+        time_ms = _number(at.get("time"))
+        decided = self._decide(batch, operator, at, time_ms)
+        return Fate(**row, **{"operator": operator, "at": at, "time_ms": time_ms, **decided})
 
     def _decide(
         self, batch: BatchFacts, operator: OperatorFacts | None, at: Mapping[str, Any], time_ms: float | None
     ) -> dict[str, Any]:
         if operator is None:
             return {"what": PASSED}
-        is_aggregation = operator.operator in AGGREGATIONS
-        together = self._same_key[_place(at)] if is_aggregation else 1
-        late_ms = None if is_aggregation and operator.mode == "complete" else operator.late_ms
-        if time_ms is not None and late_ms and time_ms <= late_ms:  # (2)
-            return {"what": LATE, "watermark_ms": late_ms, "together": together}
-        if operator.operator == "globalLimit":
+        together = self._same_key[_place(at)] if operator.keeps in AGGREGATES else 1
+        if time_ms is not None and operator.drops_ms and time_ms <= operator.drops_ms:  # (2)
+            return {"what": LATE, "watermark_ms": operator.drops_ms, "together": together}
+        if operator.keeps == "count":
             self._passed[operator.operator_id] += 1
-            within = self._passed[operator.operator_id] <= (as_int(operator.holds.get("limit")) or 0)
-            return {"what": PASSED if within else BEYOND}
-        return self._keep(batch, operator, at, time_ms) | {"watermark_ms": late_ms or None, "together": together}
+            return {"what": PASSED if self._passed[operator.operator_id] <= (operator.limit or 0) else BEYOND}
+        return self._keep(batch, operator, at, time_ms) | {"watermark_ms": operator.drops_ms or None, "together": together}
 
     def _keep(
         self, batch: BatchFacts, operator: OperatorFacts, at: Mapping[str, Any], time_ms: float | None
     ) -> dict[str, Any]:
         """(3)"""
         side, key = as_int(at.get("side")) or 0, as_map(at.get("key"))
-        group = {k: v for k, v in key.items() if not _is_session(operator, v)}
+        group = {k: v for k, v in key.items() if not (operator.keeps == "sessions" and set(as_map(v)) == {"start", "end"})}
         held = self._held.setdefault(_name(operator.operator_id, side, group), [])
+        bound_ms = operator.leaves(side)
         until_ms = _until(operator, side, time_ms)
-        is_join = operator.operator == "symmetricHashJoin"
-        bound_ms = operator.state_watermark(side) if is_join else None
-        if bound_ms is not None and operator.joins_second(side) and until_ms is not None and until_ms <= bound_ms:
+        if side == operator.unstored and bound_ms is not None and until_ms is not None and until_ms <= bound_ms:
             return {"what": PASSED}
-        if operator.operator not in WITH_TIMES:
+        if operator.keeps == "values":
             time_ms = None  # how long a function of the user's holds a key is its own business
         start_ms = time_ms if at.get("start") is None else _number(at.get("start"))
         new = Holding(
@@ -194,13 +207,12 @@ class _Play:
             counts=Counter({batch.number: 1}),
             extents={batch.number: (start_ms, time_ms)},
         )
-        if operator.operator.startswith("dedupe") and held:
+        if operator.keeps == "keys" and held:
             return {"what": DUPLICATE, "holding": held[0]}
-        if is_join:
-            found = None
-        elif operator.operator == "sessionWindowStateStoreSaveExec":
+        found = None
+        if operator.keeps == "sessions":
             found = _merged(new, held, batch.number)
-        else:
+        elif operator.keeps != "rows":
             found = next(iter(held), None)
         if found is None:
             found = new
@@ -217,16 +229,13 @@ class _Play:
                 operator = batch.operators.get(holding.operator_id)
                 if operator is None:
                     continue
-                passes = operator.operator.startswith("dedupe") or operator.mode in ("update", "complete")
-                if operator.mode == "complete" or passes and holding.counts[batch.number]:
+                if operator.emits == "all" or operator.emits == "changed" and holding.counts[batch.number]:
                     holding.emitted.append(batch.number)
-                bound = operator.eviction_ms
-                if operator.operator == "symmetricHashJoin":
-                    bound = operator.state_watermark(holding.side)
-                if holding.until_ms is not None and bound and holding.until_ms <= bound:
+                bound_ms = operator.leaves(holding.side)
+                if holding.until_ms is not None and bound_ms and holding.until_ms <= bound_ms:
                     holding.evicted = batch.number
                     held.remove(holding)
-                    if operator.mode == "append" and operator.operator in AGGREGATIONS:
+                    if operator.emits == "leaving":
                         holding.emitted.append(batch.number)
 
 
@@ -249,19 +258,9 @@ def _merged(new: Holding, held: list[Holding], batch: int) -> Holding | None:
 
 def _until(operator: OperatorFacts, side: int, time_ms: float | None) -> float | None:
     """The watermark with which a holding leaves; None: never."""
-    name = operator.operator
-    if name.startswith("dedupe"):
-        delay_ms = as_int(operator.holds.get("delayMs"))
-        if delay_ms is not None:
-            return (time_ms or 0) + delay_ms
-        return time_ms if operator.holds.get("forgets") else None
-    if name in AGGREGATIONS:
-        return None if operator.mode == "complete" else time_ms
-    return time_ms if name == "symmetricHashJoin" and operator.state_watermark(side) is not None else None
-
-
-def _is_session(operator: OperatorFacts, value: Any) -> bool:
-    return operator.operator == "sessionWindowStateStoreSaveExec" and set(as_map(value)) == {"start", "end"}
+    if operator.leaves(side) is None:
+        return None
+    return time_ms if operator.lasts_ms is None else (time_ms or 0) + operator.lasts_ms
 
 
 def _number(value: Any) -> float | None:

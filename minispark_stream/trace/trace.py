@@ -12,6 +12,8 @@ A `Trace` is a recording (recording.py) that never changes. A trace of the model
     trace.fate({"word": "late"})     what became of a row, and why
     trace.to_html("run.html"), trace.to_text(), trace.draw(batch=2, step="walCommit"), trace.timeline()
     trace.event_time()               rows, watermarks and windows in the plane of batches and event times
+    trace.join(), trace.sessions(), trace.watermarks(), trace.state_files(), trace.logs(), trace.files()
+    trace.epochs()                   epochs or batches on the axis of time, and when each was logged and committed
 
 A file is JSON that somebody else may have written: `load` checks it before anything is drawn. The pictures are drawn by
 view/, which is imported only when one is asked for: a query that runs draws nothing.
@@ -148,19 +150,79 @@ class Trace(Recording):
         return Picture(svg(self.batches))
 
     def event_time(self) -> Picture:
-        """Rows, watermarks, windows and sessions in the plane of batches and event times. Shown as a picture in Jupyter.
+        """Rows, watermarks, windows and sessions in the plane of batches and event times.
 
         Raises:
             ValueError: no batch has event times.
         """
-        from minispark_stream.trace.fates import fates
-        from minispark_stream.view.event_time import svg
+        return self._picture("event_time")
+
+    def join(self) -> Picture:
+        """The two buffers of a stream-stream join: rows that wait, pairs, and what leaves.
+
+        Raises:
+            ValueError: the query has no such join, or its rows were not recorded.
+        """
+        return self._picture("join")
+
+    def sessions(self) -> Picture:
+        """Sessions of each key, as they open, grow, become one, and leave.
+
+        Raises:
+            ValueError: the query has no session windows, or its rows were not recorded.
+        """
+        return self._picture("sessions")
+
+    def watermarks(self) -> Picture:
+        """What each operator of the plan sees of the watermark and promises of its output, batch by batch.
+
+        Raises:
+            ValueError: the query has no watermark; or the trace is one of real Spark, which does not tell.
+        """
+        return self._picture("watermarks")
+
+    def state_files(self) -> Picture:
+        """The deltas and snapshots of the state stores: who wrote and deleted them, what a load reads.
+
+        Raises:
+            ValueError: the query has written no state.
+        """
+        return self._picture("state_files")
+
+    def logs(self) -> Picture:
+        """The offset log and the commit log as two tapes: which one is ahead, and what a restart found.
+
+        Raises:
+            ValueError: no batch was logged.
+        """
+        return self._picture("logs")
+
+    def files(self) -> Picture:
+        """The files that each batch takes and leaves, and the manifest of a file sink.
+
+        Raises:
+            ValueError: neither a source nor the sink has files.
+        """
+        return self._picture("files")
+
+    def _picture(self, name: str) -> Picture:
+        from minispark_stream.view.pictures import picture
+
+        return picture(self, name)
+
+    def epochs(self, *others: Trace) -> Picture:
+        """When each epoch, or batch, began, had its offsets logged and was committed. Shown as a picture in Jupyter.
+
+        Args:
+            others: traces to be drawn below this one, on the same axis.
+
+        Raises:
+            ValueError: nothing was committed.
+        """
+        from minispark_stream.view.epochs import svg
         from minispark_stream.view.timeline import Picture
 
-        drawn = svg(fates(self))
-        if drawn is None:
-            raise ValueError("the trace has no event times: the query needs a watermark, and a batch with rows")
-        return Picture(drawn)
+        return Picture(svg([self, *others]))
 
     def to_html(self, path: str | Path) -> Path:
         """Write one file that opens in any browser and steps through the trace. Returns the path."""
@@ -169,11 +231,18 @@ class Trace(Recording):
         Path(path).write_text(page({self.engine: self}), encoding="utf-8")
         return Path(path)
 
-    def stepper(self) -> Stepper:
-        """The ipywidgets stepper, for Jupyter."""
+    def stepper(self, batch: int | None = None, step: str | None = None) -> Stepper:
+        """Forward and back through every step, for Jupyter; it needs no kernel.
+
+        Args:
+            batch, step: where to begin: the first step of this batch and of this name; None is any.
+
+        Raises:
+            ValueError: there is no such step.
+        """
         from minispark_stream.view.stepper import Stepper
 
-        return Stepper({self.engine: self})
+        return Stepper({self.engine: self}, batch=batch, step=step)
 
     def _repr_html_(self) -> str:
         from minispark_stream.view.summary import summary

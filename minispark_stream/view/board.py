@@ -1,52 +1,77 @@
-"""The board: the step, the flow diagram and all panels of one stop of the walk, in their places.
+"""The board: what the page shows of one stop of the walk, as a fragment of HTML for each of its places.
 
-1. With two engines a panel that is equal on both is shown once, and one that differs in two columns. What only one engine
-   tells is no difference: the other's world is completed with it.
-2. `board` puts everything into its slot. The page (page.py) and the stepper (stepper.py) show this board.
+1. The panels: with two engines a panel that is equal on both is shown once, and one that differs in two columns. What only one
+   engine tells is no difference: the other's world is completed with it.
+2. The panels that a step is about are lit while it is shown.
 
-    +---------------------------------------+
-    | now                                   |
-    | flow              | logs              |
-    |                   | watermark         |
-    |                   | sources           |
-    | rows-in   | state         | rows-out  |
-    +---------------------------------------+
+    +--------------------------------------------------+
+    | steps   |  what, said       |  why, code, recorded
+    |         |  logs      | watermark  | sources
+    |         |  rows-in   | state      | rows-out
+    +--------------------------------------------------+
 
 Differs from Spark: nothing of Spark is modelled here.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
+from functools import partial
 from html import escape
+from typing import Any
 
 from minispark_stream.view.merged_walk import Stop, completed
-from minispark_stream.view.panels import NEW, PANELS
-from minispark_stream.view.step_panel import step_panel
-from minispark_stream.view.style import card
+from minispark_stream.view.panels import PANELS
+from minispark_stream.view.row_fates import RowFates
+from minispark_stream.view.row_panels import NEW, rows_in
+from minispark_stream.view.step_panel import recorded, said
 from minispark_stream.view.world import World
 
+LIGHTS: Mapping[str, tuple[str, ...]] = {  # (2)
+    "populateStartOffsets": ("logs",), "latestOffset": ("sources",), "constructNextBatch": ("sources", "watermark"),
+    "walCommit": ("logs",), "commitSource": ("sources",), "purge": ("logs",), "getBatch": ("sources", "rows-in"),
+    "queryPlanning": ("watermark",), "addBatch": ("rows-in", "rows-out"), "stateOperator": ("state",),
+    "updateWatermark": ("watermark",), "commitOffsets": ("logs",), "getStartOffset": ("logs", "sources"),
+    "addOffset": ("logs",), "commitEpoch": ("logs",),
+}
 
-def fragments(stop: Stop) -> dict[str, str]:
-    """Slot -> HTML, for every slot of the board but the diagram."""
-    return {"now": step_panel(stop), **panels(stop)}
+
+class Board:
+    """Writes the fragments of stop after stop; a panel that shows what it showed before is not written again."""
+
+    def __init__(self, fates: RowFates | None = None):
+        self._renders = {name: panel.render for name, panel in PANELS.items()} | {"rows-in": partial(rows_in, fates=fates)}
+        self._last: dict[str, tuple[Any, str]] = {}  # panel -> what it looked at, and its fragment
+
+    def fragments(self, stop: Stop) -> dict[str, str]:
+        """Place -> HTML, for every place of the board that changes from stop to stop."""
+        return {"said": said(stop), "recorded": recorded(stop), **self.panels(stop)}
+
+    def panels(self, stop: Stop) -> dict[str, str]:
+        """Panel name -> HTML, for every panel."""
+        worlds = {engine: _told(stop, engine) for engine in stop.worlds}
+        found = {}
+        for name, panel in PANELS.items():
+            looked_at = [(engine in stop.here, panel.looks_at(world)) for engine, world in worlds.items()]
+            if name not in self._last or self._last[name][0] != looked_at:
+                bodies = {engine: self._renders[name](world) for engine, world in worlds.items()}
+                self._last[name] = (looked_at, _panel(panel.heading, bodies, len(stop.here) == len(bodies)))
+            found[name] = self._last[name][1]
+        return found
 
 
 def panels(stop: Stop) -> dict[str, str]:
-    """Panel name -> HTML, for every panel."""
-    return {name: _panel(stop, heading, render) for name, (heading, render) in PANELS.items()}
+    """The panels of one stop alone."""
+    return Board().panels(stop)
 
 
-def _panel(stop: Stop, heading: str, render: Callable[[World], str]) -> str:  # (1)
-    bodies = {engine: render(_told(stop, engine)) for engine in stop.worlds}
+def _panel(heading: str, bodies: Mapping[str, str], told_by_all: bool) -> str:  # (1)
     if len({_without_marks(body) for body in bodies.values()}) == 1:
-        equal = f" <small>equal on {' and '.join(map(escape, bodies))}</small>" if len(bodies) > 1 else ""
-        return card(heading + equal, next(iter(bodies.values())))
+        equal = f" <small title='equal on {' and '.join(map(escape, bodies))}'>equal</small>" if len(bodies) > 1 else ""
+        return f"<h3>{heading}{equal}</h3>{next(iter(bodies.values()))}"
     columns = "".join(f"<div><h4>{escape(engine)}</h4>{html}</div>" for engine, html in bodies.items())
-    body = f"<div class='both'>{columns}</div>"
-    if len(stop.here) == len(stop.worlds):
-        return card(f"{heading} <small>different</small>", body, "differs")
-    return card(heading, body)
+    head = f"<h3 class='differs'>{heading} <small>different</small></h3>" if told_by_all else f"<h3>{heading}</h3>"
+    return f"{head}<div class='both'>{columns}</div>"
 
 
 def _told(stop: Stop, engine: str) -> World:
@@ -59,13 +84,3 @@ def _told(stop: Stop, engine: str) -> World:
 
 def _without_marks(html: str) -> str:
     return html.replace(NEW, "").replace("<mark>", "").replace("</mark>", "")
-
-
-def board(slots: Mapping[str, str]) -> str:  # (2)
-    """Diagram and panels in their places: "now", "flow" and the names of PANELS."""
-
-    def slot(name: str) -> str:
-        return f"<div class='slot' data-slot='{name}'>{slots.get(name, '')}</div>"
-
-    side, below = "".join(map(slot, ("logs", "watermark", "sources"))), "".join(map(slot, ("rows-in", "state", "rows-out")))
-    return f"{slot('now')}<div class='main'>{slot('flow')}<div>{side}</div></div><div class='below'>{below}</div>"

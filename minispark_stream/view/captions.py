@@ -1,7 +1,7 @@
 """What a step did, in the few words that stand under it in the flow diagram.
 
     populateStartOffsets   offsetLog 4, commitLog 3   -> "logs end at 4, 3: run again 4"
-    stateOperator          version 4                  -> "v4 -> v5: 1 upd, 2 rem"
+    stateOperator          version 4                  -> "v4 → v5: 1 upd, 2 rem"
 
 Differs from Spark: nothing of Spark is modelled here.
 """
@@ -57,7 +57,8 @@ def _decide_caption(ins: Values, outs: Values) -> str:
 def _planning_caption(ins: Values, outs: Values) -> str:
     if not as_int(ins.get("watermarkEviction")):
         return "no state" if as_int(ins.get("watermarkEviction")) is None else "no watermark yet"
-    return f"late {clock_words(ins.get('watermarkLate'))}, evict {clock_words(ins.get('watermarkEviction'))}"
+    late = f"late {clock_words(ins.get('watermarkLate'))}" if ins.get("watermarkLate") else "none late"
+    return f"{late}, evict {clock_words(ins.get('watermarkEviction'))}"
 
 
 def _state_caption(ins: Values, outs: Values) -> str:
@@ -68,14 +69,16 @@ def _state_caption(ins: Values, outs: Values) -> str:
         for key, word in (("numRowsUpdated", "upd"), ("numRowsRemoved", "rem"), ("numRowsDroppedByWatermark", "late"))
         if metrics.get(key)
     ) or "unchanged"
-    return f"v{version} -> v{version + 1}: {changes}"
+    return f"v{version} → v{version + 1}: {changes}"
 
 
 def _watermark_caption(ins: Values, outs: Values) -> str:
     before, after = ins.get("watermark"), outs.get("watermark")
     if not after:
         return ""
-    return f"stays {clock_words(after)}" if before == after else f"{clock_words(before)} -> {clock_words(after)}"
+    if before == after:
+        return f"stays {clock_words(after)}"
+    return f"{clock_words(before)} → {clock_words(after)}" if before else f"first: {clock_words(after)}"
 
 
 _CAPTIONS: dict[str, Callable[[Values, Values], str]] = {
@@ -83,7 +86,7 @@ _CAPTIONS: dict[str, Callable[[Values, Values], str]] = {
     "trigger": lambda ins, outs: plain(ins.get("trigger", "")),
     "populateStartOffsets": _populate_caption,
     "constructNextBatch": _decide_caption,
-    "latestOffset": lambda ins, outs: f"{offset_words(ins.get('start'))} -> {offset_words(outs.get('end'))}",
+    "latestOffset": lambda ins, outs: f"{offset_words(ins.get('start'))} → {offset_words(outs.get('end'))}",
     "walCommit": lambda ins, outs: plain(ins.get("file")),
     "commitSource": lambda ins, outs: f"up to {offset_words(ins.get('end'))}",
     "purge": lambda ins, outs: deleted_words(outs, "file"),

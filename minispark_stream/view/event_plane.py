@@ -138,7 +138,7 @@ def _places(found: Fates) -> Iterator[tuple[str, tuple[int, int] | None, list[Fa
         yield "", None, elsewhere
     for place, rows in sorted(reached.items()):
         operator = next(f.operator for f in rows if f.operator is not None)
-        name = ("left side", "right side")[place[1]] if operator.operator == "symmetricHashJoin" else ""
+        name = ("left side", "right side")[place[1]] if operator.join_type else ""
         own = [fate for fate in elsewhere if side_of_source.get(fate.source, min(reached)) == place]
         title = ", ".join(filter(None, [f"operator {place[0]}: {operator.operator}", name]))
         yield title, place, sorted([*rows, *own], key=lambda fate: fate.number)
@@ -194,8 +194,8 @@ def _stairs(batches: Sequence[BatchFacts], place: tuple[int, int] | None) -> dic
         LATE_STAIR: [o.late_ms if o else b.late_ms for o, b in pairs],
         EVICTION_STAIR: [o.eviction_ms if o else b.eviction_ms for o, b in pairs],
     }
-    if any(o and o.operator == "symmetricHashJoin" for o in operators):
-        side = [o.state_watermark(place[1]) if o and place and o.eviction_ms else None for o in operators]
+    if any(o and o.join_type for o in operators):
+        side = [o.leaves(place[1]) if o and place and o.eviction_ms else None for o in operators]
         stairs = {LATE_STAIR: stairs[LATE_STAIR], EVICTION_STAIR: stairs[EVICTION_STAIR], SIDE_STAIR: side}
     return stairs
 

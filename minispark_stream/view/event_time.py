@@ -13,10 +13,8 @@ Differs from Spark: nothing of Spark is modelled here.
 
 from __future__ import annotations
 
-import io
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
-from xml.etree import ElementTree
 
 from minispark_stream.trace.fates import Fates
 from minispark_stream.view.event_bands import Band
@@ -35,24 +33,19 @@ from minispark_stream.view.event_plane import (
     first_shown,
     planes,
 )
-from minispark_stream.view.words import time_words
+from minispark_stream.view.sheet import INK, PALE, round_times, settings, svg_of
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-SVG = "http://www.w3.org/2000/svg"
 DOTS = {  # kind -> (marker, colour, colour of the edge)
     COUNTED: ("o", "#245482", "white"), BEHIND: ("o", "#f0a020", "#7a4b00"), DROPPED: ("X", "#c62828", "white"),
     TWICE: ("X", "#7a7f87", "white"), OUT: ("o", "#ffffff", "#7a7f87"), NULL: ("s", "#ffffff", "#7a7f87"),
 }
 STAIRS: dict[str, tuple[str, Any]] = {
-    LATE_STAIR: ("#c62828", "-"), EVICTION_STAIR: ("#a86a00", "--"), SIDE_STAIR: ("#6a3fa0", "-."),
+    LATE_STAIR: ("#c62828", "-"), EVICTION_STAIR: ("#8a5600", "--"), SIDE_STAIR: ("#6a3fa0", "-."),
 }
-OPEN, EMITTED, EDGE, INK, PALE = "#9cc3e6", "#5aa46f", "#6d8fae", "#1d2733", "#d9dfe5"
-STEPS_MS = [s * 1000 for s in (
-    1, 2, 5, 10, 30, 60, 120, 300, 600, 1800, 3600, 7200, 10_800, 21_600, 43_200, 86_400, 2 * 86_400, 7 * 86_400, 30 * 86_400,
-    365 * 86_400, 3650 * 86_400,
-)]
+OPEN, EMITTED, EDGE = "#9cc3e6", "#5aa46f", "#6d8fae"
 MOST_LABELS = 60  # numbers of rows in bands, before they are left out
 
 
@@ -65,13 +58,11 @@ def svg(found: Fates) -> str | None:
     drawn = planes(found)
     if not drawn:
         return None
-    import matplotlib
     from matplotlib.figure import Figure
 
     batches = found.batches[first_shown(found):]
     names = [f"batch {b.batch_id}" if len(batches) <= 16 else str(b.batch_id) for b in batches]
-    settings: Any = {"svg.hashsalt": "minispark_stream", "svg.fonttype": "none", "font.family": ["DejaVu Sans"]}
-    with matplotlib.rc_context(settings):
+    with settings():
         width = min(max(3.2 + 0.95 * len(names), 8.5), 15.0)
         figure = Figure(figsize=(width, 4.4 * len(drawn) + 0.9), layout="constrained")
         axes = figure.subplots(len(drawn), 1, sharex=True, squeeze=False)[:, 0]
@@ -84,9 +75,7 @@ def svg(found: Fates) -> str | None:
         axes[-1].set_xlabel(f"processing time: one column for each batch{newest}")
         handles = _legend(drawn)
         figure.legend(handles=handles, loc="outside upper left", ncols=2 if width < 11 else 3, frameon=False, fontsize=9)
-        text = io.BytesIO()
-        figure.savefig(text, format="svg", metadata={"Date": None})  # (2)
-    return _with_titles(text.getvalue(), titles)
+    return svg_of(figure, titles, "event-time")  # (2) (3)
 
 
 class _Drawing:
@@ -104,7 +93,7 @@ class _Drawing:
         ax, has_null = self.ax, any(dot.ms is None for dot in self.plane.dots)
         ax.set_xlim(0, self.batches)
         ax.set_ylim(self.null_ms - (self.low - self.null_ms) * 0.6 if has_null else self.low, self.high)
-        ax.set_yticks(*_ticks(self.low, self.high))
+        ax.set_yticks(*round_times(self.low, self.high))
         ax.set_ylabel("event time (UTC)")
         ax.set_title(self.plane.title, loc="left", fontsize=11, parse_math=False)
         for i in range(1, self.batches):
@@ -202,20 +191,6 @@ def _runs(stair: Sequence[int | None]) -> Iterable[list[tuple[int, int]]]:
         yield run
 
 
-def _ticks(low: float, high: float) -> tuple[list[float], list[str]]:
-    """At most ten round times, and how they are written; the date where the day is another one."""
-    step = next((s for s in STEPS_MS if (high - low) / s <= 10), (high - low) / 8)
-    first = -(-low // step) * step
-    at = [first + i * step for i in range(int((high - first) // step) + 1)]
-    labels, day = [], ""
-    for ms in at:
-        date, _, clock = time_words(ms or 1).partition(" ")
-        clock = clock.removesuffix(":00")
-        labels.append(clock if date == day or not clock else f"{date}\n{clock}")
-        day = date
-    return at, labels
-
-
 def _legend(drawn: Sequence[Plane]) -> list[Any]:
     from matplotlib.lines import Line2D
     from matplotlib.patches import Patch
@@ -240,18 +215,3 @@ def _legend(drawn: Sequence[Plane]) -> list[Any]:
     if any(band.start_ms == band.end_ms for band in bands):
         handles.append(Line2D([], [], color=OPEN, linewidth=3, label="held in the state; a thick end: evicted"))
     return handles
-
-
-def _with_titles(picture: bytes, titles: dict[str, str]) -> str:  # (3)
-    ElementTree.register_namespace("", SVG)
-    ElementTree.register_namespace("xlink", "http://www.w3.org/1999/xlink")
-    root = ElementTree.fromstring(picture)
-    for element in root.iter(f"{{{SVG}}}g"):
-        if (words := titles.get(element.get("id", ""))) is not None:
-            title = ElementTree.Element(f"{{{SVG}}}title")
-            title.text = words
-            element.insert(0, title)
-    for metadata in root.findall(f"{{{SVG}}}metadata"):
-        root.remove(metadata)
-    root.set("class", "event-time")
-    return ElementTree.tostring(root, encoding="unicode")

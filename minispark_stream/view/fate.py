@@ -21,7 +21,18 @@ from dataclasses import dataclass
 from html import escape
 from typing import Any
 
-from minispark_stream.trace.fates import AGGREGATIONS, BEYOND, DUPLICATE, KEPT, LATE, LEFT_OUT, PASSED, Fate, Fates, matching
+from minispark_stream.trace.fates import (
+    AGGREGATES,
+    BEYOND,
+    DUPLICATE,
+    KEPT,
+    LATE,
+    LEFT_OUT,
+    PASSED,
+    Fate,
+    Fates,
+    matching,
+)
 from minispark_stream.trace.values import as_int, as_map
 from minispark_stream.view.style import CSS, card, table
 from minispark_stream.view.words import clock_words, offset_words, plain, plural, row_words, short, two_clocks
@@ -71,7 +82,12 @@ def answer(found: Fates, wanted: Mapping[str, Any]) -> FateAnswer:
         columns = ", ".join(sorted({name for fate in found.rows for name in fate.row}))
         return FateAnswer((), f"No recorded row has {row_words(wanted)}. Columns of the sources: {columns or 'none'}.")
     rest = f"and {plural(len(fates) - MOST, 'row')} more" if len(fates) > MOST else ""
-    return FateAnswer(tuple(RowFate(fate.row, tuple(_stations(found, fate))) for fate in fates[:MOST]), rest)
+    return FateAnswer(tuple(told(found, fate) for fate in fates[:MOST]), rest)
+
+
+def told(found: Fates, fate: Fate) -> RowFate:
+    """What became of one row, in words."""
+    return RowFate(fate.row, tuple(_stations(found, fate)))
 
 
 def _stations(found: Fates, fate: Fate) -> Iterator[tuple[str, str]]:
@@ -93,7 +109,7 @@ def _stations(found: Fates, fate: Fate) -> Iterator[tuple[str, str]]:
 
 
 def _side(fate: Fate) -> str:
-    is_join = fate.operator is not None and fate.operator.operator == "symmetricHashJoin"
+    is_join = fate.operator is not None and fate.operator.join_type is not None
     return f", {'right' if fate.at.get('side') else 'left'} side" if is_join else ""
 
 
@@ -108,9 +124,9 @@ def _left_out(found: Fates, fate: Fate) -> str:
 
 def _late(found: Fates, fate: Fate) -> str:
     what = "its event time was"
-    if fate.operator is not None and fate.operator.operator in AGGREGATIONS:
+    if fate.operator is not None and fate.operator.keeps in AGGREGATES:
         what = "its window ended" if "start" in fate.at else "the event time of its key was"
-    if fate.operator is not None and fate.operator.operator.startswith("session"):
+    if fate.operator is not None and fate.operator.keeps == "sessions":
         what = "its session, which nothing had prolonged, ended"
     shared = ""
     if fate.together > 1:
@@ -130,13 +146,13 @@ def _duplicate(found: Fates, fate: Fate) -> str:
 
 
 def _beyond(found: Fates, fate: Fate) -> str:
-    limit = plain(fate.operator.holds.get("limit")) if fate.operator else ""
+    limit = plain(fate.operator.limit) if fate.operator else ""
     return f"dropped: {limit} rows had passed the limit before it"
 
 
 def _passed(found: Fates, fate: Fate) -> str:
-    if fate.operator is not None and fate.operator.operator == "symmetricHashJoin":
-        time, bound = two_clocks(fate.time_ms, fate.operator.state_watermark(as_int(fate.at.get("side")) or 0))
+    if fate.operator is not None and fate.operator.join_type:
+        time, bound = two_clocks(fate.time_ms, fate.operator.leaves(as_int(fate.at.get("side")) or 0))
         passed = f"the watermark of its side, {bound}, had passed its event time, {time}"
         return f"joined with what was held, and not stored: {passed}"
     return f"emitted in batch {fate.batch.batch_id}: it went on to the sink" if fate.operator is None else (
@@ -150,12 +166,12 @@ def _until(fate: Fate) -> str:
 
 def _kept(found: Fates, fate: Fate) -> str:
     assert fate.operator is not None and fate.holding is not None
-    name = fate.operator.operator
-    if name.startswith("dedupe"):
+    keeps = fate.operator.keeps
+    if keeps == "keys":
         said = f"emitted in batch {fate.batch.batch_id}: the first row with its key. The key is held"
-    elif name == "symmetricHashJoin":
+    elif keeps == "rows":
         said = f"stored on its side; {_joined(found, fate)}. Held"
-    elif name in AGGREGATIONS:
+    elif keeps in AGGREGATES:
         said = f"{_merged(fate)}{_emitted(found, fate)}. Held"
     else:
         return f"given to your function, with its key{_state(fate)}; what becomes of it is the function's business"
@@ -183,7 +199,7 @@ def _joined(found: Fates, fate: Fate) -> str:
 
 def _merged(fate: Fate) -> str:
     assert fate.operator is not None and fate.holding is not None
-    what = "session" if fate.operator.operator.startswith("session") else "window" if "start" in fate.at else "key"
+    what = "session" if fate.operator.keeps == "sessions" else "window" if "start" in fate.at else "key"
     also = f" with {plural(fate.together - 1, 'other row')} of this batch" if fate.together > 1 else ""
     rows = plural(sum(fate.holding.last.counts.values()), "row")
     behind = f"late but counted ({clock_words(fate.event_ms)} is behind the watermark, its {what} is not): "
@@ -206,7 +222,7 @@ def _emitted(found: Fates, fate: Fate) -> str:
     assert fate.holding is not None and fate.operator is not None
     batches = [found.batches[n].batch_id for n in fate.holding.last.emitted if n >= fate.batch.number]
     if not batches:
-        return "; not emitted yet" if fate.operator.mode == "append" else ""
+        return "; not emitted yet" if fate.operator.emits == "leaving" else ""
     above = [i for i in fate.batch.planned if i < fate.operator.operator_id]
     to = f", to operator {max(above)}" if above else ""
     return f"; emitted in batch {batches[0]}{to}" + (" and later ones" if len(batches) > 1 else "")
@@ -215,16 +231,14 @@ def _emitted(found: Fates, fate: Fate) -> str:
 def _end_of_holding(found: Fates, fate: Fate) -> str:
     assert fate.holding is not None
     holding = fate.holding.last
-    side = " of its side" if fate.operator and fate.operator.operator == "symmetricHashJoin" else ""
+    side = " of its side" if fate.operator and fate.operator.join_type else ""
     if holding.until_ms is None:
         return "for ever: nothing bounds its state"
     if holding.evicted is None:
         until, newest = two_clocks(holding.until_ms, found.batches[-1].next_ms)
         return f"until the watermark{side} reaches {until}; the query's is {newest}"
     batch = found.batches[holding.evicted]
-    operator = batch.operators[holding.operator_id]
-    bound = operator.state_watermark(holding.side) if side else operator.eviction_ms
-    now, until = two_clocks(bound, holding.until_ms)
+    now, until = two_clocks(batch.operators[holding.operator_id].leaves(holding.side), holding.until_ms)
     return f"until batch {batch.batch_id} evicted it: the watermark{side}, {now}, had reached {until}"
 
 

@@ -12,8 +12,7 @@ and the lit step differ.
     startQuery -> populateStartOffsets -> trigger [ construct [ latestOffset -> constructNextBatch -> walCommit ... ]
                                                     -> runBatch [ getBatch -> queryPlanning ... ] -> finishTrigger ]
 
-Two forms: `draw` is a finished graph of one batch; `template` is the same picture as SVG in which captions and classes
-are left open, as `@caption-walCommit-0@` and `@look-walCommit@`, and `fill` writes them in, for every step of the walk.
+With two engines, a caption without a name is that of both; the line below the picture says so.
 
 All places are given (flow_layout.py) and graphviz only draws them (`layout=nop2`): every version gives the same picture.
 
@@ -24,7 +23,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from functools import lru_cache
 from html import escape
 
 import graphviz
@@ -42,7 +40,7 @@ FRAMES = ("trigger", "runBatch")
 COLOURS = {  # look -> (fill, border, text)
     "step": ("#ffffff", "#5b6b7f", "#1d2733"),
     "pale": ("#ffffff", "#d5dbe1", "#98a2ad"),
-    "lit": ("#ffd873", "#a86a00", "#1d2733"),
+    "lit": ("#ffd873", "#8a5600", "#1d2733"),
     "failed": ("#ffd9d6", "#b3261e", "#1d2733"),
     "differs": ("#ffd9d6", "#b3261e", "#1d2733"),
     "frame": ("#f6f8fa", "#c3ccd6", "#1d2733"),
@@ -67,7 +65,7 @@ def draw(recordings: Mapping[str, Recording], batch: int | None = None, step: st
     captions = {engine: captions_of(b.events if b else ()) for engine, b in chosen.items()}
     looks = {name: _look(name, captions, step) for name in STEPS}
     wrong = [e.step for b in chosen.values() if b for e in b.events if failed(e)]
-    return digraph(captions, {**looks, **dict.fromkeys(wrong, "failed")})
+    return _digraph(captions, {**looks, **dict.fromkeys(wrong, "failed")})
 
 
 def _batch(batches: Sequence[Batch], batch_id: int | None) -> Batch | None:
@@ -85,52 +83,48 @@ def _look(name: str, captions: Captions, lit: str | None) -> str:
     return ("pale", "step", "differs")[min(len(lines), 2)]  # (4)
 
 
-def digraph(captions: Captions, looks: Mapping[str, str] | None) -> graphviz.Digraph:
-    """The graph; without `looks`, with places left open for captions and classes."""
+def _digraph(captions: Captions, looks: Mapping[str, str]) -> graphviz.Digraph:
     height, pitch = 26 + 13 * len(captions), 40 + 13 * len(captions)
+    both = f"{' and '.join(captions)}: one line says what both did" if len(captions) > 1 else ""
     graph = graphviz.Digraph(
         "flow",
-        graph_attr={"layout": "nop2", "splines": "line", "bgcolor": "white" if looks else "transparent", "pad": "0.05"},
+        graph_attr={"layout": "nop2", "splines": "line", "bgcolor": "white", "pad": "0.05"},
         node_attr={"fontname": "Helvetica,Arial,sans-serif", "fontsize": "13", "fixedsize": "true", "style": "filled"},
         edge_attr={"arrowsize": "0.6", "color": "#5b6b7f"},
     )
 
     def node(name: str, centre: layout.Point, width: float, depth: float, kind: str, **shape: str) -> None:
         own = "frame" if kind == "around" else kind or "step"
-        look = (looks or {}).get(name, own)
+        look = looks.get(name, own)
         look = "frame" if own == "frame" and look == "step" else look
         fill, border, text = COLOURS[look]
         dashed = {"style": "filled,rounded,dashed"} if look == "pale" else {}
         graph.node(
             name, pos=f"{centre[0]},{centre[1]}", width=f"{width / 72:.4f}", height=f"{depth / 72:.4f}", fillcolor=fill,
-            color=border, fontcolor=text, id="node-" + _ident(name),
-            **{"class": f"{kind} @look-{_ident(name)}@" if looks is None else look},
-            **{**shape, **dashed},
+            color=border, fontcolor=text, **{**shape, **dashed},
         )
 
     rounded = {"shape": "box", "style": "filled,rounded"}
     at = layout.places(pitch)
     for name, (left, top, width, depth) in layout.frames(at, pitch).items():  # (1)
-        label = _label(name, captions, looks is None) if name in STEPS else ""
+        label = _label(name, captions) if name in STEPS else ""
         node(name, (left + width / 2, top - depth / 2), width, depth, "around", labelloc="t", label=label, **rounded)
     for name, centre in at.items():
         if name in STEPS:
-            node(name, centre, layout.BOX, height, "", label=_label(name, captions, looks is None), **rounded)
+            node(name, centre, layout.BOX, height, "", label=_label(name, captions), **rounded)
         else:  # (2)
             shape = "folder" if name in ("source", "sink") else "cylinder"
             node(name, centre, layout.STORE, 38, "store", shape=shape, label=name)
     for tail, head, points in layout.control(at, pitch, height):  # (3)
         graph.edge(tail, head, pos=points)
     for (tail, head), points in layout.data(at, height).items():
-        ident = f"edge-{_ident(tail)}-{_ident(head)}"
-        graph.edge(tail, head, pos=points, style="dashed", id=ident,
-                   **({"class": f"@look-{ident}@"} if looks is None else {}))
+        graph.edge(tail, head, pos=points, style="dashed")
+    if both:
+        graph.node("engines", both, pos=layout.below(at, pitch), shape="plaintext", fillcolor="white", fixedsize="false")
     return graph
 
 
-def _label(name: str, captions: Captions, left_open: bool) -> str:
-    if left_open:
-        return "\n".join([title(name), *(f"@caption-{name}-{i}@" for i in range(len(captions)))])
+def _label(name: str, captions: Captions) -> str:
     lines = caption_lines(name, captions) or [" "]
     small = "".join(f'<BR/><FONT POINT-SIZE="11">{escape(clip(line, 32)) or " "}</FONT>' for line in lines)
     drop = '<FONT POINT-SIZE="4"> <BR/></FONT>' if name in FRAMES else ""
@@ -143,40 +137,3 @@ def title(step: str) -> str:
     numbers = re.findall(r"\d+", document) if document.startswith("Execution flow (") else []
     between = "-" if " to " in document else ", "
     return f"({between.join(numbers)}) {step}" if numbers else step
-
-
-def _ident(name: str) -> str:
-    return name.replace(" ", "-")
-
-
-# -- the picture of a page ---------------------------------------------------------------------------------
-
-@lru_cache(maxsize=4)
-def template(lines: int) -> str | None:
-    """The picture with `lines` captions a step left open, as SVG; None without graphviz's `dot`."""
-    graph = digraph({str(i): {} for i in range(lines)}, None)
-    try:
-        text: str = graph.pipe(format="svg", encoding="utf-8", quiet=True)
-    except (graphviz.ExecutableNotFound, graphviz.CalledProcessError):
-        return None
-    text = text.replace("&#45;", "-")
-    text = re.sub(r"<title>.*?</title>\n|<!--.*?-->\n", "", text[text.index("<svg"):], flags=re.DOTALL)
-    return re.sub(r'<svg width="\S+" height="\S+"', '<svg class="flow"', text, count=1)
-
-
-def places_to_fill(captions: Captions, looks: Mapping[str, str]) -> dict[str, str]:
-    """What to write into the template: its name -> a caption or a class. Data arrows and stores shine with their step."""
-    filled = {f"look-{step}": looks.get(step, "pale") for step in STEPS}
-    for tail, head in layout.DATA:
-        if "lit" in (looks.get(tail), looks.get(head)):
-            store = head if tail in STEPS else tail
-            filled |= {f"look-edge-{_ident(tail)}-{_ident(head)}": "lit", f"look-{_ident(store)}": "lit"}
-    for step in looks:
-        for i, line in enumerate(caption_lines(step, captions)):
-            filled[f"caption-{step}-{i}"] = clip(line, 32)
-    return filled
-
-
-def fill(svg: str, places: Mapping[str, str]) -> str:
-    """The picture of one step."""
-    return re.sub(r"@([\w-]+)@", lambda m: escape(places.get(m[1], "")), svg)

@@ -78,6 +78,11 @@ def frames(at: Mapping[str, tuple[int, int]], pitch: int) -> dict[str, tuple[int
     }
 
 
+def below(at: Mapping[str, tuple[int, int]], pitch: int) -> str:
+    """Where a line of words below the picture stands."""
+    return f"{MIDDLE},{at['finishTrigger'][1] - pitch // 2 - 20}"
+
+
 def control(at: Mapping[str, tuple[int, int]], pitch: int, height: int) -> Iterator[tuple[str, str, str]]:
     """Which step follows which, and the line between them."""
     for column in (("startQuery", "populateStartOffsets"), LEFT_STEPS, (*RIGHT_STEPS, "finishTrigger")):
@@ -131,6 +136,3 @@ def _curve(*points: Point) -> str:
     length = max(((x - cx) ** 2 + (y - cy) ** 2) ** 0.5, 1)
     end = (x - 7 * (x - cx) / length, y - 7 * (y - cy) / length)
     return f"e,{x},{y} " + " ".join(f"{px:.1f},{py:.1f}" for px, py in (*points[:3], end))
-
-
-DATA = tuple(data(places(0), 0))  # who hands data to whom

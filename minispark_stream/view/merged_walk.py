@@ -1,10 +1,9 @@
-"""The walk through one or more traces, stop by stop: what every engine's world looks like, and what the flow diagram shows.
+"""The walk through one or more traces, stop by stop: what every engine's world looks like, and what the step did in few words.
 
 1. Each engine's events become its worlds (world_changes.py), one per moment.
 2. The walks are merged: the same moment (batch, attempt, step, how often) of two engines is one stop. At a step that only
    one engine shows (real Spark tells less than the model) the others stay as they were.
-3. A stop has the captions of the steps of its batch so far, and a look for every step: lit, done, to do, or pale if the
-   batch never gets there.
+3. A stop has the caption of its step: one line, or one for each engine where they differ.
 
     model   trigger latestOffset walCommit getBatch ...
     spark   trigger latestOffset walCommit          ...      -> stops trigger latestOffset walCommit getBatch ...
@@ -20,8 +19,7 @@ from itertools import groupby
 from typing import TypeVar
 
 from minispark_stream.trace.recording import Recording
-from minispark_stream.view.captions import caption_lines, captions_of
-from minispark_stream.view.flow import FRAMES
+from minispark_stream.view.captions import caption, caption_lines
 from minispark_stream.view.walk import Key, Moment, failed
 from minispark_stream.view.world import LogEntry, SourceView, World
 from minispark_stream.view.world_changes import worlds
@@ -33,14 +31,18 @@ T = TypeVar("T")
 class Stop:
     """What is shown at one step. `here` are the engines that took it, `worlds` what each engine has got to.
 
-    `captions` (engine -> step -> words) and `looks` (step -> CSS class) are for the flow diagram.
+    `caption` says in a few words what the step has done in this batch so far; it has several lines if the engines differ.
     """
 
     moment: Moment
     here: tuple[str, ...]
     worlds: Mapping[str, World]
-    captions: Mapping[str, Mapping[str, str]]
-    looks: Mapping[str, str]
+    caption: tuple[str, ...]
+
+    @property
+    def failed(self) -> bool:
+        """Whether something went wrong in this step, on any engine."""
+        return any(failed(self.worlds[engine].moment.event) for engine in self.here)
 
     @property
     def batch(self) -> tuple[int | None, int]:
@@ -60,15 +62,15 @@ def stops(recordings: Mapping[str, Recording]) -> tuple[Stop, ...]:
     latest: dict[str, World] = {}
     for batch in merged([list(groups) for groups in by_batch]):  # (2)
         order = merged([groups.get(batch, []) for groups in by_batch])
-        for at, key in enumerate(order):
+        captions: dict[str, dict[str, dict[str, None]]] = {engine: {} for engine in walks}
+        for key in order:
             here = {engine: walk[key] for engine, walk in walks.items() if key in walk}
             latest = {**latest, **here}
-            captions = {
-                engine: captions_of(walk[k].moment.event for k in order[: at + 1] if k in walk)
-                for engine, walk in walks.items()
-            }
-            looks = _looks(key[2], captions, [step for _, _, step, _ in order], here)
-            found.append(Stop(next(iter(here.values())).moment, tuple(here), latest, captions, looks))
+            for engine, world in here.items():
+                captions[engine].setdefault(key[2], {})[caption(world.moment.event)] = None
+            said = {engine: {key[2]: " | ".join(of[key[2]])} for engine, of in captions.items() if key[2] in of}
+            lines = tuple(caption_lines(key[2], said))  # (3)
+            found.append(Stop(next(iter(here.values())).moment, tuple(here), latest, lines))
     return tuple(found)
 
 
@@ -84,19 +86,6 @@ def merged(walks: Sequence[Sequence[T]]) -> list[T]:
                 order.insert(at, item)
                 at += 1
     return order
-
-
-def _looks(  # (3)
-    lit: str, captions: Mapping[str, Mapping[str, str]], steps_of_batch: Sequence[str], here: Mapping[str, World]
-) -> dict[str, str]:
-    looks = dict.fromkeys(steps_of_batch, "todo")
-    for engine in captions:
-        for step in captions[engine]:
-            differs = len(caption_lines(step, captions)) > 1
-            looks[step] = "differs" if differs else "frame" if step in FRAMES else "done"
-    wrong = any(failed(world.moment.event) for world in here.values())
-    looks[lit] = "lit failed" if wrong else "lit"
-    return looks
 
 
 # -- two engines -------------------------------------------------------------------------------------------

@@ -12,32 +12,17 @@ Differs from Spark: nothing of Spark is modelled here.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from html import escape
 from typing import Any
 
-from minispark_stream.trace.values import as_int, as_map, entry_metadata
-from minispark_stream.view.style import table
-from minispark_stream.view.words import (
-    clock_words,
-    delay_words,
-    number,
-    offset_words,
-    plain,
-    plural,
-    short,
-    time_words,
-)
-from minispark_stream.view.world import LogEntry, OperatorView, SourceView, StateRow, World
-
-NEW = ' class="new"'
-NO_ROWS = "Not recorded. <code>MiniSparkSession(spark, trace=&quot;rows&quot;)</code> records rows and state."
-MARKS = {"+": "add", "~": "change", "-": "remove", "": "same"}
-
-
-def say(value: Any) -> str:
-    """Any value of a trace, for a person and safe to show."""
-    return escape(plain(value))
+from minispark_stream.trace.values import as_int, entry_metadata
+from minispark_stream.view.row_panels import NEW, rows_in, rows_out
+from minispark_stream.view.state_panel import operator
+from minispark_stream.view.style import say, table
+from minispark_stream.view.words import clock_words, delay_words, offset_words, plural, short, time_words
+from minispark_stream.view.world import LogEntry, SourceView, World
 
 
 def logs(world: World) -> str:
@@ -54,15 +39,19 @@ def logs(world: World) -> str:
 
 
 def _log_row(batch: int, offset: LogEntry | None, commit: LogEntry | None) -> tuple[str, list[str]]:
-    planned, done = "not logged", "<i>not finished</i>"
+    planned, done = "not logged", "<i class='whole'>not finished</i>"
     watermark = ""
     if offset is not None:
         lines = (offset.text or "").split("\n")[2:]
-        planned = ", ".join(escape(offset_words(line)) for line in lines) or "logged by an earlier run"
-        watermark = say(clock_words(entry_metadata(offset.text).get("batchWatermarkMs"))) if offset.text else ""
+        planned = ", ".join(f"<span class='whole'>{escape(offset_words(line))}</span>" for line in lines) or "by an earlier run"
+        watermark_ms = entry_metadata(offset.text).get("batchWatermarkMs")
+        watermark = (say(clock_words(watermark_ms)) if watermark_ms else "none yet") if offset.text else ""
     if commit is not None:
         next_ms = entry_metadata(commit.text).get("nextBatchWatermarkMs")
-        done = "✓" if next_ms is None else f"✓ next watermark {say(clock_words(next_ms))}" if next_ms else "✓ no watermark yet"
+        done = "✓"
+        if next_ms is not None:
+            words = say(clock_words(next_ms)) if next_ms else "none yet"
+            done = f"<span class='whole' title='done; the watermark of the next batch'>✓ {words}</span>"
     cells = [str(batch), planned, watermark, done]
     if offset is not None and offset.new:
         cells[1:3] = [f"<mark>{cell}</mark>" for cell in cells[1:3] if cell] or cells[1:3]
@@ -72,33 +61,32 @@ def _log_row(batch: int, offset: LogEntry | None, commit: LogEntry | None) -> tu
 
 
 def watermark(world: World) -> str:
-    """The watermarks of this batch and of the next one, as bars on one time axis."""
+    """The watermarks of this batch and of the next one, as points of one time axis."""
     view = world.watermark
     newest = max((as_int(o.get("max")) or 0 for o in view.operators), default=0)
     times = {
-        "late": (view.late, "Too late: dropped", "what ended up to here is late: the watermark of the batch before"),
-        "evict": (view.eviction, "Finished: leaves state", "what ended up to here leaves: the watermark of this batch"),
+        "late": (view.late, "Late up to", "rows that ended up to here are dropped: the watermark of the batch before"),
+        "evict": (view.eviction, "Leaves up to", "state that ended up to here leaves: the watermark of this batch"),
         "newest": (newest or None, "Newest row", "the newest event time of this batch"),
-        "next": (view.next, "Watermark now", "what the next batch will have"),
+        "next": (view.next, "Next batch", "what the next batch will have"),
     }
     known = [ms for ms, _, _ in times.values() if ms]
     if not known:
         return "<p class='note'>No watermark yet: no row is late, no state leaves.</p>"
-    low, high = min(known, default=0), max(known, default=1)
-
-    def bar(look: str, ms: int | None) -> str:
-        width = 12 + 88 * (ms - low) / ((high - low) or 1) if ms else 0
-        return f"<div class='bar {look}'><i style='width:{width:.0f}%'></i></div>"
-
+    low, high = min(known), max(known)
     changes = {"queryPlanning": ("late", "evict"), "updateWatermark": ("newest", "next")} if view.changed else {}
     new = changes.get(world.moment.event.step, ())
-    rows = [
-        (f" title='{escape(hint)}'", [name, f"<mark>{time_words(ms)}</mark>" if look in new else time_words(ms), bar(look, ms)])
-        for look, (ms, name, hint) in times.items() if ms is not None
-    ]
-    return table(("", "event time (UTC)", "on one time axis"), rows) + "".join(
-        f"<p class='note'>{_measured(o)}</p>" for o in view.operators
-    )
+    rows = []
+    for look, (ms, name, hint) in times.items():
+        if ms is not None:
+            words, left = clock_words(ms) if ms else "none", 100 * (ms - low) / ((high - low) or 1)
+            point = f"<div class='point {look}'><i style='left:{left:.0f}%'></i></div>" if ms else ""
+            cells = [name, f"<mark>{words}</mark>" if look in new else words, point]
+            rows.append((f" class='nowrap' title='{escape(hint)}'", cells))
+    ticks = "".join(f"<span>{clock_words(ms).removesuffix(':00')}</span>" for ms in sorted({low, high}))
+    date = f"<p class='note'>{escape(time_words(low).partition(' ')[0])}</p>"
+    head = ("", "UTC", f"<div class='axis'>{ticks}</div>")
+    return table(head, rows) + "".join(f"<p class='note'>{_measured(o)}</p>" for o in view.operators) + date
 
 
 def _measured(operator: Mapping[str, Any]) -> str:
@@ -126,70 +114,25 @@ def _source(source: SourceView) -> str:
     return f"<p><code>{escape(short(source.name))}</code> reads <b{NEW if source.changed else ''}>{reads}</b>{done}</p>{log}"
 
 
-def rows_in(world: World) -> str:
-    """The rows that this batch has read, or how many they are."""
-    found = []
-    for source in world.sources:
-        name = f"<p><code>{escape(short(source.name))}</code></p>" if len(world.sources) > 1 else ""
-        if source.rows is not None:
-            found.append(name + _rows(source.rows, source.changed))
-        elif source.num_rows is not None:
-            found.append(f"{name}<p>{plural(source.num_rows, 'row')}. <span class='note'>{NO_ROWS}</span></p>")
-    return "".join(found) or "<p class='note'>Nothing read in this batch yet.</p>"
-
-
-def rows_out(world: World) -> str:
-    """The rows that this batch has handed to the sink, or how many they are."""
-    if world.rows_out is not None:
-        return _rows(world.rows_out, world.moment.event.step == "addBatch")
-    if world.num_rows_out is not None and world.num_rows_out >= 0:
-        return f"<p>{plural(world.num_rows_out, 'row')}. <span class='note'>{NO_ROWS}</span></p>"
-    return "<p class='note'>Nothing emitted in this batch yet.</p>"
-
-
-def _rows(rows: Sequence[Any], new: bool) -> str:
-    if not rows:
-        return "<p class='note'>No rows.</p>"
-    maps = [as_map(row) or {"value": row} for row in rows]
-    columns = list(dict.fromkeys(str(name) for row in maps for name in row))
-    ordered = sorted([say(row[c]) if c in row else "" for c in columns] for row in maps)
-    return table(map(escape, columns), [(NEW if new else "", cells) for cells in ordered])
-
-
 def state(world: World) -> str:
     """The rows of state before and after this batch, operator by operator."""
-    return "".join(map(_operator, world.operators)) or "<p class='note'>No stateful operator so far.</p>"
+    return "".join(map(operator, world.operators)) or "<p class='note'>No stateful operator so far.</p>"
 
 
-def _operator(view: OperatorView) -> str:
-    version = "" if view.version is None else f" · version {view.version}"
-    counts = [
-        f"<span class='{look}'>{say(number(view.metrics[key]))} {words}</span>"
-        for key, words, look in (
-            ("numRowsTotal", "kept", "same"), ("numRowsUpdated", "updated", "add"), ("numRowsRemoved", "removed", "remove"),
-            ("numRowsDroppedByWatermark", "dropped as late", "late"),
-        ) if key in view.metrics
-    ]
-    head = f"<p><b>{view.operator_id}</b> <code>{escape(view.operator)}</code>{version} {' '.join(counts)}</p>"
-    if view.rows is None:
-        return head + (f"<p class='note'>{NO_ROWS}</p>" if view.version is not None else "")
-    if not view.rows:
-        return head + "<p class='note'>Empty.</p>"
-    return head + table(("", "partition", "key", "before", "after"), map(_state_row, view.rows))
+@dataclass(frozen=True)
+class Panel:
+    """A panel of the board. `looks_at` is all that it shows of a world: where that is equal, so is the panel."""
+
+    heading: str
+    render: Callable[[World], str]
+    looks_at: Callable[[World], tuple[Any, ...]]
 
 
-def _state_row(row: StateRow) -> tuple[str, list[str]]:
-    where = f"{row.partition}" if row.store == "default" else f"{row.partition} {row.store}"
-    before, after = ("" if value is None else say(value) for value in (row.before, row.after))
-    key = " ".join(map(say, as_map(row.key).values())) if len(as_map(row.key)) == 1 else say(row.key)
-    return f' class="{MARKS[row.mark]}"', [escape(row.mark), escape(where), key, before, after]
-
-
-PANELS: Mapping[str, tuple[str, Callable[[World], str]]] = {
-    "logs": ("Offset log and commit log", logs),
-    "watermark": ("Watermark", watermark),
-    "sources": ("Sources", sources),
-    "rows-in": ("Rows in", rows_in),
-    "state": ("State before and after", state),
-    "rows-out": ("Rows out", rows_out),
+PANELS: Mapping[str, Panel] = {
+    "logs": Panel("Offset and commit log", logs, lambda w: (w.offset_log, w.commit_log, w.earlier_entries)),
+    "watermark": Panel("Watermark", watermark, lambda w: (w.watermark, w.watermark.changed and w.moment.event.step)),
+    "sources": Panel("Sources", sources, lambda w: (w.sources,)),
+    "rows-in": Panel("Rows in", rows_in, lambda w: (w.sources, w.is_computed, w.moment.batch_id)),
+    "state": Panel("State", state, lambda w: (w.operators,)),
+    "rows-out": Panel("Rows out", rows_out, lambda w: (w.rows_out, w.num_rows_out, w.moment.event.step == "addBatch")),
 }

@@ -72,12 +72,16 @@ def _log_entry(ins: Values, outs: Values) -> str:
     lines = plain(outs.get("text")).split("\n")[1:]
     metadata = entry_metadata(outs.get("text"))
     offsets = ", ".join(offset_words(line) for line in lines[1:])
-    return f"{plain(ins.get('file'))} written: read up to {offsets}; watermark {time_words(metadata.get('batchWatermarkMs'))}"
+    return f"{plain(ins.get('file'))} written: read up to {offsets}; {_mark(metadata.get('batchWatermarkMs'))}"
 
 
 def _commit_entry(ins: Values, outs: Values) -> str:
     watermark = entry_metadata(outs.get("text")).get("nextBatchWatermarkMs")
-    return f"{plain(ins.get('file'))} written: the batch is done; the next watermark is {time_words(watermark)}"
+    return f"{plain(ins.get('file'))} written: the batch is done; next, {_mark(watermark)}"
+
+
+def _mark(watermark: Any) -> str:
+    return "no watermark yet" if watermark == 0 else f"watermark {time_words(watermark)}"
 
 
 def _get_batch(ins: Values, outs: Values) -> str:
@@ -131,7 +135,9 @@ def _watermark(ins: Values, outs: Values) -> str:
     if len(measured) > 1:
         sums += f"of all operators the {plain(ins.get('policy'))}imum counts; "
     if before == after:
-        return f"{sums}the watermark stays at {time_words(after)}"
+        return f"{sums}" + (f"the watermark stays at {time_words(after)}" if after else "there is no watermark yet")
+    if not before:
+        return f"{sums}the first watermark is {time_words(after)}"
     return f"{sums}the watermark goes from {time_words(before)} to {time_words(after)}"
 
 

@@ -2,7 +2,7 @@
 
 1. The phases are the keys of `durationMs` in the progress report; what they leave of triggerExecution is "other".
 2. A batch that did not get to its report (it failed) has the durations of its events.
-3. All bars have one scale, so a slow batch is a long bar.
+3. All bars have one scale, so a slow batch is a long bar. Of a long trace the newest batches are shown.
 
     batch 0  |latestOffset|walCommit|  addBatch                     |commitOffsets|   2,375 ms
     batch 1  |..|..|  addBatch       |..|                                               812 ms
@@ -25,6 +25,7 @@ PHASES = {  # in the order in which they happen
     "addBatch": "#5aa46f", "commitOffsets": "#d97b4a", "other": "#c9d1d9",
 }
 LABEL, BAR, ROW, HEAD = 110, 620, 22, 26
+MOST = 100  # batches
 
 
 def phases(batch: Batch) -> dict[str, float]:
@@ -56,7 +57,8 @@ class Picture:
 
 
 def svg(batches: Sequence[Batch]) -> str:
-    """The bars of all batches as one SVG picture."""
+    """The bars of the newest batches as one SVG picture."""
+    batches = batches[-MOST:]
     took_of = [phases(batch) for batch in batches]
     longest = max((sum(took.values()) for took in took_of), default=0) or 1  # (3)
     legend, x = "", LABEL

@@ -104,3 +104,8 @@ class World:
     num_rows_out: int | None = None
     operators: tuple[OperatorView, ...] = ()
     checkpoint: str | None = None
+
+    @property
+    def is_computed(self) -> bool:
+        """Whether this batch has been computed, so that the fates of its rows are known."""
+        return self.rows_out is not None or self.num_rows_out is not None

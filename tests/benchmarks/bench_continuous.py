@@ -8,11 +8,14 @@ commit and a `--warm-up`.
    that of the row in the projection, which a call of Java's clock gives, so that the way to the sink is not counted.
 2. Two bounds: the median of the model in continuous mode is at most 50 ms, and at least ten times below its own in micro-batches.
    Exit code 1 when one is broken.
+3. How many rows a second are as many as can be? The same query with `noop` as its sink, in one partition. In continuous mode the
+   source makes a row as soon as the queue of the reader has a place for it; a micro-batch has 200,000 rows.
 """
 
 from __future__ import annotations
 
 import argparse
+import json
 import statistics
 import sys
 import tempfile
@@ -39,8 +42,8 @@ class Times:
     seconds: int
 
 
-def rows(session: Any) -> DataFrame:
-    rate = session.readStream.format("rate").options(rowsPerSecond=100, numPartitions=1).load()
+def rows(session: Any, source: str = "rate", **options: int) -> DataFrame:
+    rate = session.readStream.format(source).options(numPartitions=1, **options or {"rowsPerSecond": 100}).load()
     return rate.where("value % 10 <> 0").selectExpr("unix_millis(timestamp) AS due", "value * 2 AS twice")
 
 
@@ -78,6 +81,28 @@ def run(write: Any, times: Times, directory: Path) -> float:
     return first
 
 
+def rows_per_second(session: Any, trigger: dict[str, str], times: Times, directory: Path) -> float:
+    """(3) By what was committed between two moments."""
+    endless = ("rate", {"rowsPerSecond": 1_000_000}) if trigger else ("rate-micro-batch", {"rowsPerBatch": 200_000})
+    write = rows(session, endless[0], **endless[1]).writeStream.format("noop")
+    query = write.option("checkpointLocation", str(directory / "checkpoint")).trigger(**trigger or {"processingTime": "0 s"}).start()
+
+    def committed() -> tuple[float, int]:
+        """When the newest commit was written, in seconds, and how many rows there were by then."""
+        newest = max((p for p in (directory / "checkpoint" / "commits").iterdir() if p.name.isdigit()), key=lambda p: int(p.name))
+        offset = json.loads((directory / "checkpoint" / "offsets" / newest.name).read_text().split("\n")[2])
+        return newest.stat().st_mtime, offset["0"]["value"] if trigger else offset["offset"]
+
+    while not (directory / "checkpoint" / "commits" / "0").exists():
+        query.awaitTermination(1)
+    query.awaitTermination(times.warm_up)
+    began = committed()
+    query.awaitTermination(times.seconds)
+    ended = committed()
+    query.stop()
+    return (ended[1] - began[1]) / (ended[0] - began[0])
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument("--seconds", type=int, default=12)
@@ -100,6 +125,11 @@ def main() -> int:
             ages = sorted(noted(session, trigger, times, Path(directory)))
         medians[name] = statistics.median(ages)
         print(f"{name:24}{len(ages):8}{medians[name]:10.1f}{ages[int(len(ages) * 0.99)]:10.1f}", flush=True)
+    print(f"{'':24}{'rows a second':>16}   (one partition)")
+    for name, (_, session, trigger) in variants.items():
+        with tempfile.TemporaryDirectory() as directory:
+            times = Times(arguments.warm_up, arguments.seconds)
+            print(f"{name:24}{rows_per_second(session, trigger, times, Path(directory)):16,.0f}", flush=True)
     spark.stop()
     factor = medians["model, micro-batch"] / medians["model, continuous"]
     holds = medians["model, continuous"] <= MEDIAN_BOUND_MS and factor >= TIMES_BELOW

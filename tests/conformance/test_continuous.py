@@ -5,10 +5,13 @@ from __future__ import annotations
 import json
 import os
 import signal
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -19,6 +22,7 @@ from pyspark.sql import functions as F
 from minispark_stream import MiniSparkSession
 from minispark_stream.sources.continuous_memory import ContinuousMemoryStream
 
+ROOT = Path(__file__).parents[2]
 EVERY = {"continuous": "500 milliseconds"}
 
 
@@ -180,12 +184,81 @@ def test_rows_of_a_memory_stream_and_what_is_left_when_a_query_stops(mini: MiniS
     began = time.monotonic()
     query.stop()
     assert time.monotonic() - began < 5
-    assert not {thread for thread in threading.enumerate() if thread.is_alive()} - threads
+    left = set(threading.enumerate()) - threads
+    for thread in left:
+        thread.join(5)
+    assert not [thread.name for thread in left if thread.is_alive()]
     assert not mini.sparkContext.statusTracker().getActiveJobsIds()
     assert entries(tmp_path, "offsets")[last_committed(tmp_path)] == ["v1", "", '{"0":3,"1":1}']
     steps = [event.step for event in query.trace.events]
     assert steps[:2] == ["startQuery", "getStartOffset"] and steps[-1] == "runContinuous"
     assert steps.index("addOffset") < steps.index("commitEpoch")
+
+
+def test_what_a_query_prints(
+    spark: SparkSession, tmp_path: Path, capsys: pytest.CaptureFixture[str], caplog: pytest.LogCaptureFixture
+) -> None:
+    """The console, the plan, a trace with rows, and a warning; and epochs that are as short as can be."""
+    mini = MiniSparkSession(spark, trace="rows")
+    tripled = rate(mini).selectExpr("value * 3 AS tripled")
+    write: Any = tripled.writeStream.format("console").option("checkpointLocation", str(tmp_path / "console"))
+    query: Any = write.trigger(**EVERY).start()
+    wait_for(lambda: last_value(tmp_path / "console") >= 10, query)
+    query.explain()
+    query.stop()
+    printed = capsys.readouterr().out
+    assert "Batch: 0" in printed and "|tripled|" in printed and "|     30|" in printed
+    assert "== Physical Plan ==" in printed and "Project" in printed and "MapInArrow" in printed
+    assert query.trace.epochs().svg.startswith("<svg")
+    write = rate(mini).writeStream.format("noop").option("checkpointLocation", str(tmp_path / "quick"))
+    query = write.trigger(continuous="0 seconds").start()
+    wait_for(lambda: last_value(tmp_path / "quick") >= 10 and last_committed(tmp_path / "quick") >= 50, query)
+    query.stop()
+    assert query.exception() is None
+    query = mini.readStream.format("rate").option("numPartitions", 3).load().writeStream.format("noop").trigger(**EVERY).start()
+    wait_for(lambda: "3 partitions need a slot each, and there are 2" in caplog.text, query)
+    query.stop()
+
+
+def start_noting(session: SparkSession, folder: Path) -> Any:
+    """A query whose sink notes each value in a file."""
+    written = folder / "written"
+
+    def note(row: Any) -> None:
+        with written.open("a") as out:
+            out.write(f"{row.value}\n")
+
+    write = rate(session).writeStream.foreach(note).option("checkpointLocation", str(folder / "checkpoint"))
+    return write.trigger(**EVERY).start()
+
+
+DRIVER = """
+import sys
+from pathlib import Path
+from pyspark.sql import SparkSession
+from minispark_stream import MiniSparkSession
+from tests.conformance.test_continuous import start_noting
+spark = SparkSession.builder.master("local[2]").config("spark.ui.enabled", "false").getOrCreate()
+start_noting(MiniSparkSession(spark), Path(sys.argv[1])).awaitTermination()
+"""
+
+
+def test_no_row_is_lost_when_the_driver_is_killed(mini: MiniSparkSession, tmp_path: Path) -> None:
+    checkpoint = tmp_path / "checkpoint"
+    driver = subprocess.Popen([sys.executable, "-c", DRIVER, str(tmp_path)], cwd=ROOT, start_new_session=True)
+    try:
+        wait_for(lambda: last_value(checkpoint) >= 10, SimpleNamespace(isActive=True, status="no epoch was committed"))
+    finally:
+        os.killpg(driver.pid, signal.SIGKILL)  # Python and the JVM
+        driver.wait()
+    epoch, value = last_committed(checkpoint), last_value(checkpoint)
+    query = start_noting(mini, tmp_path)
+    wait_for(lambda: last_value(checkpoint) >= value + 10, query)
+    query.stop()
+    assert [e.outputs["epoch"] for e in query.trace.events if e.step == "getStartOffset"] == [epoch + 1]
+    assert list(entries(checkpoint, "commits")) == list(range(last_committed(checkpoint) + 1))
+    values = {int(line) for line in (tmp_path / "written").read_text().splitlines()}
+    assert set(range(last_value(checkpoint) + 1)) <= values
 
 
 def test_no_row_is_lost_when_a_worker_is_killed(mini: MiniSparkSession, tmp_path: Path) -> None:

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
+import time
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -530,6 +533,106 @@ def test_offsets_of_spark_2_1_are_read(spark, mini, kafka, bad_topic, tmp_path):
         log.parent.mkdir(parents=True)
         log.write_bytes(b'\0{"bad":{"0":1,"1":0}}')
         assert _outcome(session, kafka, str(tmp_path / engine), subscribe="bad") is None
+
+
+# -- continuous processing -------------------------------------------------------------------------------------------
+
+EPOCHS = {"continuous": "300 milliseconds"}
+
+
+def _epochs(session, kafka, topic, sink, checkpoint, **options):
+    """A continuous query that reads `topic` from its beginning; `sink` makes its writer of the records."""
+    given = {"kafka.bootstrap.servers": kafka.address, "subscribe": topic, "startingOffsets": "earliest", **AT_ONCE, **options}
+    writer = sink(session.readStream.format("kafka").options(**given).load())
+    return writer.option("checkpointLocation", str(checkpoint)).trigger(**EPOCHS).start()
+
+
+def _log(checkpoint, name):
+    there = [path for path in (checkpoint / name).iterdir() if path.name.isdigit()] if (checkpoint / name).exists() else []
+    return {int(path.name): path.read_text().split("\n") for path in sorted(there, key=lambda path: int(path.name))}
+
+
+def _wait_until_committed(query, checkpoint, offset, topic):
+    end = time.monotonic() + 120
+    while True:
+        epoch = max(_log(checkpoint, "commits"), default=None)
+        reached = None if epoch is None else _log(checkpoint, "offsets")[epoch][2]
+        if reached == json.dumps({topic: {str(i): n for i, n in enumerate(offset)}}, separators=(",", ":")):
+            return
+        assert query.isActive, query.exception()
+        assert time.monotonic() < end, reached
+        time.sleep(0.05)
+
+
+@pytest.mark.parametrize("first", ["model", "spark"])
+def test_epochs_from_topic_to_topic(spark, mini, kafka, tmp_path, first):
+    """While an engine runs, it takes up a new partition; the other one goes on where it has stopped."""
+    kafka.create({"from": 1, "to": 1})
+
+    def to_kafka(records):
+        upper = records.selectExpr("key", "upper(cast(value AS string)) AS value").where("value <> 'SKIPPED'")
+        return upper.writeStream.format("kafka").options(**{"kafka.bootstrap.servers": kafka.address, "topic": "to"})
+
+    sessions = (mini, spark) if first == "model" else (spark, mini)
+    query = _epochs(sessions[0], kafka, "from", to_kafka, tmp_path)
+    kafka.send("from", 0, "a", "skipped", "b")
+    _wait_until_committed(query, tmp_path, [3], "from")
+    kafka.grow("from", 2)
+    kafka.send("from", 1, "new")
+    _wait_until_committed(query, tmp_path, [3, 1], "from")
+    query.stop()
+    query = _epochs(sessions[1], kafka, "from", to_kafka, tmp_path)
+    kafka.send("from", 0, "c")
+    _wait_until_committed(query, tmp_path, [4, 1], "from")
+    query.stop()
+    offsets, commits = _log(tmp_path, "offsets"), _log(tmp_path, "commits")
+    assert list(commits) == list(range(len(commits))) and set(commits) <= set(offsets)
+    assert all(lines[:2] == ["v1", ""] for lines in offsets.values())
+    assert not (tmp_path / "sources").exists()
+    written = spark.read.format("kafka").options(**{"kafka.bootstrap.servers": kafka.address, "subscribe": "to"}).load()
+    assert {bytes(row.value).decode() for row in written.collect()} == {"A", "B", "C", "NEW"}
+
+
+def test_what_a_continuous_query_takes_of_the_options(spark, mini, kafka, tmp_path):
+    kafka.create({"opts": 1})
+    kafka.send("opts", 0, "a", "b")
+
+    def to_memory(records):
+        return records.writeStream.format("memory").queryName("opts")
+
+    def to_topic(columns):
+        return lambda records: records.selectExpr(*columns).writeStream.format("kafka").options(
+            **{"kafka.bootstrap.servers": kafka.address, "topic": "opts"}
+        )
+
+    refused = [
+        *((to_memory, {name: "x"}) for name in ("kafkaConsumer.pollTimeoutMs", "failOnDataLoss", "startingOffsets",
+                                                 "startingTimestamp", "fetchOffset.numRetries")),
+        (to_topic(["key"]), {}),
+        (to_topic(["value", "1 AS partition", "2 AS key"]), {}),
+    ]
+    for i, (sink, options) in enumerate(refused):
+        start = partial(_epochs, kafka=kafka, topic="opts", sink=sink, **options)
+        theirs, ours = (_refusal(partial(start, s, checkpoint=tmp_path / f"{i}" / type(s).__name__)) for s in (spark, mini))
+        assert ours == theirs
+
+    ignored = {"maxOffsetsPerTrigger": "x", "maxTriggerDelay": "soon", "minPartitions": "9", "maxRecordsPerPartition": "1"}
+    lost = {"startingOffsets": '{"opts":{"0":100}}'}
+    rows, reasons = [], []
+    for engine, session in (("spark", spark), ("model", mini)):
+        query = _epochs(session, kafka, "opts", to_memory, tmp_path / engine / "ignored", includeHeaders="true", **ignored)
+        _wait_until_committed(query, tmp_path / engine / "ignored", [2], "opts")
+        query.stop()
+        rows.append(session.table("opts").drop("timestamp").collect())
+        query = _epochs(session, kafka, "opts", to_memory, tmp_path / engine / "lost", **lost)
+        reasons.append(_reason(query))
+        query = _epochs(session, kafka, "opts", to_memory, tmp_path / engine / "not lost", failOnDataLoss="false", **lost)
+        _wait_until_committed(query, tmp_path / engine / "not lost", [100], "opts")
+        assert query.awaitTermination(2) is False
+        query.stop()
+    assert rows[1] == rows[0] and len(rows[0]) == 2
+    assert reasons[0] == "Data read failed."
+    assert "Could not read records in offset [100, 9223372036854775807) for topic partition opts-0" in reasons[1], reasons[1]
 
 
 # -- the broker is away (the last test: it stops the broker of all) -------------------------------------------------

@@ -14,7 +14,10 @@ from pyspark.sql import functions as F  # noqa: N812
 from minispark_stream import MiniSparkSession, explain_output, side_by_side
 from minispark_stream.trace.fates import LATE, fates
 from minispark_stream.view.board import panels
+from minispark_stream.view.join_buffers import buffers
 from minispark_stream.view.merged_walk import stops
+from minispark_stream.view.pictures import pictures
+from minispark_stream.view.session_lanes import lanes
 
 
 def events(session: Any, folder: str, name: str = "") -> DataFrame:
@@ -68,9 +71,17 @@ def test_what_is_said_of_the_rows_is_what_the_operators_counted(
         assert counted["numRowsDroppedByWatermark"] == merged, keys
         assert counted["numRowsRemoved"] == sum(h.evicted == batch.number for h in found.holdings), batch.batch_id
     assert sum(fate.what == LATE for fate in found.rows) >= late
-    for trace in compared.traces.values():
-        assert trace.event_time().svg.startswith("<svg")
-
+    for join in buffers(found):
+        nulls = sum(lane.is_alone for lane in (*join.left, *join.right))
+        assert all(pair.is_sure for pair in join.pairs)
+        assert len(join.pairs) + nulls == sum(len(batch.rows) for batch in compared.spark.batches)
+    for lane in lanes(found):
+        gone = sum(line.says.endswith("emitted and evicted") for line in lane.lines)
+        assert gone == len({b.batch_id for b in compared.spark.batches for row in b.rows if row[1] == lane.key}), lane.key
+    expected = {"Event time", "State files", "Logs", "Files", "Durations"}
+    assert {picture.heading for picture in pictures(compared.spark.trace)} == expected
+    own = {joined: "Join", sessions: "Sessions"}.get(build)
+    assert {picture.heading for picture in pictures(compared.model.trace)} == {*expected, "Watermarks", *filter(None, [own])}
 
 
 def test_both_engines_say_why_nothing_comes_out(spark: SparkSession, tmp_path: Path) -> None:
@@ -105,6 +116,22 @@ def test_usual_mistakes_have_a_hint_below_the_text_of_spark(spark: SparkSession,
         with pytest.raises(AnalysisException, match="streaming aggregations without watermark") as refused:
             counts.writeStream.format("noop").option("checkpointLocation", str(tmp_path / "cp")).start()
         assert any(words in note for note in refused.value.__notes__)
+    with pytest.raises(AnalysisException, match="must be executed with writeStream.start") as shown:
+        lines.show()
+    assert "console" in shown.value.__notes__[0] and mini.range(1).show() is None
     with pytest.raises(AnalysisException) as missing:
         side_by_side(spark, joined, [["12:01,a"]], progress=False)
     assert missing.value.getCondition() == "PATH_NOT_FOUND" and "several inputs" in missing.value.__notes__[0]
+
+
+def test_a_wrong_type_and_a_checkpoint_of_another_query_are_warned_of(
+    spark: SparkSession, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    mini = MiniSparkSession(spark, trace="rows")
+    for folder, warning in (("one", "k is null in every row"), ("two", "outside of file:")):
+        (tmp_path / folder).mkdir()
+        (tmp_path / folder / "0.csv").write_text("1,a\n2,b\n")
+        rows = mini.readStream.schema("n int, k int").csv(str(tmp_path / folder))
+        writer = rows.writeStream.format("noop").option("checkpointLocation", str(tmp_path / "cp"))
+        writer.trigger(availableNow=True).start().awaitTermination()
+        assert warning in caplog.text

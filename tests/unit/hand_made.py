@@ -56,7 +56,7 @@ def windowed_count(path: Path, conf: Mapping[str, str] = CONF) -> Path:
     for partition, versions in changes.items():
         files = state_files(path, partition)
         for version, (puts, removes) in enumerate(versions, 1):
-            files.write_delta(version, [(keys_of(puts), values_of(puts)), (keys_of(removes), None)])
+            files.write_delta(version, [(keys_of(puts), values_of(puts)), (keys_of(removes), [None] * len(removes))])
     return path
 
 

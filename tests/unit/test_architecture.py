@@ -30,7 +30,7 @@ MAY_IMPORT: dict[str, tuple[str, ...]] = {
     "plan": ("jvm", "clock"),
     "operators": ("plan", "state", "checkpointing", "jvm"),
     "sources": ("plan", "checkpointing", "jvm", "clock", "rpc"),
-    "sinks": ("checkpointing", "jvm"),
+    "sinks": ("checkpointing", "jvm", "rpc"),
     "runtime": ("operators", "sources", "sinks", "plan", "state", "checkpointing", "trace", "jvm", "clock", "rpc"),
     # -- pictures of what has run; nothing above this line knows of them ----------------------------------------
     "view": ("trace",),
@@ -62,6 +62,7 @@ WITHOUT_A_JVM = ("clock", "rpc", "checkpointing", "state", "trace", "view", "ins
 # State of the whole process: what a module has that changes while the process runs.
 PROCESS_STATE = {
     "dataframe.ClassicDataFrame.writeStream": "PySpark's property, which must know of this engine; set to the same each time",
+    "dataframe.ClassicDataFrame.show": "PySpark's method, whose error for a stream gets a note; set to the same each time",
     "jvm.sessions._accumulatorRegistry": "PySpark's; the counters of a run leave it when the run ends",
     "registry._registered": "what register_source and register_sink were given; as large as the user makes it",
     "plan.streaming_relation._leaves": "which engine a stream in a plan belongs to; forgets what no plan has any more",
@@ -77,7 +78,8 @@ CACHES = {  # functions whose answers are kept for the whole process; all bounde
     "jvm.scala._none": "one object for each JVM",
     "operators.instance_metrics._scala_order": "the last 100 sets of names, each a query's",
     "plan.streaming_relation._java_tokens": "one map for each JVM",
-    "view.flow.template": "the same drawing for every page; one for each number of engines",
+    "view.sheet.text_width": "the widths of the last 4,096 lines that were drawn",
+    "view.step_source.step_sources": "the code of each step, read from the package once",
 }
 LONGEST_MODULE = 300
 MOST_POSITIONAL_ARGUMENTS = 8

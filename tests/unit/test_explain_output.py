@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 from pyspark.sql.types import StructType
 
 import tests.unit.hand_made as hand_made
 from minispark_stream import explain_output
+from minispark_stream.inspection import output
+from minispark_stream.inspection.held import Held
 from minispark_stream.inspection.output import explain
 from tests.unit.hand_made import windowed_count
 
@@ -53,6 +56,48 @@ def test_the_input_that_holds_the_watermark_back_is_named() -> None:
         "the input with the event time tb: it has seen no row, and the query's watermark is the least of all"
     )
     assert "held back by" not in dict(explain(None, [report(3, 5)], "append", [inputs[0], inputs[0]]).lines)
+
+
+def waiting(monkeypatch: Any, held: Held, **more: Any) -> dict[str, str]:
+    """The answer for a checkpoint that holds this."""
+    monkeypatch.setattr(output, "held_by", lambda _: [held])
+    empty: Any = SimpleNamespace(batches=[], operators=[held.operator], sources=[])
+    return dict(explain(empty, [report(3, 5)], "append", **more).lines)
+
+
+NOON = 1_704_110_400_000
+INPUTS: list[dict[str, Any]] = [
+    {"node": "ta", "watermark": NOON - 60_000, "delayMs": 600_000}, {"node": "tb", "watermark": None, "delayMs": 300_000},
+]
+
+
+def test_an_outer_join_that_waits_says_which_watermark_the_range_of_its_condition_asks_for(monkeypatch: Any) -> None:
+    """ta waits until tb may not come any more: BETWEEN ta AND ta + INTERVAL 5 MINUTES, so 5 minutes and 1 ms after it."""
+    join: Any = SimpleNamespace(operator_id=0, name="symmetricHashJoin")
+    decided = [{"operatorId": 0, "watermarkEviction": 0, "decides": {"join_type": "LeftOuter", "leaves_ms": [-300_001, None]}}]
+    left = Held(join, 2, 600_000, NOON, "ta=12:00 ka=y", 0)
+    found = waiting(monkeypatch, left, inputs=INPUTS, shifts=output.shifts(decided))
+    assert found["held"] == "operator 0 (symmetricHashJoin, left side): 2 rows, the first to leave is ta=12:00 ka=y"
+    assert found["that is"].startswith("when the watermark of the query reaches 2024-01-01 12:05:00.001: the range of times")
+    assert found["would help"] == (
+        "rows with an event time of 2024-01-01 12:15:00.001 or later on the input ta and of 2024-01-01 12:10:00.001 or later on the "
+        "input tb: 12:05:00.001 and its delay. The batch after them emits"
+    )
+    assert "would help" not in waiting(monkeypatch, left, inputs=INPUTS)  # without a trace the shift is not known
+
+
+def test_only_the_input_that_is_behind_has_to_deliver(monkeypatch: Any) -> None:
+    window: Any = SimpleNamespace(operator_id=0, name="stateStoreSave")
+    inputs = [{**INPUTS[0], "watermark": NOON + 420_000}, INPUTS[1]]
+    found = waiting(monkeypatch, Held(window, 1, 600_000, NOON + 360_000, "window"), inputs=inputs)
+    assert found["would help"].startswith("rows with an event time of 2024-01-01 12:11:00 or later on the input tb: 12:06:00 and its")
+
+
+def test_where_every_row_was_too_late_it_is_said_which_would_not_be(tmp_path: Path) -> None:
+    operators = [{"operatorName": "stateStoreSave", "numRowsDroppedByWatermark": 3}]
+    found = dict(explain(None, [report(3, 5, stateOperators=operators)], "append").lines)
+    assert found["watermark"] == "2024-01-01 12:04:00"
+    assert found["would help"].startswith("rows that come in time: a window that ends after 2024-01-01 12:04:00")
 
 
 def test_rows_that_were_dropped_are_counted_with_their_batches() -> None:

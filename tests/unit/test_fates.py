@@ -45,14 +45,30 @@ def windowed(minutes: int, **columns: Any) -> Arrival:
     return row(minutes, {"window": {"start": said(start), "end": said(start + 5)}, **columns}, start + 5, start=at(start))
 
 
+def decision(operator: str, mode: str, late: float, eviction: float, **more: Any) -> dict[str, Any]:
+    """What the operators say of themselves (operators/decision.py)."""
+    emits = {"append": "leaving", "update": "changed", "complete": "all"}[mode]
+    match operator:
+        case "stateStoreSave" | "sessionWindowStateStoreSaveExec":
+            keeps = "groups" if operator == "stateStoreSave" else "sessions"
+            bounds = {} if mode == "complete" else {"late_ms": late, "leaves_ms": [eviction]}
+            return {"keeps": keeps, "emits": emits, **bounds, **more}
+        case "symmetricHashJoin":
+            leaves = [None if shift is None else eviction + shift * MINUTE for shift in more.pop("shifts")]
+            return {"keeps": "rows", "late_ms": late, "leaves_ms": leaves, "join_type": "Inner", "unstored": 1, **more}
+        case "globalLimit":
+            return {"keeps": "count", **more}
+    return {"keeps": "keys", "late_ms": late, "leaves_ms": [eviction], "emits": "changed", **more}
+
+
 def trace(operator: str, *batches: tuple[Sequence[Arrival], float, float], mode: str = "append", **holds: Any) -> Trace:
     """Batches of (rows, late watermark, watermark) in minutes after noon; 0 is no watermark."""
     events = []
     for n, (rows, late, eviction) in enumerate(batches):
         marks = {"watermarkLate": late and at(late), "watermarkEviction": eviction and at(eviction)}
         after = batches[n + 1][2] if n + 1 < len(batches) else eviction
-        bounds = {"stateWatermarks": [None if b is None else at(b + eviction) for b in holds["shifts"]]} if "shifts" in holds else {}
-        state = {"operatorId": 0, "operator": operator, "outputMode": mode, "holds": {**holds, **bounds}, **marks}
+        decides = decision(operator, mode, late and at(late), eviction and at(eviction), **holds)
+        state = {"operatorId": 0, "operator": operator, "outputMode": mode, "decides": decides, **marks}
         for step, ins, outs in (
             ("getBatch", {"source": SOURCE, "start": f'{{"logOffset":{n - 1}}}', "end": f'{{"logOffset":{n}}}'}, {}),
             ("queryPlanning", marks, {"operators": [{"operatorId": 0, "operator": operator}]}),
@@ -145,7 +161,7 @@ def test_a_key_that_is_held_makes_a_duplicate_until_it_is_forgotten() -> None:
     one = {"k": 1}
     seen = trace(
         "dedupeWithinWatermark", ([row(2, one, 2)], 0, 0), ([row(4, one, 4)], 0, 1), ([], 1, 12), ([row(13, one, 13)], 12, 12),
-        delayMs=10 * MINUTE,
+        lasts_ms=10 * MINUTE,
     )
     assert whats(seen) == [KEPT, DUPLICATE, KEPT]
     assert fate_of(seen, t=4) == "dropped as a duplicate: its key is held since a row of batch 0, until the watermark reaches 12:12:00"
@@ -165,7 +181,7 @@ def test_a_row_of_a_join_waits_for_the_state_watermark_of_its_side() -> None:
 
 def test_a_row_that_the_state_watermark_has_passed_is_joined_and_not_stored() -> None:
     rows = [row(1, {"field0": "x"}, 1), row(2, {"field0": "x"}, 2, side=1)]
-    joined = trace("symmetricHashJoin", (rows, 0, 8), shifts=[-5, -5], joinType="Inner")
+    joined = trace("symmetricHashJoin", (rows, 0, 8), shifts=[-5, -5])
     assert [(holding.side, holding.evicted) for holding in fates(joined).holdings] == [(0, 0)]  # the left side comes first
     assert fate_of(joined, t=2) == (
         "joined with what was held, and not stored: the watermark of its side, 12:03:00, had passed its event time, 12:02:00"
@@ -241,7 +257,7 @@ def test_values_of_any_shape_are_drawn_or_left_out(junk: Any) -> None:
         assert str(Trace(tuple(events)).fate({}))
         if name in ("time", "start"):
             svg(fates(Trace(tuple(events))))
-    for name in ("watermarkLate", "watermarkEviction", "holds", "arrivals", "operators", "watermark"):
+    for name in ("watermarkLate", "watermarkEviction", "decides", "arrivals", "operators", "watermark"):
         events = []
         for e in LATE_ROWS.events:
             ins, outs = ({k: junk if k == name else v for k, v in values.items()} for values in (e.inputs, e.outputs))
@@ -257,3 +273,17 @@ def test_nothing_is_imported_to_draw_before_a_picture_is_asked_for() -> None:
 def test_a_trace_without_event_times_has_no_such_picture() -> None:
     with pytest.raises(ValueError, match="no event times"):
         Trace(()).event_time()
+
+
+def test_a_row_goes_on_to_the_operator_above_only_if_the_one_below_lets_it_pass() -> None:
+    """dropDuplicates below a windowed count: the operator below has the greater number."""
+    def both(minutes: int, key: str) -> Arrival:
+        one = windowed(minutes)
+        return {**one, "at": [*one["at"], {"operatorId": 1, "key": {"k": key}, "time": at(minutes), "side": 0, "partition": 0}]}
+
+    below = {"operatorId": 1, "operator": "dedupe", "decides": decision("dedupe", "append", at(1), at(1))}
+    counts = trace("stateStoreSave", ([both(2, "a"), both(3, "a"), both(4, "b"), both(0, "c")], 1, 1))
+    found = fates(Trace((*counts.events[:2], Event("stateOperator", "model", 0, 0, 1, 0.0, 1.0, below), *counts.events[2:])))
+    assert [(fate.number, fate.operator and fate.operator.operator_id, fate.what, fate.together) for fate in found.rows] == [
+        (1, 1, KEPT, 1), (1, 0, KEPT, 2), (2, 1, DUPLICATE, 1), (3, 1, KEPT, 1), (3, 0, KEPT, 2), (4, 1, LATE, 1),
+    ]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from minispark_stream.sources.file import _how_many_fit
+from minispark_stream.sources.file import _how_many_fit, is_below
 from minispark_stream.sources.file_listing import File
 from minispark_stream.sources.seen_files_map import SeenFilesMap
 
@@ -37,3 +37,8 @@ class TestSeenFilesMap:
 def test_at_least_one_file_fits() -> None:
     files = [File(str(i), size, i) for i, size in enumerate((10, 10, 1))]
     assert [_how_many_fit(files, most) for most in (1, 10, 19, 20, 21)] == [1, 1, 1, 2, 3]
+
+
+def test_files_of_another_folder_are_told_apart() -> None:
+    assert is_below("file:///data/a%20b/1.csv", "file:/data/a b") and is_below("s3a://x/in/k=1/f", "s3a://x/in/")
+    assert not is_below("file:///data/input2/1.csv", "file:/data/input")

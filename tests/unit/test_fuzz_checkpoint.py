@@ -214,7 +214,7 @@ CODEC = UnsafeRowCodec(SCHEMA)
 ROW = encode(
     SCHEMA, ["abc"], [12], [[1, None, 3]], [[("k", b"v")]], [{"x": 1, "y": "z"}],
 )[0]
-RECORDS = encode_records([([b"k" * 16, b"l" * 16], [b"v" * 24, b"w" * 24]), ([b"k" * 16], None)])
+RECORDS = encode_records([([b"k" * 16, b"l" * 16], [b"v" * 24, b"w" * 24]), ([b"k" * 16], [None])])
 
 
 def in_log(log: Any, data: bytes) -> Any:

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 from minispark_stream.runtime.construct_next_batch import construct_next_batch
 from minispark_stream.runtime.micro_batch_execution_context import MicroBatchExecutionContext
+from minispark_stream.runtime.previews import warn_of_nulls
 from minispark_stream.runtime.recorded import RECORDED
 from minispark_stream.trace.events import STEPS
 from minispark_stream.trace.recorder import NullRecorder
@@ -36,6 +39,16 @@ def test_with_tracing_off_steps_are_timed_and_nothing_is_kept(tmp_path: Path) ->
     construct_next_batch(query, MicroBatchExecutionContext())
     assert {"latestOffset", "walCommit"} < set(query.reporter.durations())
     assert query.recorder.events == ()
+
+
+def test_columns_without_any_value_are_warned_of(caplog: pytest.LogCaptureFixture) -> None:
+    warn_of_nulls([{"t": None, "k": 1, "n": None}, {"t": None, "k": None, "n": None}], "FileStreamSource[in]")
+    assert "t, n are null in every row" in caplog.text
+    caplog.clear()
+    warn_of_nulls([{"t": None}], "one row proves nothing")
+    warn_of_nulls([{"t": 1}, {"t": None}], "a value")
+    warn_of_nulls([], "no rows")
+    assert not caplog.text
 
 
 def test_what_a_trace_holds_of_a_step_is_what_the_step_declares() -> None:

@@ -17,6 +17,15 @@ def test_a_trigger_that_is_no_mapping_is_refused_with_an_example() -> None:
         side_by_side(spark, lambda session: session, [["a"]], trigger=wrong)
 
 
+def test_an_argument_in_camel_case_is_refused_with_its_name() -> None:
+    anything: Any = side_by_side
+    with pytest.raises(TypeError, match="unexpected keyword argument 'outputMode'") as refused:
+        anything(None, lambda session: session, [["a"]], outputMode="complete")
+    assert refused.value.__notes__ == ["Hint: the argument is called output_mode."]
+    with pytest.raises(TypeError, match="unexpected keyword argument 'speed'"):
+        anything(None, lambda session: session, [["a"]], speed=1)
+
+
 def test_files_of_the_user_are_not_deleted(tmp_path: Path) -> None:
     spark: Any = None
     (tmp_path / "input").mkdir()

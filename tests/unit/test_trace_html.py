@@ -4,27 +4,30 @@ from __future__ import annotations
 
 import json
 import re
-import shutil
 from dataclasses import replace
+from html import unescape
 from html.parser import HTMLParser
 from pathlib import Path
 
 import pytest
 
+import minispark_stream
+from minispark_stream.trace.events import STEPS
 from minispark_stream.trace.trace import Trace
-from minispark_stream.view import flow
-from minispark_stream.view.board import panels
+from minispark_stream.view import flow, timeline
+from minispark_stream.view.board import LIGHTS, panels
 from minispark_stream.view.flow_layout import frames as layout_frames
 from minispark_stream.view.flow_layout import places
 from minispark_stream.view.merged_walk import stops
 from minispark_stream.view.page import page
 from minispark_stream.view.panels import PANELS
-from minispark_stream.view.step_panel import step_panel
+from minispark_stream.view.step_list import step_list
+from minispark_stream.view.step_panel import about, said
+from minispark_stream.view.step_source import step_sources
 from minispark_stream.view.timeline import phases
 
 TRACE = Trace.load(Path(__file__).parents[1] / "golden" / "trace_windows.json")
 EVIL = "</script><script>alert(1)</script><img src=x onerror='alert(2)'>\"&@look-trigger@"
-needs_dot = pytest.mark.skipif(shutil.which("dot") is None, reason="needs Graphviz's dot")
 
 
 def data_of(html: str) -> dict:
@@ -67,7 +70,7 @@ def test_the_page_has_every_step_of_every_batch(tmp_path: Path) -> None:
     data = data_of(html)
     assert len(data["steps"]) == len(TRACE.events)
     assert [s["step"] for s in data["steps"][:4]] == ["startQuery", "populateStartOffsets", "trigger", "latestOffset"]
-    assert all(set(s["slots"]) == {"now", *PANELS} for s in data["steps"])
+    assert set(data["steps"][0]["panels"]) == {"said", "recorded", *PANELS}
     assert re.findall(r"data-from='\d+' data-to='\d+'>([^<]*)<", html) == [
         "batch 0", "batch 1", "batch 2", "batch 3 ✗", "batch 3 again", "batch 4", "batch 5 no data",
     ]
@@ -86,22 +89,23 @@ def test_the_page_loads_nothing_from_anywhere() -> None:
 def test_what_a_user_wrote_is_shown_and_not_run() -> None:
     html = page({"model": evil()})
     assert Elements(html).tags.count("script") == 2
-    shown = " ".join(data_of(html)["texts"])
+    shown = " ".join(data_of(html)["pieces"])
     assert "&lt;script&gt;" in shown
     for part in (html, shown):
         assert not {"img"} & set(Elements(part).tags)
         assert not [name for name, _ in Elements(part).attributes if name.startswith("on")]
 
 
-def test_equal_panels_are_kept_once() -> None:
+def test_a_step_keeps_only_the_panels_that_it_changes() -> None:
     data = data_of(page({"model": TRACE}))
-    assert len(data["texts"]) < len(data["steps"]) * len(PANELS) / 2
+    assert sum(len(set(s["panels"]) & set(PANELS)) for s in data["steps"]) < len(data["steps"]) * len(PANELS) / 2
+    assert len(set(data["pieces"])) == len(data["pieces"])
 
 
 def test_what_a_step_changed_is_marked() -> None:
     shown = {s.moment.key: s for s in stops({"model": TRACE})}
     written = panels(shown[2, 0, "walCommit", 0])["logs"]
-    assert "<mark>logOffset 2</mark>" in written and "<mark>12:04:00</mark>" in written
+    assert "<mark><span class='whole'>logOffset 2</span></mark>" in written and "<mark>12:04:00</mark>" in written
     assert "<mark>" not in panels(shown[2, 0, "runBatch", 0])["logs"]
     state = panels(shown[3, 1, "stateOperator", 0])["state"]
     assert re.findall(r'<tr class="(\w+)">', state) == ["remove", "remove", "same", "add", "same"]
@@ -109,10 +113,27 @@ def test_what_a_step_changed_is_marked() -> None:
 
 def test_a_step_tells_what_it_did_and_why() -> None:
     stop = next(s for s in stops({"model": TRACE}) if s.moment.key == (1, 0, "updateWatermark", 0))
-    text = step_panel(stop)
-    assert "the watermark goes from 2024-01-01 11:57:00 to 2024-01-01 12:04:00." in text
-    assert "WatermarkTracker.updateWatermark" in text and "About watermark" in text
-    assert "The watermark moves only between batches" in text
+    assert "the watermark goes from 2024-01-01 11:57:00 to 2024-01-01 12:04:00." in said(stop)
+    text = about(STEPS["updateWatermark"])
+    assert "WatermarkTracker.updateWatermark" in text["what"] and "About watermark" in text["what"]
+    assert "The watermark moves only between batches" in text["why"]
+
+
+def test_every_step_has_the_code_of_a_function_of_the_engine() -> None:
+    assert set(step_sources()) == set(STEPS)
+    for step, source in step_sources().items():
+        path, line = source.where.split(", line ")
+        lines = (Path(minispark_stream.__file__).parent / path).read_text(encoding="utf-8").splitlines()
+        assert lines[int(line) - 1].strip() == source.code.splitlines()[0]
+        assert f'"{step}"' in source.code and "<script" not in source.html
+    assert step_sources()["getBatch"].code.startswith('@step("getBatch")\ndef get_batch(')
+
+
+def test_there_is_a_button_for_every_step() -> None:
+    micro_batches, continuous = (step_list([Trace((replace(TRACE.events[0], step=step),))]) for step in ("trigger", "runContinuous"))
+    listed = [set(re.findall(r"data-step='(\w+)'", html)) for html in (micro_batches, continuous)]
+    assert listed[0] | listed[1] == set(STEPS) and listed[0] & listed[1] == {"startQuery", "maintenance"}
+    assert set(LIGHTS) <= set(STEPS) and {name for names in LIGHTS.values() for name in names} <= set(PANELS)
 
 
 def test_a_panel_that_is_equal_on_both_engines_is_shown_once() -> None:
@@ -123,7 +144,7 @@ def test_a_panel_that_is_equal_on_both_engines_is_shown_once() -> None:
     both = {"spark": Trace(tuple(changed), "spark"), "model": TRACE}
     stop = next(s for s in stops(both) if s.moment.key == (2, 0, "addBatch", 0))
     assert "equal on spark and model" in panels(stop)["logs"]
-    assert "card differs" in panels(stop)["rows-out"] and "<h4>spark</h4>" in panels(stop)["rows-out"]
+    assert "class='differs'" in panels(stop)["rows-out"] and "<h4>spark</h4>" in panels(stop)["rows-out"]
 
 
 def test_a_trace_without_batches_has_a_page_and_pictures() -> None:
@@ -171,18 +192,10 @@ def test_an_unknown_step_or_batch_is_refused() -> None:
         TRACE.draw(batch=99)
 
 
-@needs_dot
-def test_the_picture_of_a_page_is_filled_in_for_a_step() -> None:
-    stop = next(s for s in stops({"model": TRACE}) if s.moment.key == (2, 0, "walCommit", 0))
-    svg = flow.fill(flow.template(1) or "", flow.places_to_fill(stop.captions, stop.looks))
-    assert 'id="node-walCommit" class="node  lit"' in svg
-    assert 'id="node-offset-log" class="node store lit"' in svg
-    assert ">offsets/2</text>" in svg and "@" not in svg
-
-
-def test_the_template_has_a_place_for_every_caption_and_look() -> None:
-    source = flow.digraph({"0": {}}, None).source
-    assert "@caption-addBatch-0@" in source and "@look-edge-addBatch-sink@" in source
+def test_a_picture_of_two_engines_names_them() -> None:
+    source = flow.draw({"spark": TRACE, "model": TRACE}).source
+    assert "spark and model: one line says what both did" in source
+    assert "one line says" not in TRACE.draw().source
 
 
 # -- durations ---------------------------------------------------------------------------------------------
@@ -197,32 +210,28 @@ def test_a_batch_that_failed_has_the_durations_of_its_steps() -> None:
     assert phases(TRACE.batches[3])["addBatch"] > 0
 
 
+def test_a_long_trace_shows_the_durations_of_its_newest_batches() -> None:
+    assert "batch 119" in timeline.svg(TRACE.batches[:1] * 20 + tuple(replace(TRACE.batches[0], batch_id=i) for i in range(120)))
+    assert "batch 19<" not in timeline.svg(tuple(replace(TRACE.batches[0], batch_id=i) for i in range(120)))
+
+
 # -- the stepper -------------------------------------------------------------------------------------------
 
 
-def test_the_stepper_goes_forward_and_back_and_from_batch_to_batch(tmp_path: Path) -> None:
-    stepper = Trace.load(TRACE.save(tmp_path / "saved.json")).stepper()
-    assert "startQuery" in stepper.shown
-    _, back_batch, back, _, forward, next_batch, _ = stepper.controls
-    forward.click()
-    assert stepper.step == 1 and "(1) populateStartOffsets" in stepper.shown
-    next_batch.click()
-    assert "trigger</h2>" in stepper.shown and stepper.step > 2
-    back_batch.click()
-    back.click()
-    assert stepper.step == 0
+def test_the_stepper_is_the_page_in_a_frame_of_its_own() -> None:
+    html = TRACE.stepper(1, "walCommit")._repr_html_()
+    (frame,) = re.findall(r'^<iframe title="Stepper of model" sandbox="allow-scripts" [^<>]*></iframe>$', html)
+    assert unescape(re.findall(r'srcdoc="([^"]*)"', frame)[0]) == page({"model": TRACE}, batch=1, step="walCommit")
+    assert repr(TRACE.stepper()) == "Stepper of model"
+    assert Elements(evil_stepper := Trace(evil().events).stepper()._repr_html_()).tags == ["iframe"], evil_stepper[:200]
 
 
-def test_the_stepper_follows_its_slider_and_its_menu() -> None:
-    stepper = TRACE.stepper()
-    menu, slider = stepper.controls[0], stepper.controls[3]
-    assert [name for name, _ in menu.options][3:5] == ["batch 3 ✗", "batch 3 again"]
-    menu.value = menu.options[4][1]
-    assert "startQuery" in stepper.shown and slider.value == stepper.step
-    slider.value = slider.max
-    assert "finishTrigger" in stepper.shown or "trigger" in stepper.shown
-    assert menu.value == menu.options[-1][1]
+def test_a_stepper_begins_where_it_is_told_to() -> None:
+    begins = [data_of(page({"model": TRACE}, batch=batch, step=step))["first"] for batch, step in ((None, None), (None, "trigger"), (1, "trigger"))]
+    assert begins == sorted(set(begins)) and begins[0] == 0
+    with pytest.raises(ValueError, match="no step walCommit of batch 77"):
+        TRACE.stepper(77, "walCommit")
 
 
-def test_the_stepper_of_an_empty_trace_is_empty() -> None:
-    assert Trace(()).stepper().step == -1
+def test_an_empty_trace_has_a_stepper() -> None:
+    assert data_of(page({"model": Trace(())}))["steps"] == [] and Trace(()).stepper()._repr_html_()

@@ -55,7 +55,7 @@ def steps(trace: Trace, step: str) -> list[Any]:
 def pictures(trace: Trace, folder: Path) -> str:
     """Draw everything that there is to draw; the text of it."""
     assert trace.event_time().svg.startswith("<svg") and trace.timeline().svg and trace.draw().source
-    assert trace.to_html(folder / "trace.html").stat().st_size and trace.stepper().shown
+    assert trace.to_html(folder / "trace.html").stat().st_size and trace.stepper()._repr_html_()
     assert list(trace.to_pandas()["batch"]) == [batch.batch_id for batch in trace.batches]
     return trace.to_text()
 

@@ -9,7 +9,7 @@ import pytest
 
 from minispark_stream.trace.events import STEPS, Event
 from minispark_stream.trace.trace import Trace
-from minispark_stream.view.board import fragments
+from minispark_stream.view.board import Board
 from minispark_stream.view.captions import caption
 from minispark_stream.view.merged_walk import Stop, completed, merged, stops
 from minispark_stream.view.sentences import narrate
@@ -122,7 +122,7 @@ def test_values_of_any_shape_are_said_somehow(junk: Any) -> None:
         strange = event(step, ins=dict.fromkeys(names, junk), outs=dict.fromkeys(names, junk))
         assert narrate(strange)
         for at in stops({"model": Trace((strange,))}):
-            assert all(fragments(at).values())
+            assert all(Board().fragments(at).values())
 
 
 def test_words() -> None:
@@ -142,14 +142,14 @@ def stop(step: str, batch_id: int, traces: dict[str, Trace] | None = None) -> St
     return next(s for s in stops(traces or {"model": TRACE}) if s.moment.key == (batch_id, 0, step, 0))
 
 
-def test_a_stop_lights_its_step_and_knows_what_is_done_and_what_is_to_do() -> None:
-    looks = stop("getBatch", 2).looks
-    assert (looks["walCommit"], looks["getBatch"], looks["addBatch"]) == ("done", "lit", "todo")
-    assert "getBatch" not in stop("queryPlanning", 5).looks  # a batch without data
+def test_a_stop_says_what_its_step_did() -> None:
+    assert stop("walCommit", 2).caption == ("offsets/2",)
+    assert stop("queryPlanning", 2).caption == ("late 11:57:00, evict 12:04:00",)
 
 
 def test_a_step_that_failed_is_marked() -> None:
-    assert stop("addBatch", 3).looks["addBatch"] == "lit failed"
+    assert stop("addBatch", 3).failed and stop("addBatch", 3).caption == ("failed",)
+    assert not stop("runBatch", 3).failed
 
 
 def test_steps_that_only_one_engine_shows_are_put_in_where_they_happened() -> None:
@@ -169,7 +169,7 @@ def spark(**changes: Any) -> Trace:
 
 def test_what_one_engine_does_not_tell_is_no_difference() -> None:
     both = stops({"spark": spark(), "model": TRACE})
-    assert not [s for s in both if "differs" in s.looks.values()]
+    assert not [s for s in both if len(s.caption) > 1]
     shown = stop("stateOperator", 2, {"spark": spark(), "model": TRACE})
     assert shown.worlds["spark"].operators[0].rows is None
     assert completed(shown.worlds["spark"], shown.worlds["model"]).operators[0].rows
@@ -177,4 +177,4 @@ def test_what_one_engine_does_not_tell_is_no_difference() -> None:
 
 def test_a_difference_is_marked_on_the_step_where_it_is_seen() -> None:
     traces = {"spark": spark(rows=[{"word": "more"}]), "model": TRACE}
-    assert stop("updateWatermark", 2, traces).looks["addBatch"] == "differs"
+    assert [s.moment.key for s in stops(traces) if len(s.caption) > 1] == [(2, 0, "addBatch", 0)]

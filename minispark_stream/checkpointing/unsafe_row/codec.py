@@ -37,34 +37,32 @@ class UnsafeRowCodec:
 
         `num_rows` is needed only for a schema without fields.
         """
+        rows: list[bytes] = self.encode_array(columns, num_rows).to_pylist()
+        return rows
+
+    def encode_array(self, columns: Sequence[pa.Array | pa.ChunkedArray], num_rows: int | None = None) -> pa.LargeBinaryArray:
+        """The same as one Arrow array."""
         if len(columns) != len(self.row.fields):
             raise ValueError(f"{len(columns)} columns for a schema of {len(self.row.fields)} fields")
         n = len(columns[0]) if columns else (num_rows or 0)
         parts, sizes = self.row.prepare_fields(columns, n)
-        starts = np.empty(n + 1, np.int64)
-        starts[0] = 0
+        starts = np.zeros(n + 1, np.int64)
         np.cumsum(sizes, out=starts[1:])
         out = Buffer(np.zeros(int(starts[-1]), np.uint8))
         self.row.write_fields(out, parts, starts[:-1])
-        data = out.bytes.tobytes()
-        if not any(p.sizes is not None for p in parts):  # all rows are of one size
-            return _split_evenly(data, self.row.fixed, n)
-        ends = starts.tolist()
-        return [data[a:b] for a, b in zip(ends, ends[1:])]
+        return pa.Array.from_buffers(pa.large_binary(), n, [None, pa.py_buffer(starts), pa.py_buffer(out.bytes)])
 
-    def decode(self, rows: Sequence[bytes]) -> list[pa.Array]:
-        """The columns of `rows`. Raises ValueError, naming row and byte, when a row is not a row of this schema."""
-        n = len(rows)
-        sizes = np.fromiter(map(len, rows), np.int64, n)
-        starts = np.zeros(n, np.int64)
-        np.cumsum(sizes[:-1], out=starts[1:])
+    def decode(self, rows: Sequence[bytes], only: int | None = None) -> list[pa.Array]:
+        """The columns of `rows`; with `only`, None for all columns but one.
+
+        Raises ValueError, naming row and byte, when a row is not a row of this schema.
+        """
+        # What null structs, arrays and maps point to: a row of zeros behind the last row.
+        _, offsets, data = pa.array([*rows, bytes(self.row.largest)], pa.large_binary()).buffers()
+        ends = np.frombuffer(offsets, np.int64, len(rows) + 2)
+        starts, sizes = ends[:-2], np.diff(ends[:-1])
         if (sizes & 7).any():
             row = int(np.flatnonzero(sizes & 7)[0])
             raise ValueError(f"row {row} is not an UnsafeRow: its size {sizes[row]} is not a multiple of 8")
-        # What null structs, arrays and maps point to: a row of zeros behind the last row.
-        data = np.frombuffer(b"".join([*rows, bytes(self.row.largest)]), np.uint8)
-        return self.row.read_fields(Buffer(data, starts, self.row.depth - 1), starts, sizes)
-
-
-def _split_evenly(data: bytes, size: int, n: int) -> list[bytes]:
-    return [data[a : a + size] for a in range(0, n * size, size)] if size else [b""] * n
+        buffer = Buffer(np.frombuffer(data, np.uint8, ends[-1]), starts, self.row.depth - 1)
+        return self.row.read_fields(buffer, starts, sizes, only=only)

@@ -104,17 +104,21 @@ class Struct(Variable):
         fields = self.read_fields(src, start, size, valid)
         return pa.Array.from_buffers(self.arrow, len(start), [bitmap(valid)], children=fields)
 
-    def read_fields(self, src: Buffer, start: Ints, size: Ints, row_valid: Mask = None) -> list[pa.Array]:
+    def read_fields(
+        self, src: Buffer, start: Ints, size: Ints, row_valid: Mask = None, only: int | None = None
+    ) -> list[pa.Array]:
         src.check(size >= self.fixed, start, f"too short for {len(self.fields)} fields")
-        end, slot = start + size, start + self.bits
+        end = start + size
         any_null = [bool(src.words[(start >> 3) + w].any()) for w in range(self.bits // 8)]
-        columns = []
+        columns: list[pa.Array] = [None] * len(self.fields)
         for i, t in enumerate(self.fields):
+            if only is not None and i != only:
+                continue
+            slot = start + self.bits + 8 * i
             valid = src.bytes[start + (i >> 3)] & np.uint8(1 << (i & 7)) == 0 if any_null[i >> 6] else None
             if row_valid is not None:  # what a null struct holds is null
                 valid = row_valid if valid is None else valid & row_valid
-            columns.append(t.read(src, slot, None if valid is None or valid.all() else valid, start, end))
-            slot = slot + 8
+            columns[i] = t.read(src, slot, None if valid is None or valid.all() else valid, start, end)
         return columns
 
 

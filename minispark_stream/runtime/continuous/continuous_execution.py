@@ -18,8 +18,8 @@ Models: ContinuousExecution (Continuous processing; SIGMOD'18 paper, section 6.3
 What was read and not committed is read again after a restart: every row arrives at least once. A micro-batch is logged before
 it runs, an epoch afterwards, so it cannot be run again with the same rows.
 
-Reader and writer are Python workers of one task, so a partition takes a slot and two processes. With an interval of 0 an epoch
-takes a millisecond at least, and `explain()` has no plan to show.
+Reader and writer are Python workers of one task, so a partition takes a slot and two processes, for as long as the query runs.
+Where there are fewer slots, no epoch ends. With an interval of 0 an epoch takes a millisecond at least.
 
 Differs from Spark: offsets of a run that has committed nothing are deleted too; Spark keeps them, and the next run commits its
 first epoch with them.
@@ -28,8 +28,9 @@ Shown by tests/unit/test_continuous_streams.py::test_a_run_begins_after_the_last
 
 from __future__ import annotations
 
+import logging
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -61,6 +62,8 @@ from minispark_stream.runtime.write_to_stream import WriteToStream
 from minispark_stream.sinks.base import StreamingWrite
 from minispark_stream.sources.base import ContinuousInputPartition, ContinuousStream, Offset
 
+logger = logging.getLogger(__name__)
+
 # A row is to go on as soon as it is there: no batch of rows, and no buffer of a worker, waits until it is full.
 _ROW_BY_ROW = {"spark.sql.execution.arrow.maxRecordsPerBatch": "1", "spark.sql.execution.pandas.udf.buffer.size": "4"}
 _CONTINUOUS = "spark.sql.streaming.continuous"
@@ -70,30 +73,34 @@ class ContinuousExecution(StreamExecution):
     """One streaming query in epochs.
 
     Args:
-        streaming_write: how its sink writes.
+        streaming_write: asks the sink how it writes.
         arguments: what StreamExecution takes.
 
     Raises:
         UnsupportedOperationException: the source knows micro-batches alone.
+        PySparkException: what source and sink refuse; here and not on the query's thread, as in Spark.
     """
 
-    def __init__(self, streaming_write: StreamingWrite, write: WriteToStream, **arguments: Any):
+    def __init__(self, streaming_write: Callable[[], StreamingWrite], write: WriteToStream, **arguments: Any):
         super().__init__(write=write, **arguments)
-        self._write = streaming_write
         [(_, self._relation)] = streaming_sources(self.session, self.analyzed)
         if self._relation.create_continuous is None:
             source = self._relation.source_name
             raise spark_error(
                 self.session, UnsupportedOperationException, "_LEGACY_ERROR_TEMP_2253", sourceName=source
             )
-        self.stream: ContinuousStream
+        self.stream: ContinuousStream = self._relation.create_continuous(self.session, f"{self.checkpoint}/sources/0")
+        self.sources = [self.stream]  # for what a source is asked for when the query ends or fails
+        try:
+            self._write = streaming_write()
+        except BaseException:
+            self.stream.stop()
+            raise
+        self._plan: DataFrame | None = None
         self._reconfiguring = False
         self._failed: Exception | None = None
 
     def run_activated_stream(self) -> None:
-        assert self._relation.create_continuous is not None
-        self.stream = self._relation.create_continuous(self.session, f"{self.checkpoint}/sources/0")
-        self.sources = [self.stream]  # type: ignore[list-item]  # for what a source is asked for when the query ends or fails
         for key, value in _ROW_BY_ROW.items():
             self.session.conf.set(key, value)
         sessions.propagate_confs(self.session)  # the buffers are made in the tasks
@@ -101,6 +108,16 @@ class ContinuousExecution(StreamExecution):
         while self._reconfiguring and not self.stop_requested.is_set():  # (5)
             self._reconfiguring = False
             self.run_continuous()
+
+    def explain(self, extended: bool) -> None:
+        if self._plan is None:
+            print("No physical plan. Waiting for data.")
+        else:
+            self._plan.explain(extended)
+
+    def release(self) -> None:
+        super().release()
+        self._write.stop()
 
     def run_continuous(self) -> None:
         """One job, until the query ends or is to be reconfigured."""
@@ -119,7 +136,8 @@ class ContinuousExecution(StreamExecution):
         try:
             epochs.start()
             self.update_status(message="Running")
-            run_job(self, self.plan(partitions, endpoint))  # (2), (3)
+            self._plan = self.plan(partitions, endpoint)  # (2)
+            run_job(self, self._plan)  # (3)
         finally:
             job_ended.set()
             epochs.join()
@@ -130,6 +148,9 @@ class ContinuousExecution(StreamExecution):
 
     def plan(self, partitions: Sequence[ContinuousInputPartition], endpoint: RpcEndpoint) -> DataFrame:
         """The rows of the readers, through the operators of the query, into the writers; no row comes out."""
+        slots = self.session.sparkContext.defaultParallelism
+        if len(partitions) > slots:
+            logger.warning("No epoch will end: %d partitions need a slot each, and there are %d", len(partitions), slots)
         epoch = self.context.batch_id
         rows = expressions.positional(self._relation.schema, StructType().add("epoch", LongType()))
         reader = ContinuousReaderTask(

@@ -40,22 +40,20 @@ class ContinuousWriterTask:
         context = TaskContext.get()
         assert context is not None
         partition_id = context.partitionId()
+        coordinator: RpcEndpointRef | None = None
         for epoch in count(self.start_epoch):  # (3)
             rows = EpochRows(batches)
             message = self.write(partition_id, epoch, rows)
-            if not rows.ended_with_marker or not self._tell(CommitPartitionEpoch(partition_id, epoch, message)):  # (2)
-                return
-        yield from ()
-
-    def _tell(self, message: CommitPartitionEpoch) -> bool:
-        """False when the driver has stopped the query."""
-        try:
-            coordinator = self.coordinator.connect()
-            coordinator.ask(message)
+            if not rows.ended_with_marker:
+                break
+            try:
+                coordinator = coordinator or self.coordinator.connect()
+                coordinator.ask(CommitPartitionEpoch(partition_id, epoch, message))  # (2)
+            except (OSError, EOFError):  # the driver has stopped the query
+                break
+        if coordinator is not None:
             coordinator.close()
-        except (OSError, EOFError):
-            return False
-        return True
+        yield from ()
 
 
 class EpochRows:

@@ -17,7 +17,9 @@ number in a column of its own, which is null for data. In the analysed plan, whi
 
 In Spark an epoch is the end of an iterator, and the plan is run anew for each one.
 
-Differs from Spark: a Python UDF is refused, because it would be called with the nulls of the markers too.
+Differs from Spark: a Python UDF is refused. It would be called with the nulls of the markers too, and Spark calls UDFs with
+batches of rows, which are complete when so many rows have come or when the input ends. In Spark an epoch is such an end; here
+there is none.
 Shown by tests/spark/test_differences.py::test_what_only_the_model_refuses.
 """
 

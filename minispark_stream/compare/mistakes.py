@@ -1,0 +1,54 @@
+"""What is easily got wrong in a call of `side_by_side`, and what is said then.
+
+1. A trigger is the arguments of `DataStreamWriter.trigger`, and no word alone.
+2. Its arguments have Python's names, where PySpark's methods have camelCase.
+3. A folder that is not there: perhaps the query has several inputs, and the steps do not name them.
+
+    side_by_side(spark, build, feed, outputMode="complete")
+        TypeError: side_by_side() got an unexpected keyword argument 'outputMode'
+        Hint: the argument is called output_mode.
+
+Differs from Spark: nothing of Spark is modelled here.
+"""
+
+from __future__ import annotations
+
+import inspect
+import re
+from collections.abc import Callable, Mapping
+from functools import wraps
+from typing import ParamSpec, TypeVar
+
+from pyspark.errors import AnalysisException
+
+Arguments = ParamSpec("Arguments")
+Result = TypeVar("Result")
+
+
+def check_trigger(trigger: object) -> None:  # (1)
+    """Raises TypeError: what was given are no arguments."""
+    if trigger is not None and not isinstance(trigger, Mapping):
+        wanted = "the arguments of DataStreamWriter.trigger, such as {'availableNow': True}"
+        raise TypeError(f"trigger takes {wanted}, not {trigger!r}")
+
+
+def knows_camel_case(function: Callable[Arguments, Result]) -> Callable[Arguments, Result]:  # (2)
+    """A function whose error for an argument in camelCase says how the argument is called."""
+    names = set(inspect.signature(function).parameters)
+
+    @wraps(function)
+    def call(*arguments: Arguments.args, **named: Arguments.kwargs) -> Result:
+        for name in named:
+            if name not in names and (snake := re.sub("[A-Z]", lambda m: f"_{m[0].lower()}", name)) in names:
+                error = TypeError(f"{function.__name__}() got an unexpected keyword argument {name!r}")
+                error.add_note(f"Hint: the argument is called {snake}.")
+                raise error
+        return function(*arguments, **named)
+
+    return call
+
+
+def hint_at_inputs(error: AnalysisException) -> None:  # (3)
+    """Add to an error of the user's `build` what it may come from."""
+    if error.getCondition() == "PATH_NOT_FOUND":
+        error.add_note('Hint: a query with several inputs takes steps that name them: {"left": ["a"], "right": ["b"]}.')

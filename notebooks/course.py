@@ -1,0 +1,75 @@
+"""What every notebook of the course begins with: a small local Spark, and the checks of the exercises.
+
+    from course import F, check, hint, side_by_side, spark
+
+`spark` is started when this module is imported: two cores, two shuffle partitions, times in UTC. Its web UI is on: show
+`spark` in a cell, and follow the link.
+
+    check("06-1", "counted")    -> 06-1: right. The window that holds 12:04 ends at 12:05 ...
+    hint("06-1")                -> 06-1: what the late filter looks at is the end of a window ...
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+from exercises import EXERCISES
+from pyspark.sql import SparkSession
+from pyspark.sql import functions as F
+
+from minispark_stream import MiniSparkSession, side_by_side
+
+__all__ = ["F", "MiniSparkSession", "at_once", "check", "hint", "side_by_side", "spark"]
+
+spark = (
+    SparkSession.builder.master("local[2]")
+    .config("spark.sql.shuffle.partitions", 2)
+    .config("spark.sql.session.timeZone", "UTC")
+    .config("spark.ui.showConsoleProgress", "false")
+    .config("spark.executorEnv.PYTHONWARNINGS", "ignore::FutureWarning")  # of pandas, in PySpark's own workers
+    .getOrCreate()
+)
+# Some queries fail on purpose, and both engines would log each failure at length.
+spark.sparkContext.setLogLevel("OFF")
+logging.getLogger("minispark_stream").setLevel(logging.CRITICAL)
+
+
+def check(exercise: str, answer: Any = ...) -> None:
+    """Say whether an answer to an exercise is right, and why.
+
+    Args:
+        exercise: its number, "06-1" for the first one of notebook 06.
+        answer: what the exercise asks for; `...` is no answer yet.
+    """
+    accepted = None if answer is ... else EXERCISES[exercise].accepts(answer)
+    if accepted is None:
+        print(f'{exercise}: no answer yet. Put it in place of the dots, and run the cell. hint("{exercise}") helps.')
+    elif accepted:
+        print(f"{exercise}: right. {EXERCISES[exercise].why}")
+    else:
+        print(f'{exercise}: no. Try it out, and look again. hint("{exercise}") helps.')
+
+
+def hint(exercise: str) -> None:
+    """Print where to look."""
+    print(f"{exercise}: {EXERCISES[exercise].hint}")
+
+
+def at_once(files: Sequence[Sequence[str]]) -> Callable[[str], None]:
+    """A step of a feed: all these files are there together, and the file source reads them in this order.
+
+    Args:
+        files: of each file the lines.
+    """
+
+    def write(folder: str) -> None:
+        for i, lines in enumerate(files):
+            path = Path(folder, f"{i}.json")
+            path.write_text("\n".join(lines))
+            os.utime(path, (1_700_000_000 + i, 1_700_000_000 + i))
+
+    return write

@@ -1,0 +1,62 @@
+"""Pictures of continuous processing, from recorded events alone: epochs on the axis of time, and latencies."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from minispark_stream.trace.events import Event
+from minispark_stream.trace.trace import Trace
+from minispark_stream.view import latency
+from minispark_stream.view.epochs import MOST, Span, spans
+
+
+def event(step: str, start_ms: float, trigger: int | None = None, batch_id: int | None = None, **values: Any) -> Event:
+    return Event(step, "model", trigger, batch_id, 0, start_ms, 10, values, error=values.pop("error", None))
+
+
+def continuous(epochs: int) -> Trace:
+    events = [event("getStartOffset", 100)]
+    for n in range(epochs):
+        events += [event("addOffset", 1000 * (n + 1), epoch=n), event("commitEpoch", 1000 * (n + 1) + 50, epoch=n)]
+    return Trace((*events, event("addOffset", 1000 * (epochs + 1), epoch=epochs)))
+
+
+BATCHES = Trace(tuple(
+    event(step, 1000 * n + at, n, n)
+    for n in range(2)
+    for step, at in (("constructNextBatch", 10), ("walCommit", 20), ("runBatch", 40), ("commitOffsets", 300))
+))
+
+
+def test_an_epoch_is_logged_at_its_end_and_a_batch_at_its_beginning():
+    assert spans(continuous(2)) == [Span("epoch 0", 100, 1000, 1060), Span("epoch 1", 1000, 2000, 2060)]
+    assert spans(BATCHES) == [Span("batch 0", 10, 30, 310), Span("batch 1", 1010, 1030, 1310)]
+
+
+def test_an_epoch_whose_commit_failed_is_not_drawn():
+    failed = Trace((*continuous(1).events, event("commitEpoch", 2100, epoch=1, error="OSError: disk full")))
+    assert [span.name for span in spans(failed)] == ["epoch 0"]
+
+
+def test_epochs_and_batches_stand_on_one_axis():
+    picture = continuous(3).epochs(BATCHES).svg
+    assert picture == continuous(3).epochs(BATCHES).svg
+    for words in ("epoch 2", "batch 1", "offsets logged", "epoch 0: offsets logged after 900 ms, committed after 960 ms"):
+        assert words in picture
+    assert "epoch 3" not in picture
+    many = continuous(MOST + 5).epochs().svg
+    assert "epoch 4:" not in many and "epoch 5:" in many
+
+
+def test_a_trace_without_a_commit_has_no_such_picture():
+    with pytest.raises(ValueError, match="nothing to draw"):
+        Trace(()).epochs()
+
+
+def test_latencies_are_drawn_with_their_medians():
+    picture = latency.picture({"micro-batch": [700.0, 900.0, 1100.0], "continuous": [0.0, 12.0, 14.0]}).svg
+    assert "micro-batch: median 900 ms" in picture and "continuous: median 12 ms" in picture
+    with pytest.raises(ValueError, match="at least one"):
+        latency.picture({"continuous": []})

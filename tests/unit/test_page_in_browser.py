@@ -1,0 +1,282 @@
+"""The page of a trace in a headless Chromium: its controls, its places, its colours, and what it is for those who do not see it."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from playwright.sync_api import Browser, Page, expect
+
+from minispark_stream.trace.trace import Trace
+from minispark_stream.view import page as page_module
+from minispark_stream.view.page import page
+from tests.unit.browser import browser, opened, violations  # noqa: F401
+
+TRACE = Trace.load(Path(__file__).parents[1] / "golden" / "trace_windows.json")
+ADD_BATCH, LATE_BATCH = 56, 70
+
+
+@pytest.fixture(scope="module")
+def html() -> str:
+    return page({"model": TRACE}, "<p>A word in front.</p>")
+
+
+@pytest.fixture(scope="module")
+def both_html() -> str:
+    """Two engines that do not agree about batch 3."""
+    text = json.dumps(TRACE.to_json()).replace('"emitted": 2', '"emitted": 3')
+    return page({"spark": replace(Trace.from_json(json.loads(text)), engine="spark"), "model": TRACE})
+
+
+def count(tab: Page) -> int:
+    return int(tab.inner_text("#count").split()[1])
+
+
+def lit(tab: Page) -> str | None:
+    return tab.locator(".flow button.lit").get_attribute("data-step")
+
+
+def test_every_control_does_what_it_says(browser: Browser, html: str, tmp_path: Path) -> None:  # noqa: F811
+    tab = opened(browser, html, tmp_path)
+    assert (count(tab), lit(tab)) == (1, "startQuery")
+    tab.click("[data-go=forward]")
+    assert (count(tab), lit(tab)) == (2, "populateStartOffsets")
+    expect(tab.locator("[data-panel=said]")).to_contain_text("a new query, begin with batch 0")
+    tab.click("[data-go=batch-forward]")
+    assert tab.inner_text("nav .on") == "batch 1" and lit(tab) == "trigger"
+    tab.click("[data-go=back]")
+    assert lit(tab) == "finishTrigger"
+    tab.click("[data-go=batch-back]")
+    assert count(tab) == 1
+    tab.click("nav button >> text=batch 3 again")
+    tab.click("[data-step=addBatch]")
+    assert count(tab) == ADD_BATCH
+    assert tab.locator("[data-step=latestOffset]").is_disabled()  # the offsets of a batch that runs again are in the log
+    expect(tab.locator("[data-panel=rows-out]")).to_have_class("lit")
+    tab.locator("#slider").fill("85")
+    assert count(tab) == 85
+    tab.click("[data-tab=code]")
+    expect(tab.locator("#more")).to_contain_text("def finish_trigger(")
+    tab.click("[data-tab=recorded]")
+    expect(tab.locator("#more")).to_contain_text('"batchId": 5')
+    tab.goto(tab.url.replace("#85", "#2"))
+    assert lit(tab) == "populateStartOffsets"
+
+
+def test_play_goes_on_by_itself_until_the_end(browser: Browser, html: str, tmp_path: Path) -> None:  # noqa: F811
+    tab = opened(browser, html, tmp_path, at=83)
+    tab.clock.install(time=0)
+    tab.clock.pause_at(1000)
+    tab.select_option("#speed", "400")
+    tab.click("[data-go=play]")
+    expect(tab.locator("[data-go=play]")).to_have_attribute("aria-label", "pause")
+    tab.clock.run_for(450)
+    assert count(tab) == 84
+    tab.clock.run_for(2000)
+    assert count(tab) == 85
+    expect(tab.locator("[data-go=play]")).to_have_attribute("aria-label", "play")
+    tab.keyboard.press("Space")  # on the button: it begins again
+    tab.clock.run_for(900)
+    assert count(tab) == 3
+    tab.click("[data-go=back]")
+    tab.clock.run_for(900)
+    assert count(tab) == 2  # a step by hand is a pause
+
+
+def test_the_keyboard_alone_does_everything(browser: Browser, html: str, tmp_path: Path) -> None:  # noqa: F811
+    tab = opened(browser, html, tmp_path)
+    press = tab.keyboard.press
+    for key, step in (
+        ("ArrowRight", 2), ("ArrowLeft", 1), ("End", 85), ("Home", 1), ("Shift+ArrowRight", 15), ("Shift+ArrowLeft", 1),
+    ):
+        press(key)
+        assert count(tab) == step, key
+    press("c")
+    assert tab.get_attribute("#tab-code", "aria-selected") == "true"
+    press("w")
+    press("?")
+    assert tab.locator("#help").is_visible()
+    press("Escape")
+    assert not tab.locator("#help").is_visible()
+    press("/")
+    tab.keyboard.type("12:21")
+    press("Enter")
+    assert lit(tab) == "getBatch" and tab.inner_text("nav .on") == "batch 2"
+    press("Escape")
+    press("b")
+    assert tab.evaluate("scrollY") > 500
+    press("b")
+    assert tab.evaluate("scrollY") == 0
+    press("d")
+    assert tab.evaluate("document.body.dataset.theme") == "dark"
+    press("p")
+    assert tab.evaluate("parseFloat(getComputedStyle(document.body).fontSize)") >= 18
+    reached = set()
+    for _ in range(80):
+        press("Tab")
+        reached.add(tab.evaluate("(e => e.dataset.go || e.dataset.step || e.dataset.tab || e.dataset.panel || e.id)(document.activeElement)"))
+    assert {"back", "forward", "play", "slider", "speed", "walCommit", "why", "more", "state"} <= reached
+
+
+def test_the_search_goes_round_and_says_when_there_is_nothing(browser: Browser, html: str, tmp_path: Path) -> None:  # noqa: F811
+    tab = opened(browser, html, tmp_path)
+    search = tab.locator("input[type=search]")
+    search.fill("commitOffsets")
+    steps = []
+    for _ in range(7):
+        search.press("Enter")
+        steps.append(count(tab))
+    assert len(set(steps[:6])) == 6 and steps[6] == steps[0]
+    search.fill("nowhere")
+    search.press("Enter")
+    expect(search).to_have_class("nothing")
+    search.fill("<tr")
+    search.press("Enter")
+    expect(search).to_have_class("nothing")  # elements are not text
+
+
+def places(tab: Page, selector: str) -> list[list[int]]:
+    """Left, top, right and bottom of elements, in whole pixels."""
+    found: list[list[int]] = tab.evaluate(
+        """selector => [...document.querySelectorAll(selector)].map(e => e.getBoundingClientRect()).map(
+            r => [r.left, r.top, r.right, r.bottom].map(Math.round))""", selector
+    )
+    return found
+
+
+CUT = """() => [...document.querySelectorAll(".name, h2, h3, th, button, .did, .legend li, output, nav button")].filter(e =>
+    e.offsetParent && (e.scrollWidth > e.clientWidth + 1 && getComputedStyle(e).display !== "inline"
+    || e.matches(".name") && e.getBoundingClientRect().right > e.closest("button").getBoundingClientRect().right - 2)
+    ).map(e => e.outerHTML.slice(0, 120))"""
+
+
+@pytest.mark.parametrize("width", [1280, 960], ids=["screen", "notebook"])
+def test_cause_and_effect_are_on_one_screen_and_nothing_jumps(
+    browser: Browser, html: str, both_html: str, tmp_path: Path, width: int  # noqa: F811
+) -> None:
+    for text in (html, both_html):
+        tab = opened(browser, text, tmp_path, width=width)
+        parts = "main > section, .walk > *, .tools > *, nav"
+        boxes = places(tab, parts)
+        for i, (left, top, right, bottom) in enumerate(boxes):
+            assert 0 <= left < right <= width and 0 <= top < bottom <= 720
+            assert all(right <= b[0] or b[2] <= left or bottom <= b[1] or b[3] <= top for b in boxes[:i])
+        steps = places(tab, ".flow button")
+        for step in (30, ADD_BATCH, ADD_BATCH + 1, LATE_BATCH, 85):
+            tab.evaluate(f"show({step - 1})")
+            assert (places(tab, parts), places(tab, ".flow button")) == (boxes, steps)
+            assert tab.evaluate(CUT) == []
+            assert tab.evaluate("document.documentElement.scrollWidth") <= width
+        tab.close()
+
+
+def test_what_is_to_be_read_is_large_enough(browser: Browser, html: str, tmp_path: Path) -> None:  # noqa: F811
+    tab = opened(browser, html, tmp_path, at=ADD_BATCH)
+    for selector, least in ((".did", 16), (".name", 16), ("#more p", 16), ("h2", 18), ("td", 13), (".caption", 14), (".legend", 13)):
+        size = tab.evaluate(f"Math.min(...[...document.querySelectorAll('main {selector}')].map(e => parseFloat(getComputedStyle(e).fontSize)))")
+        assert size >= least, (selector, size)
+
+
+def test_a_dropped_row_is_struck_through_and_tells_its_story(browser: Browser, html: str, tmp_path: Path) -> None:  # noqa: F811
+    tab = opened(browser, html, tmp_path)
+    tab.click("nav button >> text=/^batch 4$/")
+    tab.click("[data-step=getBatch]")
+    assert tab.locator("[data-panel=rows-in] [data-fate]").count() == 0  # nobody knows it yet
+    tab.click("[data-step=addBatch]")
+    row = tab.locator("[data-panel=rows-in] tr.dropped")
+    expect(row).to_contain_text("dropped as late")
+    assert "its window ended 12:10:00" in (row.locator("button").get_attribute("title") or "")
+    assert "line-through" in row.locator("td").first.evaluate("e => getComputedStyle(e).textDecoration")
+    row.locator("td").first.click()
+    expect(tab.locator("#story")).to_contain_text("at or before the watermark 12:11:00")
+    tab.keyboard.press("Escape")
+    row.locator("button").focus()
+    tab.keyboard.press("Enter")
+    expect(tab.locator("#story")).to_contain_text("4.csv")
+
+
+def test_a_script_in_a_row_is_text(browser: Browser, tmp_path: Path) -> None:  # noqa: F811
+    attack = "</script><script>window.attacked = 1</script><img src=x onerror='window.attacked = 2'>\"&amp;"
+    text = json.dumps(TRACE.to_json()).replace("late but counted", json.dumps(attack)[1:-1])
+    tab = opened(browser, page({"model": Trace.from_json(json.loads(text))}), tmp_path)
+    for step in range(1, 86):
+        tab.evaluate(f"show({step - 1}); showTab('recorded')")
+        if lit(tab) == "getBatch" and tab.inner_text("nav .on") == "batch 3 again":
+            assert attack in tab.locator("[data-panel=rows-in]").inner_text()
+    assert tab.evaluate("window.attacked") is None
+    assert tab.locator("img").count() == 0
+
+
+@pytest.mark.parametrize("width", [1280, 390])
+def test_axe_finds_nothing_for_those_who_see_little(browser: Browser, both_html: str, tmp_path: Path, width: int) -> None:  # noqa: F811
+    tab = opened(browser, both_html, tmp_path, width=width, at=ADD_BATCH)
+    expect(tab.locator("[data-step=addBatch]")).to_have_class("lit ")
+    assert violations(tab) == []
+    tab.keyboard.press("d")
+    tab.evaluate(f"show({LATE_BATCH - 1}); showTab('code')")
+    assert violations(tab) == []
+    tab.keyboard.press("?")
+    assert violations(tab) == []
+
+
+def test_on_a_phone_the_way_on_is_always_at_hand(browser: Browser, html: str, tmp_path: Path) -> None:  # noqa: F811
+    tab = opened(browser, html, tmp_path, width=390, height=844, at=ADD_BATCH)
+    assert tab.evaluate("document.documentElement.scrollWidth") <= 390
+    for y in (0, 600, 100_000):
+        tab.evaluate(f"scrollTo(0, {y})")
+        for button in ("back", "forward", "play"):
+            box = tab.locator(f"[data-go={button}]").bounding_box()
+            assert box and 0 <= box["x"] and box["x"] + box["width"] <= 390 and box["y"] + box["height"] <= 844 and box["height"] >= 44
+    tab.evaluate("scrollTo(0, 0)")
+    order = tab.evaluate("[...document.querySelectorAll('main > section')].sort((a, b) => a.offsetTop - b.offsetTop).map(e => e.dataset.panel || e.className)")
+    assert order[:3] == ["now", "rows-in", "rows-out"]  # what the step changes comes first
+    assert tab.evaluate(CUT) == []
+
+
+def test_the_stepper_moves_in_its_frame_without_a_kernel(browser: Browser, tmp_path: Path) -> None:  # noqa: F811
+    notebook = f"<!doctype html><title>notebook</title><div>{TRACE.stepper(3, 'addBatch')._repr_html_()}</div>"
+    tab = opened(browser, notebook, tmp_path)
+    frame = tab.frame_locator("iframe")
+    expect(frame.locator("#count")).to_have_text("step 56 of 85")
+    frame.locator("[data-go=forward]").click()
+    expect(frame.locator("#count")).to_have_text("step 57 of 85")
+    frame.locator("[data-go=projector]").click()
+    expect(frame.locator("body")).to_have_class("ms page projector")
+    assert tab.url.endswith("#1") and len(notebook) < 600_000
+
+
+def test_a_trace_of_ten_thousand_steps_opens_in_two_seconds(
+    browser: Browser, tmp_path: Path, monkeypatch: pytest.MonkeyPatch  # noqa: F811
+) -> None:
+    monkeypatch.setattr(page_module, "pictures", lambda recording: ())  # 9 s, and at most 1 MB: they show the newest batches
+    html = page({"model": long(10_000)})
+    assert len(html.encode()) < 10_000_000
+    tab = opened(browser, html, tmp_path, at=5000)
+    assert count(tab) == 5000
+    took_ms = []
+    for _ in range(3):
+        tab.reload()
+        took_ms.append(tab.evaluate("performance.getEntriesByType('navigation')[0].loadEventEnd"))
+    assert min(took_ms) < 2000
+    tab.keyboard.press("End")
+    assert count(tab) == 10_000
+
+
+def long(steps: int) -> Trace:
+    """The first three batches again and again, each time with other times, offsets and files."""
+    events: list[Any] = []
+    batches = TRACE.batches[:3]
+    for batch_id in range(steps // 12):
+        for e in batches[batch_id % 3].events:
+            text = json.dumps([dict(e.inputs), dict(e.outputs)])
+            for old, new in (
+                ("2024-01-01 12:", f"2024-01-{batch_id % 28 + 1:02d} {batch_id // 28 % 24:02d}:"), ('logOffset\\":', f'logOffset\\":{batch_id}'),
+                ("offsets/", f"offsets/{batch_id}"), ("commits/", f"commits/{batch_id}"),
+            ):
+                text = text.replace(old, new)
+            ins, outs = json.loads(text)
+            events.append(replace(e, trigger=batch_id, batch_id=batch_id, inputs=ins, outputs=outs))
+    return Trace(tuple(events[:steps]))

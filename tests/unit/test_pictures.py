@@ -1,0 +1,291 @@
+"""What stands where in the pictures of a trace, from hand-made events; and that each of them is drawn, the same every time."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+from xml.etree import ElementTree
+
+import pytest
+
+from minispark_stream.trace.events import Event
+from minispark_stream.trace.fates import fates
+from minispark_stream.trace.recording import Recording
+from minispark_stream.trace.trace import Trace
+from minispark_stream.view import sheet
+from minispark_stream.view.file_rows import files
+from minispark_stream.view.join_buffers import MOST_LANES, buffers
+from minispark_stream.view.join_lanes import STATE
+from minispark_stream.view.logs_tapes import runs
+from minispark_stream.view.pictures import pictures
+from minispark_stream.view.session_lanes import WATERMARK, lanes
+from minispark_stream.view.state_chain import chains
+from minispark_stream.view.watermark_tree import Cell, tree
+from tests.unit.test_fates import SOURCE, Arrival, at, row, said, trace, windowed
+
+GOLDEN = Trace.load(Path(__file__).parents[1] / "golden" / "trace_windows.json")
+NAMES = ("join", "sessions", "state_files", "logs", "watermarks", "files")
+
+
+def event(step: str, batch: int | None, ins: dict[str, Any], outs: dict[str, Any] | None = None, **more: Any) -> Event:
+    return Event(step, "model", batch, batch, 1, 0.0, 1.0, ins, outs or {}, **more)
+
+
+def with_sink_rows(one: Trace, rows: dict[int, list[dict[str, Any]]]) -> Trace:
+    """The same trace with the rows that the sink got in some batches."""
+    changed = (
+        replace(e, outputs={**e.outputs, "rows": rows.get(e.batch_id or 0, [])}) if e.step == "addBatch" else e
+        for e in one.events
+    )
+    return Trace(tuple(changed))
+
+
+# -- join --------------------------------------------------------------------------------------------------
+
+
+def of_left(minutes: int, key: str) -> Arrival:
+    return row(minutes, {"field0": key}, minutes, row={"lt": said(minutes), "lk": key})
+
+
+def of_right(minutes: int, key: str) -> Arrival:
+    return row(minutes, {"field0": key}, minutes, side=1, row={"rt": said(minutes), "rk": key})
+
+
+JOIN = with_sink_rows(
+    trace(
+        "symmetricHashJoin", ([of_left(0, "x"), of_left(2, "y"), of_right(1, "x")], 0, 0), ([of_right(9, "x"), of_right(20, "z")], 0, 0),
+        ([of_left(1, "x")], 2, 12), shifts=[-5, None], join_type="LeftOuter",
+    ),
+    {0: [{"lt": said(0), "lk": "x", "rt": said(1), "rk": "x"}], 2: [{"lt": said(2), "lk": "y", "rt": None, "rk": None}]},
+)
+
+
+def test_a_row_of_a_join_has_a_lane_until_it_is_evicted_and_a_line_to_each_partner() -> None:
+    (one,) = buffers(fates(JOIN))
+    assert one.title == "operator 0: LeftOuter join" and one.leaves_ms == ((None, None, at(7)), (None, None, None))
+    assert [(lane.label, lane.first, lane.last, lane.is_alone, lane.is_late) for lane in one.left] == [
+        ("x 12:00", 0, 2, False, False), ("y 12:02", 0, 2, True, False), ("x 12:01", 2, 2, False, True),
+    ]
+    assert [(lane.label, lane.last) for lane in one.right] == [("x 12:01", None), ("x 12:09", None), ("z 12:20", None)]
+    assert [(pair.batch, pair.left, pair.right, pair.is_sure) for pair in one.pairs] == [(0, 0, 0, True)]  # 12:00 and 12:09: no row
+
+
+def test_where_the_rows_of_the_sink_do_not_tell_two_rows_of_a_key_are_perhaps_a_pair() -> None:
+    (one,) = buffers(fates(with_sink_rows(JOIN, {n: [{"n": 1}] for n in range(3)})))
+    assert [(pair.left, pair.right, pair.is_sure) for pair in one.pairs] == [(0, 0, False), (0, 1, False)]
+
+
+def test_of_a_join_with_many_rows_those_of_the_first_keys_are_drawn() -> None:
+    many = trace(
+        "symmetricHashJoin",
+        *(([of_left(n, f"k{i % 7}") for i in range(40)] + [of_right(n, f"k{i % 7}") for i in range(40)], 0, 0) for n in range(5)),
+        shifts=[None, None],
+    )
+    (one,) = buffers(fates(many))
+    assert (len(one.left), len(one.right), one.rows) == (MOST_LANES, MOST_LANES, (200, 200))
+    assert {lane.key for lane in (*one.left, *one.right)} == {"field0=k0"}
+    assert len(one.pairs) == 36 and one.left_out > 0
+    assert "Shown are 14 of 200 rows of the left side and 14 of 200 rows of the right side" in many.join().svg
+
+
+# -- sessions ----------------------------------------------------------------------------------------------
+
+
+def in_session(minutes: int, key: str) -> Arrival:
+    ends = {"start": said(minutes), "end": said(minutes + 5)}
+    return row(minutes, {"session_window": ends, "k": key}, minutes + 5, start=at(minutes))
+
+
+SESSIONS = trace(
+    "sessionWindowStateStoreSaveExec", ([in_session(1, "a"), in_session(9, "a")], 0, 0), ([in_session(5, "a")], 0, 0),
+    ([in_session(2, "b")], 0, 3), ([in_session(0, "b")], 8, 15),
+)
+
+
+def test_sessions_open_become_one_and_leave() -> None:
+    one, two = lanes(fates(SESSIONS))
+    assert (one.key, [(line.batch_id, line.says) for line in one.lines]) == (
+        "a", [(0, "opens"), (1, "two become one"), (3, "emitted and evicted")],
+    )
+    assert [(bar.start_ms, bar.end_ms, bar.rows) for bar in one.lines[0].bars] == [(at(1), at(6), 1), (at(9), at(14), 1)]
+    assert [(bar.start_ms, bar.end_ms, bar.rows) for bar in one.lines[1].bars] == [(at(1), at(14), 3)]
+    assert [line.says for line in two.lines] == ["opens", "1 row too late, emitted and evicted"]
+    assert (two.lines[1].late_ms, two.lines[1].watermark_ms) == ((at(0),), at(15))
+
+
+# -- state files -------------------------------------------------------------------------------------------
+
+
+def wrote(batch: int, stores: tuple[str, ...] = ("default",), **custom: int) -> list[Event]:
+    metrics = {"numShufflePartitions": 2, "customMetrics": {f"SnapshotLastUploaded.{name}": v for name, v in custom.items()}}
+    ins = {"operatorId": 0, "operator": "dedupe", "version": batch, "stores": list(stores)}
+    return [event("stateOperator", batch, ins, {"metrics": metrics}), event("runBatch", batch, {"batchId": batch})]
+
+
+def maintained(batch: int, partition: int, snapshot: int | None, *deleted: str) -> Event:
+    ins = {"operatorId": 0, "partition": partition, "store": "default"}
+    return event("maintenance", batch, ins, {"snapshot": snapshot, "deleted": list(deleted)})
+
+
+def test_a_load_reads_the_newest_snapshot_and_the_deltas_after_it() -> None:
+    first_run = [e for n in range(3) for e in wrote(n)]
+    second = [event("populateStartOffsets", 3, {"offsetLog": 2, "commitLog": 2}), *wrote(3)]
+    events = [*first_run, maintained(2, 0, 2, "1.delta"), *second]
+    snapped, plain = chains(Recording(tuple(events)))
+    assert (snapped.places, snapped.next_load) == ("partition 0", ("2.snapshot", "3.delta", "4.delta"))
+    assert snapped.deleted == {"1.delta"} and [load.names for load in snapped.loads] == [("2.snapshot", "3.delta")]
+    assert (plain.places, plain.next_load) == ("partition 1", ("1.delta", "2.delta", "3.delta", "4.delta"))
+    assert "Run 1 began with version 3: 2.snapshot, 3.delta." in Trace(tuple(events)).state_files().svg
+
+
+def test_partitions_and_stores_with_the_same_files_are_one_chain() -> None:
+    (one,) = chains(Recording(tuple(wrote(0, ("left", "right")))))
+    assert (one.places, one.newest, dict(one.deltas)) == ("partitions 0 to 1, 2 stores", 1, {1: 1})
+
+
+def test_a_version_that_a_batch_writes_again_is_written_twice() -> None:
+    (one,) = chains(Recording((*wrote(0), *wrote(0))))
+    assert dict(one.deltas) == {1: 2}
+
+
+def test_real_spark_reports_the_last_snapshot_of_a_store() -> None:
+    events = (replace(e, engine="spark") for e in (*wrote(0), *wrote(1, partition_0_default=1)))
+    told, not_told = chains(Recording(tuple(events)))
+    assert (told.snapshots, told.next_load) == ({1}, ("1.snapshot", "2.delta"))
+    assert (not_told.snapshots, not_told.next_load) == (set(), None)
+
+
+def test_of_a_store_whose_beginning_is_not_in_the_trace_no_load_is_told() -> None:
+    assert [chain.next_load for chain in chains(Recording(tuple(wrote(7))))] == [None]
+
+
+# -- logs --------------------------------------------------------------------------------------------------
+
+
+def test_a_restart_finds_the_offset_log_one_ahead_and_runs_that_batch_again() -> None:
+    first, second = runs(GOLDEN)
+    assert [(one.batch_id, one.committed, one.kept) for one in first.batches] == [
+        (0, True, False), (1, True, False), (2, True, False), (3, False, False),
+    ]
+    assert [(one.batch_id, one.committed, one.kept) for one in second.batches] == [(3, True, True), (4, True, False), (5, True, False)]
+    assert first.says == "both logs are empty: begin with batch 0"
+    assert second.says == "the offset log ends with 3, the commit log ends with 2: batch 3 runs again"
+    assert first.batches[1].offsets == ("logOffset 1",) and first.batches[1].next_watermark == at(4)
+
+
+# -- watermarks --------------------------------------------------------------------------------------------
+
+
+def test_an_operator_sees_what_the_one_below_it_promises() -> None:
+    sides = [{"watermark": name, "delayMs": 0, "below": [{"source": SOURCE}]} for name in ("l", "r")]
+    plan = {"operatorId": 0, "operator": "stateStoreSave", "output": at(20), "below": [
+        {"operatorId": 1, "operator": "symmetricHashJoin", "output": at(20), "below": sides}]}
+    measured = [{"node": "l", "watermark": at(30)}, {"node": "r", "watermark": at(35)}]
+    found = tree(Recording((
+        event("queryPlanning", 0, {}, {"tree": plan}),
+        event("stateOperator", 0, {"operatorId": 1, "watermarkLate": at(25), "watermarkEviction": at(30)}),
+        event("stateOperator", 0, {"operatorId": 0, "watermarkLate": at(15), "watermarkEviction": at(20)}),
+        event("updateWatermark", 0, {"watermark": at(30), "policy": "min"}, {"operators": measured}),
+        event("runBatch", 0, {}),
+    )))
+    assert found is not None and found.watermarks == (at(30),)
+    assert [(node.kind, node.depth, node.cells) for node in found.nodes] == [
+        ("operator", 0, (Cell(at(15), at(20), at(20)),)), ("operator", 1, (Cell(at(25), at(30), at(20)),)),
+        ("watermark", 2, (Cell(None, None, at(30)),)), ("source", 3, ()),
+        ("watermark", 2, (Cell(None, None, at(35)),)), ("source", 3, ()),
+    ]
+
+
+# -- files -------------------------------------------------------------------------------------------------
+
+
+def test_a_batch_takes_files_and_leaves_the_rest() -> None:
+    looks = {"source": SOURCE}
+    found = files(Recording((
+        event("latestOffset", 0, looks, {"files": ["/in/a", "/in/b"], "left": ["/in/c"], "leftCount": 7}),
+        event("getBatch", 0, looks, {"files": ["/in/a", "/in/b"]}),
+        event("addBatch", 0, {"sink": "FileSink[file:/data/out]"}, {"written": {"file": "0", "added": ["/data/out/p"]}}),
+        event("runBatch", 0, {}),
+        event("latestOffset", 1, looks, {"files": ["/in/c"]}),
+        event("addBatch", 1, {}, {"written": {"file": "1.compact", "added": []}}),
+        event("runBatch", 1, {}),
+    )))
+    ((source, (first, second)),) = found.sources
+    assert source == "0: FileStreamSource[in]"
+    assert (first.seen, first.taken, first.left, first.left_count) == (0, ("a", "b"), ("c",), 7)
+    assert (second.seen, second.taken, second.left) == (2, ("c",), None)  # as real Spark tells it
+    assert [(entry.name, entry.added, entry.is_compact) for entry in found.manifest] == [("0", ("p",), False), ("1.compact", (), True)]
+
+
+# -- all of them -------------------------------------------------------------------------------------------
+
+
+def test_what_a_trace_can_give_is_given_in_order() -> None:
+    headings = [picture.heading for picture in pictures(GOLDEN)]
+    assert headings == ["Event time", "Watermarks", "State files", "Logs", "Files", "Durations"]
+    assert "Join" in [picture.heading for picture in pictures(JOIN)]
+    assert "Sessions" in [picture.heading for picture in pictures(SESSIONS)]
+    assert pictures(Trace(())) == ()
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_trace_that_has_nothing_of_a_kind_says_so(name: str) -> None:
+    with pytest.raises(ValueError, match="the trace has no"):
+        getattr(Trace(()), name)()
+
+
+@pytest.mark.parametrize(
+    ("draw", "words"),
+    [(JOIN.join, "with nulls"), (SESSIONS.sessions, "two become one"), (GOLDEN.state_files, "6.delta"),
+     (GOLDEN.logs, "runs again"), (GOLDEN.watermarks, "stateStoreSave"), (GOLDEN.files, "4.csv")], ids=NAMES,
+)
+def test_a_picture_is_the_same_each_time_and_has_its_words_as_text(draw: Callable[[], Any], words: str) -> None:
+    picture = draw().svg
+    assert picture == draw().svg and words in picture and "<dc:date>" not in picture
+
+
+def test_what_a_user_wrote_is_text_in_the_pictures_and_odd_characters_are_left_out() -> None:
+    evil = "</text><script>alert(1)</script>$x$\0\n\x1b😀"
+    joined = trace("symmetricHashJoin", ([of_left(0, evil), of_right(1, evil)], 0, 0), shifts=[None, None])
+    for picture in (joined.join().svg, trace("sessionWindowStateStoreSaveExec", ([in_session(1, evil)], 0, 0)).sessions().svg):
+        assert "<script>" not in picture
+        ElementTree.fromstring(picture)
+
+
+def luminance(colour: str) -> float:
+    """As WCAG defines it."""
+    parts = (int(colour[i : i + 2], 16) / 255 for i in (1, 3, 5))
+    red, green, blue = (c / 12.92 if c <= 0.03928 else ((c + 0.055) / 1.055) ** 2.4 for c in parts)
+    return 0.2126 * red + 0.7152 * green + 0.0722 * blue
+
+
+def contrast(one: str, other: str) -> float:
+    dark, light = sorted((luminance(one), luminance(other)))
+    return (light + 0.05) / (dark + 0.05)
+
+
+def test_words_can_be_read_on_the_paper_and_in_every_box() -> None:
+    looks = [look for look in vars(sheet).values() if isinstance(look, sheet.Look)]
+    words = [(sheet.INK, "#ffffff"), (sheet.GREY, "#ffffff"), (STATE, "#ffffff"), (WATERMARK, "#ffffff")]
+    words += [(look.ink, look.fill) for look in looks] + [(look.edge, look.fill) for look in (sheet.OUT, sheet.VIOLET, sheet.WRONG)]
+    assert looks and [(ink, paper) for ink, paper in words if contrast(ink, paper) < 4.5] == []
+
+
+JUNK: list[Any] = [None, 1, -(10**40), "x", [1], {"a": [None]}, float("inf"), [[{}]], True]
+
+
+@pytest.mark.parametrize("junk", JUNK, ids=str)
+def test_values_of_any_shape_are_left_out(junk: Any) -> None:
+    """A trace may come from a file that somebody else wrote."""
+    names = {name for e in (*GOLDEN.events, *JOIN.events) for name in (*e.inputs, *e.outputs)}
+    for one in (GOLDEN, JOIN, SESSIONS, trace("stateStoreSave", ([windowed(1)], 0, 0))):
+        for name in names:
+            events = []
+            for e in one.events:
+                ins, outs = ({k: junk if k == name else v for k, v in values.items()} for values in (e.inputs, e.outputs))
+                events.append(replace(e, inputs=ins, outputs=outs))
+            changed = Recording(tuple(events))
+            found = fates(changed)
+            assert [buffers(found), lanes(found), chains(changed), runs(changed), tree(changed), files(changed)]
