@@ -70,7 +70,7 @@ def _looking(query: StreamingQuery) -> Callable[[], Look]:
 
 
 def newest_steps(query: StreamingQuery) -> Recording | None:
-    """(2) The steps of the newest trigger that runs a batch; None of Spark. One under way is given the event that it has not yet."""
+    """(2) The steps of the newest trigger that runs a batch; None of Spark. One under way has its own event added to them."""
     if not isinstance(query, ModelQuery):
         return None
     events = query.trace.events
