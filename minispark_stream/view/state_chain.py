@@ -144,9 +144,15 @@ def _grouped(files: Mapping[Place, Files], loads: Mapping[Place, list[Load]], na
         operator, one = places[0][0], files[places[0]]
         newest = max(one.deltas)
         yield Chain(
-            f"operator {operator}: {names[operator]}", _place_words(places), newest, dict(one.deltas), frozenset(one.snapshots),
-            frozenset(one.deleted), one.load(newest), tuple(loads.get(places[0], ())),
-            one.tells_snapshots,
+            title=f"operator {operator}: {names[operator]}",
+            places=_place_words(places),
+            newest=newest,
+            deltas=dict(one.deltas),
+            snapshots=frozenset(one.snapshots),
+            deleted=frozenset(one.deleted),
+            next_load=one.load(newest),
+            loads=tuple(loads.get(places[0], ())),
+            tells_snapshots=one.tells_snapshots,
         )
 
 
