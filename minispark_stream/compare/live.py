@@ -12,6 +12,7 @@ Differs from Spark: nothing of Spark is modelled here.
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 from pyspark.sql.streaming import StreamingQuery
 
@@ -62,16 +63,20 @@ def _looking(query: StreamingQuery) -> Callable[[], Look]:
             message=query.status["message"],
             error=None if error is None else str(cause_of(str(error)) or error),
             recording=spark_trace(list(batches.values())),
-            steps=_newest_steps(query),
+            steps=newest_steps(query),
         )
 
     return look
 
 
-def _newest_steps(query: StreamingQuery) -> Recording | None:
-    """(2)"""
+def newest_steps(query: StreamingQuery) -> Recording | None:
+    """(2) The steps of the newest trigger that runs a batch; None of Spark. One under way has its own event added to them."""
     if not isinstance(query, ModelQuery):
         return None
     events = query.trace.events
-    newest = max((e.trigger for e in events if e.trigger is not None), default=0)
-    return Recording(tuple(e for e in events if e.trigger is None or e.trigger >= newest - 1))
+    with_a_batch = {e.trigger for e in events if e.step in ("walCommit", "getBatch", "runBatch")}
+    newest = max((trigger for trigger in with_a_batch if trigger is not None), default=0)
+    steps = [e for e in events if e.trigger == newest]
+    if steps and steps[-1].step != "trigger":
+        steps.append(replace(steps[-1], step="trigger", depth=0, inputs={}, outputs={}, error=None))
+    return Recording(tuple(steps))

@@ -20,13 +20,12 @@ from dataclasses import dataclass
 from html import escape
 from typing import Any
 
+import graphviz
 import ipywidgets as widgets
-from graphviz import ExecutableNotFound
 
 from minispark_stream.trace.recording import Recording
 from minispark_stream.view import flow, live_charts
 from minispark_stream.view.batch_table import batch_rows
-from minispark_stream.view.merged_walk import stops
 from minispark_stream.view.style import CSS
 from minispark_stream.view.words import clip, duration_words, number, time_words
 
@@ -35,7 +34,7 @@ from minispark_stream.view.words import clip, duration_words, number, time_words
 class Look:
     """A query at one moment.
 
-    `recording` has the progress reports of its newest batches; `steps` the steps of the newest ones, if they are recorded.
+    `recording` has the progress reports of its newest batches; `steps` the steps of the newest one, if they are recorded.
     """
 
     title: str
@@ -152,16 +151,14 @@ def _words(title: str, state: str, message: str, recording: Recording | None = N
 
 
 def _flow(steps: Recording) -> str:
-    walk = stops({steps.engine: steps})
-    if not walk:
+    ended = [event.step for event in steps.events if event.step not in flow.FRAMES]
+    if not ended:
         return ""
-    ended = walk[-1].moment.event.step
     try:
-        picture = flow.draw({steps.engine: steps}, step=ended).pipe(format="svg", encoding="utf-8")
-    except ExecutableNotFound:
+        svg: str = flow.draw({steps.engine: steps}, step=ended[-1]).pipe(format="svg", encoding="utf-8", quiet=True)
+    except (graphviz.ExecutableNotFound, graphviz.CalledProcessError):
         return ""
-    picture = picture[picture.index("<svg"):].replace("<svg", "<svg class='flow'", 1)
-    return f"<details open><summary>the step that ended last: {escape(ended)}</summary>{picture}</details>"
+    return f"<details open><summary>the step that ended last: {ended[-1]}</summary>{svg[svg.index('<svg'):]}</details>"
 
 
 LIVE_CSS = """
@@ -172,5 +169,5 @@ LIVE_CSS = """
 .ms.live .tiles { display:flex; flex-wrap:wrap; gap:8px; }
 .ms.live .tiles div { background:#f6f8fa; border:1px solid #d9dfe5; border-radius:8px; padding:3px 12px; }
 .ms.live .tiles small { display:block; color:#5b6875; font-size:11.5px; } .ms.live .tiles b { font-size:15px; }
-.ms.live svg { max-width:100%; height:auto; } .ms.live svg.flow { max-width:640px; }
+.ms.live svg { max-width:100%; height:auto; } .ms.live details svg { max-width:640px; }
 """

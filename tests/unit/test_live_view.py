@@ -10,7 +10,10 @@ from typing import Any
 import pytest
 
 from minispark_stream import live
+from minispark_stream.compare.live import newest_steps
 from minispark_stream.compare.spark_trace import SparkBatch, spark_trace
+from minispark_stream.streaming_query import StreamingQuery as ModelQuery
+from minispark_stream.trace.events import Event
 from minispark_stream.trace.recording import Recording
 from minispark_stream.trace.trace import Trace
 from minispark_stream.view.live_charts import series, svg
@@ -18,6 +21,17 @@ from minispark_stream.view.live_view import LiveView, Look
 from tests.unit.test_trace_of import report
 
 GOLDEN = Trace.load(Path(__file__).parents[1] / "golden" / "trace_windows.json")
+
+
+class Query(ModelQuery):
+    """A query of the model that has got so far."""
+
+    def __init__(self, events: Sequence[Event]):
+        self._events = tuple(events)
+
+    @property
+    def trace(self) -> Trace:
+        return Trace(self._events)
 
 
 def recorded(*batches: int, **other: Any) -> Recording:
@@ -95,9 +109,14 @@ def test_a_query_that_cannot_be_asked_any_more_ends_the_view() -> None:
 
 
 def test_a_query_of_the_model_has_the_flow_with_the_step_that_ended_last() -> None:
-    newest = Recording(tuple(e for e in GOLDEN.events if (e.trigger or 0) >= 4))
-    view = played(look(0, is_active=False, steps=newest))
+    whole = Query(GOLDEN.events)
+    view = played(look(0, is_active=False, steps=newest_steps(whole)))
     assert "the step that ended last: finishTrigger" in view.html
+    last = max(i for i, e in enumerate(GOLDEN.events) if e.step == "getBatch")
+    under_way = newest_steps(Query(GOLDEN.events[: last + 1]))
+    assert under_way is not None and under_way.batches[-1].batch_id == GOLDEN.events[last].batch_id
+    view = played(look(0, is_active=False, steps=under_way))
+    assert "the step that ended last: getBatch" in view.html
 
 
 def test_close_stops_the_thread_and_the_display_gets_the_picture() -> None:
