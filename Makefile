@@ -86,6 +86,7 @@ lab: setup
 bench: setup
 	@$(BIN)/python tests/benchmarks/bench_trigger.py
 	@$(BIN)/python tests/benchmarks/bench_codec.py
+	@$(BIN)/python -m tests.benchmarks.bench_join
 
 # --- docs -----------------------------------------------------------------------------------------------------------
 

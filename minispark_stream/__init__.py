@@ -6,7 +6,11 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from minispark_stream.compare.live import live
     from minispark_stream.compare.side_by_side import side_by_side
+    from minispark_stream.compare.trace_listener import TraceListener
+    from minispark_stream.compare.trace_of import trace_of
+    from minispark_stream.compare.what_if import what_if
     from minispark_stream.explanation import explain_output
     from minispark_stream.inspection.checkpoint import inspect
     from minispark_stream.registry import register_sink, register_source
@@ -14,13 +18,28 @@ if TYPE_CHECKING:
 
 _HOME = {
     "MiniSparkSession": "session",
+    "TraceListener": "compare.trace_listener",
     "explain_output": "explanation",
     "inspect": "inspection.checkpoint",
+    "live": "compare.live",
     "register_sink": "registry",
     "register_source": "registry",
     "side_by_side": "compare.side_by_side",
+    "trace_of": "compare.trace_of",
+    "what_if": "compare.what_if",
 }
-__all__ = ["MiniSparkSession", "explain_output", "inspect", "register_sink", "register_source", "side_by_side"]
+__all__ = [
+    "MiniSparkSession",
+    "TraceListener",
+    "explain_output",
+    "inspect",
+    "live",
+    "register_sink",
+    "register_source",
+    "side_by_side",
+    "trace_of",
+    "what_if",
+]
 
 
 def __getattr__(name: str) -> Any:

@@ -17,7 +17,7 @@ from pyspark.sql.streaming import StreamingQuery
 
 from minispark_stream.inspection.checkpoint import inspect
 from minispark_stream.inspection.output import OutputExplanation, explain, explain_query
-from minispark_stream.jvm.queries import checkpoint_and_mode
+from minispark_stream.jvm.queries import look_at
 from minispark_stream.streaming_query import StreamingQuery as ModelQuery
 
 
@@ -38,5 +38,5 @@ def explain_output(query_or_checkpoint: StreamingQuery | str | Path) -> OutputEx
         return explain(inspect(str(query_or_checkpoint)))
     if isinstance(query_or_checkpoint, ModelQuery):
         return query_or_checkpoint.explain_output()
-    checkpoint, mode = checkpoint_and_mode(query_or_checkpoint)
-    return explain_query(query_or_checkpoint, checkpoint, mode)
+    seen = look_at(query_or_checkpoint)
+    return explain_query(query_or_checkpoint, seen.checkpoint, seen.output_mode)

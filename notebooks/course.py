@@ -45,9 +45,10 @@ def check(exercise: str, answer: Any = ...) -> None:
         exercise: its number, "06-1" for the first one of notebook 06.
         answer: what the exercise asks for; `...` is no answer yet.
     """
-    if answer is ...:
+    accepted = None if answer is ... else EXERCISES[exercise].accepts(answer)
+    if accepted is None:
         print(f'{exercise}: no answer yet. Put it in place of the dots, and run the cell. hint("{exercise}") helps.')
-    elif EXERCISES[exercise].accepts(answer):
+    elif accepted:
         print(f"{exercise}: right. {EXERCISES[exercise].why}")
     else:
         print(f'{exercise}: no. Try it out, and look again. hint("{exercise}") helps.')

@@ -11,10 +11,13 @@ Spark cannot be asked for its steps, but each of them leaves something:
     stateOperators                 what the stateful operators did
     collected rows                 what the sink got (a foreachBatch that looks)
 
-1. `read_logs` keeps the log files of each batch while they are there (Spark purges them later).
-2. `spark_trace` puts progress reports and logs together as the same events that the model records, so one drawing shows both.
+`read_logs` keeps the log files of each batch while they are there (Spark purges them later). `spark_trace` puts progress
+reports and logs together as the same events that the model records, so one drawing shows both. A watermark that no log has any
+more is taken from the reports.
 
-Spark reports how long a phase took and not when it began, so the phases of a trigger are laid end to end.
+Spark reports how long a phase took and not when it began, so the phases of a trigger are laid end to end. A batch without a
+`walCommit` was in the log already: it is run again after a restart. Where the reports do not begin with batch 0, or the logs
+are gone, the trace has a note that says so.
 
 Differs from Spark: nothing.
 """
@@ -22,13 +25,16 @@ Differs from Spark: nothing.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
 from minispark_stream.checkpointing.checkpoint_file_manager import CheckpointFileManager
 from minispark_stream.trace.events import MAX_ROWS, Event
+from minispark_stream.trace.times import iso_ms
 from minispark_stream.trace.trace import Trace
+from minispark_stream.trace.values import as_int, as_map, entry_metadata
 
 
 @dataclass(frozen=True)
@@ -38,7 +44,35 @@ class SparkBatch:
     progress: Mapping[str, Any]
     logs: Mapping[str, str]
     rows: Sequence[Mapping[str, Any]] | None = None
-    rerun: bool = False
+
+    @property
+    def batch_id(self) -> int:
+        return int(self.progress["batchId"])
+
+    @property
+    def rerun(self) -> bool:
+        """Whether an earlier run had logged the batch but not finished it."""
+        took = as_map(self.progress.get("durationMs"))
+        return "addBatch" in took and "walCommit" not in took
+
+    @property
+    def watermark_ms(self) -> int | None:
+        """The watermark that the batch ran under."""
+        logged = as_int(entry_metadata(self.logs.get(f"offsets/{self.batch_id}")).get("batchWatermarkMs"))
+        return iso_ms(as_map(self.progress.get("eventTime")).get("watermark")) if logged is None else logged
+
+    @property
+    def timestamp_ms(self) -> int | None:
+        return as_int(entry_metadata(self.logs.get(f"offsets/{self.batch_id}")).get("batchTimestampMs"))
+
+    @property
+    def next_watermark_ms(self) -> int | None:
+        return as_int(entry_metadata(self.logs.get(f"commits/{self.batch_id}")).get("nextBatchWatermarkMs"))
+
+
+def ran_a_batch(progress: Mapping[str, Any]) -> bool:
+    """Whether a progress report is that of a batch."""
+    return "addBatch" in progress["durationMs"]
 
 
 def read_logs(checkpoint: str, batch_id: int, progress: Mapping[str, Any]) -> dict[str, str]:
@@ -52,16 +86,41 @@ def read_logs(checkpoint: str, batch_id: int, progress: Mapping[str, Any]) -> di
                 names += [f"sources/{i}/{n}", f"sources/{i}/{n}.compact"]
     found = {}
     for name in names:
-        try:
+        with suppress(FileNotFoundError):
             found[name] = files.open(name).decode("utf-8", "replace")
-        except FileNotFoundError:
-            continue
     return found
 
 
-def spark_trace(batches: Sequence[SparkBatch], name: str | None = None, plan: str | None = None) -> Trace:
-    """The trace of batches that Spark ran, in the order in which they ran."""
-    return Trace(tuple(_events(batches)), engine="spark", name=name, plan=plan)
+def spark_trace(
+    batches: Sequence[SparkBatch], name: str | None = None, plan: str | None = None, error: str | None = None
+) -> Trace:
+    """The trace of batches that Spark ran, in the order in which they ran; `error` is what ended the query after them."""
+    events = list(_events(batches))
+    if error is not None:
+        events += _failed(batches, error, events[-1].start_ms + events[-1].duration_ms if events else 0.0)
+    return Trace(tuple(events), engine="spark", name=name, plan=plan, note=_note(batches))
+
+
+def spark_batches(checkpoint: str, reports: Iterable[Mapping[str, Any]]) -> list[SparkBatch]:
+    """The batches that progress reports tell of, with what the checkpoint still has of them. Rows are not known."""
+    plain = (json.loads(json.dumps(report, default=str)) for report in reports if ran_a_batch(report))  # ids as text
+    return [SparkBatch(report, read_logs(checkpoint, report["batchId"], report)) for report in plain]
+
+
+def _note(batches: Sequence[SparkBatch]) -> str | None:
+    """What the trace does not have."""
+    missing = []
+    if batches and batches[0].batch_id > 0:
+        missing.append(
+            f"Batches before {batches[0].batch_id} are not in here: a query tells of its own run alone, and of that the newest "
+            "batches (spark.sql.streaming.numRecentProgressUpdates)."
+        )
+    if batches and not any(batch.logs for batch in batches):
+        missing.append(
+            "The checkpoint is gone, as a temporary one is when its query stops: files and log entries are not known, and "
+            "watermarks are those of the progress reports."
+        )
+    return " ".join(missing) or None
 
 
 @dataclass
@@ -86,22 +145,31 @@ class _Writer:
 
 def _events(batches: Sequence[SparkBatch]) -> Iterator[Event]:
     now_ms = 0.0
-    previous: SparkBatch | None = None
+    watermarks = {batch.batch_id: batch.watermark_ms for batch in batches}
+    run_id = None
     for trigger, batch in enumerate(batches):
-        writer = _Writer(trigger, int(batch.progress["batchId"]), now_ms)
-        _trigger(writer, batch, previous)
-        now_ms, previous = writer.now_ms, batch
+        writer = _Writer(trigger, batch.batch_id, now_ms)
+        begins = batch.batch_id == 0 if run_id is None else batch.progress.get("runId") != run_id
+        _trigger(writer, batch, begins or batch.rerun, watermarks)
+        now_ms, run_id = writer.now_ms, batch.progress.get("runId")
         yield from writer.events
 
 
-def _trigger(writer: _Writer, batch: SparkBatch, previous: SparkBatch | None) -> None:
+def _failed(batches: Sequence[SparkBatch], error: str, now_ms: float) -> Iterator[Event]:
+    """The trigger that the query did not survive. In which of its steps that was, Spark does not tell."""
+    batch_id = batches[-1].batch_id + 1 if batches else 0
+    for depth, step in ((1, "runBatch"), (0, "trigger")):
+        yield Event(step, "spark", len(batches), batch_id, depth, now_ms, 0.0, {"batchId": batch_id}, error=error)
+
+
+def _trigger(writer: _Writer, batch: SparkBatch, begins: bool, watermarks: Mapping[int, int | None]) -> None:
+    """`begins`: whether the batch is the first one of a run."""
     progress = batch.progress
     durations = progress.get("durationMs", {})
     n, began = writer.batch_id, writer.now_ms
     sources = progress.get("sources", [])
-    watermark = _metadata(batch, "batchWatermarkMs")
-    late = None if previous is None else _metadata(previous, "batchWatermarkMs")
-    if previous is None or batch.rerun:
+    watermark = batch.watermark_ms
+    if begins:
         writer.step(
             "populateStartOffsets", 0, 0, {},
             {"batchId": n, "rerun": batch.rerun, "start": _by_source(sources, "startOffset"), "watermark": watermark},
@@ -109,6 +177,7 @@ def _trigger(writer: _Writer, batch: SparkBatch, previous: SparkBatch | None) ->
     if not batch.rerun:
         _construct(writer, batch, sources, durations, watermark)
     run_began = writer.now_ms
+    late = watermarks.get(n - 1) if n > 0 else 0  # unknown, if the batch before is not in here
     for i, source in enumerate(sources):
         if source.get("startOffset") != source.get("endOffset"):
             writer.step(
@@ -122,7 +191,7 @@ def _trigger(writer: _Writer, batch: SparkBatch, previous: SparkBatch | None) ->
             )
     writer.step(
         "queryPlanning", 2, durations.get("queryPlanning", 0),
-        {"watermarkLate": late or 0, "watermarkEviction": watermark or 0, "timestamp": _metadata(batch, "batchTimestampMs")},
+        {"watermarkLate": late, "watermarkEviction": watermark or 0, "timestamp": batch.timestamp_ms},
         {"operators": [
             {"operatorId": i, "operator": op["operatorName"]} for i, op in enumerate(progress.get("stateOperators", []))
         ]},
@@ -135,7 +204,7 @@ def _trigger(writer: _Writer, batch: SparkBatch, previous: SparkBatch | None) ->
         "addBatch", 2, spent, {"sink": progress["sink"]["description"], "batchId": n},
         {**rows, "numOutputRows": progress["sink"].get("numOutputRows")}, add_began,
     )
-    after = _metadata(batch, "nextBatchWatermarkMs")
+    after = watermarks.get(n + 1) if batch.next_watermark_ms is None else batch.next_watermark_ms
     writer.step("updateWatermark", 2, 0, {"watermark": watermark}, {"watermark": after})
     writer.step("commitOffsets", 2, durations.get("commitOffsets", 0), {"file": f"commits/{n}"},
                 {"text": batch.logs.get(f"commits/{n}")})
@@ -165,17 +234,6 @@ def _construct(
         {"end": _by_source(sources, "endOffset"), "newData": new_data, "anotherBatch": not new_data, "run": True,
          "watermark": watermark}, began,
     )
-
-
-def _metadata(batch: SparkBatch, key: str) -> int | None:
-    """A number of the batch's offset or commit log entry."""
-    n = batch.progress["batchId"]
-    text = batch.logs.get(f"commits/{n}" if key == "nextBatchWatermarkMs" else f"offsets/{n}")
-    try:
-        value = json.loads((text or "").split("\n")[1])[key]
-    except (IndexError, KeyError, TypeError, ValueError):
-        return None
-    return value if isinstance(value, int) else None
 
 
 def _files(batch: SparkBatch, source: int) -> list[str]:

@@ -1,17 +1,31 @@
 """A query of real Structured Streaming, seen from Python: what PySpark's handle does not say.
 
-    checkpoint_and_mode(query)      ->  ("/data/checkpoint", "append")
+    look_at(query)      ->  SparkQuery(checkpoint="file:/data/checkpoint", output_mode="append", plan="Aggregate ...")
 
-Models: StreamExecution.resolvedCheckpointRoot and outputMode.
+Models: StreamExecution.resolvedCheckpointRoot, outputMode and analyzedPlan.
 Differs from Spark: nothing.
 """
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 from pyspark.sql.streaming import StreamingQuery
 
 
-def checkpoint_and_mode(query: StreamingQuery) -> tuple[str, str]:
-    """Where the checkpoint of a running or ended query is, and its output mode in small letters."""
+class SparkQuery(NamedTuple):
+    """Where the checkpoint of a query is, its output mode in small letters, and its analysed plan as text."""
+
+    checkpoint: str
+    output_mode: str
+    plan: str
+
+
+def look_at(query: StreamingQuery) -> SparkQuery:
+    """Ask a query that runs or has ended."""
     execution = query._jsq.streamingQuery()
-    return str(execution.resolvedCheckpointRoot()), str(execution.outputMode().toString()).lower()
+    return SparkQuery(
+        checkpoint=str(execution.resolvedCheckpointRoot()),
+        output_mode=str(execution.outputMode().toString()).lower(),
+        plan=str(execution.analyzedPlan().toString()),
+    )

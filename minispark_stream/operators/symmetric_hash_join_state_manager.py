@@ -98,8 +98,11 @@ class JoinSideState:
 
     def counts(self, keys: list[bytes]) -> Ints:
         """How many rows each key has."""
-        [counts] = self._count_codec.decode([row or NO_ROWS for row in self._counts.get_many(keys)])
-        return np.asarray(counts)
+        [column] = self._count_codec.decode([row or NO_ROWS for row in self._counts.get_many(keys)])
+        counts = np.asarray(column)
+        if len(wrong := counts[(counts < 0) | (counts > self.num_rows)]):
+            raise ValueError(f"The state of a join has {self.num_rows} rows, but a key with {wrong[0]} of them")
+        return counts
 
     def rows(self, among: list[bytes] | None = None) -> StoredRows:
         """All rows, or those of some keys."""

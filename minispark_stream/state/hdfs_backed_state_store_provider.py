@@ -127,12 +127,13 @@ class HDFSBackedStateStoreProvider:
     def _apply_deltas_up_to(self, version: int) -> None:
         for v in range(self.version + 1, version + 1):
             identity = self.files.identity(v)  # before the file is read: if it changes meanwhile, it will not match
-            self._becomes(v, self.map.change(self.files.read_delta(v)), identity)
+            pairs = self.files.read_delta(v)
+            self._becomes(v, self.map.change([key for key, _ in pairs], [value for _, value in pairs]), identity)
 
     # -- (3), (4) changing --------------------------------------------------------------------------------------
 
     def roll_back(self, undo: Undo) -> None:
-        self.map.change(undo.items())
+        self.map.change(undo.keys(), undo.values())
 
     def commit(self, undo: Undo, changes: Sequence[Change]) -> None:
         version = self.version + 1
@@ -153,7 +154,7 @@ class HDFSBackedStateStoreProvider:
             self.identities.clear()  # nothing in memory is used again
 
     def metrics(self) -> StateStoreMetrics:
-        undo = sum(sys.getsizeof(u) + content_bytes(u) for u in self.undo_records.values())
+        undo = sum(sys.getsizeof(u) + content_bytes(u, u.values()) for u in self.undo_records.values())
         custom = {
             "loadedMapCacheHitCount": self.loaded_map_cache_hit_count,
             "loadedMapCacheMissCount": self.loaded_map_cache_miss_count,
@@ -199,7 +200,7 @@ class HDFSBackedStateStore:
         self.put_many([key], [value])
 
     def put_many(self, keys: Sequence[bytes], values: Sequence[bytes]) -> None:
-        if len(keys) != len(values) or None in values:
+        if None in values:
             raise ValueError("Cannot put a null value: every key needs a value")
         self._change("put", keys, values)
 
@@ -221,7 +222,9 @@ class HDFSBackedStateStore:
     def _change(self, operation: str, keys: Sequence[bytes], values: Sequence[bytes | None]) -> None:
         with self._provider.lock:
             self._verify_updating(operation)
-            self._remember(self._provider.map.change(zip(keys, values, strict=True)))
+            if len(keys) != len(values):
+                raise ValueError(f"Cannot {operation} {len(keys)} keys with {len(values)} values")
+            self._remember(self._provider.map.change(keys, values))
             self._changes.append((list(keys), list(values)))
 
     def commit(self) -> int:

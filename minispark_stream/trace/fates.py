@@ -119,7 +119,16 @@ def _name(*values: Any) -> str:
 
 
 def _place(at: Mapping[str, Any]) -> str:
-    return _name(at.get("operatorId"), at.get("key"))
+    return _name(at.get("side"), at.get("key"))
+
+
+def _places(arrival: Mapping[str, Any]) -> dict[int, list[Mapping[str, Any]]]:
+    """Where a row came to, by operator; -1 is the end of a plan without operators."""
+    found: dict[int, list[Mapping[str, Any]]] = {}
+    for at in map(as_map, as_list(arrival.get("at"))):
+        number = -1 if at.get("operatorId") is None else as_int(at["operatorId"]) or 0
+        found.setdefault(number, []).append(at)
+    return found
 
 
 class _Play:
@@ -129,32 +138,35 @@ class _Play:
         self._held: dict[str, list[Holding]] = {}  # operator, side and key -> what is in the state now
         self._passed: Counter[int] = Counter()  # operator -> rows that a limit has let pass
         self._arrived = 0
-        self._same_key: Counter[str] = Counter()  # operator and key -> rows of this batch
+        self._same_key: Counter[str] = Counter()  # side and key -> rows of this batch at the operator that decides
 
     def run(self, batch: BatchFacts) -> None:
-        arrivals = batch.arrivals or ()
-        self._same_key = Counter(_place(as_map(at)) for arrival in arrivals for at in as_list(arrival.get("at")))
-        for arrival in arrivals:
-            self._arrive(batch, arrival)
+        """One batch: the operators decide from the lowest to the highest, then state leaves."""
+        came = [(self._row(batch, arrival), _places(arrival)) for arrival in batch.arrivals or ()]
+        found = [Fate(**row, what=LEFT_OUT) for row, places in came if not places]  # (1)
+        stopped: set[int] = set()
+        for number in sorted({number for _, places in came for number in places}, reverse=True):
+            reached = [(row, at) for row, places in came if row["number"] not in stopped for at in places.get(number, ())]
+            self._same_key = Counter(_place(at) for _, at in reached)
+            decided = [self._fate(batch, batch.operators.get(number), row, at) for row, at in reached]
+            passed = {fate.number for fate in decided if fate.what in (KEPT, PASSED)}
+            stopped |= {row["number"] for row, _ in reached} - passed  # (5)
+            found += decided
+        self.rows += sorted(found, key=lambda fate: fate.number)
         self._evict(batch)
 
-    def _arrive(self, batch: BatchFacts, arrival: Mapping[str, Any]) -> None:
-        event_ms = _number(arrival.get("time"))
+    def _row(self, batch: BatchFacts, arrival: Mapping[str, Any]) -> dict[str, Any]:
+        """What all fates of a row have in common."""
         self._arrived += 1
-        common = (self._arrived, batch, str(arrival.get("source")), arrival.get("file"), as_map(arrival.get("row")), event_ms)
-        places = [as_map(at) for at in as_list(arrival.get("at"))]
-        if not places:
-            self.rows.append(Fate(*common, LEFT_OUT))  # (1)
-        stopped: int | None = None  # the operator that did not let the row pass
-        for at in places:
-            operator = batch.operators.get(as_int(at.get("operatorId")) or 0) if at.get("operatorId") is not None else None
-            if stopped is not None and (operator is None or operator.operator_id != stopped):
-                break  # (5)
-            time_ms = _number(at.get("time"))
-            decided = {"operator": operator, "at": at, "time_ms": time_ms}
-            fate = Fate(*common, **{**decided, **self._decide(batch, operator, at, time_ms)})
-            self.rows.append(fate)
-            stopped = operator.operator_id if operator is not None and fate.what not in (KEPT, PASSED) else stopped
+        return {
+            "number": self._arrived, "batch": batch, "source": str(arrival.get("source")), "file": arrival.get("file"),
+            "row": as_map(arrival.get("row")), "event_ms": _number(arrival.get("time")),
+        }
+
+    def _fate(self, batch: BatchFacts, operator: OperatorFacts | None, row: Mapping[str, Any], at: Mapping[str, Any]) -> Fate:
+        time_ms = _number(at.get("time"))
+        decided = self._decide(batch, operator, at, time_ms)
+        return Fate(**row, **{"operator": operator, "at": at, "time_ms": time_ms, **decided})
 
     def _decide(
         self, batch: BatchFacts, operator: OperatorFacts | None, at: Mapping[str, Any], time_ms: float | None

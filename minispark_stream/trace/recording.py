@@ -53,12 +53,13 @@ class Batch:
 
 @dataclass(frozen=True)
 class Recording:
-    """The steps of a query. `engine` is "model" or "spark"; `plan` is the analysed plan as text."""
+    """The steps of a query. `engine` is "model" or "spark", `plan` the analysed plan as text; `note` says what is missing."""
 
     events: tuple[Event, ...]
     engine: str = "model"
     name: str | None = None
     plan: str | None = None
+    note: str | None = None
 
     @property
     def batches(self) -> tuple[Batch, ...]:

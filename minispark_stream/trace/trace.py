@@ -1,7 +1,7 @@
 """A recorded query, ready to be looked at, saved and loaded.
 
 A `Trace` is a recording (recording.py) that never changes. A trace of the model, one of real Structured Streaming
-(compare/spark_trace.py) and one from a file are the same thing.
+(compare/trace_of.py) and one from a file are the same thing.
 
     trace = query.trace
     trace.batches[2].progress["numInputRows"]
@@ -58,7 +58,7 @@ class Trace(Recording):
 
     def to_json(self) -> dict[str, Any]:
         """The trace as JSON values; `from_json` reads them."""
-        head = {**FORMAT, "engine": self.engine, "name": self.name, "plan": self.plan}
+        head = {**FORMAT, "engine": self.engine, "name": self.name, "plan": self.plan, "note": self.note}
         return {**head, "events": [dict(vars(e)) for e in self.events]}
 
     def save(self, path: str | Path) -> Path:
@@ -91,13 +91,13 @@ class Trace(Recording):
             raise ValueError(f'expected a JSON object with "format": "{FORMAT["format"]}"')
         if value.get("version") != FORMAT["version"]:
             raise ValueError(f"version {value.get('version')!r} is not supported, only {FORMAT['version']}")
-        _check_texts(value, ("engine", "name", "plan"), "the trace")
+        _check_texts(value, ("engine", "name", "plan", "note"), "the trace")
         if value.get("engine") not in ("model", "spark"):
             raise ValueError(f'engine must be "model" or "spark", not {value.get("engine")!r}')
         if not isinstance(value.get("events"), list):
             raise ValueError("events must be a list")
         events = tuple(_event(e, f"event {i}") for i, e in enumerate(value["events"]))
-        return Trace(events, value["engine"], value.get("name"), value.get("plan"))
+        return Trace(events, value["engine"], value.get("name"), value.get("plan"), value.get("note"))
 
     def to_pandas(self) -> pd.DataFrame:
         """A row for each batch: rows in and out, watermark, state, late rows, and the milliseconds of each phase."""

@@ -5,7 +5,7 @@
 2. A pair is a line between two lanes, in the batch that brings the second of the two. The rows of the sink say which pairs came
    out, if they have all columns of both sides; else two rows with the same key that were there together *may* be a pair.
 3. A row of a side that an outer join keeps, and that leaves without a pair, goes out with nulls.
-4. Of many rows those of the first keys are shown, of many batches the newest.
+4. Of many rows those of the first keys are shown, of many batches the newest, of many pairs in a batch the first.
 
     left   x 12:00   |==*===========|         batch 1: pair with x 12:01; batch 4: evicted, state watermark 12:05
     right  x 12:01      *========|
@@ -18,6 +18,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import groupby
 from typing import Any
 
 from minispark_stream.trace.events import MAX_ROWS
@@ -26,7 +27,7 @@ from minispark_stream.trace.fates import KEPT, LATE, Fate, Fates
 from minispark_stream.trace.values import as_int, as_map
 from minispark_stream.view.words import clock_words, plain, row_words
 
-MOST_LANES, MOST_BATCHES = 14, 16  # lanes of a side
+MOST_LANES, MOST_BATCHES, MOST_PAIRS = 14, 16, 12  # lanes of a side, pairs of a batch
 SIDES = ("left", "right")
 
 
@@ -60,7 +61,10 @@ class Pair:
 
 @dataclass(frozen=True)
 class Buffers:
-    """One join. `leaves_ms` is the state watermark of each side in each batch; `rows` are all rows of each side."""
+    """One join. `leaves_ms` is the state watermark of each side in each batch; `rows` are all rows of each side.
+
+    `left_out` are pairs of the lanes that are not drawn.
+    """
 
     title: str
     batch_ids: tuple[int, ...]
@@ -70,6 +74,7 @@ class Buffers:
     leaves_ms: tuple[tuple[int | None, ...], tuple[int | None, ...]]
     rows: tuple[int, int]
     first_batch: int = 0
+    left_out: int = 0
 
 
 def buffers(found: Fates) -> tuple[Buffers, ...]:
@@ -92,8 +97,14 @@ def _buffers(found: Fates, join: OperatorFacts) -> Buffers:
             one if one.last is None or not keeps or place in paired else _replaced(one) for place, one in enumerate(lanes[side])
         ]
     first = max(len(found.batches) - MOST_BATCHES, 0)
-    shown = tuple(_shown(side, first) for side in lanes)  # (4)
+    shown = _shown(lanes, first)
     place = tuple({old: new for new, old in enumerate(side)} for side in shown)
+    drawn = [
+        Pair(p.batch, place[0][p.left], place[1][p.right], p.is_sure)
+        for p in pairs if p.batch >= first and p.left in place[0] and p.right in place[1]
+    ]
+    few = [p for _, of_batch in groupby(sorted(drawn, key=lambda p: p.batch), key=lambda p: p.batch)
+           for p in list(of_batch)[:MOST_PAIRS]]
     bounds = tuple(
         tuple(_bound(batch.operators.get(join.operator_id), side) for batch in found.batches[first:]) for side in (0, 1)
     )
@@ -102,13 +113,11 @@ def _buffers(found: Fates, join: OperatorFacts) -> Buffers:
         batch_ids=tuple(batch.batch_id for batch in found.batches[first:]),
         left=tuple(lanes[0][n] for n in shown[0]),
         right=tuple(lanes[1][n] for n in shown[1]),
-        pairs=tuple(
-            Pair(p.batch, place[0][p.left], place[1][p.right], p.is_sure)
-            for p in pairs if p.batch >= first and p.left in place[0] and p.right in place[1]
-        ),
+        pairs=tuple(few),
         leaves_ms=(bounds[0], bounds[1]),
         rows=(len(lanes[0]), len(lanes[1])),
         first_batch=first,
+        left_out=len(drawn) - len(few),
     )
 
 
@@ -171,8 +180,11 @@ def _rows_out(rows: Sequence[Any] | None, one: Lane, two: Lane) -> Counter[str] 
     return Counter(row_words({name: as_map(row)[name] for name in names}) for row in rows)
 
 
-def _shown(lanes: Sequence[Lane], first: int) -> list[int]:
-    """(4) The places of the lanes that are drawn: those of the first keys, in their order."""
-    alive = [n for n, lane in enumerate(lanes) if lane.last is None or lane.last >= first]
-    keys = {key: place for place, key in enumerate(dict.fromkeys(lanes[n].key for n in alive))}
-    return sorted(sorted(alive, key=lambda n: keys[lanes[n].key])[:MOST_LANES])
+def _shown(lanes: tuple[list[Lane], ...], first: int) -> tuple[list[int], ...]:
+    """(4) The places of the lanes of each side that are drawn: those of the first keys, of keys of both sides before others."""
+    alive = [[n for n, lane in enumerate(side) if lane.last is None or lane.last >= first] for side in lanes]
+    left, right = ({lanes[side][n].key for n in alive[side]} for side in (0, 1))
+    came = sorted((lanes[side][n].first, n, lanes[side][n].key) for side in (0, 1) for n in alive[side])
+    keys = list(dict.fromkeys(key for _, _, key in came))
+    rank = {key: place for place, key in enumerate(sorted(keys, key=lambda key: key not in left & right))}
+    return tuple(sorted(sorted(places, key=lambda n: rank[side[n].key])[:MOST_LANES]) for side, places in zip(lanes, alive))

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 
 from minispark_stream.view.join_buffers import SIDES, Buffers, Lane, Pair
 from minispark_stream.view.sheet import GREY, HELD, INK, MARGIN, NEW, OUT, PALE, WRONG, Sheet, Shown
-from minispark_stream.view.words import clock_words, row_words
+from minispark_stream.view.words import clock_words, plural, row_words
 
 LABEL, COLUMN, LANE = 128.0, 92.0, 17.0
 STATE = "#8a5600"
@@ -73,6 +73,8 @@ class _Drawing:
             keys = ", ".join(dict.fromkeys(lane.key for lane in (*one.left, *one.right)))
             newest = f" in the newest {len(one.batch_ids)} batches" if one.first_batch else ""
             sheet.note(f"Shown are {' and '.join(hidden)}{newest}, those of the keys {keys}.")
+        if one.left_out:
+            sheet.note(f"{plural(one.left_out, 'pair')} more of these rows are left out.")
         sheet.top += 8
 
     def x(self, n: int) -> float:
@@ -106,7 +108,7 @@ class _Drawing:
         sheet, first = self.sheet, lane.first - self.one.first_batch
         sheet.words(MARGIN + LABEL - 10, y, lane.label[:22], align="right", size=9)
         sheet.line([MARGIN + LABEL, self.end], [y, y], PALE, 0.5, layer=1)
-        begin, tip = self.x(max(first, 0)) + 8, row_words(lane.row)
+        begin, tip = self.x(first) + 8 if first >= 0 else self.x(0), row_words(lane.row)
         if lane.is_late:
             sheet.mark(begin + 6, y, "X", WRONG.edge, tip=f"{tip}: late, dropped", size=46)
             return
@@ -119,7 +121,7 @@ class _Drawing:
         says = f"{tip}: from batch {self.one.batch_ids[max(first, 0)]}"
         if lane.last is not None:
             says += f" to batch {self.one.batch_ids[lane.last - self.one.first_batch]}, where it was evicted"
-        sheet.box(begin if first >= 0 else begin - 8, y - 5.5, stop - begin, 11, "", look, tip=says)
+        sheet.box(begin, y - 5.5, stop - begin, 11, "", look, tip=says)
         if gone:
             sheet.line([stop, stop], [y - 7, y + 7], INK, 2.4, layer=6)
         if lane.is_alone:

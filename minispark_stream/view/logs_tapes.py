@@ -110,7 +110,8 @@ def _logged(batch: Batch, deleted: set[int | None]) -> Logged | None:
 
 CAPTION = (
     "Read from left to right, each batch from top to bottom: its entry in offsets/ is written before it reads anything, that "
-    "in commits/ when it is done. An upper box with nothing below it is a batch that has to run again."
+    "in commits/ when it is done. An upper box says up to where the batch reads, a lower one the watermark of the next batch. "
+    "An upper box with nothing below it is a batch that has to run again."
 )
 
 

@@ -33,17 +33,21 @@ _FILE = re.compile(r"(\d{1,18})\.(delta|snapshot)")
 
 @dataclass
 class Files:
-    """What is known of one store in one partition: its versions by file, and the number of batches that wrote a delta."""
+    """What is known of one store in one partition. `deltas`: how many times each version was written.
+
+    `tells_snapshots` is False for a store of which real Spark's reports do not speak.
+    """
 
     deltas: dict[int, int] = field(default_factory=dict)
     snapshots: set[int] = field(default_factory=set)
     deleted: set[str] = field(default_factory=set)
+    tells_snapshots: bool = True
 
     def load(self, version: int) -> tuple[str, ...] | None:
-        """(3) The files that loading a version reads; None: the trace has not seen all of them."""
+        """(3) The files that loading a version reads; None: the trace does not know all of them."""
         base = max((v for v in self.snapshots if v <= version and f"{v}.snapshot" not in self.deleted), default=0)
         needed = range(base + 1, version + 1)
-        if not all(v in self.deltas for v in needed):
+        if not self.tells_snapshots or not all(v in self.deltas for v in needed):
             return None
         return (*([f"{base}.snapshot"] if base else []), *(f"{v}.delta" for v in needed))
 
@@ -69,6 +73,7 @@ class Chain:
     deleted: frozenset[str]
     next_load: tuple[str, ...] | None
     loads: tuple[Load, ...]
+    tells_snapshots: bool
 
 
 Place = tuple[int, int, str]  # operator, partition, store
@@ -121,6 +126,7 @@ def _reported(known: Files, event: Event, place: Place) -> None:
     """What real Spark tells of snapshots."""
     told = as_map(as_map(event.outputs.get("metrics")).get("customMetrics"))
     version = as_int(told.get(f"SnapshotLastUploaded.partition_{place[1]}_{place[2]}"))
+    known.tells_snapshots = event.engine == "model" or version is not None
     if version is not None and version > 0:
         known.snapshots.add(version)
 
@@ -131,14 +137,22 @@ def _grouped(files: Mapping[Place, Files], loads: Mapping[Place, list[Load]], na
     for place in sorted(files):
         one = files[place]
         if place[0] in names and one.deltas:
-            alike = (place[0], one.deltas, sorted(one.snapshots), sorted(one.deleted), loads.get(place))
+            files_of = (one.deltas, sorted(one.snapshots), sorted(one.deleted), one.tells_snapshots)
+            alike = (place[0], files_of, loads.get(place))
             groups.setdefault(repr(alike), []).append(place)
     for places in groups.values():
         operator, one = places[0][0], files[places[0]]
         newest = max(one.deltas)
         yield Chain(
-            f"operator {operator}: {names[operator]}", _place_words(places), newest, dict(one.deltas), frozenset(one.snapshots),
-            frozenset(one.deleted), one.load(newest), tuple(loads.get(places[0], ())),
+            title=f"operator {operator}: {names[operator]}",
+            places=_place_words(places),
+            newest=newest,
+            deltas=dict(one.deltas),
+            snapshots=frozenset(one.snapshots),
+            deleted=frozenset(one.deleted),
+            next_load=one.load(newest),
+            loads=tuple(loads.get(places[0], ())),
+            tells_snapshots=one.tells_snapshots,
         )
 
 
@@ -215,6 +229,8 @@ def _chain(sheet: Sheet, one: Chain, first: int) -> None:
     sheet.top = lower + TALL + 5
     for run, version, names in ((load.run, load.version, load.names) for load in one.loads):
         sheet.note(f"Run {run} began with version {version}: {_names(names)}.", MARGIN + LABEL)
+    if not one.tells_snapshots:
+        sheet.note("Whether there are snapshots of it, real Spark did not report.", MARGIN + LABEL)
     if needed:
         sheet.note(f"To load version {one.newest}: {_names(needed)}.", MARGIN + LABEL)
     sheet.top += 12

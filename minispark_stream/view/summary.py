@@ -24,8 +24,9 @@ def summary(recording: Recording) -> str:
     name = f"query {escape(recording.name)}" if recording.name else "a query without a name"
     head = ("batch", "rows in", "rows out", "watermark", "state rows", "late rows", "took", "")
     lines = table(head, [("", _cells(row)) for row in batch_rows(recording)])
+    note = f"<p class='note'>{escape(recording.note)}</p>" if recording.note else ""
     return (
-        f"<style>{CSS}</style><div class='ms summary'><h3>{name} on {escape(recording.engine)}</h3>{lines}"
+        f"<style>{CSS}</style><div class='ms summary'><h3>{name} on {escape(recording.engine)}</h3>{note}{lines}"
         f"{timeline.svg(recording.batches)}</div>"
     )
 

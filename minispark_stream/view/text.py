@@ -1,6 +1,6 @@
 """A trace as text: a step on a line, with what it did, and rows and state under it.
 
-1. The query and its plan.
+1. The query, what its trace lacks, and its plan.
 2. Each batch: its steps as they are walked (walk.py), indented by depth.
 3. Under a step: rows in, rows out, state rows that changed (+ added, ~ changed, - removed) or stayed.
 
@@ -32,6 +32,8 @@ WIDTH = 22
 def to_text(recording: Recording, durations: bool = False) -> str:
     """The whole trace; ends with a newline."""
     lines = [f"{'query ' + recording.name if recording.name else 'a query without a name'} on {recording.engine}"]  # (1)
+    if recording.note:
+        lines.append(recording.note)
     if recording.plan:
         lines += ["plan", *(f"  {clip(line, 160)}" for line in short(without_ids(recording.plan)).splitlines())]
     for _, of_trigger in groupby(worlds(recording.events), key=lambda w: w.moment.event.trigger):  # (2)

@@ -34,6 +34,7 @@ from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
+from pyspark.sql.streaming import DataStreamWriter
 
 from minispark_stream import MiniSparkSession
 
@@ -81,10 +82,9 @@ def windowed_count(session: Any, path: Path) -> DataFrame:
     return events.withWatermark("time", "10 minutes").groupBy(F.window("time", "5 minutes"), "key").count()
 
 
-def run_once(session: Any, path: Path, checkpoint: Path, warm_up: int) -> Run:
-    writer = windowed_count(session, path).writeStream.outputMode("update").format("noop")
+def run_once(writer: DataStreamWriter, checkpoint: Path, warm_up: int) -> Run:
     began = time.perf_counter()
-    query = writer.option("checkpointLocation", str(checkpoint)).trigger(availableNow=True).start()
+    query = writer.format("noop").option("checkpointLocation", str(checkpoint)).trigger(availableNow=True).start()
     query.awaitTermination()
     elapsed = (time.perf_counter() - began) * 1000
     # the watermark's last batch has no data: another kind of batch, not counted
@@ -111,7 +111,8 @@ def measure(spark: SparkSession, scratch: Path, args: argparse.Namespace) -> dic
     orders = itertools.cycle(itertools.permutations(sessions))
     for number, order in zip(range(args.rounds + 1), orders):
         for name in order:
-            run = run_once(sessions[name](), scratch / "in", scratch / f"checkpoint-{number}-{name}", args.warm_up)
+            query = windowed_count(sessions[name](), scratch / "in").writeStream.outputMode("update")
+            run = run_once(query, scratch / f"checkpoint-{number}-{name}", args.warm_up)
             say(f"  round {number} {name:6} {run.median:7.1f} ms", args)
             # (2)
             if number > 0:

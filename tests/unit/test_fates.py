@@ -273,3 +273,17 @@ def test_nothing_is_imported_to_draw_before_a_picture_is_asked_for() -> None:
 def test_a_trace_without_event_times_has_no_such_picture() -> None:
     with pytest.raises(ValueError, match="no event times"):
         Trace(()).event_time()
+
+
+def test_a_row_goes_on_to_the_operator_above_only_if_the_one_below_lets_it_pass() -> None:
+    """dropDuplicates below a windowed count: the operator below has the greater number."""
+    def both(minutes: int, key: str) -> Arrival:
+        one = windowed(minutes)
+        return {**one, "at": [*one["at"], {"operatorId": 1, "key": {"k": key}, "time": at(minutes), "side": 0, "partition": 0}]}
+
+    below = {"operatorId": 1, "operator": "dedupe", "decides": decision("dedupe", "append", at(1), at(1))}
+    counts = trace("stateStoreSave", ([both(2, "a"), both(3, "a"), both(4, "b"), both(0, "c")], 1, 1))
+    found = fates(Trace((*counts.events[:2], Event("stateOperator", "model", 0, 0, 1, 0.0, 1.0, below), *counts.events[2:])))
+    assert [(fate.number, fate.operator and fate.operator.operator_id, fate.what, fate.together) for fate in found.rows] == [
+        (1, 1, KEPT, 1), (1, 0, KEPT, 2), (2, 1, DUPLICATE, 1), (3, 1, KEPT, 1), (3, 0, KEPT, 2), (4, 1, LATE, 1),
+    ]

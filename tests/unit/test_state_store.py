@@ -426,6 +426,18 @@ def test_rows_of_one_size_are_read_like_others() -> None:
     data = encode_records([(keys, values)])
     assert decode_records(data) == list(zip(keys, values))
     assert decode_records(data[:-4] + encode_records([([A], [None])])) == [*zip(keys, values), (A, None)]
+    with pytest.raises(ValueError, match="byte 2412 of the records: a value of 16 bytes, but the file ends before"):
+        decode_records(data[:2420])
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.lists(st.tuples(st.integers(1, 70), st.binary(max_size=3), st.none() | st.binary(max_size=3)), max_size=5), st.booleans())
+def test_runs_of_alike_records_are_read_as_they_were_written(
+    runs: list[tuple[int, bytes, bytes | None]], checksum: bool
+) -> None:
+    pairs = [(key, value) for times, key, value in runs for _ in range(times)]
+    changes = [([key] * times, [value] * times) for times, key, value in runs]
+    assert decode_records(encode_records(changes, checksum), checksum) == pairs
 
 
 def test_crc32c() -> None:

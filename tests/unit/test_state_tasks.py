@@ -6,6 +6,7 @@ import tracemalloc
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pytest
 from pyspark.sql.types import LongType, StringType, StructType
@@ -19,9 +20,10 @@ from minispark_stream.operators.state_task import OperatorWatermarks, StatefulOp
 from minispark_stream.operators.streaming_global_limit import GlobalLimit
 from minispark_stream.operators.symmetric_hash_join_build import Build
 from minispark_stream.operators.symmetric_hash_join_probe import Probe
-from minispark_stream.operators.symmetric_hash_join_rows import LEFT, RIGHT, Join, JoinSide
-from minispark_stream.operators.symmetric_hash_join_state_manager import open_sides
-from minispark_stream.state.state_store import StateStoreConf
+from minispark_stream.operators.symmetric_hash_join_rows import LEFT, RIGHT, Join, JoinSide, number_keys
+from minispark_stream.operators.symmetric_hash_join_state_manager import COUNT_SCHEMA, indexed, open_sides, with_matched
+from minispark_stream.state.state_files import StateFiles
+from minispark_stream.state.state_store import StateStoreConf, StateStoreId
 
 NO_WATERMARK = OperatorWatermarks(late_ms=0, eviction_ms=0, moved=False)
 
@@ -59,7 +61,6 @@ def test_a_field_of_one_row_is_where_the_codec_has_it(fields: int) -> None:
     codec = UnsafeRowCodec(schema)
     [row] = codec.encode([pa.array([-i]) for i in range(fields)])
     last = FixedField(fields - 1, of=fields)
-    assert last.long(row) == 1 - fields
     assert [c.to_pylist() for c in codec.decode([last.with_long(row, 7)])] == [[-i] for i in range(fields - 1)] + [[7]]
 
 
@@ -117,6 +118,44 @@ def test_new_rows_meet_the_state_and_each_other_once(tmp_path: Path) -> None:
     pairs = join_batch(tmp_path, 1, "Inner", [(RIGHT, 1, "x"), (LEFT, 1, "c"), (RIGHT, 1, "y")])
     assert pairs == [(1, "a", 1, "x"), (1, "c", 1, "x"), (1, "a", 1, "y"), (1, "c", 1, "y")]
     assert join_batch(tmp_path, 2, "Inner", [(LEFT, 1, "d")]) == [(1, "d", 1, "x"), (1, "d", 1, "y")]
+
+
+def test_the_last_rows_of_a_key_fill_the_holes_of_those_that_go(tmp_path: Path) -> None:
+    """As Spark does it, one hole after the other; the delta file keeps every put and remove. A key with one row leaves no hole."""
+    side = JoinSide(StructType().add("t", LongType()), None, None, None)
+    join = Join("Inner", StructType().add("field0", LongType()), None, (side, side))
+    keys, times = [1, 1, 1, 2, None, 1, 3], [5, 90, 6, 7, 8, 91, 92]
+    with open_sides(info(tmp_path, 0), 0, join) as (left, _):
+        numbers = number_keys(join.keys, [pa.array(keys)], len(keys))
+        left.append(numbers, np.arange(len(keys)), [pa.array(times)], np.zeros(len(keys), np.bool_))
+        [removed] = left.decode(left.remove_rows(left.rows().some(np.array(times) < 50)))
+        for store in left.stores:
+            store.commit()
+
+    def changes(store: str, *schemas: StructType) -> list[list[Any]]:
+        """The puts and removes after the seven puts of the rows."""
+        records = StateFiles(StateStoreId(str(tmp_path), 0, 0, store), StateStoreConf()).read_delta(1)[7:]
+        key, value = (UnsafeRowCodec(schema) for schema in schemas)
+        return [
+            [*(column[0].as_py() for column in key.decode([k])), v and value.decode([v])[0][0].as_py()] for k, v in records
+        ]
+
+    assert removed.to_pylist() == [7, 8, 5, 6]
+    assert changes("left-keyWithIndexToValue", indexed(join.keys), with_matched(side.row)) == [
+        [2, 0, None], [None, 0, None], [1, 0, 91], [1, 3, None], [1, 2, None],
+    ]
+    assert changes("left-keyToNumValues", join.keys, COUNT_SCHEMA) == [[2, None], [None, None], [1, 2]]
+
+
+def test_a_count_that_is_damaged_is_refused(tmp_path: Path) -> None:
+    join = Join("Inner", StructType().add("field0", LongType()), None, (JoinSide(ROW, None, None, None),) * 2)
+    for count in (-1, 2, 1 << 60):
+        with open_sides(info(tmp_path, 0), 0, join) as (left, _):
+            left.append(number_keys(join.keys, [pa.array([1])], 1), np.array([0]), [pa.array([1]), pa.array(["a"])], np.array([False]))
+            [key] = left.keys()
+            left.stores[0].put(key, long_row(count))
+            with pytest.raises(ValueError, match="The state of a join has 1 rows, but a key with"):
+                left.rows([key])
 
 
 def test_a_left_row_of_a_semi_join_leaves_once(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""The bytes of one row: look at a field, or make a row with another value in it, without Arrow.
+"""The bytes of one row: a row with another value in a field, and rows of one or few fields, without Arrow.
 
 Models: the getters and setters of UnsafeRow (About state: state files).
 
@@ -23,19 +23,13 @@ _LONG = struct.Struct("<q")
 
 
 class FixedField:
-    """(1) Field number `field` of rows with `of` fields. None of its methods looks at the null bits."""
+    """(1) Field number `field` of rows with `of` fields. Its methods do not touch the null bits."""
 
     def __init__(self, field: int, of: int):
         self._at = 8 * ((of + 63) // 64) + 8 * field
 
-    def long(self, row: bytes) -> int:
-        return int(_LONG.unpack_from(row, self._at)[0])
-
     def with_long(self, row: bytes, value: int) -> bytes:
         return row[: self._at] + _LONG.pack(value) + row[self._at + 8 :]
-
-    def is_true(self, row: bytes) -> bool:
-        return row[self._at] == 1
 
     def with_true(self, row: bytes) -> bytes:
         return row[: self._at] + b"\x01" + row[self._at + 1 :]

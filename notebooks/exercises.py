@@ -1,0 +1,361 @@
+"""The exercises of the course: what is right, where to look, and why.
+
+Each number is that of a notebook and of an exercise in it. An answer is a value, or a function that is tried on cases. The
+solutions stand folded at the end of each notebook; tests/spark/test_exercises.py runs all of them.
+
+    EXERCISES["00-2"].accepts(8)     True
+    EXERCISES["04-4"].accepts(f)     whether f gives what its cases expect; None as long as it gives nothing at all
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+
+@dataclass(frozen=True)
+class Exercise:
+    """`answer` is the right value, or says of an answer whether it is right (None: there is none yet)."""
+
+    answer: Any
+    hint: str
+    why: str
+
+    def accepts(self, answer: Any) -> bool | None:
+        """Whether an answer is right."""
+        if callable(self.answer):
+            return self.answer(answer)  # type: ignore[no-any-return]
+        return type(answer) is type(self.answer) and bool(answer == self.answer)
+
+
+def agrees(cases: Mapping[tuple[Any, ...], Any]) -> Callable[[Any], bool | None]:
+    """Whether a function gives what is expected: arguments -> result."""
+
+    def accepts(function: Any) -> bool | None:
+        given = [function(*arguments) for arguments in cases]
+        return None if given == [None] * len(given) else given == list(cases.values())
+
+    return accepts
+
+
+def deduplicates(put_new: Any) -> bool | None:
+    """Whether the first row of each new key passes, and the keys are remembered from batch to batch."""
+    known: set[str] = set()
+    given = [put_new(known, list(keys)) for keys in ("aba", "bcc", "", "abc")]
+    if given == [None] * 4:
+        return None
+    return [list(positions or ()) for positions in given] == [[0, 1], [1], [], []] and known == set("abc")
+
+
+EXERCISES = {
+    "00-1": Exercise(
+        answer={"or", "not"},
+        hint="Compare update.rows(batch_id=1) with the complete result.",
+        why="Update sends the rows that changed in this batch, and the second file has neither word.",
+    ),
+    "00-2": Exercise(
+        answer=8,
+        hint="Look at the column `state rows` of the comparison.",
+        why="One row of state for each different word: a word that is there already changes its row.",
+    ),
+    "00-3": Exercise(
+        answer=8,
+        hint="Is the filter above or below the aggregation? A count of 1 may be 2 tomorrow.",
+        why="The filter stands behind the state: what it hides must still be remembered, because its count may grow.",
+    ),
+    "01-1": Exercise(
+        answer="addBatch",
+        hint="getBatch returns a plan. When is a plan executed?",
+        why="Everything before it only makes plans and writes logs: the sink asks for rows, and then one Spark job runs.",
+    ),
+    "01-2": Exercise(
+        answer="note",
+        hint="The schema of the stream has three columns. Which of them does the query use?",
+        why="Nobody asks for the notes, so the optimizer ends their life in the projection right above the stream.",
+    ),
+    "01-3": Exercise(
+        answer=(2, 4),
+        hint="The first line of a log file is its version, the second one is JSON about the batch.",
+        why="Each source is asked by itself, and has a line of its own below the version and the metadata.",
+    ),
+    "02-1": Exercise(
+        answer=False,
+        hint="What is in the source log, and what tells one file from another?",
+        why="A file is known by its path. That its content and its time are new does not count, on either engine.",
+    ),
+    "02-2": Exercise(
+        answer=1,
+        hint="With this option, what is the identity of a file?",
+        why=("By their names alone the two are one file. The option is for folders that are moved, not for several folders."),
+    ),
+    "02-3": Exercise(
+        answer=1,
+        hint="A source that cannot be told where to stop must not be asked twice.",
+        why="The engine asks such a source once, and stops after that batch: what it answers later might never end.",
+    ),
+    "03-1": Exercise(
+        answer=(4, 2),
+        hint="Which of the five batches had no rows to read?",
+        why="The batch without data is gone, and with it the rows that it brought: they wait for the next run.",
+    ),
+    "03-2": Exercise(
+        answer=[1, 1, 0],
+        hint="The watermark moves between batches only.",
+        why="Within a batch no row is late, however old: a larger batch forgives more.",
+    ),
+    "03-3": Exercise(
+        answer=3000,
+        hint="Ask `trigger_executor.next_batch_time`.",
+        why="Triggers stand on a grid of whole seconds, wherever the first one began.",
+    ),
+    "04-1": Exercise(
+        answer=5,
+        hint="The last entry of the offset log decides.",
+        why=(
+            "Only the last planned batch is run again: that the others have no commit is a warning, for somebody must "
+            "have deleted them."
+        ),
+    ),
+    "04-2": Exercise(
+        answer=(False, False),
+        hint="Where does the last batch begin to read? Which file says so?",
+        why=(
+            "A batch reads from the end of the one before it. Without that entry nobody knows where it began, and "
+            "guessing would lose or double rows."
+        ),
+    ),
+    "04-3": Exercise(
+        answer=(True, False),
+        hint="Would you want a damaged log to be repaired by guessing?",
+        why="Both engines refuse to go on and leave the file as it is, so that a person can look at it.",
+    ),
+    "04-4": Exercise(
+        answer=agrees({(0, None): False, (0, 0): True, (3, 2): False, (3, 3): True, (5, 0): False}),
+        hint="Go through the table at the head of populate_start_offsets.",
+        why="Only a commit with the number of the last planned batch says that it is done.",
+    ),
+    "05-1": Exercise(
+        answer=False,
+        hint="The output mode says what is sent. What does it say about what is kept?",
+        why="The mode decides what is emitted. What changed in the state is the same.",
+    ),
+    "05-2": Exercise(
+        answer=(5, 3),
+        hint="The third file holds two different words.",
+        why=(
+            "Every partition writes a delta for every batch, even an empty one: version N+1 must exist everywhere before "
+            "batch N+1 can begin."
+        ),
+    ),
+    "05-3": Exercise(
+        answer="CANNOT_LOAD_STATE_STORE.CANNOT_READ_DELTA_FILE_NOT_EXISTS",
+        hint="Version 2 is made of 1.delta and 2.delta.",
+        why="The chain of deltas is broken at its first link: no later version can be built, and nothing is overwritten.",
+    ),
+    "06-1": Exercise(
+        answer=False,
+        hint="The late filter looks at the end of a window, not at the row.",
+        why=(
+            "The watermark is 12:00, and the row's window ends at 12:05. Without a window, as in deduplication, a row "
+            "exactly at the watermark is late."
+        ),
+    ),
+    "06-2": Exercise(
+        answer=1,
+        hint="Print the comparison, and look at the last batch with data.",
+        why=(
+            "With the policy max the fast stream alone moves the watermark, to 12:29. The slow stream's 12:20 comes after "
+            "that, and is lost."
+        ),
+    ),
+    "06-3": Exercise(
+        answer=("1970-01-01T00:00:00.000Z", 1),
+        hint="No time is counted as 1970 in the statistics. In which window is it?",
+        why=(
+            "A null counts as 1970 in the statistics and belongs to no window: the row disappears, and is not counted as late."
+        ),
+    ),
+    "06-4": Exercise(
+        answer=agrees({(None, 700, 600): 100, (100, 900, 600): 300, (300, 700, 600): 300, (None, 100, 600): -500}),
+        hint="It never goes back; and before the first row there is nothing to go back to.",
+        why="The newest time seen, less the delay, and never back: that is the whole watermark of an operator.",
+    ),
+    "07-1": Exercise(
+        answer={"complete"},
+        hint="Use `outcome` as above.",
+        why=(
+            "In complete mode the whole answer is there in every batch, so its three largest rows are too. In update mode "
+            "a row would have to be taken back when another one overtakes it."
+        ),
+    ),
+    "07-2": Exercise(
+        answer=(True, False),
+        hint="What does a batch know of the rows of the next one?",
+        why=(
+            "Each batch is sorted by itself. What was sent cannot be put behind what comes later: this is why the check "
+            "is there."
+        ),
+    ),
+    "07-3": Exercise(
+        answer={"right", "full"},
+        hint=(
+            "Each outer row leaves with nulls when nobody can come any more who matches. Which side's watermark says so "
+            "for the ads, and which for the clicks?"
+        ),
+        why=(
+            "A click may leave when the watermark of the ads has passed, so `right` works. An ad would need the watermark "
+            "of the clicks, so `left` is refused. For `full` one watermark is enough for the check, though its ads then "
+            "wait for ever."
+        ),
+    ),
+    "08-1": Exercise(
+        answer=False,
+        hint="Until when is `a` remembered, and where does the watermark stand?",
+        why=(
+            "The key is remembered until the watermark passes 12:10, and it stands at 11:51. The time of the second row "
+            "is not looked at."
+        ),
+    ),
+    "08-2": Exercise(
+        answer="dedupe",
+        hint="Print `stateOperators` of a progress report.",
+        why="`distinct` is a deduplication by all columns, and today's Spark plans it as one.",
+    ),
+    "08-3": Exercise(
+        answer={"append"},
+        hint="Which of the two operators needs to know when a row is final?",
+        why=(
+            "Append sends rows that are final, and without a watermark no window ever is. A deduplication alone may send "
+            "a row at once."
+        ),
+    ),
+    "08-4": Exercise(
+        answer=deduplicates,
+        hint="A key may come twice in the same batch.",
+        why="The first row of each new key passes, within a batch as well as between batches.",
+    ),
+    "09-1": Exercise(
+        answer=10,
+        hint="Count the rows of the feed.",
+        why=(
+            "Nothing in the condition says when a row cannot meet anybody any more, so all ten rows are kept for ever. "
+            "The state grows with the stream."
+        ),
+    ),
+    "09-2": Exercise(
+        answer=0,
+        hint="Where does the watermark of the query stand at the end? It is the minimum of both.",
+        why=(
+            "The watermark of the query is that of the slower stream, 11:52 at the end: *dog* still waits in its buffer, "
+            "and even met the click of 12:04, which is not late any more."
+        ),
+    ),
+    "09-3": Exercise(
+        answer={"cat", "dog"},
+        hint="The new condition looks at the left row alone. Does it have to wait for a click?",
+        why=(
+            "Whether a name is long enough is known at once, so a row that fails can never have a partner: it leaves "
+            "without waiting, and is not stored."
+        ),
+    ),
+    "10-1": Exercise(
+        answer=1,
+        hint="The session so far is [12:00, 12:13). Print the rows of the last batch.",
+        why="A row that begins where a session ends still touches it: both engines merge them into [12:00, 12:18).",
+    ),
+    "10-2": Exercise(
+        answer=False,
+        hint="The conf says where sessions are merged first, not whether.",
+        why="Sessions of one partition are merged before the shuffle, so fewer rows travel. The result is the same.",
+    ),
+    "10-3": Exercise(
+        answer=0,
+        hint="In which order do the rows arrive?",
+        why=("The files are in the order of departure, so in this event time nothing is late. Lateness is between two clocks."),
+    ),
+    "11-1": Exercise(
+        answer=544,
+        hint="Only a new flight of the same aircraft can end a shift now.",
+        why="The last shift of every aircraft is never reported: nobody calls the function when nothing happens.",
+    ),
+    "11-2": Exercise(
+        answer=2,
+        hint="Ann has two clicks in the first file.",
+        why=(
+            "The rows of a key come in Arrow batches of that size, so a function must never believe that it has seen all "
+            "rows in the first frame."
+        ),
+    ),
+    "11-3": Exercise(
+        answer="should_run_another_batch",
+        hint="It is among the sources printed above.",
+        why="When the watermark has moved, a timeout may have passed, so a batch without data is run.",
+    ),
+    "12-1": Exercise(
+        answer=3,
+        hint="`report.find(..., version=3)`",
+        why="Version 3 is what batch 2 has left behind: two clicks of the first file, and one that came late.",
+    ),
+    "12-2": Exercise(
+        answer=(2, 2),
+        hint="Batch 5 writes version 6: `6.delta` in each partition.",
+        why="Two windows left the state, and a delta holds what changed: two removals.",
+    ),
+    "12-3": Exercise(
+        answer="state",
+        hint="Print `report.findings`.",
+        why="A state from which nothing is ever removed grows for ever, and `inspect` says so before the disk is full.",
+    ),
+    "13-1": Exercise(
+        answer="state",
+        hint="The logged number of partitions wins over the session's. How many folders are there?",
+        why="A restart would look for four partitions of every store, and two of them have no files.",
+    ),
+    "13-2": Exercise(
+        answer="metadata",
+        hint="Print the findings.",
+        why=(
+            "Without it nobody knows whose checkpoint this is. A restart would give the query a new id, and a sink that "
+            "remembers ids would take it for another query."
+        ),
+    ),
+    "13-3": Exercise(
+        answer={1},
+        hint="State is a chain.",
+        why="Version 1 needs the first delta alone. Every later one needs the second, too.",
+    ),
+    "14-1": Exercise(
+        answer="AnalysisException",
+        hint="Try it.",
+        why="Files that were named once cannot be taken back, so the file sink knows append alone.",
+    ),
+    "14-2": Exercise(
+        answer=2,
+        hint="`DeltaTable(..., version=1)`",
+        why="Ann and Bob: the third file, with Cleo in it, came later.",
+    ),
+    "14-3": Exercise(
+        answer=(True, True),
+        hint="Write with a checkpoint of its own, once without and once with the option.",
+        why="A table's schema is a promise to its readers. It changes only when the writer says so.",
+    ),
+    "15-1": Exercise(
+        answer=(5, 10),
+        hint="Which of the two logs knows *whose* batch it was?",
+        why=(
+            "To the manifest, batch 0 of the second query is batch 0, which it has. Delta keeps the query's id beside the "
+            "number, and writes the rows of both."
+        ),
+    ),
+    "15-2": Exercise(
+        answer=5,
+        hint="The batch is written again. What about the files of its first attempt?",
+        why="The files of the first attempt are named by nobody, so no reader sees them; the next start deletes them.",
+    ),
+    "15-3": Exercise(
+        answer=5,
+        hint="The same id, the same place.",
+        why="Writing the same rows to the same place is idempotent: ten times is as good as once.",
+    ),
+}

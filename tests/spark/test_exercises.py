@@ -1,0 +1,55 @@
+"""The exercises of the course: each solution is right, no answer yet is told as such, and a wrong one is refused.
+
+A notebook's solutions stand in its last cell, as code. They use what the notebook defined before them: its cells with the tag
+"given".
+"""
+
+from __future__ import annotations
+
+import logging
+import re
+from collections.abc import Iterator
+from importlib import import_module
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import nbformat
+import pytest
+from pyspark.sql import SparkSession
+
+NOTEBOOKS = sorted((Path(__file__).parents[2] / "notebooks").glob("*.ipynb"))
+
+
+@pytest.fixture
+def course(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> Iterator[ModuleType]:
+    """notebooks/course.py, on the Spark of the tests."""
+    logger = logging.getLogger("minispark_stream")
+    level = logger.level
+    monkeypatch.syspath_prepend(str(NOTEBOOKS[0].parent))
+    yield import_module("course")
+    logger.setLevel(level)  # it silences both engines, because some exercises fail on purpose
+    spark.sparkContext.setLogLevel("ERROR")
+
+
+@pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
+def test_every_solution_is_right(path: Path, course: ModuleType, capsys: pytest.CaptureFixture[str]) -> None:
+    cells = nbformat.read(path, as_version=4).cells
+    names: dict[str, Any] = {name: getattr(course, name) for name in course.__all__}
+    for cell in cells:
+        if "given" in cell.metadata.get("tags", ()):
+            exec(cell.source, names)
+    number = path.stem[:2]
+    exercises = sorted(name for name in course.EXERCISES if name.startswith(number))
+    solutions = re.findall(r"^```python\n(.*?)^```", cells[-1].source, re.S | re.M)
+    assert exercises == [f"{number}-{i}" for i in range(1, len(solutions) + 1)] and solutions
+    for exercise, solution in zip(exercises, solutions):
+        asked = [cell.source for cell in cells if f'check("{exercise}"' in cell.source and cell.cell_type == "code"]
+        assert len(asked) == 1, f"{exercise} has no cell of its own, or several"
+        capsys.readouterr()
+        exec(asked[0], names)
+        assert f"{exercise}: no answer yet" in capsys.readouterr().out
+        exec(solution, names)
+        assert f"{exercise}: right. " in capsys.readouterr().out, solution
+        course.check(exercise, (lambda *_: object()) if callable(course.EXERCISES[exercise].answer) else object())
+        assert f"{exercise}: no. " in capsys.readouterr().out
