@@ -19,7 +19,6 @@ slider.max = Math.max(steps.length, 1);
 
 function show(wanted) {
   if (!steps.length) return;
-  const before = steps[at];
   at = Math.min(Math.max(wanted, 0), steps.length - 1);
   const now = steps[at], about = data.about[now.step];
   for (const panel of panels) {
@@ -36,7 +35,7 @@ function show(wanted) {
   lightSteps();
   slider.value = at + 1;
   one("#count").textContent = `step ${at + 1} of ${steps.length}`;
-  if (!inFrame && before) history.replaceState(null, "", "#" + (at + 1));
+  if (!inFrame) history.replaceState(null, "", "#" + (at + 1));
 }
 
 function lightSteps() {
