@@ -16,7 +16,7 @@ partitions of the batch stay the same. Each task works on a copy of the object o
 
 A plain function is only `process`. A batch without partitions is opened once as partition 0.
 The continuous engine does the same for each epoch: a task keeps its copy of the object, and an epoch of a partition has its own
-`open` and `close`.
+`open` and `close`, also the epoch that `stop()` cuts off.
 
 Differs from Spark: the description in the progress lacks the ids of Spark's objects, which are none here. Spark 4.3 fails in
 continuous mode, at `open`, or without one in the second epoch of a partition.

@@ -83,7 +83,7 @@ def _watermark_caption(ins: Values, outs: Values) -> str:
 
 _CAPTIONS: dict[str, Callable[[Values, Values], str]] = {
     "startQuery": lambda ins, outs: f"output mode {plain(ins.get('outputMode'))}",
-    "trigger": lambda ins, outs: plain(ins.get("trigger", "")),
+    "trigger": lambda ins, outs: plain(ins.get("trigger", "")).replace("Trigger", ""),
     "populateStartOffsets": _populate_caption,
     "constructNextBatch": _decide_caption,
     "latestOffset": lambda ins, outs: f"{offset_words(ins.get('start'))} → {offset_words(outs.get('end'))}",

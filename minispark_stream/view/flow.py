@@ -120,7 +120,7 @@ def _digraph(captions: Captions, looks: Mapping[str, str]) -> graphviz.Digraph:
     for (tail, head), points in layout.data(at, height).items():
         graph.edge(tail, head, pos=points, style="dashed")
     if both:
-        graph.node("engines", both, pos=layout.below(at, pitch), shape="plaintext", fillcolor="white", fixedsize="false")
+        graph.node("engines", both, pos=layout.below(at, pitch), shape="plaintext", style="", fixedsize="false")
     return graph
 
 

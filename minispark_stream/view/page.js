@@ -6,7 +6,7 @@
 const data = JSON.parse(document.getElementById("data").textContent), steps = data.steps;
 const one = selector => document.querySelector(selector), all = selector => [...document.querySelectorAll(selector)];
 const html = numbers => (numbers || []).map(number => data.pieces[number]).join("");
-const panels = all("[data-panel]"), batches = all("nav button"), buttons = all("[data-step]"), tabs = all("[data-tab]");
+const panels = all("[data-panel]"), batches = all("nav button"), buttons = all("[data-step]"), tabs = all("[role=tab]");
 const slider = one("#slider"), search = one("input[type=search]"), root = document.body;
 const inFrame = location.protocol === "about:";  // the stepper of a notebook, which has no address of its own
 const batchOf = batches.flatMap((batch, number) => Array(batch.dataset.to - batch.dataset.from + 1).fill(number));  // by step
@@ -19,7 +19,6 @@ slider.max = Math.max(steps.length, 1);
 
 function show(wanted) {
   if (!steps.length) return;
-  const before = steps[at];
   at = Math.min(Math.max(wanted, 0), steps.length - 1);
   const now = steps[at], about = data.about[now.step];
   for (const panel of panels) {
@@ -36,7 +35,7 @@ function show(wanted) {
   lightSteps();
   slider.value = at + 1;
   one("#count").textContent = `step ${at + 1} of ${steps.length}`;
-  if (!inFrame && before) history.replaceState(null, "", "#" + (at + 1));
+  if (!inFrame) history.replaceState(null, "", "#" + (at + 1));
 }
 
 function lightSteps() {
@@ -65,8 +64,8 @@ function lightSteps() {
 function showTab(name) {
   tab = name;
   for (const button of tabs) {
-    button.ariaSelected = button.dataset.tab === tab;
-    button.tabIndex = button.dataset.tab === tab ? 0 : -1;
+    button.ariaSelected = button.dataset.go === tab;
+    button.tabIndex = button.dataset.go === tab ? 0 : -1;
   }
   const now = steps[at], more = one("#more");
   more.setAttribute("aria-labelledby", "tab-" + tab);
@@ -108,8 +107,10 @@ const keys = {
   w: "why", c: "code", i: "recorded", d: "theme", p: "projector", b: "below",
 };
 
+const moves = ["back", "forward", "batch-back", "batch-forward", "first", "last"];
+
 function go(name) {
-  if (!["play", "theme", "projector", "help"].includes(name)) pause();
+  if (moves.includes(name)) pause();
   if (steps.length) actions[name]();
 }
 
@@ -172,7 +173,6 @@ document.addEventListener("click", event => {
   if (on("[data-go]")) go(on("[data-go]").dataset.go);
   else if (on("[data-from]")) { pause(); show(+on("[data-from]").dataset.from); }
   else if (on("[data-step]")) { pause(); toStepOfBatch(on("[data-step]").dataset.step); }
-  else if (on("[data-tab]")) showTab(on("[data-tab]").dataset.tab);
   else if (fate) { pause(); tell(fate.dataset.fate); }
 });
 
@@ -181,10 +181,11 @@ document.addEventListener("keydown", event => {
   if (event.key === "Escape" && typing) event.target.blur();
   if (typing || pressing || event.ctrlKey || event.metaKey || event.altKey || one("dialog[open]")) return;
   let name = keys[event.key];
-  if (event.target.matches("[data-tab]") && event.key.startsWith("Arrow")) {
+  if (event.target.matches("[role=tab]") && event.key.startsWith("Arrow")) {
     const number = tabs.indexOf(event.target) + (event.key === "ArrowRight" ? 1 : -1);
-    tabs[(number + tabs.length) % tabs.length].focus();
-    name = tabs[(number + tabs.length) % tabs.length].dataset.tab;
+    const next = tabs[(number + tabs.length) % tabs.length];
+    next.focus();
+    name = next.dataset.go;
   } else if (event.shiftKey && event.key.startsWith("Arrow") && name) name = "batch-" + name;
   if (name) { event.preventDefault(); go(name); }
 });

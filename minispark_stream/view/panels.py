@@ -84,9 +84,9 @@ def watermark(world: World) -> str:
             cells = [name, f"<mark>{words}</mark>" if look in new else words, point]
             rows.append((f" class='nowrap' title='{escape(hint)}'", cells))
     ticks = "".join(f"<span>{clock_words(ms).removesuffix(':00')}</span>" for ms in sorted({low, high}))
-    date = f"<p class='note'>{escape(time_words(low).partition(' ')[0])}</p>"
-    head = ("", "UTC", f"<div class='axis'>{ticks}</div>")
-    return table(head, rows) + "".join(f"<p class='note'>{_measured(o)}</p>" for o in view.operators) + date
+    date = escape(time_words(low).partition(" ")[0])
+    head = ("", f"<span title='all times are in UTC'>{date}</span>", f"<div class='axis'>{ticks}</div>")
+    return table(head, rows) + "".join(f"<p class='note'>{_measured(o)}</p>" for o in view.operators)
 
 
 def _measured(operator: Mapping[str, Any]) -> str:

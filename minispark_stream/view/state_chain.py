@@ -23,11 +23,12 @@ from dataclasses import dataclass, field
 from minispark_stream.trace.events import Event
 from minispark_stream.trace.recording import Recording
 from minispark_stream.trace.values import as_int, as_list, as_map
-from minispark_stream.view.sheet import GONE, GREY, MARGIN, MARKED, NEW, PALE, VIOLET, Sheet, Shown
+from minispark_stream.view.sheet import GONE, GREY, MARGIN, MARKED, NEW, PALE, VIOLET, Sheet, Shown, clipped
 from minispark_stream.view.words import plural
 
 MOST, MOST_PARTITIONS = 14, 1000
-LABEL, COLUMN, BOX, TALL = 150.0, 82.0, 74.0, 20.0
+LABEL, COLUMN, BOX, TALL = 172.0, 82.0, 74.0, 20.0
+_SNAPSHOT = re.compile(r"SnapshotLastUploaded\.partition_\d+_(.+)")
 _FILE = re.compile(r"(\d{1,18})\.(delta|snapshot)")
 
 
@@ -109,7 +110,8 @@ def chains(recording: Recording) -> tuple[Chain, ...]:
 
 def _places(event: Event, operator: int) -> Iterator[Place]:
     metrics = as_map(event.outputs.get("metrics"))
-    stores = as_list(event.inputs.get("stores")) or ("default",)
+    told = (_SNAPSHOT.fullmatch(str(name)) for name in as_map(metrics.get("customMetrics")))
+    stores = as_list(event.inputs.get("stores")) or sorted({found[1] for found in told if found}) or ("default",)
     for partition in range(min(as_int(metrics.get("numShufflePartitions")) or 0, MOST_PARTITIONS)):
         yield from ((operator, partition, str(store)) for store in stores)
 
@@ -166,7 +168,11 @@ def _place_words(places: list[Place]) -> str:
         words = f"partitions {first} to {last}"
     else:
         words = "partitions " + ", ".join(map(str, partitions))
-    return words if stores == ["default"] else f"{words}, {stores[0] if len(stores) == 1 else plural(len(stores), 'store')}"
+    if stores == ["default"]:
+        return words
+    if len(places) < len(partitions) * len(stores):
+        return f"{len(places)} stores of {words}"
+    return f"{words}, {stores[0] if len(stores) == 1 else plural(len(stores), 'store')}"
 
 
 # -- the drawing -------------------------------------------------------------------------------------------
@@ -208,13 +214,10 @@ def svg(found: tuple[Chain, ...]) -> str | None:
 
 
 def _chain(sheet: Sheet, one: Chain, first: int) -> None:
-    upper, lower = sheet.top, sheet.top + TALL + 6
+    upper, lower = sheet.top, sheet.top + (TALL + 6 if one.snapshots else 0)
     sheet.line([MARGIN, sheet.width - MARGIN], [upper - 4] * 2, PALE, 0.8, layer=1)
-    sheet.words(MARGIN, lower + TALL / 2, one.places[:26], size=9.5, bold=True)
+    sheet.words(MARGIN, lower + TALL / 2, clipped(one.places, LABEL - 20, 9), size=9, bold=True)
     needed = one.next_load or ()
-    if not one.snapshots:
-        upper = lower = sheet.top
-        sheet.words(MARGIN, lower + TALL / 2, "", size=9)
     for version in range(first, one.newest + 1):
         x = MARGIN + LABEL + COLUMN * (version - first)
         for name, y, look, is_there, says in (

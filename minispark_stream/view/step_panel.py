@@ -54,7 +54,7 @@ def said(stop: Stop) -> str:
         (f"{escape(engine)} " if len(events) > 1 else "") + duration_words(event.duration_ms)
         for engine, event in events.items() if event.duration_ms > 0
     )
-    return words + unseen + (f"<p class='note'>took {took}</p>" if took else "")
+    return words + unseen + (f"<p class='note'>Took {took}.</p>" if took else "")
 
 
 def recorded(stop: Stop) -> str:

@@ -85,7 +85,7 @@ def rows_per_second(session: Any, trigger: dict[str, str], times: Times, directo
     """(3) By what was committed between two moments."""
     endless = ("rate", {"rowsPerSecond": 1_000_000}) if trigger else ("rate-micro-batch", {"rowsPerBatch": 200_000})
     write = rows(session, endless[0], **endless[1]).writeStream.format("noop")
-    query = write.option("checkpointLocation", str(directory / "checkpoint")).trigger(**trigger or {"processingTime": "0 s"}).start()
+    query = write.option("checkpointLocation", str(directory / "checkpoint")).trigger(**trigger or {"processingTime": "0 seconds"}).start()
 
     def committed() -> tuple[float, int]:
         """When the newest commit was written, in seconds, and how many rows there were by then."""
@@ -98,7 +98,8 @@ def rows_per_second(session: Any, trigger: dict[str, str], times: Times, directo
     query.awaitTermination(times.warm_up)
     began = committed()
     query.awaitTermination(times.seconds)
-    ended = committed()
+    while (ended := committed()) == began:
+        query.awaitTermination(1)
     query.stop()
     return (ended[1] - began[1]) / (ended[0] - began[0])
 

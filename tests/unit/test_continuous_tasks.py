@@ -45,6 +45,16 @@ class Letters(ContinuousInputPartition):
         stopped.wait()
 
 
+def after_the_next(rows: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Spark gives a row to a Python worker when it has seen that there is another one."""
+    row = next(rows, None)
+    for following in rows:
+        yield row
+        row = following
+    if row is not None:
+        yield row
+
+
 class Run:
     """A task of one reader and one writer on a thread, and a driver that begins an epoch when the test says so."""
 
@@ -67,7 +77,7 @@ class Run:
     def _run(self, reader: ContinuousReaderTask, writer: ContinuousWriterTask) -> None:
         ids = iter([pa.RecordBatch.from_pydict({"id": [0]})])
         try:
-            list(writer(batch.slice(i, 1) for batch in reader(ids) for i in range(batch.num_rows)))
+            list(writer(after_the_next(batch.slice(i, 1) for batch in reader(ids) for i in range(batch.num_rows))))
         except Exception as e:
             self.errors.append(e)
 
@@ -157,3 +167,14 @@ def test_a_stranger_is_not_heard():
     run.end_epoch()
     run.stop()
     assert run.commits == [(5, "a")]
+
+
+def test_what_an_endpoint_cannot_do_is_raised_where_it_was_asked():
+    endpoint = RpcEndpoint("127.0.0.1", lambda message: 10 // message)
+    asker = endpoint.ref.connect()
+    with pytest.raises(RuntimeError, match="by zero"):
+        asker.ask(0)
+    assert asker.ask(5) == 2
+    endpoint.stop()
+    with pytest.raises((OSError, EOFError)):
+        asker.ask(5)

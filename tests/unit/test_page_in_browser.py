@@ -58,9 +58,9 @@ def test_every_control_does_what_it_says(browser: Browser, html: str, tmp_path: 
     expect(tab.locator("[data-panel=rows-out]")).to_have_class("lit")
     tab.locator("#slider").fill("85")
     assert count(tab) == 85
-    tab.click("[data-tab=code]")
+    tab.click("[data-go=code]")
     expect(tab.locator("#more")).to_contain_text("def finish_trigger(")
-    tab.click("[data-tab=recorded]")
+    tab.click("[data-go=recorded]")
     expect(tab.locator("#more")).to_contain_text('"batchId": 5')
     tab.goto(tab.url.replace("#85", "#2"))
     assert lit(tab) == "populateStartOffsets"
@@ -117,7 +117,7 @@ def test_the_keyboard_alone_does_everything(browser: Browser, html: str, tmp_pat
     reached = set()
     for _ in range(80):
         press("Tab")
-        reached.add(tab.evaluate("(e => e.dataset.go || e.dataset.step || e.dataset.tab || e.dataset.panel || e.id)(document.activeElement)"))
+        reached.add(tab.evaluate("(e => e.dataset.go || e.dataset.step || e.dataset.panel || e.id)(document.activeElement)"))
     assert {"back", "forward", "play", "slider", "speed", "walCommit", "why", "more", "state"} <= reached
 
 

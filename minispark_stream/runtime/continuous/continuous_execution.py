@@ -67,6 +67,7 @@ logger = logging.getLogger(__name__)
 # A row is to go on as soon as it is there: no batch of rows, and no buffer of a worker, waits until it is full.
 _ROW_BY_ROW = {"spark.sql.execution.arrow.maxRecordsPerBatch": "1", "spark.sql.execution.pandas.udf.buffer.size": "4"}
 _CONTINUOUS = "spark.sql.streaming.continuous"
+_END_BY_THEMSELVES_S = 2  # how long readers and writers are given for it
 
 
 class ContinuousExecution(StreamExecution):
@@ -97,6 +98,7 @@ class ContinuousExecution(StreamExecution):
             self.stream.stop()
             raise
         self._plan: DataFrame | None = None
+        self._endpoint: RpcEndpoint | None = None
         self._reconfiguring = False
         self._failed: Exception | None = None
 
@@ -115,6 +117,14 @@ class ContinuousExecution(StreamExecution):
         else:
             self._plan.explain(extended)
 
+    def stop(self) -> None:
+        """Readers and writers may end by themselves before Spark kills what still runs: a worker that is killed complains."""
+        self.stop_requested.set()
+        if self._endpoint is not None and not self.is_current_thread():
+            self._endpoint.stop()
+            self._thread.join(_END_BY_THEMSELVES_S)
+        super().stop()
+
     def release(self) -> None:
         super().release()
         self._write.stop()
@@ -131,6 +141,7 @@ class ContinuousExecution(StreamExecution):
         endpoint = RpcEndpoint(
             sessions.driver_host(self.session), coordinator.receive, lambda error: self._fail(endpoint, error)
         )
+        self._endpoint = endpoint
         job_ended = threading.Event()
         epochs = threading.Thread(target=self._update_epochs, args=(endpoint, job_ended), daemon=True)
         try:

@@ -17,7 +17,9 @@ Two threads fill a queue, the task empties it:
     rows out   (a, null) (b, null) (null, 0) (c, null)   and the coordinator is told: epoch 0 ends at offset 2
 
 Rows that wait together go on together. The markers are rows, because the operators between reader and writer are Spark's, on
-one endless iterator; in Spark an epoch is an iterator of its own.
+one endless iterator; in Spark an epoch is an iterator of its own. Before Spark gives a row to the writer, it looks whether
+there is another one, and waits for it. So whatever goes on is followed by a row with PUSH in the last column, which the writer
+drops.
 
 Differs from Spark: nothing.
 """
@@ -39,6 +41,7 @@ from minispark_stream.rpc import RpcEndpointRef
 from minispark_stream.runtime.continuous.epoch_coordinator import GetCurrentEpoch, ReportPartitionOffset
 from minispark_stream.sources.base import ContinuousInputPartition
 
+PUSH = -1  # in place of the number of an epoch
 _LOOK_AGAIN_S = 0.1  # how long a thread waits before it looks whether the query has ended
 
 
@@ -94,7 +97,8 @@ class ContinuousReaderTask:
             reader.close()
 
     def _arrow(self, rows: list[tuple[Any, ...]]) -> list[pa.RecordBatch]:
-        return LocalDataToArrowConversion.convert(rows, self.schema, False).to_batches()
+        push = (*(None,) * (len(self.schema) - 1), PUSH)
+        return LocalDataToArrowConversion.convert([*rows, push], self.schema, False).to_batches()
 
 
 class ContinuousQueuedDataReader:

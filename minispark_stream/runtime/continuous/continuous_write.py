@@ -25,6 +25,7 @@ import pyarrow as pa
 from pyspark import TaskContext
 
 from minispark_stream.rpc import RpcEndpointRef
+from minispark_stream.runtime.continuous.continuous_queued_data_reader import PUSH
 from minispark_stream.runtime.continuous.epoch_coordinator import CommitPartitionEpoch
 
 
@@ -49,7 +50,9 @@ class ContinuousWriterTask:
             try:
                 coordinator = coordinator or self.coordinator.connect()
                 coordinator.ask(CommitPartitionEpoch(partition_id, epoch, message))  # (2)
-            except (OSError, EOFError):  # the driver has stopped the query
+            except (OSError, EOFError):  # the driver has stopped the query, and the reader ends by itself
+                for _ in batches:
+                    pass
                 break
         if coordinator is not None:
             coordinator.close()
@@ -67,11 +70,11 @@ class EpochRows:
         return self
 
     def __next__(self) -> pa.RecordBatch:  # (1)
-        if self.ended_with_marker:
-            raise StopIteration
-        batch = next(self._batches)
-        marker = batch.num_columns - 1
-        if batch.column(marker)[0].is_valid:
-            self.ended_with_marker = True
-            raise StopIteration
-        return batch.remove_column(marker) if marker else batch
+        while not self.ended_with_marker:
+            batch = next(self._batches)
+            last = batch.num_columns - 1
+            epoch = batch.column(last)[0].as_py()
+            if epoch is None:
+                return batch.remove_column(last) if last else batch
+            self.ended_with_marker = epoch != PUSH
+        raise StopIteration
