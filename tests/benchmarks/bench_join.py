@@ -7,7 +7,7 @@ the clicks belong to an impression of the same ten minutes, a quarter to one of 
     join-200k     200,000 rows
 
 1. Write the files, one of each side for a trigger.
-2. One round that is not counted, but for its last triggers the state is as large as it gets: the JVM compiles its code.
+2. One round that is not counted: the JVM compiles its code.
 3. `--rounds` rounds, both engines once in a round; of each run the first `--warm-up` triggers are dropped.
 4. Divide the medians of the two runs of one round, and take the median of that over the rounds.
 """
