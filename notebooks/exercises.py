@@ -364,4 +364,22 @@ EXERCISES = {
         hint="The same id, the same place.",
         why="Writing the same rows to the same place is idempotent: ten times is as good as once.",
     ),
+    "16-1": Exercise(
+        answer=2,
+        hint="The last line of the entry is JSON: a key for each partition.",
+        why="An epoch is logged when *all* readers have passed its end, with the offset of each of them.",
+    ),
+    "16-2": Exercise(
+        answer=[0, 1],
+        hint="Feed a coordinator with these messages, as above.",
+        why="Epoch 1 is complete first and has to wait: a commit says that everything before it is done, too.",
+    ),
+    "16-3": Exercise(
+        answer="RuntimeError",
+        hint="The second argument of the coordinator is `epochBacklogQueueSize`.",
+        why=(
+            "What waits for an epoch is kept in memory, and an epoch whose second reader is dead never comes. So the "
+            "query fails, instead of filling the driver."
+        ),
+    ),
 }
