@@ -13,7 +13,7 @@ Differs from Spark: nothing of Spark is modelled here; the Structured Streaming 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from html import escape
 from pathlib import Path
 
@@ -45,7 +45,7 @@ def phases(batch: Batch) -> dict[str, float]:
 class Picture:
     """A picture that Jupyter shows."""
 
-    svg: str
+    svg: str = field(repr=False)
 
     def _repr_svg_(self) -> str:
         return self.svg
