@@ -153,7 +153,7 @@ CUT = """() => [...document.querySelectorAll(".name, h2, h3, th, button, .did, .
     ).map(e => e.outerHTML.slice(0, 120))"""
 
 
-@pytest.mark.parametrize("width", [1280, 960], ids=["screen", "notebook"])
+@pytest.mark.parametrize("width", [1280, 960, 812], ids=["screen", "notebook", "narrow notebook"])
 def test_cause_and_effect_are_on_one_screen_and_nothing_jumps(
     browser: Browser, html: str, both_html: str, tmp_path: Path, width: int  # noqa: F811
 ) -> None:
