@@ -2,7 +2,8 @@
 
 1. architecture.svg, from architecture.dot.
 2. event_time.svg, the rows, watermarks and windows of a recorded trace.
-3. step.png, the picture of the README, and its two sisters: the HTML page of a recorded trace on a screen, in the dark and on a
+3. flights.svg, join.svg and sessions.svg, as notebooks of the course have them.
+4. step.png, the picture of the README, and its two sisters: the HTML page of a recorded trace on a screen, in the dark and on a
    phone. They are photographed in a headless Chromium; without one they stay as they are.
 """
 
@@ -13,6 +14,7 @@ import subprocess
 import tempfile
 from pathlib import Path
 
+import nbformat
 from PIL import Image
 from playwright.sync_api import sync_playwright
 
@@ -21,6 +23,11 @@ from minispark_stream.trace.trace import Trace
 ROOT = Path(__file__).parents[1]
 IMAGES = ROOT / "docs" / "images"
 TRACE = ROOT / "tests" / "golden" / "trace_windows.json"
+OF_NOTEBOOKS = (  # file, notebook, the cell whose picture it is
+    ("flights.svg", "06_watermark.ipynb", "flights.model.trace.event_time()"),
+    ("join.svg", "09_joins.ipynb", "comparison.model.trace.join()"),
+    ("sessions.svg", "10_sessions.ipynb", "comparison.model.trace.sessions()"),
+)
 RUN_AGAIN, LATE_ROW = 56, 70  # addBatch of the batch that runs again after a restart; stateOperator of one with a late row
 PHOTOGRAPHS = (  # file, width, height, dark, step
     ("step.png", 1280, 720, False, RUN_AGAIN), ("step_dark.png", 1280, 720, True, LATE_ROW),
@@ -31,6 +38,10 @@ PHOTOGRAPHS = (  # file, width, height, dark, step
 def main() -> None:
     subprocess.run(["dot", "-Tsvg", IMAGES / "architecture.dot", "-o", IMAGES / "architecture.svg"], check=True)
     Trace.load(TRACE).event_time().save(IMAGES / "event_time.svg")
+    for name, notebook, source in OF_NOTEBOOKS:
+        cells = nbformat.read(ROOT / "notebooks" / notebook, as_version=4).cells
+        (cell,) = (cell for cell in cells if cell.source == source)
+        (IMAGES / name).write_text(cell.outputs[0].data["image/svg+xml"], encoding="utf-8")
     browser = shutil.which("chromium") or shutil.which("google-chrome")
     if browser is None:
         print("the page was not photographed: it needs Chromium")
