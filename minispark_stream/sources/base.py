@@ -89,12 +89,10 @@ class Source(ABC):
     Attributes:
         description: what progress reports call the source.
         last_files: the files that the last look for an offset has taken, for the trace; empty for what does not read files.
-        last_left: the new files that it has seen and left for later.
     """
 
     description: str
     last_files: Sequence[str] = ()
-    last_left: Sequence[str] = ()
 
     @abstractmethod
     def get_offset(self) -> Offset | None:
@@ -110,6 +108,10 @@ class Source(ABC):
     def files_between(self, start: Offset | None, end: Offset) -> Sequence[str]:
         """The files with the rows of `get_batch(start, end)`, for the trace; empty for what does not read files."""
         return ()
+
+    def left_for_later(self, most: int) -> tuple[Sequence[str], int]:
+        """The new files that the last look for an offset has not taken: the first `most`, and how many; for the trace."""
+        return (), 0
 
     def metrics(self, consumed: Offset | None) -> dict[str, str]:
         """What the progress report adds about this source, now that all is read up to `consumed` (ReportsSourceMetrics)."""

@@ -132,6 +132,7 @@ class FileStreamSource(SupportsTriggerAvailableNow):
                 "another query?", unquote(entries[-1].path), self._folder.root,
             )
         self._unread: list[File] = []
+        self._left: list[File] = []
         self._available_now: list[File] | None = None
 
     def default_read_limit(self) -> ReadLimit:
@@ -152,7 +153,7 @@ class FileStreamSource(SupportsTriggerAvailableNow):
             self.seen_files.add(file.uri, file.timestamp)
         self.seen_files.purge()
         self.last_files = [unquote(file.uri) for file in taken]
-        self.last_left = [unquote(file.uri) for file in new[len(taken):]]
+        self._left = new[len(taken):]
         if taken:  # (6)
             self._log_offset += 1
             entries = tuple(FileEntry(file.uri, file.timestamp, self._log_offset) for file in taken)
@@ -173,6 +174,9 @@ class FileStreamSource(SupportsTriggerAvailableNow):
     def files_between(self, start: Offset | None, end: Offset) -> list[str]:
         """The files of a batch, for the trace."""
         return [unquote(entry.path) for entry in self._entries(start, end)]
+
+    def left_for_later(self, most: int) -> tuple[list[str], int]:
+        return [unquote(file.uri) for file in self._left[:most]], len(self._left)
 
     def commit(self, end: Offset) -> None:
         if self._cleaner is not None:
