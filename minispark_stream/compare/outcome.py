@@ -51,16 +51,18 @@ class Outcome:
     trace: Trace
     error: str | None = None
 
-    def arrivals(self) -> Iterator[tuple[str, float | None, set[str]]]:
-        """Of every row that arrived: what tells it from others, its event time, and what became of it."""
+    def arrivals(self) -> dict[str, tuple[float | None, set[str]]]:
+        """Every row that arrived, by what tells it from others: its event time, and what became of it."""
         seen: Counter[str] = Counter()
         told: dict[int, tuple[Row, float | None, set[str]]] = {}
         for fate in self._story.rows:
             told.setdefault(fate.number, (fate.row, fate.event_ms, set()))[2].add(fate.what)
+        found = {}
         for row, event_ms, what in told.values():
             name = _name(row)
             seen[name] += 1
-            yield f"{name} {seen[name]}", event_ms, what  # (3)
+            found[f"{name} {seen[name]}"] = event_ms, what  # (3)
+        return found
 
     @property
     def held(self) -> int:
@@ -158,7 +160,7 @@ def kind(before: Result | None, after: Result | None) -> str:
 
 def changes(before: Outcome, after: Outcome) -> Changes:
     """Compare two runs of a query."""
-    was, now = ({name: (ms, what) for name, ms, what in run.arrivals()} for run in (before, after))
+    was, now = before.arrivals(), after.arrivals()
     both = [name for name in now if name in was]
     return Changes(
         before, after, tuple(_pairs(before, after)),
@@ -172,9 +174,9 @@ def first_words(run: Outcome) -> list[str]:
     """A run by itself, in numbers."""
     if run.error is not None:
         return [f"The query fails: {run.error}"]
-    came = list(run.arrivals())
-    late = [_row(name, ms) for name, ms, what in came if _is_late(what)]
-    counted = sum(bool(what & {KEPT, PASSED}) for _, _, what in came)
+    came = run.arrivals()
+    late = [_row(name, ms) for name, (ms, what) in came.items() if _is_late(what)]
+    counted = _counted(came)
     said = [f"{plural(len(came), 'row')} came, {counted or 'none'} {'was' if counted == 1 else 'were'} counted."]
     if late:
         said.append(f"Too late: {_and(late)}.")
