@@ -26,11 +26,12 @@ from minispark_stream.compare.experiment import Experiment, Feed
 from minispark_stream.compare.outcome import Changes, Outcome, Result, changes, first_words, kind
 from minispark_stream.compare.runner import Build
 from minispark_stream.trace.trace import Trace
-from minispark_stream.view.style import CSS, table
+from minispark_stream.view.style import CSS, file_beside, table
 from minispark_stream.view.what_if_panel import WhatIfPanel
 from minispark_stream.view.words import plain
 
 OWN_KNOBS = ("output_mode", "crash", "at_once")
+WHAT_IF_CSS = CSS + file_beside(__file__, "what_if.css")
 
 
 def what_if(
@@ -72,7 +73,7 @@ def draw(before: Outcome | None, after: Outcome) -> str:
     words = "".join(f"<li>{escape(one)}</li>" for one in said)
     look = " failed" if after.error is not None else ""
     return (
-        f"<style>{CSS}{PANEL_CSS}</style><div class='ms what-if'><ul class='said{look}'>{words}</ul>"
+        f"<style>{WHAT_IF_CSS}</style><div class='ms what-if'><ul class='said{look}'>{words}</ul>"
         f"<div class='picture'>{_picture(after.trace)}</div>{_results(after, changed)}</div>"
     )
 
@@ -99,11 +100,3 @@ def _line(columns: tuple[str, ...], before: Result | None, after: Result | None)
     was, now = values[0] or values[1] or [], values[1] or values[0] or []
     cells = [escape(b) if a == b else f"<s>{escape(a)}</s> → <b>{escape(b)}</b>" for a, b in zip(was, now)]
     return f" class='{look}'", cells
-
-
-PANEL_CSS = """
-.ms.what-if { padding:4px; } .ms.what-if svg { max-width:100%; height:auto; }
-.ms.what-if .said { list-style:none; margin:4px 0 8px; padding:8px 14px; border-left:6px solid #e6a817; background:#fff8e6;
-  border-radius:6px; font-size:14.5px; } .ms.what-if .said.failed { border-color:#b3261e; background:#fff0ef; }
-.ms.what-if table { width:auto; min-width:420px; } .ms.what-if s { color:#98a2ad; }
-"""

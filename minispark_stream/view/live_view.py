@@ -26,8 +26,10 @@ import ipywidgets as widgets
 from minispark_stream.trace.recording import Recording
 from minispark_stream.view import flow, live_charts
 from minispark_stream.view.batch_table import batch_rows
-from minispark_stream.view.style import CSS
+from minispark_stream.view.style import CSS, file_beside
 from minispark_stream.view.words import clip, duration_words, number, time_words
+
+LIVE_CSS = CSS + file_beside(__file__, "live_view.css")
 
 
 @dataclass(frozen=True)
@@ -103,7 +105,7 @@ class LiveView(widgets.VBox):
     def _draw(self, part: str, of: object, drawn: Callable[[], str]) -> None:
         if self._drawn.get(part) != of:
             self._drawn[part] = of
-            self._parts[part].value = f"<style>{CSS}{LIVE_CSS}</style><div class='ms live'>{drawn()}</div>"
+            self._parts[part].value = f"<style>{LIVE_CSS}</style><div class='ms live'>{drawn()}</div>"
 
     def _end(self) -> None:
         """(3)"""
@@ -159,15 +161,3 @@ def _flow(steps: Recording) -> str:
     except (graphviz.ExecutableNotFound, graphviz.CalledProcessError):
         return ""
     return f"<details open><summary>the step that ended last: {ended[-1]}</summary>{svg[svg.index('<svg'):]}</details>"
-
-
-LIVE_CSS = """
-.ms.live { padding:2px 4px; } .ms.live .ms.live { padding:0; }
-.ms.live h3 i { display:inline-block; width:11px; height:11px; border-radius:50%; margin-right:8px; background:#8a97a5; }
-.ms.live h3 i.running { background:#4d8a5f; } .ms.live h3 i.failed { background:#b3261e; } .ms.live h3 small { color:#5b6875; }
-.ms.live p { color:#5b6875; } .ms.live p.failed { color:#b3261e; white-space:pre-wrap; }
-.ms.live .tiles { display:flex; flex-wrap:wrap; gap:8px; }
-.ms.live .tiles div { background:#f6f8fa; border:1px solid #d9dfe5; border-radius:8px; padding:3px 12px; }
-.ms.live .tiles small { display:block; color:#5b6875; font-size:11.5px; } .ms.live .tiles b { font-size:15px; }
-.ms.live svg { max-width:100%; height:auto; } .ms.live details svg { max-width:640px; }
-"""
