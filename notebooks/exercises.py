@@ -72,7 +72,7 @@ EXERCISES = {
     "01-2": Exercise(
         answer="note",
         hint="The schema of the stream has three columns. Which of them does the query use?",
-        why="Nobody asks for the notes, so the optimizer ends their life in the projection right above the stream.",
+        why="Nobody asks for the notes, so the optimizer drops them in the projection below the join.",
     ),
     "01-3": Exercise(
         answer=(2, 4),
@@ -103,8 +103,8 @@ EXERCISES = {
         answer=[1, 0, 0],
         hint="The watermark moves between batches only, and the late filter goes by the one before.",
         why=(
-            "Two files are one batch less, and the late filter is one batch behind: it still stands at 12:04 when 12:05 "
-            "comes. Within a batch no row is late, so a larger batch forgives more."
+            "With two files a batch, the late filter, which is one batch behind, still stands at 12:04 when 12:05 "
+            "comes. With five there is one batch, and within a batch no row is late."
         ),
     ),
     "03-3": Exercise(
@@ -115,10 +115,7 @@ EXERCISES = {
     "04-1": Exercise(
         answer=5,
         hint="The last entry of the offset log decides.",
-        why=(
-            "Only the last planned batch is run again: that the others have no commit is a warning, for somebody must "
-            "have deleted them."
-        ),
+        why="Only the last planned batch is run again. Nobody asks after the commits of the batches before it.",
     ),
     "04-2": Exercise(
         answer=(False, False),
@@ -322,8 +319,8 @@ EXERCISES = {
         answer="metadata",
         hint="Print the findings.",
         why=(
-            "Without it nobody knows whose checkpoint this is. A restart would give the query a new id, and a sink that "
-            "remembers ids would take it for another query."
+            "Without it nobody knows whose checkpoint this is. A restart would have to give the query a new id, and a "
+            "sink that remembers ids would take it for another query. So it fails."
         ),
     ),
     "13-3": Exercise(
@@ -357,7 +354,7 @@ EXERCISES = {
     "15-2": Exercise(
         answer=5,
         hint="The batch is written again. What about the files of its first attempt?",
-        why="The files of the first attempt are named by nobody, so no reader sees them; the next start deletes them.",
+        why="The files of the first attempt are named by nobody, so no reader sees them: they only take up room.",
     ),
     "15-3": Exercise(
         answer=5,
