@@ -30,20 +30,24 @@ def rate(session: SparkSession, **options: Any) -> DataFrame:
     return session.readStream.format("rate").options(rowsPerSecond=20, numPartitions=1, **options).load()
 
 
-def entries(checkpoint: Path, log: str) -> dict[int, list[str]]:
-    """The lines of each entry."""
-    files = [path for path in (checkpoint / log).iterdir() if path.name.isdigit()]
-    return {int(path.name): path.read_text().split("\n") for path in sorted(files, key=lambda path: int(path.name))}
+def numbers(checkpoint: Path, log: str) -> list[int]:
+    """The epochs that a log has, in order."""
+    return sorted(int(path.name) for path in (checkpoint / log).iterdir() if path.name.isdigit())
+
+
+def entry(checkpoint: Path, log: str, epoch: int) -> list[str]:
+    """The lines of one entry."""
+    return (checkpoint / log / str(epoch)).read_text().split("\n")
 
 
 def last_committed(checkpoint: Path) -> int:
-    return max(entries(checkpoint, "commits"), default=-1) if (checkpoint / "commits").exists() else -1
+    return max(numbers(checkpoint, "commits"), default=-1) if (checkpoint / "commits").exists() else -1
 
 
 def committed_offset(checkpoint: Path) -> Any:
-    """The offset of each partition at the end of the last epoch that was committed."""
+    """The offset of each partition at the end of the last epoch that was committed, which a running query never purges."""
     epoch = last_committed(checkpoint)
-    return json.loads(entries(checkpoint, "offsets")[epoch][2]) if epoch >= 0 else None
+    return json.loads(entry(checkpoint, "offsets", epoch)[2]) if epoch >= 0 else None
 
 
 def last_value(checkpoint: Path) -> int:
@@ -74,11 +78,12 @@ def test_an_epoch_is_logged_after_the_fact_and_its_rows_are_those_up_to_its_offs
     assert query.lastProgress is None
     query.stop()
     epoch = last_committed(tmp_path)
-    offsets, commits = entries(tmp_path, "offsets"), entries(tmp_path, "commits")
-    assert list(commits) == list(range(epoch + 1)) and set(commits) <= set(offsets)
-    assert all(lines[:2] == ["v1", ""] and len(lines) == 3 for lines in offsets.values())
-    assert all(json.loads(lines[2]).keys() == {"0"} for lines in offsets.values())
-    assert all(lines == ["v1", '{"nextBatchWatermarkMs":0}'] for lines in commits.values())
+    committed = numbers(tmp_path, "commits")
+    assert committed == list(range(epoch + 1)) and set(committed) <= set(numbers(tmp_path, "offsets"))
+    for logged in numbers(tmp_path, "offsets"):
+        version, metadata, offset = entry(tmp_path, "offsets", logged)
+        assert (version, metadata) == ("v1", "") and json.loads(offset).keys() == {"0"}
+    assert all(entry(tmp_path, "commits", epoch) == ["v1", '{"nextBatchWatermarkMs":0}'] for epoch in committed)
     rows = sorted(row.twice for row in session.table(name).collect())
     assert rows == [2 * value for value in range(last_value(tmp_path) + 1) if value % 3 == 0]
 
@@ -97,7 +102,7 @@ def test_either_engine_goes_on_where_the_other_has_stopped(
         reached.append(last_value(checkpoint))
         assert query.exception() is None
     assert reached == sorted(set(reached))
-    assert list(entries(checkpoint, "commits")) == list(range(last_committed(checkpoint) + 1))
+    assert numbers(checkpoint, "commits") == list(range(last_committed(checkpoint) + 1))
 
 
 @pytest.mark.parametrize("engine", ["model", "spark"])
@@ -190,7 +195,7 @@ def test_rows_of_a_memory_stream_and_what_is_left_when_a_query_stops(mini: MiniS
     assert not [thread.name for thread in left if thread.is_alive()]
     jobs = mini.sparkContext.statusTracker().getActiveJobsIds  # Spark's books are a moment behind
     wait_for(lambda: not jobs(), SimpleNamespace(isActive=True, status="a job is left"), 10)
-    assert entries(tmp_path, "offsets")[last_committed(tmp_path)] == ["v1", "", '{"0":3,"1":1}']
+    assert entry(tmp_path, "offsets", last_committed(tmp_path)) == ["v1", "", '{"0":3,"1":1}']
     steps = [event.step for event in query.trace.events]
     assert steps[:2] == ["startQuery", "getStartOffset"] and steps[-1] == "runContinuous"
     assert steps.index("addOffset") < steps.index("commitEpoch")
@@ -258,7 +263,7 @@ def test_no_row_is_lost_when_the_driver_is_killed(mini: MiniSparkSession, tmp_pa
     wait_for(lambda: last_value(checkpoint) >= value + 10, query)
     query.stop()
     assert [e.outputs["epoch"] for e in query.trace.events if e.step == "getStartOffset"] == [epoch + 1]
-    assert list(entries(checkpoint, "commits")) == list(range(last_committed(checkpoint) + 1))
+    assert numbers(checkpoint, "commits") == list(range(last_committed(checkpoint) + 1))
     values = {int(line) for line in (tmp_path / "written").read_text().splitlines()}
     assert set(range(last_value(checkpoint) + 1)) <= values
 
