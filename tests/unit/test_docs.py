@@ -7,6 +7,7 @@ import re
 from functools import cache
 from pathlib import Path
 
+import nbformat
 import pytest
 import yaml
 
@@ -98,6 +99,35 @@ def test_every_difference_names_tests_that_show_it():
         assert tests, f"no test shows this difference; end its docstring with 'Shown by tests/...::test_...': {row}"
         for name, file in tests:
             assert f"def {name}(" in (ROOT / file).read_text(encoding="utf-8"), f"{file} has no {name}"
+
+
+def test_every_behaviour_names_what_is_there():
+    behaviours = collect.read_behaviours()
+    assert [behaviour["number"] for behaviour in behaviours] == list(range(1, 48))
+    for behaviour in behaviours:
+        assert set(behaviour) - {"today"} == {"number", "about", "phrase", "notebooks", "modules", "tests"}, behaviour
+        assert set(behaviour["notebooks"]) <= set(collect.NOTEBOOKS), behaviour
+        for module in behaviour["modules"]:
+            assert (PACKAGE / module).is_file(), f"behaviour {behaviour['number']} names {module}, which is not there"
+        assert behaviour["tests"], behaviour
+        for test in behaviour["tests"]:
+            file, _, name = test.partition("::")
+            assert (ROOT / file).is_file(), f"behaviour {behaviour['number']} names {file}, which is not there"
+            assert not name or f"def {name}(" in (ROOT / file).read_text(encoding="utf-8"), f"{file} has no {name}"
+
+
+def test_a_workshop_names_sections_and_exercises_that_are_there():
+    text = (ROOT / "docs" / "teaching.md").read_text(encoding="utf-8")
+    exercises = (ROOT / "notebooks" / "exercises.py").read_text(encoding="utf-8")
+    for exercise in re.findall(r"\b\d\d-\d\b", text):
+        assert f'"{exercise}": Exercise(' in exercises, f"there is no exercise {exercise}"
+    named = re.findall(r"(?:\| |; )(\d\d), ([^|;]*)", text)
+    assert len(named) > 20
+    for number, sections in named:
+        cells = nbformat.read(ROOT / "notebooks" / collect.NOTEBOOKS[number], as_version=4).cells
+        headings = re.findall(r"^#+ (.*)$", "\n".join(cell.source for cell in cells if cell.cell_type == "markdown"), re.M)
+        for section in re.findall(r"\*([^*]+)\*", sections):
+            assert any(heading.startswith(section) for heading in headings), f"notebook {number} has no section {section}"
 
 
 def test_make_help_says_every_target():
