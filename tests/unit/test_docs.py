@@ -10,8 +10,10 @@ from pathlib import Path
 import nbformat
 import pytest
 import yaml
+from PIL import Image
 
 from docs import collect
+from docs.tour import SCENES, TOUR
 from minispark_stream.cli import parser
 
 ROOT = Path(__file__).parents[2]
@@ -153,11 +155,14 @@ def test_a_misspelt_class_is_found():
     assert collect.url("SeenFilesMap").endswith("/execution/streaming/runtime/FileStreamSource.scala")
 
 
-def test_the_readme_is_short_and_has_a_picture_of_at_most_200_kb():
+def test_the_readme_is_short_and_has_a_moving_picture_of_90_seconds_and_at_most_3_mb():
     readme = (ROOT / "README.md").read_text(encoding="utf-8")
     assert len(readme.splitlines()) <= 120
     (picture,) = re.findall(r"!\[[^]]+\]\(([^)]+)\)", readme)
-    assert (ROOT / picture).stat().st_size <= 200 * 1024
+    assert ROOT / picture == TOUR
+    assert TOUR.stat().st_size <= 3 * 1024**2
+    assert sum(seconds for _, seconds, _ in SCENES) == 90
+    assert Image.open(TOUR).n_frames == len(SCENES)  # type: ignore[attr-defined]
 
 
 def test_the_readme_lists_every_notebook():
