@@ -267,7 +267,7 @@ def behaviours() -> Iterator[str]:
 
 
 def read_behaviours() -> list[dict[str, Any]]:
-    return tomllib.loads((DOCS / "behaviours.toml").read_text(encoding="utf-8"))["behaviour"]  # type: ignore[no-any-return]
+    return tomllib.loads((DOCS / "behaviours.toml").read_text(encoding="utf-8"))["behaviour"]
 
 
 PARTS: Mapping[str, Callable[..., Iterator[str]]] = {

@@ -1,9 +1,13 @@
-"""README and docs/ are true: links lead somewhere, named files, classes and commands exist, collected parts are up to date."""
+"""README and docs/ are true: links lead somewhere, named files, classes and commands exist, collected parts are up to date.
+The links and the spelling of notebooks are looked at, too.
+"""
 
 from __future__ import annotations
 
 import ast
 import re
+import subprocess
+import sys
 from functools import cache
 from pathlib import Path
 
@@ -19,13 +23,17 @@ from minispark_stream.cli import parser
 ROOT = Path(__file__).parents[2]
 PACKAGE = ROOT / "minispark_stream"
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *collect.pages()]
+NOTEBOOKS = [ROOT / "notebooks" / name for name in collect.NOTEBOOKS.values()]
 FOLDERS = {path.name for path in PACKAGE.iterdir() if path.is_dir()}
 pages = pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 
 
 def prose(page: Path) -> str:
     """The page without its blocks of code and without what was collected, which has tests of its own."""
-    text = collect.MARK.sub("", page.read_text(encoding="utf-8"))
+    return without_code(collect.MARK.sub("", page.read_text(encoding="utf-8")))
+
+
+def without_code(text: str) -> str:
     return re.sub(r"^```.*?^```", "", text, flags=re.S | re.M)
 
 
@@ -33,8 +41,15 @@ def quoted(page: Path) -> list[str]:
     return re.findall(r"(?<!`)`([^`\n]+)`(?!`)", re.sub(r"^ {4}.*$", "", prose(page), flags=re.M))
 
 
+def words(page: Path) -> str:
+    """The text of a page; of a notebook, what stands between its cells of code."""
+    if page.suffix != ".ipynb":
+        return page.read_text(encoding="utf-8")
+    return "\n".join(cell.source for cell in nbformat.read(page, as_version=4).cells if cell.cell_type == "markdown")
+
+
 def anchors(page: Path) -> set[str]:
-    headings = re.findall(r"^#+ (.*)$", page.read_text(encoding="utf-8"), re.M)
+    headings = re.findall(r"^#+ (.*)$", words(page), re.M)
     return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
 
 
@@ -45,9 +60,9 @@ def names_in_code() -> frozenset[str]:
     return frozenset(name for path in sources for name in re.findall(r"\w+", path.read_text(encoding="utf-8")))
 
 
-@pages
+@pytest.mark.parametrize("page", [*PAGES, ROOT / "tests" / "golden" / "README.md", *NOTEBOOKS], ids=lambda page: page.name)
 def test_links_lead_somewhere(page):
-    for target in re.findall(r"\]\(([^)\s]+)\)", page.read_text(encoding="utf-8")):
+    for target in re.findall(r"\]\(([^)\s]+)\)", without_code(words(page))):
         if target.startswith("http"):
             assert re.fullmatch(r"https://[\w.-]+\.\w+(/[\w./%#$-]*)?", target), target
             continue
@@ -55,6 +70,14 @@ def test_links_lead_somewhere(page):
         path = (page.parent / file).resolve() if file else page
         assert path.exists(), f"{page.name} links to {target}, which is not there"
         assert not anchor or anchor in anchors(path), f"{page.name} links to {target}: no such heading"
+
+
+def test_the_words_of_notebooks_are_spelt_as_codespell_knows_them():
+    """`make lint` looks at all other files; in a notebook there are saved pages and pictures, whose text is no prose."""
+    pytest.importorskip("codespell_lib")
+    text = "\n".join(map(words, NOTEBOOKS))
+    found = subprocess.run([sys.executable, "-m", "codespell_lib", "-"], input=text, capture_output=True, text=True)
+    assert found.returncode == 0, found.stdout + found.stderr
 
 
 @pages
@@ -126,8 +149,7 @@ def test_a_workshop_names_sections_and_exercises_that_are_there():
     named = re.findall(r"(?:\| |; )(\d\d), ([^|;]*)", text)
     assert len(named) > 20
     for number, sections in named:
-        cells = nbformat.read(ROOT / "notebooks" / collect.NOTEBOOKS[number], as_version=4).cells
-        headings = re.findall(r"^#+ (.*)$", "\n".join(cell.source for cell in cells if cell.cell_type == "markdown"), re.M)
+        headings = re.findall(r"^#+ (.*)$", words(ROOT / "notebooks" / collect.NOTEBOOKS[number]), re.M)
         for section in re.findall(r"\*([^*]+)\*", sections):
             assert any(heading.startswith(section) for heading in headings), f"notebook {number} has no section {section}"
 
@@ -167,7 +189,7 @@ def test_the_readme_is_short_and_has_a_moving_picture_of_90_seconds_and_at_most_
 
 def test_the_readme_lists_every_notebook():
     listed = re.findall(r"^\| (\d\d) ", (ROOT / "README.md").read_text(encoding="utf-8"), re.M)
-    assert listed == sorted(path.name[:2] for path in (ROOT / "notebooks").glob("*.ipynb"))
+    assert listed == [path.name[:2] for path in NOTEBOOKS]
 
 
 @pages
