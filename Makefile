@@ -3,11 +3,12 @@
 # make demo        flights and word count on both engines, side by side (two to five minutes)
 # make lab         the course, in JupyterLab
 # make test        the checks, with a sample of the tests that need Spark; CI=true make test runs all of them, as CI does
-# make lint types  style and types only: seconds
+# make lint types  style, spelling and types only: seconds
 # make bench       milliseconds per trigger, model against Spark; rows per second through the state's formats
 # make rewrite-golden   the golden scripts written anew, as the model plays them; read the diff before you commit it
 # make docs        the parts of docs/ that repeat what the code says
 # make pictures    the pictures of docs/ (needs graphviz and Chromium)
+# make site        the course and docs/ as a site that opens from disk: build/site/index.html
 # make clean       what builds and tests leave behind
 
 SHELL := /bin/bash
@@ -23,7 +24,7 @@ export SPARK_LOCAL_IP ?= 127.0.0.1
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 export PIP_NO_INPUT := 1
 
-.PHONY: help setup system demo test check lint types unit rewrite-golden notebooks lab bench docs pictures doctor clean
+.PHONY: help setup system demo test check lint types unit rewrite-golden notebooks lab bench docs pictures site doctor clean
 
 help:
 	@sed -n 's/^# make /make /p' Makefile
@@ -47,7 +48,7 @@ setup: system .venv/.installed
 	"$$python" -m venv .venv
 	@echo "installing packages (about a minute)"
 	@$(QUIETLY) $(BIN)/python -m pip install --upgrade pip
-	@$(QUIETLY) $(BIN)/python -m pip install -e '.[delta,demo,notebooks,test]'
+	@$(QUIETLY) $(BIN)/python -m pip install -e '.[delta,demo,notebooks,site,test]'
 	@touch $@
 	@echo "ready"
 
@@ -98,6 +99,13 @@ docs: setup
 pictures: setup
 	@PYTHONPATH=. $(BIN)/python docs/pictures.py
 
+# What Sphinx warns of (a link that leads nowhere, a page that is in no menu) is an error.
+SITE := build/site
+site: setup
+	@rm -rf $(SITE)
+	@PYTHONPATH=. $(BIN)/python -m sphinx -W --keep-going -q -j auto -c docs/site -d build/doctrees -b html . $(SITE)
+	@echo "open $(SITE)/index.html"
+
 # --- check ----------------------------------------------------------------------------------------------------------
 
 # Tests and notebooks share the workers, each of which has a Spark of its own (1 to 2 GB). tests/conftest.py says what --quick takes.
@@ -119,6 +127,7 @@ check: lint types
 
 lint: setup
 	$(BIN)/ruff check .
+	$(BIN)/codespell
 
 types: setup
 	$(BIN)/mypy

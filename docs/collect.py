@@ -12,6 +12,8 @@ A page marks such a part with two comments; what is between them is replaced:
    path is read from the jars of the installed PySpark; what is not in them is listed in ELSEWHERE.
 3. `code FILE NAME`: the source of a class, function or method of the package.
 4. `numbers FILE`: the numbered lines of a module's docstring.
+5. `glossary`: what every module that re-implements a part of Spark is, with Spark's classes and the sections of the documents.
+6. `behaviours`: what docs/behaviours.toml lists, with links to notebooks, modules and tests.
 
 tests/unit/test_docs.py fails when a page is not what this would write.
 """
@@ -25,12 +27,15 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 import pyspark
+import tomllib
 
 ROOT = Path(__file__).parents[1]
 PACKAGE = ROOT / "minispark_stream"
 DOCS = ROOT / "docs"
+NOTEBOOKS = {path.stem[:2]: path.name for path in sorted((ROOT / "notebooks").glob("*.ipynb"))}
 
 ENGINE = ("runtime", "continuous", "operators", "state", "checkpointing", "sources", "sinks", "plan")
 
@@ -38,6 +43,7 @@ MARK = re.compile(r"(<!-- collect: (.+?) -->\n).*?(<!-- end -->)", re.S)
 CAMEL_CASE = re.compile(r"\b[A-Z][A-Za-z0-9]*[a-z0-9][A-Z][A-Za-z0-9]*\b")
 DOCUMENT = re.compile(r"\bAbout [a-z]+|\b[A-Z][a-z]+ document\b|SIGMOD'18 paper|Execution flow|From query to the plan|"
                       r"StructuredStreaming analysis")
+SECTION = re.compile(rf"(?:{DOCUMENT.pattern})(?:, (?:section |steps? )?\d[\d.]*\d?(?: (?:to|and) [\d.]*\d)?)?")
 
 SPARK = "https://github.com/apache/spark/blob/v4.3.0/"
 DELTA = "https://github.com/delta-io/delta/blob/master/spark/src/main/scala/org/apache/spark/sql/delta/"
@@ -110,6 +116,16 @@ class Module:
     def documents(self) -> list[str]:
         return DOCUMENT.findall(self.models or "")
 
+    @property
+    def sections(self) -> list[str]:
+        """The documents, with the section or step."""
+        return list(dict.fromkeys(SECTION.findall(self.models or "")))
+
+    @property
+    def sentence(self) -> str:
+        """What it is: the first paragraph of the docstring."""
+        return " ".join(self.doc.split("\n\n")[0].split())
+
 
 @cache
 def read_module(path: Path) -> Module:
@@ -139,9 +155,9 @@ def differences() -> Iterator[str]:
 
 
 def _test_link(test: str) -> str:
-    """tests/unit/test_x.py::TestY::test_z as [test_z](../tests/unit/test_x.py)."""
-    file, *_, name = test.split("::")
-    return f"[{name}](../{file})"
+    """tests/unit/test_x.py::TestY::test_z as [test_z](../tests/unit/test_x.py), a file by its name."""
+    file, *names = test.split("::")
+    return f"[{(names or [Path(file).stem])[-1]}](../{file})"
 
 
 # (2)
@@ -226,8 +242,37 @@ def numbers(file: str) -> Iterator[str]:
     yield found.group()
 
 
+# (5)
+def glossary() -> Iterator[str]:
+    yield "| module | in a sentence | Spark's class | document |"
+    yield "| --- | --- | --- | --- |"
+    for module in modules():
+        if module.of_engine and module.classes:
+            yield f"| {module.link} | {_cell(module.sentence)} | {', '.join(module.classes)} | {'; '.join(module.sections)} |"
+
+
+# (6)
+def behaviours() -> Iterator[str]:
+    about = None
+    for behaviour in read_behaviours():
+        if behaviour["about"] != about:
+            about = behaviour["about"]
+            yield from (f"\n## {about}\n", "| | behaviour | notebook | module | shown by |", "| --- | --- | --- | --- | --- |")
+        today = f"<br>*Today:* {behaviour['today']}" if "today" in behaviour else ""
+        notebooks = (f"[{number}](../notebooks/{NOTEBOOKS[number]})" for number in behaviour["notebooks"])
+        links = (f"[{path}](../minispark_stream/{path})" for path in behaviour["modules"])
+        tests = map(_test_link, behaviour["tests"])
+        cells = behaviour["number"], _cell(behaviour["phrase"] + today), *map(", ".join, (notebooks, links, tests))
+        yield f"| {' | '.join(map(str, cells))} |"
+
+
+def read_behaviours() -> list[dict[str, Any]]:
+    return tomllib.loads((DOCS / "behaviours.toml").read_text(encoding="utf-8"))["behaviour"]  # type: ignore[no-any-return]
+
+
 PARTS: Mapping[str, Callable[..., Iterator[str]]] = {
     "differences": differences, "classes": classes, "code": code, "numbers": numbers,
+    "glossary": glossary, "behaviours": behaviours,
 }
 
 

@@ -3,8 +3,9 @@
 1. architecture.svg, from architecture.dot.
 2. event_time.svg, the rows, watermarks and windows of a recorded trace.
 3. flights.svg, join.svg and sessions.svg, as notebooks of the course have them.
-4. step.png, the picture of the README, and its two sisters: the HTML page of a recorded trace on a screen, in the dark and on a
-   phone. They are photographed in a headless Chromium; without one they stay as they are.
+4. step_dark.png and step_phone.png: the HTML page of a recorded trace in the dark and on a phone. They are photographed in a
+   headless Chromium; without one they stay as they are.
+5. tour.webp, the moving picture of the README (tour.py), in the same way.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ import nbformat
 from PIL import Image
 from playwright.sync_api import sync_playwright
 
+from docs.tour import make_tour
 from minispark_stream.trace.trace import Trace
 
 ROOT = Path(__file__).parents[1]
@@ -28,11 +30,8 @@ OF_NOTEBOOKS = (  # file, notebook, the cell whose picture it is
     ("join.svg", "09_joins.ipynb", "comparison.model.trace.join()"),
     ("sessions.svg", "10_sessions.ipynb", "comparison.model.trace.sessions()"),
 )
-RUN_AGAIN, LATE_ROW = 56, 70  # addBatch of the batch that runs again after a restart; stateOperator of one with a late row
-PHOTOGRAPHS = (  # file, width, height, dark, step
-    ("step.png", 1280, 720, False, RUN_AGAIN), ("step_dark.png", 1280, 720, True, LATE_ROW),
-    ("step_phone.png", 390, 844, False, LATE_ROW),
-)
+LATE_ROW = 70  # stateOperator of a batch with a late row
+PHOTOGRAPHS = (("step_dark.png", 1280, 720, True), ("step_phone.png", 390, 844, False))  # file, width, height, dark
 
 
 def main() -> None:
@@ -49,11 +48,12 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder, sync_playwright() as playwright:
         page = Trace.load(TRACE).to_html(Path(folder) / "page.html")
         chromium = playwright.chromium.launch(executable_path=browser, args=["--no-sandbox", "--disable-gpu"])
-        for name, width, height, dark, step in PHOTOGRAPHS:
+        for name, width, height, dark in PHOTOGRAPHS:
             tab = chromium.new_page(viewport={"width": width, "height": height}, color_scheme="dark" if dark else "light")
-            tab.goto(f"{page.as_uri()}#{step}")
+            tab.goto(f"{page.as_uri()}#{LATE_ROW}")
             tab.screenshot(path=IMAGES / name)
             Image.open(IMAGES / name).quantize(200).save(IMAGES / name, optimize=True)  # half the size
+        make_tour(chromium)
         chromium.close()
 
 

@@ -7,10 +7,13 @@ import re
 from functools import cache
 from pathlib import Path
 
+import nbformat
 import pytest
 import yaml
+from PIL import Image
 
 from docs import collect
+from docs.tour import SCENES, TOUR
 from minispark_stream.cli import parser
 
 ROOT = Path(__file__).parents[2]
@@ -100,6 +103,35 @@ def test_every_difference_names_tests_that_show_it():
             assert f"def {name}(" in (ROOT / file).read_text(encoding="utf-8"), f"{file} has no {name}"
 
 
+def test_every_behaviour_names_what_is_there():
+    behaviours = collect.read_behaviours()
+    assert [behaviour["number"] for behaviour in behaviours] == list(range(1, 48))
+    for behaviour in behaviours:
+        assert set(behaviour) - {"today"} == {"number", "about", "phrase", "notebooks", "modules", "tests"}, behaviour
+        assert set(behaviour["notebooks"]) <= set(collect.NOTEBOOKS), behaviour
+        for module in behaviour["modules"]:
+            assert (PACKAGE / module).is_file(), f"behaviour {behaviour['number']} names {module}, which is not there"
+        assert behaviour["tests"], behaviour
+        for test in behaviour["tests"]:
+            file, _, name = test.partition("::")
+            assert (ROOT / file).is_file(), f"behaviour {behaviour['number']} names {file}, which is not there"
+            assert not name or f"def {name}(" in (ROOT / file).read_text(encoding="utf-8"), f"{file} has no {name}"
+
+
+def test_a_workshop_names_sections_and_exercises_that_are_there():
+    text = (ROOT / "docs" / "teaching.md").read_text(encoding="utf-8")
+    exercises = (ROOT / "notebooks" / "exercises.py").read_text(encoding="utf-8")
+    for exercise in re.findall(r"\b\d\d-\d\b", text):
+        assert f'"{exercise}": Exercise(' in exercises, f"there is no exercise {exercise}"
+    named = re.findall(r"(?:\| |; )(\d\d), ([^|;]*)", text)
+    assert len(named) > 20
+    for number, sections in named:
+        cells = nbformat.read(ROOT / "notebooks" / collect.NOTEBOOKS[number], as_version=4).cells
+        headings = re.findall(r"^#+ (.*)$", "\n".join(cell.source for cell in cells if cell.cell_type == "markdown"), re.M)
+        for section in re.findall(r"\*([^*]+)\*", sections):
+            assert any(heading.startswith(section) for heading in headings), f"notebook {number} has no section {section}"
+
+
 def test_make_help_says_every_target():
     makefile = (ROOT / "Makefile").read_text()
     phony = set(re.search(r"^\.PHONY: (.*)$", makefile, re.M).group(1).split())  # type: ignore[union-attr]
@@ -123,11 +155,14 @@ def test_a_misspelt_class_is_found():
     assert collect.url("SeenFilesMap").endswith("/execution/streaming/runtime/FileStreamSource.scala")
 
 
-def test_the_readme_is_short_and_has_a_picture_of_at_most_200_kb():
+def test_the_readme_is_short_and_has_a_moving_picture_of_90_seconds_and_at_most_3_mb():
     readme = (ROOT / "README.md").read_text(encoding="utf-8")
     assert len(readme.splitlines()) <= 120
     (picture,) = re.findall(r"!\[[^]]+\]\(([^)]+)\)", readme)
-    assert (ROOT / picture).stat().st_size <= 200 * 1024
+    assert ROOT / picture == TOUR
+    assert TOUR.stat().st_size <= 3 * 1024**2
+    assert sum(seconds for _, seconds, _ in SCENES) == 90
+    assert Image.open(TOUR).n_frames == len(SCENES)  # type: ignore[attr-defined]
 
 
 def test_the_readme_lists_every_notebook():

@@ -1,0 +1,107 @@
+"""The course and the documents as a site that opens from disk: `make site` writes build/site/index.html.
+
+Sphinx reads the repository where it lies, so a link that works in the repository works on the site:
+
+1. The pages are docs/*.md and the notebooks as they were saved. Nothing is run, so that no Spark is needed.
+2. A module, a test or a golden script is a page of its own, for the links that lead there: its text.
+3. `{trace} FILE` puts a trace that moves into a page: of a saved trace (.json), or the stepper that a notebook has saved.
+
+Nothing is loaded from anywhere else: no formulas, hence no MathJax; no widgets, hence no require.js; the letters of the system.
+tests/unit/test_site.py looks at all of this.
+"""
+
+from __future__ import annotations
+
+import re
+from html import unescape
+from pathlib import Path
+from typing import ClassVar
+
+import nbformat
+from docutils import nodes
+from docutils.parsers.rst import directives
+from sphinx.application import Sphinx
+from sphinx.parsers import Parser
+from sphinx.util.docutils import SphinxDirective
+
+from minispark_stream.trace.trace import Trace
+
+ROOT = Path(__file__).parents[2]
+
+project = "minispark_stream"
+html_title = "minispark_stream"
+root_doc = "docs/index"
+extensions = ["myst_nb"]
+include_patterns = [  # (1), (2)
+    "docs/*.md", "CONTRIBUTING.md", "notebooks/*.ipynb", "minispark_stream/**.py", "notebooks/*.py", "docs/*.py",
+    "tests/golden/README.md", "tests/**.py", "tests/golden/scripts/**.txt",
+]
+nb_execution_mode = "off"
+nb_ipywidgets_js: dict[str, dict[str, str]] = {}
+myst_heading_anchors = 4
+html_theme = "furo"
+html_theme_options = {"sidebar_hide_name": False, "top_of_page_buttons": []}
+html_static_path = ["site.css"]
+html_css_files = ["site.css"]
+html_extra_path = ["index.html"]  # beside docs/ and notebooks/, it leads to docs/index.html
+html_copy_source = False
+html_show_sphinx = False
+html_show_copyright = False
+html_show_search_summary = False  # it would have to fetch pages, which a page from disk may not
+
+
+class Source(Parser):
+    """(2) A file as a page with its text. It is in no menu, and only the package's own files are searched."""
+
+    supported = ("source",)
+
+    def parse(self, inputstring: str, document: nodes.document) -> None:
+        path = Path(document["source"]).relative_to(ROOT)
+        page = nodes.section(ids=["source"], names=["source"])
+        page += nodes.title("", path.name)
+        page += nodes.paragraph("", "", nodes.literal("", str(path)))
+        page += nodes.literal_block(inputstring, inputstring, language="python" if path.suffix == ".py" else "text")
+        facts = nodes.docinfo()
+        for fact in ("orphan", *(["nosearch"] if path.parts[0] == "tests" else [])):
+            facts += nodes.field("", nodes.field_name("", fact), nodes.field_body())
+        document += [facts, page]
+
+
+class TraceFrame(SphinxDirective):
+    """(3) A frame with the page of a trace, which is written into traces/."""
+
+    required_arguments = 1
+    option_spec: ClassVar = {"step": directives.nonnegative_int}
+
+    def run(self) -> list[nodes.Node]:
+        file = ROOT / self.arguments[0]
+        self.env.note_dependency(str(file))
+        out = Path(self.env.app.outdir) / "traces" / f"{file.stem}.html"
+        out.parent.mkdir(parents=True, exist_ok=True)
+        if file.suffix == ".json":
+            Trace.load(file).to_html(out)
+        else:
+            out.write_text(saved_stepper(file), encoding="utf-8")
+        at = f"#{self.options['step']}" if "step" in self.options else ""
+        address = f"../traces/{out.name}{at}"
+        html = f'<iframe class="trace" title="A trace: {file.stem}" src="{address}" loading="lazy" allow="fullscreen"></iframe>'
+        html += f'<p class="trace"><a href="{address}">This trace on a page of its own</a></p>'
+        return [nodes.raw("", html, format="html")]
+
+
+def saved_stepper(notebook: Path) -> str:
+    """The page in the frame of the first stepper that a notebook has saved."""
+    for cell in nbformat.read(notebook, as_version=4).cells:
+        for output in cell.get("outputs", ()):
+            found = re.search(r'<iframe[^>]* srcdoc="([^"]*)"', output.get("data", {}).get("text/html", ""))
+            if found:
+                return unescape(found.group(1))
+    raise ValueError(f"{notebook.name} has no stepper")
+
+
+def setup(app: Sphinx) -> dict[str, bool]:
+    app.add_source_suffix(".py", "source")
+    app.add_source_suffix(".txt", "source")
+    app.add_source_parser(Source)
+    app.add_directive("trace", TraceFrame)
+    return {"parallel_read_safe": True, "parallel_write_safe": True}

@@ -1,0 +1,102 @@
+"""The site opens from disk: all pages are there, every link leads somewhere, and nothing is loaded from anywhere else."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+import sys
+from html import unescape
+from pathlib import Path
+from urllib.parse import unquote
+
+import pytest
+from playwright.sync_api import sync_playwright
+
+from tests.unit.browser import CHROMIUM, QUIET
+
+ROOT = Path(__file__).parents[2]
+FRAME = re.compile(r' srcdoc="[^"]*"')
+LOADED = re.compile(r'<(?:img|script|iframe|source|object|embed)\b[^>]*?\s(?:src|data)="([^"]+)"|<link\b[^>]*?\shref="([^"]+)"')
+LINK = re.compile(r'<a\b[^>]*?\shref="([^"]*)"')
+ID = re.compile(r'\s(?:id|name)="([^"]+)"')
+
+
+def test_the_site_has_every_page_leads_nowhere_wrong_and_needs_no_network(tmp_path):
+    """One test, because the site takes half a minute to build."""
+    pytest.importorskip("myst_nb")
+    site = built(tmp_path)
+    pages = {path: FRAME.sub("", path.read_text(encoding="utf-8")) for path in site.rglob("*.html") if path.parent.name != "traces"}
+    assert_every_page_is_there(site)
+    assert_links_lead_somewhere(pages)
+    for path, text in pages.items():
+        for target in (unescape(a or b) for a, b in LOADED.findall(text)):
+            assert not re.match(r"\w+:|//", target) or target.startswith("data:"), f"{path} loads {target}"
+            assert target.startswith("data:") or (path.parent / target.partition("?")[0].partition("#")[0]).exists(), f"{path}: {target}"
+    for sheet in site.rglob("*.css"):
+        assert not re.search(r"@import|url\(['\"]?(https?:)?//", sheet.read_text(encoding="utf-8")), sheet
+    if CHROMIUM is not None:
+        assert_nothing_is_asked_of_the_network(site)
+
+
+def built(folder: Path) -> Path:
+    """The site as `make site` makes it; what Sphinx warns of is an error."""
+    site = folder / "site"
+    words = re.search(r"-m sphinx (.*?) -d ", (ROOT / "Makefile").read_text()).group(1).split()  # type: ignore[union-attr]
+    assert "-W" in words
+    command = [sys.executable, "-m", "sphinx", *words, "-d", folder / "doctrees", "-b", "html", ".", site]
+    subprocess.run(command, check=True, cwd=ROOT, env={"PATH": "/usr/bin:/bin", "PYTHONPATH": str(ROOT)})
+    shutil.rmtree(folder / "doctrees")
+    return site
+
+
+def assert_every_page_is_there(site: Path) -> None:
+    assert "docs/index.html" in (site / "index.html").read_text()
+    for source in [*(ROOT / "docs").glob("*.md"), *(ROOT / "notebooks").glob("*.ipynb")]:
+        page = (site / source.relative_to(ROOT)).with_suffix(".html").read_text(encoding="utf-8")
+        steppers = source.read_text(encoding="utf-8").count("srcdoc=") if source.suffix == ".ipynb" else 0
+        assert len(FRAME.findall(page)) == steppers, f"{source.name}: the steppers that it has saved are not all on its page"
+    traces = re.findall(r"^```{trace} \S+/(\w+)\.", (ROOT / "docs" / "gallery.md").read_text(), re.M)
+    assert len(traces) > 5
+    for trace in traces:
+        assert "<script>" in (site / "traces" / f"{trace}.html").read_text(encoding="utf-8")
+
+
+def assert_links_lead_somewhere(pages: dict[Path, str]) -> None:
+    ids = {path.resolve(): set(map(unescape, ID.findall(text))) for path, text in pages.items()}
+    for path, text in pages.items():
+        for target in map(unescape, LINK.findall(text)):
+            if re.match(r"https://|mailto:", target):
+                continue
+            file, _, anchor = unquote(target).partition("#")
+            there = (path.parent / file).resolve() if file else path.resolve()
+            assert there.is_file(), f"{path} links to {target}"
+            assert not anchor or there not in ids or anchor in ids[there], f"{path} links to {target}"
+
+
+def assert_nothing_is_asked_of_the_network(site: Path) -> None:
+    wrong: list[str] = []
+
+    def look(address: str) -> None:
+        if not address.startswith(("file:", "data:", "about:")):
+            wrong.append(address)
+
+    with sync_playwright() as playwright:
+        chromium = playwright.chromium.launch(executable_path=CHROMIUM, args=QUIET)
+        tab = chromium.new_page(viewport={"width": 1280, "height": 800})
+        tab.on("request", lambda request: look(request.url))
+        tab.on("requestfailed", lambda request: wrong.append(request.url))
+        tab.on("pageerror", lambda error: wrong.append(str(error)))
+        for page in ("index", "docs/gallery", "notebooks/06_watermark", "minispark_stream/runtime/run_batch"):
+            tab.goto((site / f"{page}.html").as_uri())
+            tab.wait_for_load_state("networkidle")
+            assert tab.evaluate("document.documentElement.scrollWidth <= innerWidth"), f"{page} is wider than its window"
+        tab.goto((site / "docs/index.html").as_uri())
+        frame = tab.frame_locator("iframe.trace")
+        before = frame.locator("output").first.inner_text()
+        frame.get_by_text("forward").first.click()
+        assert frame.locator("output").first.inner_text() != before
+        tab.goto((site / "search.html").as_uri() + "?q=exactly+once")
+        tab.locator("#search-results li a", has_text="15 Exactly once").first.wait_for()
+        chromium.close()
+    assert not wrong
