@@ -54,12 +54,14 @@ class OperatorFacts:
 
 @dataclass(frozen=True)
 class BatchFacts:
-    """A batch that ended well. `number` counts them from 0; `arrivals` is None where rows were not recorded.
+    """A batch that ended well, with the `trigger` of its events. `number` counts them from 0.
 
-    `offsets` are (start, end) by source; `eviction_ms` is the watermark of the batch, `next_ms` that of the next one.
+    Where rows were not recorded, `arrivals` is None. `offsets` are (start, end) by source; `eviction_ms` is the
+    watermark of the batch, `next_ms` that of the next one.
     """
 
     number: int
+    trigger: int | None
     batch_id: int
     arrivals: Sequence[Mapping[str, Any]] | None
     offsets: Mapping[str, tuple[Any, Any]]
@@ -97,6 +99,7 @@ def _facts(number: int, batch: Batch) -> BatchFacts:
     arrivals, rows_out = added.get("arrivals"), added.get("rows")
     return BatchFacts(
         number=number,
+        trigger=batch.trigger,
         batch_id=batch.batch_id,
         arrivals=tuple(map(as_map, arrivals)) if isinstance(arrivals, (list, tuple)) else None,
         offsets={

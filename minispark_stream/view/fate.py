@@ -122,12 +122,30 @@ def _left_out(found: Fates, fate: Fate) -> str:
     return "left out: a filter, or a join with a table, below the state let it go"
 
 
-def _late(found: Fates, fate: Fate) -> str:
-    what = "its event time was"
-    if fate.operator is not None and fate.operator.keeps in AGGREGATES:
-        what = "its window ended" if "start" in fate.at else "the event time of its key was"
+def counted(fate: Fate) -> str:
+    """Why a row was not dropped, without what became of it later."""
+    assert fate.operator is not None
+    if fate.operator.keeps == "keys":
+        return "it is the first row with its key"
+    if fate.operator.keeps == "count":
+        return f"fewer than {plain(fate.operator.limit)} rows had passed the limit before it"
+    if fate.time_ms is None or not fate.operator.drops_ms:
+        return "no watermark decides about it"
+    time, watermark = two_clocks(fate.time_ms, fate.operator.drops_ms)
+    behind = f"; that the row itself, {clock_words(fate.event_ms)}, is behind it does not matter" if fate.is_behind else ""
+    return f"{_compared(fate, 'ends', 'is')} {time}, after the watermark {watermark} (that of the batch before){behind}"
+
+
+def _compared(fate: Fate, ends: str, is_: str) -> str:
+    """What was compared with the watermark, and its verb."""
     if fate.operator is not None and fate.operator.keeps == "sessions":
-        what = "its session, which nothing had prolonged, ended"
+        return f"its session, which nothing had prolonged, {ends}"
+    if fate.operator is not None and fate.operator.keeps in AGGREGATES:
+        return f"its window {ends}" if "start" in fate.at else f"the event time of its key {is_}"
+    return f"its event time {is_}"
+
+
+def _late(found: Fates, fate: Fate) -> str:
     shared = ""
     if fate.together > 1:
         shared = (
@@ -135,7 +153,8 @@ def _late(found: Fates, fate: Fate) -> str:
             "share this fate, and count as one dropped row"
         )
     time, watermark = two_clocks(fate.time_ms, fate.watermark_ms)
-    return f"dropped: {what} {time}, at or before the watermark {watermark} (that of the batch before){shared}"
+    compared = _compared(fate, "ended", "was")
+    return f"dropped: {compared} {time}, at or before the watermark {watermark} (that of the batch before){shared}"
 
 
 def _duplicate(found: Fates, fate: Fate) -> str:
