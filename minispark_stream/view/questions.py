@@ -105,7 +105,7 @@ def _row(found: Fates, batch: BatchFacts | None, event: Event) -> Iterator[Asked
         return
     fate = min(known, key=_distance)  # (2)
     is_dropped = fate.what in ends
-    why = told(found, fate).stations[-1][1] if is_dropped else counted(fate)  # (3)
+    why = told(found, fate).fate if is_dropped else counted(fate)  # (3)
     right = 1 + ends.index(fate.what) if is_dropped else 0
     yield f"Will the row {row_words(fate.row)} count?", ("Yes, it counts", *(NO[what] for what in ends)), right, why
 

@@ -64,7 +64,7 @@ class RowFates:
         fate = of_row[0]
         stories = [told(found, one) for one in of_row]
         number = self.stories.setdefault("".join(story._repr_html_() for story in stories), len(self.stories))  # (2)
-        reasons = [story.stations[-1][1] for story in stories]
+        reasons = [story.fate for story in stories]
         words = ["not known" if reason.startswith("not known") else WORDS[one.what] for reason, one in zip(reasons, of_row)]
         if any(one.is_behind for one in of_row):
             words = ["late, but counted"]
