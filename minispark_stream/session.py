@@ -9,18 +9,12 @@ Models: SparkSession (`readStream`, `streams`).
 It is PySpark's own class around the same JVM session, so confs, views and tables are shared with `spark`. What comes from it
 leads back to it: `df.sparkSession`, `newSession()`, and the session of a foreachBatch function are sessions of the model.
 
-Differs from Spark: the Python workers of a local Spark run the driver's own Python unless another one is asked for, because
-that one has the packages that the tasks need. Two model sessions around one Spark session each know their own queries only.
-Shown by tests/unit/test_session.py::test_on_this_machine_the_workers_run_the_drivers_python,
-tests/spark/test_differences.py::test_two_sessions_around_one_spark.
+Differs from Spark: two model sessions around one Spark session each know their own queries only.
+Shown by tests/spark/test_differences.py::test_two_sessions_around_one_spark.
 """
 
 from __future__ import annotations
 
-import logging
-import os
-import shutil
-import sys
 from typing import ClassVar
 
 from pyspark.errors import PySparkTypeError, PySparkValueError
@@ -31,8 +25,7 @@ from minispark_stream.dataframe import let_data_frames_choose_their_engine
 from minispark_stream.jvm import sessions
 from minispark_stream.readwriter import DataStreamReader
 from minispark_stream.streaming_query_manager import StreamingQueryManager
-
-logger = logging.getLogger(__name__)
+from minispark_stream.workers import let_workers_run_this_python, send_this_package
 
 
 class MiniSparkSession(SparkSession):
@@ -72,7 +65,8 @@ class MiniSparkSession(SparkSession):
         if MiniSparkSession._first() is None:
             MiniSparkSession._made_first = self
             let_data_frames_choose_their_engine()
-            _let_workers_run_this_python(spark)
+            let_workers_run_this_python(spark.sparkContext)
+            send_this_package(spark.sparkContext)
 
     class Builder(SparkSession.Builder):
         """`MiniSparkSession.builder`: Spark's, and a model session around what it gives."""
@@ -118,25 +112,3 @@ class MiniSparkSession(SparkSession):
     def _cloneSession(self) -> MiniSparkSession:  # noqa: N802
         """A model session that begins with the confs, views and functions that this one has now."""
         return MiniSparkSession(sessions.cloned(self), self._trace, self._clock)
-
-
-def _let_workers_run_this_python(spark: SparkSession) -> None:
-    """See to it that the model's tasks find the packages that the driver has.
-
-    Without a word from the user PySpark starts its workers with whatever `python3` is first in PATH, and that is another
-    Python when a virtual environment is used without being activated (`.venv/bin/python script.py`). A local master's workers
-    run on this machine, where the driver's Python is there under the same path and has what the tasks need; so it is the
-    right one. On a cluster that path may mean nothing, so there is only a warning. PySpark looks the name up when it wraps a
-    function for the workers: a UDF that was already called before this session was made keeps the Python that it had.
-    """
-    context = spark.sparkContext
-    asked_for = os.environ.get("PYSPARK_PYTHON") or context.getConf().get("spark.pyspark.python")
-    if asked_for:
-        return
-    if str(context.master).startswith("local"):
-        context.pythonExec = sys.executable
-    elif os.path.dirname(shutil.which(context.pythonExec) or "") != os.path.dirname(sys.executable):
-        logger.warning(
-            "The driver runs %s, the workers will run the %s of their PATH: set PYSPARK_PYTHON (or spark.pyspark.python) to a "
-            "Python that has numpy, pandas and pyarrow on every node.", sys.executable, context.pythonExec,
-        )

@@ -379,4 +379,22 @@ EXERCISES = {
             "query fails, instead of filling the driver."
         ),
     ),
+    "17-1": Exercise(
+        answer=[3, 4],
+        hint="`prefixes` gives each batch with the files that were read when it ended.",
+        why="A larger batch skips prefixes, and shows no other answers: that of one file alone, or of two, is never seen.",
+    ),
+    "17-2": Exercise(
+        answer=True,
+        hint="Which rows does complete mode evict? Look at the source of `StateStoreSave.run`.",
+        why="Complete keeps every window for ever, so none is closed and no row is late. The price is a state that only grows.",
+    ),
+    "17-3": Exercise(
+        answer=(1, True),
+        hint="The source has a log of its own. Which entries does it have after the rollback?",
+        why=(
+            "Nobody rolled the source's log back, so both files are seen already, and the new batch 2 reads them together. "
+            "The answer over two files is never corrected by one over three, but by one over four: a prefix, too."
+        ),
+    ),
 }

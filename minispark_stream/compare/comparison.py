@@ -92,18 +92,19 @@ class Comparison:
         """The flow of one batch (the last one) on both engines, differences marked."""
         return flow.draw(self.traces, batch, step)
 
-    def stepper(self, batch: int | None = None, step: str | None = None) -> Stepper:
+    def stepper(self, batch: int | None = None, step: str | None = None, ask: bool = False) -> Stepper:
         """Forward and back through every step of both engines, for Jupyter; it needs no kernel.
 
         Args:
             batch, step: where to begin: the first step of this batch and of this name; None is any.
+            ask: whether it asks before a step what it will do; the button "ask me" turns this on and off.
 
         Raises:
             ValueError: there is no such step.
         """
         from minispark_stream.view.stepper import Stepper
 
-        return Stepper(self.traces, self._repr_html_(), batch, step)
+        return Stepper(self.traces, self._repr_html_(), batch, step, ask)
 
     def to_html(self, path: str | Path) -> Path:
         """Write one file that opens in any browser: the table, the differences, and every step. Returns the path."""

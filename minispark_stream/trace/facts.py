@@ -12,8 +12,10 @@ Differs from Spark: nothing of Spark is modelled here.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import json
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 from minispark_stream.trace.recording import Batch, Recording
@@ -47,6 +49,24 @@ class OperatorFacts:
     before: Sequence[Any]
     after: Sequence[Any]
 
+    @cached_property
+    def changed_keys(self) -> tuple[Mapping[str, Any], ...]:
+        """The keys whose state is not the same after the batch as before it."""
+        before, after = ({key_name(row): as_map(row).get("key") for row in rows} for rows in (self.before, self.after))
+        changed = {name: key for name, key in (before | after).items() if name not in before.keys() & after.keys()}
+        by_name = {key_name(key): key for key in changed.values() if isinstance(key, Mapping)}
+        return tuple(by_name.values())
+
+    @cached_property
+    def held_keys(self) -> frozenset[str]:
+        """The names of the keys in the state after the batch."""
+        return frozenset(key_name(as_map(row).get("key")) for row in self.after)
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether all of the state after the batch was recorded: of a large one the first rows are."""
+        return (as_int(self.metrics.get("numRowsTotal")) or 0) <= len(self.after)
+
     def leaves(self, side: int) -> int | None:
         """Up to when the state of one side leaves; None: never."""
         return self.leaves_ms[side] if side < len(self.leaves_ms) else None
@@ -54,12 +74,14 @@ class OperatorFacts:
 
 @dataclass(frozen=True)
 class BatchFacts:
-    """A batch that ended well. `number` counts them from 0; `arrivals` is None where rows were not recorded.
+    """A batch that ended well, with the `trigger` of its events. `number` counts them from 0.
 
-    `offsets` are (start, end) by source; `eviction_ms` is the watermark of the batch, `next_ms` that of the next one.
+    Where rows were not recorded, `arrivals` is None. `offsets` are (start, end) by source; `eviction_ms` is the
+    watermark of the batch, `next_ms` that of the next one. `above` has, for each stateful operator, the one above it.
     """
 
     number: int
+    trigger: int | None
     batch_id: int
     arrivals: Sequence[Mapping[str, Any]] | None
     offsets: Mapping[str, tuple[Any, Any]]
@@ -67,7 +89,7 @@ class BatchFacts:
     eviction_ms: int | None
     next_ms: int | None
     operators: Mapping[int, OperatorFacts]
-    planned: tuple[int, ...]
+    above: Mapping[int, int]
     rows_out: Sequence[Any] | None
     progress: Mapping[str, Any]
 
@@ -93,10 +115,10 @@ def _facts(number: int, batch: Batch) -> BatchFacts:
     operators = [
         _operator(as_map(e.inputs), as_map(e.outputs), late_ms, eviction_ms) for e in batch.events if e.step == "stateOperator"
     ]
-    planned = [as_int(as_map(o).get("operatorId")) for o in as_list(outs.get("queryPlanning", {}).get("operators"))]
     arrivals, rows_out = added.get("arrivals"), added.get("rows")
     return BatchFacts(
         number=number,
+        trigger=batch.trigger,
         batch_id=batch.batch_id,
         arrivals=tuple(map(as_map, arrivals)) if isinstance(arrivals, (list, tuple)) else None,
         offsets={
@@ -107,10 +129,19 @@ def _facts(number: int, batch: Batch) -> BatchFacts:
         eviction_ms=eviction_ms,
         next_ms=as_int(outs.get("updateWatermark", {}).get("watermark")),
         operators={operator.operator_id: operator for operator in operators},
-        planned=tuple(i for i in planned if i is not None),
+        above=dict(_above(outs.get("queryPlanning", {}).get("tree"))),
         rows_out=rows_out if isinstance(rows_out, (list, tuple)) else None,
         progress=batch.progress,
     )
+
+
+def _above(tree: Any, parent: int | None = None) -> Iterator[tuple[int, int]]:
+    """(operator, the one above it) of a plan as the step queryPlanning records it."""
+    number = as_int(as_map(tree).get("operatorId"))
+    if number is not None and parent is not None:
+        yield number, parent
+    for child in as_list(as_map(tree).get("below")):
+        yield from _above(child, parent if number is None else number)
 
 
 def _operator(ins: Mapping[str, Any], outs: Mapping[str, Any], late_ms: int | None, eviction_ms: int | None) -> OperatorFacts:
@@ -134,6 +165,11 @@ def _operator(ins: Mapping[str, Any], outs: Mapping[str, Any], late_ms: int | No
         before=as_list(outs.get("before")),
         after=as_list(outs.get("after")),
     )
+
+
+def key_name(key: Any) -> str:
+    """A key, or a whole row of state, as a text that equal ones have in common."""
+    return json.dumps(key, sort_keys=True, default=str)
 
 
 def _text(value: Any) -> str | None:

@@ -22,7 +22,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -33,6 +33,7 @@ from minispark_stream.trace.values import as_int, as_list, as_map
 # What became of a row at an operator.
 LEFT_OUT, LATE, KEPT, DUPLICATE, BEYOND, PASSED = "left out", "late", "kept", "duplicate", "beyond the limit", "passed"
 AGGREGATES = ("groups", "sessions")
+DROPPED = (LATE, DUPLICATE, BEYOND)
 
 
 @dataclass
@@ -112,6 +113,12 @@ def fates(recording: Recording) -> Fates:
     for batch in batches:
         play.run(batch)
     return Fates(batches, tuple(play.rows), tuple(play.holdings))
+
+
+def decisive(of_row: Sequence[Fate]) -> Fate:
+    """The fate of a row that says whether it counts: at the last operator that it reached, in any of its windows."""
+    there = [fate for fate in of_row if fate.operator is of_row[-1].operator]
+    return next((fate for fate in there if fate.what in (KEPT, PASSED)), there[0])
 
 
 def _name(*values: Any) -> str:

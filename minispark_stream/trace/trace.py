@@ -231,18 +231,19 @@ class Trace(Recording):
         Path(path).write_text(page({self.engine: self}), encoding="utf-8")
         return Path(path)
 
-    def stepper(self, batch: int | None = None, step: str | None = None) -> Stepper:
+    def stepper(self, batch: int | None = None, step: str | None = None, ask: bool = False) -> Stepper:
         """Forward and back through every step, for Jupyter; it needs no kernel.
 
         Args:
             batch, step: where to begin: the first step of this batch and of this name; None is any.
+            ask: whether it asks before a step what it will do; the button "ask me" turns this on and off.
 
         Raises:
             ValueError: there is no such step.
         """
         from minispark_stream.view.stepper import Stepper
 
-        return Stepper({self.engine: self}, batch=batch, step=step)
+        return Stepper({self.engine: self}, batch=batch, step=step, ask=ask)
 
     def _repr_html_(self) -> str:
         from minispark_stream.view.summary import summary

@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING
 
 from minispark_stream.trace.events import Event
 from minispark_stream.trace.recording import Recording
+from minispark_stream.trace.values import as_int
 from minispark_stream.view.sheet import settings, svg_of
 from minispark_stream.view.words import duration_words
 
@@ -44,11 +45,11 @@ class Span:
 
 def spans(recording: Recording) -> list[Span]:  # (1)
     """The epochs of a continuous query, or the batches of any other one, that were committed."""
-    logged = {e.inputs["epoch"]: e for e in recording.events if e.step == "addOffset"}
+    logged = _by_epoch(recording, "addOffset")
     if not logged:
         return [span for batch in recording.batches if (span := _batch(batch.batch_id, batch.events)) is not None]
-    committed = {e.inputs["epoch"]: e for e in recording.events if e.step == "commitEpoch" and e.error is None}
-    started = min(e.start_ms for e in recording.events if e.step == "getStartOffset")
+    committed = _by_epoch(recording, "commitEpoch")
+    started = min((e.start_ms for e in recording.events if e.step == "getStartOffset"), default=0.0)
     return [
         Span(
             f"epoch {epoch}", logged[epoch - 1].start_ms if epoch - 1 in logged else started,
@@ -56,6 +57,17 @@ def spans(recording: Recording) -> list[Span]:  # (1)
         )
         for epoch in sorted(logged.keys() & committed.keys())
     ]
+
+
+def _by_epoch(recording: Recording, step: str) -> dict[int, Event]:
+    """The steps that ended well, by the number of their epoch; without one, they came from a file that is no trace of ours."""
+    done = (e for e in recording.events if e.step == step and e.error is None)
+    return {epoch: e for e in done if (epoch := as_int(e.inputs.get("epoch"))) is not None}
+
+
+def of_epochs(recording: Recording) -> str | None:
+    """The picture of a continuous query; None for any other one, as the durations of its batches are a picture already."""
+    return svg([recording]) if _by_epoch(recording, "addOffset") and spans(recording) else None
 
 
 def _batch(batch_id: int, events: Sequence[Event]) -> Span | None:

@@ -8,6 +8,10 @@
       operator 0   stateStoreSave, partition 0, key window=[2024-01-01 12:05, 12:10)
       fate         dropped: its window ended 12:10:00, at or before the watermark 12:11:00 (that of the batch before)
 
+Where another stateful operator stands above (trace/onward.py), one more station says what of the row went on to it:
+
+      then operator 0    stateStoreSave: what it became went on to it in batch 2, became a part of window=[12:00, 12:10) and ...
+
 What became of it was worked out before (trace/fates.py); here are only the words.
 
 Differs from Spark: nothing of Spark is modelled here.
@@ -33,6 +37,7 @@ from minispark_stream.trace.fates import (
     Fates,
     matching,
 )
+from minispark_stream.trace.onward import Onward, onward
 from minispark_stream.trace.values import as_int, as_map
 from minispark_stream.view.style import CSS, card, table
 from minispark_stream.view.words import clock_words, offset_words, plain, plural, row_words, short, two_clocks
@@ -42,10 +47,18 @@ MOST = 20  # rows that one answer tells of
 
 @dataclass(frozen=True)
 class RowFate:
-    """What became of one row: (name, words) for each station of its way; the last one is its fate."""
+    """What became of one row: (name, words) for each station of its way.
+
+    One of them is its fate, at the operator that decided; after it come the operators to which what it became went on.
+    """
 
     row: Mapping[str, Any]
     stations: tuple[tuple[str, str], ...]
+
+    @property
+    def fate(self) -> str:
+        """The words of its fate."""
+        return dict(self.stations)["fate"]
 
     def __str__(self) -> str:
         width = max(len(name) for name, _ in self.stations) + 3
@@ -106,6 +119,21 @@ def _stations(found: Fates, fate: Fate) -> Iterator[tuple[str, str]]:
         name = f"{fate.operator.operator}{_side(fate)}, partition {plain(fate.at.get('partition'))}{key}"
         yield f"operator {fate.operator.operator_id}", name
     yield "fate", _ENDS[fate.what](found, fate)
+    is_pair = fate.operator is not None and fate.operator.keeps == "rows"
+    for way in onward(found, fate):
+        yield f"then operator {way.operator.operator_id}", _onward(way, is_pair)
+
+
+def _onward(way: Onward, is_pair: bool) -> str:
+    thing = "what it was joined to, if the condition of the join let it pass," if is_pair else "what it became"
+    went = f"{way.operator.operator}: {thing} went on to it in batch {way.batch.batch_id}"
+    if not way.groups:
+        return f"{went}. No group of its recorded state fits: it left in the same batch, or it was dropped"
+    groups = "; ".join(row_words(group) for group in way.groups)
+    if len(way.groups) > 1:
+        return f"{went}. {len(way.groups)} of the groups that changed there fit, and which one it was is not recorded: {groups}"
+    left = f"left with it in batch {way.left.batch_id}" if way.left else "is still held with it"
+    return f"{went}, became a part of {groups} and {left}"
 
 
 def _side(fate: Fate) -> str:
@@ -122,12 +150,30 @@ def _left_out(found: Fates, fate: Fate) -> str:
     return "left out: a filter, or a join with a table, below the state let it go"
 
 
-def _late(found: Fates, fate: Fate) -> str:
-    what = "its event time was"
-    if fate.operator is not None and fate.operator.keeps in AGGREGATES:
-        what = "its window ended" if "start" in fate.at else "the event time of its key was"
+def counted(fate: Fate) -> str:
+    """Why a row was not dropped, without what became of it later."""
+    assert fate.operator is not None
+    if fate.operator.keeps == "keys":
+        return "it is the first row with its key"
+    if fate.operator.keeps == "count":
+        return f"fewer than {plain(fate.operator.limit)} rows had passed the limit before it"
+    if fate.time_ms is None or not fate.operator.drops_ms:
+        return "no watermark decides about it"
+    time, watermark = two_clocks(fate.time_ms, fate.operator.drops_ms)
+    behind = f"; that the row itself, {clock_words(fate.event_ms)}, is behind it does not matter" if fate.is_behind else ""
+    return f"{_compared(fate, 'ends', 'is')} {time}, after the watermark {watermark} (that of the batch before){behind}"
+
+
+def _compared(fate: Fate, ends: str, is_: str) -> str:
+    """What was compared with the watermark, and its verb."""
     if fate.operator is not None and fate.operator.keeps == "sessions":
-        what = "its session, which nothing had prolonged, ended"
+        return f"its session, which nothing had prolonged, {ends}"
+    if fate.operator is not None and fate.operator.keeps in AGGREGATES:
+        return f"its window {ends}" if "start" in fate.at else f"the event time of its key {is_}"
+    return f"its event time {is_}"
+
+
+def _late(found: Fates, fate: Fate) -> str:
     shared = ""
     if fate.together > 1:
         shared = (
@@ -135,7 +181,8 @@ def _late(found: Fates, fate: Fate) -> str:
             "share this fate, and count as one dropped row"
         )
     time, watermark = two_clocks(fate.time_ms, fate.watermark_ms)
-    return f"dropped: {what} {time}, at or before the watermark {watermark} (that of the batch before){shared}"
+    compared = _compared(fate, "ended", "was")
+    return f"dropped: {compared} {time}, at or before the watermark {watermark} (that of the batch before){shared}"
 
 
 def _duplicate(found: Fates, fate: Fate) -> str:
@@ -223,8 +270,8 @@ def _emitted(found: Fates, fate: Fate) -> str:
     batches = [found.batches[n].batch_id for n in fate.holding.last.emitted if n >= fate.batch.number]
     if not batches:
         return "; not emitted yet" if fate.operator.emits == "leaving" else ""
-    above = [i for i in fate.batch.planned if i < fate.operator.operator_id]
-    to = f", to operator {max(above)}" if above else ""
+    above = fate.batch.above.get(fate.operator.operator_id)
+    to = f", to operator {above}" if above is not None else ""
     return f"; emitted in batch {batches[0]}{to}" + (" and later ones" if len(batches) > 1 else "")
 
 

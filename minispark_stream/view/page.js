@@ -1,5 +1,6 @@
 // The controls of the page of a trace. All that is shown was written by view/page.py into the element #data:
 //   pieces   HTML, each kept once           steps   {step, caption, failed, differs, panels: {panel: numbers of pieces}}
+//   (a step may have "asks": see view/questions.js)
 //   about    step -> {what, why, code: HTML, lights: panels}      stories   the fates of rows, as numbers of pieces
 // A step has only the panels that it changes; the others are those of the step before.
 
@@ -19,7 +20,8 @@ slider.max = Math.max(steps.length, 1);
 
 function show(wanted) {
   if (!steps.length) return;
-  at = Math.min(Math.max(wanted, 0), steps.length - 1);
+  const to = Math.min(Math.max(wanted, 0), steps.length - 1), asked = nextQuestion(at, to);
+  at = asked ? asked.step - 1 : to;
   const now = steps[at], about = data.about[now.step];
   for (const panel of panels) {
     const name = panel.dataset.panel;
@@ -36,6 +38,7 @@ function show(wanted) {
   slider.value = at + 1;
   one("#count").textContent = `step ${at + 1} of ${steps.length}`;
   if (!inFrame) history.replaceState(null, "", "#" + (at + 1));
+  ask(asked);
 }
 
 function lightSteps() {
@@ -98,13 +101,14 @@ const actions = {
   "find": () => { search.focus(); search.select(); },
   "why": () => showTab("why"), "code": () => showTab("code"), "recorded": () => showTab("recorded"),
   "theme": () => { root.dataset.theme = isDark() ? "light" : "dark"; },
+  "ask": () => setAsking(!asking), "skip": skip, "next": () => show(at + 1),
   "projector": projector,
   "below": () => scrollTo({ top: scrollY ? 0 : one(".below").offsetTop }),
   "help": () => one("#help").showModal(),
 };
 const keys = {
   ArrowLeft: "back", ArrowRight: "forward", Home: "first", End: "last", " ": "play", "/": "find", "?": "help",
-  w: "why", c: "code", i: "recorded", d: "theme", p: "projector", b: "below",
+  w: "why", c: "code", i: "recorded", d: "theme", p: "projector", b: "below", q: "ask", s: "skip",
 };
 
 const moves = ["back", "forward", "batch-back", "batch-forward", "first", "last"];
@@ -125,7 +129,7 @@ function projector() {
 
 function play() {
   if (at === steps.length - 1) show(0);
-  timer = setTimeout(() => { show(at + 1); at < steps.length - 1 ? play() : pause(); }, +one("#speed").value);
+  timer = setTimeout(() => { show(at + 1); at < steps.length - 1 && !question ? play() : pause(); }, +one("#speed").value);
   setPlaying(true);
 }
 
@@ -170,7 +174,8 @@ function toStepOfBatch(name) {
 document.addEventListener("click", event => {
   const on = selector => event.target.closest(selector);
   const row = on("tr"), fate = on("[data-fate]") || (row && row.querySelector("[data-fate]"));
-  if (on("[data-go]")) go(on("[data-go]").dataset.go);
+  if (on("[data-choice]")) answer(+on("[data-choice]").dataset.choice);
+  else if (on("[data-go]")) go(on("[data-go]").dataset.go);
   else if (on("[data-from]")) { pause(); show(+on("[data-from]").dataset.from); }
   else if (on("[data-step]")) { pause(); toStepOfBatch(on("[data-step]").dataset.step); }
   else if (fate) { pause(); tell(fate.dataset.fate); }
@@ -187,6 +192,7 @@ document.addEventListener("keydown", event => {
     next.focus();
     name = next.dataset.go;
   } else if (event.shiftKey && event.key.startsWith("Arrow") && name) name = "batch-" + name;
+  if (question && event.key >= "1" && event.key <= "9") answer(event.key - 1);
   if (name) { event.preventDefault(); go(name); }
 });
 
@@ -197,4 +203,6 @@ search.form.addEventListener("submit", event => {
   search.classList.toggle("nothing", !find(search.value));
 });
 window.addEventListener("hashchange", () => show(+location.hash.slice(1) - 1));
-show((+location.hash.slice(1) || data.first + 1) - 1);
+at = (+location.hash.slice(1) || data.first + 1) - 1;
+show(at);
+if (data.ask) setAsking(true);

@@ -1,7 +1,8 @@
 """A trace as one HTML file that steps through it: no Jupyter, no network, no library.
 
 The same page is the stepper in Jupyter (stepper.py). What does not depend on the trace stands in files of their own: page.html
-(the elements), page.css (their places), page.js (the controls; it computes nothing about the trace).
+(the elements), page.css (their places), page.js (the controls; it computes nothing about the trace), and questions.js (which
+asks before a step what it will do).
 
 1. Every panel of every step is rendered here, in Python (board.py). Of a step the page keeps only the panels that it changes,
    and a panel is cut into pieces (its rows), of which equal ones are kept once.
@@ -19,7 +20,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from html import escape
 from itertools import groupby
 from string import Template
@@ -30,21 +31,25 @@ from minispark_stream.trace.recording import Recording, is_rerun
 from minispark_stream.view.board import LIGHTS, Board
 from minispark_stream.view.merged_walk import Stop, stops
 from minispark_stream.view.pictures import pictures
+from minispark_stream.view.questions import questions
 from minispark_stream.view.row_fates import RowFates
 from minispark_stream.view.step_list import step_list
 from minispark_stream.view.step_panel import about
 from minispark_stream.view.style import CSS, file_beside
-from minispark_stream.view.walk import failed
+from minispark_stream.view.walk import Key, failed
 from minispark_stream.view.words import short, without_ids
 
 
-def page(recordings: Mapping[str, Recording], intro: str = "", batch: int | None = None, step: str | None = None) -> str:
+def page(
+    recordings: Mapping[str, Recording], intro: str = "", batch: int | None = None, step: str | None = None, ask: bool = False
+) -> str:
     """The whole file. With two engines, the panels compare them.
 
     Args:
         recordings: engine -> what was recorded of it.
         intro: HTML to show below the board.
         batch, step: where to begin: the first step of this batch (its last run) and of this name; None is any.
+        ask: whether the page asks before a step what it will do (questions.py); its reader can turn this on and off.
 
     Raises:
         ValueError: there is no such step.
@@ -60,13 +65,17 @@ def page(recordings: Mapping[str, Recording], intro: str = "", batch: int | None
         steps=step_list(recordings.values()),
         different="<li class='differs'>engines differ</li>" if len(recordings) > 1 else "",
         below=_below(recordings, intro),
-        data=_json({**_data(shown, RowFates(recordings.values())), "first": first}),
-        script=file_beside(__file__, "page.js"),
+        data=_json({**_data(shown, recordings.values()), "first": first, "ask": ask}),
+        script=file_beside(__file__, "questions.js") + file_beside(__file__, "page.js"),
     )
 
 
-def _data(shown: Sequence[Stop], row_fates: RowFates) -> dict[str, Any]:
+def _data(shown: Sequence[Stop], recordings: Collection[Recording]) -> dict[str, Any]:
     pieces: dict[str, int] = {}
+    row_fates = RowFates(recordings)
+    asked: dict[Key, list[tuple[Any, ...]]] = {}
+    for question in max(map(questions, recordings), key=len):  # of the engine that tells more
+        asked.setdefault(question.before, []).append(question[1:])
 
     def numbers(html: str) -> list[int]:
         return [pieces.setdefault(piece, len(pieces)) for piece in re.split("(?=<tr|<dt)", html)]
@@ -78,6 +87,7 @@ def _data(shown: Sequence[Stop], row_fates: RowFates) -> dict[str, Any]:
         step: dict[str, Any] = {"step": stop.moment.event.step, "caption": " · ".join(stop.caption)}
         step |= {"failed": 1} if stop.failed else {}
         step |= {"differs": 1} if len(stop.caption) > 1 else {}
+        step |= {"asks": asked[stop.moment.key]} if stop.moment.key in asked else {}
         steps.append({**step, "panels": {name: numbers(html) for name, html in now.items() if before.get(name) != html}})
         before = now
     kinds = dict.fromkeys(stop.moment.event.step for stop in shown)
@@ -120,8 +130,8 @@ def _picture(name: str, svg: str) -> str:
     return f"<section class='card'><h2>{name}</h2>{framed}</section>"
 
 
-def batch_names(shown: Sequence[Stop]) -> list[tuple[int, str, str]]:
-    """Of every batch: the number of its first step, its name, and "failed", "empty", "restart" or ""."""
+def _batch_names(shown: Sequence[Stop]) -> list[tuple[int, str, str, str]]:
+    """Of every batch: the number of its first step, its name, what became of it, and "failed", "empty", "restart" or ""."""
     names = []
     for (batch_id, _), group in groupby(enumerate(shown), key=lambda pair: pair[1].batch):
         members = list(group)
@@ -135,17 +145,17 @@ def batch_names(shown: Sequence[Stop]) -> list[tuple[int, str, str]]:
         elif "runBatch" in steps and "getBatch" not in steps:
             kind, note = "empty", " no data"
         name = f"batch {batch_id}" if batch_id is not None else "other"
-        names.append((members[0][0], name + note, kind))
+        names.append((members[0][0], name, note, kind))
     return names
 
 
 def _chips(shown: Sequence[Stop]) -> str:
     """A button for each batch, which leads to its first step."""
-    names = batch_names(shown)
-    ends = [*(start - 1 for start, _, _ in names[1:]), len(shown) - 1]
+    names = _batch_names(shown)
+    ends = [*(start - 1 for start, *_ in names[1:]), len(shown) - 1]
     chips = ""
-    for (start, name, kind), end in zip(names, ends):
+    for (start, name, note, kind), end in zip(names, ends):
         moment = shown[start].moment
         chips += "<span>restart</span>" if moment.event.step == "startQuery" and moment.run > 1 else ""
-        chips += f"<button class='{kind}' data-from='{start}' data-to='{end}'>{escape(name)}</button>"
+        chips += f"<button class='{kind}' data-from='{start}' data-to='{end}'>{escape(name)}<i>{note}</i></button>"
     return chips

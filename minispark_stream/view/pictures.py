@@ -18,6 +18,7 @@ from typing import NamedTuple
 from minispark_stream.trace.fates import Fates, fates
 from minispark_stream.trace.recording import Recording
 from minispark_stream.view import (
+    epochs,
     event_time,
     file_rows,
     join_buffers,
@@ -74,6 +75,10 @@ KINDS: Mapping[str, Kind] = {
     "files": Kind(
         "Files", lambda recording, _: file_rows.svg(file_rows.files(recording)),
         "the trace has no files: the query needs a file source or a file sink",
+    ),
+    "epochs": Kind(
+        "Epochs", lambda recording, _: epochs.of_epochs(recording),
+        "the trace has no epochs: the query needs a continuous trigger, and an epoch that was committed",
     ),
     "timeline": Kind(
         "Durations", lambda recording, _: timeline.svg(recording.batches) if recording.batches else None,

@@ -2,7 +2,7 @@
 
 1. Rows of a batch and of a source are looked up in the order in which they arrived: of two equal rows, the second one is the
    duplicate.
-2. A row that met several windows has several fates; it is dropped when all of them are.
+2. A row that met several windows has several fates; it is dropped when the last operator that it reached drops all of them.
 
     {"word": "late"} of batch 4    ->  dropped as late; "dropped: its window ended 12:10:00, at or before the watermark ..."
 
@@ -17,7 +17,19 @@ from dataclasses import dataclass
 from itertools import groupby
 from typing import Any
 
-from minispark_stream.trace.fates import BEYOND, DUPLICATE, KEPT, LATE, LEFT_OUT, PASSED, Fate, Fates, fates
+from minispark_stream.trace.fates import (
+    BEYOND,
+    DROPPED,
+    DUPLICATE,
+    KEPT,
+    LATE,
+    LEFT_OUT,
+    PASSED,
+    Fate,
+    Fates,
+    decisive,
+    fates,
+)
 from minispark_stream.trace.recording import Recording
 from minispark_stream.view.fate import told
 
@@ -25,7 +37,6 @@ WORDS = {
     LATE: "dropped as late", DUPLICATE: "dropped as duplicate", BEYOND: "dropped by limit", LEFT_OUT: "left out",
     PASSED: "passed on", KEPT: "kept",
 }
-DROPPED = (LATE, DUPLICATE, BEYOND)
 
 
 @dataclass(frozen=True)
@@ -53,12 +64,12 @@ class RowFates:
         fate = of_row[0]
         stories = [told(found, one) for one in of_row]
         number = self.stories.setdefault("".join(story._repr_html_() for story in stories), len(self.stories))  # (2)
-        reasons = [story.stations[-1][1] for story in stories]
+        reasons = [story.fate for story in stories]
         words = ["not known" if reason.startswith("not known") else WORDS[one.what] for reason, one in zip(reasons, of_row)]
         if any(one.is_behind for one in of_row):
             words = ["late, but counted"]
         outcome = Outcome(
-            ", ".join(dict.fromkeys(words)), "; ".join(dict.fromkeys(reasons)), all(f.what in DROPPED for f in of_row), number
+            ", ".join(dict.fromkeys(words)), "; ".join(dict.fromkeys(reasons)), decisive(of_row).what in DROPPED, number
         )
         self._rows.setdefault((fate.batch.batch_id, fate.source, _name(fate.row)), []).append(outcome)
 

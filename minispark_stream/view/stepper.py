@@ -5,6 +5,7 @@ moves in a saved notebook, too, and on a page that nbconvert has made of it. The
 
     trace.stepper()                 from the first step
     trace.stepper(2, "walCommit")   from this step of batch 2
+    trace.stepper(ask=True)         asks before a step what it will do, as the button "ask me" does
 
 Differs from Spark: nothing of Spark is modelled here.
 """
@@ -27,16 +28,18 @@ class Stepper:
         recordings: engine -> what was recorded of it.
         intro: HTML to show below the steps.
         batch, step: where to begin: the first step of this batch and of this name; None is any.
+        ask: whether it asks before a step what it will do.
 
     Raises:
         ValueError: there is no such step.
     """
 
     def __init__(
-        self, recordings: Mapping[str, Recording], intro: str = "", batch: int | None = None, step: str | None = None
+        self, recordings: Mapping[str, Recording], intro: str = "", batch: int | None = None, step: str | None = None,
+        ask: bool = False,
     ):
         self._recordings = recordings
-        self._page = page(recordings, intro, batch, step)
+        self._page = page(recordings, intro, batch, step, ask)
 
     def _repr_html_(self) -> str:
         html = escape(self._page, quote=True)

@@ -6,6 +6,8 @@
 2. A line of the feed moves to the file before or after with two buttons: this is the order of arrival.
 3. A change starts a run in the background, and stops the one that is under way at its next step. A bar shows how far it is.
 4. What has been shown last is what the next run is compared with.
+5. A widget is nothing without its kernel. So what it has come to when a cell shows it is written beside it, as plain HTML: this
+   is what a saved notebook, nbviewer or a site shows. To keep what a later turn has come to, show the panel once more.
 
 Differs from Spark: nothing of Spark is modelled here.
 """
@@ -23,6 +25,7 @@ Feed = Sequence[Any]
 Run = Callable[[Mapping[str, Any], Feed, Callable[[], None]], Any]
 Place = tuple[int, int]
 MOST_LETTERS = 60  # of a row of buttons, before it becomes a menu
+PATIENCE = 60  # seconds that a cell waits for what it is to show
 
 
 class Superseded(Exception):
@@ -69,6 +72,16 @@ class WhatIfPanel(widgets.VBox):
     def html(self) -> str:
         """What is shown of the newest run."""
         return str(self._shown.value)
+
+    def _repr_mimebundle_(self, **kwargs: Any) -> dict[str, Any]:
+        """(5) The widget, and beside it what it has come to."""
+        self.wait(PATIENCE)
+        return {**super()._repr_mimebundle_(**kwargs), "text/html": self._repr_html_()}
+
+    def _repr_html_(self) -> str:
+        """(5) What it has come to. A panel that was closed shows this alone."""
+        turned = "; ".join(f"{name.replace('_', ' ')}: {_said(value)}" for name, value in self.values.items())
+        return f"<p><b>{escape(turned)}</b> (the knobs turn in Jupyter, while the kernel runs)</p>{self.html}"
 
     def wait(self, timeout: float | None = None) -> None:
         """Wait until the run that is wanted is shown; `timeout` in seconds."""

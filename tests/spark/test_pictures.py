@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,7 @@ from pyspark.sql import functions as F  # noqa: N812
 
 from minispark_stream import MiniSparkSession, explain_output, side_by_side
 from minispark_stream.trace.fates import LATE, fates
+from minispark_stream.trace.onward import onward
 from minispark_stream.view.board import panels
 from minispark_stream.view.join_buffers import buffers
 from minispark_stream.view.merged_walk import stops
@@ -43,6 +45,11 @@ def distinct(session: Any, folder: str) -> DataFrame:
 def joined(session: Any, folder: str) -> DataFrame:
     near = F.expr("ka = kb AND tb BETWEEN ta AND ta + INTERVAL 5 MINUTES")
     return events(session, folder, "a").join(events(session, folder, "b"), near, "left_outer")
+
+
+def counts_of_counts(session: Any, folder: str) -> DataFrame:
+    counts = events(session, folder).groupBy(F.window("t", "5 minutes"), "k").count()
+    return counts.groupBy(F.window("window", "10 minutes")).agg(F.count("*").alias("groups"), F.sum("count").alias("rows"))
 
 
 ONE = [["12:01,a", "12:03,b"], ["12:14,a", "12:04,b"], ["12:21,a", "12:02,a", ",a"], ["12:03,a", "12:03,a", "12:13,b"], ["12:41,a"]]
@@ -82,6 +89,18 @@ def test_what_is_said_of_the_rows_is_what_the_operators_counted(
     assert {picture.heading for picture in pictures(compared.spark.trace)} == expected
     own = {joined: "Join", sessions: "Sessions"}.get(build)
     assert {picture.heading for picture in pictures(compared.model.trace)} == {*expected, "Watermarks", *filter(None, [own])}
+
+
+def test_rows_are_followed_from_their_window_into_the_window_above(spark: SparkSession) -> None:
+    compared = side_by_side(spark, counts_of_counts, [["12:01,a", "12:07,b"], ["12:17,a"], ["12:41,a"]], progress=False)
+    assert compared.differences == ()
+    assert compared.columns == ("window", "groups", "rows")
+    came_out = {(b.batch_id, str(window.start)): rows for b in compared.spark.batches for window, _, rows in b.rows}
+    found = fates(compared.model.trace)
+    ways = [way for fate in found.rows for way in onward(found, fate)]
+    assert ways and all(way.operator.operator_id == 0 and len(way.groups) < 2 for way in ways)
+    named = Counter((way.left.batch_id, way.groups[0]["window"]["start"]) for way in ways if way.left)
+    assert list(named.values()) == [2] and {key: came_out[key] for key in named} == named  # another one came and went in a batch
 
 
 def test_both_engines_say_why_nothing_comes_out(spark: SparkSession, tmp_path: Path) -> None:

@@ -44,7 +44,8 @@ MAY_IMPORT: dict[str, tuple[str, ...]] = {
         "registry", "streaming_query_manager", "streaming_query", "runtime", "sources", "sinks", "plan", "jvm", "clock",
     ),
     "dataframe": ("readwriter", "plan"),
-    "session": ("dataframe", "readwriter", "streaming_query_manager", "jvm", "clock"),
+    "workers": (),  # what the executors are given
+    "session": ("dataframe", "readwriter", "streaming_query_manager", "workers", "jvm", "clock"),
     # -- explaining and comparing -------------------------------------------------------------------------------
     "explanation": ("inspection", "streaming_query", "jvm"),
     "compare": ("view", "trace.trace", "trace", "state", "checkpointing", "session", "streaming_query", "jvm"),

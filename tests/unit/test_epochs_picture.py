@@ -10,6 +10,7 @@ from minispark_stream.trace.events import Event
 from minispark_stream.trace.trace import Trace
 from minispark_stream.view import latency
 from minispark_stream.view.epochs import MOST, Span, spans
+from minispark_stream.view.pictures import picture, pictures
 
 
 def event(step: str, start_ms: float, trigger: int | None = None, batch_id: int | None = None, **values: Any) -> Event:
@@ -53,6 +54,24 @@ def test_epochs_and_batches_stand_on_one_axis():
 def test_a_trace_without_a_commit_has_no_such_picture():
     with pytest.raises(ValueError, match="nothing to draw"):
         Trace(()).epochs()
+
+
+@pytest.mark.parametrize("junk", [{}, {"epoch": None}, {"epoch": "x"}, {"epoch": [1]}, {"epoch": {}}], ids=str)
+def test_of_an_event_without_the_number_of_its_epoch_it_is_said_that_nothing_was_committed(junk):
+    steps = tuple(event(step, 10.0, **junk) for step in ("addOffset", "commitEpoch"))
+    for one in (Trace(steps), Trace((event("getStartOffset", 0), *steps))):
+        with pytest.raises(ValueError, match="nothing to draw"):
+            one.epochs()
+        assert pictures(one) == ()
+    begun_before_the_trace = Trace((event("addOffset", 1000, epoch=3), event("commitEpoch", 1050, epoch=3)))
+    assert spans(begun_before_the_trace) == [Span("epoch 3", 0, 1000, 1060)]
+
+
+def test_the_page_of_a_continuous_query_has_its_epochs_and_that_of_another_one_its_durations():
+    assert [one.heading for one in pictures(continuous(2))] == ["Epochs"]
+    assert "Epochs" not in [one.heading for one in pictures(BATCHES)]
+    with pytest.raises(ValueError, match="the trace has no epochs"):
+        picture(BATCHES, "epochs")
 
 
 def test_latencies_are_drawn_with_their_medians():

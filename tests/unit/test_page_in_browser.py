@@ -280,3 +280,57 @@ def long(steps: int) -> Trace:
             ins, outs = json.loads(text)
             events.append(replace(e, trigger=batch_id, batch_id=batch_id, inputs=ins, outputs=outs))
     return Trace(tuple(events[:steps]))
+
+
+def test_the_page_asks_and_says_right_or_wrong_with_the_reason(browser: Browser, html: str, tmp_path: Path) -> None:  # noqa: F811
+    tab = opened(browser, html, tmp_path)
+    tab.click("nav button >> text=/^batch 4$/")
+    press, question, verdict = tab.keyboard.press, tab.locator("#question"), tab.locator("#verdict")
+    assert not question.is_visible() and tab.locator(".below .card").first.is_visible()
+    press("q")
+    expect(tab.locator("[data-go=ask]")).to_have_attribute("aria-pressed", "true")
+    press("End")  # what comes later stays hidden: the first question is in between
+    assert tab.inner_text("#asks") == "There is new data, so a batch runs. If there were none, would a batch run all the same?"
+    assert lit(tab) == "latestOffset" and not tab.locator(".what").is_visible() and not tab.locator(".below .card").first.is_visible()
+    assert not tab.locator("nav button >> text=batch 5").is_visible()
+    press("s")
+    assert lit(tab) == "constructNextBatch" and not question.is_visible()
+    tab.click("[data-step=commitOffsets]")
+    assert tab.inner_text("#asks") == "Will the row time=2024-01-01 12:05:00 word=dropped as late count?"
+    assert lit(tab) == "queryPlanning" and tab.evaluate("document.activeElement.textContent") == "Yes, it counts"
+    assert violations(tab) == []
+    press("Enter")  # on the first choice, which is wrong
+    expect(verdict).to_have_text(
+        "No, the answer is “No, it is late”. Dropped: its window ended 12:10:00, at or before the watermark 12:11:00 (that of "
+        "the batch before). 0 of 1 right so far."
+    )
+    expect(tab.locator("#choices .wrong")).to_have_text("Yes, it counts")
+    press("Enter")  # on "go on": there is one more before this step
+    assert tab.inner_text("#asks") == "Which batch will emit window=[2024-01-01 12:10, 12:15)?"
+    press("1")
+    expect(verdict).to_contain_text("Right. The watermark of this batch, 12:20:00, has reached its end, 12:15:00")
+    expect(verdict).to_contain_text("1 of 2 right so far.")
+    assert violations(tab) == []
+    press("ArrowRight")
+    assert lit(tab) == "addBatch" and not question.is_visible()
+    press("End")
+    assert question.is_visible()
+    press("q")
+    assert not question.is_visible() and tab.locator(".below .card").first.is_visible()
+    press("End")
+    assert count(tab) == 85
+
+
+@pytest.mark.parametrize("width", [1280, 390])
+def test_a_stepper_can_ask_from_its_first_step(browser: Browser, tmp_path: Path, width: int) -> None:  # noqa: F811
+    tab = opened(browser, page({"model": TRACE}, ask=True), tmp_path, width=width)
+    places_before = places(tab, "main > section")
+    tab.locator("#slider").fill("85")
+    assert tab.inner_text("#asks").startswith("In this batch, the newest event time is 12:07:00, the delay 10 min.")
+    assert lit(tab) == "stateOperator" and tab.input_value("#slider") == str(count(tab))
+    tab.locator("#choices button >> nth=2").click()
+    expect(tab.locator("#verdict")).to_contain_text("No, the answer is “11:57:00”. 2024-01-01 12:07:00 - 10 min")
+    assert tab.evaluate("document.documentElement.scrollWidth") <= width
+    if width == 1280:
+        assert places(tab, "main > section") == places_before
+        assert tab.evaluate(CUT) == [] and not tab.evaluate("(e => e.scrollHeight > e.clientHeight)(one('#question'))")

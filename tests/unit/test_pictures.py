@@ -20,6 +20,7 @@ from minispark_stream.view.join_buffers import MOST_LANES, buffers
 from minispark_stream.view.join_lanes import STATE
 from minispark_stream.view.logs_tapes import runs
 from minispark_stream.view.pictures import pictures
+from minispark_stream.view.questions import questions
 from minispark_stream.view.session_lanes import WATERMARK, lanes
 from minispark_stream.view.state_chain import chains
 from minispark_stream.view.watermark_tree import Cell, tree
@@ -288,4 +289,4 @@ def test_values_of_any_shape_are_left_out(junk: Any) -> None:
                 events.append(replace(e, inputs=ins, outputs=outs))
             changed = Recording(tuple(events))
             found = fates(changed)
-            assert [buffers(found), lanes(found), chains(changed), runs(changed), tree(changed), files(changed)]
+            assert [buffers(found), lanes(found), chains(changed), runs(changed), tree(changed), files(changed), [questions(changed)]]

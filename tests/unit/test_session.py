@@ -1,53 +1,15 @@
-"""What a session brings along: which Python the workers run (decided from what the user has said and from the master), and imports."""
+"""What a session is made around, and what it imports."""
 
 from __future__ import annotations
 
-import logging
 import os
 import subprocess
 import sys
-from types import SimpleNamespace
-from typing import Any
 
 import pytest
 from pyspark.errors import PySparkTypeError
 
-from minispark_stream.session import MiniSparkSession, _let_workers_run_this_python
-
-
-def spark(master: str, python: str = "python3", **confs: str) -> Any:
-    context = SimpleNamespace(master=master, pythonExec=python, getConf=lambda: confs)
-    return SimpleNamespace(sparkContext=context)
-
-
-@pytest.fixture(autouse=True)
-def nothing_was_asked_for(monkeypatch):
-    monkeypatch.delenv("PYSPARK_PYTHON", raising=False)
-
-
-@pytest.mark.parametrize("master", ["local", "local[2]", "local[*]", "local-cluster[1,1,1024]"])
-def test_on_this_machine_the_workers_run_the_drivers_python(master):
-    session = spark(master)
-    _let_workers_run_this_python(session)
-    assert session.sparkContext.pythonExec == sys.executable
-
-
-def test_what_the_user_asked_for_stays(monkeypatch):
-    asked_by_conf = spark("local", **{"spark.pyspark.python": "/opt/python"})
-    _let_workers_run_this_python(asked_by_conf)
-    monkeypatch.setenv("PYSPARK_PYTHON", "/opt/python")
-    asked_by_environment = spark("local")
-    _let_workers_run_this_python(asked_by_environment)
-    assert asked_by_conf.sparkContext.pythonExec == asked_by_environment.sparkContext.pythonExec == "python3"
-
-
-def test_on_a_cluster_one_line_says_what_to_set(caplog, monkeypatch):
-    monkeypatch.setenv("PATH", "/nowhere")
-    session = spark("spark://host:7077")
-    with caplog.at_level(logging.WARNING):
-        _let_workers_run_this_python(session)
-    assert session.sparkContext.pythonExec == "python3"
-    assert len(caplog.records) == 1 and "set PYSPARK_PYTHON" in caplog.text
+from minispark_stream.session import MiniSparkSession
 
 
 def test_a_session_of_spark_connect_is_refused():

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Sequence
+from html import escape
 from typing import Any
 
 import pytest
@@ -119,6 +120,18 @@ def test_turning_a_knob_runs_again_and_compares_with_what_was_shown_before() -> 
     assert made.html.endswith("-> 1 hour 1 minute 4") and made.values == {"delay": "1 hour", "slide": "1 minute", "n": 4}
     made.close()
     assert made.comm is None
+
+
+def test_a_saved_notebook_has_what_the_panel_came_to() -> None:
+    made = WhatIfPanel({"delay": ["5 minutes", "<1 hour>"]}, [["a"]], lambda values, *_: values["delay"], lambda *runs: escape(str(runs)))
+    bundle = made._repr_mimebundle_()  # a cell that ends with the panel waits for its first run
+    assert "<b>delay: 5 minutes</b>" in bundle["text/html"] and "(None, &#x27;5 minutes&#x27;)" in bundle["text/html"]
+    assert "application/vnd.jupyter.widget-view+json" in bundle
+    made.knobs["delay"].value = "<1 hour>"
+    later = made._repr_mimebundle_()["text/html"]
+    assert "<b>delay: &lt;1 hour&gt;</b>" in later and "(&#x27;5 minutes&#x27;, &#x27;&lt;1 hour&gt;&#x27;)" in later
+    made.close()
+    assert made._repr_html_() == later
 
 
 def test_the_order_of_arrival_is_a_knob() -> None:

@@ -1,0 +1,64 @@
+"""What the workers of the executors need to run the model's tasks: a Python with the right packages, and this package itself.
+
+Models: SparkContext (`pythonExec`, `addPyFile`). Spark's own operators are on every node with Spark itself.
+
+1. On this machine the workers run the driver's own Python, unless the user asked for another one.
+2. To the executors of a cluster this package is sent as a zip, once for each SparkContext; Spark puts it on the path of every
+   worker, also of executors that come later.
+
+       spark://host:7077   ->   /.../spark-files/minispark_stream.zip, which each worker imports from
+
+Differs from Spark: the Python workers of a local Spark run the driver's own Python unless another one is asked for, because
+that one has the packages that the tasks need.
+Shown by tests/unit/test_workers.py::test_on_this_machine_the_workers_run_the_drivers_python.
+"""
+
+from __future__ import annotations
+
+import atexit
+import logging
+import os
+import shutil
+import sys
+import tempfile
+from pathlib import Path
+
+from pyspark import SparkContext
+
+PACKAGE = Path(__file__).parent
+
+logger = logging.getLogger(__name__)
+
+
+def let_workers_run_this_python(context: SparkContext) -> None:
+    """See to it that the model's tasks find the packages that the driver has. (1)
+
+    Without a word from the user PySpark starts its workers with whatever `python3` is first in PATH, and that is another
+    Python when a virtual environment is used without being activated (`.venv/bin/python script.py`). A local master's workers
+    run on this machine, where the driver's Python is there under the same path and has what the tasks need; so it is the
+    right one. On a cluster that path may mean nothing, so there is only a warning. PySpark looks the name up when it wraps a
+    function for the workers: a UDF that was already called before this session was made keeps the Python that it had.
+    """
+    asked_for = os.environ.get("PYSPARK_PYTHON") or context.getConf().get("spark.pyspark.python")
+    if asked_for:
+        return
+    if str(context.master).startswith("local"):
+        context.pythonExec = sys.executable
+    elif os.path.dirname(shutil.which(context.pythonExec) or "") != os.path.dirname(sys.executable):
+        logger.warning(
+            "The driver runs %s, the workers will run the %s of their PATH: set PYSPARK_PYTHON (or spark.pyspark.python) to a "
+            "Python that has numpy, pandas, pyarrow, lz4 and xxhash on every node.", sys.executable, context.pythonExec,
+        )
+
+
+def send_this_package(context: SparkContext) -> None:
+    """Let the executors of a cluster import the package that the driver has. (2)"""
+    master = str(context.master)
+    if master == "local" or master.startswith("local["):  # the workers have the driver's path
+        return
+    name = PACKAGE.name
+    if any(path.endswith(f"/{name}.zip") for path in context.listFiles):
+        return
+    folder = tempfile.mkdtemp(prefix=f"{name}-")
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)  # executors that come later are sent the same file
+    context.addPyFile(shutil.make_archive(f"{folder}/{name}", "zip", PACKAGE.parent, name))

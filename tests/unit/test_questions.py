@@ -1,0 +1,101 @@
+"""What the stepper can ask before a step, from recorded events alone."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from minispark_stream.trace.events import Event
+from minispark_stream.trace.trace import Trace
+from minispark_stream.view.questions import Question, questions
+from tests.unit.test_fates import MINUTE, row, trace, windowed
+
+TRACE = Trace.load(Path(__file__).parents[1] / "golden" / "trace_windows.json")
+
+
+def answers(one: Trace, step: str) -> list[tuple[int | None, str, str]]:
+    """(batch, right choice, why) of all questions before a step."""
+    return [(q.before[0], q.choices[q.right], q.why) for q in questions(one) if q.before[2] == step]
+
+
+def test_of_the_rows_of_a_batch_the_one_nearest_to_the_watermark_is_asked_for() -> None:
+    rows = [q for q in questions(TRACE) if "count?" in q.asks]
+    assert [(q.asks, q.choices[q.right]) for q in rows] == [
+        ("Will the row time=2024-01-01 12:04:00 word=late but counted count?", "Yes, it counts"),
+        ("Will the row time=2024-01-01 12:04:00 word=late but counted count?", "Yes, it counts"),  # batch 3, that ran again
+        ("Will the row time=2024-01-01 12:05:00 word=dropped as late count?", "No, it is late"),
+    ]
+    assert rows[1].why == (
+        "its window ends 12:05:00, after the watermark 12:04:00 (that of the batch before); that the row itself, 12:04:00, is "
+        "behind it does not matter"
+    )
+    (story,) = TRACE.fate({"word": "dropped as late"}).rows
+    assert rows[2].why == story.stations[-1][1]  # the fate's own sentence
+
+
+def test_a_window_is_emitted_by_the_batch_whose_watermark_has_reached_its_end() -> None:
+    windows = [(q.asks, q.choices[q.right]) for q in questions(TRACE) if q.asks.startswith("Which batch will emit")]
+    assert windows == [
+        ("Which batch will emit window=[2024-01-01 12:00, 12:05)?", "A later one"),
+        ("Which batch will emit window=[2024-01-01 12:00, 12:05)?", "A later one"),
+        ("Which batch will emit window=[2024-01-01 12:05, 12:10)?", "This one, batch 3"),
+        ("Which batch will emit window=[2024-01-01 12:10, 12:15)?", "This one, batch 4"),
+        ("Which batch will emit window=[2024-01-01 12:20, 12:25)?", "This one, batch 5"),
+    ]
+
+
+def test_the_next_watermark_is_asked_for_with_the_numbers_that_it_is_made_of() -> None:
+    found = [q for q in questions(TRACE) if q.before[2] == "updateWatermark"]
+    assert [q.before[0] for q in found] == [0, 1, 2, 3, 4]  # batch 5 has no rows: there is nothing to work out
+    assert found[2].asks == (
+        "In this batch, the newest event time is 12:21:00, the delay 10 min. The watermark is 12:04:00. What is the next one?"
+    )
+    assert (found[2].choices, found[2].right) == (("12:04:00", "12:11:00", "12:21:00"), 1)
+    assert found[2].why.startswith("2024-01-01 12:21:00 - 10 min = 2024-01-01 12:11:00; the watermark goes")
+
+
+def test_of_two_watermarks_the_policy_is_said() -> None:
+    noon = 1_704_110_400_000
+    operators = [{"node": name, "delayMs": MINUTE, "max": noon + n * MINUTE, "count": 1} for name, n in (("left", 9), ("right", 5))]
+    event = Event("updateWatermark", "model", 0, 0, 1, 0, 1, {"policy": "min", "watermark": noon},
+                  {"watermark": noon + 4 * MINUTE, "operators": operators})
+    (question,) = questions(Trace((event,)))
+    assert "of left, the newest event time is 12:09:00" in question.asks and "Of all operators the minimum counts." in question.asks
+    assert (question.choices, question.right) == (("12:00:00", "12:04:00", "12:08:00", "12:09:00"), 1)
+
+
+def test_a_restart_asks_which_batch_runs_first() -> None:
+    assert answers(TRACE, "populateStartOffsets") == [
+        (3, "Batch 3, again",
+         "the offset log ends at batch 3, the commit log at 2: batch 3 was planned but not finished, run it again with the "
+         "offsets in the log"),
+    ]
+
+
+def test_whether_a_batch_would_run_without_data_depends_on_the_watermark() -> None:
+    assert [(batch, right) for batch, right, _ in answers(TRACE, "constructNextBatch")] == [
+        (1, "Yes, one without data"), (2, "Yes, one without data"), (4, "Yes, one without data"),
+    ]
+    still = trace("stateStoreSave", ([windowed(2)], 0, 1), ([windowed(3)], 1, 1))
+    decided = Event("constructNextBatch", "model", 1, 1, 1, 0, 1, {},
+                    {"newData": True, "anotherBatch": False, "watermark": 1_704_110_400_000 + MINUTE})
+    at = next(i for i, event in enumerate(still.events) if event.trigger == 1)
+    (found,) = answers(Trace((*still.events[:at], decided, *still.events[at:])), "constructNextBatch")
+    assert found[1:] == ("No, the query would wait", "the watermark is still 2024-01-01 12:01:00")
+
+
+def test_a_duplicate_is_asked_for_and_a_limit() -> None:
+    one = {"k": 1}
+    seen = trace("dedupeWithinWatermark", ([row(2, one, 2)], 0, 0), ([row(4, one, 4)], 0, 1), lasts_ms=10 * MINUTE)
+    assert [(right, why) for _, right, why in answers(seen, "addBatch")] == [
+        ("Yes, it counts", "it is the first row with its key"),
+        ("No, it is a duplicate", "dropped as a duplicate: its key is held since a row of batch 0, until the watermark reaches 12:12:00"),
+    ]
+    limited = trace("globalLimit", ([row(1, {}), row(2, {})], 0, 0), ([row(3, {})], 0, 0), limit=2)
+    assert [right for _, right, _ in answers(limited, "addBatch")] == ["Yes, it counts", "No, the limit is reached"]
+
+
+def test_nothing_is_asked_where_nothing_is_known() -> None:
+    assert questions(Trace(())) == ()
+    steps = Trace(tuple(e for e in TRACE.events if e.step not in ("addBatch", "updateWatermark", "populateStartOffsets")))
+    assert {q.before[2] for q in questions(steps)} == {"constructNextBatch"}
+    assert all(isinstance(q, Question) and 0 <= q.right < len(q.choices) for q in questions(TRACE))

@@ -1,0 +1,66 @@
+"""Which Python the workers run (decided from what the user has said and from the master), and where they find this package."""
+
+from __future__ import annotations
+
+import logging
+import sys
+import zipfile
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from minispark_stream.workers import let_workers_run_this_python, send_this_package
+
+
+def context(master: str, **confs: str) -> Any:
+    """As much of a SparkContext as is asked for here."""
+    files: list[str] = []
+    return SimpleNamespace(
+        master=master, pythonExec="python3", getConf=lambda: confs, listFiles=files, addPyFile=lambda path: files.append(f"file:{path}")
+    )
+
+
+@pytest.fixture(autouse=True)
+def nothing_was_asked_for(monkeypatch):
+    monkeypatch.delenv("PYSPARK_PYTHON", raising=False)
+
+
+@pytest.mark.parametrize("master", ["local", "local[2]", "local[*]", "local-cluster[1,1,1024]"])
+def test_on_this_machine_the_workers_run_the_drivers_python(master):
+    spark = context(master)
+    let_workers_run_this_python(spark)
+    assert spark.pythonExec == sys.executable
+
+
+def test_what_the_user_asked_for_stays(monkeypatch):
+    asked_by_conf = context("local", **{"spark.pyspark.python": "/opt/python"})
+    let_workers_run_this_python(asked_by_conf)
+    monkeypatch.setenv("PYSPARK_PYTHON", "/opt/python")
+    asked_by_environment = context("local")
+    let_workers_run_this_python(asked_by_environment)
+    assert asked_by_conf.pythonExec == asked_by_environment.pythonExec == "python3"
+
+
+def test_on_a_cluster_one_line_says_what_to_set(caplog, monkeypatch):
+    monkeypatch.setenv("PATH", "/nowhere")
+    spark = context("spark://host:7077")
+    with caplog.at_level(logging.WARNING):
+        let_workers_run_this_python(spark)
+    assert spark.pythonExec == "python3"
+    assert len(caplog.records) == 1 and "set PYSPARK_PYTHON" in caplog.text
+
+
+def test_the_executors_of_a_cluster_are_sent_this_package_once():
+    spark = context("spark://host:7077")
+    send_this_package(spark)
+    send_this_package(spark)
+    (path,) = spark.listFiles
+    with zipfile.ZipFile(path.removeprefix("file:")) as archive:
+        assert "minispark_stream/operators/state_store_save.py" in archive.namelist()
+
+
+def test_on_this_machine_nothing_is_sent():
+    spark = context("local[2]")
+    send_this_package(spark)
+    assert spark.listFiles == []
