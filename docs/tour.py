@@ -45,7 +45,8 @@ SCENES = (  # number of the step, seconds, words
 FRAME = """<!doctype html><meta charset="utf-8"><style>
 body { margin: 0; display: flex; flex-direction: column; height: 100vh }
 iframe { flex: 1; border: 0 }
-p { display: flex; align-items: center; margin: 0; padding: 0 20px; height: 60px; font: 600 20px/30px sans-serif; color: #fff; background: #1d2733 }
+p { display: flex; align-items: center; margin: 0; padding: 0 20px; height: 60px }
+p { font: 600 20px/30px sans-serif; color: #fff; background: #1d2733 }
 </style>"""
 
 
