@@ -24,6 +24,7 @@ from minispark_stream.view.questions import questions
 from minispark_stream.view.session_lanes import WATERMARK, lanes
 from minispark_stream.view.state_chain import chains
 from minispark_stream.view.watermark_tree import Cell, tree
+from minispark_stream.view.what_if_page import what_if_data
 from tests.unit.test_fates import SOURCE, Arrival, at, row, said, trace, windowed
 
 GOLDEN = Trace.load(Path(__file__).parents[1] / "golden" / "trace_windows.json")
@@ -289,4 +290,4 @@ def test_values_of_any_shape_are_left_out(junk: Any) -> None:
                 events.append(replace(e, inputs=ins, outputs=outs))
             changed = Recording(tuple(events))
             found = fates(changed)
-            assert [buffers(found), lanes(found), chains(changed), runs(changed), tree(changed), files(changed), [questions(changed)]]
+            assert [buffers(found), lanes(found), chains(changed), runs(changed), tree(changed), files(changed), [questions(changed)], [what_if_data(changed)]]
