@@ -108,9 +108,8 @@ def _latest(query: StreamExecution, source: Any, start: str | None, limit: ReadL
 
 def _found(query: StreamExecution, found: Any, source: Any, start: str | None, limit: ReadLimit) -> Values:
     end, _ = found
-    left, left_count = source.left_for_later(MAX_ROWS)
     files = list(source.last_files) if end != start else []
-    return {"end": end, "files": files, "left": list(left), "leftCount": left_count}
+    return {"end": end, "files": files, **source.last_look(MAX_ROWS)}
 
 
 def _batch(query: StreamExecution, data: Any, source: Any, start: str | None, end: str) -> Values:

@@ -109,9 +109,9 @@ class Source(ABC):
         """The files with the rows of `get_batch(start, end)`, for the trace; empty for what does not read files."""
         return ()
 
-    def left_for_later(self, most: int) -> tuple[Sequence[str], int]:
-        """The new files that the last look for an offset has not taken: the first `most`, and how many; for the trace."""
-        return (), 0
+    def last_look(self, most: int) -> Mapping[str, Any]:
+        """What the last look for an offset found besides `last_files`, for the trace; at most `most` names of each kind."""
+        return {}
 
     def metrics(self, consumed: Offset | None) -> dict[str, str]:
         """What the progress report adds about this source, now that all is read up to `consumed` (ReportsSourceMetrics)."""

@@ -28,6 +28,7 @@ from __future__ import annotations
 import logging
 import re
 from collections.abc import Mapping
+from typing import Any
 from urllib.parse import unquote
 
 from pyspark.errors import IllegalArgumentException
@@ -133,6 +134,7 @@ class FileStreamSource(SupportsTriggerAvailableNow):
             )
         self._unread: list[File] = []
         self._left: list[File] = []
+        self._listed: int | None = None
         self._available_now: list[File] | None = None
 
     def default_read_limit(self) -> ReadLimit:
@@ -146,6 +148,7 @@ class FileStreamSource(SupportsTriggerAvailableNow):
         self._available_now = self._list()
 
     def latest_offset(self, start: Offset | None, limit: ReadLimit) -> Offset | None:
+        self._listed = None
         new = self._unread or self._new_files()
         taken, rest = self._split(new, limit)  # (3)
         self._unread = rest[: self.options.max_cached_files]
@@ -175,8 +178,11 @@ class FileStreamSource(SupportsTriggerAvailableNow):
         """The files of a batch, for the trace."""
         return [unquote(entry.path) for entry in self._entries(start, end)]
 
-    def left_for_later(self, most: int) -> tuple[list[str], int]:
-        return [unquote(file.uri) for file in self._left[:most]], len(self._left)
+    def last_look(self, most: int) -> dict[str, Any]:
+        """How many files were listed (None: the rest of an earlier listing was used), which new ones are left, and how many of
+        those are kept for the next batch."""
+        left = [unquote(file.uri) for file in self._left[:most]]
+        return {"listed": self._listed, "left": left, "leftCount": len(self._left), "kept": len(self._unread)}
 
     def commit(self, end: Offset) -> None:
         if self._cleaner is not None:
@@ -189,6 +195,7 @@ class FileStreamSource(SupportsTriggerAvailableNow):
 
     def _new_files(self) -> list[File]:  # (1) (2)
         files = self._list() if self._available_now is None else self._available_now
+        self._listed = len(files)
         return [file for file in files if self.seen_files.is_new_file(file.uri, file.timestamp)]
 
     def _list(self) -> list[File]:

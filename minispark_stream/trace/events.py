@@ -72,7 +72,7 @@ STEPS: Mapping[str, Step] = {
              ("start",), ("end", "newData", "anotherBatch", "run", "watermark"),
              "ask every source how far it could read; decide whether a batch runs at all"),
         Step("latestOffset", "SupportsAdmissionControl.latestOffset", "Source: latestOffset",
-             ("source", "start", "limit"), ("end", "files", "left", "leftCount"),
+             ("source", "start", "limit"), ("end", "files", "listed", "left", "leftCount", "kept"),
              "the newest offset that this source may read up to under its read limit"),
         Step("walCommit", "OffsetSeqLog.add", "Execution flow (3)",
              ("file",), ("text",),

@@ -1,13 +1,14 @@
 """Which files a batch takes and which it leaves, and what the manifest of a file sink says of those that it wrote.
 
-1. Of each file source, a row for each batch: how many files it had seen before, which new ones the batch takes (at most
-   `maxFilesPerTrigger` or `maxBytesPerTrigger`), and which it has seen and leaves for later.
+1. Of each file source, a row for each batch, as in the chart of fetchMaxOffset (Source document): whether it listed the folder
+   or had files left over from the last listing; how many files it had read before; which new ones the batch takes (at most
+   `maxFilesPerTrigger` or `maxBytesPerTrigger`); and which it leaves, to be kept, or to be looked for again.
 2. Of a file sink, a row for each batch: its entry in `_spark_metadata` and the files that it names. Every tenth entry is a
    compact one, which repeats all before it; so a reader needs the newest compact entry and those after it.
 3. Of many batches the newest `MOST` are shown, of many files the first. Real Spark does not tell what it left.
 
-    batch 0   seen 0   takes a.csv b.csv   leaves c.csv d.csv e.csv        manifest 0   part-00000
-    batch 1   seen 2   takes c.csv d.csv   leaves e.csv                    manifest 1   part-00000
+    batch 0   lists 5 files   read 0   takes a.csv b.csv   leaves c.csv d.csv e.csv        manifest 0   part-00000
+    batch 1   3 were kept     read 2   takes c.csv d.csv   leaves e.csv                    manifest 1   part-00000
 
 Differs from Spark: nothing of Spark is modelled here.
 """
@@ -15,7 +16,7 @@ Differs from Spark: nothing of Spark is modelled here.
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from minispark_stream.trace.recording import Batch, Recording
@@ -24,19 +25,28 @@ from minispark_stream.view.sheet import GONE, GREY, HELD, MARGIN, MARKED, NEW, O
 from minispark_stream.view.words import plural, short
 
 MOST, MOST_FILES = 24, 5
-LABEL, SEEN, BOX, TALL, ROW = 76.0, 66.0, 84.0, 19.0, 27.0
+LABEL, LOOKS, SEEN, BOX, TALL, ROW = 70.0, 84.0, 60.0, 84.0, 19.0, 27.0
 _FILE_SOURCE = re.compile(r"\d+: FileStreamSource\[")
 
 
 @dataclass(frozen=True)
 class Taken:
-    """What a batch did with the files of one source. `left` is None where it is not known; `left_count` counts all of them."""
+    """What a batch did with the files of one source.
+
+    Attributes:
+        looks_at: where its new files come from, in words.
+        seen: how many files earlier batches have read.
+        left: the new files that it did not take, None where it is not known; `left_count` counts all of them.
+        keeps: whether the next batch gets these without listing the folder again.
+    """
 
     batch_id: int
+    looks_at: str
     seen: int
     taken: tuple[str, ...]
     left: tuple[str, ...] | None
     left_count: int
+    keeps: bool
     again: bool
 
 
@@ -71,13 +81,14 @@ def files(recording: Recording) -> Files:
     for batch in recording.batches:
         looked, read = _by_source(batch, "latestOffset"), _by_source(batch, "getBatch")
         for source in sorted(looked | read):
-            taken = _names(as_map(read.get(source)).get("files")) or _names(as_map(looked.get(source)).get("files"))
-            left = as_map(looked.get(source)).get("left")
+            look = as_map(looked.get(source))
+            taken = _names(as_map(read.get(source)).get("files")) or _names(look.get("files"))
             before = seen.setdefault(source, set())
-            names = None if left is None else _names(left)
-            count = as_int(as_map(looked.get(source)).get("leftCount"))
+            left = None if look.get("left") is None else _names(look["left"])
+            count = max(as_int(look.get("leftCount")) or 0, len(left or ()))
+            looks_at, keeps = _looks_at(look, len(taken) + count), look.get("kept") != 0
             rows.setdefault(source, []).append(
-                Taken(batch.batch_id, len(before - set(taken)), taken, names, max(count or 0, len(names or ())), batch.rerun)
+                Taken(batch.batch_id, looks_at, len(before - set(taken)), taken, left, count, keeps, batch.rerun)
             )
             before.update(taken)
         for event in batch.events:
@@ -87,6 +98,13 @@ def files(recording: Recording) -> Files:
                 name = str(written["file"])
                 entries.append(Entry(batch.batch_id, name, _names(written.get("added")), written.get("skipped") is True))
     return Files(tuple((short(source), tuple(found)) for source, found in rows.items()), tuple(entries), sink)
+
+
+def _looks_at(look: Mapping[str, object], new: int) -> str:
+    if "listed" not in look:
+        return ""
+    listed = as_int(look["listed"])
+    return f"{new} were kept" if listed is None else f"lists {plural(listed, 'file')}"
 
 
 def _by_source(batch: Batch, step: str) -> dict[str, dict[str, object]]:
@@ -106,8 +124,8 @@ def _names(value: object) -> tuple[str, ...]:
 # -- the drawing -------------------------------------------------------------------------------------------
 
 CAPTION = (
-    "A source lists its folder, takes whole files from the oldest on, and leaves the rest to the next batch: follow a file "
-    "from “leaves” down to “takes”. It is never taken twice, because the source has seen it."
+    "A source lists its folder, or has kept files of the last listing. It takes whole files, from the oldest on, and leaves "
+    "the rest: follow a file from “leaves” down to “takes”. It is never taken twice, because the source has seen it."
 )
 MANIFEST = " What the sink has written counts for a reader when an entry of the manifest names it."
 
@@ -120,7 +138,8 @@ def svg(found: Files) -> str | None:
     legend: list[Shown] = [
         (NEW, "taken by the batch", bool(rows)),
         (MARKED, "taken again: the batch had not ended", any(row.again and row.taken for row in rows)),
-        (HELD, "seen, left for later", any(row.left_count for row in rows)),
+        (HELD, "left: kept for the next batch", any(row.left_count and row.keeps for row in rows)),
+        (GONE, "left: dropped, the next batch looks for it again", any(row.left_count and not row.keeps for row in rows)),
         (OUT, "entry of the manifest, and the files that it names", bool(found.manifest)),
         (VIOLET, "compact entry: repeats all before it", any(entry.is_compact for entry in found.manifest)),
         (GONE, "skipped: the entry was there", any(entry.skipped for entry in found.manifest)),
@@ -129,30 +148,32 @@ def svg(found: Files) -> str | None:
         min(max(counts, default=0), MOST_FILES) + any(count > MOST_FILES for count in counts)
         for counts in ([len(r.taken) for r in rows], [r.left_count for r in rows], [len(e.added) for e in found.manifest])
     )
-    wide = max(LABEL + SEEN + (max(takes, 2) + max(leaves, 2)) * BOX + 10, LABEL + (names + 4) * BOX, 530)
+    wide = max(LABEL + LOOKS + SEEN + (max(takes, 2) + max(leaves, 2)) * BOX + 10, LABEL + (names + 4) * BOX, 530)
     caption = (CAPTION if rows else "") + (MANIFEST if found.manifest else "")
     sheet = Sheet("files", 2 * MARGIN + wide, "Files", caption, legend)
     for source, taken in found.sources:
-        _source(sheet, source, taken, MARGIN + LABEL + SEEN + max(takes, 2) * BOX + 10)
+        _source(sheet, source, taken, MARGIN + LABEL + LOOKS + SEEN + max(takes, 2) * BOX + 10)
     if found.manifest:
         _manifest(sheet, found.sink, found.manifest)
     return sheet.svg()
 
 
 def _source(sheet: Sheet, source: str, taken: Sequence[Taken], leaves: float) -> None:
-    takes = MARGIN + LABEL + SEEN
+    looks, seen, takes = MARGIN + LABEL, MARGIN + LABEL + LOOKS, MARGIN + LABEL + LOOKS + SEEN
     sheet.words(MARGIN, sheet.top + 6, f"source {source}", size=11, bold=True)
     sheet.top += 22
-    for x, words in ((MARGIN + LABEL, "seen"), (takes, "takes"), (leaves, "leaves")):
+    for x, words in ((looks, "looks"), (seen, "had read"), (takes, "takes"), (leaves, "leaves")):
         sheet.words(x, sheet.top + 4, words, ink=GREY)
     sheet.top += 16
     for row in taken[-MOST:]:
         y = sheet.top
         sheet.line([MARGIN, sheet.width - MARGIN], [y - 4] * 2, PALE, 0.7, layer=1)
         sheet.words(MARGIN, y + TALL / 2, f"batch {row.batch_id}{' again' if row.again else ''}", bold=True, size=8.5)
-        sheet.words(MARGIN + LABEL, y + TALL / 2, plural(row.seen, "file") if row.seen else "none", ink=GREY)
+        sheet.words(looks, y + TALL / 2, row.looks_at or "not told", ink=GREY)
+        sheet.words(seen, y + TALL / 2, plural(row.seen, "file") if row.seen else "none", ink=GREY)
         _boxes(sheet, takes, row.taken, len(row.taken), MARKED if row.again else NEW, "no new file")
-        _boxes(sheet, leaves, row.left or (), row.left_count, HELD, "not told" if row.left is None else "nothing")
+        left = HELD if row.keeps else GONE
+        _boxes(sheet, leaves, row.left or (), row.left_count, left, "not told" if row.left is None else "nothing")
         sheet.top += ROW
     _newest(sheet, len(taken))
 

@@ -182,7 +182,7 @@ document.addEventListener("click", event => {
 });
 
 document.addEventListener("keydown", event => {
-  const typing = event.target.matches("input[type=search], select"), pressing = event.key === " " && event.target.matches("button");
+  const typing = event.target.matches("input[type=search], select, #what-if input"), pressing = event.key === " " && event.target.matches("button");
   if (event.key === "Escape" && typing) event.target.blur();
   if (typing || pressing || event.ctrlKey || event.metaKey || event.altKey || one("dialog[open]")) return;
   let name = keys[event.key];
@@ -206,3 +206,4 @@ window.addEventListener("hashchange", () => show(+location.hash.slice(1) - 1));
 at = (+location.hash.slice(1) || data.first + 1) - 1;
 show(at);
 if (data.ask) setAsking(true);
+if (data.what_if) drawWhatIf();

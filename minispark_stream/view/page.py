@@ -9,7 +9,8 @@ asks before a step what it will do).
 2. The file holds the pieces, the steps, and what is known of each kind of step (step_panel.py).
 3. Data is JSON in which "<" is written \\u003c, so that no text of a trace can end the script element; fragments are
    escaped where they are made.
-4. Below the board stand the pictures that the trace gives (pictures.py), and the plan.
+4. Below the board stand the pictures that the trace gives (pictures.py), and the plan; where the query is simple enough,
+   sliders for the delay of its watermark and the size of its windows (what_if_page.py).
 
     {"pieces": ["<h3>..", "<tr>.."], "steps": [{"step": "walCommit", "caption": "offsets/0", "panels": {"logs": [0, 1]}}, ..]}
 
@@ -37,6 +38,7 @@ from minispark_stream.view.step_list import step_list
 from minispark_stream.view.step_panel import about
 from minispark_stream.view.style import CSS, file_beside
 from minispark_stream.view.walk import Key, failed
+from minispark_stream.view.what_if_page import card, what_if_data
 from minispark_stream.view.words import short, without_ids
 
 
@@ -57,6 +59,7 @@ def page(
     shown = stops(recordings)
     first = _first(shown, batch, step)
     names = [recording.name for recording in recordings.values() if recording.name]
+    what_if = next(filter(None, map(what_if_data, recordings.values())), None)
     heading = f"{names[0] if names else 'A query'} on {' and '.join(recordings)}"
     return Template(file_beside(__file__, "page.html")).substitute(
         title=escape(heading),
@@ -64,9 +67,9 @@ def page(
         batches=_chips(shown),
         steps=step_list(recordings.values()),
         different="<li class='differs'>engines differ</li>" if len(recordings) > 1 else "",
-        below=_below(recordings, intro),
-        data=_json({**_data(shown, recordings.values()), "first": first, "ask": ask}),
-        script=file_beside(__file__, "questions.js") + file_beside(__file__, "page.js"),
+        below=(card(what_if) if what_if else "") + _below(recordings, intro),
+        data=_json({**_data(shown, recordings.values()), "first": first, "ask": ask, "what_if": what_if}),
+        script="".join(file_beside(__file__, name) for name in ("questions.js", "what_if_page.js", "page.js")),
     )
 
 

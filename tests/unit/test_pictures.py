@@ -24,6 +24,7 @@ from minispark_stream.view.questions import questions
 from minispark_stream.view.session_lanes import WATERMARK, lanes
 from minispark_stream.view.state_chain import chains
 from minispark_stream.view.watermark_tree import Cell, tree
+from minispark_stream.view.what_if_page import what_if_data
 from tests.unit.test_fates import SOURCE, Arrival, at, row, said, trace, windowed
 
 GOLDEN = Trace.load(Path(__file__).parents[1] / "golden" / "trace_windows.json")
@@ -205,18 +206,21 @@ def test_an_operator_sees_what_the_one_below_it_promises() -> None:
 def test_a_batch_takes_files_and_leaves_the_rest() -> None:
     looks = {"source": SOURCE}
     found = files(Recording((
-        event("latestOffset", 0, looks, {"files": ["/in/a", "/in/b"], "left": ["/in/c"], "leftCount": 7}),
+        event("latestOffset", 0, looks, {"files": ["/in/a", "/in/b"], "listed": 9, "left": ["/in/c"], "leftCount": 7, "kept": 7}),
         event("getBatch", 0, looks, {"files": ["/in/a", "/in/b"]}),
         event("addBatch", 0, {"sink": "FileSink[file:/data/out]"}, {"written": {"file": "0", "added": ["/data/out/p"]}}),
         event("runBatch", 0, {}),
         event("latestOffset", 1, looks, {"files": ["/in/c"]}),
         event("addBatch", 1, {}, {"written": {"file": "1.compact", "added": []}}),
         event("runBatch", 1, {}),
+        event("latestOffset", 2, looks, {"files": ["/in/d"], "listed": None, "left": ["/in/e"], "leftCount": 1, "kept": 0}),
+        event("runBatch", 2, {}),
     )))
-    ((source, (first, second)),) = found.sources
+    ((source, (first, second, third)),) = found.sources
     assert source == "0: FileStreamSource[in]"
     assert (first.seen, first.taken, first.left, first.left_count) == (0, ("a", "b"), ("c",), 7)
-    assert (second.seen, second.taken, second.left) == (2, ("c",), None)  # as real Spark tells it
+    assert (first.looks_at, first.keeps, third.looks_at, third.keeps) == ("lists 9 files", True, "2 were kept", False)
+    assert (second.looks_at, second.seen, second.taken, second.left) == ("", 2, ("c",), None)  # as real Spark tells it
     assert [(entry.name, entry.added, entry.is_compact) for entry in found.manifest] == [("0", ("p",), False), ("1.compact", (), True)]
 
 
@@ -289,4 +293,4 @@ def test_values_of_any_shape_are_left_out(junk: Any) -> None:
                 events.append(replace(e, inputs=ins, outputs=outs))
             changed = Recording(tuple(events))
             found = fates(changed)
-            assert [buffers(found), lanes(found), chains(changed), runs(changed), tree(changed), files(changed), [questions(changed)]]
+            assert [buffers(found), lanes(found), chains(changed), runs(changed), tree(changed), files(changed), [questions(changed)], [what_if_data(changed)]]
