@@ -3,7 +3,7 @@
 Sphinx reads the repository where it lies, so a link that works in the repository works on the site:
 
 1. The pages are docs/*.md and the notebooks as they were saved. Nothing is run, so that no Spark is needed.
-2. A module, a test or a golden script is a page of its own, for the links that lead there: its text.
+2. A module or a test that a page links to, and each golden script, is a page of its own: its text.
 3. `{trace} FILE` puts a trace that moves into a page: of a saved trace (.json), or the stepper that a notebook has saved.
 
 Nothing is loaded from anywhere else: no formulas, hence no MathJax; no widgets, hence no require.js; the letters of the system.
@@ -32,9 +32,10 @@ project = "minispark_stream"
 html_title = "minispark_stream"
 root_doc = "docs/index"
 extensions = ["myst_nb"]
+pages = [path.read_text(encoding="utf-8") for path in (ROOT / "docs").glob("*.md")]
+linked = sorted({file for page in pages for file in re.findall(r"\]\(\.\./([\w/]+\.py)\)", page)})
 include_patterns = [  # (1), (2)
-    "docs/*.md", "CONTRIBUTING.md", "notebooks/*.ipynb", "minispark_stream/**.py", "notebooks/*.py", "docs/*.py",
-    "tests/golden/README.md", "tests/**.py", "tests/golden/scripts/**.txt",
+    "docs/*.md", "CONTRIBUTING.md", "tests/golden/README.md", "notebooks/*.ipynb", "tests/golden/scripts/**.txt", *linked,
 ]
 nb_execution_mode = "off"
 nb_ipywidgets_js: dict[str, dict[str, str]] = {}
