@@ -28,13 +28,13 @@ from typing import Any
 
 import pandas as pd
 import pyarrow as pa
+from pyspark import Broadcast
 from pyspark.errors import AnalysisException
 from pyspark.serializers import CloudPickleSerializer
 from pyspark.sql import SparkSession
 from pyspark.sql.pandas.types import to_arrow_type
 from pyspark.sql.types import DataType, StructType
 from pyspark.util import PythonEvalType
-from pyspark.worker_util import read_command
 
 from minispark_stream.jvm import expressions, scala
 from minispark_stream.jvm.scala import JavaObject
@@ -89,4 +89,7 @@ class ForRows:
 
     @cached_property
     def _function(self) -> Any:
-        return read_command(CloudPickleSerializer(), self.command)[0]
+        pickled = CloudPickleSerializer().loads(self.command)
+        if isinstance(pickled, Broadcast):  # a function that is large
+            pickled = CloudPickleSerializer().loads(pickled.value)
+        return pickled[0]
