@@ -12,9 +12,9 @@ or sink is created; Execution flow).
                                                                                       options {"maxfilespertrigger": "1"}, ...)
 
 Differs from Spark: formats that the model has no source or sink for, named sources, tables that are not of files, and
-`trigger(realTime=...)` are refused by the name of what is missing. Real-time mode is a third engine: a micro-batch that lasts
-for minutes, whose stages run at the same time and pass rows on one by one, and whose offsets are logged at its end. PySpark
-makes the trigger, so what it refuses of one ("soon", "-1 second") is refused here in its words.
+`trigger(realTime=...)` are refused by the name of what is missing. Real-time mode is a third engine: a batch that lasts for
+minutes, whose readers end by the clock, whose stages run at the same time and pass rows on one by one, and whose offsets are
+logged at its end. PySpark makes the trigger, so what it refuses of one ("soon", "-1 second") is refused here in its words.
 Shown by tests/spark/test_differences.py::test_what_only_the_model_refuses.
 """
 

@@ -9,7 +9,7 @@ import json
 from collections.abc import Iterable
 
 from pyspark.sql import Column, SparkSession
-from pyspark.sql.types import DataType, StructType
+from pyspark.sql.types import DataType, StructType, _parse_datatype_json_string
 
 from minispark_stream.jvm import scala
 from minispark_stream.jvm.scala import JavaObject
@@ -78,3 +78,26 @@ def expression_ids(session: SparkSession, node: JavaObject) -> list[int]:
     catalyst = "org.apache.spark.sql.catalyst.expressions"
     ids = scala.texts(session, node.output(), f"{catalyst}.NamedExpression.exprId", f"{catalyst}.ExprId.id")
     return [int(one) for one in ids]
+
+
+def python_type(data_type: JavaObject) -> DataType:
+    """A Java type as PySpark's."""
+    return _parse_datatype_json_string(data_type.json())
+
+
+def command(session: SparkSession, udf: JavaObject) -> bytes:
+    """What a PythonUDF sends to the worker: a function and its type, pickled."""
+    return bytes(udf.func().command().toArray(scala.java_class(session, "scala.reflect.ClassTag").Byte()))
+
+
+def with_command(session: SparkSession, udf: JavaObject, pickled: bytes, children: Iterable[JavaObject]) -> JavaObject:
+    """The PythonUDF with another function, and over other arguments."""
+    given = udf.func()
+    function = scala.call(
+        scala.java_class(session, "org.apache.spark.api.python.SimplePythonFunction"),
+        command=bytearray(pickled), envVars=given.envVars(), pythonIncludes=given.pythonIncludes(),
+        pythonExec=given.pythonExec(), pythonVer=given.pythonVer(), broadcastVars=given.broadcastVars(),
+        accumulator=given.accumulator(),
+    )
+    name, _, data_type, _, *rest = scala.elements(udf)
+    return udf.copy(name, function, data_type, scala.seq(session, children), *rest)

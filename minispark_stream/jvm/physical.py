@@ -29,6 +29,12 @@ def executable(df: DataFrame) -> JavaObject:
     return df._jdf.queryExecution().executedPlan()
 
 
+def count_udf_operators(df: DataFrame) -> int:
+    """How many operators of a plan without branches call Python UDFs; each of them has a worker."""
+    names = [scala.class_name(node) for node in chain(df._jdf.queryExecution().sparkPlan())]
+    return sum(name.endswith("EvalPythonExec") for name in names)
+
+
 def physical(session: SparkSession, plan: JavaObject) -> JavaObject:
     """The physical plan of a batch plan, before exchanges and code generation are put in (QueryExecution.sparkPlan)."""
     mode = scala.java_class(session, f"{EXECUTION}.CommandExecutionMode").ALL()

@@ -6,9 +6,9 @@ Models: Trigger and TriggerExecutor (the StructuredStreaming analysis, "About Tr
                         i = 0: again at once. A batch that takes longer than i is reported as falling behind, and
                         the next one starts at once: missed points are not made up for.
     Once                one batch with all there is, then stop (deprecated; no no-data batch afterwards).
+    AvailableNow        batch after batch under the sources' limits until what was there at the start is read.
     Continuous(i)       no batches: tasks that run all the time; an epoch ends every i ms, on the same grid
-    (runtime/continuous). AvailableNow        batch after batch under the sources' limits until what was there at the start is
-    read.
+                        (runtime/continuous).
 
     i = 1000, batch from 12:00:00.300 to 12:00:00.800   ->  next trigger at 12:00:01.000
     i = 1000, batch from 12:00:00.300 to 12:00:02.100   ->  next trigger at 12:00:02.100, the one after it at 12:00:03.000

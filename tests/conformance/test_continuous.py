@@ -14,6 +14,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import pandas as pd
 import pytest
 from pyspark.errors import PySparkException, StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
@@ -122,6 +123,31 @@ def test_no_engine_continues_with_the_other_trigger(
         query.stop()
         with pytest.raises(StreamingQueryException):
             start(second).awaitTermination(120)
+
+
+def test_python_udfs(spark: SparkSession, mini: MiniSparkSession, tmp_path: Path) -> None:
+    """Of values and of columns, one on top of the other, in a filter and in a projection; none is called for a marker."""
+    is_even = F.udf(lambda value: value % 2 == 0, "boolean")
+    next_one = F.udf(lambda value: value + 1, "long")
+
+    @F.pandas_udf("n long, text string")  # type: ignore[call-overload]
+    def both(values: pd.Series) -> pd.DataFrame:
+        return pd.DataFrame({"n": values * 2, "text": values.astype(str)})
+
+    key, conf = "spark.python.udf.pipelined.enabled", spark.sparkContext._jsc.sc().conf()
+    try:
+        for engine, session, pipelined in (("model", mini, "true"), ("spark", spark, "false")):
+            conf.set(key, pipelined)  # as if Spark had been started with it
+            computed = rate(session).where(is_even("value")).select(both(next_one("value")).alias("both")).select("both.*")
+            write = computed.writeStream.format("memory").queryName(f"udfs_{engine}")
+            query = write.option("checkpointLocation", str(tmp_path / engine)).trigger(**EVERY).start()
+            wait_for(lambda engine=engine: last_value(tmp_path / engine) >= 20, query)  # type: ignore[misc]
+            query.stop()
+            values = range(1, last_value(tmp_path / engine) + 2, 2)
+            rows = sorted((row.n, row.text) for row in session.table(f"udfs_{engine}").collect())
+            assert rows == [(2 * value, str(value)) for value in values], engine
+    finally:
+        conf.remove(key)
 
 
 def refused(build: Callable[[], Any]) -> tuple[str, str | None, str]:

@@ -7,12 +7,15 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
+import pandas as pd
 import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
-from pyspark.sql.types import LongType, StringType, StructType
+from pyspark.serializers import CloudPickleSerializer
+from pyspark.sql.types import DataType, LongType, StringType, StructType
 
 from minispark_stream.rpc import RpcEndpoint
-from minispark_stream.runtime.continuous.continuous_queued_data_reader import ContinuousReaderTask
+from minispark_stream.runtime.continuous.continuous_queued_data_reader import PUSH, ContinuousReaderTask
 from minispark_stream.runtime.continuous.continuous_write import ContinuousWriterTask
 from minispark_stream.runtime.continuous.epoch_coordinator import (
     EpochCoordinator,
@@ -20,6 +23,7 @@ from minispark_stream.runtime.continuous.epoch_coordinator import (
     SetReaderPartitions,
     SetWriterPartitions,
 )
+from minispark_stream.runtime.continuous.python_udfs import ForRows
 from minispark_stream.sources.base import ContinuousInputPartition
 
 SCHEMA = StructType().add("_0", StringType()).add("epoch", LongType())
@@ -178,3 +182,21 @@ def test_what_an_endpoint_cannot_do_is_raised_where_it_was_asked():
     endpoint.stop()
     with pytest.raises((OSError, EOFError)):
         asker.ask(5)
+
+
+def called(function: Any, returns: DataType) -> ForRows:
+    return ForRows(CloudPickleSerializer().dumps((function, returns)), returns)
+
+
+def test_a_udf_is_called_for_rows_and_not_for_markers():
+    plain = called(lambda value, by: value * by, LongType())
+    assert plain(None, 3, by=2) == 6
+    assert [plain(marker, None, by=None) for marker in (0, PUSH)] == [None, None]
+    row, marker, nothing = pd.Series([None]), pd.Series([7]), pd.Series([None])
+    column = called(lambda values: values * 2, LongType())
+    assert column(row, pd.Series([3])).tolist() == [6] and column(marker, nothing).tolist() == [None]
+    frame = called(lambda values: pd.DataFrame({"n": values}), StructType().add("n", LongType()))
+    assert frame(row, pd.Series([3])).n.tolist() == [3] and frame(marker, nothing).n.tolist() == [None]
+    arrow = called(pc.negate, LongType())
+    assert arrow(pa.array([None], pa.int64()), pa.array([3])).to_pylist() == [-3]
+    assert arrow(pa.array([7]), pa.array([None], pa.int64())) == pa.array([None], pa.int64())

@@ -40,7 +40,7 @@ from pyspark.sql.types import LongType, StructType
 
 from minispark_stream.checkpointing.commit_log import CommitMetadata
 from minispark_stream.checkpointing.offset_seq_log import OffsetSeq
-from minispark_stream.jvm import expressions, plans, sessions
+from minispark_stream.jvm import expressions, physical, plans, sessions
 from minispark_stream.jvm.errors import spark_error
 from minispark_stream.plan.streaming_relation import streaming_sources
 from minispark_stream.rpc import RpcEndpoint
@@ -170,6 +170,9 @@ class ContinuousExecution(StreamExecution):
         )
         ids = self.session.range(0, len(partitions), 1, len(partitions))
         query = with_epoch_markers(self.session, self.analyzed, ids.mapInArrow(reader, rows))
+        if udf_operators := physical.count_udf_operators(query):
+            reader = replace(reader, pushes=1 + udf_operators)
+            query = with_epoch_markers(self.session, self.analyzed, ids.mapInArrow(reader, rows))
         columns = [f"_{i}" for i in range(len(query.columns))]
         writer = ContinuousWriterTask(self._write.write, endpoint.ref, epoch)
         return query.toDF(*columns).mapInArrow(writer, StructType().add("nothing", LongType()))

@@ -17,9 +17,9 @@ Two threads fill a queue, the task empties it:
     rows out   (a, null) (b, null) (null, 0) (c, null)   and the coordinator is told: epoch 0 ends at offset 2
 
 Rows that wait together go on together. The markers are rows, because the operators between reader and writer are Spark's, on
-one endless iterator; in Spark an epoch is an iterator of its own. Before Spark gives a row to the writer, it looks whether
-there is another one, and waits for it. So whatever goes on is followed by a row with PUSH in the last column, which the writer
-drops.
+one endless iterator; in Spark an epoch is an iterator of its own. Before Spark gives a row to a Python worker, it looks whether
+there is another one, and waits for it. So whatever goes on is followed by rows with PUSH in the last column, which the writer
+drops: one for the writer, and one for each operator with Python UDFs on the way.
 
 Differs from Spark: nothing.
 """
@@ -66,7 +66,7 @@ class Failure:
 class ContinuousReaderTask:
     """The function that `mapInArrow` runs for each partition; its input is the number of the partition.
 
-    `schema` is that of the rows, with the column of the markers at its end.
+    `schema` is that of the rows, with the column of the markers at its end. `pushes`: how many rows follow what goes on.
     """
 
     partitions: tuple[ContinuousInputPartition, ...]
@@ -75,6 +75,7 @@ class ContinuousReaderTask:
     start_epoch: int
     queue_size: int
     poll_interval_s: float
+    pushes: int = 1
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         context = TaskContext.get()
@@ -98,7 +99,7 @@ class ContinuousReaderTask:
 
     def _arrow(self, rows: list[tuple[Any, ...]]) -> list[pa.RecordBatch]:
         push = (*(None,) * (len(self.schema) - 1), PUSH)
-        return LocalDataToArrowConversion.convert([*rows, push], self.schema, False).to_batches()
+        return LocalDataToArrowConversion.convert([*rows, *[push] * self.pushes], self.schema, False).to_batches()
 
 
 class ContinuousQueuedDataReader:

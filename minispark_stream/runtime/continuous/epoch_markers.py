@@ -6,7 +6,7 @@ Between reader and writer there is one endless iterator of rows, so the end of a
 number in a column of its own, which is null for data. In the analysed plan, which has only projections and filters,
 
 1. the streaming leaf becomes the rows of the reader, with that column;
-2. a projection takes the column along, and computes nothing for a marker;
+2. a projection takes the column along, and computes nothing for a marker (a Python UDF: python_udfs.py);
 3. a filter lets every marker pass;
 4. names of views and aliases fall away, for the columns are known by their ids.
 
@@ -17,21 +17,17 @@ number in a column of its own, which is null for data. In the analysed plan, whi
 
 In Spark an epoch is the end of an iterator, and the plan is run anew for each one.
 
-Differs from Spark: a Python UDF is refused. It would be called with the nulls of the markers too, and Spark calls UDFs with
-batches of rows, which are complete when so many rows have come or when the input ends. In Spark an epoch is such an end; here
-there is none.
-Shown by tests/spark/test_differences.py::test_what_only_the_model_refuses.
+Differs from Spark: nothing.
 """
 
 from __future__ import annotations
 
-from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame, SparkSession
 
 from minispark_stream.jvm import expressions, plans, scala
 from minispark_stream.jvm.scala import JavaObject
 from minispark_stream.plan.streaming_relation import streaming_leaf
-from minispark_stream.plan.unsupported_nodes import expressions_named
+from minispark_stream.runtime.continuous.python_udfs import without_markers
 
 _EXPRESSIONS = "org.apache.spark.sql.catalyst.expressions"
 
@@ -40,7 +36,7 @@ def with_epoch_markers(session: SparkSession, analyzed: JavaObject, read: DataFr
     """The query over the rows and markers of `read`, whose last column is that of the markers.
 
     Raises:
-        AnalysisException: the query has a Python UDF.
+        AnalysisException: the query has a Python UDF that cannot be called row by row.
     """
     source = plans.analyzed(read)
     marker = source.output().last()
@@ -63,8 +59,8 @@ class _Marking:
                 columns = [self._for_data(column) for column in scala.items(plan.projectList())]
                 return plans.project(self._session, [*columns, self._marker], child)
             case "Filter":  # (3)
-                self._refuse_udf(plan.condition())
-                either = scala.java_class(self._session, f"{_EXPRESSIONS}.Or")(self._is_marker, plan.condition())
+                condition = without_markers(self._session, plan.condition(), self._marker)
+                either = scala.java_class(self._session, f"{_EXPRESSIONS}.Or")(self._is_marker, condition)
                 return scala.java_class(self._session, "org.apache.spark.sql.catalyst.plans.logical.Filter")(either, child)
             case _:  # (4)
                 return child
@@ -77,11 +73,7 @@ class _Marking:
     def _for_data(self, column: JavaObject) -> JavaObject:  # (2)
         if scala.class_name(column) != "Alias":
             return column
-        self._refuse_udf(column)
+        computed = without_markers(self._session, column.child(), self._marker)
         null = scala.java_class(self._session, f"{_EXPRESSIONS}.Literal")(None, column.dataType())
-        value = scala.java_class(self._session, f"{_EXPRESSIONS}.If")(self._is_data, column.child(), null)
+        value = scala.java_class(self._session, f"{_EXPRESSIONS}.If")(self._is_data, computed, null)
         return expressions.alias(self._session, value, column.name(), column.exprId())
-
-    def _refuse_udf(self, expression: JavaObject) -> None:
-        if any(expressions_named(expression, "PythonUDF")):
-            raise AnalysisException(message="minispark_stream runs no Python UDF in continuous processing.")
