@@ -169,8 +169,8 @@ def to_json(value: object) -> str:
     return json.dumps(value, separators=(",", ":"), ensure_ascii=False)
 
 
-def number(values: dict[str, Any], key: str, default: int = 0) -> int:
-    """An integer field of a JSON object. Raises ValueError."""
+def number(values: dict[str, Any], key: str, default: int | None = 0) -> int:
+    """An integer field of a JSON object; without a default it must be there. Raises ValueError."""
     value = values.get(key, default)
     if not isinstance(value, int) or isinstance(value, bool):
         raise ValueError(f"{key} must be an integer, not {str(value)[:80]!r}")

@@ -107,7 +107,8 @@ class OffsetSeq:
         if len(self.offsets) != len(leaf_sources):
             raise AssertionError(
                 f"assertion failed: There are [{len(self.offsets)}] sources in the checkpoint offsets and now there are "
-                f"[{len(leaf_sources)}] sources requested by the query. Cannot continue."
+                f"[{len(leaf_sources)}] sources requested by the query. Cannot continue. Give the query the sources that "
+                "it had, in their order, or a new checkpoint location."
             )
         return {source: offset for source, offset in zip(leaf_sources, self.offsets) if offset is not None}
 

@@ -147,6 +147,14 @@ class SupportsTriggerAvailableNow(SupportsAdmissionControl):
         """Remember the newest offset now: later `latest_offset` calls must not go past it."""
 
 
+def offset_of_another_source(offset: Offset, kind: str) -> RuntimeError:
+    """What is said where a source is handed an offset of another kind: the query has changed, the checkpoint has not."""
+    return RuntimeError(
+        f"The offset {offset[:80]!r} is not one of a {kind} source. Give the query the sources that it had, in their order, or "
+        "a new checkpoint location."
+    )
+
+
 def offset_by_partition(offsets: Mapping[int, Any]) -> Offset:
     """An object with the offset of each partition under its number: {"0":2,"1":1}."""
     return json.dumps({str(i): offsets[i] for i in sorted(offsets)}, separators=(",", ":"))

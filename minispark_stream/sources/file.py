@@ -47,6 +47,7 @@ from minispark_stream.sources.base import (
     ReadMaxBytes,
     ReadMaxFiles,
     SupportsTriggerAvailableNow,
+    offset_of_another_source,
 )
 from minispark_stream.sources.file_listing import File, Folder, resolve_schema
 from minispark_stream.sources.file_stream_options import FileStreamOptions
@@ -224,9 +225,9 @@ class FileStreamSource(SupportsTriggerAvailableNow):
 
 def _log_offset(offset: Offset) -> int:
     try:
-        return number(json_object(offset), "logOffset", -1)
+        return number(json_object(offset), "logOffset", None)
     except ValueError as e:
-        raise RuntimeError(f"The offset {offset[:80]!r} is not one of a file source: {e}") from e
+        raise offset_of_another_source(offset, "file") from e
 
 
 def is_below(uri: str, root: str) -> bool:

@@ -38,7 +38,7 @@ from minispark_stream.jvm.builders import case_insensitive
 from minispark_stream.jvm.errors import illegal_argument, spark_error
 from minispark_stream.jvm.times import time_string_as_sec
 from minispark_stream.plan.streaming_relation import StreamingRelation
-from minispark_stream.sources.base import Offset, Source
+from minispark_stream.sources.base import Offset, Source, offset_of_another_source
 from minispark_stream.sources.rate_continuous import RateStreamContinuousStream
 from minispark_stream.sources.source_options import check, refuse_user_schema
 
@@ -121,7 +121,7 @@ class RateStream(Source):
         return str((self._last_ms - self._start_ms) // 1000)
 
     def get_batch(self, start: Offset | None, end: Offset) -> DataFrame:  # (4)
-        start_s, end_s = int(start or 0), int(end)
+        start_s, end_s = (_seconds(offset) for offset in (start or "0", end))
         if start_s > end_s:
             raise AssertionError(f"assertion failed: startSeconds({start_s}) > endSeconds({end_s})")
         if end_s > self._max_seconds:
@@ -137,6 +137,13 @@ class RateStream(Source):
             F.timestamp_millis(since_start + (self._start_ms + start_s * 1000)).alias("timestamp"), "value"
         )
         return plans.as_leaf(made)
+
+
+def _seconds(offset: Offset) -> int:
+    try:
+        return int(offset)
+    except ValueError as e:
+        raise offset_of_another_source(offset, "rate") from e
 
 
 def _description(rows_per_second: int, ramp_up_s: int, partitions: str) -> str:

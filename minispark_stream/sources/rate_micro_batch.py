@@ -26,7 +26,13 @@ from minispark_stream.checkpointing.metadata_log import json_object, number, to_
 from minispark_stream.jvm import plans
 from minispark_stream.jvm.builders import case_insensitive
 from minispark_stream.plan.streaming_relation import StreamingRelation
-from minispark_stream.sources.base import Offset, ReadLimit, ReadMaxRows, SupportsTriggerAvailableNow
+from minispark_stream.sources.base import (
+    Offset,
+    ReadLimit,
+    ReadMaxRows,
+    SupportsTriggerAvailableNow,
+    offset_of_another_source,
+)
 from minispark_stream.sources.rate import SCHEMA, striped_range
 from minispark_stream.sources.source_options import check, refuse_user_schema
 
@@ -105,6 +111,6 @@ class RatePerMicroBatchStream(SupportsTriggerAvailableNow):
             return 0, self._start_ms
         try:
             values = json_object(offset)
-            return number(values, "offset"), number(values, "timestamp")
+            return number(values, "offset", None), number(values, "timestamp", None)
         except ValueError as e:
-            raise RuntimeError(f"The offset {offset[:80]!r} is not one of a rate-micro-batch source: {e}") from e
+            raise offset_of_another_source(offset, "rate-micro-batch") from e

@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from minispark_stream.runtime.micro_batch_execution_context import MicroBatchExecutionContext
 from minispark_stream.runtime.populate_start_offsets import is_finished, populate_start_offsets
+from minispark_stream.sources.file import _log_offset
+from minispark_stream.sources.rate import _seconds
+from minispark_stream.sources.rate_micro_batch import RatePerMicroBatchStream
 from tests.unit.fake_query import Counter, fake_query, log, steps
 
 
@@ -93,8 +98,19 @@ def test_the_entry_before_the_last_must_be_there(tmp_path: Path) -> None:
 def test_the_query_must_have_as_many_sources_as_its_log(tmp_path: Path) -> None:
     query = fake_query(tmp_path, Counter(), Counter())
     log(query, {0: "5"}, {})
-    with pytest.raises(AssertionError, match=r"\[1\] sources in the checkpoint offsets and now there are \[2\]"):
+    with pytest.raises(AssertionError, match=r"\[1\] sources in the checkpoint offsets and now there are \[2\].*or a new checkpoint location"):
         populate_start_offsets(query, MicroBatchExecutionContext())
+
+
+@pytest.mark.parametrize(
+    ("parse", "offset", "kind"),
+    [(_log_offset, '{"offset":2,"timestamp":2000}', "file"), (_log_offset, "1", "file"), (_seconds, '{"logOffset":0}', "rate"),
+     (RatePerMicroBatchStream(None, 1, 1, 0, 1000)._parse, '{"logOffset":0}', "rate-micro-batch")],  # type: ignore[arg-type]
+)
+def test_a_source_refuses_the_offset_of_a_source_of_another_kind(parse: Callable[[str], Any], offset: str, kind: str) -> None:
+    """As Spark does: "No usable value for offset", "For input string", with another text for each pair of kinds."""
+    with pytest.raises(RuntimeError, match=f"is not one of a {kind} source.*or a new checkpoint location"):
+        parse(offset)
 
 
 def test_commits_without_offsets_are_no_new_query(tmp_path: Path) -> None:
