@@ -143,11 +143,15 @@ class Trace(Recording):
 
         return draw({self.engine: self}, batch, step)
 
-    def timeline(self) -> Picture:
-        """How long each batch took, and in which phase. Shown as a picture in Jupyter."""
+    def timeline(self, *others: Trace) -> Picture:
+        """How long each batch took, and in which phase. Shown as a picture in Jupyter.
+
+        Args:
+            others: traces to be drawn below this one, on the same scale.
+        """
         from minispark_stream.view.timeline import Picture, svg
 
-        return Picture(svg(self.batches))
+        return Picture(svg(self.batches, *(other.batches for other in others)))
 
     def event_time(self) -> Picture:
         """Rows, watermarks, windows and sessions in the plane of batches and event times.

@@ -3,6 +3,7 @@
 1. The phases are the keys of `durationMs` in the progress report; what they leave of triggerExecution is "other".
 2. A batch that did not get to its report (it failed) has the durations of its events.
 3. All bars have one scale, so a slow batch is a long bar. Of a long trace the newest batches are shown.
+4. Several traces stand one below the other, each under the name of its engine.
 
     batch 0  |latestOffset|walCommit|  addBatch                     |commitOffsets|   2,375 ms
     batch 1  |..|..|  addBatch       |..|                                               812 ms
@@ -56,25 +57,32 @@ class Picture:
         return Path(path)
 
 
-def svg(batches: Sequence[Batch]) -> str:
-    """The bars of the newest batches as one SVG picture."""
-    batches = batches[-MOST:]
-    took_of = [phases(batch) for batch in batches]
-    longest = max((sum(took.values()) for took in took_of), default=0) or 1  # (3)
+def svg(*runs: Sequence[Batch]) -> str:
+    """The bars of the newest batches of each run as one SVG picture."""
+    took_of = [[(batch, phases(batch)) for batch in run[-MOST:]] for run in runs]
+    longest = max((sum(took.values()) for run in took_of for _, took in run), default=0) or 1  # (3)
     legend, x = "", LABEL
     for name, colour in PHASES.items():
         legend += f'<rect x="{x}" y="4" width="11" height="11" rx="2" fill="{colour}"/><text x="{x + 16}" y="14">{name}</text>'
         x += 34 + 7 * len(name)
-    rows = "".join(_row(i, batch, took, longest) for i, (batch, took) in enumerate(zip(batches, took_of)))
-    width, height = LABEL + BAR + 90, HEAD + ROW * len(batches) + 4
+    rows, top = "", HEAD
+    for run in took_of:
+        if len(runs) > 1 and run:  # (4)
+            engine = escape(run[0][0].events[0].engine)
+            rows += f'<text x="{LABEL - 8}" y="{top + 15}" text-anchor="end" font-weight="bold">{engine}</text>'
+            top += ROW
+        for batch, took in run:
+            rows += _row(top, batch, took, longest)
+            top += ROW
+    width, height = LABEL + BAR + 90, top + 4
     return (
         f'<svg class="timeline" xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" width="{width}" '
         f'height="{height}" font-family="Helvetica,Arial,sans-serif" font-size="12">{legend}{rows}</svg>'
     )
 
 
-def _row(number: int, batch: Batch, took: dict[str, float], longest: float) -> str:
-    top, x, pieces = HEAD + ROW * number, float(LABEL), ""
+def _row(top: int, batch: Batch, took: dict[str, float], longest: float) -> str:
+    x, pieces = float(LABEL), ""
     for name, ms in took.items():
         width = BAR * ms / longest
         if width > 0:

@@ -215,6 +215,15 @@ def test_a_long_trace_shows_the_durations_of_its_newest_batches() -> None:
     assert "batch 19<" not in timeline.svg(tuple(replace(TRACE.batches[0], batch_id=i) for i in range(120)))
 
 
+def test_two_traces_have_one_scale_and_the_names_of_their_engines() -> None:
+    slow = (replace(e, duration_ms=10 * e.duration_ms, engine="spark") for e in TRACE.events if e.step != "finishTrigger")
+    drawn = TRACE.timeline(Trace(tuple(slow), "spark")).svg
+    assert re.findall(r'font-weight="bold">(\w+)<', drawn) == ["model", "spark"]
+    assert drawn.count(">batch 0<") == 2 and 'font-weight="bold"' not in TRACE.timeline().svg
+    own, beside = (float(re.findall(r'width="([\d.]+)" height="16"', svg)[0]) for svg in (TRACE.timeline().svg, drawn))
+    assert beside < own / 5
+
+
 # -- the stepper -------------------------------------------------------------------------------------------
 
 
