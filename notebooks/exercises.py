@@ -397,4 +397,69 @@ EXERCISES = {
             "The answer over two files is never corrected by one over three, but by one over four: a prefix, too."
         ),
     ),
+    "18-1": Exercise(
+        answer=5,
+        hint="What lies in the state for `home`, and what does a sum do with it?",
+        why=(
+            "The two visits that were counted are taken for two letters, and Ann's three are added. Both are longs, so nobody "
+            "objects."
+        ),
+    ),
+    "18-2": Exercise(
+        answer=3,
+        hint="Does it matter to the rows in how many batches they come?",
+        why=(
+            "Both files come in one batch 1, which the sink does not know any more. How rows are cut into batches is no part "
+            "of the result."
+        ),
+    ),
+    "18-3": Exercise(
+        answer=agrees({
+            (11, 12, 2): True, (10, 12, 2): False, (12, 12, 2): True, (1, 12, 2): False, (50, 149, 100): True,
+            (49, 149, 100): False, (1, 5, 100): True,
+        }),
+        hint="What is left of the offset log above, with 2 to retain? Which of these batches has one before it?",
+        why=(
+            "The oldest entry that is left is newest - retained, and the batch after it is the first that knows where to begin."
+        ),
+    ),
+    "19-1": Exercise(
+        answer=(50, 10),
+        hint="How many sensors are there, and how many report in a file?",
+        why="Complete mode sends all of the state, update mode what has changed. The work on the state is the same.",
+    ),
+    "19-2": Exercise(
+        answer=4,
+        hint="Print the rows of each batch. Three batches are not of the backlog.",
+        why="Seven, seven, seven and three files: a limit says how much at most, and the last batch takes what is left.",
+    ),
+    "19-3": Exercise(
+        answer=agrees({
+            (1000, 300, 2000): 600, (500, 300, 2000): 200, (2000, 300, 2000): None, (1900, 300, 2000): 11_400,
+            (5000, 300, 2000): None,
+        }),
+        hint="n / arriving seconds for the rows to arrive, fixed_ms / 1000 + n / speed for the batch. When are they equal?",
+        why=(
+            "A quiet stream has small batches, a busy one large ones, and close to the speed of the engine they grow without "
+            "bounds."
+        ),
+    ),
+    "20-1": Exercise(
+        answer=1,
+        hint="In which windows of ten minutes is the leak, from 09:11 to 09:19?",
+        why="Both windows of five minutes lie in the one from 09:10 on. A longer window says less often when, and later.",
+    ),
+    "20-2": Exercise(
+        answer=7,
+        hint="Who had 10.0.0.7 at 09:31? And how many leases has 10.0.0.8 at 10:15?",
+        why=(
+            "At 09:31 the lease of Ann's phone would still count, and she is blamed for what the printer did. And a device "
+            "that asked for a new lease is there twice. The condition must say what is true of leases."
+        ),
+    ),
+    "20-3": Exercise(
+        answer=1,
+        hint="Look at `numRowsTotal` of the last batch. What is the name of an unknown network?",
+        why="All of them are one group, whose name is null. The inner join drops their rows before they are counted.",
+    ),
 }
