@@ -1,5 +1,5 @@
 """README and docs/ are true: links lead somewhere, named files, classes and commands exist, collected parts are up to date.
-The links and the spelling of notebooks are looked at, too.
+The links, the spelling and the length of notebooks are looked at, too.
 """
 
 from __future__ import annotations
@@ -190,6 +190,11 @@ def test_the_readme_is_short_and_has_a_moving_picture_of_90_seconds_and_at_most_
 def test_the_readme_lists_every_notebook():
     listed = re.findall(r"^\| (\d\d) ", (ROOT / "README.md").read_text(encoding="utf-8"), re.M)
     assert listed == [path.name[:2] for path in NOTEBOOKS]
+
+
+@pytest.mark.parametrize("notebook", NOTEBOOKS, ids=lambda path: path.name)
+def test_a_notebook_fits_one_sitting(notebook):
+    assert len(nbformat.read(notebook, as_version=4).cells) <= 25
 
 
 @pages
