@@ -21,13 +21,14 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from html import escape
 from itertools import groupby
 from string import Template
 from typing import Any
 
 from minispark_stream.trace.events import STEPS
+from minispark_stream.trace.fates import Fates, fates
 from minispark_stream.trace.recording import Recording, is_rerun
 from minispark_stream.view.board import LIGHTS, Board
 from minispark_stream.view.merged_walk import Stop, stops
@@ -59,7 +60,8 @@ def page(
     shown = stops(recordings)
     first = _first(shown, batch, step)
     names = [recording.name for recording in recordings.values() if recording.name]
-    what_if = next(filter(None, map(what_if_data, recordings.values())), None)
+    found = {engine: fates(recording) for engine, recording in recordings.items()}
+    what_if = next(filter(None, map(what_if_data, recordings.values(), found.values())), None)
     heading = f"{names[0] if names else 'A query'} on {' and '.join(recordings)}"
     return Template(file_beside(__file__, "page.html")).substitute(
         title=escape(heading),
@@ -67,17 +69,17 @@ def page(
         batches=_chips(shown),
         steps=step_list(recordings.values()),
         different="<li class='differs'>engines differ</li>" if len(recordings) > 1 else "",
-        below=(card(what_if) if what_if else "") + _below(recordings, intro),
-        data=_json({**_data(shown, recordings.values()), "first": first, "ask": ask, "what_if": what_if}),
+        below=(card(what_if) if what_if else "") + _below(recordings, found, intro),
+        data=_json({**_data(shown, recordings, found), "first": first, "ask": ask, "what_if": what_if}),
         script="".join(file_beside(__file__, name) for name in ("questions.js", "what_if_page.js", "page.js")),
     )
 
 
-def _data(shown: Sequence[Stop], recordings: Collection[Recording]) -> dict[str, Any]:
+def _data(shown: Sequence[Stop], recordings: Mapping[str, Recording], found: Mapping[str, Fates]) -> dict[str, Any]:
     pieces: dict[str, int] = {}
-    row_fates = RowFates(recordings)
+    row_fates = RowFates(found.values())
     asked: dict[Key, list[tuple[Any, ...]]] = {}
-    for question in max(map(questions, recordings), key=len):  # of the engine that tells more
+    for question in max(map(questions, recordings.values(), found.values()), key=len):  # of the engine that tells more
         asked.setdefault(question.before, []).append(question[1:])
 
     def numbers(html: str) -> list[int]:
@@ -118,11 +120,11 @@ def _first(shown: Sequence[Stop], batch: int | None, step: str | None) -> int:
     raise ValueError(f"the trace has no step {step or ''} of batch {'any' if batch is None else batch}")
 
 
-def _below(recordings: Mapping[str, Recording], intro: str) -> str:  # (4)
+def _below(recordings: Mapping[str, Recording], found: Mapping[str, Fates], intro: str) -> str:  # (4)
     cards = f"<section class='card'>{intro}</section>" if intro else ""
     plans = ""
     for engine, recording in recordings.items():
-        cards += "".join(_picture(escape(f"{heading} on {engine}"), svg) for heading, svg in pictures(recording))
+        cards += "".join(_picture(escape(f"{heading} on {engine}"), svg) for heading, svg in pictures(recording, found[engine]))
         if recording.plan:
             plans += f"<h3>On {escape(engine)}</h3><pre>{escape(short(without_ids(recording.plan)))}</pre>"
     return cards + (f"<section class='card'><h2>The analysed plan</h2>{plans}</section>" if plans else "")

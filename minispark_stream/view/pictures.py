@@ -3,7 +3,7 @@
 1. A picture is two halves: one says what stands where, as data, and one draws it. Where the first finds nothing, there is none.
 2. One picture that is asked for by its name and is not there is refused with a sentence that says why.
 
-    [picture.heading for picture in pictures(trace)]      ["Event time", "State files", "Logs", "Files", "Durations"]
+    [picture.heading for picture in pictures(trace, fates(trace))]  ["Event time", "State files", "Logs", "Files", "Durations"]
 
 A trace of real Spark has fewer: it tells no rows, and not what its operators see of the watermark.
 
@@ -87,13 +87,12 @@ KINDS: Mapping[str, Kind] = {
 }
 
 
-def pictures(recording: Recording) -> tuple[NamedPicture, ...]:
-    """The pictures for which the trace has what they show.
+def pictures(recording: Recording, found: Fates) -> tuple[NamedPicture, ...]:
+    """The pictures for which the trace has what they show; `found` are the fates of its rows.
 
     Raises:
         ModuleNotFoundError: without matplotlib.
     """
-    found = fates(recording)
     drawn = ((kind.heading, kind.draw(recording, found)) for kind in KINDS.values())
     return tuple(NamedPicture(heading, svg) for heading, svg in drawn if svg is not None)
 

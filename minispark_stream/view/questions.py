@@ -27,7 +27,7 @@ from typing import NamedTuple
 
 from minispark_stream.trace.events import Event
 from minispark_stream.trace.facts import BatchFacts
-from minispark_stream.trace.fates import BEYOND, DUPLICATE, LATE, LEFT_OUT, Fate, Fates, decisive, fates
+from minispark_stream.trace.fates import BEYOND, DUPLICATE, LATE, LEFT_OUT, Fate, Fates, decisive
 from minispark_stream.trace.recording import Recording
 from minispark_stream.trace.values import as_int, as_list, as_map
 from minispark_stream.view.fate import counted, told
@@ -51,9 +51,8 @@ class Question(NamedTuple):
 Asked = tuple[str, Sequence[str], int, str]
 
 
-def questions(recording: Recording) -> tuple[Question, ...]:
-    """All that can be asked on the walk through a trace, in its order."""
-    found = fates(recording)
+def questions(recording: Recording, found: Fates) -> tuple[Question, ...]:
+    """All that can be asked on the walk through a trace, in its order; `found` are the fates of its rows."""
     facts = {batch.trigger: batch for batch in found.batches}
     return tuple(  # (1)
         Question(moment.key, asks, tuple(choices), right, why)

@@ -28,9 +28,7 @@ from minispark_stream.trace.fates import (
     Fate,
     Fates,
     decisive,
-    fates,
 )
-from minispark_stream.trace.recording import Recording
 from minispark_stream.view.fate import told
 
 WORDS = {
@@ -50,10 +48,10 @@ class Outcome:
 
 
 class RowFates:
-    """The fates of all rows of one or more recordings of a query: of the first one that has any."""
+    """The fates of all rows of a query, of which there are one or more recordings: those of the first one that has any."""
 
-    def __init__(self, recordings: Iterable[Recording]):
-        found = next((f for f in map(fates, recordings) if f.rows), None)
+    def __init__(self, of_recordings: Iterable[Fates]):
+        found = next((one for one in of_recordings if one.rows), None)
         self.stories: dict[str, int] = {}  # HTML -> its number
         self._rows: dict[tuple[int | None, str, str], list[Outcome]] = {}
         for _, of_row in groupby(found.rows if found else (), key=lambda fate: fate.number):

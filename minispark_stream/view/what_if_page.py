@@ -22,7 +22,7 @@ from itertools import pairwise
 from typing import Any
 
 from minispark_stream.trace.facts import BatchFacts
-from minispark_stream.trace.fates import Fates, fates
+from minispark_stream.trace.fates import Fates
 from minispark_stream.trace.recording import Recording
 from minispark_stream.trace.values import as_int, as_list, as_map
 from minispark_stream.view.words import row_words
@@ -33,9 +33,8 @@ LAST_TIME = 8_640_000_000_000_000  # ms since the epoch, of a date in JavaScript
 DURATIONS = [n * unit for unit, counts in STEPS for n in counts]  # that a slider offers, besides the one of the query
 
 
-def what_if_data(recording: Recording) -> dict[str, Any] | None:
-    """What the page needs; None for a trace that its model does not fit."""
-    found = fates(recording)
+def what_if_data(recording: Recording, found: Fates) -> dict[str, Any] | None:
+    """What the page needs; None for a trace that its model does not fit. `found` are the fates of its rows."""
     delay, size = _delay(recording), _size(found)
     if delay is None or size is None or found.batches[0].batch_id != 0:
         return None

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from minispark_stream.trace.events import Event
+from minispark_stream.trace.fates import fates
 from minispark_stream.trace.trace import Trace
 from minispark_stream.view import latency
 from minispark_stream.view.epochs import MOST, Span, spans
@@ -62,14 +63,14 @@ def test_of_an_event_without_the_number_of_its_epoch_it_is_said_that_nothing_was
     for one in (Trace(steps), Trace((event("getStartOffset", 0), *steps))):
         with pytest.raises(ValueError, match="nothing to draw"):
             one.epochs()
-        assert pictures(one) == ()
+        assert pictures(one, fates(one)) == ()
     begun_before_the_trace = Trace((event("addOffset", 1000, epoch=3), event("commitEpoch", 1050, epoch=3)))
     assert spans(begun_before_the_trace) == [Span("epoch 3", 0, 1000, 1060)]
 
 
 def test_the_page_of_a_continuous_query_has_its_epochs_and_that_of_another_one_its_durations():
-    assert [one.heading for one in pictures(continuous(2))] == ["Epochs"]
-    assert "Epochs" not in [one.heading for one in pictures(BATCHES)]
+    assert [one.heading for one in pictures(continuous(2), fates(continuous(2)))] == ["Epochs"]
+    assert "Epochs" not in [one.heading for one in pictures(BATCHES, fates(BATCHES))]
     with pytest.raises(ValueError, match="the trace has no epochs"):
         picture(BATCHES, "epochs")
 

@@ -228,11 +228,11 @@ def test_a_batch_takes_files_and_leaves_the_rest() -> None:
 
 
 def test_what_a_trace_can_give_is_given_in_order() -> None:
-    headings = [picture.heading for picture in pictures(GOLDEN)]
+    headings = [picture.heading for picture in pictures(GOLDEN, fates(GOLDEN))]
     assert headings == ["Event time", "Watermarks", "State files", "Logs", "Files", "Durations"]
-    assert "Join" in [picture.heading for picture in pictures(JOIN)]
-    assert "Sessions" in [picture.heading for picture in pictures(SESSIONS)]
-    assert pictures(Trace(())) == ()
+    assert "Join" in [picture.heading for picture in pictures(JOIN, fates(JOIN))]
+    assert "Sessions" in [picture.heading for picture in pictures(SESSIONS, fates(SESSIONS))]
+    assert pictures(Trace(()), fates(Trace(()))) == ()
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -293,4 +293,4 @@ def test_values_of_any_shape_are_left_out(junk: Any) -> None:
                 events.append(replace(e, inputs=ins, outputs=outs))
             changed = Recording(tuple(events))
             found = fates(changed)
-            assert [buffers(found), lanes(found), chains(changed), runs(changed), tree(changed), files(changed), [questions(changed)], [what_if_data(changed)]]
+            assert [buffers(found), lanes(found), chains(changed), runs(changed), tree(changed), files(changed), [questions(changed, found)], [what_if_data(changed, found)]]

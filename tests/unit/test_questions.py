@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from minispark_stream.trace.events import Event
+from minispark_stream.trace.fates import fates
 from minispark_stream.trace.trace import Trace
 from minispark_stream.view.questions import Question, questions
 from tests.unit.test_fates import MINUTE, row, trace, windowed
@@ -14,11 +15,11 @@ TRACE = Trace.load(Path(__file__).parents[1] / "golden" / "trace_windows.json")
 
 def answers(one: Trace, step: str) -> list[tuple[int | None, str, str]]:
     """(batch, right choice, why) of all questions before a step."""
-    return [(q.before[0], q.choices[q.right], q.why) for q in questions(one) if q.before[2] == step]
+    return [(q.before[0], q.choices[q.right], q.why) for q in questions(one, fates(one)) if q.before[2] == step]
 
 
 def test_of_the_rows_of_a_batch_the_one_nearest_to_the_watermark_is_asked_for() -> None:
-    rows = [q for q in questions(TRACE) if "count?" in q.asks]
+    rows = [q for q in questions(TRACE, fates(TRACE)) if "count?" in q.asks]
     assert [(q.asks, q.choices[q.right]) for q in rows] == [
         ("Will the row time=2024-01-01 12:04:00 word=late but counted count?", "Yes, it counts"),
         ("Will the row time=2024-01-01 12:04:00 word=late but counted count?", "Yes, it counts"),  # batch 3, that ran again
@@ -33,7 +34,7 @@ def test_of_the_rows_of_a_batch_the_one_nearest_to_the_watermark_is_asked_for() 
 
 
 def test_a_window_is_emitted_by_the_batch_whose_watermark_has_reached_its_end() -> None:
-    windows = [(q.asks, q.choices[q.right]) for q in questions(TRACE) if q.asks.startswith("Which batch will emit")]
+    windows = [(q.asks, q.choices[q.right]) for q in questions(TRACE, fates(TRACE)) if q.asks.startswith("Which batch will emit")]
     assert windows == [
         ("Which batch will emit window=[2024-01-01 12:00, 12:05)?", "A later one"),
         ("Which batch will emit window=[2024-01-01 12:00, 12:05)?", "A later one"),
@@ -44,7 +45,7 @@ def test_a_window_is_emitted_by_the_batch_whose_watermark_has_reached_its_end() 
 
 
 def test_the_next_watermark_is_asked_for_with_the_numbers_that_it_is_made_of() -> None:
-    found = [q for q in questions(TRACE) if q.before[2] == "updateWatermark"]
+    found = [q for q in questions(TRACE, fates(TRACE)) if q.before[2] == "updateWatermark"]
     assert [q.before[0] for q in found] == [0, 1, 2, 3, 4]  # batch 5 has no rows: there is nothing to work out
     assert found[2].asks == (
         "In this batch, the newest event time is 12:21:00, the delay 10 min. The watermark is 12:04:00. What is the next one?"
@@ -58,7 +59,7 @@ def test_of_two_watermarks_the_policy_is_said() -> None:
     operators = [{"node": name, "delayMs": MINUTE, "max": noon + n * MINUTE, "count": 1} for name, n in (("left", 9), ("right", 5))]
     event = Event("updateWatermark", "model", 0, 0, 1, 0, 1, {"policy": "min", "watermark": noon},
                   {"watermark": noon + 4 * MINUTE, "operators": operators})
-    (question,) = questions(Trace((event,)))
+    (question,) = questions(one := Trace((event,)), fates(one))
     assert "of left, the newest event time is 12:09:00" in question.asks and "Of all operators the minimum counts." in question.asks
     assert (question.choices, question.right) == (("12:00:00", "12:04:00", "12:08:00", "12:09:00"), 1)
 
@@ -95,7 +96,7 @@ def test_a_duplicate_is_asked_for_and_a_limit() -> None:
 
 
 def test_nothing_is_asked_where_nothing_is_known() -> None:
-    assert questions(Trace(())) == ()
+    assert questions(Trace(()), fates(Trace(()))) == ()
     steps = Trace(tuple(e for e in TRACE.events if e.step not in ("addBatch", "updateWatermark", "populateStartOffsets")))
-    assert {q.before[2] for q in questions(steps)} == {"constructNextBatch"}
-    assert all(isinstance(q, Question) and 0 <= q.right < len(q.choices) for q in questions(TRACE))
+    assert {q.before[2] for q in questions(steps, fates(steps))} == {"constructNextBatch"}
+    assert all(isinstance(q, Question) and 0 <= q.right < len(q.choices) for q in questions(TRACE, fates(TRACE)))

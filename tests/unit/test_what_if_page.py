@@ -10,6 +10,7 @@ import pytest
 from playwright.sync_api import Browser, expect
 
 from minispark_stream.trace.events import Event
+from minispark_stream.trace.fates import fates
 from minispark_stream.trace.trace import Trace
 from minispark_stream.view.page import page
 from minispark_stream.view.what_if_page import what_if_data
@@ -28,7 +29,7 @@ def changed(step: str, **values: Any) -> Trace:
 
 
 def test_of_a_windowed_count_the_page_has_the_rows_and_the_recorded_knobs() -> None:
-    data = what_if_data(TRACE)
+    data = what_if_data(TRACE, fates(TRACE))
     assert data is not None
     assert [len(rows) for rows in data["arrivals"]] == [2, 1, 3, 2, 2] and not data["waits"]
     assert (data["delays"][data["delay"]], data["sizes"][data["size"]]) == (600_000, 300_000)
@@ -41,7 +42,7 @@ def test_of_a_windowed_count_the_page_has_the_rows_and_the_recorded_knobs() -> N
     ids=["nothing", "no rows", "too few rows", "another mode", "another operator", "rows that only the watermark sees", "no watermark", "not from its beginning"],
 )
 def test_of_any_other_trace_it_has_nothing(other: Trace) -> None:
-    assert what_if_data(other) is None and "id='what-if'" not in page({"model": other})
+    assert what_if_data(other, fates(other)) is None and "id='what-if'" not in page({"model": other})
 
 
 @pytest.mark.parametrize(("width", "dark"), [(1280, False), (390, True)])
@@ -53,7 +54,7 @@ def test_the_sliders_say_what_would_be(browser: Browser, tmp_path: Path, width: 
         "held after batch 5, when the watermark is 12:30."
     )
     assert tab.locator("#what-if tbody tr").all_inner_texts()[0] == "batch 3\t[12:00, 12:05)\t3 rows"
-    delays = what_if_data(TRACE)["delays"]  # type: ignore[index]
+    delays = what_if_data(TRACE, fates(TRACE))["delays"]  # type: ignore[index]
     slider = tab.locator("#what-if [name=delay]")
     slider.fill(str(delays.index(1_800_000)))
     expect(said).to_contain_text("No row is too late. 2 windows are emitted, 4 are still held after batch 5, when the watermark is 12:10.")
