@@ -86,9 +86,9 @@ def test_what_is_said_of_the_rows_is_what_the_operators_counted(
         gone = sum(line.says.endswith("emitted and evicted") for line in lane.lines)
         assert gone == len({b.batch_id for b in compared.spark.batches for row in b.rows if row[1] == lane.key}), lane.key
     expected = {"Event time", "State files", "Logs", "Files", "Durations"}
-    assert {picture.heading for picture in pictures(compared.spark.trace)} == expected
+    assert {picture.heading for picture in pictures(compared.spark.trace, fates(compared.spark.trace))} == expected
     own = {joined: "Join", sessions: "Sessions"}.get(build)
-    assert {picture.heading for picture in pictures(compared.model.trace)} == {*expected, "Watermarks", *filter(None, [own])}
+    assert {picture.heading for picture in pictures(compared.model.trace, found)} == {*expected, "Watermarks", *filter(None, [own])}
 
 
 def test_rows_are_followed_from_their_window_into_the_window_above(spark: SparkSession) -> None:
