@@ -23,7 +23,7 @@ from typing import Any
 
 from minispark_stream.trace.fates import KEPT, LATE, PASSED, Fates, fates
 from minispark_stream.trace.trace import Trace
-from minispark_stream.trace.values import as_int, as_list, as_map
+from minispark_stream.trace.values import as_int, as_list, as_map, name_of
 from minispark_stream.view.words import clock_words, plural, row_words
 
 Row = Mapping[str, Any]
@@ -59,7 +59,7 @@ class Outcome:
             told.setdefault(fate.number, (fate.row, fate.event_ms, set()))[2].add(fate.what)
         found = {}
         for row, event_ms, what in told.values():
-            name = _name(row)
+            name = name_of(row)
             seen[name] += 1
             found[f"{name} {seen[name]}"] = event_ms, what  # (3)
         return found
@@ -215,11 +215,7 @@ def _is_number(value: Any) -> bool:
 
 
 def _named(result: Result, key: Sequence[str]) -> str:
-    return _name([result.row.get(column) for column in key] if key else result.row)
-
-
-def _name(value: Any) -> str:
-    return json.dumps(value, sort_keys=True, default=str)
+    return name_of([result.row.get(column) for column in key] if key else result.row)
 
 
 def _row(name: str, event_ms: float | None) -> str:

@@ -13,13 +13,13 @@ Differs from Spark: nothing of Spark is modelled here.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from pyspark.errors import PySparkException
 
 from minispark_stream.inspection.contents import Contents, StateChange, StateRow
+from minispark_stream.trace.values import name_of
 
 VERSIONS, ROWS = 30, 200  # at most, of a store; a version with more rows is left out
 
@@ -66,7 +66,7 @@ def _versions(operator: int, store: str, versions: Sequence[int], read: Read) ->
         if not found and version > 1:
             before = None
         try:
-            rows = {_name(row): row for row in read(operator, store=store, version=version)}
+            rows = {name_of([row.partition, row.key]): row for row in read(operator, store=store, version=version)}
         except (ValueError, OSError, PySparkException):
             continue
         found.append(VersionRows(version, _changes(rows if before is None else before, rows)))
@@ -84,7 +84,3 @@ def _changes(before: Mapping[str, StateRow], after: Mapping[str, StateRow]) -> t
         values = (was.value if was else None, now.value if now else None)
         changes.append(StateChange(mark, some.partition, some.key, *values))
     return tuple(changes)
-
-
-def _name(row: StateRow) -> str:
-    return json.dumps([row.partition, row.key], sort_keys=True, default=str)

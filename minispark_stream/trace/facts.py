@@ -12,7 +12,6 @@ Differs from Spark: nothing of Spark is modelled here.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -20,7 +19,7 @@ from typing import Any
 
 from minispark_stream.trace.recording import Batch, Recording
 from minispark_stream.trace.times import iso_ms
-from minispark_stream.trace.values import as_int, as_list, as_map
+from minispark_stream.trace.values import as_int, as_list, as_map, name_of
 
 
 @dataclass(frozen=True)
@@ -52,15 +51,15 @@ class OperatorFacts:
     @cached_property
     def changed_keys(self) -> tuple[Mapping[str, Any], ...]:
         """The keys whose state is not the same after the batch as before it."""
-        before, after = ({key_name(row): as_map(row).get("key") for row in rows} for rows in (self.before, self.after))
+        before, after = ({name_of(row): as_map(row).get("key") for row in rows} for rows in (self.before, self.after))
         changed = {name: key for name, key in (before | after).items() if name not in before.keys() & after.keys()}
-        by_name = {key_name(key): key for key in changed.values() if isinstance(key, Mapping)}
+        by_name = {name_of(key): key for key in changed.values() if isinstance(key, Mapping)}
         return tuple(by_name.values())
 
     @cached_property
     def held_keys(self) -> frozenset[str]:
         """The names of the keys in the state after the batch."""
-        return frozenset(key_name(as_map(row).get("key")) for row in self.after)
+        return frozenset(name_of(as_map(row).get("key")) for row in self.after)
 
     @property
     def is_whole(self) -> bool:
@@ -165,11 +164,6 @@ def _operator(ins: Mapping[str, Any], outs: Mapping[str, Any], late_ms: int | No
         before=as_list(outs.get("before")),
         after=as_list(outs.get("after")),
     )
-
-
-def key_name(key: Any) -> str:
-    """A key, or a whole row of state, as a text that equal ones have in common."""
-    return json.dumps(key, sort_keys=True, default=str)
 
 
 def _text(value: Any) -> str | None:

@@ -20,7 +20,6 @@ Differs from Spark: nothing of Spark is modelled here.
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -28,7 +27,7 @@ from typing import Any
 
 from minispark_stream.trace.facts import BatchFacts, OperatorFacts, batch_facts
 from minispark_stream.trace.recording import Recording
-from minispark_stream.trace.values import as_int, as_list, as_map
+from minispark_stream.trace.values import as_int, as_list, as_map, name_of
 
 # What became of a row at an operator.
 LEFT_OUT, LATE, KEPT, DUPLICATE, BEYOND, PASSED = "left out", "late", "kept", "duplicate", "beyond the limit", "passed"
@@ -121,12 +120,8 @@ def decisive(of_row: Sequence[Fate]) -> Fate:
     return next((fate for fate in there if fate.what in (KEPT, PASSED)), there[0])
 
 
-def _name(*values: Any) -> str:
-    return json.dumps(values, sort_keys=True, default=str)
-
-
 def _place(at: Mapping[str, Any]) -> str:
-    return _name(at.get("side"), at.get("key"))
+    return name_of([at.get("side"), at.get("key")])
 
 
 def _places(arrival: Mapping[str, Any]) -> dict[int, list[Mapping[str, Any]]]:
@@ -194,7 +189,7 @@ class _Play:
         """(3)"""
         side, key = as_int(at.get("side")) or 0, as_map(at.get("key"))
         group = {k: v for k, v in key.items() if not (operator.keeps == "sessions" and set(as_map(v)) == {"start", "end"})}
-        held = self._held.setdefault(_name(operator.operator_id, side, group), [])
+        held = self._held.setdefault(name_of([operator.operator_id, side, group]), [])
         bound_ms = operator.leaves(side)
         until_ms = _until(operator, side, time_ms)
         if side == operator.unstored and bound_ms is not None and until_ms is not None and until_ms <= bound_ms:

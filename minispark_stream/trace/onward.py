@@ -24,10 +24,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from minispark_stream.trace.facts import BatchFacts, OperatorFacts, key_name
+from minispark_stream.trace.facts import BatchFacts, OperatorFacts
 from minispark_stream.trace.fates import AGGREGATES, PASSED, Fate, Fates
 from minispark_stream.trace.times import iso_ms
-from minispark_stream.trace.values import as_map
+from minispark_stream.trace.values import as_map, name_of
 
 _TIME = re.compile(r"(\d{4}-\d\d-\d\d) (\d\d:\d\d:\d\d)(?:\.(\d{3})\d*)?")
 
@@ -106,7 +106,7 @@ def _fits(group: Mapping[str, Any], thing: _Thing) -> bool:
 def _leaves(found: Fates, since: BatchFacts, operator_id: int, group: Mapping[str, Any]) -> BatchFacts | None:
     for batch in found.batches[since.number:]:
         operator = batch.operators.get(operator_id)
-        if operator is not None and key_name(group) not in operator.held_keys:
+        if operator is not None and name_of(group) not in operator.held_keys:
             return batch
     return None
 

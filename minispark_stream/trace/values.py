@@ -6,6 +6,7 @@ it needs, and what has another shape counts as empty:
     as_map([1])    -> {}
     as_list({})    -> ()
     as_int("7")    -> None
+    name_of({"b": 1, "a": 2}) == name_of({"a": 2, "b": 1})
     entry_metadata('v1\n{"batchWatermarkMs":0}\n3')    -> {"batchWatermarkMs": 0}
 
 Differs from Spark: nothing of Spark is modelled here.
@@ -31,6 +32,11 @@ def as_list(value: Any) -> Sequence[Any]:
 def as_int(value: Any) -> int | None:
     """A whole number of at most 64 bits, as all of Spark's are."""
     return value if isinstance(value, int) and not isinstance(value, bool) and abs(value) < 2**63 else None
+
+
+def name_of(value: Any) -> str:
+    """A key, a row or a whole row of state as a text that equal ones have in common."""
+    return json.dumps(value, sort_keys=True, default=str)
 
 
 def entry_metadata(text: Any) -> Mapping[str, Any]:

@@ -58,6 +58,4 @@ def picture(
             ax.set_title(title, loc="left", fontsize=10)
             ax.set_xlabel(x)
             ax.legend(frameon=False)
-            for side in ("top", "right"):
-                ax.spines[side].set_visible(False)
         return Picture(svg_of(figure, {}, "curves"))

@@ -127,6 +127,5 @@ def _draw(ax: Axes, drawn: Sequence[Span], prefix: str, titles: dict[str, str]) 
     ax.plot([one.committed_ms / 1000 for one in drawn], rows, linestyle="", marker="o", color=COMMITTED, markersize=4)
     ax.set_yticks(rows, [one.name for one in drawn], fontsize=8)
     ax.invert_yaxis()
-    for side in ("top", "right", "left"):
-        ax.spines[side].set_visible(False)
+    ax.spines["left"].set_visible(False)
     ax.tick_params(axis="y", length=0)

@@ -101,8 +101,6 @@ class _Drawing:
         if has_null:
             ax.axhline(self.low, color=PALE, linewidth=0.8)
             ax.text(0.05, self.null_ms, "null", color="#5b6875", va="center", fontsize=9)
-        for side in ("top", "right"):
-            ax.spines[side].set_visible(False)
         for number, band in enumerate(self.plane.bands):
             self._band(f"{self.prefix}-band-{number}", band)
         for name, stair in self.plane.stairs.items():

@@ -50,6 +50,4 @@ def picture(milliseconds: Mapping[str, Sequence[float]]) -> Picture:
         ax.set_xlabel("age of a row when the sink has it, in ms")
         ax.set_ylabel("% of the rows")
         ax.legend(frameon=False)
-        for side in ("top", "right"):
-            ax.spines[side].set_visible(False)
         return Picture(svg_of(figure, {}, "latency"))

@@ -98,10 +98,8 @@ def _chart(ax: Axes, title: str, lines: Series, ids: Sequence[int]) -> None:
     from matplotlib.ticker import MaxNLocator
 
     ax.set_title(title, loc="left", fontsize=9.5, color=INK, parse_math=False)
-    for side in ("top", "right"):
-        ax.spines[side].set_visible(False)
-    for side in ("left", "bottom"):
-        ax.spines[side].set_color("#c3ccd6")
+    ax.spines[["top", "right"]].set_visible(False)
+    ax.spines[["left", "bottom"]].set_color("#c3ccd6")
     ax.tick_params(colors=PALE, length=3)
     if not lines:
         ax.set_xticks([]), ax.set_yticks([])

@@ -11,7 +11,6 @@ Differs from Spark: nothing of Spark is modelled here.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import groupby
@@ -29,6 +28,7 @@ from minispark_stream.trace.fates import (
     Fates,
     decisive,
 )
+from minispark_stream.trace.values import name_of
 from minispark_stream.view.fate import told
 
 WORDS = {
@@ -69,18 +69,14 @@ class RowFates:
         outcome = Outcome(
             ", ".join(dict.fromkeys(words)), "; ".join(dict.fromkeys(reasons)), decisive(of_row).what in DROPPED, number
         )
-        self._rows.setdefault((fate.batch.batch_id, fate.source, _name(fate.row)), []).append(outcome)
+        self._rows.setdefault((fate.batch.batch_id, fate.source, name_of(fate.row)), []).append(outcome)
 
     def of(self, batch_id: int | None, source: str, rows: Iterable[Any]) -> list[Outcome | None]:
         """The fates of the rows that a batch read from a source."""
         met: dict[str, int] = {}  # (1)
         known = []
-        for name in map(_name, rows):
+        for name in map(name_of, rows):
             same = self._rows.get((batch_id, source, name), [])
             at = met[name] = met.get(name, -1) + 1
             known.append(same[at] if at < len(same) else None)
         return known
-
-
-def _name(row: Any) -> str:
-    return json.dumps(row, sort_keys=True, default=str)

@@ -180,7 +180,10 @@ def settings() -> Iterator[None]:
     """matplotlib as the pictures want it."""
     import matplotlib
 
-    chosen: Any = {"svg.hashsalt": "minispark_stream", "svg.fonttype": "none", "font.family": [FONT]}
+    chosen: Any = {
+        "svg.hashsalt": "minispark_stream", "svg.fonttype": "none", "font.family": [FONT],
+        "axes.spines.top": False, "axes.spines.right": False,
+    }
     with matplotlib.rc_context(chosen), warnings.catch_warnings():
         warnings.filterwarnings("ignore", "Glyph .* missing from font", UserWarning)  # a browser has other fonts
         yield

@@ -23,14 +23,13 @@ Differs from Spark: nothing of Spark is modelled here.
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 from minispark_stream.trace.events import Event
-from minispark_stream.trace.values import as_int, as_list, as_map
+from minispark_stream.trace.values import as_int, as_list, as_map, name_of
 from minispark_stream.view.walk import Moment, failed, moments
 from minispark_stream.view.world import LogEntry, OperatorView, SourceLogEntry, SourceView, StateRow, WatermarkView, World
 
@@ -248,8 +247,7 @@ def state_changes(before: Sequence[Any], after: Sequence[Any]) -> tuple[StateRow
 
 def _identity(row: Any) -> tuple[str, int, str]:
     row = as_map(row)
-    key = json.dumps(row.get("key"), sort_keys=True, default=str)
-    return (str(row.get("store") or "default"), as_int(row.get("partition")) or 0, key)
+    return (str(row.get("store") or "default"), as_int(row.get("partition")) or 0, name_of(row.get("key")))
 
 
 def _text(value: Any) -> str | None:
