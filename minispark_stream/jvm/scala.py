@@ -124,9 +124,9 @@ def none(session: SparkSession) -> JavaObject:
 
 def java_map(session: SparkSession, values: Mapping[str, str]) -> JavaObject:
     """An immutable Scala Map."""
-    j = jvm(session)
-    return j.org.apache.spark.api.python.PythonUtils.toScalaMap(j.java.util.HashMap(dict(values)))
+    utils = java_class(session, "org.apache.spark.api.python.PythonUtils")
+    return utils.toScalaMap(java_class(session, "java.util.HashMap")(dict(values)))
 
 
 def some(session: SparkSession, value: JavaObject) -> JavaObject:
-    return jvm(session).scala.Option.apply(value)
+    return java_class(session, "scala.Option").apply(value)
