@@ -4,7 +4,7 @@
 # make lab         the course, in JupyterLab
 # make test        the checks, with a sample of the tests that need Spark; CI=true make test runs all of them, as CI does
 # make lint types  style, spelling and types only: seconds
-# make bench       milliseconds per trigger, model against Spark; rows per second through the state's formats
+# make bench       milliseconds per trigger, model against Spark, in nine workloads (of one: make bench BENCH='--only join-20k')
 # make rewrite-golden   the golden scripts written anew, as the model plays them; read the diff before you commit it
 # make docs        the parts of docs/ that repeat what the code says
 # make pictures    the pictures of docs/ (needs graphviz and Chromium)
@@ -87,9 +87,8 @@ lab: setup
 	$(BIN)/jupyter lab notebooks/00_start_here.ipynb
 
 bench: setup
-	@$(BIN)/python tests/benchmarks/bench_trigger.py
 	@$(BIN)/python tests/benchmarks/bench_codec.py
-	@$(BIN)/python -m tests.benchmarks.bench_join
+	@$(BIN)/python -m tests.benchmarks.bench $(BENCH)
 
 # --- docs -----------------------------------------------------------------------------------------------------------
 

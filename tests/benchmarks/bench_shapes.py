@@ -1,0 +1,101 @@
+"""The shapes of the paper's measurements (SIGMOD'18, sections 6.2 and 9), on both engines: `python -m tests.benchmarks.bench_shapes`.
+
+1. Batch size against throughput and latency: the same rows in triggers of 1, 4, 16 and 64 files. What a trigger costs however
+   few rows it has is divided among more rows; each row waits longer. All files in one trigger is what running once a day saves.
+2. Catching up: while no query runs, files gather; the query that starts then takes them all in its first batch, and is soon
+   back at the size of batch that the stream has.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import statistics
+import tempfile
+import time
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from pyspark.sql import SparkSession
+
+from minispark_stream import MiniSparkSession
+from tests.benchmarks.workloads import Workload, ad_events, by_campaign
+
+FILES, ROWS = 64, 50_000
+ADS = Workload("campaigns", "counts by campaign and ten seconds", ROWS, ad_events, by_campaign, goal=1.0, triggers=FILES)
+BACKLOG, EACH = 40, 8  # files that gather while no query runs; files that come while one does
+
+
+def start(session: Any, workload: Workload, folder: Path, trigger: Mapping[str, Any]) -> Any:
+    rows = workload.query(workload.read(session, folder / "in", streaming=True)).writeStream.outputMode(workload.mode).format("noop")
+    return rows.option("checkpointLocation", str(folder / "checkpoint")).trigger(**trigger).start()
+
+
+def batches(query: Any) -> list[tuple[int, int]]:
+    """Rows and milliseconds of the triggers that had data."""
+    reports = [json.loads(progress.json) for progress in query.recentProgress]
+    return [(one["numInputRows"], one["durationMs"]["triggerExecution"]) for one in reports if one["numInputRows"]]
+
+
+def warm_up(name: str, session: Any, scratch: Path) -> None:
+    """A run that is not counted: the JVM compiles its code."""
+    few = replace(ADS, triggers=12)
+    few.write(scratch / "in")
+    start(session, few, scratch, {"availableNow": True}).awaitTermination()
+
+
+# (1)
+def batch_sizes(name: str, session: Any, scratch: Path) -> None:
+    print(f"\n{name:8}{'rows a trigger':>16}{'ms per trigger':>16}{'rows a second':>16}{'seconds for all':>18}")
+    for files in (1, 4, 16, 64):
+        folder = scratch / f"{name}-{files}"
+        ADS.write(folder / "in")
+        query = start(session, replace(ADS, files=files), folder, {"availableNow": True})
+        query.awaitTermination()
+        rows, ms = zip(*batches(query))
+        print(f"{'':8}{files * ROWS:16,}{statistics.median(ms):16,.0f}{sum(rows) / sum(ms) * 1000:16,.0f}{sum(ms) / 1000:18.1f}", flush=True)
+
+
+# (2)
+def catching_up(name: str, session: Any, scratch: Path) -> None:
+    folder = scratch / f"{name}-late"
+    ADS.write(folder / "all")
+    waiting = sorted((folder / "all" / "events").iterdir())
+    (folder / "in" / "events").mkdir(parents=True)
+
+    def arrive() -> None:
+        file = waiting.pop(0)
+        os.rename(file, folder / "in" / "events" / file.name)
+
+    at_once = replace(ADS, files=FILES)
+    for gathered in (1, BACKLOG):
+        for _ in range(gathered):
+            arrive()
+        query = start(session, at_once, folder, {"processingTime": "0 seconds"})
+        for _ in range(EACH):
+            time.sleep(1)
+            arrive()
+        query.processAllAvailable()
+        query.stop()
+    print(f"{name:8}after {BACKLOG} files had gathered, rows (ms) of each batch: " + ", ".join(f"{rows:,} ({ms:,})" for rows, ms in batches(query)))
+
+
+def main() -> None:
+    spark = (
+        SparkSession.builder.master("local[2]").appName("bench_shapes")
+        .config("spark.sql.shuffle.partitions", "2").config("spark.sql.session.timeZone", "UTC")
+        .config("spark.ui.enabled", "false").config("spark.ui.showConsoleProgress", "false").getOrCreate()
+    )
+    spark.sparkContext.setLogLevel("ERROR")
+    engines = {"spark": spark, "model": MiniSparkSession(spark, trace="off")}
+    for measure in (warm_up, batch_sizes, catching_up):
+        for name, session in engines.items():
+            with tempfile.TemporaryDirectory() as scratch:
+                measure(name, session, Path(scratch))
+    spark.stop()
+
+
+if __name__ == "__main__":
+    main()
