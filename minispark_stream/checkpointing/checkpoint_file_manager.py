@@ -67,8 +67,11 @@ class CheckpointFileManager:
             self.location = path.rstrip("/")
         self.root = redacted(self.location)
 
-    def create_atomic(self, name: str, data: bytes, overwrite: bool = False) -> None:
+    def create_atomic(self, name: str, data: bytes, overwrite: bool = False) -> object:
         """Write a file.
+
+        Returns:
+            its identity; of a local file, even if another one has replaced it already.
 
         Raises:
             FileExistsError: the file is there and `overwrite` is false.
@@ -77,16 +80,16 @@ class CheckpointFileManager:
         parent, base = target.rsplit("/", 1)
         temporary = f"{parent}/.{base}.{uuid.uuid4()}.tmp"  # (1)
         if self._fs is None:
-            _create_local(temporary, target, data, overwrite)
-            return
+            return _create_local(temporary, target, data, overwrite)
         if not overwrite and self.exists(name):
             raise FileExistsError(target)
         if self._fs.type_name in OBJECT_STORES:
             _write(self._fs, target, data)
-            return
-        self._fs.create_dir(parent)
-        _write(self._fs, temporary, data)
-        self._fs.move(temporary, target)  # (2)
+        else:
+            self._fs.create_dir(parent)
+            _write(self._fs, temporary, data)
+            self._fs.move(temporary, target)  # (2)
+        return self.identity(name)
 
     def open(self, name: str) -> bytes:
         """The content of a file. Raises FileNotFoundError."""
@@ -116,10 +119,9 @@ class CheckpointFileManager:
         """What tells a file from another one that has replaced it; None when there is no file."""
         if self._fs is None:
             try:
-                found = os.stat(self._full(name))
+                return _local_identity(os.stat(self._full(name)))
             except FileNotFoundError:
                 return None
-            return found.st_size, found.st_mtime_ns, found.st_ino
         try:
             with self._fs.open_input_file(self._full(name)) as stream:
                 described = stream.metadata()  # of an object store: with a tag of the content; its times are whole seconds
@@ -175,7 +177,7 @@ def _write(filesystem: fs.FileSystem, path: str, data: bytes) -> None:
         out.write(data)
 
 
-def _create_local(temporary: str, target: str, data: bytes, overwrite: bool) -> None:
+def _create_local(temporary: str, target: str, data: bytes, overwrite: bool) -> object:
     try:
         file = open(temporary, "xb")
     except FileNotFoundError:  # the first file of a folder makes the folder
@@ -186,6 +188,7 @@ def _create_local(temporary: str, target: str, data: bytes, overwrite: bool) -> 
             file.write(data)
             file.flush()
             os.fsync(file.fileno())
+            identity = _local_identity(os.fstat(file.fileno()))  # a new name changes nothing of it
         if overwrite:
             os.replace(temporary, target)
             if os.path.exists(_crc(target)):
@@ -193,9 +196,14 @@ def _create_local(temporary: str, target: str, data: bytes, overwrite: bool) -> 
         else:
             _link(temporary, target)
         _sync_folder(os.path.dirname(target))  # (3)
+        return identity
     finally:
         if os.path.exists(temporary):
             os.unlink(temporary)
+
+
+def _local_identity(found: os.stat_result) -> tuple[int, int, int]:
+    return found.st_size, found.st_mtime_ns, found.st_ino
 
 
 def _link(temporary: str, target: str) -> None:
