@@ -12,6 +12,7 @@ from __future__ import annotations
 import os
 import sys
 import time
+import uuid
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
@@ -95,6 +96,28 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     session.sparkContext.setLogLevel("ERROR")
     yield session
     session.stop()
+
+
+@pytest.fixture(scope="session")
+def s3_server() -> Iterator[str]:
+    """A server in this process that speaks S3's protocol: its address."""
+    moto = pytest.importorskip("moto.server", reason="moto is not installed")
+    server = moto.ThreadedMotoServer("127.0.0.1", port=0, verbose=False)
+    server.start()
+    host, port = server.get_host_and_port()
+    yield f"{host}:{port}"
+    server.stop()
+
+
+@pytest.fixture
+def object_store(s3_server: str) -> str:
+    """The URI of a folder in an empty bucket."""
+    from pyarrow import fs
+
+    options = f"scheme=http&endpoint_override={s3_server}&region=us-east-1"
+    bucket = f"bucket-{uuid.uuid4()}"
+    fs.FileSystem.from_uri(f"s3://KEY:SECRET@{bucket}?{options}&allow_bucket_creation=true")[0].create_dir(bucket)
+    return f"s3://KEY:SECRET@{bucket}/checkpoint?{options}"
 
 
 @pytest.fixture(scope="session")

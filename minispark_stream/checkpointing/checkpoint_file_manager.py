@@ -12,16 +12,21 @@ Models: CheckpointFileManager (FileContextBasedCheckpointFileManager).
 
 A local folder uses the system's own atomic calls (`link`, `replace`). Where there are no links (exFAT, some network file
 systems), the name is reserved by an empty file, which the content replaces. Every other file system comes from pyarrow.fs
-(`s3://`, `gs://`, `hdfs://`, `abfs://`), where "fails when the name is taken" is a check followed by a move.
+(`s3://`, `gs://`, `hdfs://`, `abfs://`). In an object store a file appears when its upload is complete, so there it is written
+under its own name at once. Pyarrow cannot ask any of them to fail when the name is taken: a look goes before the write, and two
+writers in the same moment may both pass it. Then the file is that of the second one, whole, and nobody is told.
 
-A URI may bear a password (`s3://KEY:SECRET@bucket/checkpoint`); what is shown to people has `***` in its place (`redacted`).
+A URI may have options, `s3://bucket/ck?region=eu-west-1`. What is put behind it, as the engine does with the names of folders,
+belongs to the path: `s3://bucket/ck?region=eu-west-1/offsets` is `s3://bucket/ck/offsets?region=eu-west-1`. A URI may also bear
+a password (`s3://KEY:SECRET@bucket/ck`). What is shown to people has no options, and `***` for the password (`redacted`).
 
 Differs from Spark: a file and its name are on the disk before the next step begins; Spark leaves that to the system, so that a
 power failure may take what it wrote last. No `.crc` files are written, because nothing here reads them; one that Spark left
 goes with its file.
 Shown by tests/unit/test_checkpoint_logs.py::TestCheckpointFileManager::test_content_and_name_are_on_the_disk,
 tests/unit/test_checkpoint_logs.py::TestCheckpointFileManager::test_a_file_can_be_created_once,
-tests/unit/test_checkpoint_logs.py::TestCheckpointFileManager::test_overwriting_removes_a_checksum_that_no_longer_fits.
+tests/unit/test_checkpoint_logs.py::TestCheckpointFileManager::test_overwriting_removes_a_checksum_that_no_longer_fits,
+tests/unit/test_object_store.py::test_a_file_is_created_once.
 """
 
 from __future__ import annotations
@@ -33,6 +38,8 @@ import uuid
 from pathlib import PurePosixPath
 
 from pyarrow import fs
+
+OBJECT_STORES = ("s3", "gcs", "abfs")  # pyarrow's names
 
 
 class CheckpointFileManager:
@@ -60,8 +67,11 @@ class CheckpointFileManager:
             self.location = path.rstrip("/")
         self.root = redacted(self.location)
 
-    def create_atomic(self, name: str, data: bytes, overwrite: bool = False) -> None:
+    def create_atomic(self, name: str, data: bytes, overwrite: bool = False) -> object:
         """Write a file.
+
+        Returns:
+            its identity; of a local file, even if another one has replaced it already.
 
         Raises:
             FileExistsError: the file is there and `overwrite` is false.
@@ -70,15 +80,16 @@ class CheckpointFileManager:
         parent, base = target.rsplit("/", 1)
         temporary = f"{parent}/.{base}.{uuid.uuid4()}.tmp"  # (1)
         if self._fs is None:
-            _create_local(temporary, target, data, overwrite)
-            return
-        self._fs.create_dir(parent)
-        with self._fs.open_output_stream(temporary) as out:
-            out.write(data)
-        if not overwrite and self.exists(name):  # (2)
-            self._fs.delete_file(temporary)
+            return _create_local(temporary, target, data, overwrite)
+        if not overwrite and self.exists(name):
             raise FileExistsError(target)
-        self._fs.move(temporary, target)
+        if self._fs.type_name in OBJECT_STORES:
+            _write(self._fs, target, data)
+        else:
+            self._fs.create_dir(parent)
+            _write(self._fs, temporary, data)
+            self._fs.move(temporary, target)  # (2)
+        return self.identity(name)
 
     def open(self, name: str) -> bytes:
         """The content of a file. Raises FileNotFoundError."""
@@ -108,12 +119,16 @@ class CheckpointFileManager:
         """What tells a file from another one that has replaced it; None when there is no file."""
         if self._fs is None:
             try:
-                found = os.stat(self._full(name))
+                return _local_identity(os.stat(self._full(name)))
             except FileNotFoundError:
                 return None
-            return found.st_size, found.st_mtime_ns, found.st_ino
+        try:
+            with self._fs.open_input_file(self._full(name)) as stream:
+                described = stream.metadata()  # of an object store: with a tag of the content; its times are whole seconds
+        except FileNotFoundError:
+            return None
         info = self._fs.get_file_info(self._full(name))
-        return None if info.type == fs.FileType.NotFound else (info.size, info.mtime_ns)
+        return described or (info.size, info.mtime_ns)
 
     def delete(self, name: str) -> None:
         """Delete a file, and its `.crc` if it has one; no error when it does not exist."""
@@ -137,8 +152,8 @@ class CheckpointFileManager:
 
 
 def redacted(uri: str) -> str:
-    """A path or URI as it may be shown to people: `s3://KEY:SECRET@bucket/ck` is `s3://***@bucket/ck`."""
-    return re.sub(r"(?<=://)[^/@]*:[^/@]*@", "***@", uri)
+    """A path or URI as it may be shown to people: `s3://KEY:SECRET@bucket/ck?region=x/offsets` is `s3://***@bucket/ck/offsets`."""
+    return re.sub(r"(?<=://)[^/@]*:[^/@]*@", "***@", re.sub(r"(://[^?]*)[?][^/]*", r"\1", uri))
 
 
 def canonical_number(name: str) -> int | None:
@@ -147,6 +162,8 @@ def canonical_number(name: str) -> int | None:
 
 
 def _from_uri(uri: str) -> tuple[fs.FileSystem, str]:
+    if "?" in uri:
+        uri = re.sub("([?][^/]*)(.*)", r"\2\1", uri)  # the options last
     try:
         found: tuple[fs.FileSystem, str] = fs.FileSystem.from_uri(uri)
         return found
@@ -154,7 +171,13 @@ def _from_uri(uri: str) -> tuple[fs.FileSystem, str]:
         raise ValueError(re.sub("://.*@", "://***@", str(e))) from None
 
 
-def _create_local(temporary: str, target: str, data: bytes, overwrite: bool) -> None:
+def _write(filesystem: fs.FileSystem, path: str, data: bytes) -> None:
+    """All of a file in one call: an upload that fails within it is never completed."""
+    with filesystem.open_output_stream(path) as out:
+        out.write(data)
+
+
+def _create_local(temporary: str, target: str, data: bytes, overwrite: bool) -> object:
     try:
         file = open(temporary, "xb")
     except FileNotFoundError:  # the first file of a folder makes the folder
@@ -165,6 +188,7 @@ def _create_local(temporary: str, target: str, data: bytes, overwrite: bool) -> 
             file.write(data)
             file.flush()
             os.fsync(file.fileno())
+            identity = _local_identity(os.fstat(file.fileno()))  # a new name changes nothing of it
         if overwrite:
             os.replace(temporary, target)
             if os.path.exists(_crc(target)):
@@ -172,9 +196,14 @@ def _create_local(temporary: str, target: str, data: bytes, overwrite: bool) -> 
         else:
             _link(temporary, target)
         _sync_folder(os.path.dirname(target))  # (3)
+        return identity
     finally:
         if os.path.exists(temporary):
             os.unlink(temporary)
+
+
+def _local_identity(found: os.stat_result) -> tuple[int, int, int]:
+    return found.st_size, found.st_mtime_ns, found.st_ino
 
 
 def _link(temporary: str, target: str) -> None:

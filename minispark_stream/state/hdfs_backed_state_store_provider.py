@@ -16,7 +16,8 @@ version changed, with the values before. So a batch costs what it changes, howev
    comes from an earlier run of the batch, and so does a snapshot of it, which would hide the new delta. If the file of version
    N is another one by now, a second task writes this version at the same time, and which of the two belongs to the batch
    nobody can tell: a task may outlive a query that was stopped, with other code than the query that runs now. So the file
-   stays if it says the same, and else `commit` fails.
+   stays if it says the same, and else `commit` fails. A version that had no file is created, which only one of two tasks can
+   do; two that replace the file of an earlier run in the same moment both can, and the second one's stays.
 5. A snapshot that cannot be read is skipped: an older one and more deltas give the same state (auto_snapshot_loader.py).
 
     version 7: {a: 1, b: 2}    put a 5, remove b, put c 1, commit
@@ -27,7 +28,8 @@ snapshots alone. Here a partition wanders from process to process, so each versi
 replaced (4).
 Shown by tests/unit/test_state_store.py::test_a_version_that_another_process_wrote_again_is_not_trusted,
 tests/unit/test_state_store.py::test_a_snapshot_of_an_earlier_run_does_not_hide_the_new_delta,
-tests/unit/test_state_store.py::test_a_task_that_outlived_its_query_cannot_replace_what_the_next_run_wrote.
+tests/unit/test_state_store.py::test_a_task_that_outlived_its_query_cannot_replace_what_the_next_run_wrote,
+tests/unit/test_attempts.py::test_of_two_attempts_the_first_to_commit_wins.
 """
 
 from __future__ import annotations
@@ -35,7 +37,7 @@ from __future__ import annotations
 import logging
 import sys
 import threading
-from collections.abc import Callable, ItemsView, Iterable, Sequence
+from collections.abc import Callable, Collection, ItemsView, Iterable, Sequence
 
 from pyspark.errors import SparkRuntimeException
 
@@ -128,21 +130,38 @@ class HDFSBackedStateStoreProvider:
         for v in range(self.version + 1, version + 1):
             identity = self.files.identity(v)  # before the file is read: if it changes meanwhile, it will not match
             pairs = self.files.read_delta(v)
-            self._becomes(v, self.map.change([key for key, _ in pairs], [value for _, value in pairs]), identity)
+            self._becomes(v, self.change([key for key, _ in pairs], [value for _, value in pairs]), identity)
 
     # -- (3), (4) changing --------------------------------------------------------------------------------------
 
+    def change(self, keys: Collection[bytes], values: Collection[bytes | None]) -> Undo:
+        """Change the map. If that breaks off halfway, nobody can say what is in it, and nothing of it is used again."""
+        try:
+            return self.map.change(keys, values)
+        except BaseException:
+            self.open_store = None
+            self._forget()
+            raise
+
     def roll_back(self, undo: Undo) -> None:
-        self.map.change(undo.keys(), undo.values())
+        self.change(undo.keys(), undo.values())
 
     def commit(self, undo: Undo, changes: Sequence[Change]) -> None:
         version = self.version + 1
+        self._becomes(version, undo, self._write(version, changes))
+
+    def _write(self, version: int, changes: Sequence[Change]) -> object:
+        """The file of `version`, written here or by another task with the same changes: its identity."""
         if self.files.identity(version) == self._found_at_opening:
-            self.files.delete(f"{version}.snapshot")
-            self.files.write_delta(version, changes)
-        elif dict(self.files.read_delta(version)) != _as_pairs(changes):
+            try:
+                self.files.delete(f"{version}.snapshot")
+                return self.files.write_delta(version, changes, overwrite=self._found_at_opening is not None)
+            except FileExistsError:
+                pass  # written since the look
+        identity = self.files.identity(version)  # before the file is read, as when it is loaded
+        if dict(self.files.read_delta(version)) != _as_pairs(changes):
             raise ValueError(f"another task has written other changes to {self.files.root}/{version}.delta meanwhile")
-        self._becomes(version, undo, self.files.identity(version))
+        return identity
 
     def _becomes(self, version: int, undo: Undo, identity: object) -> None:
         """The map is now at `version`; versions that are too old to be kept in memory are dropped."""
@@ -224,7 +243,7 @@ class HDFSBackedStateStore:
             self._verify_updating(operation)
             if len(keys) != len(values):
                 raise ValueError(f"Cannot {operation} {len(keys)} keys with {len(values)} values")
-            self._remember(self._provider.map.change(keys, values))
+            self._remember(self._provider.change(keys, values))
             self._changes.append((list(keys), list(values)))
 
     def commit(self) -> int:
@@ -244,7 +263,7 @@ class HDFSBackedStateStore:
 
     def abort(self) -> None:
         with self._provider.lock:
-            if self._state == "UPDATING":
+            if self._state == "UPDATING" and self._provider.open_store is self:
                 self._provider.roll_back(self._undo)
                 self._state, self._undo, self._changes = "ABORTED", {}, []
 

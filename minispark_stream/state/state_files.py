@@ -66,8 +66,10 @@ class StateFiles:
         provider = f"StateStoreProviderId[ storeId={store}, queryRunId={self.conf.query_run_id} ]"
         return f"HDFSStateStoreProvider[stateStoreProviderId={provider}]"
 
-    def write_delta(self, version: int, changes: Iterable[Change]) -> None:
-        self._write(f"{version}.delta", encode_records(changes, self.conf.row_checksum_enabled))
+    def write_delta(self, version: int, changes: Iterable[Change], overwrite: bool = True) -> object:
+        """The identity of the new file. Without `overwrite` and with a file there: FileExistsError."""
+        name = f"{version}.delta"
+        return name, self._write(name, encode_records(changes, self.conf.row_checksum_enabled), overwrite)
 
     def write_snapshot(self, version: int, state: dict[bytes, bytes]) -> None:
         changes = [(list(state), list(state.values()))]
@@ -123,11 +125,11 @@ class StateFiles:
         except FileNotFoundError:
             return []
 
-    def _write(self, name: str, records: bytes) -> None:
+    def _write(self, name: str, records: bytes, overwrite: bool = True) -> object:
         if not self._has_directory:
             self.manager.mkdirs("")
             self._has_directory = True
-        self.manager.create_atomic(name, compress(records, self.conf.compression_codec), overwrite=True)  # (1)
+        return self.manager.create_atomic(name, compress(records, self.conf.compression_codec), overwrite)  # (1)
 
     def _read(self, name: str, kind: str) -> list[Pair]:
         data = self.manager.open(name)

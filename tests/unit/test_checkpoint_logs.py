@@ -92,7 +92,7 @@ class TestCheckpointFileManager:
 
     def test_a_password_is_not_shown(self) -> None:
         files = CheckpointFileManager("s3://KEY:SECRET@bucket/ck?region=us-east-1")
-        assert files.root == "s3://***@bucket/ck?region=us-east-1" and "SECRET" in files.location
+        assert files.root == "s3://***@bucket/ck" and "SECRET" in files.location
         assert redacted("abfs://container@account.net/ck") == "abfs://container@account.net/ck"
         for damaged in ("s3://KEY:SEC/RET@bucket/ck", "s9://KEY:SECRET@bucket/ck"):
             with pytest.raises(ValueError, match=r"://\*\*\*@bucket/ck") as e:
