@@ -13,6 +13,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+
 
 @dataclass(frozen=True)
 class Exercise:
@@ -26,7 +28,15 @@ class Exercise:
         """Whether an answer is right."""
         if callable(self.answer):
             return self.answer(answer)  # type: ignore[no-any-return]
-        return type(answer) is type(self.answer) and bool(answer == self.answer)
+        given, right = _plain(answer), _plain(self.answer)
+        return type(given) is type(right) and bool(given == right)
+
+
+def _plain(value: Any) -> Any:
+    """A number out of a DataFrame is as good as one of Python's, and a list as good as a tuple."""
+    if isinstance(value, np.generic):
+        return value.item()
+    return list(value) if isinstance(value, tuple) else value
 
 
 def agrees(cases: Mapping[tuple[Any, ...], Any]) -> Callable[[Any], bool | None]:
@@ -430,7 +440,7 @@ EXERCISES = {
     ),
     "19-2": Exercise(
         answer=4,
-        hint="Print the rows of each batch. Three batches are not of the backlog.",
+        hint="Print the rows of each batch. Two batches are not of the backlog.",
         why="Seven, seven, seven and three files: a limit says how much at most, and the last batch takes what is left.",
     ),
     "19-3": Exercise(

@@ -240,7 +240,7 @@ class Trace(Recording):
 
         Args:
             batch, step: where to begin: the first step of this batch and of this name; None is any.
-            ask: whether it asks before a step what it will do; the button "ask me" turns this on and off.
+            ask: whether it asks before a step what it will do; the button "ask" turns this on and off.
 
         Raises:
             ValueError: there is no such step.
