@@ -27,7 +27,7 @@ Differs from Spark: nothing.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -49,6 +49,9 @@ from minispark_stream.operators.grouped_map_pandas_with_state import (
 from minispark_stream.operators.metrics import StateMetrics
 from minispark_stream.operators.state_task import StateTask, Stopwatch
 from minispark_stream.state.state_store import StateStore
+
+Groups = tuple[pa.RecordBatch, list[Group]]  # rows, and which of them each group has
+NO_GROUPS: Groups = pa.RecordBatch.from_arrays([], names=[]), []
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -81,12 +84,12 @@ class ApplyInPandasWithState(StateTask):
         rows = concat(batches)
         drops = self.timeout == GroupStateTimeout.EventTimeTimeout
         late = is_late(rows, self.event_time if drops else None, self.watermarks.late_ms)  # (1)
-        groups = list(self._groups(store, keys, states, without(rows, late)))
-        emitted = list(function.call(groups))  # (2)
+        batch, groups = self._groups(store, keys, states, without(rows, late))
+        emitted = list(function.call(batch, groups))  # (2)
         put, removed = save(store, states, groups)  # (3)
         updates_ms = clock.lap()
-        groups = list(self._timed_out(store, keys, states))  # (4)
-        emitted += function.call(groups)
+        batch, groups = self._timed_out(store, keys, states)  # (4)
+        emitted += function.call(batch, groups)
         put_by_timeout, removed_by_timeout = save(store, states, groups)
         removals_ms = clock.lap()
         store.commit()  # (5)
@@ -102,39 +105,39 @@ class ApplyInPandasWithState(StateTask):
 
     def _groups(
         self, store: StateStore, codec: UnsafeRowCodec, states: GroupStateRows, columns: Columns
-    ) -> Iterator[Group]:
+    ) -> Groups:
         """The groups of the batch, in the order of their keys; every max_records_per_batch rows, a new frame begins."""
         if not columns or not len(columns[0]):
-            return
+            return NO_GROUPS
         rows = pa.RecordBatch.from_arrays(columns, names=self.columns.names)
         keys = codec.encode([columns[i] for i in self.grouping], rows.num_rows)
         equal = codec.encode([_without_negative_zero(columns[i]) for i in self.grouping], rows.num_rows)
         starts = [0, *(i for i in range(1, len(keys)) if equal[i] != equal[i - 1])]
         group_keys = [keys[start] for start in starts]
         found = self._group_states(states, group_keys, store.get_many(group_keys))
-        most = self.pandas.max_records_per_batch
+        most, groups = self.pandas.max_records_per_batch, []
         for key, state, start, end in zip(group_keys, found, starts, [*starts[1:], len(keys)]):
             cuts = [start, *range((start // most + 1) * most, end, most), end]
-            yield Group(key, [rows.slice(a, b - a) for a, b in zip(cuts, cuts[1:])], state)
+            groups.append(Group(key, list(zip(cuts, cuts[1:])), state))
+        return rows, groups
 
-    def _timed_out(self, store: StateStore, codec: UnsafeRowCodec, states: GroupStateRows) -> Iterator[Group]:
+    def _timed_out(self, store: StateStore, codec: UnsafeRowCodec, states: GroupStateRows) -> Groups:
         """The groups whose timeout has passed, each with one row that has nothing but the key."""
         if self.timeout == GroupStateTimeout.NoTimeout or not store.num_keys:
-            return
+            return NO_GROUPS
         before = self.watermarks.eviction_ms if self.timeout == GroupStateTimeout.EventTimeTimeout else self.batch_timestamp_ms
         items = list(store.items())
         timeouts = states.timeouts([value for _, value in items])
         expired = [items[i] for i in np.flatnonzero((timeouts != NO_TIMESTAMP) & (timeouts < before))]
         if not expired:
-            return
+            return NO_GROUPS
         key_rows = [key for key, _ in expired]
         columns = [pa.nulls(len(expired)) for _ in self.columns]  # only their names get to the function
         for i, column in zip(self.grouping, codec.decode(key_rows)):
             columns[i] = column
         rows = pa.RecordBatch.from_arrays(columns, names=self.columns.names)
         found = self._group_states(states, key_rows, [value for _, value in expired], timed_out=True)
-        for i, (key, state) in enumerate(zip(key_rows, found)):
-            yield Group(key, [rows.slice(i, 1)], state)
+        return rows, [Group(key, [(i, i + 1)], state) for i, (key, state) in enumerate(zip(key_rows, found))]
 
     def _group_states(
         self, states: GroupStateRows, keys: Sequence[bytes], rows: Sequence[bytes | None], timed_out: bool = False

@@ -18,7 +18,7 @@ Differs from Spark: nothing.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -49,13 +49,13 @@ class StreamingSessionWindowStateManager:
         """(1) The group of each row."""
         return self._key_rows(rows, np.zeros(len(rows[0]), np.int64))
 
-    def group_of(self, key: bytes) -> bytes:
-        """(1) The group of a state key."""
-        return FixedField(len(self.keys) - 1, of=len(self.keys)).with_long(key, 0)
+    def groups_of(self, keys: Sequence[bytes]) -> list[bytes]:
+        """(1) The group of each state key."""
+        return FixedField(len(self.keys) - 1, of=len(self.keys)).with_long(keys, 0)
 
     def get_sessions(self, store: StateStore, groups: Iterable[bytes]) -> list[tuple[bytes, bytes]]:
         """(2) The state rows of some groups."""
-        return store.prefix_scan(dict.fromkeys(groups), self.group_of)
+        return store.prefix_scan(dict.fromkeys(groups), self.groups_of)
 
     def update_sessions(self, store: StateStore, rows: Columns) -> tuple[int, int]:
         """(3) `rows` are all sessions of their groups: how many were put, and how many were removed."""

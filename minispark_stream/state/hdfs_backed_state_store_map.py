@@ -1,13 +1,14 @@
-"""The keys and values of one store in memory: what changes them says how to undo it, and keys are found by their prefix.
+"""The keys and values of one store in memory: what changes them says what was there before, and keys are found by their prefix.
 
 Models: HDFSBackedStateStoreMap and its PrefixScannableHDFSBackedStateStoreMap (About state).
 
-1. `change` puts and removes, and gives an *undo record*: the keys that it changed, with the values before.
-2. `prefix_scan` finds the entries whose keys have the same prefix: all sessions of a user, say, however many users there are.
+1. `put` and `remove` change many keys, and give the values that these had before: with them a change can be undone.
+2. `apply` plays records of a file, or what was there before. Nobody will undo that, because it can be read again.
+3. `prefix_scan` finds the entries whose keys have the same prefix: all sessions of a user, say, however many users there are.
    The keys of each prefix are gathered when it is first asked for, and kept up to date from then on.
 
     {a1: x, a2: y, b1: z}     prefix_scan([a])         (a1, x), (a2, y)
-    change(put a3, remove b1) -> {a3: none, b1: z}     prefix_scan([b])   nothing
+    put(a3), remove(b1)    -> none, z                  prefix_scan([b])   nothing
 
 Differs from Spark: nothing.
 """
@@ -15,60 +16,78 @@ Differs from Spark: nothing.
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Collection, Iterable
-from itertools import compress
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from itertools import chain, repeat
 
-Undo = dict[bytes, "bytes | None"]  # the value of each changed key before the change; None: there was none
+from minispark_stream.state.state_records import Pair
+from minispark_stream.state.state_store import PrefixesOf
+
 BYTES_PER_ENTRY = 80  # what CPython needs for two bytes objects besides their contents
 
 
 class HDFSBackedStateStoreMap(dict[bytes, bytes]):
-    """Entries of a store; only `change` may change them."""
+    """Entries of a store; only `put`, `remove` and `apply` may change them. Each row costs as few look-ups as possible."""
 
     def __init__(self, entries: dict[bytes, bytes]):
         super().__init__(entries)
-        self._content_bytes = content_bytes(entries, entries.values())
-        self._prefix_of: Callable[[bytes], bytes] | None = None
-        self._keys_of: dict[bytes, dict[bytes, None]] = {}  # a dict as a set that keeps its order
+        self._num_put = self._bytes_put = 0
+        self._weigh(chain(entries, entries.values()), len(entries))
+        self._prefixes_of: PrefixesOf | None = None
+        self._keys_of: defaultdict[bytes, dict[bytes, None]] = defaultdict(dict)  # a dict as a set that keeps its order
+
+    def num_bytes(self, entries: int) -> int:
+        """The memory of so many entries that are as large as those were on average that have been put."""
+        return entries * (BYTES_PER_ENTRY + self._bytes_put // max(1, self._num_put))
 
     @property
-    def num_bytes(self) -> int:
-        return sys.getsizeof(self) + self._content_bytes
+    def memory_used_bytes(self) -> int:
+        return sys.getsizeof(self) + self.num_bytes(len(self))
 
-    def change(self, keys: Collection[bytes], values: Collection[bytes | None]) -> Undo:
-        """(1) Put, or with None remove, each of `keys` in order; how to undo that."""
-        undo: Undo = dict(zip(keys, map(self.get, keys)))
-        if len(undo) < len(keys):  # the last change of a key counts
-            last = dict(zip(keys, values))
-            keys, values = last.keys(), last.values()
-        self.update(zip(keys, values))  # type: ignore[arg-type]
-        for key in [k for k, v in zip(keys, values) if v is None]:
+    def put(self, keys: Sequence[bytes], values: Sequence[bytes]) -> list[bytes | None]:
+        """(1) The values before; None where there was none."""
+        before = list(map(self.get, keys))
+        self.update(zip(keys, values))
+        self._weigh(chain(keys, values), len(keys))
+        self._gather(keys)
+        return before
+
+    def remove(self, keys: Sequence[bytes]) -> list[bytes | None]:
+        """(1) The values before; None where there was none."""
+        before: list[bytes | None] = list(map(self.pop, keys, repeat(None)))
+        self._forget(keys)
+        return before
+
+    def apply(self, pairs: Sequence[Pair]) -> None:
+        """(2) Put, or with None remove, in order: the last record of a key counts."""
+        self.update(pairs)  # type: ignore[arg-type]
+        removed = [key for key, value in pairs if value is None and self.get(key, b"") is None]
+        for key in dict.fromkeys(removed):
             del self[key]
-        self._content_bytes += content_bytes(keys, values) - content_bytes(undo.keys(), undo.values())
-        if self._prefix_of is not None:
-            self._gather(keys, values)
-        return undo
+        self._weigh(filter(None, chain.from_iterable(pairs)), len(pairs) - len(removed))
+        self._gather([key for key, _ in pairs] if self._prefixes_of else [])
+        self._forget(removed)
 
-    def prefix_scan(self, prefixes: Iterable[bytes], prefix_of: Callable[[bytes], bytes]) -> list[tuple[bytes, bytes]]:
-        """(2) The entries with one of the prefixes; `prefix_of` gives the prefix of a key, always the same way."""
-        if self._prefix_of is None:
-            self._prefix_of = prefix_of
-            self._gather(self.keys(), self.values())
+    def prefix_scan(self, prefixes: Iterable[bytes], prefixes_of: PrefixesOf) -> list[tuple[bytes, bytes]]:
+        """(3) The entries with one of the prefixes; `prefixes_of` gives the prefixes of keys, always the same way."""
+        if self._prefixes_of is None:
+            self._prefixes_of = prefixes_of
+            self._gather(list(self))
         return [(key, self[key]) for prefix in prefixes for key in self._keys_of.get(prefix, ())]
 
-    def _gather(self, keys: Iterable[bytes], values: Iterable[bytes | None]) -> None:
-        assert self._prefix_of is not None
-        for key, value in zip(keys, values):
-            prefix = self._prefix_of(key)
-            if value is not None:
-                self._keys_of.setdefault(prefix, {})[key] = None
-            elif (of_prefix := self._keys_of.get(prefix)) is not None:
-                of_prefix.pop(key, None)
-                if not of_prefix:
-                    del self._keys_of[prefix]
+    def _gather(self, keys: Sequence[bytes]) -> None:
+        if self._prefixes_of is not None:
+            for key, prefix in zip(keys, self._prefixes_of(keys)):
+                self._keys_of[prefix][key] = None
 
+    def _forget(self, keys: Sequence[bytes]) -> None:
+        if self._prefixes_of is not None:
+            for key, prefix in zip(keys, self._prefixes_of(keys)):
+                if (of_prefix := self._keys_of.get(prefix)) is not None:
+                    of_prefix.pop(key, None)
+                    if not of_prefix:
+                        del self._keys_of[prefix]
 
-def content_bytes(keys: Iterable[bytes], values: Collection[bytes | None]) -> int:
-    """The memory of some keys and values, apart from the dict. No value is empty, and a key with None needs nothing."""
-    there = list(filter(None, values))
-    return sum(map(len, compress(keys, values))) + sum(map(len, there)) + BYTES_PER_ENTRY * len(there)
+    def _weigh(self, keys_and_values: Iterable[bytes], entries: int) -> None:
+        self._num_put += entries
+        self._bytes_put += sum(map(len, keys_and_values))

@@ -2,8 +2,8 @@
 
 Models: HDFSBackedStateStoreProvider (About state).
 
-The provider keeps one map, at one version, and for each of the last versions an *undo record*: the keys that the
-version changed, with the values before. So a batch costs what it changes, however large the state is.
+The provider keeps one map, at one version, and for each of the last versions that this process made an *undo record*: the keys
+that the version changed, with the values before. So a batch costs what it changes, however large the state is.
 
 1. To load version v: undo newer versions if their records are still there; or apply the deltas after the version in
    memory; or else begin at the newest snapshot <= v (at nothing when there is none) and apply the deltas after it.
@@ -21,7 +21,7 @@ version changed, with the values before. So a batch costs what it changes, howev
 5. A snapshot that cannot be read is skipped: an older one and more deltas give the same state (auto_snapshot_loader.py).
 
     version 7: {a: 1, b: 2}    put a 5, remove b, put c 1, commit
-    version 8: {a: 5, c: 1}    undo record of 8: {a: 1, b: 2, c: none}; 8.delta: put a 5, remove b, put c 1
+    version 8: {a: 5, c: 1}    undo record of 8: a was 1, b was 2, c was none; 8.delta: put a 5, remove b, put c 1
 
 Differs from Spark: Spark trusts what it has in memory, always puts its N.delta in the place of another one, and leaves
 snapshots alone. Here a partition wanders from process to process, so each version is looked at (2) and not every file may be
@@ -35,19 +35,21 @@ tests/unit/test_attempts.py::test_of_two_attempts_the_first_to_commit_wins.
 from __future__ import annotations
 
 import logging
-import sys
 import threading
-from collections.abc import Callable, Collection, ItemsView, Iterable, Sequence
+from collections.abc import ItemsView, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 
 from pyspark.errors import SparkRuntimeException
 
 from minispark_stream.state.auto_snapshot_loader import load_snapshot
-from minispark_stream.state.hdfs_backed_state_store_map import HDFSBackedStateStoreMap, Undo, content_bytes
+from minispark_stream.state.hdfs_backed_state_store_map import HDFSBackedStateStoreMap
 from minispark_stream.state.state_files import StateFiles
-from minispark_stream.state.state_records import Change
-from minispark_stream.state.state_store import StateStoreConf, StateStoreId, StateStoreMetrics, state_error
+from minispark_stream.state.state_records import Change, Pair
+from minispark_stream.state.state_store import PrefixesOf, StateStoreConf, StateStoreId, StateStoreMetrics, state_error
 
 logger = logging.getLogger(__name__)
+
+Undo = list[Pair]  # changed keys with the values before the change, in order; None: there was none
 
 
 class HDFSBackedStateStoreProvider:
@@ -130,21 +132,25 @@ class HDFSBackedStateStoreProvider:
         for v in range(self.version + 1, version + 1):
             identity = self.files.identity(v)  # before the file is read: if it changes meanwhile, it will not match
             pairs = self.files.read_delta(v)
-            self._becomes(v, self.change([key for key, _ in pairs], [value for _, value in pairs]), identity)
+            with self.changing() as entries:
+                entries.apply(pairs)
+            self._becomes(v, None, identity)
 
     # -- (3), (4) changing --------------------------------------------------------------------------------------
 
-    def change(self, keys: Collection[bytes], values: Collection[bytes | None]) -> Undo:
-        """Change the map. If that breaks off halfway, nobody can say what is in it, and nothing of it is used again."""
+    @contextmanager
+    def changing(self) -> Iterator[HDFSBackedStateStoreMap]:
+        """The map. If a change of it breaks off halfway, nobody can say what is in it, and nothing of it is used again."""
         try:
-            return self.map.change(keys, values)
+            yield self.map
         except BaseException:
             self.open_store = None
             self._forget()
             raise
 
     def roll_back(self, undo: Undo) -> None:
-        self.change(undo.keys(), undo.values())
+        with self.changing() as entries:
+            entries.apply(undo[::-1])
 
     def commit(self, undo: Undo, changes: Sequence[Change]) -> None:
         version = self.version + 1
@@ -163,9 +169,11 @@ class HDFSBackedStateStoreProvider:
             raise ValueError(f"another task has written other changes to {self.files.root}/{version}.delta meanwhile")
         return identity
 
-    def _becomes(self, version: int, undo: Undo, identity: object) -> None:
+    def _becomes(self, version: int, undo: Undo | None, identity: object) -> None:
         """The map is now at `version`; versions that are too old to be kept in memory are dropped."""
-        self.version, self.undo_records[version], self.identities[version] = version, undo, identity
+        self.version, self.identities[version] = version, identity
+        if undo is not None:
+            self.undo_records[version] = undo
         oldest = version - max(1, self.conf.max_versions_to_retain_in_memory) + 1
         self.undo_records = {v: undo for v, undo in self.undo_records.items() if v > oldest}
         self.identities = {v: identity for v, identity in self.identities.items() if v >= oldest}
@@ -173,16 +181,16 @@ class HDFSBackedStateStoreProvider:
             self.identities.clear()  # nothing in memory is used again
 
     def metrics(self) -> StateStoreMetrics:
-        undo = sum(sys.getsizeof(u) + content_bytes(u, u.values()) for u in self.undo_records.values())
+        undo = self.map.num_bytes(sum(map(len, self.undo_records.values())))
         custom = {
             "loadedMapCacheHitCount": self.loaded_map_cache_hit_count,
             "loadedMapCacheMissCount": self.loaded_map_cache_miss_count,
             "numSnapshotsAutoRepaired": int(self.snapshot_was_repaired),
-            "stateOnCurrentVersionSizeBytes": self.map.num_bytes,
+            "stateOnCurrentVersionSizeBytes": self.map.memory_used_bytes,
             "forceSnapshotCount": 0,
             f"SnapshotLastUploaded.partition_{self.store_id.partition_id}_{self.store_id.store_name}": -1,
         }
-        return StateStoreMetrics(len(self.map), self.map.num_bytes + undo, custom)
+        return StateStoreMetrics(len(self.map), self.map.memory_used_bytes + undo, custom)
 
 
 class HDFSBackedStateStore:
@@ -192,7 +200,7 @@ class HDFSBackedStateStore:
         self.version = version
         self._provider = provider
         self._state = "UPDATING"
-        self._undo: Undo = {}
+        self._undo: Undo = []
         self._changes: list[Change] = []  # what the delta file will hold, in order
         self._metrics: StateStoreMetrics | None = None
 
@@ -208,8 +216,8 @@ class HDFSBackedStateStore:
     def items(self) -> ItemsView[bytes, bytes]:
         return self._map().items()
 
-    def prefix_scan(self, prefixes: Iterable[bytes], prefix_of: Callable[[bytes], bytes]) -> list[tuple[bytes, bytes]]:
-        return self._map().prefix_scan(prefixes, prefix_of)
+    def prefix_scan(self, prefixes: Iterable[bytes], prefixes_of: PrefixesOf) -> list[tuple[bytes, bytes]]:
+        return self._map().prefix_scan(prefixes, prefixes_of)
 
     @property
     def num_keys(self) -> int:
@@ -221,7 +229,13 @@ class HDFSBackedStateStore:
     def put_many(self, keys: Sequence[bytes], values: Sequence[bytes]) -> None:
         if None in values:
             raise ValueError("Cannot put a null value: every key needs a value")
-        self._change("put", keys, values)
+        if len(keys) != len(values):
+            raise ValueError(f"Cannot put {len(keys)} keys with {len(values)} values")
+        with self._provider.lock:
+            self._verify_updating("put")
+            with self._provider.changing() as entries:
+                before = entries.put(keys, values)
+            self._changed(keys, values, before)
 
     def remove(self, key: bytes) -> bytes | None:
         with self._provider.lock:
@@ -231,20 +245,27 @@ class HDFSBackedStateStore:
 
     def remove_many(self, keys: Iterable[bytes]) -> int:
         with self._provider.lock:
-            known = [k for k in dict.fromkeys(keys) if k in self._provider.map]
-            self._change("remove", known, [None] * len(known))
-            return len(known)
+            self._verify_updating("remove")
+            keys = list(keys)
+            with self._provider.changing() as entries:
+                before = entries.remove(keys)
+            if None in before:  # what was not there is no change
+                keys = [key for key, value in zip(keys, before) if value is not None]
+                before = [value for value in before if value is not None]
+            self._changed(keys, [None] * len(keys), before)
+            return len(keys)
 
     def change_many(self, keys: Sequence[bytes], values: Sequence[bytes | None]) -> None:
-        self._change("change", keys, values)
-
-    def _change(self, operation: str, keys: Sequence[bytes], values: Sequence[bytes | None]) -> None:
         with self._provider.lock:
-            self._verify_updating(operation)
-            if len(keys) != len(values):
-                raise ValueError(f"Cannot {operation} {len(keys)} keys with {len(values)} values")
-            self._remember(self._provider.change(keys, values))
-            self._changes.append((list(keys), list(values)))
+            self._verify_updating("change")
+            before = self.get_many(keys)
+            with self._provider.changing() as entries:
+                entries.apply(list(zip(keys, values)))
+            self._changed(keys, values, before)
+
+    def _changed(self, keys: Sequence[bytes], values: Sequence[bytes | None], before: list[bytes | None]) -> None:
+        self._undo += zip(keys, before)
+        self._changes.append((list(keys), list(values)))
 
     def commit(self) -> int:
         with self._provider.lock:
@@ -257,7 +278,7 @@ class HDFSBackedStateStore:
                     f"Cannot perform commit during state checkpoint. The reason: {e}."
                 )
                 raise state_error("CANNOT_WRITE_STATE_STORE.CANNOT_COMMIT", text, "58030", providerClass=self) from e
-            self._state, self._undo, self._changes = "COMMITTED", {}, []
+            self._state, self._undo, self._changes = "COMMITTED", [], []
             self._metrics = self._provider.metrics()
             return self.version + 1
 
@@ -265,7 +286,7 @@ class HDFSBackedStateStore:
         with self._provider.lock:
             if self._state == "UPDATING" and self._provider.open_store is self:
                 self._provider.roll_back(self._undo)
-                self._state, self._undo, self._changes = "ABORTED", {}, []
+                self._state, self._undo, self._changes = "ABORTED", [], []
 
     def metrics(self) -> StateStoreMetrics:
         """As of now, or as of the commit."""
@@ -277,13 +298,6 @@ class HDFSBackedStateStore:
         if self._provider.open_store is not self:
             raise ValueError(f"{self} is over: the store was opened again")
         return self._provider.map
-
-    def _remember(self, undo: Undo) -> None:
-        if not self._undo:
-            self._undo = undo
-        else:
-            for key, old in undo.items():
-                self._undo.setdefault(key, old)
 
     def _verify_updating(self, operation: str) -> None:
         if self._state != "UPDATING":

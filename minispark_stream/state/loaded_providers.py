@@ -54,9 +54,9 @@ class LoadedProviders:
                 del self._providers[store_id]
 
     def _drop_unused(self) -> None:  # (3)
-        total = sum(provider.map.num_bytes for provider in self._providers.values())
+        total = sum(provider.map.memory_used_bytes for provider in self._providers.values())
         while total > self._max_bytes:
-            total -= self._providers.pop(next(iter(self._providers))).map.num_bytes
+            total -= self._providers.pop(next(iter(self._providers))).map.memory_used_bytes
 
     def clear(self) -> None:
         with self._lock:

@@ -28,6 +28,8 @@ from typing import Any, Protocol
 
 from pyspark.errors import SparkRuntimeException
 
+PrefixesOf = Callable[[Sequence[bytes]], Sequence[bytes]]
+
 DEFAULT_STORE_NAME = "default"
 HDFS_PROVIDER = "org.apache.spark.sql.execution.streaming.state.HDFSBackedStateStoreProvider"
 ROCKS_DB_PROVIDER = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
@@ -139,8 +141,8 @@ class StateStore(Protocol):
     def items(self) -> ItemsView[bytes, bytes]:
         """All keys and values, with the changes so far. Take a list of it before changing the store."""
 
-    def prefix_scan(self, prefixes: Iterable[bytes], prefix_of: Callable[[bytes], bytes]) -> list[tuple[bytes, bytes]]:
-        """The entries whose keys have one of the prefixes; `prefix_of` gives the prefix of a key."""
+    def prefix_scan(self, prefixes: Iterable[bytes], prefixes_of: PrefixesOf) -> list[tuple[bytes, bytes]]:
+        """The entries whose keys have one of the prefixes; `prefixes_of` gives the prefixes of keys."""
 
     @property
     def num_keys(self) -> int: ...

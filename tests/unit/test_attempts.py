@@ -166,7 +166,7 @@ def test_nothing_is_used_again_of_a_change_that_broke_off(store_id: StateStoreId
     store = of.get_store(1)
     store.put(OTHER, b"3" * 16)
     with monkeypatch.context() as patch:
-        patch.setattr(HDFSBackedStateStoreMap, "change", half_done)
+        patch.setattr(HDFSBackedStateStoreMap, "put", half_done)
         with pytest.raises(MemoryError):
             store.put(KEY, b"2" * 16)
     store.abort()

@@ -220,7 +220,7 @@ def test_keys_are_found_by_their_prefix_whatever_happens_to_them(state: Path) ->
     provider = HDFSBackedStateStoreProvider(store_id(state), CONF)
 
     def found(store: StateStore, *prefixes: bytes) -> list[bytes]:
-        return sorted(key for key, _ in store.prefix_scan(prefixes, lambda key: key[:1]))
+        return sorted(key for key, _ in store.prefix_scan(prefixes, lambda keys: [key[:1] for key in keys]))
 
     store = provider.get_store(0)
     store.put_many([b"a1", b"a2", b"b1"], [ONE] * 3)
@@ -354,7 +354,7 @@ def test_the_cost_of_a_batch_does_not_grow_with_the_state(state: Path) -> None:
     store.put(A, ONE)
     store.commit()
     provider = store._provider  # type: ignore[attr-defined]
-    assert provider.undo_records == {2: {A: None}}
+    assert provider.undo_records == {2: [(A, None)]}
     assert (state / "0/0/2.delta").stat().st_size < 120
 
 

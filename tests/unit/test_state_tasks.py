@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import tracemalloc
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -14,6 +15,7 @@ from pyspark.sql.types import LongType, StringType, StructType
 from minispark_stream.checkpointing.unsafe_row import FixedField, UnsafeRowCodec, long_row
 from minispark_stream.operators import symmetric_hash_join_partners
 from minispark_stream.operators.group_state_rows import GroupStateRows
+from minispark_stream.operators.grouped_map_pandas_with_state import Group, GroupedMapPandasWithState, PandasConf
 from minispark_stream.operators.instance_metrics import reported
 from minispark_stream.operators.metrics import Reports
 from minispark_stream.operators.state_task import OperatorWatermarks, StatefulOperatorStateInfo
@@ -61,7 +63,7 @@ def test_a_field_of_one_row_is_where_the_codec_has_it(fields: int) -> None:
     codec = UnsafeRowCodec(schema)
     [row] = codec.encode([pa.array([-i]) for i in range(fields)])
     last = FixedField(fields - 1, of=fields)
-    assert [c.to_pylist() for c in codec.decode([last.with_long(row, 7)])] == [[-i] for i in range(fields - 1)] + [[7]]
+    assert [c.to_pylist() for c in codec.decode(last.with_long([row], 7))] == [[-i] for i in range(fields - 1)] + [[7]]
 
 
 def test_the_row_of_one_long() -> None:
@@ -186,6 +188,37 @@ def test_pairs_of_one_key_are_made_a_chunk_at_a_time(tmp_path: Path, how: str, m
     left_major = [(1, str(i)) for i in range(300)]
     assert found == (left_major if how == "LeftSemi" else [(*left, 1, str(i)) for i in range(300) for left in left_major])
     assert max(made) == 5_000 and made[0] == 5_000
+
+
+# --- a function of the user's -------------------------------------------------------------------------------------
+
+
+def test_the_nulls_of_a_frame_decide_on_its_types() -> None:
+    """As if each frame were converted by itself, which is what Spark does; and no frame is a part of another."""
+    seen: list[Any] = []
+
+    def function(key: Any, frames: Any, state: Any) -> Any:
+        for frame in frames:
+            seen.append((key, list(frame.index), frame["n"].tolist(), str(frame["n"].dtype), frame["tags"][0].dtype.name))
+            frame["n"] = 0
+        return []
+
+    conf = PandasConf("UTC", 10_000, True, True, False, False)
+    apply = GroupedMapPandasWithState(function, (0,), StructType().add("k", LongType()), pa.schema([("k", pa.int64())]), conf)
+    state: Any = SimpleNamespace(hasTimedOut=False)
+    groups = [Group(b"a", [(0, 1), (1, 2)], state), Group(b"b", [(2, 4)], state)]
+    of_b = []
+    for n, tags in ([1, 2, 3, 4], [[1], [2], [3], [4]]), ([1, 2, 3, None], [[1], [2], [3], [4]]), ([1, 2, 3, 4], [[1], [2], [3, None], [4]]):
+        rows = pa.RecordBatch.from_arrays([pa.array(["a", "a", "b", "b"]), pa.array(n), pa.array(tags)], names=["k", "n", "tags"])
+        assert list(apply.call(rows, groups)) == []
+        assert seen[:2] == [(("a",), [0], [1], "int64", "int64"), (("a",), [0], [2], "int64", "int64")]
+        of_b.append(seen.pop())
+        seen.clear()
+    assert list(map(str, of_b)) == [
+        "(('b',), [0, 1], [3, 4], 'int64', 'int64')",
+        "(('b',), [0, 1], [3.0, nan], 'float64', 'int64')",
+        "(('b',), [0, 1], [3, 4], 'int64', 'object')",
+    ]
 
 
 # --- the report ---------------------------------------------------------------------------------------------------

@@ -1,8 +1,8 @@
-"""The bytes of one row: a row with another value in a field, and rows of one or few fields, without Arrow.
+"""The bytes of single rows: rows with another value in a field, and rows of one or few fields, without their schema.
 
 Models: the getters and setters of UnsafeRow (About state: state files).
 
-State operators do this to one key or value at a time; for whole columns of rows there is UnsafeRowCodec.
+For whole columns of rows there is UnsafeRowCodec.
 
 1. A fixed-width field has its slot of 8 bytes behind the null bits (a word for 64 fields): `FixedField` is that place.
    Bytes are immutable, so a change is a copy of the row.
@@ -10,7 +10,7 @@ State operators do this to one key or value at a time; for whole columns of rows
 
     index = FixedField(1, of=2)             the second of two fields: bytes 16 to 24
     key (7, 0)                              0000000000000000 0700000000000000 0000000000000000
-    index.with_long(key, 5)                 0000000000000000 0700000000000000 0500000000000000
+    index.with_long([key], 5)              [0000000000000000 0700000000000000 0500000000000000]
 
 Differs from Spark: nothing.
 """
@@ -18,6 +18,10 @@ Differs from Spark: nothing.
 from __future__ import annotations
 
 import struct
+from collections.abc import Sequence
+
+import numpy as np
+import pyarrow as pa
 
 _LONG = struct.Struct("<q")
 
@@ -28,8 +32,13 @@ class FixedField:
     def __init__(self, field: int, of: int):
         self._at = 8 * ((of + 63) // 64) + 8 * field
 
-    def with_long(self, row: bytes, value: int) -> bytes:
-        return row[: self._at] + _LONG.pack(value) + row[self._at + 8 :]
+    def with_long(self, rows: Sequence[bytes], value: int) -> list[bytes]:
+        """All rows at a time, in one copy of their bytes: a row by itself would cost ten times as much."""
+        _, offsets, data = pa.array(rows, pa.large_binary()).buffers()
+        begins = np.frombuffer(offsets, np.int64, len(rows))
+        words = np.frombuffer(data or b"", np.int64).copy()
+        words[(begins + self._at) >> 3] = value
+        return pa.Array.from_buffers(pa.large_binary(), len(rows), [None, offsets, pa.py_buffer(words)]).to_pylist()
 
     def with_true(self, row: bytes) -> bytes:
         return row[: self._at] + b"\x01" + row[self._at + 1 :]
