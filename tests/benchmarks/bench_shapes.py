@@ -4,6 +4,8 @@
    few rows it has is divided among more rows; each row waits longer. All files in one trigger is what running once a day saves.
 2. Catching up: while no query runs, files gather; the query that starts then takes them all in its first batch, and is soon
    back at the size of batch that the stream has.
+3. What a partition of the state costs: the same 1,000 rows a trigger, their windows in 2, 8 and 32 partitions. This is what a
+   cluster adds to each trigger, because it needs a partition for each core.
 """
 
 from __future__ import annotations
@@ -21,7 +23,7 @@ from typing import Any
 from pyspark.sql import SparkSession
 
 from minispark_stream import MiniSparkSession
-from tests.benchmarks.workloads import Workload, ad_events, by_campaign
+from tests.benchmarks.workloads import WORKLOADS, Workload, ad_events, by_campaign
 
 FILES, ROWS = 64, 50_000
 ADS = Workload("campaigns", "counts by campaign and ten seconds", ROWS, ad_events, by_campaign, goal=1.0, triggers=FILES)
@@ -82,6 +84,22 @@ def catching_up(name: str, session: Any, scratch: Path) -> None:
     print(f"{name:8}after {BACKLOG} files had gathered, rows (ms) of each batch: " + ", ".join(f"{rows:,} ({ms:,})" for rows, ms in batches(query)))
 
 
+# (3)
+def partitions(name: str, session: Any, scratch: Path) -> None:
+    (windows,) = (workload for workload in WORKLOADS if workload.name == "windows")
+    windows.write(scratch / "in")
+    found = []
+    for number in (2, 8, 32):
+        session.conf.set("spark.sql.shuffle.partitions", number)
+        (scratch / str(number)).mkdir()
+        (scratch / str(number) / "in").symlink_to(scratch / "in")
+        query = start(session, windows, scratch / str(number), {"availableNow": True})
+        query.awaitTermination()
+        found.append((number, statistics.median(ms for _, ms in batches(query)[windows.warm_up :])))
+    session.conf.set("spark.sql.shuffle.partitions", 2)
+    print(f"{name:8}" + ", ".join(f"{number} partitions {ms:,.0f} ms" for number, ms in found), flush=True)
+
+
 def main() -> None:
     spark = (
         SparkSession.builder.master("local[2]").appName("bench_shapes")
@@ -90,7 +108,7 @@ def main() -> None:
     )
     spark.sparkContext.setLogLevel("ERROR")
     engines = {"spark": spark, "model": MiniSparkSession(spark, trace="off")}
-    for measure in (warm_up, batch_sizes, catching_up):
+    for measure in (warm_up, batch_sizes, catching_up, partitions):
         for name, session in engines.items():
             with tempfile.TemporaryDirectory() as scratch:
                 measure(name, session, Path(scratch))
