@@ -1,4 +1,4 @@
-"""The query of the README runs as it is printed."""
+"""The queries of the README run as they are printed."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from typing import Any
 README = Path(__file__).parents[2] / "README.md"
 
 
-def test_the_query_of_the_readme_runs_on_both_engines(spark, tmp_path):
-    (block,) = re.findall(r"^```python\n(.*?)^```", README.read_text(encoding="utf-8"), re.S | re.M)
+def test_the_queries_of_the_readme_run_on_both_engines(spark, tmp_path):
+    printed = "".join(re.findall(r"^```python\n(.*?)^```", README.read_text(encoding="utf-8"), re.S | re.M))
     (tmp_path / "in").mkdir()
     (tmp_path / "in" / "1.txt").write_text("to be or not to be\n")
     names: dict[str, Any] = {}
-    exec(re.sub(r'"(in\b|word_count.html)', rf'"{tmp_path}/\1', block), names)
+    exec(re.sub(r'"(in\b|word_count.html)', rf'"{tmp_path}/\1', printed), names)
     assert names["comparison"].differences == ()
     assert sorted(spark.table("counts").collect()) == [("be", 2), ("not", 1), ("or", 1), ("to", 2)]
     assert names["query"].trace.batches
