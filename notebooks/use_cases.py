@@ -23,17 +23,17 @@ def _line(minute: int, second: int, **values: Any) -> str:
 
 
 def dns_log(leak: bool = True) -> list[list[str]]:
-    """Half an hour of DNS requests, a file for each five minutes."""
-    files: list[list[str]] = [[] for _ in range(6)]
-    for minute in range(30):
+    """Twenty-five minutes of DNS requests, from 09:05 on, a file for each five."""
+    files: list[list[str]] = [[] for _ in range(5)]
+    for minute in range(5, 30):
         for n, host in enumerate(LAPTOPS):
             for k in range(3):
                 size = 50 + (13 * minute + 7 * n + 29 * k) % 40
-                files[minute // 5].append(_line(minute, 17 * k + n, host=host, name=f"www{k}.example", bytes=size))
+                files[minute // 5 - 1].append(_line(minute, 17 * k + n, host=host, name=f"www{k}.example", bytes=size))
         if leak and 11 <= minute < 19:
             for k in range(10):
                 name = f"{7919 * (10 * minute + k):x}.exfil.example"
-                files[minute // 5].append(_line(minute, 5 * k, host=LAPTOPS[2], name=name, bytes=220 + (minute + k) % 30))
+                files[minute // 5 - 1].append(_line(minute, 5 * k, host=LAPTOPS[2], name=name, bytes=220 + (minute + k) % 30))
     return files
 
 

@@ -55,6 +55,7 @@ def picture(
                 ax.set_yscale("log")
             else:
                 ax.set_ylim(bottom=0)
+                ax.locator_params(axis="x", integer=True)  # no window begins at minute 7.5
             ax.set_title(title, loc="left", fontsize=10)
             ax.set_xlabel(x)
             ax.legend(frameon=False)
