@@ -41,12 +41,12 @@ from pyspark.errors import SparkRuntimeException
 from minispark_stream.state.auto_snapshot_loader import load_snapshot
 from minispark_stream.state.hdfs_backed_state_store_map import HDFSBackedStateStoreMap
 from minispark_stream.state.state_files import StateFiles
-from minispark_stream.state.state_records import Change, Pair
+from minispark_stream.state.state_records import Change
 from minispark_stream.state.state_store import PrefixesOf, StateStoreConf, StateStoreId, StateStoreMetrics, state_error
 
 logger = logging.getLogger(__name__)
 
-Undo = list[Pair]  # changed keys with the values before the change, in order; None: there was none
+Undo = list[Change]  # changed keys with the values before each change, in order; None: there was none
 
 
 class HDFSBackedStateStoreProvider:
@@ -89,7 +89,7 @@ class HDFSBackedStateStoreProvider:
         if self._is_in_memory(version):
             self.loaded_map_cache_hit_count += version > 0
             while self.version > version:
-                self.map.apply(self.undo_records.pop(self.version)[::-1])
+                self.roll_back(self.undo_records.pop(self.version))
                 self.version -= 1
             return
         self.loaded_map_cache_miss_count += version > 0
@@ -133,6 +133,10 @@ class HDFSBackedStateStoreProvider:
 
     # -- (3), (4) changing --------------------------------------------------------------------------------------
 
+    def roll_back(self, undo: Undo) -> None:
+        for keys, before in reversed(undo):
+            self.map.apply(list(zip(keys, before)))
+
     def commit(self, undo: Undo, changes: Sequence[Change]) -> None:
         version = self.version + 1
         if self.files.identity(version) == self._found_at_opening:
@@ -154,7 +158,7 @@ class HDFSBackedStateStoreProvider:
             self.identities.clear()  # nothing in memory is used again
 
     def metrics(self) -> StateStoreMetrics:
-        undo = self.map.num_bytes(sum(map(len, self.undo_records.values())))
+        undo = self.map.num_bytes(sum(len(keys) for undo in self.undo_records.values() for keys, _ in undo))
         custom = {
             "loadedMapCacheHitCount": self.loaded_map_cache_hit_count,
             "loadedMapCacheMissCount": self.loaded_map_cache_miss_count,
@@ -188,6 +192,9 @@ class HDFSBackedStateStore:
 
     def items(self) -> ItemsView[bytes, bytes]:
         return self._map().items()
+
+    def rows(self) -> tuple[list[bytes], list[bytes]]:
+        return list(self._map()), list(self._map().values())
 
     def prefix_scan(self, prefixes: Iterable[bytes], prefixes_of: PrefixesOf) -> list[tuple[bytes, bytes]]:
         return self._map().prefix_scan(prefixes, prefixes_of)
@@ -233,8 +240,9 @@ class HDFSBackedStateStore:
             self._changed(keys, values, before)
 
     def _changed(self, keys: Sequence[bytes], values: Sequence[bytes | None], before: list[bytes | None]) -> None:
-        self._undo += zip(keys, before)
-        self._changes.append((list(keys), list(values)))
+        keys = list(keys)
+        self._undo.append((keys, before))
+        self._changes.append((keys, list(values)))
 
     def commit(self) -> int:
         with self._provider.lock:
@@ -254,7 +262,7 @@ class HDFSBackedStateStore:
     def abort(self) -> None:
         with self._provider.lock:
             if self._state == "UPDATING":
-                self._provider.map.apply(self._undo[::-1])
+                self._provider.roll_back(self._undo)
                 self._state, self._undo, self._changes = "ABORTED", [], []
 
     def metrics(self) -> StateStoreMetrics:
