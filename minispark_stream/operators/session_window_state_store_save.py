@@ -45,9 +45,9 @@ class SessionWindowStateStoreSave(StateTask):
         rows = concat(batches)  # (1)
         updated, swallowed = self.state.update_sessions(store, rows) if rows else (0, 0)  # (2)
         updates_ms = clock.lap()
-        expired = self._expired(store) if self.output_mode != "complete" else []
-        emitted = self.state.columns(expired if self.output_mode != "complete" else store.items())  # (3)
-        store.remove_many(key for key, _ in expired)
+        expired, values = self._expired(store) if self.output_mode != "complete" else ([], store.rows()[1])
+        emitted = self.state.columns(values)  # (3)
+        store.remove_many(expired)
         removals_ms = clock.lap()
         store.commit()  # (4)
         return [emitted], StateMetrics(
@@ -60,9 +60,10 @@ class SessionWindowStateStoreSave(StateTask):
             num_state_stores=0 if self.output_mode == "complete" else None,  # Spark does not count them there
         )
 
-    def _expired(self, store: StateStore) -> list[tuple[bytes, bytes]]:
-        """The sessions that no later row can change."""
+    def _expired(self, store: StateStore) -> tuple[list[bytes], list[bytes]]:
+        """The keys and values of the sessions that no later row can change."""
         if self.event_time is None or not self.watermarks.moved or not store.num_keys:
-            return []
-        sessions = list(store.items())
-        return list(compress(sessions, not_after(self.state.columns(sessions), self.event_time, self.watermarks.eviction_ms)))
+            return [], []
+        keys, values = store.rows()
+        gone = not_after(self.state.columns(values), self.event_time, self.watermarks.eviction_ms)
+        return list(compress(keys, gone)), list(compress(values, gone))

@@ -51,12 +51,11 @@ class StateStoreRestore:
     def old_rows(self, store: StateStore, new: Columns, size: int) -> Columns:
         """(2) The rows of the state that have the keys of the new rows."""
         keys = UnsafeRowCodec(self.keys).encode(new[: len(self.keys)], size)
-        found = [(key, value) for key, value in zip(keys, store.get_many(keys)) if value is not None]
-        return state_columns(self.keys, self.values, found)
+        found = store.get_many(keys)
+        old_keys = [key for key, value in zip(keys, found) if value is not None]
+        return state_columns(self.keys, self.values, old_keys, [value for value in found if value is not None])
 
 
-def state_columns(keys: StructType, values: StructType, rows: Iterable[tuple[bytes, bytes]]) -> Columns:
+def state_columns(key_schema: StructType, value_schema: StructType, keys: list[bytes], values: list[bytes]) -> Columns:
     """State rows as columns: group keys, then buffers."""
-    pairs = list(rows)
-    key_columns = UnsafeRowCodec(keys).decode([key for key, _ in pairs])
-    return [*key_columns, *UnsafeRowCodec(values).decode([value for _, value in pairs])]
+    return [*UnsafeRowCodec(key_schema).decode(keys), *UnsafeRowCodec(value_schema).decode(values)]

@@ -58,20 +58,20 @@ class StateStoreSave(StateTask):
         rows = without(rows, late)
         updated = self._put(store, rows)  # (3)
         updates_ms = clock.lap()
-        expired = self._expired(store) if self.output_mode != "complete" else []
+        expired = self._expired(store) if self.output_mode != "complete" else ([], [])
         match self.output_mode:  # (4)
             case "complete":
-                emitted = state_columns(self.keys, self.values, store.items())
+                emitted = state_columns(self.keys, self.values, *store.rows())
             case "update":
                 emitted = rows
             case "append":
-                emitted = state_columns(self.keys, self.values, expired)
-        store.remove_many(key for key, _ in expired)
+                emitted = state_columns(self.keys, self.values, *expired)
+        removed = store.remove_many(expired[0])
         removals_ms = clock.lap()
         store.commit()  # (5)
         return [emitted] if emitted else [], StateMetrics(
             num_rows_updated=updated,
-            num_rows_removed=len(expired),
+            num_rows_removed=removed,
             num_rows_dropped_by_watermark=int(late.sum()),
             all_updates_time_ms=updates_ms,
             all_removals_time_ms=removals_ms,
@@ -87,10 +87,10 @@ class StateStoreSave(StateTask):
             store.put_many(UnsafeRowCodec(self.keys).encode(keys, size), UnsafeRowCodec(self.values).encode(values, size))
         return size
 
-    def _expired(self, store: StateStore) -> list[tuple[bytes, bytes]]:
-        """The rows of the state that no later row can change."""
+    def _expired(self, store: StateStore) -> tuple[list[bytes], list[bytes]]:
+        """The keys and values of the rows of the state that no later row can change."""
         if self.event_time is None or not self.watermarks.moved or not store.num_keys:
-            return []
-        rows = list(store.items())
-        keys = UnsafeRowCodec(self.keys).decode([key for key, _ in rows])
-        return list(compress(rows, not_after(keys, self.event_time, self.watermarks.eviction_ms)))
+            return [], []
+        keys, values = store.rows()
+        gone = not_after(UnsafeRowCodec(self.keys).decode(keys), self.event_time, self.watermarks.eviction_ms)
+        return list(compress(keys, gone)), list(compress(values, gone))

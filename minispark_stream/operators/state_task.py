@@ -118,10 +118,12 @@ def spare_what_is_imported() -> None:
     """Before the first task of a worker: its objects are no garbage, and need not be searched for any.
 
     After each task, PySpark's worker collects garbage. Among all that pandas, pyarrow and Spark have brought, that takes 30 ms
-    of CPU, more than a small task.
+    of CPU, more than a small task. While a task runs, Python would look for garbage after each 700 new objects, among the rows
+    of the state, too; with 200,000, a task over many rows takes a tenth less.
     """
     if not gc.get_freeze_count():
         gc.freeze()
+        gc.set_threshold(200_000)
 
 
 def record_batches(emitted: Iterable[Columns], schema: pa.Schema) -> Iterator[pa.RecordBatch]:

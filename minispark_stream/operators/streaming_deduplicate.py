@@ -26,6 +26,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from itertools import compress
 from typing import Any
 
 import numpy as np
@@ -192,13 +193,12 @@ class Deduplicate(StateTask):
         eviction_ms = self.watermarks.eviction_ms
         if not store.num_keys or not self.watermarks.moved and self.delay_ms is None:
             return []
-        seen = list(store.items())
+        seen, values = store.rows()
         if self.delay_ms is not None:  # also with an unmoved watermark: a null event time expires at once
-            [expires] = UnsafeRowCodec(EXPIRES).decode([value for _, value in seen])
+            [expires] = UnsafeRowCodec(EXPIRES).decode(values)
             gone = np.asarray(expires) <= eviction_ms * 1000
         elif self.key_event_time is not None:
-            keys = UnsafeRowCodec(self.keys).decode([key for key, _ in seen])
-            gone = not_after(keys, self.key_event_time, eviction_ms)
+            gone = not_after(UnsafeRowCodec(self.keys).decode(seen), self.key_event_time, eviction_ms)
         else:
             return []
-        return [seen[i][0] for i in np.flatnonzero(gone)]
+        return list(compress(seen, gone))

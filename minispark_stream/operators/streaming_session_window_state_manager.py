@@ -66,9 +66,9 @@ class StreamingSessionWindowStateManager:
         store.put_many(keys, UnsafeRowCodec(self.values).encode(rows))
         return len(keys), swallowed
 
-    def columns(self, rows: Iterable[tuple[bytes, bytes]]) -> Columns:
+    def columns(self, values: Sequence[bytes]) -> Columns:
         """State rows as columns."""
-        return UnsafeRowCodec(self.values).decode([value for _, value in rows])
+        return UnsafeRowCodec(self.values).decode(values)
 
     def _key_rows(self, rows: Columns, start: Ints) -> list[bytes]:
         codec = UnsafeRowCodec(self.keys)

@@ -93,7 +93,7 @@ class JoinSideState:
     def keys(self, among: list[bytes] | None = None) -> list[bytes]:
         """The keys that have rows: all of them, or those `among` some."""
         if among is None:
-            return [key for key, _ in self._counts.items()]
+            return self._counts.rows()[0]
         return [key for key, count in zip(among, self._counts.get_many(among)) if count is not None]
 
     def counts(self, keys: list[bytes]) -> Ints:
@@ -108,8 +108,7 @@ class JoinSideState:
         """All rows, or those of some keys."""
         if among is not None:
             return self.rows_of(self.decode_keys(among), self.counts(among))
-        rows = self._values.items()
-        return StoredRows([at for at, _ in rows], [value for _, value in rows])
+        return StoredRows(*self._values.rows())
 
     def rows_of(self, keys: Columns, counts: Ints) -> StoredRows:
         """The first rows of some keys, of each as many as `counts` says; those of a key are together, in order."""

@@ -44,12 +44,12 @@ from pyspark.errors import SparkRuntimeException
 from minispark_stream.state.auto_snapshot_loader import load_snapshot
 from minispark_stream.state.hdfs_backed_state_store_map import HDFSBackedStateStoreMap
 from minispark_stream.state.state_files import StateFiles
-from minispark_stream.state.state_records import Change, Pair
+from minispark_stream.state.state_records import Change
 from minispark_stream.state.state_store import PrefixesOf, StateStoreConf, StateStoreId, StateStoreMetrics, state_error
 
 logger = logging.getLogger(__name__)
 
-Undo = list[Pair]  # changed keys with the values before the change, in order; None: there was none
+Undo = list[Change]  # changed keys with the values before each change, in order; None: there was none
 
 
 class HDFSBackedStateStoreProvider:
@@ -150,7 +150,8 @@ class HDFSBackedStateStoreProvider:
 
     def roll_back(self, undo: Undo) -> None:
         with self.changing() as entries:
-            entries.apply(undo[::-1])
+            for keys, before in reversed(undo):
+                entries.apply(list(zip(keys, before)))
 
     def commit(self, undo: Undo, changes: Sequence[Change]) -> None:
         version = self.version + 1
@@ -181,7 +182,7 @@ class HDFSBackedStateStoreProvider:
             self.identities.clear()  # nothing in memory is used again
 
     def metrics(self) -> StateStoreMetrics:
-        undo = self.map.num_bytes(sum(map(len, self.undo_records.values())))
+        undo = self.map.num_bytes(sum(len(keys) for undo in self.undo_records.values() for keys, _ in undo))
         custom = {
             "loadedMapCacheHitCount": self.loaded_map_cache_hit_count,
             "loadedMapCacheMissCount": self.loaded_map_cache_miss_count,
@@ -215,6 +216,9 @@ class HDFSBackedStateStore:
 
     def items(self) -> ItemsView[bytes, bytes]:
         return self._map().items()
+
+    def rows(self) -> tuple[list[bytes], list[bytes]]:
+        return list(self._map()), list(self._map().values())
 
     def prefix_scan(self, prefixes: Iterable[bytes], prefixes_of: PrefixesOf) -> list[tuple[bytes, bytes]]:
         return self._map().prefix_scan(prefixes, prefixes_of)
@@ -264,8 +268,9 @@ class HDFSBackedStateStore:
             self._changed(keys, values, before)
 
     def _changed(self, keys: Sequence[bytes], values: Sequence[bytes | None], before: list[bytes | None]) -> None:
-        self._undo += zip(keys, before)
-        self._changes.append((list(keys), list(values)))
+        keys = list(keys)
+        self._undo.append((keys, before))
+        self._changes.append((keys, list(values)))
 
     def commit(self) -> int:
         with self._provider.lock:

@@ -141,6 +141,9 @@ class StateStore(Protocol):
     def items(self) -> ItemsView[bytes, bytes]:
         """All keys and values, with the changes so far. Take a list of it before changing the store."""
 
+    def rows(self) -> tuple[list[bytes], list[bytes]]:
+        """All keys, and their values."""
+
     def prefix_scan(self, prefixes: Iterable[bytes], prefixes_of: PrefixesOf) -> list[tuple[bytes, bytes]]:
         """The entries whose keys have one of the prefixes; `prefixes_of` gives the prefixes of keys."""
 

@@ -354,7 +354,7 @@ def test_the_cost_of_a_batch_does_not_grow_with_the_state(state: Path) -> None:
     store.put(A, ONE)
     store.commit()
     provider = store._provider  # type: ignore[attr-defined]
-    assert provider.undo_records == {2: [(A, None)]}
+    assert provider.undo_records == {2: [([A], [None])]}
     assert (state / "0/0/2.delta").stat().st_size < 120
 
 
