@@ -21,6 +21,7 @@ import pyarrow.compute as pc
 
 Columns = list[Any]
 Mask = np.ndarray[Any, Any]
+Ints = np.ndarray[Any, Any]
 
 
 class EventTime(NamedTuple):
@@ -61,6 +62,26 @@ def concat(batches: Iterable[pa.RecordBatch]) -> Columns:
     """
     table = [batch for batch in batches if batch.num_rows]
     return [pa.concat_arrays(chunks) for chunks in zip(*(batch.columns for batch in table))]
+
+
+class Distinct(NamedTuple):
+    """The different rows of some rows, in the order in which they come: the bytes of each, and the position of the first one.
+
+    `of_row` is the number of each row among them.
+    """
+
+    rows: list[bytes]
+    first: Ints
+    of_row: Ints
+
+
+def distinct(rows: pa.Array) -> Distinct:
+    """Of rows as bytes, each one once."""
+    encoded = rows.dictionary_encode()
+    of_row = np.asarray(encoded.indices).astype(np.int64)
+    first = np.empty(len(encoded.dictionary), np.int64)
+    first[of_row[::-1]] = np.arange(len(rows))[::-1]
+    return Distinct(encoded.dictionary.to_pylist(), first, of_row)
 
 
 def take(columns: Columns, rows: np.ndarray[Any, Any]) -> Columns:

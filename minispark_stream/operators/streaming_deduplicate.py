@@ -47,7 +47,17 @@ from minispark_stream.operators.base import (
     event_time_names,
     nullable,
 )
-from minispark_stream.operators.columns import Columns, EventTime, concat, event_time_micros, is_late, not_after, take, without
+from minispark_stream.operators.columns import (
+    Columns,
+    EventTime,
+    concat,
+    distinct,
+    event_time_micros,
+    is_late,
+    not_after,
+    take,
+    without,
+)
 from minispark_stream.operators.decision import CHANGED, KEYS, Decision, Entry
 from minispark_stream.operators.metrics import StateMetrics
 from minispark_stream.operators.state_task import OperatorWatermarks, StateTask, Stopwatch
@@ -173,14 +183,10 @@ class Deduplicate(StateTask):
 
     def _put_new(self, store: StateStore, rows: Columns) -> np.ndarray[Any, Any]:
         """Put the keys that are new; the positions of the first row of each."""
-        size = len(rows[0])
-        keys = UnsafeRowCodec(self.keys).encode([rows[i] for i in self.positions], size)
-        first: dict[bytes, int] = {}
-        for i, (key, known) in enumerate(zip(keys, store.get_many(keys))):
-            if known is None:
-                first.setdefault(key, i)
-        positions = np.fromiter(first.values(), np.int64, len(first))
-        store.put_many(list(first), self._values(take(rows, positions), len(first)))
+        keys, first, _ = distinct(UnsafeRowCodec(self.keys).encode_array([rows[i] for i in self.positions], len(rows[0])))
+        is_new = [known is None for known in store.get_many(keys)]
+        positions = first[is_new]
+        store.put_many(list(compress(keys, is_new)), self._values(take(rows, positions), len(positions)))
         return positions
 
     def _values(self, rows: Columns, size: int) -> list[bytes]:

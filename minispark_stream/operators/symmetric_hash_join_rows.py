@@ -27,9 +27,8 @@ import pyarrow as pa
 from pyspark.sql.types import BooleanType, LongType, StructField, StructType
 
 from minispark_stream.checkpointing.unsafe_row import UnsafeRowCodec
-from minispark_stream.operators.columns import Columns, EventTime, Mask, concat, is_late, not_after, take
+from minispark_stream.operators.columns import Columns, EventTime, Ints, Mask, concat, distinct, is_late, not_after, take
 
-Ints = np.ndarray[Any, Any]
 LEFT, RIGHT = 0, 1
 SIDES = ("left", "right")
 
@@ -76,11 +75,8 @@ class KeyNumbers(NamedTuple):
 
 def number_keys(schema: StructType, columns: Columns, num_rows: int) -> KeyNumbers:
     """Equal keys get the same number, in the order in which the keys come."""
-    rows = UnsafeRowCodec(schema).encode_array(columns, num_rows).dictionary_encode()
-    of_row = np.asarray(rows.indices).astype(np.int64)
-    first = np.empty(len(rows.dictionary), np.int64)
-    first[of_row[::-1]] = np.arange(num_rows)[::-1]
-    return KeyNumbers(rows.dictionary.to_pylist(), take(columns, first), of_row)
+    keys, first, of_row = distinct(UnsafeRowCodec(schema).encode_array(columns, num_rows))
+    return KeyNumbers(keys, take(columns, first), of_row)
 
 
 class PairNumbers(NamedTuple):

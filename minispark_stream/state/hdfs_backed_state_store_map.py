@@ -18,12 +18,13 @@ from __future__ import annotations
 import sys
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
-from itertools import chain, repeat
+from itertools import islice, repeat
 
 from minispark_stream.state.state_records import Pair
 from minispark_stream.state.state_store import PrefixesOf
 
 BYTES_PER_ENTRY = 80  # what CPython needs for two bytes objects besides their contents
+SAMPLE = 1000  # of so many rows of a change the size is known
 
 
 class HDFSBackedStateStoreMap(dict[bytes, bytes]):
@@ -32,12 +33,12 @@ class HDFSBackedStateStoreMap(dict[bytes, bytes]):
     def __init__(self, entries: dict[bytes, bytes]):
         super().__init__(entries)
         self._num_put = self._bytes_put = 0
-        self._weigh(chain(entries, entries.values()), len(entries))
+        self._weigh(entries.items())
         self._prefixes_of: PrefixesOf | None = None
         self._keys_of: defaultdict[bytes, dict[bytes, None]] = defaultdict(dict)  # a dict as a set that keeps its order
 
     def num_bytes(self, entries: int) -> int:
-        """The memory of so many entries that are as large as those were on average that have been put."""
+        """The memory of so many entries, if they are as large as those that have been put."""
         return entries * (BYTES_PER_ENTRY + self._bytes_put // max(1, self._num_put))
 
     @property
@@ -48,8 +49,9 @@ class HDFSBackedStateStoreMap(dict[bytes, bytes]):
         """(1) The values before; None where there was none."""
         before = list(map(self.get, keys))
         self.update(zip(keys, values))
-        self._weigh(chain(keys, values), len(keys))
-        self._gather(keys)
+        self._weigh(zip(keys, values))
+        if self._prefixes_of is not None:
+            self._gather([key for key, value in zip(keys, before) if value is None])
         return before
 
     def remove(self, keys: Sequence[bytes]) -> list[bytes | None]:
@@ -64,7 +66,7 @@ class HDFSBackedStateStoreMap(dict[bytes, bytes]):
         removed = [key for key, value in pairs if value is None and self.get(key, b"") is None]
         for key in dict.fromkeys(removed):
             del self[key]
-        self._weigh(filter(None, chain.from_iterable(pairs)), len(pairs) - len(removed))
+        self._weigh(pairs)
         self._gather([key for key, _ in pairs] if self._prefixes_of else [])
         self._forget(removed)
 
@@ -88,6 +90,8 @@ class HDFSBackedStateStoreMap(dict[bytes, bytes]):
                     if not of_prefix:
                         del self._keys_of[prefix]
 
-    def _weigh(self, keys_and_values: Iterable[bytes], entries: int) -> None:
-        self._num_put += entries
-        self._bytes_put += sum(map(len, keys_and_values))
+    def _weigh(self, pairs: Iterable[Pair]) -> None:
+        """How large the rows are, by the first of each change."""
+        sizes = [len(key) + len(value) for key, value in islice(pairs, SAMPLE) if value is not None]
+        self._num_put += len(sizes)
+        self._bytes_put += sum(sizes)
