@@ -14,6 +14,7 @@ A page marks such a part with two comments; what is between them is replaced:
 4. `numbers FILE`: the numbered lines of a module's docstring.
 5. `glossary`: what every module that re-implements a part of Spark is, with Spark's classes and the sections of the documents.
 6. `behaviours`: what docs/behaviours.toml lists, with links to notebooks, modules and tests.
+7. `benchmark`: the table of docs/bench.json, which is what `make bench` wrote into build/bench.
 
 tests/unit/test_docs.py fails when a page is not what this would write.
 """
@@ -21,6 +22,7 @@ tests/unit/test_docs.py fails when a page is not what this would write.
 from __future__ import annotations
 
 import ast
+import json
 import re
 import zipfile
 from collections.abc import Callable, Iterator, Mapping
@@ -270,9 +272,24 @@ def read_behaviours() -> list[dict[str, Any]]:
     return tomllib.loads((DOCS / "behaviours.toml").read_text(encoding="utf-8"))["behaviour"]
 
 
+# (7)
+def benchmark() -> Iterator[str]:
+    found = json.loads((DOCS / "bench.json").read_text(encoding="utf-8"))
+    yield f"{found['machine']}, {found['rounds']} rounds. Milliseconds per trigger, medians:"
+    yield ""
+    yield "| workload | rows a trigger | Spark | Spark, RocksDB | the model | batch job | model / Spark | goal |"
+    yield "| --- | --- | --- | --- | --- | --- | --- | --- |"
+    for row in found["rows"]:
+        ms = [f"{row['medians'][name]:,.0f}" for name in ("spark", "spark rocksdb", "model", "batch job")]
+        ratio = row["ratios"][0]
+        spread = f"{ratio['median']:.2f} ({ratio['least']:.2f} to {ratio['most']:.2f})"
+        rows, _, what = row["says"].partition(": ")
+        yield f"| {row['workload']}: {what} | {rows} | {' | '.join(ms)} | {spread} | {row['goal']} |"
+
+
 PARTS: Mapping[str, Callable[..., Iterator[str]]] = {
     "differences": differences, "classes": classes, "code": code, "numbers": numbers,
-    "glossary": glossary, "behaviours": behaviours,
+    "glossary": glossary, "behaviours": behaviours, "benchmark": benchmark,
 }
 
 

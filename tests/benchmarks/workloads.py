@@ -70,7 +70,7 @@ class Workload:
             files = [str(file) for file in sorted(path.glob("*.parquet"))[-self.files :]]
             schema = session.read.parquet(files[0]).schema
             reader = session.readStream.option("maxFilesPerTrigger", self.files) if streaming else session.read
-            found[path.name] = reader.schema(schema).parquet(str(path) if streaming else files)
+            found[path.name] = reader.schema(schema).format("parquet").load(str(path) if streaming else files)
         return found
 
 
@@ -178,5 +178,5 @@ WORKLOADS = (
     Workload("join-20k", "2 x 20,000 rows: a left outer join with a time range", 20_000, clicks_and_impressions, outer_join, 0.8,
              mode="append"),
     Workload("join-200k", "2 x 200,000 rows: the same join", 200_000, clicks_and_impressions, outer_join, 0.8, mode="append",
-             triggers=8, warm_up=3),
+             triggers=6, warm_up=2),
 )
