@@ -22,7 +22,7 @@ Shown by tests/spark/test_differences.py::test_frames_are_not_cut_by_their_bytes
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain, starmap
 from typing import Any
@@ -91,8 +91,10 @@ class GroupedMapPandasWithState:
     output: pa.Schema
     conf: PandasConf
 
-    def call(self, rows: pa.RecordBatch, groups: Iterable[Group]) -> Iterator[Columns]:
+    def call(self, rows: pa.RecordBatch, groups: Sequence[Group]) -> Iterator[Columns]:
         """(4) Call the function for each group of the rows; what it returned, as columns."""
+        if not groups:
+            return
         cut = self._frames(rows)
         frames: list[Any] = []
         size = finished = 0

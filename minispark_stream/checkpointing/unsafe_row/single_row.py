@@ -35,9 +35,9 @@ class FixedField:
     def with_long(self, rows: Sequence[bytes], value: int) -> list[bytes]:
         """All rows at a time, in one copy of their bytes: a row by itself would cost ten times as much."""
         _, offsets, data = pa.array(rows, pa.large_binary()).buffers()
-        begins = np.frombuffer(offsets, np.int64, len(rows))
-        words = np.frombuffer(data or b"", np.int64).copy()
-        words[(begins + self._at) >> 3] = value
+        ends = np.frombuffer(offsets, np.int64, len(rows) + 1)
+        words = np.frombuffer(data or b"", np.int64, ends[-1] >> 3).copy()
+        words[(ends[:-1] + self._at) >> 3] = value
         return pa.Array.from_buffers(pa.large_binary(), len(rows), [None, offsets, pa.py_buffer(words)]).to_pylist()
 
     def with_true(self, row: bytes) -> bytes:
