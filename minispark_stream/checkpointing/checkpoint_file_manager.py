@@ -12,7 +12,7 @@ Models: CheckpointFileManager (FileContextBasedCheckpointFileManager).
 
 A local folder uses the system's own atomic calls (`link`, `replace`). Where there are no links (exFAT, some network file
 systems), the name is reserved by an empty file, which the content replaces. Every other file system comes from pyarrow.fs
-(`s3://`, `gs://`, `hdfs://`, `abfs://`). In an object store a file appears when its upload is complete, so there it is written
+(`s3://`, `gs://`, `hdfs://`, `abfs://`). In the first two a file appears when its upload is complete, so there it is written
 under its own name at once. Pyarrow cannot ask any of them to fail when the name is taken: a look goes before the write, and two
 writers in the same moment may both pass it. Then the file is that of the second one, whole, and nobody is told.
 
@@ -39,7 +39,7 @@ from pathlib import PurePosixPath
 
 from pyarrow import fs
 
-OBJECT_STORES = ("s3", "gcs", "abfs")  # pyarrow's names
+WHOLE_WHEN_UPLOADED = ("s3", "gcs")  # pyarrow's names
 
 
 class CheckpointFileManager:
@@ -83,7 +83,7 @@ class CheckpointFileManager:
             return _create_local(temporary, target, data, overwrite)
         if not overwrite and self.exists(name):
             raise FileExistsError(target)
-        if self._fs.type_name in OBJECT_STORES:
+        if self._fs.type_name in WHOLE_WHEN_UPLOADED:
             _write(self._fs, target, data)
         else:
             self._fs.create_dir(parent)

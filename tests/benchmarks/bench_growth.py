@@ -1,0 +1,165 @@
+"""What grows when a query runs for long? Time per trigger, memory, and a cold restart, on the model or on real Spark.
+
+The query counts rows by key. Its first file has every key once (`--keys`), each of the others 100 rows of any keys, and a trigger
+takes one file (`--triggers`). So the state has its full size from the first batch on, and each later batch changes little of it.
+
+1. Write the files.
+2. Run the query, and look at it every second: the time of each trigger, and the processor time of the driver, the JVM and the
+   Python workers together, which other programs on the machine disturb less.
+3. After 10, 100, 1,000, ... triggers and at the end: the memory of the three, the JVM's live objects after a collection, and the
+   number of files in the checkpoint.
+4. Stop Spark, write one more file, and start again: seconds from `start()` to the first commit. The JVM is warm, the workers are new.
+5. Of a long run, the last hundred triggers may take at most 1.2 times as long as the second hundred (the median): else exit code 1.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import statistics
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import psutil
+import pyarrow as pa
+import pyarrow.parquet as pq
+from pyspark.sql import SparkSession
+
+from minispark_stream import MiniSparkSession
+
+GROWTH_BOUND = 1.2
+COLUMNS = ("triggers", "ms", "CPU ms", "driver", "JVM", "live", "workers", "files")
+
+
+# (1)
+def write_file(folder: Path, number: int, keys: np.ndarray) -> None:
+    folder.mkdir(parents=True, exist_ok=True)
+    hidden = folder / f".{number}"  # a file appears whole
+    pq.write_table(pa.table({"key": keys}), hidden)
+    hidden.rename(folder / f"{number:06}.parquet")
+
+
+def write_files(folder: Path, triggers: int, keys: int) -> None:
+    rng = np.random.default_rng(7)
+    write_file(folder, 0, np.arange(keys))
+    for number in range(1, triggers):
+        write_file(folder, number, rng.integers(0, keys, 100))
+
+
+def spark_session() -> SparkSession:
+    builder = SparkSession.builder.master("local[2]").config("spark.sql.shuffle.partitions", "2").config("spark.ui.enabled", "false")
+    spark = builder.config("spark.ui.showConsoleProgress", "false").getOrCreate()
+    spark.sparkContext.setLogLevel("ERROR")
+    spark.range(1).count()
+    return spark
+
+
+def start(spark: SparkSession, engine: str, scratch: Path) -> Any:
+    session: Any = MiniSparkSession(spark) if engine == "model" else spark
+    rows = session.readStream.schema("key long").option("maxFilesPerTrigger", 1).parquet(str(scratch / "in"))
+    write = rows.groupBy("key").count().writeStream.outputMode("update").format("noop")
+    return write.option("checkpointLocation", str(scratch / "checkpoint")).trigger(availableNow=True).start()
+
+
+# (2)
+def watch(query: Any) -> Iterator[dict[int, float]]:
+    """Once a second: the milliseconds of every trigger so far, by batch."""
+    times: dict[int, float] = {}
+    active = True
+    while active:
+        active = not query.awaitTermination(1)
+        for progress in (json.loads(p.json) for p in query.recentProgress):
+            times[progress["batchId"]] = progress["durationMs"]["triggerExecution"]
+        yield times
+
+
+def processes() -> dict[str, list[psutil.Process]]:
+    driver = psutil.Process()
+    below = driver.children(recursive=True)
+    jvm = [p for p in below if p.name() == "java"]
+    return {"driver": [driver], "JVM": jvm, "workers": [p for p in below if p not in jvm]}
+
+
+def cpu_seconds() -> float:
+    """Of all processes, and of workers that have ended."""
+    return sum(sum(p.cpu_times()[:4]) for of in processes().values() for p in of)
+
+
+# (3)
+def sizes(spark: SparkSession, checkpoint: Path) -> dict[str, float]:
+    """Memory in MiB; `live` are the objects of the JVM."""
+    found: dict[str, float] = {name: sum(p.memory_info().rss for p in of) >> 20 for name, of in processes().items()}
+    java: Any = spark.sparkContext._jvm
+    java.System.gc()
+    runtime = java.Runtime.getRuntime()
+    return {**found, "live": (runtime.totalMemory() - runtime.freeMemory()) >> 20, "files": sum(1 for _ in checkpoint.rglob("*"))}
+
+
+def long_run(spark: SparkSession, args: argparse.Namespace, scratch: Path) -> tuple[list[dict[str, float]], dict[int, float]]:
+    found: list[dict[str, float]] = []
+    query = start(spark, args.engine, scratch)
+    marks = [m for n in range(1, 9) for m in (10**n, 3 * 10**n) if m < args.triggers] + [args.triggers]
+    before, cpu = 0, cpu_seconds()
+    for times in watch(query):
+        if len(times) >= marks[0]:
+            marks = [m for m in marks if m > len(times)] or [sys.maxsize]
+            newest = statistics.median([times[b] for b in sorted(times)][before:][-100:])
+            spent = (cpu_seconds() - cpu) * 1000 / (len(times) - before)
+            row = {"triggers": len(times), "ms": newest, "CPU ms": round(spent), **sizes(spark, scratch / "checkpoint")}
+            print("".join(f"{row[c]:>10,.0f}" for c in COLUMNS), flush=True)
+            found.append(row)
+            before, cpu = len(times), cpu_seconds()
+    return found, times
+
+
+# (4)
+def cold_restart(args: argparse.Namespace, scratch: Path) -> float:
+    write_file(scratch / "in", 999_999, np.arange(100) % args.keys)
+    spark = spark_session()
+    commits = scratch / "checkpoint" / "commits"
+    before = {p.name for p in commits.iterdir()}
+    began = time.perf_counter()
+    query = start(spark, args.engine, scratch)
+    while not {p.name for p in commits.iterdir() if p.name.isdigit()} - before:
+        if query.awaitTermination(0.02) and query.exception():
+            raise query.exception()
+    seconds = time.perf_counter() - began
+    query.awaitTermination()
+    spark.stop()
+    return seconds
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description="what grows in a long run: time per trigger, memory, a cold restart")
+    parser.add_argument("--engine", choices=["model", "spark"], default="model")
+    parser.add_argument("--triggers", type=int, default=1000, help="files, one a trigger (1000)")
+    parser.add_argument("--keys", type=int, default=1000, help="rows of state (1000)")
+    parser.add_argument("--json", metavar="FILE", type=Path, help="write what was measured to FILE")
+    args = parser.parse_args()
+    print("".join(f"{c:>10}" for c in COLUMNS) + "   (memory in MiB)", flush=True)
+    with tempfile.TemporaryDirectory() as directory:
+        scratch = Path(directory)
+        write_files(scratch / "in", args.triggers, args.keys)
+        spark = spark_session()
+        rows, times = long_run(spark, args, scratch)
+        spark.stop()
+        restart = cold_restart(args, scratch)
+    of = [times[b] for b in sorted(times)]
+    growth = statistics.median(of[-100:]) / statistics.median(of[100:200]) if len(of) > 300 else None  # (5)
+    holds = growth is None or growth <= GROWTH_BOUND
+    print(f"cold restart: {restart:.1f} s")
+    if growth is not None:
+        print(f"last hundred / second hundred: {growth:.2f}, at most {GROWTH_BOUND}: {'holds' if holds else 'BROKEN'}")
+    if args.json:
+        measured = {"engine": args.engine, "keys": args.keys, "rows": rows, "ms": of, "cold_restart_s": restart, "growth": growth}
+        args.json.write_text(json.dumps(measured))
+    return 0 if holds else 1
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
