@@ -36,20 +36,19 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import ItemsView, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
 
 from pyspark.errors import SparkRuntimeException
 
 from minispark_stream.state.auto_snapshot_loader import load_snapshot
+from minispark_stream.state.hdfs_backed_state_store import HDFSBackedStateStore, Undo
 from minispark_stream.state.hdfs_backed_state_store_map import HDFSBackedStateStoreMap
 from minispark_stream.state.state_files import StateFiles
 from minispark_stream.state.state_records import Change
-from minispark_stream.state.state_store import PrefixesOf, StateStoreConf, StateStoreId, StateStoreMetrics, state_error
+from minispark_stream.state.state_store import StateStoreConf, StateStoreId, StateStoreMetrics, state_error
 
 logger = logging.getLogger(__name__)
-
-Undo = list[Change]  # changed keys with the values before each change, in order; None: there was none
 
 
 class HDFSBackedStateStoreProvider:
@@ -58,7 +57,7 @@ class HDFSBackedStateStoreProvider:
     def __init__(self, store_id: StateStoreId, conf: StateStoreConf):
         self.store_id, self.conf = store_id, conf
         self.files = StateFiles(store_id, conf)
-        self.lock = threading.RLock()
+        self.lock: AbstractContextManager[object] = threading.RLock()
         self.loaded_map_cache_hit_count = 0
         self.loaded_map_cache_miss_count = 0
         self.snapshot_was_repaired = False
@@ -192,121 +191,6 @@ class HDFSBackedStateStoreProvider:
             f"SnapshotLastUploaded.partition_{self.store_id.partition_id}_{self.store_id.store_name}": -1,
         }
         return StateStoreMetrics(len(self.map), self.map.memory_used_bytes + undo, custom)
-
-
-class HDFSBackedStateStore:
-    """A version that is open for changes (state_store.StateStore)."""
-
-    def __init__(self, provider: HDFSBackedStateStoreProvider, version: int):
-        self.version = version
-        self._provider = provider
-        self._state = "UPDATING"
-        self._undo: Undo = []
-        self._changes: list[Change] = []  # what the delta file will hold, in order
-        self._metrics: StateStoreMetrics | None = None
-
-    def __str__(self) -> str:
-        return f"HDFSStateStore[{self._provider.files}, version={self.version}]"
-
-    def get(self, key: bytes) -> bytes | None:
-        return self._map().get(key)
-
-    def get_many(self, keys: Iterable[bytes]) -> list[bytes | None]:
-        return list(map(self._map().get, keys))
-
-    def items(self) -> ItemsView[bytes, bytes]:
-        return self._map().items()
-
-    def rows(self) -> tuple[list[bytes], list[bytes]]:
-        return list(self._map()), list(self._map().values())
-
-    def prefix_scan(self, prefixes: Iterable[bytes], prefixes_of: PrefixesOf) -> list[tuple[bytes, bytes]]:
-        return self._map().prefix_scan(prefixes, prefixes_of)
-
-    @property
-    def num_keys(self) -> int:
-        return len(self._map())
-
-    def put(self, key: bytes, value: bytes) -> None:
-        self.put_many([key], [value])
-
-    def put_many(self, keys: Sequence[bytes], values: Sequence[bytes]) -> None:
-        if None in values:
-            raise ValueError("Cannot put a null value: every key needs a value")
-        if len(keys) != len(values):
-            raise ValueError(f"Cannot put {len(keys)} keys with {len(values)} values")
-        with self._provider.lock:
-            self._verify_updating("put")
-            with self._provider.changing() as entries:
-                before = entries.put(keys, values)
-            self._changed(keys, values, before)
-
-    def remove(self, key: bytes) -> bytes | None:
-        with self._provider.lock:
-            old = self.get(key)
-            self.remove_many([key])
-            return old
-
-    def remove_many(self, keys: Iterable[bytes]) -> int:
-        with self._provider.lock:
-            self._verify_updating("remove")
-            keys = list(keys)
-            with self._provider.changing() as entries:
-                before = entries.remove(keys)
-            if None in before:  # what was not there is no change
-                keys = [key for key, value in zip(keys, before) if value is not None]
-                before = [value for value in before if value is not None]
-            self._changed(keys, [None] * len(keys), before)
-            return len(keys)
-
-    def change_many(self, keys: Sequence[bytes], values: Sequence[bytes | None]) -> None:
-        with self._provider.lock:
-            self._verify_updating("change")
-            before = self.get_many(keys)
-            with self._provider.changing() as entries:
-                entries.apply(list(zip(keys, values)))
-            self._changed(keys, values, before)
-
-    def _changed(self, keys: Sequence[bytes], values: Sequence[bytes | None], before: list[bytes | None]) -> None:
-        keys = list(keys)
-        self._undo.append((keys, before))
-        self._changes.append((keys, list(values)))
-
-    def commit(self) -> int:
-        with self._provider.lock:
-            try:
-                self._verify_updating("commit")
-                self._provider.commit(self._undo, self._changes)
-            except Exception as e:
-                text = (
-                    f"Error writing state store files for provider {self}. "
-                    f"Cannot perform commit during state checkpoint. The reason: {e}."
-                )
-                raise state_error("CANNOT_WRITE_STATE_STORE.CANNOT_COMMIT", text, "58030", providerClass=self) from e
-            self._state, self._undo, self._changes = "COMMITTED", [], []
-            self._metrics = self._provider.metrics()
-            return self.version + 1
-
-    def abort(self) -> None:
-        with self._provider.lock:
-            if self._state == "UPDATING" and self._provider.open_store is self:
-                self._provider.roll_back(self._undo)
-                self._state, self._undo, self._changes = "ABORTED", [], []
-
-    def metrics(self) -> StateStoreMetrics:
-        """As of now, or as of the commit."""
-        with self._provider.lock:
-            return self._metrics or self._provider.metrics()
-
-    def _map(self) -> HDFSBackedStateStoreMap:
-        """The map, as long as it is at this store's version."""
-        if self._provider.open_store is not self:
-            raise ValueError(f"{self} is over: the store was opened again")
-        return self._provider.map
-
-    def _verify_updating(self, operation: str) -> None:
-        if self._state != "UPDATING":
-            raise ValueError(f"Cannot {operation} after already committed or aborted")
 
 
 def _as_pairs(changes: Sequence[Change]) -> dict[bytes, bytes | None]:
