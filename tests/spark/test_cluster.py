@@ -1,39 +1,59 @@
-"""On a cluster: two executors with a JVM each, one of which is killed between two batches.
+"""On a cluster: Spark's own standalone one, with a master and two workers that take each other for different machines.
 
-The cluster is Spark's own `local-cluster`, and it needs a driver of its own, which is the program below.
+An executor is killed between two batches, a task fails after it has written its state, and one that hangs there gets a second,
+speculative attempt elsewhere. The driver is the program below.
 """
 
 from __future__ import annotations
 
 import json
 import os
+import socket
 import subprocess
 import sys
 from collections import Counter
+from collections.abc import Iterator
 from pathlib import Path
 
 import pyspark
+import pytest
 
 DRIVER = '''
-import json, os, signal, sys
+import json, os, signal, sys, time
 from pathlib import Path
+from pyspark import TaskContext
 from pyspark.sql import SparkSession, functions as F
 from minispark_stream import MiniSparkSession
 
 folder = Path(sys.argv[1])
-spark = (
-    SparkSession.builder.master("local-cluster[2,1,1024]").config("spark.ui.enabled", "false")
-    .config("spark.sql.shuffle.partitions", 3).getOrCreate()
-)
+confs = {
+    "spark.ui.enabled": "false", "spark.sql.shuffle.partitions": 3, "spark.executor.memory": "512m", "spark.speculation": "true",
+    "spark.speculation.quantile": 0.3, "spark.speculation.interval": "100ms",
+}
+spark = SparkSession.builder.config(map=confs).getOrCreate()
 mini = MiniSparkSession(spark)
 
 def counts(session):
     words = session.readStream.schema("value string").format("text").load(str(folder / "in"))
     return words.select(F.explode(F.split("value", " ")).alias("word")).groupBy("word").count()
 
-def run(session):
+def shaky(batches):
+    """When it has all rows of a partition, its state is written. The first attempt to get there fails, in one task, or hangs."""
+    yield from batches
+    partition = TaskContext.get().partitionId()
+    try:
+        (folder / f"first {partition}").touch(exist_ok=False)
+    except FileExistsError:
+        (folder / f"second {partition}").touch()
+        return
+    if partition == 0:
+        raise RuntimeError("the first attempt fails")
+    if partition == 1:
+        time.sleep(600)
+
+def run(session, result):
     query = (
-        counts(session).writeStream.outputMode("complete").format("memory").queryName("counts")
+        result.writeStream.outputMode("complete").format("memory").queryName("counts")
         .option("checkpointLocation", str(folder / "checkpoint")).trigger(availableNow=True).start()
     )
     query.awaitTermination()
@@ -46,29 +66,53 @@ def executor_of_this_task(_):
     return int(daemon.rsplit(")", 1)[1].split()[1]), minispark_stream.__file__
 
 found = []
-for batch, text in enumerate(["to be", "or not", "to be or", "not to be"]):
+for batch, text in enumerate(["to be", "or not", "to be or", "not to be", "that is"]):
     (folder / "in" / f"{batch}.txt").write_text(text)
-    found.append(run(spark if batch == 2 else mini))  # either engine goes on where the other stopped
+    session = spark if batch == 2 else mini  # either engine goes on where the other stopped
+    result = counts(session)
+    found.append(run(session, result.mapInArrow(shaky, result.schema) if batch == 3 else result))
     executor, path = spark.sparkContext.range(1, numSlices=1).map(executor_of_this_task).first()
     if batch == 1:
         os.kill(executor, signal.SIGKILL)
-print(json.dumps({"found": found, "path": path}))
+print(json.dumps({"found": found, "path": path, "second": [p.name for p in folder.glob("second *")]}))
 '''
 
 
-def test_state_is_found_again_when_an_executor_is_lost(tmp_path: Path) -> None:
+@pytest.fixture
+def master(tmp_path: Path) -> Iterator[str]:
+    """The URL of a standalone cluster of two workers with a core each."""
+    home = Path(pyspark.__file__).parent
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = str(free.getsockname()[1])
+
+    def start(class_name: str, host: str, *arguments: str) -> subprocess.Popen[bytes]:
+        command = [str(home / "bin" / "spark-class"), f"org.apache.spark.deploy.{class_name}", "--host", host, "--webui-port", "0"]
+        environment = {**os.environ, "SPARK_HOME": str(home), "SPARK_LOCAL_IP": host, "SPARK_DAEMON_MEMORY": "256m"}
+        with (tmp_path / f"{class_name}-{host}.log").open("wb") as log:
+            return subprocess.Popen([*command, *arguments], env=environment, stdout=log, stderr=log)
+
+    url = f"spark://127.0.0.1:{port}"
+    started = [start("master.Master", "127.0.0.1", "--port", port)]
+    for host in ("127.0.0.1", "127.0.0.2"):  # a speculative attempt runs on another host than the first
+        started.append(start("worker.Worker", host, "--cores", "1", "--memory", "600m", "--work-dir", str(tmp_path / host), url))
+    yield url
+    for process in reversed(started):
+        process.terminate()
+        process.wait()
+
+
+def test_state_outlives_lost_executors_and_second_attempts(master: str, tmp_path: Path) -> None:
     (tmp_path / "in").mkdir()
-    home = tmp_path / "spark"  # its workers write into it
-    home.mkdir()
-    for part in Path(pyspark.__file__).parent.iterdir():
-        (home / part.name).symlink_to(part)
-    environment = {**os.environ, "SPARK_HOME": str(home)}
-    ran = subprocess.run(
-        [sys.executable, "-c", DRIVER, str(tmp_path)], env=environment, capture_output=True, text=True, timeout=600,
-        cwd=Path(__file__).parents[2],
-    )
+    driver = tmp_path / "driver.py"
+    driver.write_text(DRIVER)
+    submit = [str(Path(pyspark.__file__).parent / "bin" / "spark-submit"), "--master", master, str(driver), str(tmp_path)]
+    root = str(Path(__file__).parents[2])
+    environment = {**os.environ, "PYTHONPATH": root, "PYSPARK_PYTHON": sys.executable}
+    ran = subprocess.run(submit, env=environment, capture_output=True, text=True, timeout=600, cwd=tmp_path)
     assert ran.returncode == 0, ran.stderr[-4000:]
     result = json.loads(ran.stdout.splitlines()[-1])
-    words = "to be or not to be or not to be".split()
-    assert result["found"] == [Counter(words[:end]) for end in (2, 4, 7, 10)]
+    words = "to be or not to be or not to be that is".split()
+    assert result["found"] == [Counter(words[:end]) for end in (2, 4, 7, 10, 12)]
+    assert {"second 0", "second 1"} <= set(result["second"])
     assert "minispark_stream.zip" in result["path"]
