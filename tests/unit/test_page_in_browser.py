@@ -251,7 +251,7 @@ def test_the_stepper_moves_in_its_frame_without_a_kernel(browser: Browser, tmp_p
 def test_a_trace_of_ten_thousand_steps_opens_in_two_seconds(
     browser: Browser, tmp_path: Path, monkeypatch: pytest.MonkeyPatch  # noqa: F811
 ) -> None:
-    monkeypatch.setattr(page_module, "pictures", lambda recording: ())  # 9 s, and at most 1 MB: they show the newest batches
+    monkeypatch.setattr(page_module, "pictures", lambda recording, found: ())  # 9 s, and at most 1 MB: they show the newest batches
     html = page({"model": long(10_000)})
     assert len(html.encode()) < 10_000_000
     tab = opened(browser, html, tmp_path, at=5000)
