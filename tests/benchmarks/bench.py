@@ -30,6 +30,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -75,7 +76,8 @@ def measure(spark: SparkSession, workload: Workload, rounds: int, scratch: Path)
                 run = run_once(variant.session(spark), workload, data, scratch / f"{number}-{variant.name}")
             if number > 0:
                 runs[variant.name].append(run)
-        floors["batch job"] += elapsed_ms(lambda: save(plain(spark, workload, data)))
+        frame = (workload.plain or workload.query)(workload.read(spark, data, streaming=False))
+        floors["batch job"] += elapsed_ms(partial(save, frame))
         floors["empty job"] += elapsed_ms(lambda: save(spark.range(0)))
     check_same_work(workload, runs)
     return Row(
@@ -101,10 +103,6 @@ def run_once(session: Any, workload: Workload, data: Path, checkpoint: Path) -> 
         triggers=[p["durationMs"]["triggerExecution"] for p in progress][workload.warm_up :],
         work=[(p["batchId"], p["numInputRows"], sum(op["numRowsTotal"] for op in p["stateOperators"])) for p in progress],
     )
-
-
-def plain(spark: SparkSession, workload: Workload, data: Path) -> Any:
-    return (workload.plain or workload.query)(workload.read(spark, data, streaming=False))
 
 
 def save(frame: Any) -> None:

@@ -161,9 +161,9 @@ def outer_join(of: dict[str, DataFrame]) -> DataFrame:
 
 WORKLOADS = (
     Workload("stateless", "3 rows: a filter and a projection", 3, lambda n, rows, rng: events(n, rows, rng, 10), stateless, 0.4,
-             mode="append", triggers=40, warm_up=8),
+             mode="append", triggers=30, warm_up=8),
     Workload("windows", "1,000 rows: counts by a window of five minutes and a key", 1000,
-             lambda n, rows, rng: events(n, rows, rng, 10, minutes=2), windowed_count, 0.5, triggers=40, warm_up=8),
+             lambda n, rows, rng: events(n, rows, rng, 10, minutes=2), windowed_count, 0.5, triggers=30, warm_up=8),
     Workload("pandas", "33,000 rows, 5,000 keys: applyInPandasWithState", 33_000,
              lambda n, rows, rng: events(n, rows, rng, 5000), pandas_with_state, 0.5, triggers=6, warm_up=2, plain=pandas_without_state),
     Workload("campaigns", "4 million rows: a filter, a join with a table, counts by ten seconds and campaign", 4_000_000,
