@@ -98,6 +98,16 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     session.stop()
 
 
+@pytest.fixture
+def fresh_process() -> Iterator[None]:
+    """As in a worker that has just begun: no state store is loaded."""
+    from minispark_stream.state.loaded_providers import unload_stores
+
+    unload_stores()
+    yield
+    unload_stores()
+
+
 @pytest.fixture(scope="session")
 def s3_server() -> Iterator[str]:
     """A server in this process that speaks S3's protocol: its address."""

@@ -5,8 +5,8 @@ Models: HDFSBackedStateStore (About state).
 1. What is asked is answered from the provider's map, which is at this version while the store is open.
 2. A change goes into the map at once. The store remembers it for the file that `commit` writes, and what was there before, so
    that `abort` can put it back.
-3. After `commit` or `abort` the store takes no change; once the provider has opened another store, it answers no question
-   either.
+3. After `commit` or `abort` the store takes no change; once the provider has opened another store, or a change broke off
+   halfway, it answers no question either.
 
     put a 5      the map has a 5; changes: put a 5; undo: a was 1
     remove b     the map has no b; changes: put a 5, remove b; undo: a was 1, b was 2
@@ -82,10 +82,8 @@ class HDFSBackedStateStore:
     def put_many(self, keys: Sequence[bytes], values: Sequence[bytes]) -> None:
         if None in values:
             raise ValueError("Cannot put a null value: every key needs a value")
-        if len(keys) != len(values):
-            raise ValueError(f"Cannot put {len(keys)} keys with {len(values)} values")
         with self._provider.lock:
-            self._verify_updating("put")
+            self._verify_change("put", keys, values)
             with self._provider.changing() as entries:
                 before = entries.put(keys, values)
             self._changed(keys, values, before)
@@ -110,7 +108,7 @@ class HDFSBackedStateStore:
 
     def change_many(self, keys: Sequence[bytes], values: Sequence[bytes | None]) -> None:
         with self._provider.lock:
-            self._verify_updating("change")
+            self._verify_change("change", keys, values)
             before = self.get_many(keys)
             with self._provider.changing() as entries:
                 entries.apply(list(zip(keys, values)))
@@ -150,9 +148,15 @@ class HDFSBackedStateStore:
     def _map(self) -> HDFSBackedStateStoreMap:
         """The map, as long as it is at this store's version."""
         if self._provider.open_store is not self:
-            raise ValueError(f"{self} is over: the store was opened again")
+            raise ValueError(f"{self} is over: the store was opened again, or a change of it broke off")
         return self._provider.map
+
+    def _verify_change(self, operation: str, keys: Sequence[bytes], values: Sequence[bytes | None]) -> None:
+        self._verify_updating(operation)
+        if len(keys) != len(values):
+            raise ValueError(f"Cannot {operation} {len(keys)} keys with {len(values)} values")
 
     def _verify_updating(self, operation: str) -> None:
         if self._state != "UPDATING":
             raise ValueError(f"Cannot {operation} after already committed or aborted")
+        self._map()

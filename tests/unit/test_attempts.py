@@ -18,19 +18,13 @@ from minispark_stream.operators.state_task import OperatorWatermarks, StatefulOp
 from minispark_stream.operators.streaming_global_limit import GlobalLimit
 from minispark_stream.state.hdfs_backed_state_store_map import HDFSBackedStateStoreMap
 from minispark_stream.state.hdfs_backed_state_store_provider import HDFSBackedStateStoreProvider
-from minispark_stream.state.loaded_providers import get_store, unload_stores
+from minispark_stream.state.loaded_providers import get_store
 from minispark_stream.state.maintenance import run_maintenance
 from minispark_stream.state.state_store import StateStoreConf, StateStoreId
 from minispark_stream.trace.recorder import NullRecorder
 
 KEY, OTHER = b"k" * 16, b"o" * 16
-
-
-@pytest.fixture(autouse=True)
-def fresh_process() -> Iterator[None]:
-    unload_stores()
-    yield
-    unload_stores()
+pytestmark = pytest.mark.usefixtures("fresh_process")
 
 
 @pytest.fixture
@@ -169,6 +163,8 @@ def test_nothing_is_used_again_of_a_change_that_broke_off(store_id: StateStoreId
         patch.setattr(HDFSBackedStateStoreMap, "put", half_done)
         with pytest.raises(MemoryError):
             store.put(KEY, b"2" * 16)
+    with pytest.raises(ValueError, match="a change of it broke off"):
+        store.put(KEY, b"2" * 16)
     store.abort()
     assert dict(of.get_store(1).items()) == {KEY: b"1" * 16}
     assert dict(of.get_store(0).items()) == {}

@@ -28,13 +28,7 @@ from minispark_stream.trace.recorder import NullRecorder, Recorder
 CONF = StateStoreConf()
 A, B, C = b"a" * 16, b"b" * 16, b"c" * 16
 ONE, TWO, THREE = b"1" * 16, b"2" * 16, b"3" * 16
-
-
-@pytest.fixture(autouse=True)
-def fresh_process() -> Iterator[None]:
-    unload_stores()
-    yield
-    unload_stores()
+pytestmark = pytest.mark.usefixtures("fresh_process")
 
 
 @pytest.fixture
@@ -146,6 +140,14 @@ def test_opening_a_store_again_aborts_the_one_that_was_open(state: Path) -> None
 def test_a_null_value_is_refused(state: Path) -> None:
     with pytest.raises(ValueError, match="null value"):
         get_store(store_id(state), CONF, 0).put(A, None)  # type: ignore[arg-type]
+
+
+def test_each_key_has_a_value(state: Path) -> None:
+    store = get_store(store_id(state), CONF, 0)
+    for change in (store.put_many, store.change_many):
+        with pytest.raises(ValueError, match="2 keys with 1 values"):
+            change([A, B], [ONE])
+    assert list(store.items()) == []
 
 
 def test_stores_with_a_name_have_their_own_directory(state: Path) -> None:
