@@ -38,7 +38,7 @@ from pyspark.sql import SparkSession
 
 from minispark_stream import MiniSparkSession
 from tests.benchmarks.report import Ratio, Row, Run, print_table, write_page
-from tests.benchmarks.workloads import WORKLOADS, Workload
+from tests.benchmarks.workloads import WORKLOADS, Workload, reports_with_data, spark_session
 
 PROVIDER = "spark.sql.streaming.stateStore.providerClass"
 ROCKSDB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
@@ -91,17 +91,12 @@ def measure(spark: SparkSession, workload: Workload, rounds: int, scratch: Path)
 
 
 def run_once(session: Any, workload: Workload, data: Path, checkpoint: Path) -> Run:
-    query = (
-        workload.query(workload.read(session, data, streaming=True))
-        .writeStream.outputMode(workload.mode).format("noop")
-        .option("checkpointLocation", str(checkpoint)).trigger(availableNow=True).start()
-    )
+    query = workload.start(session, data, checkpoint, availableNow=True)
     query.awaitTermination()
-    # (3) the watermark's last batch has no data: another kind of batch, not counted
-    progress = [p for p in (json.loads(one.json) for one in query.recentProgress) if p["numInputRows"] > 0]
+    reports = reports_with_data(query)  # (3)
     return Run(
-        triggers=[p["durationMs"]["triggerExecution"] for p in progress][workload.warm_up :],
-        work=[(p["batchId"], p["numInputRows"], sum(op["numRowsTotal"] for op in p["stateOperators"])) for p in progress],
+        triggers=[p["durationMs"]["triggerExecution"] for p in reports][workload.warm_up :],
+        work=[(p["batchId"], p["numInputRows"], sum(op["numRowsTotal"] for op in p["stateOperators"])) for p in reports],
     )
 
 
@@ -153,15 +148,7 @@ def main(argv: list[str] | None = None) -> int:
     parser.add_argument("--out", type=Path, default=Path("build/bench"), help="where bench.json and bench.html go (build/bench)")
     args = parser.parse_args(argv)
 
-    spark = (
-        SparkSession.builder.master("local[2]").appName("bench")
-        .config("spark.sql.shuffle.partitions", "2")
-        .config("spark.sql.session.timeZone", "UTC")
-        .config("spark.ui.enabled", "false").config("spark.ui.showConsoleProgress", "false")
-        .config("spark.driver.memory", "4g")
-        .getOrCreate()
-    )
-    spark.sparkContext.setLogLevel("ERROR")
+    spark = spark_session()
     machine = f"{os.cpu_count()} cores, Spark {spark.version}, Java {spark._jvm.System.getProperty('java.version')}, Python {platform.python_version()}"  # type: ignore[union-attr]
     print(f"{machine}; {args.rounds} rounds")
     rows: list[Row] = []

@@ -31,6 +31,7 @@ import pyarrow.parquet as pq
 from pyspark.sql import SparkSession
 
 from minispark_stream import MiniSparkSession
+from tests.benchmarks.workloads import spark_session
 
 GROWTH_BOUND = 1.2
 COLUMNS = ("triggers", "ms", "CPU ms", "driver", "JVM", "live", "workers", "files")
@@ -49,14 +50,6 @@ def write_files(folder: Path, triggers: int, keys: int) -> None:
     write_file(folder, 0, np.arange(keys))
     for number in range(1, triggers):
         write_file(folder, number, rng.integers(0, keys, 100))
-
-
-def spark_session() -> SparkSession:
-    builder = SparkSession.builder.master("local[2]").config("spark.sql.shuffle.partitions", "2").config("spark.ui.enabled", "false")
-    spark = builder.config("spark.ui.showConsoleProgress", "false").getOrCreate()
-    spark.sparkContext.setLogLevel("ERROR")
-    spark.range(1).count()
-    return spark
 
 
 def start(spark: SparkSession, engine: str, scratch: Path) -> Any:
@@ -121,6 +114,7 @@ def long_run(spark: SparkSession, args: argparse.Namespace, scratch: Path) -> tu
 def cold_restart(args: argparse.Namespace, scratch: Path) -> float:
     write_file(scratch / "in", 999_999, np.arange(100) % args.keys)
     spark = spark_session()
+    spark.range(1).count()
     commits = scratch / "checkpoint" / "commits"
     before = {p.name for p in commits.iterdir()}
     began = time.perf_counter()

@@ -10,51 +10,40 @@
 
 from __future__ import annotations
 
-import json
 import os
 import statistics
 import tempfile
 import time
-from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from pyspark.sql import SparkSession
-
 from minispark_stream import MiniSparkSession
-from tests.benchmarks.workloads import WORKLOADS, Workload, ad_events, by_campaign
+from tests.benchmarks.workloads import WORKLOADS, Workload, ad_events, by_campaign, reports_with_data, spark_session
 
 FILES, ROWS = 64, 50_000
 ADS = Workload("campaigns", "counts by campaign and ten seconds", ROWS, ad_events, by_campaign, goal=1.0, triggers=FILES)
 BACKLOG, EACH = 40, 8  # files that gather while no query runs; files that come while one does
 
 
-def start(session: Any, workload: Workload, folder: Path, trigger: Mapping[str, Any]) -> Any:
-    rows = workload.query(workload.read(session, folder / "in", streaming=True)).writeStream.outputMode(workload.mode).format("noop")
-    return rows.option("checkpointLocation", str(folder / "checkpoint")).trigger(**trigger).start()
-
-
 def batches(query: Any) -> list[tuple[int, int]]:
     """Rows and milliseconds of the triggers that had data."""
-    reports = [json.loads(progress.json) for progress in query.recentProgress]
-    return [(one["numInputRows"], one["durationMs"]["triggerExecution"]) for one in reports if one["numInputRows"]]
+    return [(one["numInputRows"], one["durationMs"]["triggerExecution"]) for one in reports_with_data(query)]
 
 
 def warm_up(name: str, session: Any, scratch: Path) -> None:
     """A run that is not counted: the JVM compiles its code."""
     few = replace(ADS, triggers=12)
     few.write(scratch / "in")
-    start(session, few, scratch, {"availableNow": True}).awaitTermination()
+    few.start(session, scratch / "in", scratch / "checkpoint", availableNow=True).awaitTermination()
 
 
 # (1)
 def batch_sizes(name: str, session: Any, scratch: Path) -> None:
     print(f"\n{name:8}{'rows a trigger':>16}{'ms per trigger':>16}{'rows a second':>16}{'seconds for all':>18}")
+    ADS.write(scratch / "in")
     for files in (1, 4, 16, 64):
-        folder = scratch / f"{name}-{files}"
-        ADS.write(folder / "in")
-        query = start(session, replace(ADS, files=files), folder, {"availableNow": True})
+        query = replace(ADS, files=files).start(session, scratch / "in", scratch / f"checkpoint-{files}", availableNow=True)
         query.awaitTermination()
         rows, ms = zip(*batches(query))
         print(f"{'':8}{files * ROWS:16,}{statistics.median(ms):16,.0f}{sum(rows) / sum(ms) * 1000:16,.0f}{sum(ms) / 1000:18.1f}", flush=True)
@@ -62,20 +51,19 @@ def batch_sizes(name: str, session: Any, scratch: Path) -> None:
 
 # (2)
 def catching_up(name: str, session: Any, scratch: Path) -> None:
-    folder = scratch / f"{name}-late"
-    ADS.write(folder / "all")
-    waiting = sorted((folder / "all" / "events").iterdir())
-    (folder / "in" / "events").mkdir(parents=True)
+    ADS.write(scratch / "all")
+    waiting = sorted((scratch / "all" / "events").iterdir())
+    (scratch / "in" / "events").mkdir(parents=True)
 
     def arrive() -> None:
         file = waiting.pop(0)
-        os.rename(file, folder / "in" / "events" / file.name)
+        os.rename(file, scratch / "in" / "events" / file.name)
 
     at_once = replace(ADS, files=FILES)
     for gathered in (1, BACKLOG):
         for _ in range(gathered):
             arrive()
-        query = start(session, at_once, folder, {"processingTime": "0 seconds"})
+        query = at_once.start(session, scratch / "in", scratch / "checkpoint", processingTime="0 seconds")
         for _ in range(EACH):
             time.sleep(1)
             arrive()
@@ -91,9 +79,7 @@ def partitions(name: str, session: Any, scratch: Path) -> None:
     found = []
     for number in (2, 8, 32):
         session.conf.set("spark.sql.shuffle.partitions", number)
-        (scratch / str(number)).mkdir()
-        (scratch / str(number) / "in").symlink_to(scratch / "in")
-        query = start(session, windows, scratch / str(number), {"availableNow": True})
+        query = windows.start(session, scratch / "in", scratch / f"checkpoint-{number}", availableNow=True)
         query.awaitTermination()
         found.append((number, statistics.median(ms for _, ms in batches(query)[windows.warm_up :])))
     session.conf.set("spark.sql.shuffle.partitions", 2)
@@ -101,12 +87,7 @@ def partitions(name: str, session: Any, scratch: Path) -> None:
 
 
 def main() -> None:
-    spark = (
-        SparkSession.builder.master("local[2]").appName("bench_shapes")
-        .config("spark.sql.shuffle.partitions", "2").config("spark.sql.session.timeZone", "UTC")
-        .config("spark.ui.enabled", "false").config("spark.ui.showConsoleProgress", "false").getOrCreate()
-    )
-    spark.sparkContext.setLogLevel("ERROR")
+    spark = spark_session()
     engines = {"spark": spark, "model": MiniSparkSession(spark, trace="off")}
     for measure in (warm_up, batch_sizes, catching_up, partitions):
         for name, session in engines.items():

@@ -10,6 +10,7 @@ is removed.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,7 +20,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 from pandas import DataFrame as PandasFrame
-from pyspark.sql import DataFrame
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.streaming.state import GroupState
 
@@ -72,6 +73,27 @@ class Workload:
             reader = session.readStream.option("maxFilesPerTrigger", self.files) if streaming else session.read
             found[path.name] = reader.schema(schema).format("parquet").load(str(path) if streaming else files)
         return found
+
+    def start(self, session: Any, data: Path, checkpoint: Path, **trigger: Any) -> Any:
+        """The query over the streams in `data`, with `trigger(**trigger)` and a noop sink."""
+        write = self.query(self.read(session, data, streaming=True)).writeStream.outputMode(self.mode).format("noop")
+        return write.option("checkpointLocation", str(checkpoint)).trigger(**trigger).start()
+
+
+def spark_session() -> SparkSession:
+    """On two cores, with two partitions of state."""
+    confs: dict[str, Any] = {
+        "spark.sql.shuffle.partitions": "2", "spark.sql.session.timeZone": "UTC", "spark.driver.memory": "4g",
+        "spark.ui.enabled": "false", "spark.ui.showConsoleProgress": "false",
+    }
+    spark = SparkSession.builder.master("local[2]").config(map=confs).getOrCreate()
+    spark.sparkContext.setLogLevel("ERROR")
+    return spark
+
+
+def reports_with_data(query: Any) -> list[dict[str, Any]]:
+    """What a query reported of the triggers that had data. The watermark's last batch has none: another kind of batch."""
+    return [one for one in (json.loads(progress.json) for progress in query.recentProgress) if one["numInputRows"]]
 
 
 def times(seconds: Any) -> pa.Array:
