@@ -23,7 +23,7 @@ from pyspark.errors import PySparkException
 
 from minispark_stream.checkpointing.lz4_block import LimitExceeded
 from minispark_stream.state.state_files import StateFiles
-from minispark_stream.state.state_records import Pair
+from minispark_stream.state.state_records import Change, records
 
 DAMAGED = (ValueError, PySparkException, OSError)
 
@@ -35,9 +35,9 @@ class State:
         self.entries = entries
         self.num_bytes = _bytes(entries)
 
-    def apply(self, pairs: list[Pair]) -> None:
-        """Change the state as a delta file says; a pair without a value removes its key."""
-        changes = dict(pairs)
+    def apply(self, delta: list[Change]) -> None:
+        """Change the state as a delta file says; a record without a value removes its key."""
+        changes = dict(records(delta))
         before = {k: v for k in changes if (v := self.entries.get(k)) is not None}
         puts = {k: v for k, v in changes.items() if v is not None}
         self.entries.update(puts)
@@ -111,7 +111,7 @@ class StoreVersions:
         return (state, later) if a <= b else (later, state)
 
     def _load_from(self, base: int, version: int) -> State:
-        state = State(self.files.read_snapshot(base) if base else {})
+        state = self._snapshot(base) if base else State({})
         self._check(state, base)
         return self._continue(state, base, version)
 
@@ -140,7 +140,7 @@ class StoreVersions:
                 damage = e
         if "snapshot" in self.versions[version]:
             try:
-                snapshot = State(self.files.read_snapshot(version))
+                snapshot = self._snapshot(version)
                 self._check(snapshot, version)
                 if state is not None and state.entries != snapshot.entries:
                     damage = ValueError(f"{self.files.root}/{version}.snapshot is not what the deltas before it add up to")
@@ -148,6 +148,11 @@ class StoreVersions:
             except DAMAGED as e:
                 damage = damage or e
         return state, damage
+
+    def _snapshot(self, version: int) -> State:
+        state = State({})
+        state.apply(self.files.read_snapshot(version))
+        return state
 
     def _check(self, state: State, version: int) -> None:
         if state.num_bytes > self.max_bytes:

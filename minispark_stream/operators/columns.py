@@ -70,7 +70,7 @@ class Distinct(NamedTuple):
     `of_row` is the number of each row among them.
     """
 
-    rows: list[bytes]
+    rows: pa.LargeBinaryArray
     first: Ints
     of_row: Ints
 
@@ -81,7 +81,7 @@ def distinct(rows: pa.Array) -> Distinct:
     of_row = np.asarray(encoded.indices).astype(np.int64)
     first = np.empty(len(encoded.dictionary), np.int64)
     first[of_row[::-1]] = np.arange(len(rows))[::-1]
-    return Distinct(encoded.dictionary.to_pylist(), first, of_row)
+    return Distinct(encoded.dictionary, first, of_row)
 
 
 def take(columns: Columns, rows: np.ndarray[Any, Any]) -> Columns:

@@ -17,13 +17,13 @@ Differs from Spark: nothing.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 import pyarrow as pa
 from pyspark.sql.types import StructType
 
-from minispark_stream.checkpointing.unsafe_row import UnsafeRowCodec
+from minispark_stream.checkpointing.unsafe_row import UnsafeRowCodec, chosen
 from minispark_stream.operators.columns import Columns
 from minispark_stream.operators.state_task import StatefulOperatorStateInfo, own_partition
 from minispark_stream.state.state_store import DEFAULT_STORE_NAME, StateStore
@@ -50,12 +50,11 @@ class StateStoreRestore:
 
     def old_rows(self, store: StateStore, new: Columns, size: int) -> Columns:
         """(2) The rows of the state that have the keys of the new rows."""
-        keys = UnsafeRowCodec(self.keys).encode(new[: len(self.keys)], size)
-        found = store.get_many(keys)
-        old_keys = [key for key, value in zip(keys, found) if value is not None]
-        return state_columns(self.keys, self.values, old_keys, [value for value in found if value is not None])
+        keys = UnsafeRowCodec(self.keys).encode_rows(new[: len(self.keys)], size)
+        is_there, values = store.values_of(keys)
+        return state_columns(self.keys, self.values, chosen(keys, is_there), values)
 
 
-def state_columns(key_schema: StructType, value_schema: StructType, keys: list[bytes], values: list[bytes]) -> Columns:
+def state_columns(key_schema: StructType, value_schema: StructType, keys: Sequence[bytes], values: Sequence[bytes]) -> Columns:
     """State rows as columns: group keys, then buffers."""
     return [*UnsafeRowCodec(key_schema).decode(keys), *UnsafeRowCodec(value_schema).decode(values)]

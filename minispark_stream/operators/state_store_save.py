@@ -23,14 +23,13 @@ Differs from Spark: nothing.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from itertools import compress
 
 import pyarrow as pa
 from pyspark.sql.types import StructType
 
-from minispark_stream.checkpointing.unsafe_row import UnsafeRowCodec
+from minispark_stream.checkpointing.unsafe_row import UnsafeRowCodec, chosen
 from minispark_stream.operators.columns import Columns, EventTime, concat, is_late, not_after, without
 from minispark_stream.operators.metrics import StateMetrics
 from minispark_stream.operators.state_store_restore import state_columns
@@ -83,14 +82,14 @@ class StateStoreSave(StateTask):
         """Put a row for each key; how many there are."""
         size = len(rows[0]) if rows else 0
         if size:
-            keys, values = rows[: len(self.keys)], rows[len(self.keys) :]
-            store.put_many(UnsafeRowCodec(self.keys).encode(keys, size), UnsafeRowCodec(self.values).encode(values, size))
+            keys = UnsafeRowCodec(self.keys).encode_rows(rows[: len(self.keys)], size)
+            store.put_many(keys, UnsafeRowCodec(self.values).encode_rows(rows[len(self.keys) :], size))
         return size
 
-    def _expired(self, store: StateStore) -> tuple[list[bytes], list[bytes]]:
+    def _expired(self, store: StateStore) -> tuple[Sequence[bytes], Sequence[bytes]]:
         """The keys and values of the rows of the state that no later row can change."""
         if self.event_time is None or not self.watermarks.moved or not store.num_keys:
             return [], []
         keys, values = store.rows()
         gone = not_after(UnsafeRowCodec(self.keys).decode(keys), self.event_time, self.watermarks.eviction_ms)
-        return list(compress(keys, gone)), list(compress(values, gone))
+        return chosen(keys, gone), chosen(values, gone)

@@ -26,7 +26,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from itertools import compress
 from typing import Any
 
 import numpy as np
@@ -35,7 +34,7 @@ import pyarrow.compute as pc
 from pyspark.sql import SparkSession
 from pyspark.sql.types import LongType, NullType, StructField, StructType
 
-from minispark_stream.checkpointing.unsafe_row import UnsafeRowCodec
+from minispark_stream.checkpointing.unsafe_row import UnsafeRowCodec, chosen, rows_of
 from minispark_stream.jvm import expressions, physical, plans, scala
 from minispark_stream.jvm.scala import JavaObject
 from minispark_stream.jvm.state_rdd import MapPartitions
@@ -183,19 +182,20 @@ class Deduplicate(StateTask):
 
     def _put_new(self, store: StateStore, rows: Columns) -> np.ndarray[Any, Any]:
         """Put the keys that are new; the positions of the first row of each."""
-        keys, first, _ = distinct(UnsafeRowCodec(self.keys).encode_array([rows[i] for i in self.positions], len(rows[0])))
-        is_new = [known is None for known in store.get_many(keys)]
+        different, first, _ = distinct(UnsafeRowCodec(self.keys).encode_array([rows[i] for i in self.positions], len(rows[0])))
+        keys = rows_of(different)
+        is_new = ~store.values_of(keys)[0]
         positions = first[is_new]
-        store.put_many(list(compress(keys, is_new)), self._values(take(rows, positions), len(positions)))
+        store.put_many(chosen(keys, is_new), self._values(take(rows, positions), len(positions)))
         return positions
 
-    def _values(self, rows: Columns, size: int) -> list[bytes]:
+    def _values(self, rows: Columns, size: int) -> Sequence[bytes]:
         if self.delay_ms is None or self.event_time is None:
-            return UnsafeRowCodec(SEEN).encode([pa.nulls(size)], size)
+            return UnsafeRowCodec(SEEN).encode_rows([pa.nulls(size)], size)
         micros = pc.fill_null(event_time_micros(rows, self.event_time), 0)
-        return UnsafeRowCodec(EXPIRES).encode([pc.add(micros, self.delay_ms * 1000)], size)
+        return UnsafeRowCodec(EXPIRES).encode_rows([pc.add(micros, self.delay_ms * 1000)], size)
 
-    def _expired(self, store: StateStore) -> list[bytes]:
+    def _expired(self, store: StateStore) -> Sequence[bytes]:
         eviction_ms = self.watermarks.eviction_ms
         if not store.num_keys or not self.watermarks.moved and self.delay_ms is None:
             return []
@@ -207,4 +207,4 @@ class Deduplicate(StateTask):
             gone = not_after(UnsafeRowCodec(self.keys).decode(seen), self.key_event_time, eviction_ms)
         else:
             return []
-        return list(compress(seen, gone))
+        return chosen(seen, gone)

@@ -76,7 +76,7 @@ class KeyNumbers(NamedTuple):
 def number_keys(schema: StructType, columns: Columns, num_rows: int) -> KeyNumbers:
     """Equal keys get the same number, in the order in which the keys come."""
     keys, first, of_row = distinct(UnsafeRowCodec(schema).encode_array(columns, num_rows))
-    return KeyNumbers(keys, take(columns, first), of_row)
+    return KeyNumbers(keys.to_pylist(), take(columns, first), of_row)
 
 
 class PairNumbers(NamedTuple):

@@ -93,7 +93,7 @@ class JoinSideState:
     def keys(self, among: list[bytes] | None = None) -> list[bytes]:
         """The keys that have rows: all of them, or those `among` some."""
         if among is None:
-            return self._counts.rows()[0]
+            return list(self._counts.rows()[0])
         return [key for key, count in zip(among, self._counts.get_many(among)) if count is not None]
 
     def counts(self, keys: list[bytes]) -> Ints:
@@ -108,7 +108,7 @@ class JoinSideState:
         """All rows, or those of some keys."""
         if among is not None:
             return self.rows_of(self.decode_keys(among), self.counts(among))
-        return StoredRows(*self._values.rows())
+        return StoredRows(*map(list, self._values.rows()))
 
     def rows_of(self, keys: Columns, counts: Ints) -> StoredRows:
         """The first rows of some keys, of each as many as `counts` says; those of a key are together, in order."""

@@ -18,16 +18,17 @@ import logging
 from typing import NamedTuple
 
 from minispark_stream.state.state_files import StateFiles
+from minispark_stream.state.state_records import Change
 from minispark_stream.state.state_store import StateStoreConf, state_error
 
 logger = logging.getLogger(__name__)
 
 
 class Snapshot(NamedTuple):
-    """A snapshot in memory. `identity`: of its file, from before it was read; `was_repaired`: it is not the newest one."""
+    """A snapshot as it was read. `identity`: of its file, from before that; `was_repaired`: it is not the newest one."""
 
     version: int
-    state: dict[bytes, bytes]
+    changes: list[Change]
     identity: object
     was_repaired: bool = False
 
@@ -72,4 +73,4 @@ def _try(files: StateFiles, version: int, failures: list[Exception]) -> Snapshot
 
 def _read(files: StateFiles, version: int) -> Snapshot:
     identity = files.identity(version)
-    return Snapshot(version, files.read_snapshot(version) if version else {}, identity)
+    return Snapshot(version, files.read_snapshot(version) if version else [], identity)

@@ -17,10 +17,11 @@ Differs from Spark: nothing.
 
 from __future__ import annotations
 
-from collections.abc import ItemsView, Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from typing import Protocol
 
+from minispark_stream.checkpointing.unsafe_row.rows import Rows, Table
 from minispark_stream.state.hdfs_backed_state_store_map import HDFSBackedStateStoreMap
 from minispark_stream.state.state_files import StateFiles
 from minispark_stream.state.state_records import Change
@@ -58,16 +59,19 @@ class HDFSBackedStateStore:
         return f"HDFSStateStore[{self._provider.files}, version={self.version}]"
 
     def get(self, key: bytes) -> bytes | None:
-        return self._map().get(key)
+        return self.get_many([key])[0]
 
     def get_many(self, keys: Iterable[bytes]) -> list[bytes | None]:
-        return list(map(self._map().get, keys))
+        return self._map().get_many(keys)
 
-    def items(self) -> ItemsView[bytes, bytes]:
-        return self._map().items()
+    def values_of(self, keys: Sequence[bytes]) -> tuple[Table, Sequence[bytes]]:
+        return self._map().values_of(keys)
 
-    def rows(self) -> tuple[list[bytes], list[bytes]]:
-        return list(self._map()), list(self._map().values())
+    def items(self) -> Iterator[tuple[bytes, bytes]]:
+        return zip(*self.rows())
+
+    def rows(self) -> tuple[Sequence[bytes], Sequence[bytes]]:
+        return self._map().rows()
 
     def prefix_scan(self, prefixes: Iterable[bytes], prefixes_of: PrefixesOf) -> list[tuple[bytes, bytes]]:
         return self._map().prefix_scan(prefixes, prefixes_of)
@@ -80,13 +84,13 @@ class HDFSBackedStateStore:
         self.put_many([key], [value])
 
     def put_many(self, keys: Sequence[bytes], values: Sequence[bytes]) -> None:
-        if None in values:
+        if not isinstance(values, Rows) and None in values:
             raise ValueError("Cannot put a null value: every key needs a value")
         with self._provider.lock:
             self._verify_change("put", keys, values)
             with self._provider.changing() as entries:
-                before = entries.put(keys, values)
-            self._changed(keys, values, before)
+                self._undo += entries.put(keys, values)
+            self._changes.append((keys, values))
 
     def remove(self, key: bytes) -> bytes | None:
         with self._provider.lock:
@@ -97,27 +101,20 @@ class HDFSBackedStateStore:
     def remove_many(self, keys: Iterable[bytes]) -> int:
         with self._provider.lock:
             self._verify_updating("remove")
-            keys = list(keys)
             with self._provider.changing() as entries:
-                before = entries.remove(keys)
-            if None in before:  # what was not there is no change
-                keys = [key for key, value in zip(keys, before) if value is not None]
-                before = [value for value in before if value is not None]
-            self._changed(keys, [None] * len(keys), before)
-            return len(keys)
+                removed, before = entries.remove(keys if isinstance(keys, Rows) else list(keys))
+            self._undo.append((removed, before))
+            self._changes.append((removed, [None] * len(removed)))
+            return len(removed)
 
     def change_many(self, keys: Sequence[bytes], values: Sequence[bytes | None]) -> None:
         with self._provider.lock:
             self._verify_change("change", keys, values)
             before = self.get_many(keys)
             with self._provider.changing() as entries:
-                entries.apply(list(zip(keys, values)))
-            self._changed(keys, values, before)
-
-    def _changed(self, keys: Sequence[bytes], values: Sequence[bytes | None], before: list[bytes | None]) -> None:
-        keys = list(keys)
-        self._undo.append((keys, before))
-        self._changes.append((keys, list(values)))
+                entries.apply([(keys, values)])
+            self._undo.append((keys, before))
+            self._changes.append((keys, values))
 
     def commit(self) -> int:
         with self._provider.lock:

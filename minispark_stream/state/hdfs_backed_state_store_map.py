@@ -1,97 +1,115 @@
-"""The keys and values of one store in memory: what changes them says what was there before, and keys are found by their prefix.
+"""The keys and values of one store in memory; what changes them says how to undo it.
 
-Models: HDFSBackedStateStoreMap and its PrefixScannableHDFSBackedStateStoreMap (About state).
+Models: HDFSBackedStateStoreMap (About state).
 
-1. `put` and `remove` change many keys, and give the values that these had before: with them a change can be undone.
-2. `apply` plays records of a file, or what was there before. Nobody will undo that, because it can be read again.
-3. `prefix_scan` finds the entries whose keys have the same prefix: all sessions of a user, say, however many users there are.
-   The keys of each prefix are gathered when it is first asked for, and kept up to date from then on.
+1. Rows that are all of one size, put and looked up as whole columns, are a table (row_table.py): a million rows take a fraction
+   of the time and memory.
+2. As soon as a row of another size comes, or somebody asks for single rows or for prefixes, it is a dict (row_dict.py), and
+   stays one.
+3. `put` and `remove` change many keys, and give the changes that undo it.
+4. `apply` plays the records of a file, or what undoes a change. Nobody will undo that, because it can be read again.
 
-    {a1: x, a2: y, b1: z}     prefix_scan([a])         (a1, x), (a2, y)
-    put(a3), remove(b1)    -> none, z                  prefix_scan([b])   nothing
+    put(1 -> x, 2 -> y)    a table       undone by: remove 1, 2
+    get(1)                 a dict        x
 
 Differs from Spark: nothing.
 """
 
 from __future__ import annotations
 
-import sys
-from collections import defaultdict
 from collections.abc import Iterable, Sequence
-from itertools import islice, repeat
 
-from minispark_stream.state.state_records import Pair
+import numpy as np
+
+from minispark_stream.checkpointing.unsafe_row.rows import Rows, Table
+from minispark_stream.state.row_dict import RowDict
+from minispark_stream.state.row_table import RowTable
+from minispark_stream.state.state_records import Change
 from minispark_stream.state.state_store import PrefixesOf
 
-BYTES_PER_ENTRY = 80  # what CPython needs for two bytes objects besides their contents
-SAMPLE = 1000  # of so many rows of a change the size is known
+LARGEST_ROW = 1000  # bytes; a table keeps room for more rows, which is too much for larger ones
 
+class HDFSBackedStateStoreMap:
+    """Entries of a store. None are there at first."""
 
-class HDFSBackedStateStoreMap(dict[bytes, bytes]):
-    """Entries of a store; only `put`, `remove` and `apply` may change them. Each row costs as few look-ups as possible."""
+    def __init__(self) -> None:
+        self._entries: RowTable | RowDict | None = None
 
-    def __init__(self, entries: dict[bytes, bytes]):
-        super().__init__(entries)
-        self._num_put = self._bytes_put = 0
-        self._weigh(entries.items())
-        self._prefixes_of: PrefixesOf | None = None
-        self._keys_of: defaultdict[bytes, dict[bytes, None]] = defaultdict(dict)  # a dict as a set that keeps its order
-
-    def num_bytes(self, entries: int) -> int:
-        """The memory of so many entries, if they are as large as those that have been put."""
-        return entries * (BYTES_PER_ENTRY + self._bytes_put // max(1, self._num_put))
+    def __len__(self) -> int:
+        return len(self._entries or ())
 
     @property
     def memory_used_bytes(self) -> int:
-        return sys.getsizeof(self) + self.num_bytes(len(self))
+        return self._entries.num_bytes if self._entries is not None else 0
 
-    def put(self, keys: Sequence[bytes], values: Sequence[bytes]) -> list[bytes | None]:
-        """(1) The values before; None where there was none."""
-        before = list(map(self.get, keys))
-        self.update(zip(keys, values))
-        self._weigh(zip(keys, values))
-        if self._prefixes_of is not None:
-            self._gather([key for key, value in zip(keys, before) if value is None])
-        return before
+    def num_bytes(self, entries: int) -> int:
+        """The memory of so many entries."""
+        return entries * self._entries.bytes_per_entry if self._entries is not None else 0
 
-    def remove(self, keys: Sequence[bytes]) -> list[bytes | None]:
-        """(1) The values before; None where there was none."""
-        before: list[bytes | None] = list(map(self.pop, keys, repeat(None)))
-        self._forget(keys)
-        return before
+    def get_many(self, keys: Iterable[bytes]) -> list[bytes | None]:
+        return list(map(self._dict().get, keys))
 
-    def apply(self, pairs: Sequence[Pair]) -> None:
-        """(2) Put, or with None remove, in order: the last record of a key counts."""
-        self.update(pairs)  # type: ignore[arg-type]
-        removed = [key for key, value in pairs if value is None and self.get(key, b"") is None]
-        for key in dict.fromkeys(removed):
-            del self[key]
-        self._weigh(pairs)
-        self._gather([key for key, _ in pairs] if self._prefixes_of else [])
-        self._forget(removed)
+    def values_of(self, keys: Sequence[bytes]) -> tuple[Table, Sequence[bytes]]:
+        """Which of some keys are there, and the values of those."""
+        if self._entries is None:
+            return np.zeros(len(keys), np.bool_), []
+        if isinstance(self._entries, RowTable) and isinstance(keys, Rows):
+            return self._entries.values_of(keys)
+        found = self.get_many(keys)
+        return np.array([value is not None for value in found], np.bool_), [value for value in found if value is not None]
+
+    def rows(self) -> tuple[Sequence[bytes], Sequence[bytes]]:
+        """All keys, and their values."""
+        if isinstance(self._entries, RowTable):
+            return self._entries.rows()
+        return list(self._entries or ()), list((self._entries or {}).values())
 
     def prefix_scan(self, prefixes: Iterable[bytes], prefixes_of: PrefixesOf) -> list[tuple[bytes, bytes]]:
-        """(3) The entries with one of the prefixes; `prefixes_of` gives the prefixes of keys, always the same way."""
-        if self._prefixes_of is None:
-            self._prefixes_of = prefixes_of
-            self._gather(list(self))
-        return [(key, self[key]) for prefix in prefixes for key in self._keys_of.get(prefix, ())]
+        """The entries with one of the prefixes; `prefixes_of` gives the prefixes of keys, always the same way."""
+        return self._dict().prefix_scan(prefixes, prefixes_of)
 
-    def _gather(self, keys: Sequence[bytes]) -> None:
-        if self._prefixes_of is not None:
-            for key, prefix in zip(keys, self._prefixes_of(keys)):
-                self._keys_of[prefix][key] = None
+    def put(self, keys: Sequence[bytes], values: Sequence[bytes]) -> list[Change]:  # (3)
+        if not keys:
+            return []
+        if isinstance(keys, Rows) and isinstance(values, Rows) and (table := self._table(keys.size, values.size)) is not None:
+            return table.put(keys, values)
+        return self._dict().put(keys, values)
 
-    def _forget(self, keys: Sequence[bytes]) -> None:
-        if self._prefixes_of is not None:
-            for key, prefix in zip(keys, self._prefixes_of(keys)):
-                if (of_prefix := self._keys_of.get(prefix)) is not None:
-                    of_prefix.pop(key, None)
-                    if not of_prefix:
-                        del self._keys_of[prefix]
+    def remove(self, keys: Sequence[bytes]) -> Change:  # (3)
+        if not keys:
+            return [], []
+        if isinstance(self._entries, RowTable) and isinstance(keys, Rows):
+            return self._entries.remove(keys)
+        return self._dict().remove(keys)
 
-    def _weigh(self, pairs: Iterable[Pair]) -> None:
-        """How large the rows are, by the first of each change."""
-        sizes = [len(key) + len(value) for key, value in islice(pairs, SAMPLE) if value is not None]
-        self._num_put += len(sizes)
-        self._bytes_put += sum(sizes)
+    def apply(self, changes: Iterable[Change]) -> None:  # (4)
+        for keys, values in changes:
+            if isinstance(self._entries, RowDict):
+                self._entries.apply(list(zip(keys, values)))
+            elif isinstance(keys, Rows) and isinstance(values, Rows):
+                self.put(keys, values)
+            else:
+                self._apply_last(keys, values)
+
+    def _apply_last(self, keys: Sequence[bytes], values: Sequence[bytes | None]) -> None:
+        """Of each key, the last record."""
+        last = dict(zip(keys, values))
+        puts = {key: value for key, value in last.items() if value is not None}
+        if puts:
+            self.put(Rows.of(list(puts)), Rows.of(list(puts.values())))
+        if len(puts) < len(last):
+            self.remove(Rows.of([key for key, value in last.items() if value is None]))
+
+    def _table(self, key_size: int, value_size: int) -> RowTable | None:
+        """(1) The table, if the entries are one and such rows fit in."""
+        if self._entries is None and key_size % 8 == 0 and key_size + value_size <= LARGEST_ROW:
+            self._entries = RowTable(key_size, value_size)
+        if isinstance(self._entries, RowTable) and self._entries.sizes == (key_size, value_size):
+            return self._entries
+        return None
+
+    def _dict(self) -> RowDict:
+        """(2) The dict, which the entries are from now on."""
+        if not isinstance(self._entries, RowDict):
+            self._entries = RowDict(dict(zip(*self.rows())))
+        return self._entries

@@ -45,7 +45,7 @@ from minispark_stream.state.auto_snapshot_loader import load_snapshot
 from minispark_stream.state.hdfs_backed_state_store import HDFSBackedStateStore, Undo
 from minispark_stream.state.hdfs_backed_state_store_map import HDFSBackedStateStoreMap
 from minispark_stream.state.state_files import StateFiles
-from minispark_stream.state.state_records import Change
+from minispark_stream.state.state_records import Change, records
 from minispark_stream.state.state_store import StateStoreConf, StateStoreId, StateStoreMetrics, state_error
 
 logger = logging.getLogger(__name__)
@@ -65,7 +65,7 @@ class HDFSBackedStateStoreProvider:
         self._forget()
 
     def _forget(self) -> None:
-        self.map = HDFSBackedStateStoreMap({})
+        self.map = HDFSBackedStateStoreMap()
         self.version = 0
         self.undo_records: dict[int, Undo] = {}  # of version n: back to n - 1
         self.identities: dict[int, object] = {}
@@ -124,15 +124,16 @@ class HDFSBackedStateStoreProvider:
         """Begin at the newest snapshot that can be read, or at nothing."""
         self._forget()
         base = load_snapshot(self.files, self.conf, version)  # (5)
-        self.map, self.snapshot_was_repaired = HDFSBackedStateStoreMap(base.state), base.was_repaired
+        self.map.apply(base.changes)
+        self.snapshot_was_repaired = base.was_repaired
         self.version, self.identities[base.version] = base.version, base.identity
 
     def _apply_deltas_up_to(self, version: int) -> None:
         for v in range(self.version + 1, version + 1):
             identity = self.files.identity(v)  # before the file is read: if it changes meanwhile, it will not match
-            pairs = self.files.read_delta(v)
+            changes = self.files.read_delta(v)
             with self.changing() as entries:
-                entries.apply(pairs)
+                entries.apply(changes)
             self._becomes(v, None, identity)
 
     # -- (3), (4) changing --------------------------------------------------------------------------------------
@@ -149,8 +150,7 @@ class HDFSBackedStateStoreProvider:
 
     def roll_back(self, undo: Undo) -> None:
         with self.changing() as entries:
-            for keys, before in reversed(undo):
-                entries.apply(list(zip(keys, before)))
+            entries.apply(reversed(undo))
 
     def commit(self, undo: Undo, changes: Sequence[Change]) -> None:
         version = self.version + 1
@@ -165,7 +165,7 @@ class HDFSBackedStateStoreProvider:
             except FileExistsError:
                 pass  # written since the look
         identity = self.files.identity(version)  # before the file is read, as when it is loaded
-        if dict(self.files.read_delta(version)) != _as_pairs(changes):
+        if dict(records(self.files.read_delta(version))) != dict(records(changes)):
             raise ValueError(f"another task has written other changes to {self.files.root}/{version}.delta meanwhile")
         return identity
 
@@ -191,11 +191,3 @@ class HDFSBackedStateStoreProvider:
             f"SnapshotLastUploaded.partition_{self.store_id.partition_id}_{self.store_id.store_name}": -1,
         }
         return StateStoreMetrics(len(self.map), self.map.memory_used_bytes + undo, custom)
-
-
-def _as_pairs(changes: Sequence[Change]) -> dict[bytes, bytes | None]:
-    """What changes amount to: for each key the last of them."""
-    pairs: dict[bytes, bytes | None] = {}
-    for keys, values in changes:
-        pairs.update(zip(keys, values))
-    return pairs

@@ -38,6 +38,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from minispark_stream.checkpointing.checkpoint_file_manager import CheckpointFileManager, canonical_number, redacted
+from minispark_stream.state.hdfs_backed_state_store_map import HDFSBackedStateStoreMap
 from minispark_stream.state.state_files import StateFiles, StoreFile
 from minispark_stream.state.state_store import StateStoreConf, StateStoreId
 
@@ -131,18 +132,12 @@ def files_for_version(files: list[StoreFile], version: int) -> list[StoreFile]:
 def write_snapshot(files: StateFiles, version: int, present: list[StoreFile]) -> None:
     """Load `version` from the snapshot and deltas before it, and write it whole."""
     before = files.identity(version)
-    state: dict[bytes, bytes] = {}
+    state = HDFSBackedStateStoreMap()
     for f in files_for_version([*present[:-1], StoreFile(version, f"{version}.delta", False)], version):
-        if f.is_snapshot:
-            state = files.read_snapshot(f.version)
-        else:
-            changes = dict(files.read_delta(f.version))
-            state.update(changes)  # type: ignore[arg-type]
-            for key in [k for k, v in changes.items() if v is None]:
-                del state[key]
+        state.apply(files.read_snapshot(f.version) if f.is_snapshot else files.read_delta(f.version))
     if files.identity(version) != before:
         raise ValueError(f"version {version} was written again meanwhile; its snapshot waits for the next round")
-    files.write_snapshot(version, state)
+    files.write_snapshot(version, *state.rows())
 
 
 def find_stores(state_dir: str) -> Iterator[StateStoreId]:

@@ -21,19 +21,19 @@ Shown by tests/unit/test_state_store.py::test_a_damaged_delta_is_one_clear_error
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from pyspark.errors import SparkRuntimeException
 
 from minispark_stream.checkpointing.checkpoint_file_manager import CheckpointFileManager, canonical_number
 from minispark_stream.checkpointing.lz4_block import LimitExceeded, compress, decompress
+from minispark_stream.checkpointing.unsafe_row.rows import Rows
 from minispark_stream.state.state_records import (
     Change,
     NegativeKeySize,
-    Pair,
     RowChecksumMismatch,
-    decode_records,
+    decode_changes,
     encode_records,
 )
 from minispark_stream.state.state_store import StateStoreConf, StateStoreId, state_error
@@ -71,11 +71,10 @@ class StateFiles:
         name = f"{version}.delta"
         return name, self._write(name, encode_records(changes, self.conf.row_checksum_enabled), overwrite)
 
-    def write_snapshot(self, version: int, state: dict[bytes, bytes]) -> None:
-        changes = [(list(state), list(state.values()))]
-        self._write(f"{version}.snapshot", encode_records(changes, self.conf.row_checksum_enabled))
+    def write_snapshot(self, version: int, keys: Sequence[bytes], values: Sequence[bytes]) -> None:
+        self._write(f"{version}.snapshot", encode_records([(keys, values)], self.conf.row_checksum_enabled))
 
-    def read_delta(self, version: int) -> list[Pair]:
+    def read_delta(self, version: int) -> list[Change]:
         """The records of a delta, in order. A missing file is CANNOT_READ_DELTA_FILE_NOT_EXISTS."""
         try:
             return self._read(f"{version}.delta", "delta")
@@ -83,17 +82,16 @@ class StateFiles:
             file = f"{version}.delta"
             raise self._error("CANNOT_READ_DELTA_FILE_NOT_EXISTS", "delta", file, "{f} does not exist") from e
 
-    def read_snapshot(self, version: int) -> dict[bytes, bytes]:
+    def read_snapshot(self, version: int) -> list[Change]:
         try:
-            pairs = self._read(f"{version}.snapshot", "snapshot")
+            changes = self._read(f"{version}.snapshot", "snapshot")
         except FileNotFoundError as e:
             file = f"{version}.snapshot"
             raise self._error("CANNOT_READ_MISSING_SNAPSHOT_FILE", "snapshot", file, "{f} does not exist") from e
-        state = dict(pairs)
-        if None in state.values():
+        if any(not isinstance(values, Rows) and None in values for _, values in changes):
             reason = "value size cannot be -1"
             raise self._error("CANNOT_READ_SNAPSHOT_FILE_VALUE_SIZE", "snapshot", f"{version}.snapshot", reason)
-        return state  # type: ignore[return-value]
+        return changes
 
     def delete(self, name: str) -> None:
         self.manager.delete(name)
@@ -131,11 +129,11 @@ class StateFiles:
             self._has_directory = True
         return self.manager.create_atomic(name, compress(records, self.conf.compression_codec), overwrite)  # (1)
 
-    def _read(self, name: str, kind: str) -> list[Pair]:
+    def _read(self, name: str, kind: str) -> list[Change]:
         data = self.manager.open(name)
         try:
             records = decompress(data, self.conf.compression_codec, self.max_bytes)
-            return decode_records(records, self.conf.row_checksum_enabled, self.max_bytes)
+            return decode_changes(records, self.conf.row_checksum_enabled, self.max_bytes)
         except LimitExceeded as e:
             raise LimitExceeded(f"{self.root}/{name}: {e}") from e
         except NegativeKeySize as e:

@@ -10,8 +10,8 @@ Models: the record format of HDFSBackedStateStoreProvider (About state: delta an
 
 2. With `rowChecksum.enabled` a put value is preceded by the CRC32C of key and value (i32, little-endian, part of the
    value's length), and the key of a remove by the CRC32C of the key.
-3. Rows without variable parts are all of one size. Many records in a row that are alike in their sizes are a table of bytes,
-   which is written and read several times faster.
+3. Rows without variable parts are all of one size. Many records in a row that are alike in their sizes are a table of bytes
+   (checkpointing/unsafe_row/rows.py), which is written and read as one.
 
     put a -> 1, remove b     00000001 61 00000001 31 | 00000001 62 ffffffff | ffffffff
 
@@ -25,10 +25,12 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterable, Iterator, Sequence
+from itertools import chain
 
 import numpy as np
 
 from minispark_stream.checkpointing.lz4_block import LimitExceeded
+from minispark_stream.checkpointing.unsafe_row.rows import Rows
 
 Pair = tuple[bytes, "bytes | None"]  # a put, or with None a remove
 Change = tuple[Sequence[bytes], "Sequence[bytes | None]"]  # the keys and values of many of them
@@ -61,8 +63,8 @@ def encode_records(changes: Iterable[Change], checksum: bool = False) -> bytes:
     for keys, values in changes:
         if checksum:  # (2)
             keys, values = _with_checksum(keys, values)
-        if (puts := _puts_of_one_size(keys, values)) is not None:
-            out.append(puts)
+        if (table := _table(keys, values)) is not None:
+            out.append(table)
             continue
         records: list[bytes] = [b""] * (4 * len(keys))  # (1)
         records[::4] = map(lengths.__getitem__, map(len, keys))
@@ -73,37 +75,58 @@ def encode_records(changes: Iterable[Change], checksum: bool = False) -> bytes:
     return b"".join([*out, _END])
 
 
-def _puts_of_one_size(keys: Sequence[bytes], values: Sequence[bytes | None]) -> bytes | None:
-    """(3) The records of puts of rows without variable parts; None for others."""
-    puts = [value for value in values if value is not None]
-    key_sizes, value_sizes = set(map(len, keys)), set(map(len, puts))
-    if len(puts) < len(keys) or len(key_sizes) != 1 or len(value_sizes) != 1:
+def _table(keys: Sequence[bytes], values: Sequence[bytes | None]) -> bytes | None:
+    """(3) The records of rows of one size, if all are put or all are removed; None for others."""
+    keys = Rows.of(keys)
+    removed = 0 if isinstance(values, Rows) else values.count(None)
+    puts = Rows.of(values) if removed == 0 else Rows(np.empty((len(keys), 0), np.uint8))  # type: ignore[arg-type]
+    if not isinstance(keys, Rows) or not isinstance(puts, Rows) or removed not in (0, len(keys)):
         return None
-    (key,), (value,) = key_sizes, value_sizes
-    table = np.empty((len(keys), 8 + key + value), np.uint8)
-    table[:, :4] = np.frombuffer(_length.pack(key), np.uint8)
-    table[:, 4 : 4 + key] = np.frombuffer(b"".join(keys), np.uint8).reshape(len(keys), key)
-    table[:, 4 + key : 8 + key] = np.frombuffer(_length.pack(value), np.uint8)
-    table[:, 8 + key :] = np.frombuffer(b"".join(puts), np.uint8).reshape(len(keys), value)
+    table = np.empty((len(keys), 8 + keys.size + puts.size), np.uint8)
+    table[:, :4] = np.frombuffer(_length.pack(keys.size), np.uint8)
+    table[:, 4 : 4 + keys.size] = keys.table
+    table[:, 4 + keys.size : 8 + keys.size] = np.frombuffer(_END if removed else _length.pack(puts.size), np.uint8)
+    table[:, 8 + keys.size :] = puts.table
     return table.tobytes()
 
 
 def decode_records(data: bytes, checksum: bool = False, max_bytes: int | None = None) -> list[Pair]:
+    """The records of a payload, in order, each as a pair. Raises what `decode_changes` raises."""
+    return list(records(decode_changes(data, checksum, max_bytes)))
+
+
+def records(changes: Iterable[Change]) -> Iterator[Pair]:
+    """Changes, record by record."""
+    return chain.from_iterable(zip(keys, values) for keys, values in changes)
+
+
+def decode_changes(data: bytes, checksum: bool = False, max_bytes: int | None = None) -> list[Change]:
     """The records of a payload, in order.
 
     Raises ValueError with the byte at which the payload is broken; LimitExceeded when the records need more than `max_bytes`
     of memory.
     """
-    pairs: list[Pair] = []
-    for some in _records(data):
-        pairs += some
-        if max_bytes is not None and len(pairs) > max(0, max_bytes - len(data)) // BYTES_PER_RECORD:
+    changes: list[Change] = []
+    one_by_one: tuple[list[bytes], list[bytes | None]] = [], []
+    number = 0
+    for found in _records(data):
+        if isinstance(found[0], bytes):
+            key, value = found
+            one_by_one[0].append(key)
+            one_by_one[1].append(value)
+            number += 1
+        else:
+            changes += [one_by_one, found]
+            one_by_one = [], []
+            number += len(found[0])
+        if max_bytes is not None and number > max(0, max_bytes - len(data)) // BYTES_PER_RECORD:
             raise LimitExceeded(f"more than {max_bytes:,} bytes when its records are in memory")
-    return _checked(pairs) if checksum else pairs
+    changes = [change for change in [*changes, one_by_one] if change[0]]
+    return _checked(changes) if checksum else changes
 
 
-def _records(data: bytes) -> Iterator[Sequence[Pair]]:
-    """All records, one at a time; (3) where they go on alike, as many more as were alike before."""
+def _records(data: bytes) -> Iterator[Pair | Change]:
+    """All records, one at a time; (3) where they go on alike, as many more as were alike before, as a change."""
     at, end, read, alike, before = 0, len(data), _length.unpack_from, 0, (0, 0)
     while True:  # (1)
         if end - at < 4:
@@ -122,25 +145,28 @@ def _records(data: bytes) -> Iterator[Sequence[Pair]]:
         alike = alike + 1 if (key, value) == before else 0
         if alike >= 16:
             some = _alike(data, at, key, value, alike)
-            alike += len(some)
-            at += len(some) * width
+            alike += len(some[0])
+            at += len(some[0]) * width
             yield some
         else:
-            yield ((data[at + 4 : at + 4 + key], None if value < 0 else data[at + 8 + key : at + width]),)
+            yield data[at + 4 : at + 4 + key], None if value < 0 else data[at + 8 + key : at + width]
             at += width
         before = key, value
 
 
-def _alike(data: bytes, at: int, key: int, value: int, most: int) -> list[Pair]:
+def _alike(data: bytes, at: int, key: int, value: int, most: int) -> Change:
     """(3) Records from byte `at` on, as long as their sizes are `key` and `value` (negative: they remove), at most `most`."""
     width = 8 + key + max(value, 0)
-    n = min(most, 1 << 16, (len(data) - at) // width)
+    n = min(most, (len(data) - at) // width)
     keys, values = (np.ndarray(n, ">i4", data, offset, (width,)) for offset in (at, at + 4 + key))
     others = np.flatnonzero((keys != key) | (values != value))
-    table = data[at : at + width * (int(others[0]) if len(others) else n)]
-    if value < 0:
-        return [(key, None) for (key,) in struct.iter_unpack(f"4x{key}s4x", table)]
-    return list(struct.iter_unpack(f"4x{key}s4x{value}s", table))
+    n = int(others[0]) if len(others) else n
+    table = np.frombuffer(data, np.uint8, n * width, at).reshape(n, width)
+    return _rows(table[:, 4 : 4 + key]), [None] * n if value < 0 else _rows(table[:, 8 + key :])
+
+
+def _rows(table: np.ndarray) -> Sequence[bytes]:
+    return Rows(table) if table.shape[1] else [b""] * len(table)
 
 
 # --- (2) row checksums -----------------------------------------------------------------------------------------
@@ -152,14 +178,15 @@ def _with_checksum(keys: Sequence[bytes], values: Sequence[bytes | None]) -> Cha
     return [key for key, _ in changes], [value for _, value in changes]
 
 
-def _checked(pairs: list[Pair]) -> list[Pair]:
+def _checked(changes: list[Change]) -> list[Change]:
+    pairs = list(records(changes))
     plain: list[Pair] = [(k[4:], None) if v is None else (k, v[4:]) for k, v in pairs]
     sums = [int.from_bytes((k if v is None else v)[:4], "little") for k, v in pairs]
     computed = crc32c([k if v is None else k + v for k, v in plain])
     if sums != computed:
         i = next(i for i, (a, b) in enumerate(zip(sums, computed)) if a != b)
         raise RowChecksumMismatch(f"Expected checksum: {sums[i]}, Computed checksum: {computed[i]}, record {i}")
-    return plain
+    return [([k for k, _ in plain], [v for _, v in plain])]
 
 
 def _crc_table() -> np.ndarray:

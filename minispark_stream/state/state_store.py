@@ -22,11 +22,13 @@ Differs from Spark: nothing.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, ItemsView, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from typing import Any, Protocol
 
 from pyspark.errors import SparkRuntimeException
+
+from minispark_stream.checkpointing.unsafe_row.rows import Table
 
 PrefixesOf = Callable[[Sequence[bytes]], Sequence[bytes]]
 
@@ -125,6 +127,9 @@ class StateStore(Protocol):
 
     def get_many(self, keys: Iterable[bytes]) -> list[bytes | None]: ...
 
+    def values_of(self, keys: Sequence[bytes]) -> tuple[Table, Sequence[bytes]]:
+        """Which of some keys are there, and the values of those."""
+
     def put(self, key: bytes, value: bytes) -> None: ...
 
     def put_many(self, keys: Sequence[bytes], values: Sequence[bytes]) -> None: ...
@@ -138,10 +143,10 @@ class StateStore(Protocol):
     def change_many(self, keys: Sequence[bytes], values: Sequence[bytes | None]) -> None:
         """Put each of `keys`, or with None remove it, in order. What is removed must be there."""
 
-    def items(self) -> ItemsView[bytes, bytes]:
-        """All keys and values, with the changes so far. Take a list of it before changing the store."""
+    def items(self) -> Iterator[tuple[bytes, bytes]]:
+        """All keys and values, with the changes so far."""
 
-    def rows(self) -> tuple[list[bytes], list[bytes]]:
+    def rows(self) -> tuple[Sequence[bytes], Sequence[bytes]]:
         """All keys, and their values."""
 
     def prefix_scan(self, prefixes: Iterable[bytes], prefixes_of: PrefixesOf) -> list[tuple[bytes, bytes]]:

@@ -151,8 +151,10 @@ class _Unheard:
 def test_nothing_is_used_again_of_a_change_that_broke_off(store_id: StateStoreId, monkeypatch: pytest.MonkeyPatch) -> None:
     """As when memory ran out within it: the map holds part of it, and nothing says how to undo that."""
 
+    put = HDFSBackedStateStoreMap.put
+
     def half_done(self: HDFSBackedStateStoreMap, keys: list[bytes], values: list[bytes]) -> None:
-        self[keys[0]] = values[0]
+        put(self, keys[:1], values[:1])
         raise MemoryError
 
     of = worker(store_id)

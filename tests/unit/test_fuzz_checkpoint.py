@@ -103,7 +103,7 @@ def healthy(tmp_path_factory: pytest.TempPathFactory) -> dict[str, bytes]:
     """Name -> bytes of a checkpoint with every kind of file."""
     path = windowed_count(tmp_path_factory.mktemp("healthy"))
     log_batch(path, 3, '{"logOffset":1}', next_watermark=None)
-    state_files(path, 0).write_snapshot(2, dict(zip(keys_of([(0, "a", 2), (5, "a", 1)]), values_of([(0, "a", 2), (5, "a", 1)]))))
+    state_files(path, 0).write_snapshot(2, keys_of([(0, "a", 2), (5, "a", 1)]), values_of([(0, "a", 2), (5, "a", 1)]))
     (path / "sources/0/9.compact").write_bytes(b"v1")
     (path / "sources/1").mkdir()
     (path / "sources/1/0").write_text("v1\n1700000000000")

@@ -209,7 +209,7 @@ def test_a_missing_delta(checkpoint: Path) -> None:
 
 def test_an_old_delta_that_nobody_needs(checkpoint: Path) -> None:
     state = dict(zip(keys_of([(5, "a", 1)]), values_of([(5, "a", 1)])))
-    state_files(checkpoint, 0).write_snapshot(3, state)
+    state_files(checkpoint, 0).write_snapshot(3, list(state), list(state.values()))
     (checkpoint / "state/0/0/1.delta").unlink()
     report = inspect(str(checkpoint))
     assert [f.level for f in report.findings] == ["warning"]
@@ -217,7 +217,7 @@ def test_an_old_delta_that_nobody_needs(checkpoint: Path) -> None:
 
 
 def test_a_snapshot_that_is_not_what_the_deltas_say(checkpoint: Path) -> None:
-    state_files(checkpoint, 0).write_snapshot(2, {})
+    state_files(checkpoint, 0).write_snapshot(2, [], [])
     assert any("2.snapshot is not what the deltas before it add up to" in f for f in findings(inspect(str(checkpoint))))
 
 

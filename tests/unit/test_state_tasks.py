@@ -25,6 +25,7 @@ from minispark_stream.operators.symmetric_hash_join_probe import Probe
 from minispark_stream.operators.symmetric_hash_join_rows import LEFT, RIGHT, Join, JoinSide, number_keys
 from minispark_stream.operators.symmetric_hash_join_state_manager import COUNT_SCHEMA, indexed, open_sides, with_matched
 from minispark_stream.state.state_files import StateFiles
+from minispark_stream.state.state_records import records
 from minispark_stream.state.state_store import StateStoreConf, StateStoreId
 
 NO_WATERMARK = OperatorWatermarks(late_ms=0, eviction_ms=0, moved=False)
@@ -136,10 +137,10 @@ def test_the_last_rows_of_a_key_fill_the_holes_of_those_that_go(tmp_path: Path) 
 
     def changes(store: str, *schemas: StructType) -> list[list[Any]]:
         """The puts and removes after the seven puts of the rows."""
-        records = StateFiles(StateStoreId(str(tmp_path), 0, 0, store), StateStoreConf()).read_delta(1)[7:]
+        delta = StateFiles(StateStoreId(str(tmp_path), 0, 0, store), StateStoreConf()).read_delta(1)
         key, value = (UnsafeRowCodec(schema) for schema in schemas)
         return [
-            [*(column[0].as_py() for column in key.decode([k])), v and value.decode([v])[0][0].as_py()] for k, v in records
+            [*(column[0].as_py() for column in key.decode([k])), v and value.decode([v])[0][0].as_py()] for k, v in list(records(delta))[7:]
         ]
 
     assert removed.to_pylist() == [7, 8, 5, 6]

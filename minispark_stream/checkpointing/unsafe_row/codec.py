@@ -18,6 +18,7 @@ from pyspark.sql.types import StructType
 
 from minispark_stream.checkpointing.unsafe_row.columns import Buffer
 from minispark_stream.checkpointing.unsafe_row.nested import Struct
+from minispark_stream.checkpointing.unsafe_row.rows import Rows
 
 
 class UnsafeRowCodec:
@@ -40,6 +41,10 @@ class UnsafeRowCodec:
         rows: list[bytes] = self.encode_array(columns, num_rows).to_pylist()
         return rows
 
+    def encode_rows(self, columns: Sequence[pa.Array | pa.ChunkedArray], num_rows: int | None = None) -> Sequence[bytes]:
+        """The same as one table, if the rows are all of one size."""
+        return rows_of(self.encode_array(columns, num_rows))
+
     def encode_array(self, columns: Sequence[pa.Array | pa.ChunkedArray], num_rows: int | None = None) -> pa.LargeBinaryArray:
         """The same as one Arrow array."""
         if len(columns) != len(self.row.fields):
@@ -57,12 +62,30 @@ class UnsafeRowCodec:
 
         Raises ValueError, naming row and byte, when a row is not a row of this schema.
         """
-        # What null structs, arrays and maps point to: a row of zeros behind the last row.
-        _, offsets, data = pa.array([*rows, bytes(self.row.largest)], pa.large_binary()).buffers()
-        ends = np.frombuffer(offsets, np.int64, len(rows) + 2)
-        starts, sizes = ends[:-2], np.diff(ends[:-1])
+        data, ends = self._joined(rows)
+        starts, sizes = ends[:-1], np.diff(ends)
         if (sizes & 7).any():
             row = int(np.flatnonzero(sizes & 7)[0])
             raise ValueError(f"row {row} is not an UnsafeRow: its size {sizes[row]} is not a multiple of 8")
-        buffer = Buffer(np.frombuffer(data, np.uint8, ends[-1]), starts, self.row.depth - 1)
-        return self.row.read_fields(buffer, starts, sizes, only=only)
+        return self.row.read_fields(Buffer(data, starts, self.row.depth - 1), starts, sizes, only=only)
+
+    def _joined(self, rows: Sequence[bytes]) -> tuple[np.ndarray, np.ndarray]:
+        """All rows in one buffer, and where each begins and the last one ends. Null structs, arrays and maps point to the zeros
+        behind them."""
+        if isinstance(rows, Rows):
+            data = np.concatenate([rows.table.ravel(), np.zeros(self.row.largest, np.uint8)])
+            return data, np.arange(len(rows) + 1, dtype=np.int64) * rows.size
+        _, offsets, joined = pa.array([*rows, bytes(self.row.largest)], pa.large_binary()).buffers()
+        ends = np.frombuffer(offsets, np.int64, len(rows) + 2)
+        return np.frombuffer(joined, np.uint8, ends[-1]), ends[:-1]
+
+
+def rows_of(array: pa.LargeBinaryArray) -> Sequence[bytes]:
+    """What `encode_array` gives, as a table if the rows are all of one size, else as a list."""
+    _, offsets, data = array.buffers()
+    ends = np.frombuffer(offsets, np.int64, len(array) + 1, 8 * array.offset)
+    sizes = np.diff(ends)
+    if len(sizes) == 0 or sizes[0] == 0 or (sizes != sizes[0]).any():
+        rows: list[bytes] = array.to_pylist()
+        return rows
+    return Rows(np.frombuffer(data, np.uint8, ends[-1] - ends[0], ends[0]).reshape(len(array), sizes[0]))

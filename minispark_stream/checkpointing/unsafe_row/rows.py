@@ -1,0 +1,62 @@
+"""Rows of one size, one behind the other: a table of bytes that is a sequence of rows, too.
+
+Models: nothing of Spark, where the rows of a state are objects of the JVM.
+
+Rows without strings or other variable parts are all of one size. A `bytes` object for each of a million rows takes three times
+their memory, and making one as long as all that is done with it afterwards. Here
+
+1. `table` is all of them, for numpy: a line is a row.
+2. For everybody else they are a sequence of `bytes`, which are made when somebody asks.
+
+    Rows([[1, 2], [3, 4], [5, 6]])     rows[1] == b"\\3\\4"     chosen(rows, [True, False, True])     b"\\1\\2", b"\\5\\6"
+
+Differs from Spark: nothing.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterator, Sequence
+from itertools import compress
+from operator import itemgetter
+from typing import Any, overload
+
+import numpy as np
+
+Table = np.ndarray[Any, Any]
+
+
+class Rows(Sequence[bytes]):
+    """`table`: uint8, a line for each row, at least one column."""
+
+    def __init__(self, table: Table):
+        self.table = np.ascontiguousarray(table)
+
+    @staticmethod
+    def of(rows: Sequence[bytes]) -> Sequence[bytes]:
+        """Rows that are all of one size as a table; any others as they are."""
+        if isinstance(rows, Rows) or not rows or len(sizes := set(map(len, rows))) > 1 or sizes == {0}:
+            return rows
+        return Rows(np.frombuffer(b"".join(rows), np.uint8).reshape(len(rows), *sizes))
+
+    @property
+    def size(self) -> int:
+        return int(self.table.shape[1])
+
+    def __len__(self) -> int:
+        return len(self.table)
+
+    @overload
+    def __getitem__(self, at: int) -> bytes: ...
+    @overload
+    def __getitem__(self, at: slice) -> Rows: ...
+    def __getitem__(self, at: int | slice) -> bytes | Rows:
+        return Rows(self.table[at]) if isinstance(at, slice) else self.table[at].tobytes()
+
+    def __iter__(self) -> Iterator[bytes]:
+        return map(itemgetter(0), struct.iter_unpack(f"{self.size}s", self.table.data))
+
+
+def chosen(rows: Sequence[bytes], mask: Table) -> Sequence[bytes]:
+    """The rows for which `mask` is true."""
+    return Rows(rows.table[mask]) if isinstance(rows, Rows) else list(compress(rows, mask))

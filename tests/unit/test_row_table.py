@@ -1,0 +1,107 @@
+"""Rows of one size in arrays: what goes in and out is what a dict would say, and every change can be undone."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from minispark_stream.checkpointing.unsafe_row import Rows, chosen
+from minispark_stream.state.hdfs_backed_state_store_map import HDFSBackedStateStoreMap
+from minispark_stream.state.row_table import RowTable
+
+
+def rows(*numbers: int) -> Rows:
+    return Rows(np.array(numbers, ">u8").reshape(-1, 1).view(np.uint8))
+
+
+def test_rows_of_one_size_are_a_sequence_of_bytes() -> None:
+    some = Rows.of([b"ab", b"cd", b"ef"])
+    assert isinstance(some, Rows) and some.size == 2
+    assert list(some) == [b"ab", b"cd", b"ef"] and some[1] == b"cd" and list(some[1:]) == [b"cd", b"ef"]
+    assert list(chosen(some, np.array([True, False, True]))) == [b"ab", b"ef"] == list(chosen([*some], np.array([True, False, True])))
+
+
+@pytest.mark.parametrize("others", [[], [b"", b""], [b"a", b"bc"]], ids=["none", "of nothing", "of two sizes"])
+def test_other_rows_stay_a_list(others: Sequence[bytes]) -> None:
+    assert Rows.of(others) is others
+
+
+def test_keys_are_found_by_all_of_their_bytes() -> None:
+    table = RowTable(16, 8)
+    keys = Rows.of([b"same 8 B" + b"%08d" % i for i in range(100)])
+    assert isinstance(keys, Rows)
+    table.put(keys, rows(*range(100)))
+    is_there, values = table.values_of(keys[40:43])
+    assert is_there.all() and list(values) == list(rows(40, 41, 42))
+    assert not table.values_of(Rows(keys.table[:, ::-1]))[0].any()
+
+
+def test_numbers_that_differ_in_few_bits_have_slots_of_their_own() -> None:
+    """Whole numbers as doubles: only their first bits differ."""
+    keys = Rows(np.arange(10_000.0).reshape(-1, 1).view(np.uint8))
+    table = RowTable(8, 8)
+    table.put(keys, keys)
+    slots = table._hashes(keys.table.view(np.uint64)) & np.uint64(len(table._slots) - 1)
+    assert np.unique(slots).size > 7_000
+
+
+CHANGES = st.lists(
+    st.tuples(st.sampled_from(["put", "remove", "undo"]), st.lists(st.tuples(st.integers(0, 30), st.integers(0, 255)), max_size=20)),
+    max_size=12,
+)
+
+
+@settings(max_examples=200, deadline=None)
+@given(CHANGES, st.booleans())
+def test_it_says_what_a_dict_says(changes: list[tuple[str, list[tuple[int, int]]]], becomes_a_dict: bool) -> None:
+    """Any changes, of keys that come twice, too; each may be undone. At the end, or in between, it may become a dict."""
+    of, model = HDFSBackedStateStoreMap(), dict[bytes, bytes]()
+    for number, (what, pairs) in enumerate(changes):
+        keys, values = rows(*(key for key, _ in pairs)), rows(*(value for _, value in pairs))
+        before = dict(model)
+        if what == "remove":
+            undo = [of.remove(keys)]
+            for key in keys:
+                model.pop(key, None)
+        else:
+            undo = of.put(keys, values)
+            model.update(zip(keys, values))
+        if what == "undo":
+            of.apply(reversed(undo))
+            model = before
+        if becomes_a_dict and number == 5:
+            of.get_many([])
+        is_there, found = of.values_of(keys)
+        assert is_there.tolist() == [key in model for key in keys]
+        assert list(found) == [model[key] for key in keys if key in model]
+        assert len(of) == len(model)
+    assert dict(zip(*of.rows())) == model
+
+
+def test_it_grows_and_forgets_keys_that_are_gone() -> None:
+    table = RowTable(8, 8)
+    for start in range(0, 10_000, 100):
+        table.put(rows(*range(start, start + 100)), rows(*range(100)))
+        table.remove(rows(*range(start, start + 90)))
+    assert len(table) == 1_000
+    assert table.num_bytes < 1_000_000
+
+
+def test_a_row_of_another_size_makes_it_a_dict() -> None:
+    of = HDFSBackedStateStoreMap()
+    of.put(rows(1, 2), rows(1, 2))
+    table_bytes = of.num_bytes(1)
+    of.put(rows(3), [b"another size"])
+    assert len(of) == 3 and of.num_bytes(1) > table_bytes == 16
+    assert dict(zip(*of.rows()))[rows(3)[0]] == b"another size"
+
+
+def test_records_of_a_file_are_applied_in_order_whatever_their_sizes() -> None:
+    of = HDFSBackedStateStoreMap()
+    one, two = rows(1, 2)
+    of.apply([(rows(1, 2), rows(7, 8)), ([one, two, one], [None, one, two]), (rows(2), [None])])
+    assert dict(zip(*of.rows())) == {one: two}
