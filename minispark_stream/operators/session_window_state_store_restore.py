@@ -57,11 +57,10 @@ class SessionWindowStateStoreRestore:
 
     def with_old_sessions(self, store: StateStore, new: Columns) -> Columns:
         """New rows and the sessions of their groups, sorted by group and start."""
-        groups: dict[bytes, int] = {}
-        group_of_new = [groups.setdefault(group, len(groups)) for group in self.state.groups(new)]
+        groups = self.state.groups(new)
         old = self.state.get_sessions(store, groups)  # (2)
-        group = [*map(groups.__getitem__, self.state.groups_of([key for key, _ in old])), *group_of_new]
-        both = [pa.concat_arrays([o, n.cast(o.type)]) for o, n in zip(self.state.columns([value for _, value in old]), new)]
+        group = np.concatenate([old.positions, groups.of_row])
+        both = [pa.concat_arrays([o, n.cast(o.type)]) for o, n in zip(self.state.columns(old.values), new)]
         start, end = session_times(both[self.state.session])
-        is_new = np.arange(len(group)) >= len(old)
-        return take(both, np.lexsort((end, is_new, start, np.asarray(group))))  # (3)
+        is_new = np.arange(len(group)) >= len(old.values)
+        return take(both, np.lexsort((end, is_new, start, group)))  # (3)

@@ -18,12 +18,12 @@ Differs from Spark: nothing.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from itertools import compress
 
 import pyarrow as pa
 
+from minispark_stream.checkpointing.unsafe_row import chosen
 from minispark_stream.operators.columns import Columns, EventTime, concat, not_after
 from minispark_stream.operators.metrics import StateMetrics
 from minispark_stream.operators.state_task import StateTask, Stopwatch
@@ -60,10 +60,10 @@ class SessionWindowStateStoreSave(StateTask):
             num_state_stores=0 if self.output_mode == "complete" else None,  # Spark does not count them there
         )
 
-    def _expired(self, store: StateStore) -> tuple[list[bytes], list[bytes]]:
+    def _expired(self, store: StateStore) -> tuple[Sequence[bytes], Sequence[bytes]]:
         """The keys and values of the sessions that no later row can change."""
         if self.event_time is None or not self.watermarks.moved or not store.num_keys:
             return [], []
         keys, values = store.rows()
         gone = not_after(self.state.columns(values), self.event_time, self.watermarks.eviction_ms)
-        return list(compress(keys, gone)), list(compress(values, gone))
+        return chosen(keys, gone), chosen(values, gone)

@@ -18,7 +18,7 @@ Differs from Spark: nothing.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -27,9 +27,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql.types import StructType
 
-from minispark_stream.checkpointing.unsafe_row import FixedField, UnsafeRowCodec
-from minispark_stream.operators.columns import Columns
-from minispark_stream.state.state_store import StateStore
+from minispark_stream.checkpointing.unsafe_row import FixedField, UnsafeRowCodec, as_arrow, chosen, rows_of
+from minispark_stream.operators.columns import Columns, Distinct, distinct
+from minispark_stream.state.state_store import Found, StateStore
 
 Ints = np.ndarray[Any, Any]
 
@@ -45,35 +45,36 @@ class StreamingSessionWindowStateManager:
     values: StructType
     session: int
 
-    def groups(self, rows: Columns) -> list[bytes]:
-        """(1) The group of each row."""
-        return self._key_rows(rows, np.zeros(len(rows[0]), np.int64))
+    def groups(self, rows: Columns) -> Distinct:
+        """(1) The groups of some rows."""
+        return distinct(self._keys(rows, np.zeros(len(rows[0]), np.int64)))
 
-    def groups_of(self, keys: Sequence[bytes]) -> list[bytes]:
+    def groups_of(self, keys: Sequence[bytes]) -> Sequence[bytes]:
         """(1) The group of each state key."""
         return FixedField(len(self.keys) - 1, of=len(self.keys)).with_long(keys, 0)
 
-    def get_sessions(self, store: StateStore, groups: Iterable[bytes]) -> list[tuple[bytes, bytes]]:
+    def get_sessions(self, store: StateStore, groups: Distinct) -> Found:
         """(2) The state rows of some groups."""
-        return store.prefix_scan(dict.fromkeys(groups), self.groups_of)
+        return store.prefix_scan(rows_of(groups.rows), self.groups_of)
 
     def update_sessions(self, store: StateStore, rows: Columns) -> tuple[int, int]:
         """(3) `rows` are all sessions of their groups: how many were put, and how many were removed."""
         start, _ = session_times(rows[self.session])
-        keys = self._key_rows(rows, start)
-        new = set(keys)
-        swallowed = store.remove_many(key for key, _ in self.get_sessions(store, self.groups(rows)) if key not in new)
-        store.put_many(keys, UnsafeRowCodec(self.values).encode(rows))
+        keys = rows_of(self._keys(rows, start))
+        old = self.get_sessions(store, self.groups(rows)).keys
+        is_kept = np.asarray(pc.is_in(*(as_arrow(some).cast(pa.large_binary()) for some in (old, keys))))
+        swallowed = store.remove_many(chosen(old, ~is_kept))
+        store.put_many(keys, UnsafeRowCodec(self.values).encode_rows(rows))
         return len(keys), swallowed
 
     def columns(self, values: Sequence[bytes]) -> Columns:
         """State rows as columns."""
         return UnsafeRowCodec(self.values).decode(values)
 
-    def _key_rows(self, rows: Columns, start: Ints) -> list[bytes]:
+    def _keys(self, rows: Columns, start: Ints) -> pa.LargeBinaryArray:
         codec = UnsafeRowCodec(self.keys)
         grouping = [column for i, column in enumerate(rows[: len(self.keys)]) if i != self.session]
-        return codec.encode([*grouping, pa.array(start).cast(codec.arrow_types[-1])], len(start))
+        return codec.encode_array([*grouping, pa.array(start).cast(codec.arrow_types[-1])], len(start))
 
 
 def session_times(session: pa.Array) -> tuple[Ints, Ints]:

@@ -25,7 +25,7 @@ from minispark_stream.checkpointing.unsafe_row.rows import Rows, Table
 from minispark_stream.state.hdfs_backed_state_store_map import HDFSBackedStateStoreMap
 from minispark_stream.state.state_files import StateFiles
 from minispark_stream.state.state_records import Change
-from minispark_stream.state.state_store import PrefixesOf, StateStoreMetrics, state_error
+from minispark_stream.state.state_store import Found, PrefixesOf, StateStoreMetrics, state_error
 
 Undo = list[Change]  # changed keys with the values before each change, in order; None: there was none
 
@@ -73,7 +73,7 @@ class HDFSBackedStateStore:
     def rows(self) -> tuple[Sequence[bytes], Sequence[bytes]]:
         return self._map().rows()
 
-    def prefix_scan(self, prefixes: Iterable[bytes], prefixes_of: PrefixesOf) -> list[tuple[bytes, bytes]]:
+    def prefix_scan(self, prefixes: Sequence[bytes], prefixes_of: PrefixesOf) -> Found:
         return self._map().prefix_scan(prefixes, prefixes_of)
 
     @property

@@ -4,8 +4,7 @@ Models: HDFSBackedStateStoreMap (About state).
 
 1. Rows that are all of one size, put and looked up as whole columns, are a table (row_table.py): a million rows take a fraction
    of the time and memory.
-2. As soon as a row of another size comes, or somebody asks for single rows or for prefixes, it is a dict (row_dict.py), and
-   stays one.
+2. As soon as a row of another size comes, or somebody asks for single rows, it is a dict (row_dict.py), and stays one.
 3. `put` and `remove` change many keys, and give the changes that undo it.
 4. `apply` plays the records of a file, or what undoes a change. Nobody will undo that, because it can be read again.
 
@@ -22,10 +21,11 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 
 from minispark_stream.checkpointing.unsafe_row.rows import Rows, Table
+from minispark_stream.state.prefix_index import PrefixIndex
 from minispark_stream.state.row_dict import RowDict
 from minispark_stream.state.row_table import RowTable
 from minispark_stream.state.state_records import Change
-from minispark_stream.state.state_store import PrefixesOf
+from minispark_stream.state.state_store import Found, PrefixesOf
 
 LARGEST_ROW = 1000  # bytes; a table keeps room for more rows, which is too much for larger ones
 
@@ -34,6 +34,7 @@ class HDFSBackedStateStoreMap:
 
     def __init__(self) -> None:
         self._entries: RowTable | RowDict | None = None
+        self._prefixes: PrefixIndex | None = None
 
     def __len__(self) -> int:
         return len(self._entries or ())
@@ -64,8 +65,13 @@ class HDFSBackedStateStoreMap:
             return self._entries.rows()
         return list(self._entries or ()), list((self._entries or {}).values())
 
-    def prefix_scan(self, prefixes: Iterable[bytes], prefixes_of: PrefixesOf) -> list[tuple[bytes, bytes]]:
+    def prefix_scan(self, prefixes: Sequence[bytes], prefixes_of: PrefixesOf) -> Found:
         """The entries with one of the prefixes; `prefixes_of` gives the prefixes of keys, always the same way."""
+        if isinstance(self._entries, RowTable) and isinstance(prefixes, Rows):
+            self._prefixes = self._prefixes or PrefixIndex(self._entries, prefixes_of)
+            return self._prefixes.scan(prefixes)
+        if self._entries is None:
+            return Found([], [], np.empty(0, np.int64))
         return self._dict().prefix_scan(prefixes, prefixes_of)
 
     def put(self, keys: Sequence[bytes], values: Sequence[bytes]) -> list[Change]:  # (3)
@@ -88,6 +94,8 @@ class HDFSBackedStateStoreMap:
                 self._entries.apply(list(zip(keys, values)))
             elif isinstance(keys, Rows) and isinstance(values, Rows):
                 self.put(keys, values)
+            elif isinstance(keys, Rows) and not any(value is not None for value in values):
+                self.remove(keys)
             else:
                 self._apply_last(keys, values)
 
@@ -111,5 +119,5 @@ class HDFSBackedStateStoreMap:
     def _dict(self) -> RowDict:
         """(2) The dict, which the entries are from now on."""
         if not isinstance(self._entries, RowDict):
-            self._entries = RowDict(dict(zip(*self.rows())))
+            self._entries, self._prefixes = RowDict(dict(zip(*self.rows()))), None
         return self._entries

@@ -16,10 +16,12 @@ from __future__ import annotations
 import sys
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
-from itertools import islice, repeat
+from itertools import chain, islice, repeat
+
+import numpy as np
 
 from minispark_stream.state.state_records import Change, Pair
-from minispark_stream.state.state_store import PrefixesOf
+from minispark_stream.state.state_store import Found, PrefixesOf
 
 BYTES_PER_ENTRY = 80  # what CPython needs for two bytes objects besides their contents
 SAMPLE = 1000  # of so many rows of a change the size is known
@@ -72,12 +74,15 @@ class RowDict(dict[bytes, bytes]):
         self._gather([key for key, _ in pairs] if self._prefixes_of else [])
         self._forget(removed)
 
-    def prefix_scan(self, prefixes: Iterable[bytes], prefixes_of: PrefixesOf) -> list[tuple[bytes, bytes]]:
+    def prefix_scan(self, prefixes: Iterable[bytes], prefixes_of: PrefixesOf) -> Found:
         """The entries with one of the prefixes; `prefixes_of` gives the prefixes of keys, always the same way."""
         if self._prefixes_of is None:
             self._prefixes_of = prefixes_of
             self._gather(list(self))
-        return [(key, self[key]) for prefix in prefixes for key in self._keys_of.get(prefix, ())]
+        by_prefix = [self._keys_of.get(prefix, ()) for prefix in prefixes]
+        keys = list(chain.from_iterable(by_prefix))
+        positions = np.repeat(np.arange(len(by_prefix)), [len(keys) for keys in by_prefix])
+        return Found(keys, list(map(self.__getitem__, keys)), positions)
 
     def _gather(self, keys: Sequence[bytes]) -> None:
         if self._prefixes_of is not None:

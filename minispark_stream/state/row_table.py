@@ -22,14 +22,12 @@ Differs from Spark: nothing.
 from __future__ import annotations
 
 import secrets
-from typing import Any, TypeAlias
 
 import numpy as np
 
-from minispark_stream.checkpointing.unsafe_row.rows import Rows, Table
+from minispark_stream.checkpointing.unsafe_row.rows import Ints, Rows, Table
 from minispark_stream.state.state_records import Change
 
-Ints: TypeAlias = np.ndarray[Any, Any]
 FREE = -1
 MIX = np.uint64(0x9E3779B97F4A7C15)  # odd, its bits spread evenly: 2**64 divided by the golden ratio
 
@@ -40,9 +38,11 @@ class RowTable:
     def __init__(self, key_size: int, value_size: int, room: int = 8):
         self.sizes = self._key_size, self._value_size = key_size, value_size
         self._seed = np.uint64(secrets.randbits(64))
+        self.generation = 0
         self._allot(room)
 
     def _allot(self, room: int) -> None:
+        self.generation += 1
         self._keys = np.empty((room, self._key_size // 8), np.uint64)
         self._values = np.empty((room, self._value_size), np.uint8)
         self._is_there = np.zeros(room, np.bool_)
@@ -95,13 +95,23 @@ class RowTable:
         gone = np.unique(entries[self._have_values(entries)])
         self._is_there[gone] = False
         self._number -= len(gone)
-        return self._rows_at(gone)
+        return self.rows_at(gone)
 
     def rows(self) -> tuple[Rows, Rows]:
         """All keys, and their values."""
-        return self._rows_at(np.flatnonzero(self._is_there[: self._used]))
+        return self.rows_at(np.flatnonzero(self._is_there[: self._used]))
 
-    def _rows_at(self, entries: Ints) -> tuple[Rows, Rows]:
+    @property
+    def num_lines(self) -> int:
+        """How many lines have been used since the table last moved (`generation`). A line keeps its key."""
+        return self._used
+
+    def is_there(self, lines: Ints) -> Table:
+        """Whether the keys of some lines are in the table."""
+        return self._is_there[lines]
+
+    def rows_at(self, entries: Ints) -> tuple[Rows, Rows]:
+        """The keys and values of some lines."""
         return Rows(self._keys[entries].view(np.uint8).reshape(len(entries), self._key_size)), Rows(self._values[entries])
 
     def _have_values(self, entries: Ints) -> Table:

@@ -24,13 +24,21 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from pyspark.errors import SparkRuntimeException
 
 from minispark_stream.checkpointing.unsafe_row.rows import Table
 
 PrefixesOf = Callable[[Sequence[bytes]], Sequence[bytes]]
+
+class Found(NamedTuple):
+    """Entries of a store, and for each the position, among what was looked for, of what it was found by."""
+
+    keys: Sequence[bytes]
+    values: Sequence[bytes]
+    positions: Table
+
 
 DEFAULT_STORE_NAME = "default"
 HDFS_PROVIDER = "org.apache.spark.sql.execution.streaming.state.HDFSBackedStateStoreProvider"
@@ -149,8 +157,8 @@ class StateStore(Protocol):
     def rows(self) -> tuple[Sequence[bytes], Sequence[bytes]]:
         """All keys, and their values."""
 
-    def prefix_scan(self, prefixes: Iterable[bytes], prefixes_of: PrefixesOf) -> list[tuple[bytes, bytes]]:
-        """The entries whose keys have one of the prefixes; `prefixes_of` gives the prefixes of keys."""
+    def prefix_scan(self, prefixes: Sequence[bytes], prefixes_of: PrefixesOf) -> Found:
+        """The entries whose keys have one of some prefixes, no prefix twice; `prefixes_of` gives the prefixes of keys."""
 
     @property
     def num_keys(self) -> int: ...

@@ -82,6 +82,24 @@ def test_it_says_what_a_dict_says(changes: list[tuple[str, list[tuple[int, int]]
     assert dict(zip(*of.rows())) == model
 
 
+@settings(max_examples=200, deadline=None)
+@given(CHANGES)
+def test_keys_are_found_by_their_prefix(changes: list[tuple[str, list[tuple[int, int]]]]) -> None:
+    """Key 27 has the prefix 7. It may be gone in between, and come back; the table moves when it grows."""
+
+    def prefixes_of(keys: Sequence[bytes]) -> Rows:
+        return rows(*(int.from_bytes(key, "big") % 10 for key in keys))
+
+    of = HDFSBackedStateStoreMap()
+    for what, pairs in changes:
+        keys = rows(*(key for key, _ in pairs))
+        of.remove(keys) if what == "remove" else of.put(keys, keys)
+        found = of.prefix_scan(rows(3, 7, 11), prefixes_of)
+        expected = [sorted(key for key in of.rows()[0] if prefixes_of([key])[0] == prefix) for prefix in rows(3, 7, 11)]
+        assert [sorted(chosen(found.keys, found.positions == i)) for i in range(3)] == expected
+        assert list(found.values) == list(found.keys)
+
+
 def test_it_grows_and_forgets_keys_that_are_gone() -> None:
     table = RowTable(8, 8)
     for start in range(0, 10_000, 100):

@@ -226,7 +226,7 @@ def test_keys_are_found_by_their_prefix_whatever_happens_to_them(state: Path) ->
     provider = HDFSBackedStateStoreProvider(store_id(state), CONF)
 
     def found(store: StateStore, *prefixes: bytes) -> list[bytes]:
-        return sorted(key for key, _ in store.prefix_scan(prefixes, lambda keys: [key[:1] for key in keys]))
+        return sorted(store.prefix_scan(prefixes, lambda keys: [key[:1] for key in keys]).keys)
 
     store = provider.get_store(0)
     store.put_many([b"a1", b"a2", b"b1"], [ONE] * 3)

@@ -30,7 +30,7 @@ tests/unit/test_unsafe_row.py::test_types_that_no_state_can_hold.
 """
 
 from minispark_stream.checkpointing.unsafe_row.codec import UnsafeRowCodec, rows_of
-from minispark_stream.checkpointing.unsafe_row.rows import Rows, chosen
+from minispark_stream.checkpointing.unsafe_row.rows import Rows, as_arrow, chosen
 from minispark_stream.checkpointing.unsafe_row.single_row import FixedField, binary_row, binary_value, long_row
 
-__all__ = ["FixedField", "Rows", "UnsafeRowCodec", "binary_row", "binary_value", "chosen", "long_row", "rows_of"]
+__all__ = ["FixedField", "Rows", "UnsafeRowCodec", "as_arrow", "binary_row", "binary_value", "chosen", "long_row", "rows_of"]

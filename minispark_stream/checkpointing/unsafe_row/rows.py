@@ -22,8 +22,10 @@ from operator import itemgetter
 from typing import Any, overload
 
 import numpy as np
+import pyarrow as pa
 
 Table = np.ndarray[Any, Any]
+Ints = np.ndarray[Any, Any]
 
 
 class Rows(Sequence[bytes]):
@@ -55,6 +57,13 @@ class Rows(Sequence[bytes]):
 
     def __iter__(self) -> Iterator[bytes]:
         return map(itemgetter(0), struct.iter_unpack(f"{self.size}s", self.table.data))
+
+
+def as_arrow(rows: Sequence[bytes]) -> pa.Array:
+    """Rows as an Arrow array; those of a table are not copied."""
+    if isinstance(rows, Rows):
+        return pa.FixedSizeBinaryArray.from_buffers(pa.binary(rows.size), len(rows), [None, pa.py_buffer(rows.table)])
+    return pa.array(rows, pa.large_binary())
 
 
 def chosen(rows: Sequence[bytes], mask: Table) -> Sequence[bytes]:
