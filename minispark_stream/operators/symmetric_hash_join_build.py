@@ -21,15 +21,15 @@ Differs from Spark: nothing.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import chain, compress
+from itertools import chain
 
 import numpy as np
 import pyarrow as pa
 from pyspark.accumulators import Accumulator
 
-from minispark_stream.checkpointing.unsafe_row import UnsafeRowCodec
+from minispark_stream.checkpointing.unsafe_row import UnsafeRowCodec, chosen
 from minispark_stream.operators.columns import Columns, Mask, take
 from minispark_stream.operators.metrics import Report, StateMetrics
 from minispark_stream.operators.state_task import (
@@ -111,12 +111,12 @@ class Build:
             num_rows_total=sides[LEFT].num_rows + sides[RIGHT].num_rows,
         )
 
-    def _evict(self, side: int, state: JoinSideState, new: list[bytes]) -> list[bytes]:
+    def _evict(self, side: int, state: JoinSideState, new: Sequence[bytes]) -> Sequence[bytes]:
         """Remove what the state watermark of a side has passed. An unmoved watermark can only concern rows of `new` keys."""
         bounds, all_or_new = self.join.sides[side], None if self.watermarks.moved else new
         if bounds.evict_key_ms is not None:
             keys = state.keys(all_or_new)
-            return state.remove_by_key(list(compress(keys, self.join.key_is_old(side, state.decode_keys(keys)))))
+            return state.remove_by_key(chosen(keys, self.join.key_is_old(side, state.decode_keys(keys))))
         if bounds.evict_value_ms is not None and bounds.event_time is not None:
             rows = state.rows(all_or_new)
             columns = state.decode(rows.values, only=bounds.event_time.position)
@@ -127,9 +127,9 @@ class Build:
         """Left and right columns; of a semi join only the left ones are asked for."""
         return self._cast([*pairs.columns[LEFT], *pairs.columns[RIGHT]])
 
-    def _with_nulls(self, side: int, state: JoinSideState, gone: list[bytes]) -> Columns:
+    def _with_nulls(self, side: int, state: JoinSideState, gone: Sequence[bytes]) -> Columns:
         """The rows of a side that were never matched, beside nulls."""
-        never = list(compress(gone, ~state.is_matched(gone)))
+        never = chosen(gone, ~state.is_matched(gone))
         own = state.decode(never)
         other = [pa.nulls(len(never), t) for t in UnsafeRowCodec(self.join.sides[1 - side].row).arrow_types]
         return self._cast([*own, *other] if side == LEFT else [*other, *own])

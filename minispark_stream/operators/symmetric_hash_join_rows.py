@@ -18,7 +18,7 @@ Differs from Spark: nothing.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -26,7 +26,7 @@ import numpy as np
 import pyarrow as pa
 from pyspark.sql.types import BooleanType, LongType, StructField, StructType
 
-from minispark_stream.checkpointing.unsafe_row import UnsafeRowCodec
+from minispark_stream.checkpointing.unsafe_row import UnsafeRowCodec, rows_of
 from minispark_stream.operators.columns import Columns, EventTime, Ints, Mask, concat, distinct, is_late, not_after, take
 
 LEFT, RIGHT = 0, 1
@@ -68,7 +68,7 @@ class NewRows(NamedTuple):
 class KeyNumbers(NamedTuple):
     """The keys of some rows, numbered: the key of each number, as bytes and as columns, and the number of each row."""
 
-    keys: list[bytes]
+    keys: Sequence[bytes]
     columns: Columns
     of_row: Ints
 
@@ -76,7 +76,7 @@ class KeyNumbers(NamedTuple):
 def number_keys(schema: StructType, columns: Columns, num_rows: int) -> KeyNumbers:
     """Equal keys get the same number, in the order in which the keys come."""
     keys, first, of_row = distinct(UnsafeRowCodec(schema).encode_array(columns, num_rows))
-    return KeyNumbers(keys.to_pylist(), take(columns, first), of_row)
+    return KeyNumbers(rows_of(keys), take(columns, first), of_row)
 
 
 class PairNumbers(NamedTuple):

@@ -19,16 +19,15 @@ Differs from Spark: nothing.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from itertools import compress
 from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
 from pyspark.sql.types import BooleanType, LongType, StructField, StructType
 
-from minispark_stream.checkpointing.unsafe_row import FixedField, UnsafeRowCodec, long_row
+from minispark_stream.checkpointing.unsafe_row import FixedField, UnsafeRowCodec, chosen, long_row
 from minispark_stream.checkpointing.unsafe_row.columns import numbered
 from minispark_stream.operators.columns import Columns, Mask, take
 from minispark_stream.operators.state_task import StatefulOperatorStateInfo
@@ -37,17 +36,16 @@ from minispark_stream.state.state_store import StateStore
 
 COUNTS, VALUES = "keyToNumValues", "keyWithIndexToValue"
 COUNT_SCHEMA = StructType([StructField("value", LongType())])
-NO_ROWS = long_row(0)
 
 
 class StoredRows(NamedTuple):
     """Rows of the buffer: their keys in keyWithIndexToValue, and the rows with the flag at the end."""
 
-    at: list[bytes]
-    values: list[bytes]
+    at: Sequence[bytes]
+    values: Sequence[bytes]
 
     def some(self, mask: Mask) -> StoredRows:
-        return StoredRows(list(compress(self.at, mask)), list(compress(self.values, mask)))
+        return StoredRows(chosen(self.at, mask), chosen(self.values, mask))
 
 
 class Changes(NamedTuple):
@@ -90,44 +88,45 @@ class JoinSideState:
 
     # -- what there is ------------------------------------------------------------------------------------------
 
-    def keys(self, among: list[bytes] | None = None) -> list[bytes]:
+    def keys(self, among: Sequence[bytes] | None = None) -> Sequence[bytes]:
         """The keys that have rows: all of them, or those `among` some."""
         if among is None:
-            return list(self._counts.rows()[0])
-        return [key for key, count in zip(among, self._counts.get_many(among)) if count is not None]
+            return self._counts.rows()[0]
+        return chosen(among, self._counts.values_of(among)[0])
 
-    def counts(self, keys: list[bytes]) -> Ints:
+    def counts(self, keys: Sequence[bytes]) -> Ints:
         """How many rows each key has."""
-        [column] = self._count_codec.decode([row or NO_ROWS for row in self._counts.get_many(keys)])
-        counts = np.asarray(column)
+        has_rows, values = self._counts.values_of(keys)
+        counts = np.zeros(len(keys), np.int64)
+        counts[has_rows] = np.asarray(self._count_codec.decode(values)[0])
         if len(wrong := counts[(counts < 0) | (counts > self.num_rows)]):
             raise ValueError(f"The state of a join has {self.num_rows} rows, but a key with {wrong[0]} of them")
         return counts
 
-    def rows(self, among: list[bytes] | None = None) -> StoredRows:
+    def rows(self, among: Sequence[bytes] | None = None) -> StoredRows:
         """All rows, or those of some keys."""
         if among is not None:
             return self.rows_of(self.decode_keys(among), self.counts(among))
-        return StoredRows(*map(list, self._values.rows()))
+        return StoredRows(*self._values.rows())
 
     def rows_of(self, keys: Columns, counts: Ints) -> StoredRows:
         """The first rows of some keys, of each as many as `counts` says; those of a key are together, in order."""
         return self._rows_at(take(keys, np.repeat(np.arange(len(counts)), counts)), numbered(counts))
 
     def _rows_at(self, keys: Columns, places: Ints) -> StoredRows:
-        at = self._at_codec.encode([*keys, pa.array(places, pa.int64())], len(places))
-        values = self._values.get_many(at)
-        if None in values:
-            raise ValueError(f"The state of a join has no row {places[values.index(None)]} of a key that has more rows")
-        return StoredRows(at, values)  # type: ignore[arg-type]
+        at = self._at_codec.encode_rows([*keys, pa.array(places, pa.int64())], len(places))
+        is_there, values = self._values.values_of(at)
+        if not is_there.all():
+            raise ValueError(f"The state of a join has no row {places[~is_there][0]} of a key that has more rows")
+        return StoredRows(at, values)
 
-    def decode_keys(self, keys: list[bytes]) -> Columns:
+    def decode_keys(self, keys: Sequence[bytes]) -> Columns:
         return UnsafeRowCodec(self._keys).decode(keys)
 
-    def decode(self, values: list[bytes], only: int | None = None) -> Columns:
+    def decode(self, values: Sequence[bytes], only: int | None = None) -> Columns:
         return self._value_codec.decode(values, only)[:-1]
 
-    def is_matched(self, values: list[bytes]) -> Mask:
+    def is_matched(self, values: Sequence[bytes]) -> Mask:
         """Which rows have been matched."""
         return np.asarray(self._value_codec.decode(values, only=self._flag)[self._flag])
 
@@ -141,35 +140,37 @@ class JoinSideState:
         before[by_key] = numbered(np.bincount(key, minlength=len(keys.keys)))
         places = self.counts(keys.keys)[key] + before
         values = [*take(columns, rows), pa.array(matched[rows])]
-        at = self._at_codec.encode([*take(keys.columns, key), pa.array(places)], len(rows))
-        self._values.put_many(at, self._value_codec.encode(values, len(rows)))
-        self._counts.put_many([keys.keys[number] for number in key.tolist()], self._count_codec.encode([pa.array(places + 1)]))
+        at = self._at_codec.encode_rows([*take(keys.columns, key), pa.array(places)], len(rows))
+        self._values.put_many(at, self._value_codec.encode_rows(values, len(rows)))
+        self._counts.put_many(chosen(keys.keys, key), self._count_codec.encode_rows([pa.array(places + 1)]))
 
     def mark_matched(self, keys: Columns, places: Ints) -> None:
         """(2) The rows at some places; `keys` are their keys."""
         rows = self._rows_at(keys, places)
         new = rows.some(~self.is_matched(rows.values))
-        self._values.put_many(new.at, list(map(self._matched.with_true, new.values)))
+        self._values.put_many(new.at, self._matched.with_true(new.values))
 
-    def remove_by_key(self, keys: list[bytes]) -> list[bytes]:
+    def remove_by_key(self, keys: Sequence[bytes]) -> Sequence[bytes]:
         """(3) Removes every row of `keys`; gives what was removed."""
         rows = self.rows(keys)
         self._counts.remove_many(keys)
         self._values.remove_many(rows.at)
         return rows.values
 
-    def remove_rows(self, rows: StoredRows) -> list[bytes]:
+    def remove_rows(self, rows: StoredRows) -> Sequence[bytes]:
         """(3) Removes rows, in any order of the keys; gives what was removed."""
         *columns, places = self._at_codec.decode(rows.at)
         keys = number_keys(self._keys, columns, len(rows.at))
         is_alone = self.counts(keys.keys)[keys.of_row] == 1  # most often a key has one row, which leaves no hole
-        removed = list(compress(rows.values, is_alone))
-        self._values.remove_many(compress(rows.at, is_alone))
-        self._counts.remove_many(map(keys.keys.__getitem__, keys.of_row[is_alone].tolist()))
+        alone = rows.some(is_alone)
+        self._values.remove_many(alone.at)
+        self._counts.remove_many(chosen(keys.keys, keys.of_row[is_alone]))
+        if is_alone.all():
+            return alone.values
         gone: dict[int, set[int]] = {}
         for number, place in zip(keys.of_row[~is_alone].tolist(), np.asarray(places)[~is_alone].tolist()):
             gone.setdefault(number, set()).add(place)
-        return removed + self.remove_where(keys, list(gone.items()))
+        return [*alone.values, *self.remove_where(keys, list(gone.items()))]
 
     def remove_where(self, keys: KeyNumbers, gone: list[tuple[int, set[int]]]) -> list[bytes]:
         """(3) Removes the rows that were at some places of a key, one (number of the key, places) after the other.

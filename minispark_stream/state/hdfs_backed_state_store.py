@@ -110,10 +110,8 @@ class HDFSBackedStateStore:
     def change_many(self, keys: Sequence[bytes], values: Sequence[bytes | None]) -> None:
         with self._provider.lock:
             self._verify_change("change", keys, values)
-            before = self.get_many(keys)
             with self._provider.changing() as entries:
-                entries.apply([(keys, values)])
-            self._undo.append((keys, before))
+                self._undo += entries.change(keys, values)
             self._changes.append((keys, values))
 
     def commit(self) -> int:

@@ -88,6 +88,14 @@ class HDFSBackedStateStoreMap:
             return self._entries.remove(keys)
         return self._dict().remove(keys)
 
+    def change(self, keys: Sequence[bytes], values: Sequence[bytes | None]) -> list[Change]:  # (3)
+        """Put each key, or with None remove it, in order."""
+        if isinstance(self._entries, RowDict):
+            before = self.get_many(keys)
+            self._entries.apply(list(zip(keys, values)))
+            return [(keys, before)]
+        return self._change_to_last(keys, values)
+
     def apply(self, changes: Iterable[Change]) -> None:  # (4)
         for keys, values in changes:
             if isinstance(self._entries, RowDict):
@@ -97,16 +105,14 @@ class HDFSBackedStateStoreMap:
             elif isinstance(keys, Rows) and not any(value is not None for value in values):
                 self.remove(keys)
             else:
-                self._apply_last(keys, values)
+                self._change_to_last(keys, values)
 
-    def _apply_last(self, keys: Sequence[bytes], values: Sequence[bytes | None]) -> None:
-        """Of each key, the last record."""
+    def _change_to_last(self, keys: Sequence[bytes], values: Sequence[bytes | None]) -> list[Change]:
+        """Of each key, the last value."""
         last = dict(zip(keys, values))
         puts = {key: value for key, value in last.items() if value is not None}
-        if puts:
-            self.put(Rows.of(list(puts)), Rows.of(list(puts.values())))
-        if len(puts) < len(last):
-            self.remove(Rows.of([key for key, value in last.items() if value is None]))
+        removed = [key for key, value in last.items() if value is None]
+        return [*self.put(Rows.of(list(puts)), Rows.of(list(puts.values()))), self.remove(Rows.of(removed))]
 
     def _table(self, key_size: int, value_size: int) -> RowTable | None:
         """(1) The table, if the entries are one and such rows fit in."""

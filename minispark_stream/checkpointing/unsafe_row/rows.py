@@ -66,6 +66,8 @@ def as_arrow(rows: Sequence[bytes]) -> pa.Array:
     return pa.array(rows, pa.large_binary())
 
 
-def chosen(rows: Sequence[bytes], mask: Table) -> Sequence[bytes]:
-    """The rows for which `mask` is true."""
-    return Rows(rows.table[mask]) if isinstance(rows, Rows) else list(compress(rows, mask))
+def chosen(rows: Sequence[bytes], which: Table) -> Sequence[bytes]:
+    """The rows that a mask or positions choose."""
+    if isinstance(rows, Rows):
+        return Rows(rows.table[which])
+    return list(compress(rows, which)) if which.dtype == np.bool_ else list(map(rows.__getitem__, which.tolist()))

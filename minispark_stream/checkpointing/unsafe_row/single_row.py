@@ -46,8 +46,12 @@ class FixedField:
         words[(ends[:-1] + self._at) >> 3] = value
         return pa.Array.from_buffers(pa.large_binary(), len(rows), [None, offsets, pa.py_buffer(words)]).to_pylist()
 
-    def with_true(self, row: bytes) -> bytes:
-        return row[: self._at] + b"\x01" + row[self._at + 1 :]
+    def with_true(self, rows: Sequence[bytes]) -> Sequence[bytes]:
+        if isinstance(rows, Rows):
+            table = rows.table.copy()
+            table[:, self._at] = 1
+            return Rows(table)
+        return [row[: self._at] + b"\x01" + row[self._at + 1 :] for row in rows]
 
 
 def long_row(value: int) -> bytes:
