@@ -35,7 +35,7 @@ from functools import reduce
 from typing import Any
 
 from pyspark.errors import AnalysisException
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
@@ -57,6 +57,7 @@ from minispark_stream.operators.state_task import OperatorWatermarks
 from minispark_stream.operators.symmetric_hash_join_build import Build
 from minispark_stream.operators.symmetric_hash_join_probe import Probe
 from minispark_stream.operators.symmetric_hash_join_rows import LEFT, RIGHT, TAGS, Join, JoinSide
+from minispark_stream.operators.symmetric_hash_join_shuffle import RowsByKey
 from minispark_stream.operators.symmetric_hash_join_state_manager import (
     COUNT_SCHEMA,
     COUNTS,
@@ -83,7 +84,8 @@ class SymmetricHashJoin(StatefulOperator):
     """A join of two streams.
 
     `key_event_time` is the join key that carries a watermark; `shifts_ms` are what to add to the watermark for the state
-    watermark of each side; `keys` are the Catalyst expressions of each side, `probes` and `builds` how its tasks are planned.
+    watermark of each side; `keys` are the Catalyst expressions of each side. Planned once are `rows_by_key`, the way to the
+    first task, `probes`; `pairs_that_match`, the filter between the tasks, if there is one; and `builds`, the second task.
     """
 
     join_type: str
@@ -93,7 +95,8 @@ class SymmetricHashJoin(StatefulOperator):
     key_event_time: EventTime | None
     shifts_ms: tuple[int | None, int | None]
     keys: tuple[tuple[JavaObject, ...], tuple[JavaObject, ...]] = field(repr=False, compare=False)
-    condition: Condition = field(repr=False, compare=False)
+    rows_by_key: RowsByKey = field(repr=False, compare=False)
+    pairs_that_match: JavaObject | None = field(repr=False, compare=False)
     probes: MapPartitions = field(repr=False, compare=False)
     builds: MapPartitions = field(repr=False, compare=False)
     operator_name = "symmetricHashJoin"
@@ -139,13 +142,12 @@ class SymmetricHashJoin(StatefulOperator):
             check_event_time(session, event_time_names(scala.items(child.output())))
         info, watermarks = context.state_info(self), context.watermarks[self.operator_id]
         join = self.join(watermarks.eviction_ms)
-        left, right = (plans.of_rows(session, child) for child in children)
-        by_key = self._by_key(context, left, LEFT).unionAll(self._by_key(context, right, RIGHT))  # (3)
+        by_key = self.rows_by_key.over(session, children, info.num_partitions)  # (3)
         probe = Probe(info=info, watermarks=watermarks, output=self.probes.arrow_schema, join=join)
-        probed = context.map_partitions(self.probes, physical.executable(by_key), probe)
-        candidates = plans.of_rows(session, context.leaf(probed))
-        if self.condition.both is not None:
-            candidates = candidates.where(F.col("side").isNotNull() | expressions.column(session, self.condition.both))
+        probed = context.map_partitions(self.probes, physical.executable(plans.of_rows(session, by_key)), probe)
+        candidates = context.leaf(probed)
+        if self.pairs_that_match is not None:
+            candidates = plans.with_children(session, self.pairs_that_match, [candidates])
         build = Build(
             info=info,
             watermarks=watermarks,
@@ -153,7 +155,7 @@ class SymmetricHashJoin(StatefulOperator):
             metrics=context.accumulators[self.operator_id],
             join=join,
         )
-        return context.leaf(context.map_partitions(self.builds, physical.executable(candidates), build))
+        return context.leaf(context.map_partitions(self.builds, physical.executable(plans.of_rows(session, candidates)), build))
 
     def join(self, watermark_ms: int) -> Join:
         """What the tasks know of the join in a batch that evicts by `watermark_ms`."""
@@ -166,26 +168,6 @@ class SymmetricHashJoin(StatefulOperator):
         by_key = watermark_ms if self.key_event_time is not None else None
         by_value = watermark_ms + shift_ms if by_key is None and shift_ms is not None else None
         return JoinSide(self.rows[number], self.event_times[number], by_key, by_value)
-
-    def _by_key(self, context: BatchContext, df: DataFrame, number: int) -> DataFrame:
-        """The rows of one side in the partitions of their keys, as the probe wants them: tags, keys, left row, right row.
-
-        Of the two rows, one is null. The shuffle is below what tells the sides apart: where the sides are the same rows by the
-        same keys, Spark shuffles them once.
-        """
-        session = context.session
-        keyed = df.select("*", *(expressions.column(session, key).alias(f"key{i}") for i, key in enumerate(self.keys[number])))
-        keys = [expressions.column(session, a) for a in scala.items(plans.analyzed(keyed).output())[len(df.columns) :]]
-        shuffled = keyed.repartition(context.state_info(self).num_partitions, *keys)
-        own = (self.condition.left, self.condition.right)[number]
-        passes = F.lit(True) if own is None else F.coalesce(expressions.column(session, own), F.lit(False))
-        tags = [F.lit(number), passes, F.lit(None), F.lit(None)]
-        output = (self.plan.left(), self.plan.right())[number].output()
-        row = [expressions.column(session, attribute) for attribute in scala.items(output)]
-        nothing = [F.lit(None).cast(f.dataType) for f in self.rows[1 - number].fields]
-        rows = (row, nothing) if number == LEFT else (nothing, row)
-        values = [column.alias(f"row{i}") for i, column in enumerate([*rows[0], *rows[1]])]
-        return shuffled.select(*(tag.cast(f.dataType).alias(f.name) for tag, f in zip(tags, TAGS)), *keys, *values)
 
 
 def compile_symmetric_hash_join(
@@ -210,6 +192,8 @@ def compile_symmetric_hash_join(
     rows = (expressions.struct_type(left), expressions.struct_type(right))
     key_schema = nullable(_key_schema(left_keys))
     pairs = _pair_schema(key_schema, *rows)
+    candidates = _pair_output(session, pairs, [*left, *right])
+    split = _split(session, condition, plan)
     return SymmetricHashJoin(
         operator_id=operator_id,
         join_type=str(plan.joinType().toString()),
@@ -219,8 +203,9 @@ def compile_symmetric_hash_join(
         key_event_time=_key_event_time(left_keys) or _key_event_time(right_keys),
         shifts_ms=_shifts_ms(session, plan, condition),
         keys=(tuple(left_keys), tuple(right_keys)),
-        condition=_split(session, condition, plan),
-        probes=MapPartitions(session, pairs, pairs, _pair_output(session, pairs, [*left, *right])),
+        rows_by_key=RowsByKey((empty.left(), empty.right()), (left, right), (left_keys, right_keys), (split.left, split.right)),
+        pairs_that_match=_pairs_that_match(session, candidates, split.both),
+        probes=MapPartitions(session, pairs, pairs, candidates),
         builds=MapPartitions(session, pairs, expressions.struct_type(scala.items(plan.output())), plan.output()),
         plan=plan,
         empty=empty,
@@ -240,6 +225,14 @@ def _pair_output(session: SparkSession, schema: StructType, rows: list[JavaObjec
     own = scala.items(plan.output())
     ids = [*own[: len(own) - len(rows)], *rows]
     return plans.rename(session, plan, [(a.name(), e.exprId()) for a, e in zip(own, ids)]).output()
+
+
+def _pairs_that_match(session: SparkSession, candidates: JavaObject, condition: JavaObject | None) -> JavaObject | None:
+    """Spark's filter by the condition of both sides. It lets the new rows through, which have a side and are no pairs."""
+    if condition is None:
+        return None
+    pairs = plans.of_rows(session, plans.leaf_over(session, plans.empty_rows(session), candidates, streaming=False))
+    return plans.analyzed(pairs.where(F.col("side").isNotNull() | expressions.column(session, condition)))
 
 
 def _key_schema(keys: Sequence[JavaObject]) -> StructType:
