@@ -61,7 +61,7 @@ class HDFSBackedStateStore:
     def get(self, key: bytes) -> bytes | None:
         return self.get_many([key])[0]
 
-    def get_many(self, keys: Iterable[bytes]) -> list[bytes | None]:
+    def get_many(self, keys: Sequence[bytes]) -> list[bytes | None]:
         return self._map().get_many(keys)
 
     def values_of(self, keys: Sequence[bytes]) -> tuple[Table, Sequence[bytes]]:

@@ -29,6 +29,7 @@ from minispark_stream.state.state_store import Found, PrefixesOf
 
 LARGEST_ROW = 1000  # bytes; a table keeps room for more rows, which is too much for larger ones
 
+
 class HDFSBackedStateStoreMap:
     """Entries of a store. None are there at first."""
 
@@ -47,12 +48,12 @@ class HDFSBackedStateStoreMap:
         """The memory of so many entries."""
         return entries * self._entries.bytes_per_entry if self._entries is not None else 0
 
-    def get_many(self, keys: Iterable[bytes]) -> list[bytes | None]:
-        return list(map(self._dict().get, keys))
+    def get_many(self, keys: Sequence[bytes]) -> list[bytes | None]:
+        return list(map(self._dict().get, keys)) if keys else []
 
     def values_of(self, keys: Sequence[bytes]) -> tuple[Table, Sequence[bytes]]:
         """Which of some keys are there, and the values of those."""
-        if self._entries is None:
+        if not keys or self._entries is None:
             return np.zeros(len(keys), np.bool_), []
         if isinstance(self._entries, RowTable) and isinstance(keys, Rows):
             return self._entries.values_of(keys)
@@ -70,7 +71,7 @@ class HDFSBackedStateStoreMap:
         if isinstance(self._entries, RowTable) and isinstance(prefixes, Rows):
             self._prefixes = self._prefixes or PrefixIndex(self._entries, prefixes_of)
             return self._prefixes.scan(prefixes)
-        if self._entries is None:
+        if not prefixes or self._entries is None:
             return Found([], [], np.empty(0, np.int64))
         return self._dict().prefix_scan(prefixes, prefixes_of)
 

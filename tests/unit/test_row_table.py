@@ -74,7 +74,7 @@ def test_it_says_what_a_dict_says(changes: list[tuple[str, list[tuple[int, int]]
             of.apply(reversed(undo))
             model = before
         if becomes_a_dict and number == 5:
-            of.get_many([])
+            of.get_many([b"one"])
         is_there, found = of.values_of(keys)
         assert is_there.tolist() == [key in model for key in keys]
         assert list(found) == [model[key] for key in keys if key in model]
@@ -116,6 +116,14 @@ def test_a_row_of_another_size_makes_it_a_dict() -> None:
     of.put(rows(3), [b"another size"])
     assert len(of) == 3 and of.num_bytes(1) > table_bytes == 16
     assert dict(zip(*of.rows()))[rows(3)[0]] == b"another size"
+
+
+def test_nothing_that_is_asked_or_changed_leaves_a_table() -> None:
+    of = HDFSBackedStateStoreMap()
+    of.put(rows(1), rows(2))
+    assert of.get_many([]) == [] and of.put([], []) == [] and of.remove([]) == ([], [])
+    assert len(of.values_of([])[0]) == 0 == len(of.prefix_scan([], lambda keys: keys).keys)
+    assert isinstance(of.rows()[0], Rows)
 
 
 def test_records_of_a_file_are_applied_in_order_whatever_their_sizes() -> None:
