@@ -1,6 +1,6 @@
 """The rows of both sides of a join, on their way to the partitions of their keys (step 3 of symmetric_hash_join.py).
 
-Models: the ClusteredDistribution that SymmetricHashJoin asks of both children (StreamingSymmetricHashJoinExec).
+Models: requiredChildDistribution of StreamingSymmetricHashJoinExec (About state: SymmetricHashJoin).
 
 The probe reads rows of one shape, whatever the side: tags, keys, left row, right row. Of the two rows, one is null.
 
