@@ -6,12 +6,14 @@ The rows are those of a sum and an average by a long key: key `long`, value `lon
     decode      the same back
     write       UnsafeRows -> the records of a delta file, LZ4-compressed
     read        the same back
+    put         into a map that has all of these keys already
+    look up     the values of all of them
 
 1. Make `--rows` random rows.
 2. Run each step `--rounds` times and keep the best of its processor time: what the code can do on one core, not what else
    the machine did.
-3. Compare encode and decode, and both of them together with the file, with the bound of 1,000,000 rows a second: exit
-   code 1 when one is below.
+3. Compare all of them, and encode and decode together with the file, with the bound of 1,000,000 rows a second: exit code 1
+   when one is below.
 
 Rows with a string in the key are measured too, without a bound: their sizes differ, so nothing is at a fixed place.
 """
@@ -30,7 +32,8 @@ from pyspark.sql.types import DoubleType, LongType, StringType, StructType
 
 from minispark_stream.checkpointing.lz4_block import compress, decompress
 from minispark_stream.checkpointing.unsafe_row import UnsafeRowCodec
-from minispark_stream.state.state_records import decode_records, encode_records
+from minispark_stream.state.hdfs_backed_state_store_map import HDFSBackedStateStoreMap
+from minispark_stream.state.state_records import decode_changes, encode_records, records
 
 BOUND = 1_000_000  # rows a second
 LONG_KEY = StructType().add("k", LongType())
@@ -53,11 +56,15 @@ def measure(key_schema: StructType, keys: pa.Array, rows: int, rounds: int) -> d
     values = [pa.array(rng.integers(0, 1000, rows)), pa.array(rng.random(rows))]
     key_codec, value_codec = UnsafeRowCodec(key_schema), UnsafeRowCodec(VALUE)
     found: dict[str, float] = {}
-    found["encode"], pairs = rows_a_second(rows, rounds, lambda: (key_codec.encode([keys]), value_codec.encode(values)))
+    found["encode"], pairs = rows_a_second(rows, rounds, lambda: (key_codec.encode_rows([keys]), value_codec.encode_rows(values)))
     found["decode"], columns = rows_a_second(rows, rounds, lambda: (key_codec.decode(pairs[0]), value_codec.decode(pairs[1])))
     found["write"], file = rows_a_second(rows, rounds, lambda: compress(encode_records([pairs])))
-    found["read"], records = rows_a_second(rows, rounds, lambda: decode_records(decompress(file)))
-    if columns != ([keys], values) or records != list(zip(*pairs)):
+    found["read"], changes = rows_a_second(rows, rounds, lambda: decode_changes(decompress(file)))
+    entries = HDFSBackedStateStoreMap()
+    entries.apply(changes)
+    found["put"], _ = rows_a_second(rows, rounds, lambda: entries.put(*pairs))
+    found["look up"], (is_there, _) = rows_a_second(rows, rounds, lambda: entries.values_of(pairs[0]))
+    if columns != ([keys], values) or list(records(changes)) != list(zip(*pairs)) or not is_there.all():
         raise SystemExit("what was read is not what was written")
     found["encode and write"] = 1 / (1 / found["encode"] + 1 / found["write"])
     found["read and decode"] = 1 / (1 / found["read"] + 1 / found["decode"])
