@@ -43,10 +43,10 @@ class RowTable:
 
     def _allot(self, room: int) -> None:
         self.generation += 1
-        self._keys = np.empty((room, self._key_size // 8), np.uint64)
+        self._keys = np.empty((room, self._key_size // 8), np.uint64)  # (1)
         self._values = np.empty((room, self._value_size), np.uint8)
         self._is_there = np.zeros(room, np.bool_)
-        self._slots = np.full(2 << room.bit_length(), FREE, np.int32)
+        self._slots = np.full(2 << room.bit_length(), FREE, np.int32)  # (2)
         self._used = self._number = 0
 
     def __len__(self) -> int:
