@@ -2,8 +2,8 @@
 
 Models: nothing of Spark, where the rows of a state are objects of the JVM.
 
-Rows without strings or other variable parts are all of one size. A `bytes` object for each of a million rows takes three times
-their memory, and making one as long as all that is done with it afterwards. Here
+Rows without strings or other variable parts are all of one size. A `bytes` object for each of a million rows takes time to make
+and two or three times their memory. Here
 
 1. `table` is all of them, for numpy: a line is a row.
 2. For everybody else they are a sequence of `bytes`, which are made when somebody asks.
