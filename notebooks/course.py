@@ -30,6 +30,7 @@ spark = (
     .config("spark.sql.shuffle.partitions", 2)
     .config("spark.sql.session.timeZone", "UTC")
     .config("spark.ui.showConsoleProgress", "false")
+    .config("spark.driver.extraJavaOptions", "-XX:TieredStopAtLevel=1")  # a notebook is over before the JVM has optimised much
     .config("spark.executorEnv.PYTHONWARNINGS", "ignore::FutureWarning")  # of pandas, in PySpark's own workers
     .getOrCreate()
 )

@@ -17,13 +17,15 @@ Compare = Callable[..., Comparison]
 
 
 @pytest.fixture
-def compare(spark: SparkSession, tmp_path: Any) -> Compare:
+def compare(spark: SparkSession, tmp_path: Any, request: pytest.FixtureRequest) -> Compare:
     """`side_by_side` with a temporary folder, and no difference allowed (nor a comparison of nothing)."""
 
     def run(
         build: Callable[..., Any], feed: Any, *, state_bytes: bool = True, **arguments: Any
     ) -> Comparison:
         """`state_bytes=False`: the order of elements in a collected array is up to the shuffle, on either engine."""
+        if "restart_after" in arguments:
+            request.getfixturevalue("spark_files")
         comparison = side_by_side(
             spark, build, feed, directory=str(tmp_path), trace="steps", progress=False, **arguments
         )

@@ -24,6 +24,8 @@ from minispark_stream.checkpointing.checkpoint_file_manager import CheckpointFil
 from minispark_stream.trace.recorder import Recorder
 from tests.conformance.inputs import at
 
+pytestmark = pytest.mark.usefixtures("spark_files")
+
 INPUT = [at("12:01", "12:02"), at("12:06", "12:07"), at("12:13"), at("12:30")]
 LATER = at("13:00")  # after a restart, neither engine runs a batch without data before there is data again
 # What is there, and what is not there yet, at some of the moments.

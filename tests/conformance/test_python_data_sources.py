@@ -5,13 +5,14 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import reduce
 from pathlib import Path
 from typing import Any
 
 import pytest
 from pyspark.accumulators import _accumulatorRegistry
 from pyspark.errors import PySparkException, StreamingQueryException
-from pyspark.sql import Row, SparkSession
+from pyspark.sql import DataFrame, Row, SparkSession
 from pyspark.sql.datasource import (
     DataSource,
     DataSourceStreamArrowWriter,
@@ -162,7 +163,8 @@ def run(session: Any, checkpoint: Path, kind: str, **trigger: Any) -> list[Any]:
     def keep(data: Any, batch_id: int) -> None:
         batches.append((batch_id, sorted(map(tuple, data.collect()))))
 
-    df = session.readStream.format("numbers").option("kind", kind).load().where("i != 3")
+    sources = [session.readStream.format("numbers").option("kind", one).load() for one in kind.split(" and ")]
+    df = reduce(DataFrame.union, sources).where("i != 3")
     query = df.writeStream.foreachBatch(keep).option("checkpointLocation", str(checkpoint)).trigger(**trigger).start()
     try:
         if "availableNow" in trigger:
@@ -173,8 +175,8 @@ def run(session: Any, checkpoint: Path, kind: str, **trigger: Any) -> list[Any]:
         query.stop()
     progress = [p for p in query.recentProgress if p.numInputRows]
     logs = [(checkpoint / "offsets" / str(b)).read_text().split("\n")[2] for b, _ in batches]
-    sources = [(p.sources[0].startOffset, p.sources[0].endOffset, p.sources[0].latestOffset) for p in progress]
-    return [*zip(batches, logs), sources, [p.numInputRows for p in progress]]
+    offsets = [(one.startOffset, one.endOffset, one.latestOffset) for p in progress for one in p.sources]
+    return [*zip(batches, logs), offsets, [p.numInputRows for p in progress]]
 
 
 @pytest.mark.parametrize(
@@ -184,6 +186,7 @@ def run(session: Any, checkpoint: Path, kind: str, **trigger: Any) -> list[Any]:
         ("counter", {"availableNow": True}),
         ("limited", {"processingTime": "0 seconds"}),
         ("limited", {"availableNow": True}),
+        ("limited and counter", {"availableNow": True}),  # one batch without a limit: a counter does not know where to stop
         ("simple", {"processingTime": "0 seconds"}),
         ("simple", {"availableNow": True}),
     ],

@@ -14,6 +14,8 @@ import pytest
 from pyspark.errors import PySparkException, StreamingQueryException
 from pyspark.sql import functions as F
 
+pytestmark = pytest.mark.usefixtures("spark_files")
+
 SCHEMA = "k string, v int"
 STEPS = (["a,1", "b,2", "a,3"], ["c,4", ",5"], ["a,6"])
 ENGINES = ("spark", "model")

@@ -33,6 +33,8 @@ from pyspark.sql import SparkSession
 
 from tests.golden.commands import Commands
 
+pytestmark = pytest.mark.usefixtures("spark_files")
+
 SCRIPTS = Path(__file__).with_name("scripts")
 NAMES = sorted(str(path.relative_to(SCRIPTS).with_suffix("")) for path in SCRIPTS.rglob("*.txt"))
 REWRITE = os.environ.get("MINISPARK_GOLDEN") == "rewrite"
