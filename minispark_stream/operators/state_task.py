@@ -19,11 +19,13 @@ Differs from Spark: nothing.
 from __future__ import annotations
 
 import gc
+import sys
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
+from functools import lru_cache
 from itertools import chain
 
 import pyarrow as pa
@@ -107,23 +109,23 @@ class StateTask(ABC):
 
 def own_partition(batches: Iterable[pa.RecordBatch]) -> tuple[int, Iterator[pa.RecordBatch]]:
     """(1) The number of the partition, which its first row says (jvm/state_rdd.py), and its rows."""
-    spare_what_is_imported()
+    spare_what_is_imported(len(sys.modules))
     batches = iter(batches)
     first = next(batches)
     rows = chain([first.slice(1)], batches)
     return first.column(0)[0].as_py(), (batch.select(range(1, batch.num_columns)) for batch in rows)
 
 
-def spare_what_is_imported() -> None:
-    """Before the first task of a worker: its objects are no garbage, and need not be searched for any.
+@lru_cache(maxsize=1)
+def spare_what_is_imported(modules: int) -> None:
+    """Whenever there are more `modules` than before: what they have brought is no garbage, and need not be searched for any.
 
-    After each task, PySpark's worker collects garbage. Among all that pandas, pyarrow and Spark have brought, that takes 30 ms
-    of CPU, more than a small task. While a task runs, Python would look for garbage after each 700 new objects, among the rows
-    of the state, too; with 200,000, a task over many rows takes a tenth less.
+    After each task, PySpark's worker collects garbage. Among all that pandas, pyarrow and Spark have brought, half of it while
+    the first task ran, that takes 30 ms of CPU, more than a small task. While a task runs, Python would look for garbage after
+    each 700 new objects, among the rows of the state, too; with 200,000, a task over many rows takes a tenth less.
     """
-    if not gc.get_freeze_count():
-        gc.freeze()
-        gc.set_threshold(200_000)
+    gc.freeze()
+    gc.set_threshold(200_000)
 
 
 def record_batches(emitted: Iterable[Columns], schema: pa.Schema) -> Iterator[pa.RecordBatch]:

@@ -78,6 +78,7 @@ CACHES = {  # functions whose answers are kept for the whole process; all bounde
     "jvm.scala._nil": "one object for each JVM",
     "jvm.scala._none": "one object for each JVM",
     "operators.instance_metrics._scala_order": "the last 100 sets of names, each a query's",
+    "operators.state_task.spare_what_is_imported": "the last number of modules, for which nothing has to be done again",
     "plan.streaming_relation._java_tokens": "one map for each JVM",
     "view.sheet.text_width": "the widths of the last 4,096 lines that were drawn",
     "view.step_source.step_sources": "the code of each step, read from the package once",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import logging
 import sys
 import zipfile
@@ -10,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from minispark_stream.operators.state_task import spare_what_is_imported
 from minispark_stream.workers import let_workers_run_this_python, send_this_package
 
 
@@ -64,3 +66,12 @@ def test_on_this_machine_nothing_is_sent():
     spark = context("local[2]")
     send_this_package(spark)
     assert spark.listFiles == []
+
+
+def test_what_is_imported_is_set_apart_whenever_there_is_more_of_it(monkeypatch):
+    frozen = []
+    monkeypatch.setattr(gc, "freeze", lambda: frozen.append(True))
+    spare_what_is_imported.cache_clear()
+    for modules in (430, 776, 776, 776):
+        spare_what_is_imported(modules)
+    assert len(frozen) == 2
