@@ -33,6 +33,11 @@ class SourceLeaf:
     empty: JavaObject = field(repr=False, compare=False)
     children: tuple[Node, ...] = ()
 
+    @property
+    def asks_for_metadata(self) -> bool:
+        """Whether the query uses `_metadata`, of a source of files."""
+        return len(self.attributes) > len(self.relation.schema)
+
 
 @dataclass(frozen=True)
 class Stateless:

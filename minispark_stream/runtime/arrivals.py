@@ -2,7 +2,8 @@
 
 Models: nothing of Spark, which does not follow a row.
 
-1. The first rows of each source are read into the driver, with the file that each of them comes from and a number.
+1. As soon as a source has given its new rows, the first of them are read into the driver (`take`), with the file that each of
+   them comes from and a number.
 2. The plan below each stateful operator runs over these rows once more, with the number as one more column. What stands for
    a row afterwards (one row, several for sliding windows, or none) has its number.
 3. Of each such row: the event time at its `withWatermark`; at the operator, the key, the partition of the key, and the time
@@ -21,11 +22,13 @@ otherwise. Differs from Spark: nothing.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
+from itertools import islice
 from typing import Any
 
-from pyspark.sql import Column
+from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 
 from minispark_stream.jvm import expressions, plans, scala
@@ -35,6 +38,7 @@ from minispark_stream.operators.decision import Entry
 from minispark_stream.plan.nodes import Node, SourceLeaf, Stateless, Static, Watermark
 from minispark_stream.runtime.incremental_execution import IncrementalExecution
 from minispark_stream.runtime.previews import preview
+from minispark_stream.runtime.template import Template
 
 logger = logging.getLogger(__name__)
 
@@ -44,18 +48,51 @@ _ROW, _FILE = "__row", "__file"
 _TRANSPARENT = ("Filter", "Sort", "Generate", "Repartition", "RepartitionByExpression", "ResolvedHint", "Join")
 
 
-class Arrivals:
-    """Follows the new rows of one batch. `names` are those of the sources, by their ordinal."""
+@dataclass(frozen=True)
+class Taken:
+    """The first new rows of a source: each with its file and the way it goes, by its number; and a plan over them."""
 
-    def __init__(self, execution: IncrementalExecution, names: Mapping[int, str]):
-        self._session, self._execution, self._names = execution.context.session, execution, names
-        self._taken: dict[int, JavaObject] = {}
+    rows: Mapping[str, dict[str, Any]]
+    plan: JavaObject
+
+    def first(self, most: int, columns: Sequence[str]) -> list[dict[str, Any]]:
+        """At most so many rows, without the metadata of their files."""
+        return [dict(zip(columns, one["row"].values())) for one in islice(self.rows.values(), most)]
+
+
+def take(session: SparkSession, template: Template, ordinal: int, name: str, data: DataFrame) -> Taken | None:
+    """(1) `name` is what the trace calls the source. None if its rows could not be numbered."""
+    try:
+        return _taken(session, template, ordinal, name, plans.analyzed(data))
+    except Exception:  # the query was stopped, or the data are at fault, which the batch itself will say; else `arrivals` warns
+        logger.debug("the rows of %s could not be numbered", name, exc_info=True)
+        return None
+
+
+def _taken(session: SparkSession, template: Template, ordinal: int, name: str, plan: JavaObject) -> Taken:
+    """The rows stay in the driver for the plans that are to run over them."""
+    if any(leaf.asks_for_metadata for leaf in _leaves(template.root) if leaf.ordinal == ordinal):
+        plan = plan.withMetadataColumns()
+    width = len(scala.items(plan.output()))
+    row = F.concat(F.lit(f"{ordinal}:"), F.monotonically_increasing_id())
+    numbered = plans.of_rows(session, plan).select("*", F.input_file_name().alias(_FILE), row.alias(_ROW)).limit(MAX_ARRIVALS)
+    rows = plans.local_frame(session, plans.analyzed(numbered).output(), plans.collect_rows(numbered))
+    found = {
+        line[_ROW]: {"source": name, "file": line[_FILE] or None, "row": dict(list(line.items())[:width])}
+        for line in preview(rows, MAX_ARRIVALS)
+    }
+    return Taken(found, plans.analyzed(rows))
+
+
+class Arrivals:
+    """Follows the new rows of one batch, of each source those that were `taken`, by its number."""
+
+    def __init__(self, execution: IncrementalExecution, taken: Mapping[int, Taken]):
+        self._session, self._execution, self._taken = execution.context.session, execution, taken
 
     def rows(self) -> list[dict[str, Any]]:
         """The new rows in the order in which they were read, each with its way."""
-        found: dict[str, dict[str, Any]] = {}
-        for ordinal, plan in self._execution.new_data.items():  # (1)
-            found |= self._take(ordinal, plan)
+        found = {number: row for taken in self._taken.values() for number, row in taken.rows.items()}
         for watermark in self._execution.template.watermarks:  # (3)
             for line in self._followed(watermark, partial(self._event_time, watermark)):
                 found[line[_ROW]]["time"] = _ms(line["time"])
@@ -68,24 +105,6 @@ class Arrivals:
             for line in self._followed(self._execution.template.root, lambda _: []):
                 found[line[_ROW]].setdefault("at", []).append({"operatorId": None})
         return list(found.values())
-
-    def _take(self, ordinal: int, plan: JavaObject) -> dict[str, dict[str, Any]]:
-        """(1) The rows of one source by their number. They stay in the driver for the plans that are to run over them."""
-        width = len(scala.items(plan.output()))
-        data = plans.of_rows(self._session, plan.withMetadataColumns() if self._asks_for_metadata(ordinal) else plan)
-        row = F.concat(F.lit(f"{ordinal}:"), F.monotonically_increasing_id())
-        numbered = data.select("*", F.input_file_name().alias(_FILE), row.alias(_ROW)).limit(MAX_ARRIVALS)
-        output = plans.analyzed(numbered).output()
-        rows = plans.local_frame(self._session, output, plans.collect_rows(numbered))
-        self._taken[ordinal] = plans.analyzed(rows)
-        return {
-            line[_ROW]: {"source": self._names[ordinal], "file": line[_FILE] or None, "row": dict(list(line.items())[:width])}
-            for line in preview(rows, MAX_ARRIVALS)
-        }
-
-    def _asks_for_metadata(self, ordinal: int) -> bool:
-        leaves = [leaf for leaf in _leaves(self._execution.template.root) if leaf.ordinal == ordinal]
-        return any(len(leaf.attributes) > len(leaf.relation.schema) for leaf in leaves)
 
     def _followed(self, node: Node, columns: Callable[[JavaObject], Iterable[Column]]) -> Iterator[dict[str, Any]]:
         """(2) What stands for the rows below an operator: their number, and some columns."""
@@ -113,9 +132,9 @@ class Arrivals:
         if taken is None:
             rows = plans.of_rows(self._session, leaf.empty).withColumn(_ROW, F.lit(None).cast("string"))
             return plans.analyzed(rows)
-        *columns, _, row = scala.items(taken.output())
+        *columns, _, row = scala.items(taken.plan.output())
         new_id = scala.companion(self._session, "org.apache.spark.sql.catalyst.expressions.NamedExpression").newExprId()
-        without_file = plans.project(self._session, [*columns, row], taken)
+        without_file = plans.project(self._session, [*columns, row], taken.plan)
         return plans.rename(self._session, without_file, [*leaf.attributes, (_ROW, new_id)])
 
     def _stateless(self, node: Stateless) -> JavaObject | None:
@@ -164,10 +183,13 @@ class Arrivals:
         return [*keys, *row, _micros(start).alias("start"), _micros(end).alias("time"), partition.alias("partition")]
 
 
-def arrivals(execution: IncrementalExecution, names: Mapping[int, str]) -> list[dict[str, Any]] | None:
+def arrivals(execution: IncrementalExecution, taken: Mapping[int, Taken]) -> list[dict[str, Any]] | None:
     """The new rows of a batch and their ways; None if they could not be followed."""
+    if execution.new_data.keys() != taken.keys():
+        logger.warning("the rows of this batch could not be followed, because not all of them could be numbered")
+        return None
     try:
-        return Arrivals(execution, names).rows()
+        return Arrivals(execution, taken).rows()
     except Exception:  # the batch itself has run well: whatever it is, it must not end the query
         logger.warning("the rows of this batch could not be followed", exc_info=True)
         return None

@@ -69,8 +69,7 @@ class IncrementalExecution:
             case SourceLeaf():  # (1)
                 if (data := self.new_data.get(node.ordinal)) is None:
                     return node.empty
-                asks_for_metadata = len(node.attributes) > len(node.relation.schema)  # `_metadata`, of a source of files
-                rows = data.withMetadataColumns() if asks_for_metadata else data
+                rows = data.withMetadataColumns() if node.asks_for_metadata else data
                 return plans.rename(self._session, rows, node.attributes)
             case Stateless() | Watermark():  # (3)
                 return plans.with_children(self._session, node.plan, self._children(node))

@@ -41,10 +41,12 @@ logger = logging.getLogger(__name__)
 class PreviewSink(Sink):
     """A sink that keeps the first rows of the batch that it hands on.
 
-    The batch is computed once: its rows are cached for as long as the other sink works.
+    The batch is computed once: its rows are cached for as long as the other sink works. `taken` are the first rows that the
+    batch reads, by the number of their source (arrivals.py).
     """
 
     def __init__(self, sink: Sink):
+        self.taken: dict[int, Any] = {}
         self._sink = sink
         self.description = sink.description
         self.may_read_a_part = sink.may_read_a_part
@@ -54,7 +56,8 @@ class PreviewSink(Sink):
         cached = data.persist()
         try:
             num_output_rows = self._sink.add_batch(batch_id, cached)
-            self.shown = {"rows": preview(cached), "emitted": cached.count()}
+            rows = preview(cached)
+            self.shown = {"rows": rows, "emitted": len(rows) if len(rows) < MAX_ROWS else cached.count()}
             self.written = self._sink.written
         finally:
             cached.unpersist()
@@ -65,7 +68,7 @@ def preview(data: DataFrame, rows_at_most: int = MAX_ROWS) -> list[dict[str, Any
     """The first rows as JSON values; times as Spark prints them, because Python's own end with the year 9999."""
     numbered = data.limit(rows_at_most).toDF(*map(str, range(len(data.columns))))
     texts = {f.name: numbered[f.name].cast(kind) for f in numbered.schema if (kind := times_as_text(f.dataType)) != f.dataType}
-    rows = numbered.withColumns(texts).collect()
+    rows = (numbered.withColumns(texts) if texts else numbered).collect()
     return [dict(zip(data.columns, _json(list(row.asDict(recursive=True).values())))) for row in rows]
 
 

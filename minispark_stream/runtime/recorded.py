@@ -25,7 +25,7 @@ from typing import Any, TypeVar
 
 from minispark_stream.operators.base import StatefulOperator
 from minispark_stream.plan.nodes import Node, SourceLeaf, Static, Watermark
-from minispark_stream.runtime.arrivals import arrivals
+from minispark_stream.runtime.arrivals import arrivals, take
 from minispark_stream.runtime.incremental_execution import IncrementalExecution
 from minispark_stream.runtime.micro_batch_execution_context import MicroBatchExecutionContext, Offsets
 from minispark_stream.runtime.previews import PreviewSink, preview, state_rows, warn_of_nulls
@@ -114,8 +114,12 @@ def _found(query: StreamExecution, found: Any, source: Any, start: str | None, l
 
 def _batch(query: StreamExecution, data: Any, source: Any, start: str | None, end: str) -> Values:
     found: dict[str, Any] = {"files": list(source.files_between(start, end))}
-    if query.recorder.level == "rows":
-        found["rows"] = preview(data)
+    if isinstance(query.sink, PreviewSink):
+        ordinal = query.number_of(source)
+        taken = take(query.session, query.planner.template, ordinal, query.name_of(source), data)
+        if taken is not None:
+            query.sink.taken[ordinal] = taken
+        found["rows"] = preview(data) if taken is None else taken.first(MAX_ROWS, data.columns)
         if found["files"] and query.recorder.batch_id == 0:
             warn_of_nulls(found["rows"], source.description)
     return found
@@ -155,11 +159,9 @@ def _added(
 ) -> Values:
     added: dict[str, Any] = {"numOutputRows": after.num_output_rows}
     if isinstance(query.sink, PreviewSink):
-        added |= query.sink.shown
+        added |= {**query.sink.shown, "arrivals": arrivals(execution, query.sink.taken)}
+        query.sink.taken = {}
     added["written"] = query.sink.written
-    if query.recorder.level == "rows":
-        names = {i: query.name_of(source) for i, source in enumerate(query.sources)}
-        added["arrivals"] = arrivals(execution, names)
     return added
 
 

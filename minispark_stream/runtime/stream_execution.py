@@ -159,8 +159,10 @@ class StreamExecution(ABC):
 
     def name_of(self, source: Source) -> str:
         """What tells a source from another one with the same description: its number."""
-        number = next(i for i, one in enumerate(self.sources) if one is source)
-        return f"{number}: {source.description}"
+        return f"{self.number_of(source)}: {source.description}"
+
+    def number_of(self, source: Source) -> int:
+        return next(i for i, one in enumerate(self.sources) if one is source)
 
     def create_sources(self) -> None:
         """Create the sources that the plan names, and fix how much a batch may read of each."""
@@ -168,16 +170,15 @@ class StreamExecution(ABC):
         relations = dict(leaves)
         self.leaf_sources = [list(relations).index(key) for key, _ in leaves]
         for ordinal, relation in enumerate(relations.values()):
-            source: Source = relation.create(self.session, f"{self.checkpoint}/sources/{ordinal}")
-            self.sources.append(source)
+            self.sources.append(relation.create(self.session, f"{self.checkpoint}/sources/{ordinal}"))
+        know_where_to_stop = all(isinstance(source, SupportsTriggerAvailableNow) for source in self.sources)
+        if isinstance(self.trigger, AvailableNowTrigger) and not know_where_to_stop:
+            self.trigger = OneTimeTrigger()
+        for ordinal, source in enumerate(self.sources):
             if isinstance(self.trigger, AvailableNowTrigger) and isinstance(source, SupportsTriggerAvailableNow):
                 source.prepare_for_trigger_available_now()
             limited = isinstance(source, SupportsAdmissionControl) and not isinstance(self.trigger, OneTimeTrigger)
             self.read_limits[ordinal] = source.default_read_limit() if limited else ALL_AVAILABLE  # type: ignore[attr-defined]
-        if isinstance(self.trigger, AvailableNowTrigger) and not all(
-            isinstance(source, SupportsTriggerAvailableNow) for source in self.sources
-        ):
-            self.trigger = OneTimeTrigger()
 
     def start_maintenance(self) -> None:
         """Write snapshots and delete old files in the background, if there is state."""
