@@ -1,6 +1,6 @@
 """A session window aggregation, seen from the driver: shuffled by its keys without the session.
 
-Models: AggUtils.planStreamingAggregationForSession (From query to the plan; About watermark: session windows).
+Models: AggUtils.planStreamingAggregationForSession (From query to the plan).
 
 A session is a time window that ends when nothing has happened for a gap: every row opens the session
 [ts, ts + gap), and sessions of one key that touch become one. So which session a row belongs to is only known once all

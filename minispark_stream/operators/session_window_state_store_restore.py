@@ -1,7 +1,6 @@
 """The first task of a session window aggregation: the sessions of the state, put among the new ones.
 
-Models: SessionWindowStateStoreRestoreExec and MergingSortWithSessionWindowStateIterator (About state; About watermark: session
-windows).
+Models: SessionWindowStateStoreRestoreExec and MergingSortWithSessionWindowStateIterator (About state).
 
 1. Read the new rows, sorted by group and start. Drop those whose session ends at or before the *late* watermark, and count
    them.

@@ -1,6 +1,6 @@
 """The second task of a session window aggregation: save the merged sessions, evict, emit.
 
-Models: SessionWindowStateStoreSaveExec (About state; About watermark: session windows), in this order:
+Models: SessionWindowStateStoreSaveExec (About state), in this order:
 
 1. Read the sessions of the groups in the batch, in which Spark has merged those that touch.
 2. Save: they replace all sessions that their groups had (streaming_session_window_state_manager.py).

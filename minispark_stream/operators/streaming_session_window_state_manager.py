@@ -1,6 +1,6 @@
 """The sessions of one partition as they lie in its store.
 
-Models: StreamingSessionWindowStateManagerImplV1 (About state; About watermark: session windows).
+Models: StreamingSessionWindowStateManagerImplV1 (About state).
 
 1. The key of a state row is the grouping columns without the session, then the start of the session; the value is the whole
    row. So sessions of one group have keys that differ in the start only. With 0 there, the key is the *group*.
@@ -60,11 +60,11 @@ class StreamingSessionWindowStateManager:
     def update_sessions(self, store: StateStore, rows: Columns) -> tuple[int, int]:
         """(3) `rows` are all sessions of their groups: how many were put, and how many were removed."""
         start, _ = session_times(rows[self.session])
-        keys = rows_of(self._keys(rows, start))
+        keys = self._keys(rows, start)
         old = self.get_sessions(store, self.groups(rows)).keys
-        is_kept = np.asarray(pc.is_in(*(as_arrow(some).cast(pa.large_binary()) for some in (old, keys))))
+        is_kept = np.asarray(pc.is_in(as_arrow(old), keys))
         swallowed = store.remove_many(chosen(old, ~is_kept))
-        store.put_many(keys, UnsafeRowCodec(self.values).encode_rows(rows))
+        store.put_many(rows_of(keys), UnsafeRowCodec(self.values).encode_rows(rows))
         return len(keys), swallowed
 
     def columns(self, values: Sequence[bytes]) -> Columns:

@@ -179,7 +179,7 @@ class JoinSideState:
         """
         numbers = list(dict.fromkeys(number for number, _ in gone))
         counts = np.zeros(len(keys.keys), np.int64)
-        counts[numbers] = self.counts([keys.keys[number] for number in numbers])
+        counts[numbers] = self.counts(chosen(keys.keys, np.array(numbers, np.int64)))
         rows, begins = self.rows_of(keys.columns, counts), np.cumsum(counts) - counts
         there = {number: list(range(int(counts[number]))) for number in numbers}  # the places of the rows that are left
         removed: list[bytes] = []

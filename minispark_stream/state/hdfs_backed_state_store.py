@@ -17,7 +17,7 @@ Differs from Spark: nothing.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager
 from typing import Protocol
 
@@ -98,11 +98,11 @@ class HDFSBackedStateStore:
             self.remove_many([key])
             return old
 
-    def remove_many(self, keys: Iterable[bytes]) -> int:
+    def remove_many(self, keys: Sequence[bytes]) -> int:
         with self._provider.lock:
             self._verify_updating("remove")
             with self._provider.changing() as entries:
-                removed, before = entries.remove(keys if isinstance(keys, Rows) else list(keys))
+                removed, before = entries.remove(keys)
             self._undo.append((removed, before))
             self._changes.append((removed, [None] * len(removed)))
             return len(removed)

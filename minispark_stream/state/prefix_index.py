@@ -16,7 +16,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from minispark_stream.checkpointing.unsafe_row.rows import Ints, Rows, as_arrow
+from minispark_stream.checkpointing.unsafe_row.columns import Ints
+from minispark_stream.checkpointing.unsafe_row.rows import Rows, as_arrow
 from minispark_stream.state.row_table import RowTable
 from minispark_stream.state.state_store import Found, PrefixesOf
 
@@ -60,17 +61,18 @@ class PrefixIndex:
             self._known = self._table.num_lines
 
     def _add(self, prefixes: Rows, lines: Ints) -> None:  # (1)
-        self._last = self._last or RowTable(prefixes.size, 8)
+        if self._last is None:
+            self._last = RowTable(prefixes.size, 8)
         if len(self._before) < self._table.num_lines:
             self._before = np.resize(self._before, 2 * self._table.num_lines)
         number = np.asarray(as_arrow(prefixes).dictionary_encode().indices)
         order = np.argsort(number, kind="stable")
         chain, is_first = lines[order], np.diff(number[order], prepend=NONE) != 0
-        firsts = Rows(prefixes.table[order[is_first]])
+        firsts = prefixes.some(order[is_first])
         before = np.roll(chain, 1)
         before[is_first] = self._last_of(firsts)
         self._before[chain] = before
-        self._last.put(firsts, Rows(chain[np.roll(is_first, -1)].reshape(-1, 1).view(np.uint8)))
+        self._last.put_for_good(firsts, Rows(chain[np.roll(is_first, -1)].reshape(-1, 1).view(np.uint8)))
 
     def _last_of(self, prefixes: Rows) -> Ints:
         last = np.full(len(prefixes), NONE)

@@ -81,7 +81,7 @@ class RowDict(dict[bytes, bytes]):
             self._gather(list(self))
         by_prefix = [self._keys_of.get(prefix, ()) for prefix in prefixes]
         keys = list(chain.from_iterable(by_prefix))
-        positions = np.repeat(np.arange(len(by_prefix)), [len(keys) for keys in by_prefix])
+        positions = np.repeat(np.arange(len(by_prefix)), list(map(len, by_prefix)))
         return Found(keys, list(map(self.__getitem__, keys)), positions)
 
     def _gather(self, keys: Sequence[bytes]) -> None:

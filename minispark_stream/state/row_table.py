@@ -2,7 +2,7 @@
 
 Models: nothing of Spark, whose state is a hash map of the JVM.
 
-1. An *entry* is a line of `keys`, of `values` and of `is_there`. A new key takes the next line; a key that is removed keeps
+1. An entry is a line of `keys`, of `values` and of `is_there`. A new key takes the next line; a key that is removed keeps
    its own, so that it finds it again when it comes back.
 2. `slots` says which entry has a hash. Two keys with one hash: the second takes the next free slot.
 3. To find many keys, all of them look into their slots at once. Those that find another key there look into the next one,
@@ -14,7 +14,7 @@ Models: nothing of Spark, whose state is a hash map of the JVM.
     find b, d    b's slot is 3: another key, next, 4: entry 1     d's slot is 0: free, so there is no d
 
 What changes the entries also gives what undoes it. The hash begins with a number that is drawn for each table: nobody can know
-which keys will have one slot.
+which keys will have one slot. That number has no part in the order of the rows, which is the one in which their keys came.
 
 Differs from Spark: nothing.
 """
@@ -25,7 +25,8 @@ import secrets
 
 import numpy as np
 
-from minispark_stream.checkpointing.unsafe_row.rows import Ints, Rows, Table
+from minispark_stream.checkpointing.unsafe_row.columns import Ints
+from minispark_stream.checkpointing.unsafe_row.rows import Rows, Table
 from minispark_stream.state.state_records import Change
 
 FREE = -1
@@ -36,21 +37,20 @@ class RowTable:
     """Entries with keys of `key_size` bytes (a multiple of 8) and values of `value_size` bytes."""
 
     def __init__(self, key_size: int, value_size: int, room: int = 8):
-        self.sizes = self._key_size, self._value_size = key_size, value_size
+        self.sizes = key_size, value_size
         self._seed = np.uint64(secrets.randbits(64))
         self.generation = 0
         self._allot(room)
 
     def _allot(self, room: int) -> None:
         self.generation += 1
-        self._keys = np.empty((room, self._key_size // 8), np.uint64)  # (1)
-        self._values = np.empty((room, self._value_size), np.uint8)
+        self._keys, self._values = (Rows(np.empty((room, size), np.uint8)) for size in self.sizes)  # (1)
         self._is_there = np.zeros(room, np.bool_)
         self._slots = np.full(2 << room.bit_length(), FREE, np.int32)  # (2)
-        self._used = self._number = 0
+        self._used = 0
 
     def __len__(self) -> int:
-        return self._number
+        return int(np.count_nonzero(self._is_there[: self._used]))
 
     @property
     def bytes_per_entry(self) -> int:
@@ -58,43 +58,38 @@ class RowTable:
 
     @property
     def num_bytes(self) -> int:
-        return self._keys.nbytes + self._values.nbytes + self._is_there.nbytes + self._slots.nbytes
+        return self._keys.table.nbytes + self._values.table.nbytes + self._is_there.nbytes + self._slots.nbytes
 
     def values_of(self, keys: Rows) -> tuple[Table, Rows]:
         """Which of some keys are there, and the values of those."""
-        if keys.size != self._key_size:
-            return np.zeros(len(keys), np.bool_), Rows(self._values[:0])
-        entries = self._find(_words(keys))
-        is_there = self._have_values(entries)
-        return is_there, Rows(self._values[entries[is_there]])
+        if keys.size != self._keys.size:
+            return np.zeros(len(keys), np.bool_), self._values[:0]
+        lines = self._lines_of(keys)
+        is_there = self._have_values(lines)
+        return is_there, self._values.some(lines[is_there])
 
     def put(self, keys: Rows, values: Rows) -> list[Change]:
         """What undoes it. Of a key that comes twice, the last value counts."""
-        self._make_room(len(keys))
-        words = _words(keys)
-        entries = self._find(words)
-        were_there = self._have_values(entries)
-        before = Rows(keys.table[were_there]), Rows(self._values[entries[were_there]])
-        nothing_before = Rows(keys.table[~were_there]), [None] * int((~were_there).sum())
-        come_back = np.unique(entries[(entries != FREE) & ~were_there])
-        new = np.flatnonzero(entries == FREE)
-        lines = self._used + np.arange(len(new))
-        self._keys[lines] = words[new]
-        self._used += len(new)
-        entries[new] = self._find(words[new], lines)
-        self._values[entries] = values.table
-        self._is_there[entries] = True
-        self._number += len(come_back) + int((entries[new] == lines).sum())
+        lines = self._lines_for(keys)
+        were_there = self._is_there[lines]
+        before = keys.some(were_there), self._values.some(lines[were_there])
+        nothing_before = keys.some(~were_there), [None] * int((~were_there).sum())
+        self._write(lines, values)
         return [nothing_before, before]
+
+    def put_for_good(self, keys: Rows, values: Rows) -> None:
+        """The same, when nobody will undo it."""
+        self._write(self._lines_for(keys), values)
 
     def remove(self, keys: Rows) -> Change:
         """The keys that were there, with their values."""
-        if keys.size != self._key_size:
+        if keys.size != self._keys.size:
             return [], []
-        entries = self._find(_words(keys))
-        gone = np.unique(entries[self._have_values(entries)])
+        lines = self._lines_of(keys)
+        gone, before = lines[self._have_values(lines)], len(self)
         self._is_there[gone] = False
-        self._number -= len(gone)
+        if len(self) != before - len(gone):  # a key came twice
+            gone = np.unique(gone)
         return self.rows_at(gone)
 
     def rows(self) -> tuple[Rows, Rows]:
@@ -110,37 +105,57 @@ class RowTable:
         """Whether the keys of some lines are in the table."""
         return self._is_there[lines]
 
-    def rows_at(self, entries: Ints) -> tuple[Rows, Rows]:
+    def rows_at(self, lines: Ints) -> tuple[Rows, Rows]:
         """The keys and values of some lines."""
-        return Rows(self._keys[entries].view(np.uint8).reshape(len(entries), self._key_size)), Rows(self._values[entries])
+        return self._keys.some(lines), self._values.some(lines)
 
-    def _have_values(self, entries: Ints) -> Table:
-        return (entries != FREE) & self._is_there[entries]
+    def _lines_of(self, keys: Rows) -> Ints:
+        """The line of each key; FREE where it has none."""
+        return self._slots.take(self._find(keys))
 
-    def _find(self, keys: Table, lines: Ints | None = None) -> Ints:
-        """(3) The entry of each key; FREE where it has none. With `lines`, it then takes the line and the slot."""
+    def _have_values(self, lines: Ints) -> Table:
+        return (lines != FREE) & self._is_there[lines]
+
+    def _lines_for(self, keys: Rows) -> Ints:
+        """(1) The line of each key; new ones take the next, in the order in which they come."""
+        self._make_room(len(keys))
+        begin, own = self._used, self._used + np.arange(len(keys))
+        self._keys.table[begin : begin + len(keys)] = keys.table  # as if all were new
+        slots = self._find(keys, own)
+        is_new = self._slots.take(slots) == own
+        self._used += int(np.count_nonzero(is_new))
+        self._keys.table[begin : self._used] = keys.some(is_new).table
+        self._slots[slots[is_new]] = np.arange(begin, self._used)
+        return self._slots.take(slots)
+
+    def _write(self, lines: Ints, values: Rows) -> None:
+        """Each value counts as one for numpy, which takes a fifth of the time that `table[lines] = values.table` does."""
+        value = np.dtype((np.void, values.size))
+        self._values.table.view(value)[lines, 0] = values.table.view(value)[:, 0]
+        self._is_there[lines] = True
+
+    def _find(self, keys: Rows, lines: Ints | None = None) -> Ints:
+        """(3) The slot of each key, which is free if the key has no line; with `lines`, the key then puts its own there."""
         mask = len(self._slots) - 1
         at = self._hashes(keys).astype(np.int64) & mask
-        found = np.full(len(keys), FREE, np.int64)
-        left = np.arange(len(keys))
+        slots, left = at, np.arange(len(keys))
         while len(left):
-            entries = self._slots[at]
+            there = self._slots.take(at)
             if lines is not None:
-                is_free = entries == FREE
-                self._slots[at[is_free]] = lines[left[is_free]]  # of several keys that want one slot, one gets it
-                entries = self._slots[at]
-            is_taken = entries != FREE
-            is_own = is_taken.copy()
-            for there, wanted in zip(self._keys[entries].T, keys.T):
-                is_own &= there == wanted
-            found[left[is_own]] = entries[is_own]
-            on = is_taken & ~is_own
-            left, keys, at = left[on], keys[on], (at[on] + 1) & mask
-        return found
+                free = np.flatnonzero(there == FREE)[::-1]  # of several keys that want one slot, the first is the last to write
+                self._slots[at[free]] = lines[left[free]]
+                there = self._slots.take(at)
+            is_other = np.zeros(len(left), np.bool_)
+            for word, wanted in zip(_words(self._keys.some(there)), _words(keys.some(left))):
+                is_other |= word != wanted
+            on = np.flatnonzero(is_other & (there != FREE))
+            left, at = left[on], (at[on] + 1) & mask
+            slots[left] = at
+        return slots
 
-    def _hashes(self, keys: Table) -> Table:
+    def _hashes(self, keys: Rows) -> Table:
         hashes = np.full(len(keys), self._seed)
-        for word in keys.T:
+        for word in _words(keys):
             hashes ^= word
             for _ in range(2):  # each bit of the key reaches each bit of the hash
                 hashes ^= hashes >> np.uint64(32)
@@ -148,14 +163,14 @@ class RowTable:
         return hashes ^ (hashes >> np.uint64(32))
 
     def _make_room(self, more: int) -> None:
-        """(4) For so many more entries."""
+        """(4) For so many more lines."""
         if self._used + more <= len(self._keys):
             return
         keys, values = self.rows()
         self._allot(2 * (len(keys) + more))
-        if len(keys):
-            self.put(keys, values)
+        self._write(self._lines_for(keys), values)
 
 
 def _words(keys: Rows) -> Table:
-    return keys.table.view(np.uint64)
+    """The first eight bytes of all keys, the next eight bytes of all keys, ..."""
+    return keys.table.view(np.uint64).T

@@ -79,8 +79,10 @@ def _table(keys: Sequence[bytes], values: Sequence[bytes | None]) -> bytes | Non
     """(3) The records of rows of one size, if all are put or all are removed; None for others."""
     keys = Rows.of(keys)
     removed = 0 if isinstance(values, Rows) else values.count(None)
-    puts = Rows.of(values) if removed == 0 else Rows(np.empty((len(keys), 0), np.uint8))  # type: ignore[arg-type]
-    if not isinstance(keys, Rows) or not isinstance(puts, Rows) or removed not in (0, len(keys)):
+    if not isinstance(keys, Rows) or removed not in (0, len(keys)):
+        return None
+    puts = Rows(np.empty((removed, 0), np.uint8)) if removed else Rows.of(values)  # type: ignore[arg-type]
+    if not isinstance(puts, Rows):
         return None
     table = np.empty((len(keys), 8 + keys.size + puts.size), np.uint8)
     table[:, :4] = np.frombuffer(_length.pack(keys.size), np.uint8)

@@ -22,7 +22,7 @@ Differs from Spark: nothing.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from typing import Any, NamedTuple, Protocol
 
@@ -145,7 +145,7 @@ class StateStore(Protocol):
     def remove(self, key: bytes) -> bytes | None:
         """Remove `key`; the value it had, None when there was none."""
 
-    def remove_many(self, keys: Iterable[bytes]) -> int:
+    def remove_many(self, keys: Sequence[bytes]) -> int:
         """Remove `keys`; how many of them there were."""
 
     def change_many(self, keys: Sequence[bytes], values: Sequence[bytes | None]) -> None:

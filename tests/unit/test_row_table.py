@@ -45,7 +45,7 @@ def test_numbers_that_differ_in_few_bits_have_slots_of_their_own() -> None:
     keys = Rows(np.arange(10_000.0).reshape(-1, 1).view(np.uint8))
     table = RowTable(8, 8)
     table.put(keys, keys)
-    slots = table._hashes(keys.table.view(np.uint64)) & np.uint64(len(table._slots) - 1)
+    slots = table._hashes(keys) & np.uint64(len(table._slots) - 1)
     assert np.unique(slots).size > 7_000
 
 
@@ -98,6 +98,17 @@ def test_keys_are_found_by_their_prefix(changes: list[tuple[str, list[tuple[int,
         expected = [sorted(key for key in of.rows()[0] if prefixes_of([key])[0] == prefix) for prefix in rows(3, 7, 11)]
         assert [sorted(chosen(found.keys, found.positions == i)) for i in range(3)] == expected
         assert list(found.values) == list(found.keys)
+
+
+def test_rows_have_the_order_in_which_their_keys_came() -> None:
+    """Whichever keys meet in a slot, which the number decides that each table draws."""
+    for _ in range(20):
+        table, model = RowTable(8, 8), dict[bytes, bytes]()
+        for start in range(0, 300, 60):
+            keys = rows(*(number * 37 % 300 for number in range(start, start + 100)), *range(start, start + 20))
+            table.put(keys, keys)
+            model |= zip(keys, keys)
+        assert list(table.rows()[0]) == list(model)
 
 
 def test_it_grows_and_forgets_keys_that_are_gone() -> None:

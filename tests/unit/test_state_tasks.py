@@ -12,7 +12,7 @@ import pyarrow as pa
 import pytest
 from pyspark.sql.types import LongType, StringType, StructType
 
-from minispark_stream.checkpointing.unsafe_row import FixedField, UnsafeRowCodec, long_row
+from minispark_stream.checkpointing.unsafe_row import FixedField, Rows, UnsafeRowCodec, long_row
 from minispark_stream.operators import symmetric_hash_join_partners
 from minispark_stream.operators.group_state_rows import GroupStateRows
 from minispark_stream.operators.grouped_map_pandas_with_state import Group, GroupedMapPandasWithState, PandasConf
@@ -133,6 +133,7 @@ def test_the_last_rows_of_a_key_fill_the_holes_of_those_that_go(tmp_path: Path) 
         left.append(numbers, np.arange(len(keys)), [pa.array(times)], np.zeros(len(keys), np.bool_))
         [removed] = left.decode(left.remove_rows(left.rows().some(np.array(times) < 50)))
         for store in left.stores:
+            assert isinstance(store.rows()[0], Rows)  # rows of one size are still a table
             store.commit()
 
     def changes(store: str, *schemas: StructType) -> list[list[Any]]:

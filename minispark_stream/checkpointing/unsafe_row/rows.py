@@ -25,7 +25,6 @@ import numpy as np
 import pyarrow as pa
 
 Table = np.ndarray[Any, Any]
-Ints = np.ndarray[Any, Any]
 
 
 class Rows(Sequence[bytes]):
@@ -45,6 +44,10 @@ class Rows(Sequence[bytes]):
     def size(self) -> int:
         return int(self.table.shape[1])
 
+    def some(self, which: Table) -> Rows:
+        """Those that a mask or positions choose: `table[which]`, for which numpy takes ten times as long."""
+        return Rows((self.table.compress if which.dtype == np.bool_ else self.table.take)(which, axis=0))
+
     def __len__(self) -> int:
         return len(self.table)
 
@@ -59,15 +62,16 @@ class Rows(Sequence[bytes]):
         return map(itemgetter(0), struct.iter_unpack(f"{self.size}s", self.table.data))
 
 
-def as_arrow(rows: Sequence[bytes]) -> pa.Array:
+def as_arrow(rows: Sequence[bytes]) -> pa.LargeBinaryArray:
     """Rows as an Arrow array; those of a table are not copied."""
-    if isinstance(rows, Rows):
-        return pa.FixedSizeBinaryArray.from_buffers(pa.binary(rows.size), len(rows), [None, pa.py_buffer(rows.table)])
-    return pa.array(rows, pa.large_binary())
+    if not isinstance(rows, Rows):
+        return pa.array(rows, pa.large_binary())
+    ends = np.arange(len(rows) + 1, dtype=np.int64) * rows.size
+    return pa.Array.from_buffers(pa.large_binary(), len(rows), [None, pa.py_buffer(ends), pa.py_buffer(rows.table)])
 
 
 def chosen(rows: Sequence[bytes], which: Table) -> Sequence[bytes]:
     """The rows that a mask or positions choose."""
     if isinstance(rows, Rows):
-        return Rows(rows.table[which])
+        return rows.some(which)
     return list(compress(rows, which)) if which.dtype == np.bool_ else list(map(rows.__getitem__, which.tolist()))
