@@ -6,12 +6,18 @@ Models: StateStoreRDD, which opens the stores of `partition.index`, whatever tas
 partitions, and after a union with other rows, partition 0 may run in task 5. So the partition itself says its number:
 
 1. In front of the rows of each partition comes a row of nulls, so that a partition without rows says its number too.
-2. The column `partition` has the number of the partition of each row (`spark_partition_id`).
+2. The rows are numbered (`monotonically_increasing_id`): in a number, the partition stands above the lowest 33 bits.
 
-The task takes the number from the first row, and drops that row (operators/state_task.py).
+The task takes the partition from the number of the first row, and drops that row (operators/state_task.py).
 
-    partition 0      (0, null), (0, "a"), (0, "c")      ->  the task is given 0 and the rows "a", "c"
-    partition 1      (1, null)                          ->  the task is given 1 and no rows
+    partition 0      (0, null), (1, "a"), (2, "c")      ->  the task is given 0 and the rows "a", "c"
+    partition 1      (2**33, null)                      ->  the task is given 1 and no rows
+
+Where two such tasks follow each other, Spark would give each of them a worker at once, and both workers would need the state.
+So the second one can be made to wait:
+
+3. Its rows are *gathered* before it begins, by a sort by their numbers. Then the first task has ended, and unless other workers
+   are idle as well, Spark gives the second one that task's worker, which has the state in memory.
 
 How such a task is planned does not depend on the batch. So it is planned once, as `mapInArrow` over no rows; each batch brings
 its rows and its task (`over`).
@@ -52,24 +58,29 @@ class MapPartitions:
         self.arrow_schema = to_arrow_schema(self._return_type, timezone="UTC")
         schema = expressions.java_schema(session, expressions.positional(columns))
         rows = plans.rdd_frame(session, plans.empty_rows(session), schema)
-        numbered = rows.select(F.spark_partition_id().alias("partition"), *rows.columns)  # (2)
-        plan = plans.analyzed(numbered.mapInArrow(_no_task, self._return_type))
-        self._map, self._project, self._scan = physical.chain(physical.physical(session, plan))
+        numbered = rows.select(F.monotonically_increasing_id().alias("number"), *rows.columns)  # (2)
+        plan = plans.analyzed(numbered.sortWithinPartitions("number").mapInArrow(_no_task, self._return_type))
+        self._map, self._sort, self._project, self._scan = physical.chain(physical.physical(session, plan))
         self._udf, self._output = self._map.func(), output
         _, *self._worker = scala.elements(function or self._udf.func())
-        self._map_fields, self._udf_fields, self._scan_fields = map(scala.elements, (self._map, self._udf, self._scan))
+        self._map_fields, self._udf_fields = scala.elements(self._map), scala.elements(self._udf)
+        self._attributes, _, *self._scan_fields = scala.elements(self._scan)
         self._numbers: dict[int, JavaObject] = {}
 
-    def over(self, rows: JavaObject, task: Any) -> JavaObject:
+    def over(self, rows: JavaObject, task: Any, gathered: bool = False) -> JavaObject:
         """The physical plan of what `task`, a function for mapInArrow, emits for each partition of the RDD `rows`."""
-        attributes, _, *rest = self._scan_fields
-        project = physical.over(self._session, self._project, self._scan.copy(attributes, self._numbered(rows), *rest))
+        below = physical.over(self._session, self._project, self._scan_of(self._with_first(rows), self._attributes))
+        if gathered:  # (3) As an RDD of its own, the sort has all rows before Spark looks for a worker for the task.
+            below = self._scan_of(physical.over(self._session, self._sort, below).execute(), self._sort.output())
         name, _, *rest = self._udf_fields
         udf = self._udf.copy(name, self._python_function(task), *rest)
         _, _, _, *rest = self._map_fields
-        return self._map.copy(udf, self._output, project, *rest)
+        return self._map.copy(udf, self._output, below, *rest)
 
-    def _numbered(self, rows: JavaObject) -> JavaObject:
+    def _scan_of(self, rows: JavaObject, attributes: JavaObject) -> JavaObject:
+        return self._scan.copy(attributes, rows, *self._scan_fields)
+
+    def _with_first(self, rows: JavaObject) -> JavaObject:
         """(1) The first rows are the same in every batch."""
         context, number = self._session.sparkContext._jsc, rows.getNumPartitions()
         if number not in self._numbers:

@@ -66,10 +66,13 @@ class BatchContext:
     executed: list[JavaObject] = field(default_factory=list)
     state_variables: dict[int, Mapping[str, StructType]] = field(default_factory=dict)
 
-    def map_partitions(self, tasks: MapPartitions, rows: JavaObject, task: Any) -> JavaObject:
-        """What `task` emits for each partition of an executable plan's rows, as a physical plan."""
+    def map_partitions(self, tasks: MapPartitions, rows: JavaObject, task: Any, gathered: bool = False) -> JavaObject:
+        """What `task` emits for each partition of an executable plan's rows, as a physical plan.
+
+        When the rows are `gathered`, it begins when the task below has ended, if possible in its worker (jvm/state_rdd.py).
+        """
         self.executed.append(rows)
-        return tasks.over(rows.execute(), task)
+        return tasks.over(rows.execute(), task, gathered)
 
     def leaf(self, rows: JavaObject) -> JavaObject:
         """What a physical plan puts out, as a leaf of the batch's plan."""
@@ -169,7 +172,7 @@ def check_event_time(session: SparkSession, names: Sequence[str]) -> None:
     Raises:
         AnalysisException: MULTIPLE_EVENT_TIME_COLUMNS, unless `statefulOperator.allowMultiple` is off: then the first counts.
     """
-    if len(names) > 1 and sessions.conf(session, ALLOW_MULTIPLE) == "true":
+    if len(names) > 1 and sessions.flag(session, ALLOW_MULTIPLE):
         raise analysis_error(session, "MULTIPLE_EVENT_TIME_COLUMNS", eventTimeCols=f"({','.join(names)})")
 
 

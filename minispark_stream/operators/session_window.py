@@ -89,5 +89,5 @@ class SessionWindowAggregation(StreamingAggregation):
         sorted_rows = physical.prepared(session, physical.sorted_in_partitions(session, by_key, self.order))
         restored = context.map_partitions(self.tasks, sorted_rows, restore)  # (3)
         merged = physical.over(session, self.merge, physical.prepared(session, restored))  # (4)
-        saved = context.map_partitions(self.tasks, merged, save)  # (5)
+        saved = context.map_partitions(self.tasks, merged, save, gathered=True)  # (5)
         return context.leaf(physical.over(session, self.final, saved))  # (6)

@@ -108,12 +108,12 @@ class StateTask(ABC):
 
 
 def own_partition(batches: Iterable[pa.RecordBatch]) -> tuple[int, Iterator[pa.RecordBatch]]:
-    """(1) The number of the partition, which its first row says (jvm/state_rdd.py), and its rows."""
+    """(1) The number of the partition, which that of its first row says (jvm/state_rdd.py), and its rows."""
     spare_what_is_imported(len(sys.modules))
     batches = iter(batches)
     first = next(batches)
     rows = chain([first.slice(1)], batches)
-    return first.column(0)[0].as_py(), (batch.select(range(1, batch.num_columns)) for batch in rows)
+    return first.column(0)[0].as_py() >> 33, (batch.select(range(1, batch.num_columns)) for batch in rows)
 
 
 @lru_cache(maxsize=1)

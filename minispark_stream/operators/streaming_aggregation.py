@@ -109,7 +109,7 @@ class StreamingAggregation(StatefulOperator):
         merged = physical.prepared(session, physical.over(session, self.merge, by_key))
         restored = context.map_partitions(self.tasks, merged, restore)  # (3)
         both = physical.prepared(session, physical.over(session, self.merge, restored))  # (4)
-        saved = context.map_partitions(self.tasks, both, save)  # (5)
+        saved = context.map_partitions(self.tasks, both, save, gathered=True)  # (5)
         return context.leaf(physical.over(session, self.final, saved))  # (6)
 
     def new_rows(self, session: SparkSession, child: JavaObject) -> JavaObject:

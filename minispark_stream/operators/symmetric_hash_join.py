@@ -155,7 +155,8 @@ class SymmetricHashJoin(StatefulOperator):
             metrics=context.accumulators[self.operator_id],
             join=join,
         )
-        return context.leaf(context.map_partitions(self.builds, physical.executable(plans.of_rows(session, candidates)), build))
+        pairs = physical.executable(plans.of_rows(session, candidates))
+        return context.leaf(context.map_partitions(self.builds, pairs, build, gathered=True))
 
     def join(self, watermark_ms: int) -> Join:
         """What the tasks know of the join in a batch that evicts by `watermark_ms`."""

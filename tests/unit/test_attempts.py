@@ -123,7 +123,7 @@ def test_a_zombie_cannot_bring_back_a_version_that_is_gone(store_id: StateStoreI
 
 def test_a_task_that_failed_halfway_runs_again_in_the_same_worker(tmp_path: Path) -> None:
     def rows() -> list[pa.RecordBatch]:
-        return [pa.RecordBatch.from_pydict({"partition": pa.array([0, 0, 0], pa.int32()), "n": [None, 1, 2]}) for _ in range(2)]
+        return [pa.RecordBatch.from_pydict({"number": [0, 1, 2], "n": [None, 1, 2]}) for _ in range(2)]
 
     def failing() -> Iterator[pa.RecordBatch]:
         yield rows()[0]

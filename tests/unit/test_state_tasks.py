@@ -40,11 +40,11 @@ class Accumulator:
 
 
 def in_partition(number: int, rows: pa.RecordBatch) -> list[pa.RecordBatch]:
-    """The rows of a partition as Spark hands them to a task: first a row that has nothing but the number."""
+    """The rows of a partition as Spark hands them to a task: first a row that has nothing but its number."""
     nulls = pa.RecordBatch.from_arrays([pa.nulls(1, column.type) for column in rows.columns], schema=rows.schema)
     both = pa.Table.from_batches([nulls, rows]).combine_chunks().to_batches()[0]
-    numbers = pa.array([number] * both.num_rows, pa.int32())
-    return [pa.RecordBatch.from_arrays([numbers, *both.columns], names=["partition", *both.schema.names])]
+    numbers = pa.array([(number << 33) + i for i in range(both.num_rows)])
+    return [pa.RecordBatch.from_arrays([numbers, *both.columns], names=["number", *both.schema.names])]
 
 
 def info(state: Path, batch_id: int) -> StatefulOperatorStateInfo:
