@@ -116,15 +116,15 @@ def rename(session: SparkSession, plan: JavaObject, attributes: Iterable[tuple[s
     return project(session, [expressions.alias(session, c, name, eid) for c, (name, eid) in zip(columns, pairs)], plan)
 
 
-def relation_id(session: SparkSession, leaf: JavaObject) -> int:
-    """The identity of the relation behind a leaf, logical or physical, as a negative number; 0 when it has none."""
+def relation_id(session: SparkSession, leaf: JavaObject) -> int | None:
+    """The identity of the relation behind a leaf, logical or physical, as a negative number; None when it has none."""
     name = scala.class_name(leaf)
     if name in ("LogicalRelation", "FileSourceScanExec"):
         relation = leaf.relation()
     elif name in ("LogicalRDD", "RDDScanExec"):
         relation = leaf.rdd()
     else:
-        return 0
+        return None
     return -int(scala.java_class(session, "java.lang.System").identityHashCode(relation)) - 1
 
 

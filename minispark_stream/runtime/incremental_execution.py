@@ -111,18 +111,20 @@ class IncrementalExecution:
         owner: dict[int, int] = {}
         for ordinal, plan in self.new_data.items():
             for leaf in scala.items(plan.collectLeaves()):
-                ids = [*expressions.expression_ids(self._session, leaf), plans.relation_id(self._session, leaf)]
-                owner.update(dict.fromkeys(ids, ordinal))
+                owner.update(dict.fromkeys(self._marks(leaf), ordinal))
         rows = dict.fromkeys(self.new_data, 0)
         for plan in self._physical_plans():
             for leaf in scala.items(plan.collectLeaves()):
-                # A scan of no column (count(*)) or of a self-union has ids of its own; then the relation itself tells.
-                marks = [*expressions.expression_ids(self._session, leaf), plans.relation_id(self._session, leaf)]
-                ordinal_of_leaf = next((owner[mark] for mark in marks if mark in owner), None)
+                ordinal_of_leaf = next((owner[mark] for mark in self._marks(leaf) if mark in owner), None)
                 metric = leaf.metrics().get("numOutputRows")
                 if ordinal_of_leaf is not None and metric.isDefined():
                     rows[ordinal_of_leaf] += metric.get().value()
         return rows
+
+    def _marks(self, leaf: JavaObject) -> list[int]:
+        """By what the leaf of a source is known. A scan of no column (count(*)) or of a self-union has ids of its own."""
+        relation = plans.relation_id(self._session, leaf)
+        return [*expressions.expression_ids(self._session, leaf), *([relation] if relation is not None else [])]
 
     def state_operator_progress(self, operator: StatefulOperator) -> dict[str, Any]:
         """The entry of one operator under `stateOperators` of the progress report."""

@@ -118,6 +118,14 @@ def test_a_query_from_and_to_something_of_ones_own(mini, tmp_path, registered):
     assert CALLS == [("somewhere", ["id"], "append")] * 3
 
 
+def test_the_rows_of_a_table_are_no_input(mini, registered):
+    """A table that is read as the batches of the source are: as a range."""
+    joined = mini.readStream.format("count").load("4").join(mini.range(100).where("id % 2 = 0"), "id")
+    query = joined.writeStream.format("noop").trigger(availableNow=True).start()
+    query.awaitTermination()
+    assert query.lastProgress.numInputRows == 4
+
+
 def test_a_sink_needs_a_checkpoint(mini, tmp_path, registered):
     with pytest.raises(AnalysisException, match="checkpointLocation must be specified"):
         mini.readStream.format("count").load("3").writeStream.format("keep").start()
