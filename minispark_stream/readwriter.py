@@ -29,7 +29,7 @@ from pyspark.sql.streaming import DataStreamReader as SparkDataStreamReader
 from pyspark.sql.streaming import DataStreamWriter as SparkDataStreamWriter
 
 from minispark_stream.clock import Clock
-from minispark_stream.jvm import builders, plans, scala
+from minispark_stream.jvm import builders, plans, scala, sessions
 from minispark_stream.jvm.errors import analysis_error
 from minispark_stream.plan.streaming_relation import streaming_dataframe, streaming_sources
 from minispark_stream.registry import FILE_FORMATS, ONE_TIME_SINKS, create_relation, create_sink, sink_name
@@ -68,7 +68,7 @@ class _Recorder:  # (1)
         if path is None:
             return options
         legacy = "spark.sql.legacy.pathOptionBehavior.enabled"
-        if "path" in options and self.session.conf.get(legacy) == "false":
+        if "path" in options and not sessions.flag(self.session, legacy):
             raise analysis_error(self.session, "_LEGACY_ERROR_TEMP_1188", method=method, config=legacy)
         return options | {"path": path}
 
@@ -129,7 +129,7 @@ class DataStreamReader(SparkDataStreamReader):
     def _refused_name(self, name: str) -> AnalysisException:
         """Spark refuses named sources, too, unless it is told to let sources evolve."""
         evolution = "spark.sql.streaming.queryEvolution.enableSourceEvolution"
-        if self._spark.conf.get(evolution) == "false":
+        if not sessions.flag(self._spark, evolution):
             return analysis_error(self._spark, "STREAMING_QUERY_EVOLUTION_ERROR.SOURCE_NAMING_NOT_SUPPORTED", name=name)
         return AnalysisException(message="minispark_stream has no named sources.")
 

@@ -57,7 +57,8 @@ def read_or_create(checkpoint: str, conf_get: Callable[[str], str | None]) -> st
     if query_id is not None:
         return query_id
     files = CheckpointFileManager(checkpoint)
-    if conf_get("spark.sql.streaming.checkpoint.verifyMetadataExists.enabled") != "false" and any(
+    verify = (conf_get("spark.sql.streaming.checkpoint.verifyMetadataExists.enabled") or "true").strip().lower() == "true"
+    if verify and any(
         canonical_number(name) is not None for log in ("offsets", "commits") for name, _, _ in files.list(log)
     ):
         raise SparkRuntimeException(

@@ -80,5 +80,5 @@ def _state_conf(logs: Logs) -> StateStoreConf:
     conf = metadata.conf if metadata else {}
     return StateStoreConf(
         compression_codec=conf.get("spark.sql.streaming.stateStore.compression.codec", "lz4"),
-        row_checksum_enabled=conf.get("spark.sql.streaming.stateStore.rowChecksum.enabled") == "true",
+        row_checksum_enabled=conf.get("spark.sql.streaming.stateStore.rowChecksum.enabled", "").strip().lower() == "true",
     )

@@ -26,6 +26,11 @@ def conf(session: SparkSession, key: str) -> str | None:
     return str(value.get()) if value.isDefined() else None
 
 
+def flag(session: SparkSession, key: str) -> bool:
+    """A conf that is true or false; spaces around it and its case do not count, as in Spark."""
+    return str(session.conf.get(key)).strip().lower() == "true"
+
+
 def compaction_confs(session: SparkSession, log: str) -> tuple[int, int, bool, int]:
     """The confs of a compactible log ("fileSource" or "fileSink").
 
@@ -33,12 +38,12 @@ def compaction_confs(session: SparkSession, log: str) -> tuple[int, int, bool, i
         how many entries there are from one compaction to the next, the delay of a deletion in ms, whether files are deleted
         at all, and how many batches a restart may need.
     """
-    conf = session.conf.get
+    of_log = f"spark.sql.streaming.{log}.log"
     return (
-        int(str(conf(f"spark.sql.streaming.{log}.log.compactInterval"))),
-        times.time_string_as_ms(session, str(conf(f"spark.sql.streaming.{log}.log.cleanupDelay"))),
-        conf(f"spark.sql.streaming.{log}.log.deletion") == "true",
-        int(str(conf("spark.sql.streaming.minBatchesToRetain"))),
+        int(str(conf(session, f"{of_log}.compactInterval"))),
+        conf_ms(session, f"{of_log}.cleanupDelay"),
+        flag(session, f"{of_log}.deletion"),
+        int(str(conf(session, "spark.sql.streaming.minBatchesToRetain"))),
     )
 
 

@@ -188,7 +188,7 @@ class TransformWithState(StatefulOperator):
             if kind != "value":  # the schema says which kind of variable it is
                 key = key.add(kind, nullable(parsed[0]) if kind == "map" else LongType())
             value = StructType().add("value", nullable(parsed[-1]))
-            check = sessions.conf(session, "spark.sql.streaming.stateStore.stateSchemaCheck") != "false"
+            check = sessions.flag(session, "spark.sql.streaming.stateStore.stateSchemaCheck")
             variables, store = f"{context.state_dir}/{self.operator_id}/_variables", quote(name, safe="")
             _check_kind(session, name, kind, variables, self.operator_id, store)
             validate_or_write_schema(
@@ -236,7 +236,6 @@ def compile_transform_with_state(
     ids = [a.exprId().id() for a in scala.items(plan.output())]
     rows = plans.rdd_frame(session, plans.empty_rows(session), expressions.java_schema(session, expressions.positional(result)))
     function = names["functionExpr"].func()
-    byte = scala.jvm(session).scala.reflect.ClassTag.Byte()
     return TransformWithState(
         operator_id=operator_id,
         in_pandas=str(names["userFacingDataType"].toString()).lower() == "pandas",
@@ -249,7 +248,7 @@ def compile_transform_with_state(
         event_time=event_time_column(attributes),
         event_times=event_time_names(attributes),
         output_event_time=ids.index(output_event_time.exprId().id()) if output_event_time is not None else None,
-        command=bytes(function.command().toArray(byte)),
+        command=expressions.command(session, names["functionExpr"]),
         function=function,
         tasks=MapPartitions(session, source.columns, result, plan.output(), function),
         attributes=tuple(attributes),

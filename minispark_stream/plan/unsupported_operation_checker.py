@@ -196,7 +196,7 @@ def _check_chained_operators(query: Query) -> None:
         "guide doc for more details. If you understand the possible risk of correctness issue and still need to run "
         f"the query, you can disable this check by setting the config `{CORRECTNESS_CHECK}` to false."
     )
-    if sessions.conf(query.session, CORRECTNESS_CHECK) == "false":
+    if not sessions.flag(query.session, CORRECTNESS_CHECK):
         logger.warning("%s;\n%s", message, query.root.plan.toString())
     else:
         refuse(query, query.root, message)

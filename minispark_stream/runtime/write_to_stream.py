@@ -9,13 +9,15 @@ Models: WriteToStream and ResolveWriteToStream (Execution flow; From query to th
 
     option checkpointLocation "cp"          -> cp
     conf "/checkpoints", queryName "counts" -> /checkpoints/counts
-    neither, format "memory"                -> /tmp/temporary-..., deleted when the query stops
+    neither, format "memory"                -> /tmp/temporary-..., deleted when the query stops; after a failure, at exit
 
 Differs from Spark: nothing.
 """
 
 from __future__ import annotations
 
+import atexit
+import shutil
 import tempfile
 import uuid
 from collections.abc import Mapping
@@ -38,7 +40,7 @@ from minispark_stream.sinks.base import Sink
 class WriteToStream:
     """What a query does: compute `analyzed` and write it to `sink`, with its logs and state in `checkpoint`.
 
-    A `temporary` checkpoint is deleted when the query stops.
+    A `temporary` checkpoint is deleted when the query stops, or after a failure when the process ends.
     """
 
     analyzed: JavaObject
@@ -81,7 +83,7 @@ def resolve_write_to_stream(
     files = CheckpointFileManager(location)
     if not recover_from_checkpoint and files.exists("offsets"):
         raise analysis_error(session, "_LEGACY_ERROR_TEMP_1299", checkpointPath=f"{redacted(location)}/offsets")
-    if session.conf.get("spark.sql.streaming.unsupportedOperationCheck") != "false":
+    if sessions.flag(session, "spark.sql.streaming.unsupportedOperationCheck"):
         check = check_for_continuous if isinstance(trigger, ContinuousTrigger) else check_for_streaming
         check(session, analyzed, output_mode)  # (2)
     query_id = stream_metadata.read_or_create(files.location, partial(sessions.conf, session))  # (3)
@@ -97,5 +99,7 @@ def _checkpoint_location(
     if root:
         return f"{root.rstrip('/')}/{name or uuid.uuid4()}", False
     if temporary_allowed:
-        return tempfile.mkdtemp(prefix="temporary-"), True
+        folder = tempfile.mkdtemp(prefix="temporary-")
+        atexit.register(shutil.rmtree, folder, ignore_errors=True)  # unless the query has deleted it
+        return folder, True
     raise analysis_error(session, "_LEGACY_ERROR_TEMP_1298", config="spark.sql.streaming.checkpointLocation")

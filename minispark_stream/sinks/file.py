@@ -61,7 +61,7 @@ class FileStreamSink(Sink):
                 session, "STREAMING_OUTPUT_MODE.UNSUPPORTED_DATASOURCE", className=spec.format, outputMode=spec.output_mode
             )
         if columns:
-            case_sensitive = session.conf.get("spark.sql.caseSensitive") == "true"
+            case_sensitive = sessions.flag(session, "spark.sql.caseSensitive")
             files.check_partition_columns(session, spec.df.schema, columns, case_sensitive)
         self._partition_columns = columns
         self._format, self._options = spec.format, options
@@ -91,7 +91,7 @@ class FileStreamSink(Sink):
 def normalized_columns(session: SparkSession, df: DataFrame, names: Iterable[str], kind: str) -> list[str]:
     """The names of "Partition" or "Clustering" columns as the DataFrame spells them. Raises AnalysisException for one that
     it does not have."""
-    case_sensitive = session.conf.get("spark.sql.caseSensitive") == "true"
+    case_sensitive = sessions.flag(session, "spark.sql.caseSensitive")
 
     def same(a: str, b: str) -> bool:
         return a == b if case_sensitive else a.lower() == b.lower()

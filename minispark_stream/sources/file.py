@@ -71,7 +71,7 @@ def file_stream_relation(
     folder = Folder(spark, path)
     if not folder.is_glob and not folder.exists():
         raise analysis_error(spark, "PATH_NOT_FOUND", path=path)
-    inferred = file_format == "text" or spark.conf.get("spark.sql.streaming.schemaInference") == "true"
+    inferred = file_format == "text" or sessions.flag(spark, "spark.sql.streaming.schemaInference")
     if schema is None and not inferred:
         raise spark_error(spark, IllegalArgumentException, "_LEGACY_ERROR_TEMP_2048")
     resolved, partition_columns = resolve_schema(spark, folder, file_format, schema, options)

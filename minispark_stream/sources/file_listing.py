@@ -76,11 +76,11 @@ def resolve_schema(
         data, partitions = map(expressions.python_schema, (relation.dataSchema(), relation.partitionSchema()))
     else:
         partitions = folder.partition_schema(options, schema)
-        case_sensitive = spark.conf.get("spark.sql.caseSensitive") == "true"
+        case_sensitive = sessions.flag(spark, "spark.sql.caseSensitive")
         data = StructType([f for f in schema if _find(partitions, f.name, case_sensitive) is None])
         partitions = StructType([_find(schema, f.name, case_sensitive) or f for f in partitions])
     resolved = StructType([*data, *partitions])
-    if spark.conf.get("spark.sql.streaming.fileSource.schema.forceNullable") == "true":
+    if sessions.flag(spark, "spark.sql.streaming.fileSource.schema.forceNullable"):
         resolved = expressions.as_nullable(spark, resolved)
     return resolved, tuple(partitions.names)
 
