@@ -39,7 +39,7 @@ from pyspark.sql.streaming.listener import (
 )
 
 from minispark_stream.clock import Clock
-from minispark_stream.jvm import expressions, plans
+from minispark_stream.jvm import expressions, plans, sessions
 from minispark_stream.jvm.errors import illegal_argument, spark_error
 from minispark_stream.runtime.continuous.continuous_execution import ContinuousExecution
 from minispark_stream.runtime.micro_batch_execution import MicroBatchExecution
@@ -203,7 +203,7 @@ class StreamingQueryManager(SparkStreamingQueryManager):
                 _active_runs[query.id] = execution
                 self._queries[query.id] = query
                 return None
-            if self._session.conf.get("spark.sql.streaming.stopActiveRunOnRestart") == "false":
+            if not sessions.flag(self._session, "spark.sql.streaming.stopActiveRunOnRestart"):
                 raise RuntimeError(
                     f"Cannot start query with id {query.id} as another query with same id is already active. Perhaps you "
                     "are attempting to restart a query from checkpoint that is already active. You may stop the old query by "
@@ -222,13 +222,14 @@ class StreamingQueryManager(SparkStreamingQueryManager):
     # -- events -----------------------------------------------------------------------------------------------
 
     def _post(self, execution: StreamExecution, kind: str, event: dict[str, Any]) -> None:
-        """Tell every listener, and keep the books when a query ends. A listener's error is its own."""
-        if kind == "terminated":
+        """Tell every listener; "ended" is for the books, before anybody knows. A listener's error is its own."""
+        if kind == "ended":
             self._unregister(execution)
             with self._changed:
                 if execution.failure is not None or not self._any_ended:
                     self._any_ended, self._last_failure = True, execution.failure
                 self._changed.notify_all()
+            return
         for listener in list(self._listeners):
             try:
                 if kind == "progress":

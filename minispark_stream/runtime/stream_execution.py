@@ -58,7 +58,7 @@ from minispark_stream.sources.base import (
 )
 from minispark_stream.state.maintenance import MaintenanceTask
 from minispark_stream.state.state_store import state_error_of
-from minispark_stream.trace.recorder import NullRecorder
+from minispark_stream.trace.recorder import NullRecorder, error_words
 from minispark_stream.trace.times import iso_time
 
 logger = logging.getLogger(__name__)
@@ -76,7 +76,7 @@ class StreamExecution(ABC):
     Args:
         session: the query's own session.
         write: what the query does.
-        on_event: is told of this run "started", "progress", "idle" and "terminated", with the event's values.
+        on_event: is told of this run "started", "progress", "idle", "ended" and "terminated", with the event's values.
     """
 
     def __init__(
@@ -100,7 +100,7 @@ class StreamExecution(ABC):
         self.planner = QueryPlanner(
             session, write.analyzed, write.output_mode, f"{self.checkpoint}/state", self.run_id, clock.get_time_millis()
         )
-        self.no_data_batches_enabled = self.conf("spark.sql.streaming.noDataMicroBatches.enabled") != "false"
+        self.no_data_batches_enabled = sessions.flag(session, "spark.sql.streaming.noDataMicroBatches.enabled")
         self.min_batches_to_retain = int(self.conf("spark.sql.streaming.minBatchesToRetain") or 100)
         self.polling_delay_s = self.conf_ms("spark.sql.streaming.pollingDelay") / 1000
         self.idle_interval_ms = self.conf_ms("spark.sql.streaming.noDataProgressEventInterval")
@@ -134,7 +134,7 @@ class StreamExecution(ABC):
     def release(self) -> None:
         """Let go what the run holds of its sources."""
         for source in self.sources:
-            source.stop()
+            self._attempt(source.stop)
 
     # -- what the engine asks for -------------------------------------------------------------------------
 
@@ -150,7 +150,7 @@ class StreamExecution(ABC):
         self.status = {**self.status, **changes}
 
     def announce(self, kind: str, **event: Any) -> None:
-        """Tell the listeners: "started", "progress", "idle" or "terminated"."""
+        """Tell the manager of the queries, and through it the listeners, of all but "ended"."""
         self._on_event(self, kind, event)
 
     def offsets_by_name(self, offsets: Offsets) -> dict[str, Offset]:
@@ -236,23 +236,33 @@ class StreamExecution(ABC):
             self._started.set()
             self.run_activated_stream()
         except BaseException as e:  # (2)
-            if self.stop_requested.is_set():
-                logger.info("Query %s was stopped: %s", self._pretty(), e)
+            words = error_words(e)
+            if self._is_interrupted_by_stop(e, words):
+                logger.info("Query %s was stopped: %s", self._pretty(), words)
             else:
                 logger.error("Query %s terminated with error", self._pretty(), exc_info=True)
-                self.failure = StreamFailure(self.id, self.run_id, state_error_of(e) or e, self._where())
+                self.failure = StreamFailure(self.id, self.run_id, state_error_of(e, words) or e, self._where())
         finally:
             self._started.set()
             self._finish()
 
-    def _finish(self) -> None:  # (3)
+    def _is_interrupted_by_stop(self, error: BaseException, words: str) -> bool:
+        """Whether `stop()` broke the run off: a job that it cancelled says so, with the name of the job group."""
+        is_cancelled = "cancelled" in words and self.run_id in words
+        return isinstance(error, QueryStopped) or self.stop_requested.is_set() and is_cancelled
+
+    def _attempt(self, let_go: Callable[[], None]) -> None:
+        """What cannot be stopped must not keep the rest from being stopped."""
         try:
-            if self.maintenance is not None:
-                self.maintenance.stop()
-            self.planner.stop()
-            self.release()
+            let_go()
         except Exception:
-            logger.warning("Failed to stop the sources of %s", self._pretty(), exc_info=True)
+            logger.warning("Failed to stop all of %s", self._pretty(), exc_info=True)
+
+    def _finish(self) -> None:  # (3)
+        if self.maintenance is not None:
+            self._attempt(self.maintenance.stop)
+        self._attempt(self.planner.stop)
+        self._attempt(self.release)
         failure = self.failure
         self.update_status(
             message="Stopped" if failure is None else f"Terminated with exception: {failure.message}",
@@ -260,6 +270,7 @@ class StreamExecution(ABC):
         )
         if self._temporary_checkpoint and failure is None:
             shutil.rmtree(self.checkpoint.removeprefix("file:"), ignore_errors=True)
+        self.announce("ended")
         self.terminated.set()
         with self.progress_lock:
             self.progress_lock.notify_all()

@@ -66,7 +66,7 @@ class StateStoreId:
         return f"{self.checkpoint_root}/{self.relative_path}"
 
 
-_PARSERS: Mapping[type, Callable[[str], Any]] = {bool: lambda text: text.lower() == "true", int: int, str: str}
+_PARSERS: Mapping[type, Callable[[str], Any]] = {bool: lambda text: text.strip().lower() == "true", int: int, str: str}
 
 
 def _conf(key: str, default: Any) -> Any:
@@ -119,7 +119,7 @@ class StateStoreConf:
 
 @dataclass(frozen=True)
 class StateStoreMetrics:
-    """`memory_used_bytes` counts everything this process keeps of the store; `custom` has Spark's metric names."""
+    """`memory_used_bytes` counts the entries and undo records that this process keeps; `custom` has Spark's metric names."""
 
     num_keys: int
     memory_used_bytes: int
@@ -172,9 +172,9 @@ class StateStore(Protocol):
     def metrics(self) -> StateStoreMetrics: ...
 
 
-def state_error_of(error: BaseException) -> SparkRuntimeException | None:
-    """What `state_error` raised on a worker, out of the traceback that the driver has been sent; None when it was not that."""
-    found = re.findall(r"^\S*SparkRuntimeException: \[(\w*STATE_STORE[\w.]*)\] (.*? SQLSTATE: \w{5})", str(error), re.M | re.S)
+def state_error_of(error: BaseException, words: str) -> SparkRuntimeException | None:
+    """What `state_error` raised on a worker, out of the traceback in the `words` of an error; None when it was not that."""
+    found = re.findall(r"^\S*SparkRuntimeException: \[(\w*STATE_STORE[\w.]*)\] (.*? SQLSTATE: \w{5})", words, re.M | re.S)
     if not found:
         return None
     condition, text = found[-1]  # the ones before are its causes

@@ -20,6 +20,14 @@ from typing import Any
 from minispark_stream.trace.events import STEPS, Event
 
 
+def error_words(error: BaseException) -> str:
+    """The class of an error, and what it says: of an error of a JVM that has died, nothing."""
+    try:
+        return f"{type(error).__name__}: {error}"
+    except Exception:
+        return type(error).__name__
+
+
 class OpenStep:
     """A step that is under way: what went in, and what came out so far."""
 
@@ -65,6 +73,7 @@ class Recorder(NullRecorder):
         self._start = time.monotonic()
         self._trigger = 0
         self._nesting = threading.local()
+        self._lock = threading.Lock()
         self._current: list[Event] = []
         self._kept: deque[list[Event]] = deque(maxlen=max_triggers)
 
@@ -78,27 +87,30 @@ class Recorder(NullRecorder):
         try:
             yield step
         except BaseException as e:
-            error = f"{type(e).__name__}: {e}"
+            error = error_words(e)
             raise
         finally:
             self._nesting.depth = depth
-            self._current.append(
-                Event(
-                    step=name, engine=self.engine, trigger=self._trigger, batch_id=self.batch_id, depth=depth,
-                    start_ms=(began - self._start) * 1000, duration_ms=(time.monotonic() - began) * 1000,
-                    inputs=step.inputs, outputs=step.outputs, error=error,
+            with self._lock:
+                self._current.append(
+                    Event(
+                        step=name, engine=self.engine, trigger=self._trigger, batch_id=self.batch_id, depth=depth,
+                        start_ms=(began - self._start) * 1000, duration_ms=(time.monotonic() - began) * 1000,
+                        inputs=step.inputs, outputs=step.outputs, error=error,
+                    )
                 )
-            )
 
     def next_trigger(self, ran: bool) -> None:
         """The trigger is over: keep its events if it ran a batch, else forget them (but not how the query began)."""
-        if ran:
-            self._kept.append(self._current)
-            self._trigger += 1
-            self._current = []
-        else:
-            self._current = [e for e in self._current if e.depth == 0 and e.step != "trigger"]
+        with self._lock:
+            if ran:
+                self._kept.append(self._current)
+                self._trigger += 1
+                self._current = []
+            else:
+                self._current = [e for e in self._current if e.depth == 0 and e.step != "trigger"]
 
     @property
     def events(self) -> tuple[Event, ...]:
-        return tuple(e for group in [*self._kept, self._current] for e in group)
+        with self._lock:
+            return tuple(e for group in [*self._kept, self._current] for e in group)

@@ -131,6 +131,26 @@ def test_stop_cancels_the_jobs_that_begin_later(engines: dict[str, Any], tmp_pat
     assert "SPARK_JOB_CANCELLED" in result[0] and query.exception() is None and query.status["message"] == "Stopped"
 
 
+def test_what_fails_while_the_query_stops_has_failed(engines: dict[str, Any], tmp_path: Path) -> None:
+    """A cancelled job is no failure, but a full disk is one, whenever it comes."""
+    for session in engines.values():
+        begun, stopping = threading.Event(), threading.Event()
+
+        def work(df: Any, batch_id: int) -> None:
+            begun.set()  # noqa: B023
+            stopping.wait(30)  # noqa: B023
+            raise OSError("disk full")
+
+        query = session.readStream.text(str(tmp_path / "in")).writeStream.foreachBatch(work).start()
+        assert begun.wait(60)
+        stopper = threading.Thread(target=query.stop)
+        stopper.start()
+        time.sleep(1)
+        stopping.set()
+        stopper.join()
+        assert "disk full" in str(query.exception())
+
+
 def test_a_query_that_ended_has_no_counters(engines: dict[str, Any], tmp_path: Path) -> None:
     before = set(_accumulatorRegistry)
     counts = engines["model"].readStream.text(str(tmp_path / "in")).groupBy("value").count()

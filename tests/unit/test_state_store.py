@@ -512,9 +512,9 @@ def test_a_new_run_begins_with_the_files(state: Path) -> None:
     )
     cause = "SparkRuntimeException: [CANNOT_LOAD_STATE_STORE.UNCATEGORIZED] first SQLSTATE: 58030"
     of_worker = RuntimeError(f"Traceback ...\nx.y.{cause}\n\nTraceback ...\nx.y.SparkRuntimeException: {e.value}\n\nJVM stacktrace")
-    on_driver = state_error_of(of_worker)
+    on_driver = state_error_of(of_worker, str(of_worker))
     assert on_driver is not None and str(on_driver) == str(e.value) and on_driver.getCondition() == e.value.getCondition()
-    assert state_error_of(RuntimeError("Traceback ...\nSparkRuntimeException: [OTHER] of a user SQLSTATE: 12345")) is None
+    assert state_error_of(RuntimeError(), "Traceback ...\nSparkRuntimeException: [OTHER] of a user SQLSTATE: 12345") is None
 
 
 def with_snapshots(state: Path, conf: StateStoreConf) -> None:

@@ -20,7 +20,7 @@ from minispark_stream.runtime.run_batch import run_batch
 from minispark_stream.runtime.stream_execution import QueryStopped, StreamExecution
 from minispark_stream.runtime.stream_failure import StreamFailure
 from minispark_stream.sinks.foreach_batch import ForeachBatchUserFunctionError
-from minispark_stream.trace.recorder import NullRecorder
+from minispark_stream.trace.recorder import NullRecorder, Recorder
 
 
 class DeadJvm:
@@ -60,6 +60,29 @@ def test_a_query_whose_jvm_died_has_failed(no_jvm: None) -> None:
     assert failure.condition is None
     failure = StreamFailure("1", "2", JavaError("o7.collect", SimpleNamespace(_target_id="o8", _gateway_client=DeadJvm())), where)
     assert failure.message == "Py4JJavaError" and failure.condition is None and "Py4JJavaError" in failure.stack_trace
+
+
+def test_a_step_in_which_the_jvm_dies_is_recorded(no_jvm: None) -> None:
+    """And its error goes on as it is."""
+    died = JavaError("o7.collect", SimpleNamespace(_target_id="o8", _gateway_client=DeadJvm()))
+    recorder = Recorder()
+    with pytest.raises(JavaError) as e, recorder.step("addBatch"):
+        raise died
+    assert e.value is died and recorder.events[0].error == "Py4JJavaError"
+
+
+def test_a_source_that_cannot_be_stopped_keeps_no_other_open(caplog: pytest.LogCaptureFixture) -> None:
+    stopped = []
+
+    def refuse() -> None:
+        raise OSError("the broker is gone")
+
+    query: Any = SimpleNamespace(
+        sources=[SimpleNamespace(stop=refuse), SimpleNamespace(stop=lambda: stopped.append(True))], _pretty=lambda: "counts"
+    )
+    query._attempt = lambda let_go: StreamExecution._attempt(cast(StreamExecution, query), let_go)
+    StreamExecution.release(cast(StreamExecution, query))
+    assert stopped == [True] and "Failed to stop all of counts" in caplog.text
 
 
 def test_the_faces_of_a_failure(no_jvm: None) -> None:

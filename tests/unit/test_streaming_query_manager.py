@@ -56,6 +56,7 @@ class Run:
 
     def end(self, failure: StreamFailure | None = None) -> None:
         self.failure = failure
+        self._manager._post(self, "ended", {})  # type: ignore[arg-type]
         self.terminated.set()
         self._manager._post(self, "terminated", {"id": self._id, "runId": self.run_id, "exception": None, "errorClassOnException": None})  # type: ignore[arg-type]
 
