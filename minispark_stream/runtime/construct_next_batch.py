@@ -28,30 +28,25 @@ from minispark_stream.runtime.stream_execution import StreamExecution
 from minispark_stream.sources.base import Offset, ReadLimit, Source, SupportsAdmissionControl
 
 
+@step("constructNextBatch")
 def construct_next_batch(query: StreamExecution, context: MicroBatchExecutionContext) -> MicroBatchExecutionContext:
     """Decide on the next batch and log it. `is_current_batch_constructed` says whether there is one."""
-    with query.progress_lock:
-        context = decide_next_batch(query, context)
-        query.no_new_data = not context.is_current_batch_constructed
-        query.progress_lock.notify_all()
-        return context
-
-
-@step("constructNextBatch")
-def decide_next_batch(query: StreamExecution, context: MicroBatchExecutionContext) -> MicroBatchExecutionContext:
-    context = latest_offsets(query, context)  # (1)
-    metadata = replace(
-        context.metadata,
-        batch_watermark_ms=context.watermark_tracker.current_watermark,
-        batch_timestamp_ms=query.clock.get_time_millis(),
-    )
-    context = replace(context, metadata=metadata)
-    another_batch = query.no_data_batches_enabled and context.should_run_another_batch()
-    if not context.is_new_data_available() and not another_batch:  # (2)
-        return context
-    entry = OffsetSeq(tuple(context.end_offsets.get(i) for i in query.leaf_sources), metadata)
-    wal_commit(query, context, entry)  # (3)
-    return replace(context, is_current_batch_constructed=True)
+    with query.progress_lock:  # processAllAvailable begins to wait before the sources are asked, or after the answer
+        context = latest_offsets(query, context)  # (1)
+        metadata = replace(
+            context.metadata,
+            batch_watermark_ms=context.watermark_tracker.current_watermark,
+            batch_timestamp_ms=query.clock.get_time_millis(),
+        )
+        context = replace(context, metadata=metadata)
+        another_batch = query.no_data_batches_enabled and context.should_run_another_batch()
+        if not context.is_new_data_available() and not another_batch:  # (2)
+            query.no_new_data = True
+            query.progress_lock.notify_all()
+            return context
+        entry = OffsetSeq(tuple(context.end_offsets.get(i) for i in query.leaf_sources), metadata)
+        wal_commit(query, context, entry)  # (3)
+        return replace(context, is_current_batch_constructed=True)
 
 
 def latest_offsets(query: StreamExecution, context: MicroBatchExecutionContext) -> MicroBatchExecutionContext:

@@ -5,7 +5,7 @@ Models: MicroBatchExecution.runActivatedStream (Execution flow; the StructuredSt
 1. Once, before the first trigger: create the sources, and find out where to begin (populate_start_offsets.py).
 2. On each trigger, unless a batch is waiting to be run again: decide on a batch and log it (construct_next_batch.py).
 3. If there is a batch: run it (run_batch.py), report progress, and move on to the next batch id.
-4. If there is none: an AvailableNow query ends; any other waits `pollingDelay` (10 ms) and asks again.
+4. If there is none: a Once or AvailableNow query ends; any other waits `pollingDelay` (10 ms), and then for its trigger.
 
     trigger   context            construct_next_batch           run_batch                 context.next()
     first     batch 0            new data, offsets/0 written    commits/0 written         batch 1
@@ -37,6 +37,7 @@ class MicroBatchExecution(StreamExecution):
         self.create_sources()  # (1)
         self.context = populate_start_offsets(self, self.context)
         self.planner.begin(self.context)
+        self.start_maintenance()
         self.update_status(message="Initializing StreamExecution")
         trigger_executor.execute(self.trigger, self.run_one_batch, self.clock, self.stop_requested)
 
@@ -52,16 +53,13 @@ class MicroBatchExecution(StreamExecution):
         if ran:
             self.context = self.context.next()
         self.update_status(isTriggerActive=False)
-        with self.progress_lock:
-            self.progress_lock.notify_all()
         if not ran:  # (4)
             report_idle(self, self.context)
             if isinstance(self.trigger, AvailableNowTrigger):
                 return False
             self.stop_requested.wait(self.polling_delay_s)
-        if not self.stop_requested.is_set():
-            self.update_status(message="Waiting for next trigger")
-        return not self.stop_requested.is_set()
+        self.update_status(message="Waiting for next trigger")
+        return True
 
     @step("trigger")
     def execute_trigger(self) -> bool:

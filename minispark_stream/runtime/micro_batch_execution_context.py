@@ -53,6 +53,11 @@ class MicroBatchExecutionContext:
         return last is not None and last.should_run_another_batch(self.metadata.batch_watermark_ms)
 
     @property
+    def is_first_of_run(self) -> bool:
+        """Whether this run has not run a batch yet."""
+        return self.previous is None or self.previous.execution is None
+
+    @property
     def previous_watermark_ms(self) -> int:
         """The watermark of the batch before: rows are late by this one."""
         return self.previous.metadata.batch_watermark_ms if self.previous else 0

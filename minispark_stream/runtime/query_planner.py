@@ -5,7 +5,7 @@ Models: the `logicalPlan` of MicroBatchExecution, and the checks that Incrementa
 
 1. `template`: the analysed plan, compiled (template.py). It is compiled when the query starts, so that what the model does not
    have fails in `start()`; what Spark's planner refuses fails in the first batch, as in Spark. It is compiled again when the
-   checkpoint brought other confs, and in each batch if it asks for the current time.
+   query goes on from a checkpoint, whose confs win, and in each batch if it asks for the current time.
 2. How the state lies: the number of its partitions and the confs of the stores, which do not change over a checkpoint's life.
 3. Before the first batch of a run, the operators and schemas of the state must be those of the checkpoint.
 4. `plan` gives the plan of one batch: IncrementalExecution.
@@ -61,7 +61,7 @@ class QueryPlanner:
         self.output_mode = output_mode
         self.state_dir = state_dir
         self._run_id = run_id
-        self._allow_multiple = self._conf(ALLOW_MULTIPLE) == "true"
+        self._allow_multiple = sessions.flag(session, ALLOW_MULTIPLE)
         self._asks_for_current_time = times.asks_for_current_time(session, analyzed)
         with sessions.active_session(session):
             self.template = self._compile(now_ms)  # (1)
@@ -90,9 +90,9 @@ class QueryPlanner:
         for accumulator in self._accumulators.values():
             sessions.forget_accumulator(accumulator)
 
-    def prepare_state(self, batch_id: int) -> None:
+    def _prepare_state(self, batch_id: int) -> None:
         """(3) Compare the operators and schemas with those of the checkpoint, or write them down in a new one."""
-        check = self._conf("spark.sql.streaming.stateStore.stateSchemaCheck") != "false"
+        check = sessions.flag(self.session, "spark.sql.streaming.stateStore.stateSchemaCheck")
         operators = self.template.operators
         check_operators(self.state_dir, [op.metadata(self.num_partitions) for op in operators], batch_id)
         for op in operators:
@@ -118,7 +118,10 @@ class QueryPlanner:
             accumulators=self._accumulators,
             state_variables=self._state_variables,
         )
-        return IncrementalExecution(self.template, batch, new_data)
+        execution = IncrementalExecution(self.template, batch, new_data)
+        if context.is_first_of_run:
+            self._prepare_state(context.batch_id)
+        return execution
 
     def watermarks(self, context: MicroBatchExecutionContext) -> dict[int, OperatorWatermarks]:
         """Both watermarks of each stateful operator in this batch."""
@@ -127,7 +130,7 @@ class QueryPlanner:
 
     def new_watermark_tracker(self) -> WatermarkTracker:
         """The tracker of a run that begins: no operator has seen a row yet."""
-        policy = self._conf("spark.sql.streaming.multipleWatermarkPolicy") or "min"
+        policy = (self._conf("spark.sql.streaming.multipleWatermarkPolicy") or "min").lower()
         return WatermarkTracker(policy, dict.fromkeys(plans.watermark_nodes(self.analyzed)))
 
     def verify_commits(self, execution: IncrementalExecution) -> None:
@@ -136,7 +139,7 @@ class QueryPlanner:
         Raises:
             SparkRuntimeException: STATE_STORE_COMMIT_VALIDATION_FAILED.
         """
-        if self._conf("spark.sql.streaming.stateStore.commitValidation.enabled") == "false":
+        if not sessions.flag(self.session, "spark.sql.streaming.stateStore.commitValidation.enabled"):
             return
         operators = execution.template.operators
         expected = {(op.operator_id, p) for op in operators for p in range(op.partitions(self.num_partitions))}

@@ -43,9 +43,8 @@ def run_batch(query: StreamExecution, context: MicroBatchExecutionContext) -> Mi
     execution = plan_batch(query, context, new_data)  # (5) to (8)
     query.check_not_stopped()  # stop() may have come while the driver planned; after this there are Spark jobs to cancel
     context = add_batch(query, context, execution)  # (9)
-    with query.progress_lock:
-        context = update_watermark(query, context, execution)
-        commit_offsets(query, context)  # (10)
+    context = update_watermark(query, context, execution)
+    commit_offsets(query, context)  # (10)
     return context
 
 
@@ -68,11 +67,7 @@ def plan_batch(
     query: StreamExecution, context: MicroBatchExecutionContext, new_data: Mapping[int, JavaObject]
 ) -> IncrementalExecution:
     """One Spark plan for this batch: the template, with the new data in the place of the sources."""
-    execution = query.planner.plan(context, new_data)
-    if context.previous is None or context.previous.execution is None:  # the first batch of this run
-        query.planner.prepare_state(context.batch_id)
-        query.start_maintenance()
-    return execution
+    return query.planner.plan(context, new_data)
 
 
 @step("addBatch")

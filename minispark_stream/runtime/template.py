@@ -29,6 +29,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import partial
+from itertools import count
 from typing import Any
 
 from pyspark.errors import AnalysisException
@@ -48,7 +49,6 @@ from minispark_stream.operators.transform_with_state import compile_transform_wi
 from minispark_stream.plan.nodes import Node, SourceLeaf, Stateless, Static, Watermark
 from minispark_stream.plan.streaming_relation import (
     StreamingLeaf,
-    StreamingRelation,
     described,
     leaf_key,
     streaming_leaf,
@@ -71,13 +71,12 @@ UNKNOWN_STATEFUL = (
 
 @dataclass(frozen=True)
 class Template:
-    """A compiled query: its root node, and the sources, watermarks and stateful operators found on the way.
+    """A compiled query: its root node, and the watermarks and stateful operators found on the way.
 
     `redefined` is what the query ends with when its watermark moves: a watermark is above another one.
     """
 
     root: Node
-    sources: tuple[StreamingRelation, ...]
     watermarks: tuple[Watermark, ...]
     operators: tuple[StatefulOperator, ...]
     text: str
@@ -107,11 +106,10 @@ def compile_template(
     root = compiler.compile(optimized)
     return Template(
         root=root,
-        sources=tuple(sources.values()),
-        watermarks=tuple(compiler.watermarks),
-        operators=tuple(compiler.operators),
+        watermarks=tuple(watermark for _, watermark in sorted(compiler.watermarks.items())),
+        operators=tuple(operator for _, operator in sorted(compiler.operators.items())),
         text=described(session, optimized),
-        redefined=_redefined_watermark(session, compiler.watermarks),
+        redefined=_redefined_watermark(session, compiler.watermarks.values()),
     )
 
 
@@ -122,8 +120,9 @@ class _Compiler:
         self.session = session
         self.output_mode = output_mode
         self.source_keys = source_keys
-        self.watermarks: list[Watermark] = []
-        self.operators: list[StatefulOperator] = []
+        self.watermarks: dict[int, Watermark] = {}
+        self.operators: dict[int, StatefulOperator] = {}
+        self._watermark_ids, self._operator_ids = count(), count()
 
     def compile(self, plan: JavaObject) -> Node:
         if not plan.isStreaming():
@@ -154,8 +153,7 @@ class _Compiler:
     def _stateful(
         self, compile_operator: Callable[..., StatefulOperator], plan: JavaObject, below: list[JavaObject]
     ) -> StatefulOperator:
-        operator_id = len(self.operators)
-        self.operators.append(None)  # type: ignore[arg-type]  # takes the number before the operators below do
+        operator_id = next(self._operator_ids)  # before the operators below take theirs
         children = tuple(self.compile(child) for child in below)
         empty = plans.with_children(self.session, plan, [empty_plan(self.session, child) for child in children])
         operator = compile_operator(self.session, plan, operator_id, children, empty)
@@ -186,10 +184,9 @@ class _Compiler:
         A null event time counts as 0, as in Spark, where an empty slot of a row reads as 0. The two sides of a stream that is
         joined with itself are observed under one name, so that Spark can see that they are the same rows.
         """
-        index, node_id = len(self.watermarks), plan.nodeId().toString()
-        self.watermarks.append(None)  # type: ignore[arg-type]
+        index, node_id = next(self._watermark_ids), plan.nodeId().toString()
         child = self.compile(plan.child())
-        same = [w for w in self.watermarks if w and w.node_id == node_id and w.plan.child().sameResult(plan.child())]
+        same = [w for w in self.watermarks.values() if w.node_id == node_id and w.plan.child().sameResult(plan.child())]
         observation = same[0].observation if same else f"eventTimeStats:{index}"
         event_time = expressions.column(self.session, plan.eventTime())
         ms = F.coalesce(F.unix_millis(event_time), F.lit(0))
@@ -214,7 +211,7 @@ def _is_sorted(plan: JavaObject) -> bool:
 
 
 def _redefined_watermark(session: SparkSession, watermarks: Iterable[Watermark]) -> AnalysisException | None:
-    if sessions.conf(session, ALLOW_MULTIPLE) == "false" or not any(map(is_above_a_watermark, watermarks)):
+    if not sessions.flag(session, ALLOW_MULTIPLE) or not any(map(is_above_a_watermark, watermarks)):
         return None
     return analysis_error(session, "_LEGACY_ERROR_TEMP_3076", config=ALLOW_MULTIPLE)
 
