@@ -36,7 +36,7 @@ def replace_current_time(session: SparkSession, plan: JavaObject, timestamp_ms: 
     A batch that is run again must see the time of its first run (MicroBatchExecution.runBatch does the same).
     """
     pattern = scala.jvm(session).org.apache.spark.sql.catalyst.trees.TreePattern.CURRENT_LIKE()
-    return _replace_in_plan(session, plan, pattern, timestamp_ms) if plan.containsPattern(pattern) else plan
+    return _replace_in_plan(session, plan, pattern, timestamp_ms)
 
 
 def asks_for_current_time(session: SparkSession, plan: JavaObject) -> bool:

@@ -136,7 +136,6 @@ def compile_flat_map_groups_with_state(
     rows = plans.rdd_frame(session, plans.empty_rows(session), expressions.java_schema(session, expressions.positional(result)))
     names = [(a.name(), a.exprId()) for a in scala.items(plan.output())]
     function = udf.func()
-    byte = scala.jvm(session).scala.reflect.ClassTag.Byte()
     return FlatMapGroupsWithState(
         operator_id=operator_id,
         columns=schema,
@@ -147,7 +146,7 @@ def compile_flat_map_groups_with_state(
         timeout=str(timeout.toString()),
         event_time=event_time_column(columns),
         event_times=event_time_names(columns),
-        command=bytes(function.command().toArray(byte)),
+        command=expressions.command(session, udf),
         tasks=MapPartitions(session, schema, result, plan.output(), function),
         plan=plan,
         empty=plans.rename(session, plans.analyzed(rows), names),

@@ -20,7 +20,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -28,10 +27,8 @@ import pyarrow.compute as pc
 from pyspark.sql.types import StructType
 
 from minispark_stream.checkpointing.unsafe_row import FixedField, UnsafeRowCodec, as_arrow, chosen, rows_of
-from minispark_stream.operators.columns import Columns, Distinct, distinct
+from minispark_stream.operators.columns import Columns, Distinct, Ints, distinct
 from minispark_stream.state.state_store import Found, StateStore
-
-Ints = np.ndarray[Any, Any]
 
 
 @dataclass(frozen=True)

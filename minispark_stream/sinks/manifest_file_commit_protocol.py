@@ -13,9 +13,9 @@ Models: ManifestFileCommitProtocol (Sink document).
     out/k=a/part-00000-<uuid>.c000.json                      (2)
     out/_spark_metadata/7  {"path":"file:///out/k=a/part-00000-…","size":24,…,"action":"add"}   (3)
 
-A kill during (1) leaves the hidden folder, which the next run deletes (`delete_leftovers`). A kill after (2) leaves files that
-no manifest names: harmless, and Spark leaves them too. A kill after (3): the batch is run again, finds its manifest and is
-skipped (see FileStreamSink).
+A kill during (1) leaves the hidden folder, which the next run of a file sink deletes (`delete_leftovers`); in a Delta table,
+where another query may be writing, it stays. A kill after (2) leaves files that no manifest names: harmless, and Spark leaves
+them too. A kill after (3): the batch is run again, finds its manifest and is skipped (see FileStreamSink).
 
 Differs from Spark: Spark's tasks write to the final place at once; here the files take the way over a hidden folder, so that
 Spark's unchanged batch writer can be used. A kill may leave that folder until the next run.

@@ -85,7 +85,7 @@ STEPS: Mapping[str, Step] = {
              "delete log entries that no restart can need"),
         Step("runBatch", "MicroBatchExecution.runBatch", "Execution flow (4) to (10)",
              ("batchId", "start", "end"), (),
-             "run one batch: the ten numbered steps of the execution flow"),
+             "run one batch: steps (4) to (10) of the execution flow"),
         Step("getBatch", "Source.getBatch", "Execution flow (4)",
              ("source", "start", "end"), ("files", "rows"),
              "a plan for the new data; nothing is read yet"),

@@ -183,8 +183,9 @@ def _grouped(number: int, rows: Sequence[tuple[str, Fate]], low: float, high: fl
         yield Dot(number, (kinds.index(kind) + 1) / (len(kinds) + 1), ms, kind, count, title, size)
 
 
-LATE_STAIR, EVICTION_STAIR, SIDE_STAIR = "late watermark: what ended up to it is dropped", (
-    "watermark of the batch: state up to it leaves"), "state watermark of this side: its rows up to it leave"
+LATE_STAIR = "late watermark: a row that is not after it is dropped"
+EVICTION_STAIR = "eviction watermark: state that is not after it leaves"
+SIDE_STAIR = "state watermark of this side: its rows that are not after it leave"
 
 
 def _stairs(batches: Sequence[BatchFacts], place: tuple[int, int] | None) -> dict[str, Sequence[int | None]]:

@@ -111,7 +111,7 @@ def _logged(batch: Batch, deleted: set[int | None]) -> Logged | None:
 CAPTION = (
     "Read from left to right, each batch from top to bottom: its entry in offsets/ is written before it reads anything, that "
     "in commits/ when it is done. An upper box says up to where the batch reads, a lower one the watermark of the next batch. "
-    "An upper box with nothing below it is a batch that has to run again."
+    "If an upper box has nothing below it, its batch has to run again."
 )
 
 
