@@ -39,6 +39,7 @@ from minispark_stream.checkpointing.commit_log import CommitLog
 from minispark_stream.checkpointing.offset_seq_log import OffsetSeqLog, OffsetSeqMetadata
 from minispark_stream.clock import Clock
 from minispark_stream.jvm import sessions
+from minispark_stream.jvm.errors import as_captured
 from minispark_stream.plan.streaming_relation import described, streaming_sources
 from minispark_stream.runtime.micro_batch_execution_context import MicroBatchExecutionContext, Offsets
 from minispark_stream.runtime.previews import PreviewSink
@@ -237,7 +238,7 @@ class StreamExecution(ABC):
             self.run_activated_stream()
         except BaseException as e:  # (2)
             words = error_words(e)
-            if self._is_interrupted_by_stop(e, words):
+            if self._is_interrupted_by_stop(e):
                 logger.info("Query %s was stopped: %s", self._pretty(), words)
             else:
                 logger.error("Query %s terminated with error", self._pretty(), exc_info=True)
@@ -246,10 +247,12 @@ class StreamExecution(ABC):
             self._started.set()
             self._finish()
 
-    def _is_interrupted_by_stop(self, error: BaseException, words: str) -> bool:
-        """Whether `stop()` broke the run off: a job that it cancelled says so, with the name of the job group."""
-        is_cancelled = "cancelled" in words and self.run_id in words
-        return isinstance(error, QueryStopped) or self.stop_requested.is_set() and is_cancelled
+    def _is_interrupted_by_stop(self, error: BaseException) -> bool:
+        """Whether `stop()` broke the run off: a job that it cancelled says so in its error or a cause, with the job group."""
+        if not self.stop_requested.is_set():
+            return False
+        told = as_captured(error)._stackTrace
+        return isinstance(error, QueryStopped) or "cancelled" in told and self.run_id in told
 
     def _attempt(self, let_go: Callable[[], None]) -> None:
         """What cannot be stopped must not keep the rest from being stopped."""
