@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -27,6 +28,7 @@ class Diary:
         with (self.folder / str(partition)).open("a") as diary:
             print(self.name, "begins", file=diary, flush=True)
             yield from rows
+            time.sleep(1)  # the other one would begin now, if it did not wait
             print(self.name, "has ended", file=diary, flush=True)
 
 
