@@ -188,7 +188,9 @@ EXERCISES = {
         ),
     ),
     "06-4": Exercise(
-        answer=agrees({(None, 700, 600): 100, (100, 900, 600): 300, (300, 700, 600): 300, (None, 100, 600): -500}),
+        answer=agrees({
+            (None, 700, 600): 100, (100, 900, 600): 300, (300, 700, 600): 300, (None, 100, 600): -500, (0, 100, 600): 0,
+        }),
         hint="It never goes back; and before the first row there is nothing to go back to.",
         why="The newest time seen, less the delay, and never back: that is the whole watermark of an operator.",
     ),
@@ -196,7 +198,7 @@ EXERCISES = {
         answer={"complete"},
         hint="Use `outcome` as above.",
         why=(
-            "In complete mode the whole answer is there in every batch, so its three largest rows are too. In update mode "
+            "In complete mode the whole answer is there in every batch, so its first three rows are too. In update mode "
             "a row would have to be taken back when another one overtakes it."
         ),
     ),
@@ -212,12 +214,12 @@ EXERCISES = {
         answer={"right", "full"},
         hint=(
             "Each outer row leaves with nulls when nobody can come any more who matches. Which side's watermark says so "
-            "for the ads, and which for the clicks?"
+            "for the rows of the left side, and which for the clicks on the right?"
         ),
         why=(
-            "A click may leave when the watermark of the ads has passed, so `right` works. An ad would need the watermark "
-            "of the clicks, so `left` is refused. For `full` one watermark is enough for the check, though its ads then "
-            "wait for ever."
+            "A click may leave when the watermark of the left side has passed it, so `right` works. A left row would need the "
+            "watermark of the clicks, so `left` is refused. For `full` one watermark is enough for the check, though the "
+            "left rows then wait for ever."
         ),
     ),
     "08-1": Exercise(
