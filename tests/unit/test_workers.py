@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import gc
 import logging
+import os
+import socket
 import sys
 import zipfile
 from types import SimpleNamespace
@@ -11,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from minispark_stream.operators.state_task import spare_what_is_imported
+from minispark_stream.operators.state_task import acknowledge_at_once, spare_what_is_imported
 from minispark_stream.workers import let_workers_run_this_python, send_this_package
 
 
@@ -66,6 +68,17 @@ def test_on_this_machine_nothing_is_sent():
     spark = context("local[2]")
     send_this_package(spark)
     assert spark.listFiles == []
+
+
+@pytest.mark.skipif(not hasattr(socket, "TCP_QUICKACK"), reason="Linux alone has it")
+def test_what_has_come_over_tcp_is_acknowledged_at_once():
+    with socket.create_server(("127.0.0.1", 0)) as server, socket.create_connection(server.getsockname()) as connection:
+        option = socket.IPPROTO_TCP, socket.TCP_QUICKACK
+        connection.setsockopt(*option, 0)
+        before = set(os.listdir("/proc/self/fd"))
+        acknowledge_at_once()
+        assert connection.getsockopt(*option) == 1
+        assert set(os.listdir("/proc/self/fd")) == before, "nothing is left open"
 
 
 def test_what_is_imported_is_set_apart_whenever_there_is_more_of_it(monkeypatch):
