@@ -39,6 +39,8 @@ from minispark_stream.operators.metrics import Report, StateMetrics
 from minispark_stream.state.loaded_providers import get_store
 from minispark_stream.state.state_store import DEFAULT_STORE_NAME, StateStore, StateStoreConf, StateStoreId
 
+_OPEN_FILES = "/proc/self/fd"
+
 
 @dataclass(frozen=True)
 class OperatorWatermarks:
@@ -126,7 +128,9 @@ def acknowledge_at_once() -> None:
     Over TCP, Spark keeps the end of what it sends back until then, and Linux takes 40 ms to say so unless it is asked. Which
     socket is the worker's, PySpark does not tell, so all of them are asked; a Unix socket refuses, which is fine.
     """
-    for descriptor in map(int, os.listdir("/proc/self/fd") if hasattr(socket, "TCP_QUICKACK") else ()):
+    if not hasattr(socket, "TCP_QUICKACK") or not os.path.isdir(_OPEN_FILES):
+        return
+    for descriptor in map(int, os.listdir(_OPEN_FILES)):
         with suppress(OSError):
             if stat.S_ISSOCK(os.fstat(descriptor).st_mode):
                 with socket.fromfd(descriptor, socket.AF_INET, socket.SOCK_STREAM) as connection:
