@@ -249,9 +249,7 @@ class StreamExecution(ABC):
 
     def _is_interrupted_by_stop(self, error: BaseException) -> bool:
         """Whether `stop()` broke the run off: a job that it cancelled says so in its error or a cause, with the job group."""
-        if not self.stop_requested.is_set():
-            return False
-        told = as_captured(error)._stackTrace
+        told = as_captured(error)._stackTrace if self.stop_requested.is_set() else ""
         return isinstance(error, QueryStopped) or "cancelled" in told and self.run_id in told
 
     def _attempt(self, let_go: Callable[[], None]) -> None:
