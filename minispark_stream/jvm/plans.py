@@ -123,6 +123,8 @@ def relation_id(session: SparkSession, leaf: JavaObject) -> int | None:
         relation = leaf.relation()
     elif name in ("LogicalRDD", "RDDScanExec"):
         relation = leaf.rdd()
+    elif name in ("DataSourceV2Relation", "BatchScanExec"):
+        relation = leaf.table()
     else:
         return None
     return -int(scala.java_class(session, "java.lang.System").identityHashCode(relation)) - 1
