@@ -169,6 +169,11 @@ def to_json(value: object) -> str:
     return json.dumps(value, separators=(",", ":"), ensure_ascii=False)
 
 
+def is_true(conf: str | None) -> bool:
+    """A conf that is true or false; spaces around it and its case do not count, as in Spark."""
+    return conf is not None and conf.strip().lower() == "true"
+
+
 def number(values: dict[str, Any], key: str, default: int | None = 0) -> int:
     """An integer field of a JSON object; without a default it must be there. Raises ValueError."""
     value = values.get(key, default)

@@ -21,7 +21,7 @@ from collections.abc import Callable
 from pyspark.errors import SparkRuntimeException
 
 from minispark_stream.checkpointing.checkpoint_file_manager import CheckpointFileManager, canonical_number
-from minispark_stream.checkpointing.metadata_log import json_object, to_json
+from minispark_stream.checkpointing.metadata_log import is_true, json_object, to_json
 
 
 def read_id(checkpoint: str | CheckpointFileManager) -> str | None:
@@ -57,8 +57,7 @@ def read_or_create(checkpoint: str, conf_get: Callable[[str], str | None]) -> st
     if query_id is not None:
         return query_id
     files = CheckpointFileManager(checkpoint)
-    verify = (conf_get("spark.sql.streaming.checkpoint.verifyMetadataExists.enabled") or "true").strip().lower() == "true"
-    if verify and any(
+    if is_true(conf_get("spark.sql.streaming.checkpoint.verifyMetadataExists.enabled") or "true") and any(
         canonical_number(name) is not None for log in ("offsets", "commits") for name, _, _ in files.list(log)
     ):
         raise SparkRuntimeException(

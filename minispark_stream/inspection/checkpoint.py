@@ -20,6 +20,7 @@ from dataclasses import replace
 
 from pyarrow import fs
 
+from minispark_stream.checkpointing.metadata_log import is_true
 from minispark_stream.inspection.findings import check
 from minispark_stream.inspection.logs import Logs, batches, next_batch, read_logs
 from minispark_stream.inspection.operators import read_operators
@@ -80,5 +81,5 @@ def _state_conf(logs: Logs) -> StateStoreConf:
     conf = metadata.conf if metadata else {}
     return StateStoreConf(
         compression_codec=conf.get("spark.sql.streaming.stateStore.compression.codec", "lz4"),
-        row_checksum_enabled=conf.get("spark.sql.streaming.stateStore.rowChecksum.enabled", "").strip().lower() == "true",
+        row_checksum_enabled=is_true(conf.get("spark.sql.streaming.stateStore.rowChecksum.enabled")),
     )

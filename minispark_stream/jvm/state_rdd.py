@@ -65,13 +65,14 @@ class MapPartitions:
         _, *self._worker = scala.elements(function or self._udf.func())
         self._map_fields, self._udf_fields = scala.elements(self._map), scala.elements(self._udf)
         self._attributes, _, *self._scan_fields = scala.elements(self._scan)
-        self._numbers: dict[int, JavaObject] = {}
+        self._numbered = self._sort.output()
+        self._first_rows: dict[int, JavaObject] = {}
 
     def over(self, rows: JavaObject, task: Any, gathered: bool = False) -> JavaObject:
         """The physical plan of what `task`, a function for mapInArrow, emits for each partition of the RDD `rows`."""
         below = physical.over(self._session, self._project, self._scan_of(self._with_first(rows), self._attributes))
         if gathered:  # (3) As an RDD of its own, the sort has all rows before Spark looks for a worker for the task.
-            below = self._scan_of(physical.over(self._session, self._sort, below).execute(), self._sort.output())
+            below = self._scan_of(physical.over(self._session, self._sort, below).execute(), self._numbered)
         name, _, *rest = self._udf_fields
         udf = self._udf.copy(name, self._python_function(task), *rest)
         _, _, _, *rest = self._map_fields
@@ -83,11 +84,11 @@ class MapPartitions:
     def _with_first(self, rows: JavaObject) -> JavaObject:
         """(1) The first rows are the same in every batch."""
         context, number = self._session.sparkContext._jsc, rows.getNumPartitions()
-        if number not in self._numbers:
+        if number not in self._first_rows:
             row = scala.java_class(self._session, "org.apache.spark.sql.catalyst.expressions.GenericInternalRow")(self._width)
             first = scala.jvm(self._session).java.util.ArrayList([row] * number)
-            self._numbers[number] = context.parallelize(first, number).rdd()
-        both = scala.seq(self._session, [self._numbers[number], rows])
+            self._first_rows[number] = context.parallelize(first, number).rdd()
+        both = scala.seq(self._session, [self._first_rows[number], rows])
         union = scala.java_class(self._session, "org.apache.spark.rdd.SQLPartitioningAwareUnionRDD")
         return union(context.sc(), both, number, plans.internal_rows(self._session))
 

@@ -36,6 +36,7 @@ from pyspark.sql.streaming.state import GroupState
 from pyspark.sql.types import StructType
 from pyspark.util import fail_on_stopiteration
 
+from minispark_stream.checkpointing.metadata_log import is_true
 from minispark_stream.operators.columns import Columns
 
 Function = Callable[[tuple[Any, ...], Iterable[Any], GroupState], Iterable[Any]]
@@ -56,7 +57,7 @@ class PandasConf:
     @staticmethod
     def from_conf(conf_get: Callable[[str], str | None]) -> PandasConf:
         def flag(key: str) -> bool:
-            return (conf_get(key) or "").lower() == "true"
+            return is_true(conf_get(key))
 
         at_most = int(conf_get("spark.sql.execution.arrow.maxRecordsPerBatch") or 10_000)
         return PandasConf(

@@ -100,7 +100,7 @@ class QueryPlanner:
                 validate_or_write_schema(self.state_dir, op.operator_id, store, keys, values, check)
 
     def plan(self, context: MicroBatchExecutionContext, new_data: Mapping[int, JavaObject]) -> IncrementalExecution:  # (4)
-        """The plan of one batch."""
+        """The plan of one batch; before the first batch of a run, the state is checked, too."""
         if self._asks_for_current_time:
             self.template = self._compile(context.metadata.batch_timestamp_ms)
         for accumulator in self._accumulators.values():

@@ -97,12 +97,12 @@ def compile_template(
     Raises:
         AnalysisException: an operator, or a format of its state, that the model does not have.
     """
-    sources = dict(streaming_sources(session, analyzed))  # (1)
+    source_keys = list(dict(streaming_sources(session, analyzed)))  # (1)
     analyzed = without_file_relations(session, analyzed)
     if timestamp_ms is not None:
         analyzed = times.replace_current_time(session, analyzed, timestamp_ms)
     optimized = plans.optimize(session, analyzed)  # (2)
-    compiler = _Compiler(session, list(sources), output_mode)
+    compiler = _Compiler(session, source_keys, output_mode)
     root = compiler.compile(optimized)
     return Template(
         root=root,

@@ -28,6 +28,7 @@ from typing import Any, NamedTuple, Protocol
 
 from pyspark.errors import SparkRuntimeException
 
+from minispark_stream.checkpointing.metadata_log import is_true
 from minispark_stream.checkpointing.unsafe_row.rows import Table
 
 PrefixesOf = Callable[[Sequence[bytes]], Sequence[bytes]]
@@ -66,7 +67,7 @@ class StateStoreId:
         return f"{self.checkpoint_root}/{self.relative_path}"
 
 
-_PARSERS: Mapping[type, Callable[[str], Any]] = {bool: lambda text: text.strip().lower() == "true", int: int, str: str}
+_PARSERS: Mapping[type, Callable[[str], Any]] = {bool: is_true, int: int, str: str}
 
 
 def _conf(key: str, default: Any) -> Any:
