@@ -18,7 +18,7 @@ Example, the most delayed flight of the year, from New York to Honolulu:
     scheduled 2013-01-09T14:00:00Z   dep_delay 1301   ->   departed 2013-01-10T11:41:00Z
     -> in flights-20130110-11.csv, behind the flights that were scheduled up to 21 hours after it
 
-Differs from Spark: nothing of Spark is modelled here. The queries at the end run on both engines.
+The queries at the end run on both engines.
 """
 
 from __future__ import annotations

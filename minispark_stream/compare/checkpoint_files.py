@@ -7,8 +7,6 @@
 
 Snapshots are left out, because maintenance writes them in the background at its own pace; so are `metadata` (a random
 id), `.crc` files and temporary files.
-
-Differs from Spark: nothing of Spark is modelled here.
 """
 
 from __future__ import annotations

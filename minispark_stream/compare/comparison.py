@@ -6,8 +6,6 @@ differences.py.
     batch  offsets            in  out  watermark  state   spark ms  model ms
     0      {"logOffset":0}     4    0  00:00          3        812       540   equal
     1      {"logOffset":1}     2    0  11:57          4        301       205   equal
-
-Differs from Spark: nothing of Spark is modelled here.
 """
 
 from __future__ import annotations

@@ -10,8 +10,6 @@
 
 What must differ is left out: ids, wall-clock times and durations, sizes in memory. Floating-point results are compared to
 nine digits and average event times to the millisecond, because both engines may add partial results in any order.
-
-Differs from Spark: nothing of Spark is modelled here.
 """
 
 from __future__ import annotations

@@ -7,8 +7,6 @@ A run that failed has the condition of the error (STREAM_FAILED, whatever went w
 
     "[STREAM_FAILED] Query [...] terminated with exception: ... ArithmeticException: [DIVIDE_BY_ZERO] Division by zero. ..."
     ->  Cause("DIVIDE_BY_ZERO", "Division by zero. ...")
-
-Differs from Spark: nothing of Spark is modelled here.
 """
 
 from __future__ import annotations

@@ -8,8 +8,6 @@
    commit. The batch runs again; in the trace its first try ends where the query was killed.
 
     Experiment(spark, windowed).run({"delay": "5 minutes"}, [["12:01,a"], ["12:30,b"]])    ->  Outcome(results=...)
-
-Differs from Spark: nothing of Spark is modelled here.
 """
 
 from __future__ import annotations

@@ -5,8 +5,6 @@
 
 1. What is drawn are the progress reports of the query. It keeps the newest hundred; the view remembers more than that.
 2. A query of the model also has a trace, of which the newest steps are drawn.
-
-Differs from Spark: nothing of Spark is modelled here.
 """
 
 from __future__ import annotations

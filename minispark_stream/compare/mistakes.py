@@ -7,8 +7,6 @@
     side_by_side(spark, build, feed, outputMode="complete")
         TypeError: side_by_side() got an unexpected keyword argument 'outputMode'
         Hint: the argument is called output_mode.
-
-Differs from Spark: nothing of Spark is modelled here.
 """
 
 from __future__ import annotations

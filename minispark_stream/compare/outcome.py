@@ -8,8 +8,6 @@
 
     changes(before, after).sentences()    ["2 rows more counted: 9 instead of 7.", "12:04 is no longer too late.",
                                            "Results: 1 with another value, 1 new."]
-
-Differs from Spark: nothing of Spark is modelled here.
 """
 
 from __future__ import annotations

@@ -7,8 +7,6 @@
 4. Progress, rows and log files of every batch are kept; at the end, the files of the checkpoint.
 
     Runner([spark], word_count, inputs, checkpoint, ...).run([["a b a"], ["b c"]], {}, tick)    ->  EngineRun(batches=...)
-
-Differs from Spark: nothing of Spark is modelled here; the engines run as they are.
 """
 
 from __future__ import annotations

@@ -2,8 +2,6 @@
 
     Row(window=Row(start=datetime(2024, 1, 1, 12, 0), end=datetime(2024, 1, 1, 12, 5)), count=2)
     ->  {"window": {"start": "2024-01-01 12:00:00", "end": "2024-01-01 12:05:00"}, "count": 2}
-
-Differs from Spark: nothing of Spark is modelled here.
 """
 
 from __future__ import annotations

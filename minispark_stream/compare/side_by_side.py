@@ -8,8 +8,6 @@
 
 Each engine, Spark first, begins with an empty input folder and an empty checkpoint, and is given one step of `feed` after the
 other (runner.py). The engines run one after the other, so that neither slows the other down.
-
-Differs from Spark: nothing of Spark is modelled here; both engines run as they are.
 """
 
 from __future__ import annotations

@@ -13,8 +13,6 @@
 Of each query the newest `max_batches` batches are kept, and of the queries the newest `max_queries`.
 
 Spark tells listeners of a batch a moment after it has ended.
-
-Differs from Spark: nothing of Spark is modelled here.
 """
 
 from __future__ import annotations

@@ -9,8 +9,6 @@
 
 A query keeps its newest reports only, and a temporary checkpoint is deleted when its query stops: `Trace.note` says what is
 missing. A listener that was there from the start has it all (trace_listener.py).
-
-Differs from Spark: nothing of Spark is modelled here.
 """
 
 from __future__ import annotations

@@ -10,8 +10,6 @@
 The query runs on the model with every turn of a knob (experiment.py). The panel (view/what_if_panel.py) says what has changed
 since the run before, and shows the picture of event time and the results (outcome.py): new ones green, other values amber,
 those that are gone red. It is made for small inputs: of a batch, a trace knows no more than a thousand rows of a source.
-
-Differs from Spark: nothing of Spark is modelled here.
 """
 
 from __future__ import annotations

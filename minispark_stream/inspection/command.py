@@ -8,8 +8,6 @@
     inspect CHECKPOINT --diff 6 7                        what batch 6 changed
 
 Exit code 0; 1 when the checkpoint, or the state that was asked for, cannot be read: one line on stderr says why.
-
-Differs from Spark: nothing of Spark is modelled here.
 """
 
 from __future__ import annotations

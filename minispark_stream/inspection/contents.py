@@ -4,8 +4,6 @@
     contents.batches[-1]       offsets, watermark, time, confs, commit, files of each source
     contents.operators[0]      operator -> stores -> partitions: versions on disk, keys, bytes, sample rows
     contents.findings          what is wrong, or worth a look
-
-Differs from Spark: nothing of Spark is modelled here.
 """
 
 from __future__ import annotations

@@ -9,8 +9,6 @@
 6. The confs, folded away.
 
 Everything that comes from a file is escaped here. The page has a script of its own (page.js), Jupyter gets none.
-
-Differs from Spark: nothing of Spark is modelled here.
 """
 
 from __future__ import annotations

@@ -2,8 +2,6 @@
 
     offsets/  [0] [1] [2]             a box for each batch, filled where the entry is there
     commits/  [0] [1] [ ]  next       batch 2 is not finished: it comes next
-
-Differs from Spark: nothing of Spark is modelled here.
 """
 
 from __future__ import annotations

@@ -7,8 +7,6 @@
 2. A file is read up to a limit, and every way to write raises an error.
 
     ReadOnlyFiles("/data/checkpoint", None, 1 << 20).files    {"commits/0": 29, "metadata": 45, "offsets/0": 712}
-
-Differs from Spark: nothing of Spark is modelled here.
 """
 
 from __future__ import annotations

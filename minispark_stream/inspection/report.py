@@ -6,8 +6,6 @@
     report.rows(...), report.find(...), report.diff(...)                the state itself, read when asked for
 
 Everything here was read before the report was made, but for the state that the last three read again.
-
-Differs from Spark: nothing of Spark is modelled here.
 """
 
 from __future__ import annotations

@@ -11,8 +11,6 @@
 
 Times are UTC. What comes from files is printed without control characters. Long lists show their newest entries; the
 JSON has them all.
-
-Differs from Spark: nothing of Spark is modelled here.
 """
 
 from __future__ import annotations

@@ -4,8 +4,6 @@
     printable(a text with a bell)                             ->   the text with \\x07 in its place
 
 A state file is not trusted: every value that the row format can hold has a plain form (checkpointing/unsafe_row/plain.py).
-
-Differs from Spark: nothing of Spark is modelled here.
 """
 
 from __future__ import annotations

@@ -7,8 +7,6 @@
     version 7   - [12:05, 12:10) a -> 1   + [12:15, 12:20) b -> 1
 
 A version that cannot be read is left out: the findings of the report say why.
-
-Differs from Spark: nothing of Spark is modelled here.
 """
 
 from __future__ import annotations

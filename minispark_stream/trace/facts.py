@@ -6,8 +6,6 @@ Fates (fates.py), the picture of event time and the answer to "why did nothing c
 
 A batch that failed has no facts: what it did is done again by the batch that runs after the restart. Shapes are not trusted, as
 events may come from a file.
-
-Differs from Spark: nothing of Spark is modelled here.
 """
 
 from __future__ import annotations

@@ -14,8 +14,6 @@ to the rows that the trace has of the batch (`arrivals` of the step addBatch):
 
     12:04 "a" in batch 4, late watermark 12:11     window [12:00, 12:05) ended: LATE
     12:14 "c" in batch 1, window [12:10, 12:15)    KEPT; evicted and emitted in batch 4, eviction watermark 12:20
-
-Differs from Spark: nothing of Spark is modelled here.
 """
 
 from __future__ import annotations

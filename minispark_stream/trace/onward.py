@@ -13,8 +13,6 @@ What a join emits without a partner is not followed, nor what a function of the 
 first rows are recorded; then no group is named.
 
     row 12:02 "a" -> operator 1, window [12:00, 12:05), left in batch 2 -> operator 0, window [12:00, 12:10), left in batch 3
-
-Differs from Spark: nothing of Spark is modelled here.
 """
 
 from __future__ import annotations

@@ -8,8 +8,6 @@ it needs, and what has another shape counts as empty:
     as_int("7")    -> None
     name_of({"b": 1, "a": 2}) == name_of({"a": 2, "b": 1})
     entry_metadata('v1\n{"batchWatermarkMs":0}\n3')    -> {"batchWatermarkMs": 0}
-
-Differs from Spark: nothing of Spark is modelled here.
 """
 
 from __future__ import annotations

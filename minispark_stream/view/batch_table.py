@@ -4,8 +4,6 @@
     3      2        2         2024-01-01 12:11:00  3           0          1204     ...  1032      True   None
 
 `watermark` is the one that the batch ran under; a column for each phase has its milliseconds.
-
-Differs from Spark: nothing of Spark is modelled here.
 """
 
 from __future__ import annotations

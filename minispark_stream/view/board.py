@@ -9,8 +9,6 @@
     |         |  logs      | watermark  | sources
     |         |  rows-in   | state      | rows-out
     +--------------------------------------------------+
-
-Differs from Spark: nothing of Spark is modelled here.
 """
 
 from __future__ import annotations

@@ -2,8 +2,6 @@
 
     populateStartOffsets   offsetLog 4, commitLog 3   -> "logs end at 4, 3: run again 4"
     stateOperator          version 4                  -> "v4 → v5: 1 upd, 2 rem"
-
-Differs from Spark: nothing of Spark is modelled here.
 """
 
 from __future__ import annotations

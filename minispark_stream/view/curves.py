@@ -5,8 +5,6 @@
 1. A chart for each title, a line for each name in it. A line of the same name has the same colour in every chart.
 2. A line goes straight from point to point. With `steps`, it stays where it is until the next point.
 3. A level is drawn across a chart, dashed: a threshold, say.
-
-Differs from Spark: nothing of Spark is modelled here.
 """
 
 from __future__ import annotations

@@ -10,8 +10,6 @@
     batch 1                  ▼━━━━━━━━━●
     epoch 0  ━━━━━━━━━▼━●                             read first, then logged
     epoch 1           ━━━━━━━━━▼━●                    while its rows are read, the epoch before is still written
-
-Differs from Spark: nothing of Spark is modelled here.
 """
 
 from __future__ import annotations

@@ -6,8 +6,6 @@
 3. Bands that overlap are given different lanes, in which their numbers are written.
 
     window [12:00, 12:05)    batch 0: 1 row, batch 2: 2 rows, emitted in batch 3, evicted in batch 3
-
-Differs from Spark: nothing of Spark is modelled here.
 """
 
 from __future__ import annotations

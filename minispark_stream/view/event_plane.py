@@ -13,8 +13,6 @@
 4. Of a long trace the newest `MOST_BATCHES` batches are shown.
 5. A trace without rows (real Spark's) gives what its progress reports tell: the span of the event times, the watermarks, the
    number of dropped rows; and the windows that left, if rows of the sink were kept.
-
-Differs from Spark: nothing of Spark is modelled here.
 """
 
 from __future__ import annotations

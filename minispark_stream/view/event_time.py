@@ -7,8 +7,6 @@
     dots      blue: counted   orange: late but counted   red cross: dropped   grey: left out (many counted rows: bars)
     bands     a window, darker with every row; green in the batches that emit it; ends where it is evicted
     stairs    red: late watermark   amber: watermark of the batch   violet: state watermark of a side of a join
-
-Differs from Spark: nothing of Spark is modelled here.
 """
 
 from __future__ import annotations

@@ -13,8 +13,6 @@ Where another stateful operator stands above (trace/onward.py), one more station
       then operator 0    stateStoreSave: what it became went on to it in batch 2, became a part of window=[12:00, 12:10) and ...
 
 What became of it was worked out before (trace/fates.py); here are only the words.
-
-Differs from Spark: nothing of Spark is modelled here.
 """
 
 from __future__ import annotations

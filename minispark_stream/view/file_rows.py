@@ -9,8 +9,6 @@
 
     batch 0   lists 5 files   read 0   takes a.csv b.csv   leaves c.csv d.csv e.csv        manifest 0   part-00000
     batch 1   3 were kept     read 2   takes c.csv d.csv   leaves e.csv                    manifest 1   part-00000
-
-Differs from Spark: nothing of Spark is modelled here.
 """
 
 from __future__ import annotations

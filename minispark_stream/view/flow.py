@@ -15,8 +15,6 @@ and the lit step differ.
 With two engines, a caption without a name is that of both; the line below the picture says so.
 
 All places are given (flow_layout.py) and graphviz only draws them (`layout=nop2`): every version gives the same picture.
-
-Differs from Spark: nothing of Spark is modelled here.
 """
 
 from __future__ import annotations

@@ -18,8 +18,6 @@
 
 y grows upwards, as in graphviz. `pitch` is the distance from one step to the next, `height` that of a box; both depend on
 how many engines have a caption.
-
-Differs from Spark: nothing of Spark is modelled here.
 """
 
 from __future__ import annotations

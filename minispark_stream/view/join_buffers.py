@@ -9,8 +9,6 @@
 
     left   x 12:00   |==*===========|         batch 1: pair with x 12:01; batch 4: evicted, state watermark 12:05
     right  x 12:01      *========|
-
-Differs from Spark: nothing of Spark is modelled here.
 """
 
 from __future__ import annotations

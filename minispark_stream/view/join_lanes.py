@@ -2,8 +2,6 @@
 
 What stands where is known before (join_buffers.py). A bar is a row for as long as it is held, a line between two bars a pair;
 above and below the columns stands up to when the rows of a side leave.
-
-Differs from Spark: nothing of Spark is modelled here.
 """
 
 from __future__ import annotations

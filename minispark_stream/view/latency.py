@@ -3,8 +3,6 @@
     picture({"micro-batch": [850.0, 910.0, ...], "continuous": [11.0, 13.0, ...]})
 
 The axis is logarithmic, because the two are a factor of a hundred apart. A dashed line is the median.
-
-Differs from Spark: nothing of Spark is modelled here.
 """
 
 from __future__ import annotations

@@ -10,8 +10,7 @@
 Every chart has the batches from left to right. One that has nothing to show, such as the watermark of a query without one,
 says so. They are drawn from the progress reports alone, which both engines write alike.
 
-Differs from Spark: nothing of Spark is modelled here. Spark's UI has the clock from left to right, and measures how far the
-watermark is behind the clock.
+Spark's UI has the clock from left to right, and measures how far the watermark is behind the clock.
 """
 
 from __future__ import annotations

@@ -7,8 +7,6 @@
    query of the model the flow diagram with the step that ended last.
 2. The view ends with the query, or by `close()`. An error of the query is shown, and is no error of the notebook.
 3. At the end a picture takes the place of the widgets: this is what a saved notebook shows.
-
-Differs from Spark: nothing of Spark is modelled here.
 """
 
 from __future__ import annotations

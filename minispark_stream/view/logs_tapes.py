@@ -8,8 +8,6 @@
 
     run 1    offsets/0  offsets/1  offsets/2        run 2 found offsets/2, commits/1:    (offsets/2)
              commits/0  commits/1   nothing         batch 2 runs again                    commits/2
-
-Differs from Spark: nothing of Spark is modelled here.
 """
 
 from __future__ import annotations

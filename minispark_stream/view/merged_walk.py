@@ -7,8 +7,6 @@
 
     model   trigger latestOffset walCommit getBatch ...
     spark   trigger latestOffset walCommit          ...      -> stops trigger latestOffset walCommit getBatch ...
-
-Differs from Spark: nothing of Spark is modelled here.
 """
 
 from __future__ import annotations

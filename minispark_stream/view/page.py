@@ -13,8 +13,6 @@ asks before a step what it will do).
    sliders for the delay of its watermark and the size of its windows (what_if_page.py).
 
     {"pieces": ["<h3>..", "<tr>.."], "steps": [{"step": "walCommit", "caption": "offsets/0", "panels": {"logs": [0, 1]}}, ..]}
-
-Differs from Spark: nothing of Spark is modelled here.
 """
 
 from __future__ import annotations

@@ -6,8 +6,6 @@ marked or has the class "new"; state rows have "add", "change" and "remove".
     walCommit of batch 2   -> the panel "logs" gets a row 2 | <mark>logOffset 2</mark> | <mark>12:04:00</mark> | not finished
 
 Whatever comes from the trace is escaped here: rows and plans are data of a user, and a trace may come from a file.
-
-Differs from Spark: nothing of Spark is modelled here.
 """
 
 from __future__ import annotations

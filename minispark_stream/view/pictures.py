@@ -6,8 +6,6 @@
     [picture.heading for picture in pictures(trace, fates(trace))]  ["Event time", "State files", "Logs", "Files", "Durations"]
 
 A trace of real Spark has fewer: it tells no rows, and not what its operators see of the watermark.
-
-Differs from Spark: nothing of Spark is modelled here.
 """
 
 from __future__ import annotations

@@ -15,8 +15,6 @@
 
 A trigger that finds nothing to do leaves nothing in a trace, so nothing is asked about it. Nor about sessions: when one of them
 ends depends on rows that are still to come.
-
-Differs from Spark: nothing of Spark is modelled here.
 """
 
 from __future__ import annotations

@@ -9,8 +9,6 @@ Shows: the model of the SIGMOD'18 paper, section 4.2 and figure 2.
     all input           a           a  b        a  b  a
     result table        a 1         a 1  b 1    a 2  b 1
     update sends        a 1         b 1         a 2
-
-Differs from Spark: nothing of Spark is modelled here.
 """
 
 from __future__ import annotations

@@ -5,8 +5,6 @@
 2. A row that met several windows has several fates; it is dropped when the last operator that it reached drops all of them.
 
     {"word": "late"} of batch 4    ->  dropped as late; "dropped: its window ended 12:10:00, at or before the watermark ..."
-
-Differs from Spark: nothing of Spark is modelled here.
 """
 
 from __future__ import annotations

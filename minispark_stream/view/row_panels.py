@@ -6,8 +6,6 @@
 
 A row has its fate from the moment in which the batch is computed (addBatch): before, nobody knows it. What is given out here is
 escaped.
-
-Differs from Spark: nothing of Spark is modelled here.
 """
 
 from __future__ import annotations

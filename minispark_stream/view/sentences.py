@@ -5,8 +5,6 @@
     populateStartOffsets   offsetLog 4, commitLog 3   -> "the offset log ends at batch 4, the commit log at 3: batch 4
                                                           was planned but not finished, run it again ..."
     updateWatermark        12:04 -> 12:11             -> "12:21 - 10 min = 12:11; the watermark goes from 12:04 to 12:11"
-
-Differs from Spark: nothing of Spark is modelled here.
 """
 
 from __future__ import annotations

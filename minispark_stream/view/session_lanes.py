@@ -8,8 +8,6 @@
     a   batch 0   [12:01 ---- 12:06)                        opens
         batch 1   [12:01 ---- 12:06)   [12:09 ---- 12:14)   opens
         batch 2   [12:01 ------------------------- 12:14)   two become one
-
-Differs from Spark: nothing of Spark is modelled here.
 """
 
 from __future__ import annotations

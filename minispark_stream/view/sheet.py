@@ -9,8 +9,6 @@
     sheet = Sheet("logs", 400, "The logs", "An entry above without one below is a batch that has to run again.")
     sheet.box(10, sheet.top, 80, 20, "offsets/0", BLUE, tip="...")
     sheet.svg()
-
-Differs from Spark: nothing of Spark is modelled here.
 """
 
 from __future__ import annotations

@@ -10,8 +10,6 @@
     batch 0   batch 1   batch 2   batch 3
                         3.snapshot              made by maintenance
     (1.delta) (2.delta) 3.delta   4.delta       load version 4: 3.snapshot, 4.delta
-
-Differs from Spark: nothing of Spark is modelled here.
 """
 
 from __future__ import annotations

@@ -6,8 +6,6 @@
 
 1. A row that the batch has added, changed or removed has its mark and its colour.
 2. Spark keeps a side of a join in two stores: how many rows a key has, and the rows, numbered. Only the rows are shown.
-
-Differs from Spark: nothing of Spark is modelled here.
 """
 
 from __future__ import annotations

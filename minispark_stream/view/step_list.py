@@ -8,8 +8,6 @@ the others its look and its caption.
     trigger
       (2, 3) constructNextBatch   new data: run
       ...
-
-Differs from Spark: nothing of Spark is modelled here.
 """
 
 from __future__ import annotations

@@ -6,8 +6,6 @@
     took 8.1 ms
 
 With two engines their sentences stand one below the other where they differ. Whatever comes from the trace is escaped here.
-
-Differs from Spark: nothing of Spark is modelled here.
 """
 
 from __future__ import annotations

@@ -5,8 +5,6 @@
 
 1. The files of the package are read as text and parsed; nothing of the engine is imported.
 2. Pygments colours the lines.
-
-Differs from Spark: nothing of Spark is modelled here.
 """
 
 from __future__ import annotations

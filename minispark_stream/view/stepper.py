@@ -6,8 +6,6 @@ moves in a saved notebook, too, and on a page that nbconvert has made of it. The
     trace.stepper()                 from the first step
     trace.stepper(2, "walCommit")   from this step of batch 2
     trace.stepper(ask=True)         asks before a step what it will do, as the button "ask" does
-
-Differs from Spark: nothing of Spark is modelled here.
 """
 
 from __future__ import annotations

@@ -6,8 +6,6 @@ whoever holds a value of a user escapes it first.
     table(("batch", "rows"), [(" class='new'", ("2", "7"))])    -> <table>... <tr class='new'><td>2</td><td>7</td></tr> ...
 
 Style sheets, scripts and pages stand beside the modules that read them, as files of their own.
-
-Differs from Spark: nothing of Spark is modelled here.
 """
 
 from __future__ import annotations

@@ -2,8 +2,6 @@
 
     batch | rows in | rows out | watermark | state rows | late rows | took |
     3     | 2       | 2        | 12:20:00  | 3          | 0         | 1.2 s | run again
-
-Differs from Spark: nothing of Spark is modelled here.
 """
 
 from __future__ import annotations

@@ -11,8 +11,6 @@ Shows: what FileStreamSink and DeltaSink leave on disk (Sink document).
 
 Files are called A, B, C ... in the order in which the log names them, since their names are random. Manifests that were
 compacted are not taken apart: all their files show as added by that batch.
-
-Differs from Spark: nothing of Spark is modelled here.
 """
 
 from __future__ import annotations

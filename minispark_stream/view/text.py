@@ -11,8 +11,6 @@
 
 The same run gives the same text on every machine: rows and names are sorted, and ids, wall-clock times, folders and
 expression ids are left out; so are durations, unless asked for.
-
-Differs from Spark: nothing of Spark is modelled here.
 """
 
 from __future__ import annotations

@@ -8,7 +8,7 @@
     batch 0  |latestOffset|walCommit|  addBatch                     |commitOffsets|   2,375 ms
     batch 1  |..|..|  addBatch       |..|                                               812 ms
 
-Differs from Spark: nothing of Spark is modelled here; the Structured Streaming tab of Spark's UI draws the same phases.
+The Structured Streaming tab of Spark's UI draws the same phases.
 """
 
 from __future__ import annotations

@@ -12,8 +12,6 @@ order in which it makes sense:
     walked     trigger, latestOffset, constructNextBatch, walCommit, commitSource, runBatch, getBatch, addBatch
 
 Maintenance runs on a thread of its own: it contains nothing and is contained in nothing.
-
-Differs from Spark: nothing of Spark is modelled here.
 """
 
 from __future__ import annotations

@@ -12,7 +12,7 @@
       symmetricHashJoin       evicts up to 12:30, promises 12:19:59
         withWatermark ta      12:30
 
-Differs from Spark: nothing of Spark is modelled here; real Spark does not report the watermarks of its operators.
+Real Spark does not report the watermarks of its operators, so only the model's traces have this picture.
 """
 
 from __future__ import annotations

@@ -8,8 +8,6 @@
 4. What has been shown last is what the next run is compared with.
 5. A widget is nothing without its kernel. So what it has come to when a cell shows it is written beside it, as plain HTML: this
    is what a saved notebook, nbviewer or a site shows. To keep what a later turn has come to, show the panel once more.
-
-Differs from Spark: nothing of Spark is modelled here.
 """
 
 from __future__ import annotations

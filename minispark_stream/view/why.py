@@ -1,6 +1,4 @@
 """Why is there such a step at all? What would go wrong without it.
-
-Differs from Spark: nothing of Spark is modelled here.
 """
 
 from __future__ import annotations

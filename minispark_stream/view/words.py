@@ -8,8 +8,6 @@ expected mapping or list is said as it is.
     row_words({"word": "a", "count": 2})       -> "word=a count=2"
     plain({"start": "2024-01-01 12:00:00", "end": "2024-01-01 12:05:00"}) -> "[2024-01-01 12:00, 12:05)"
     short("FileStreamSource[file:/data/in]")   -> "FileStreamSource[in]"
-
-Differs from Spark: nothing of Spark is modelled here.
 """
 
 from __future__ import annotations

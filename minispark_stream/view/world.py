@@ -7,8 +7,6 @@ page and the stepper all show these worlds and compute nothing themselves.
     commit log      0, 1                 batch 2 is not finished
     sources         after logOffset 1 up to logOffset 2
     watermark       late 11:57, eviction 12:04
-
-Differs from Spark: nothing of Spark is modelled here.
 """
 
 from __future__ import annotations

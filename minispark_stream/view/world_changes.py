@@ -17,8 +17,6 @@ Example, a windowed count that evicts: state before [12:00 -> 2], after [12:05 -
     StateRow(key 12:00, before 2, after None, mark "-") and StateRow(key 12:05, before None, after 1, mark "+")
 
 Events may come from a file, so shapes are not trusted.
-
-Differs from Spark: nothing of Spark is modelled here.
 """
 
 from __future__ import annotations
