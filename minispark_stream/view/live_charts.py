@@ -15,21 +15,21 @@ Spark's UI has the clock from left to right, and measures how far the watermark 
 
 from __future__ import annotations
 
-import io
 from collections.abc import Callable, Sequence
 from itertools import accumulate
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from minispark_stream.trace.recording import Batch, Recording
 from minispark_stream.trace.times import iso_ms
 from minispark_stream.trace.values import as_map
 from minispark_stream.view.batch_table import batch_rows
+from minispark_stream.view.sheet import settings, svg_of
 from minispark_stream.view.timeline import PHASES, phases
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-INK, PALE, BLUE, RED, GREEN, AMBER = "#1d2733", "#5b6875", "#245482", "#c62828", "#5aa46f", "#a86a00"
+INK, PALE, BLUE, RED, GREEN = "#1d2733", "#5b6875", "#245482", "#c62828", "#5aa46f"
 Series = dict[str, list[float | None]]
 
 
@@ -77,29 +77,23 @@ def svg(recording: Recording) -> str:
     Raises:
         ModuleNotFoundError: without matplotlib.
     """
-    import matplotlib
     from matplotlib.figure import Figure
 
     ids = [batch.batch_id for batch in recording.batches if batch.progress]
-    settings: Any = {"svg.hashsalt": "minispark_stream", "svg.fonttype": "none", "font.family": ["DejaVu Sans"], "font.size": 8}
-    with matplotlib.rc_context(settings):
+    with settings():
         figure = Figure(figsize=(11, 4.3))
         figure.subplots_adjust(left=0.035, right=0.99, bottom=0.055, top=0.95, wspace=0.13, hspace=0.3)
         for ax, (title, lines) in zip(figure.subplots(2, 3).flat, series(recording).items()):
             _chart(ax, title, lines, ids)
-        text = io.BytesIO()
-        figure.savefig(text, format="svg", metadata={"Date": None})
-    drawn = text.getvalue().decode()
-    return drawn[drawn.index("<svg"):]
+    return svg_of(figure, {}, "live-charts")
 
 
 def _chart(ax: Axes, title: str, lines: Series, ids: Sequence[int]) -> None:
     from matplotlib.ticker import MaxNLocator
 
     ax.set_title(title, loc="left", fontsize=9.5, color=INK, parse_math=False)
-    ax.spines[["top", "right"]].set_visible(False)
     ax.spines[["left", "bottom"]].set_color("#c3ccd6")
-    ax.tick_params(colors=PALE, length=3)
+    ax.tick_params(colors=PALE, length=3, labelsize=8)
     if not lines:
         ax.set_xticks([]), ax.set_yticks([])
         ax.text(0.5, 0.5, "none", ha="center", va="center", color="#98a2ad", fontsize=11, transform=ax.transAxes)
