@@ -122,16 +122,11 @@ def _text(value: Any) -> str:
     return f"{value:%Y-%m-%dT%H:%M:%SZ}" if isinstance(value, datetime) else str(value)
 
 
-def write_flights(directory: str | Path, first_day: date, days: int = 1, hours: int = 1) -> list[Path]:
-    """Write all files at once.
-
-    directory: made when it is not there. hours: hours of arrival in one file. Returns the files, oldest first.
-    """
-    return [write() for write in flight_steps(directory, first_day, days, hours)]
-
-
 def flight_steps(directory: str | Path, first_day: date, days: int = 1, hours: int = 1) -> list[Callable[[], Path]]:
-    """The same, one function for each file, for a feed that lets an hour arrive after the other."""
+    """A function for each file, the oldest first, that writes it: for a feed that lets an hour arrive after the other.
+
+    directory: made when it is not there. hours: hours of arrival in one file.
+    """
     into = Path(directory)
     into.mkdir(parents=True, exist_ok=True)
     spans = hourly(read_departures(first_day, days), hours)

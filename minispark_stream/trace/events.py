@@ -34,7 +34,7 @@ A step that has happened is an `Event`: plain JSON values, frozen, in the order 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from typing import Any
 
 MAX_ROWS = 50  # how many rows of a batch, or of a state store, an event shows
@@ -145,9 +145,6 @@ class Event:
     inputs: Mapping[str, Any] = field(default_factory=dict)
     outputs: Mapping[str, Any] = field(default_factory=dict)
     error: str | None = None
-
-    def to_json(self) -> dict[str, Any]:
-        return asdict(self)
 
     @staticmethod
     def from_json(value: Mapping[str, Any]) -> Event:

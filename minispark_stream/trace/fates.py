@@ -45,7 +45,6 @@ class Holding:
 
     operator_id: int
     side: int
-    partition: int | None
     key: Mapping[str, Any]
     start_ms: float | None
     end_ms: float | None
@@ -198,7 +197,6 @@ class _Play:
         new = Holding(
             operator_id=operator.operator_id,
             side=side,
-            partition=as_int(at.get("partition")),
             key=key,
             start_ms=start_ms,
             end_ms=time_ms,

@@ -58,11 +58,6 @@ class Board:
         return found
 
 
-def panels(stop: Stop) -> dict[str, str]:
-    """The panels of one stop alone."""
-    return Board().panels(stop)
-
-
 def _panel(heading: str, bodies: Mapping[str, str], told_by_all: bool) -> str:  # (1)
     if len({_without_marks(body) for body in bodies.values()}) == 1:
         equal = f" <small title='equal on {' and '.join(map(escape, bodies))}'>equal</small>" if len(bodies) > 1 else ""

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import groupby
 from typing import Any
 
@@ -36,7 +36,6 @@ class Lane:
     `is_late`: it was dropped; `is_stored` False: it met the other side and left at once; `is_alone`: it goes out with nulls.
     """
 
-    side: int
     label: str
     key: str
     row: Mapping[str, Any]
@@ -86,13 +85,14 @@ def buffers(found: Fates) -> tuple[Buffers, ...]:
 
 def _buffers(found: Fates, join: OperatorFacts) -> Buffers:
     fates = [f for f in found.rows if f.operator is not None and f.operator.operator_id == join.operator_id]
-    lanes = tuple([_lane(f, side) for f in fates if _side(f) == side] for side in (0, 1))
+    lanes = tuple([_lane(f) for f in fates if _side(f) == side] for side in (0, 1))
     pairs = list(_pairs(found, *lanes))
     for side in (0, 1):  # (3)
         paired = {(pair.left, pair.right)[side] for pair in pairs}
         keeps = join.join_type in (f"{SIDES[side].capitalize()}Outer", "FullOuter")
         lanes[side][:] = [
-            one if one.last is None or not keeps or place in paired else _replaced(one) for place, one in enumerate(lanes[side])
+            replace(one, is_alone=keeps and one.last is not None and place not in paired and not one.is_late)
+            for place, one in enumerate(lanes[side])
         ]
     first = max(len(found.batches) - MOST_BATCHES, 0)
     shown = _shown(lanes, first)
@@ -123,13 +123,12 @@ def _side(fate: Fate) -> int:
     return min(as_int(fate.at.get("side")) or 0, 1)
 
 
-def _lane(fate: Fate, side: int) -> Lane:
+def _lane(fate: Fate) -> Lane:
     key = as_map(fate.at.get("key"))
     words = " ".join(plain(value) for value in key.values())
     clock = "" if fate.time_ms is None else clock_words(fate.time_ms).removesuffix(":00")
     held = fate.holding
     return Lane(
-        side=side,
         label=f"{words} {clock}".strip() or row_words(fate.row),
         key=row_words(key),
         row=as_map(fate.at.get("row")),
@@ -138,10 +137,6 @@ def _lane(fate: Fate, side: int) -> Lane:
         is_late=fate.what == LATE,
         is_stored=fate.what == KEPT,
     )
-
-
-def _replaced(lane: Lane) -> Lane:
-    return lane if lane.is_late else Lane(**{**vars(lane), "is_alone": True})
 
 
 def _bound(operator: OperatorFacts | None, side: int) -> int | None:

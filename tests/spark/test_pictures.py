@@ -15,7 +15,7 @@ from pyspark.sql import functions as F  # noqa: N812
 from minispark_stream import MiniSparkSession, explain_output, side_by_side
 from minispark_stream.trace.fates import LATE, fates
 from minispark_stream.trace.onward import onward
-from minispark_stream.view.board import panels
+from minispark_stream.view.board import Board
 from minispark_stream.view.join_buffers import buffers
 from minispark_stream.view.merged_walk import stops
 from minispark_stream.view.pictures import pictures
@@ -68,7 +68,7 @@ def test_what_is_said_of_the_rows_is_what_the_operators_counted(
 ) -> None:
     compared = side_by_side(spark, build, feed, progress=False)
     assert compared.differences == ()
-    marked = [(s.moment.key, name) for s in stops(compared.traces) for name, html in panels(s).items() if "<small>different" in html]
+    marked = [(s.moment.key, name) for s in stops(compared.traces) for name, html in Board().panels(s).items() if "<small>different" in html]
     assert not marked
     found = fates(compared.model.trace)
     for batch in found.batches:

@@ -9,7 +9,7 @@ from minispark_stream.compare.engine_run import Cause, EngineRun, cause_of
 from minispark_stream.compare.spark_trace import SparkBatch, spark_trace
 from minispark_stream.trace.events import Event
 from minispark_stream.trace.trace import Trace
-from minispark_stream.view.board import panels
+from minispark_stream.view.board import Board
 from minispark_stream.view.merged_walk import stops
 
 
@@ -57,7 +57,7 @@ def test_the_cause_of_an_error_is_the_innermost_one() -> None:
 def test_a_query_with_two_sources_is_not_marked_different_where_the_engines_agree() -> None:
     """Two inputs of one folder, of which only one has data: the same name twice, and an offset that is null."""
     both = stops({"spark": spark_trace([SparkBatch(PROGRESS, LOGS)]), "model": MODEL})
-    marked = [(s.moment.event.step, name) for s in both for name, html in panels(s).items() if "different" in html]
+    marked = [(s.moment.event.step, name) for s in both for name, html in Board().panels(s).items() if "different" in html]
     assert len(both) == len(MODEL.events)
     assert not marked
 

@@ -7,7 +7,7 @@ from datetime import date, datetime, timedelta, timezone
 
 import pytest
 
-from minispark_stream.flights import Departure, flight_steps, hourly, read_departures, write_flights
+from minispark_stream.flights import Departure, flight_steps, hourly, read_departures
 
 
 @pytest.fixture(scope="module")
@@ -33,7 +33,7 @@ def test_flights_arrive_in_the_order_in_which_they_left_and_cancelled_ones_do_no
 
 
 def test_one_file_for_each_hour_of_arrival_and_older_hours_have_older_files(two_days, tmp_path):
-    files = write_flights(tmp_path / "in", date(2013, 1, 9), days=2)
+    files = [write() for write in flight_steps(tmp_path / "in", date(2013, 1, 9), days=2)]
     assert [f.name for f in files][:2] == ["flights-20130109-09.csv", "flights-20130109-10.csv"]
     times = [f.stat().st_mtime for f in files]
     assert times == sorted(set(times))

@@ -15,7 +15,7 @@ import minispark_stream
 from minispark_stream.trace.events import STEPS
 from minispark_stream.trace.trace import Trace
 from minispark_stream.view import flow, timeline
-from minispark_stream.view.board import LIGHTS, panels
+from minispark_stream.view.board import LIGHTS, Board
 from minispark_stream.view.flow_layout import frames as layout_frames
 from minispark_stream.view.flow_layout import places
 from minispark_stream.view.merged_walk import stops
@@ -104,10 +104,10 @@ def test_a_step_keeps_only_the_panels_that_it_changes() -> None:
 
 def test_what_a_step_changed_is_marked() -> None:
     shown = {s.moment.key: s for s in stops({"model": TRACE})}
-    written = panels(shown[2, 0, "walCommit", 0])["logs"]
+    written = Board().panels(shown[2, 0, "walCommit", 0])["logs"]
     assert "<mark><span class='whole'>logOffset 2</span></mark>" in written and "<mark>12:04:00</mark>" in written
-    assert "<mark>" not in panels(shown[2, 0, "runBatch", 0])["logs"]
-    state = panels(shown[3, 1, "stateOperator", 0])["state"]
+    assert "<mark>" not in Board().panels(shown[2, 0, "runBatch", 0])["logs"]
+    state = Board().panels(shown[3, 1, "stateOperator", 0])["state"]
     assert re.findall(r'<tr class="(\w+)">', state) == ["remove", "remove", "same", "add", "same"]
 
 
@@ -143,8 +143,8 @@ def test_a_panel_that_is_equal_on_both_engines_is_shown_once() -> None:
     )
     both = {"spark": Trace(tuple(changed), "spark"), "model": TRACE}
     stop = next(s for s in stops(both) if s.moment.key == (2, 0, "addBatch", 0))
-    assert "equal on spark and model" in panels(stop)["logs"]
-    assert "class='differs'" in panels(stop)["rows-out"] and "<h4>spark</h4>" in panels(stop)["rows-out"]
+    assert "equal on spark and model" in Board().panels(stop)["logs"]
+    assert "class='differs'" in Board().panels(stop)["rows-out"] and "<h4>spark</h4>" in Board().panels(stop)["rows-out"]
 
 
 def test_a_trace_without_batches_has_a_page_and_pictures() -> None:
