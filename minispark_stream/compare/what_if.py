@@ -78,10 +78,9 @@ def draw(before: Outcome | None, after: Outcome) -> str:
 
 def _picture(trace: Trace) -> str:
     try:
-        svg = trace.event_time().svg
+        return trace.event_time().svg
     except ValueError:  # no event times
-        svg = trace.timeline().svg
-    return svg[svg.index("<svg"):]
+        return trace.timeline().svg
 
 
 def _results(after: Outcome, changed: Changes | None) -> str:

@@ -69,13 +69,9 @@ class CheckpointReport(Contents):
         """What is different in version `after` from version `before`. Raises: as `rows` does."""
         return self.reader.diff(before, after, operator, store, partition)
 
-    def to_dict(self) -> dict[str, Any]:
-        """The whole report, made of what JSON has."""
-        return dict(as_json(self))
-
     def to_json(self, indent: int | None = None) -> str:
         """The whole report as JSON text."""
-        text = json.dumps(self.to_dict(), ensure_ascii=False, indent=indent)
+        text = json.dumps(as_json(self), ensure_ascii=False, indent=indent)
         return text.encode("utf-8", "replace").decode("utf-8")
 
     def to_html(self, path: str | Path) -> Path:

@@ -19,6 +19,8 @@ from typing import Any
 
 from minispark_stream.trace.events import STEPS, Event
 
+MAX_TRIGGERS = 1000
+
 
 def error_words(error: BaseException) -> str:
     """The class of an error, and what it says: of an error of a JVM that has died, nothing."""
@@ -60,22 +62,21 @@ class NullRecorder:
 
 
 class Recorder(NullRecorder):
-    """Keeps the events of the last `max_triggers` triggers that ran a batch.
+    """Keeps the events of the last `MAX_TRIGGERS` triggers that ran a batch.
 
     A trigger that found nothing to do leaves no events behind, so a query that polls every 10 ms stays small. Every thread has
     a depth of its own: maintenance, on its thread, is inside of nothing.
     """
 
-    def __init__(self, level: str = "steps", engine: str = "model", max_triggers: int = 1000):
+    def __init__(self, level: str = "steps"):
         self.level = level
-        self.engine = engine
         self.batch_id = None
         self._start = time.monotonic()
         self._trigger = 0
         self._nesting = threading.local()
         self._lock = threading.Lock()
         self._current: list[Event] = []
-        self._kept: deque[list[Event]] = deque(maxlen=max_triggers)
+        self._kept: deque[list[Event]] = deque(maxlen=MAX_TRIGGERS)
 
     @contextmanager
     def step(self, name: str, /, **inputs: Any) -> Iterator[OpenStep]:
@@ -94,7 +95,7 @@ class Recorder(NullRecorder):
             with self._lock:
                 self._current.append(
                     Event(
-                        step=name, engine=self.engine, trigger=self._trigger, batch_id=self.batch_id, depth=depth,
+                        step=name, engine="model", trigger=self._trigger, batch_id=self.batch_id, depth=depth,
                         start_ms=(began - self._start) * 1000, duration_ms=(time.monotonic() - began) * 1000,
                         inputs=step.inputs, outputs=step.outputs, error=error,
                     )

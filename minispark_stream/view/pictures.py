@@ -42,7 +42,7 @@ class Kind(NamedTuple):
 
     heading: str
     draw: Callable[[Recording, Fates], str | None]  # (1)
-    nothing: str
+    nothing: str = ""  # `Trace` asks for two of them by functions of their own
 
 
 KINDS: Mapping[str, Kind] = {
@@ -74,14 +74,8 @@ KINDS: Mapping[str, Kind] = {
         "Files", lambda recording, _: file_rows.svg(file_rows.files(recording)),
         "the trace has no files: the query needs a file source or a file sink",
     ),
-    "epochs": Kind(
-        "Epochs", lambda recording, _: epochs.of_epochs(recording),
-        "the trace has no epochs: the query needs a continuous trigger, and an epoch that was committed",
-    ),
-    "timeline": Kind(
-        "Durations", lambda recording, _: timeline.svg(recording.batches) if recording.batches else None,
-        "the trace has no batches",
-    ),
+    "epochs": Kind("Epochs", lambda recording, _: epochs.of_epochs(recording)),
+    "timeline": Kind("Durations", lambda recording, _: timeline.svg(recording.batches) if recording.batches else None),
 }
 
 

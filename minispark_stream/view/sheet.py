@@ -143,10 +143,10 @@ class Sheet:
             zorder=5,
         )
 
-    def mark(self, x: float, y: float, kind: str, colour: str, *, size: float = 34, tip: str = "", edge: str = "white") -> None:
+    def mark(self, x: float, y: float, kind: str, colour: str, *, size: float = 34, tip: str = "") -> None:
         """A dot, or another marker of matplotlib's."""
         self._axes.scatter(
-            [x], [y], s=size, marker=kind, facecolor=colour, edgecolor=edge, linewidth=0.8, zorder=7, gid=self._tip(tip)
+            [x], [y], s=size, marker=kind, facecolor=colour, edgecolor="white", linewidth=0.8, zorder=7, gid=self._tip(tip)
         )
 
     def note(self, words: str, x: float = MARGIN) -> None:

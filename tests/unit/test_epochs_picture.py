@@ -11,7 +11,7 @@ from minispark_stream.trace.fates import fates
 from minispark_stream.trace.trace import Trace
 from minispark_stream.view import latency
 from minispark_stream.view.epochs import MOST, Span, spans
-from minispark_stream.view.pictures import picture, pictures
+from minispark_stream.view.pictures import pictures
 
 
 def event(step: str, start_ms: float, trigger: int | None = None, batch_id: int | None = None, **values: Any) -> Event:
@@ -71,8 +71,6 @@ def test_of_an_event_without_the_number_of_its_epoch_it_is_said_that_nothing_was
 def test_the_page_of_a_continuous_query_has_its_epochs_and_that_of_another_one_its_durations():
     assert [one.heading for one in pictures(continuous(2), fates(continuous(2)))] == ["Epochs"]
     assert "Epochs" not in [one.heading for one in pictures(BATCHES, fates(BATCHES))]
-    with pytest.raises(ValueError, match="the trace has no epochs"):
-        picture(BATCHES, "epochs")
 
 
 def test_latencies_are_drawn_with_their_medians():
