@@ -18,7 +18,6 @@ import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from operator import methodcaller
 from pathlib import Path
 from typing import Any
 
@@ -84,8 +83,7 @@ class Experiment:
                 session.conf.set(key, value)
             inputs, checkpoint = os.path.join(folder, "input"), os.path.join(folder, "checkpoint")
             runner = Runner(
-                [session], self._with(knobs), inputs, checkpoint, mode, trigger=None, confs=self._confs,
-                collect=methodcaller("collect"),
+                [session], self._with(knobs), inputs, checkpoint, mode, trigger=None, confs=self._confs
             )
             try:
                 run = runner.run(steps, restarts, tick)
@@ -103,10 +101,7 @@ class Experiment:
 
 def _put_all(feed: Feed, folder: str) -> None:
     for i, step in enumerate(feed):
-        if callable(step):
-            step(folder)
-        else:
-            put_files(Path(folder), i, step)
+        put_files(Path(folder), i, step)
 
 
 def _kill(crash: str, checkpoint: str) -> None:  # (4)

@@ -17,6 +17,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from itertools import cycle
+from operator import methodcaller
 from pathlib import Path
 from typing import Any
 
@@ -38,6 +39,7 @@ Build = Callable[..., DataFrame]
 Step = Sequence[str] | Mapping[str, Sequence[str]] | Callable[[str], object]
 
 FIRST_FILE_TIME = 1_700_000_000  # seconds; the modification time of the first step's file, one second more for each step
+COLLECT: Callable[[DataFrame], Iterable[Any]] = methodcaller("collect")
 # How long a query with several inputs sleeps between two looks at them, so that it sees all of a step or nothing.
 TOGETHER = {"spark.sql.streaming.pollingDelay": "300ms"}
 
@@ -47,7 +49,7 @@ class Runner:
 
     def __init__(
         self, sessions: Sequence[Any], build: Build, inputs: str, checkpoint: str, output_mode: str,
-        trigger: Mapping[str, Any] | None, confs: Mapping[str, str], collect: Callable[[DataFrame], Iterable[Any]],
+        trigger: Mapping[str, Any] | None, confs: Mapping[str, str], collect: Callable[[DataFrame], Iterable[Any]] = COLLECT,
     ):
         self._sessions = cycle(sessions)
         self._only_spark = not any(isinstance(session, MiniSparkSession) for session in sessions)
@@ -83,7 +85,7 @@ class Runner:
                 if self._query is None and not self._each_step:
                     plan = self._start()
                     self._drain()
-                self._feed(i, step)
+                self._written += put_files(self._inputs, i, step)
                 if self._each_step:
                     plan = self._start()
                 self._drain()
@@ -129,12 +131,6 @@ class Runner:
     def _keep(self, data: DataFrame, batch_id: int) -> None:
         self._sink.append((batch_id, [tuple(row) for row in self._collect_rows(data)]))
 
-    def _feed(self, i: int, step: Step) -> None:  # (2)
-        if callable(step):
-            step(str(self._inputs))
-            return
-        self._written += put_files(self._inputs, i, step)
-
     def _drain(self) -> None:
         assert self._query is not None
         if self._each_step:
@@ -170,8 +166,14 @@ class Runner:
         return whole
 
 
-def put_files(inputs: Path, i: int, step: Sequence[str] | Mapping[str, Sequence[str]]) -> list[Path]:
-    """The files of step `i`: each appears in one rename, and all have the same fixed modification time. Returns their paths."""
+def put_files(inputs: Path, i: int, step: Step) -> list[Path]:
+    """(2) Put the files of step `i`: each appears in one rename, and all have the same fixed modification time.
+
+    Returns their paths; not those of a step that is a function, which puts its files there itself.
+    """
+    if callable(step):
+        step(str(inputs))
+        return []
     staged = []
     for name, lines in ({"": step} if not isinstance(step, Mapping) else step).items():
         path = inputs / name / f"step-{i:04d}.txt"

@@ -16,7 +16,6 @@ import os
 import shutil
 import tempfile
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from operator import methodcaller
 from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
@@ -25,7 +24,7 @@ from tqdm.auto import tqdm
 from minispark_stream.compare.comparison import Comparison
 from minispark_stream.compare.engine_run import EngineRun
 from minispark_stream.compare.mistakes import check_trigger, knows_camel_case
-from minispark_stream.compare.runner import Build, Runner, Step, confs_set
+from minispark_stream.compare.runner import COLLECT, Build, Runner, Step, confs_set
 from minispark_stream.session import MiniSparkSession
 
 
@@ -42,7 +41,7 @@ def side_by_side(
     relay: Sequence[str] = ("model",),
     input_dir: str | None = None,
     directory: str | None = None,
-    collect: Callable[[DataFrame], Iterable[Any]] = methodcaller("collect"),
+    collect: Callable[[DataFrame], Iterable[Any]] = COLLECT,
     trace: str = "rows",
     progress: bool = True,
 ) -> Comparison:
