@@ -34,15 +34,12 @@ from minispark_stream.state.state_store import StateStoreConf
 LEVELS = ("error", "warning", "note")
 
 
-def inspect(
-    path: str, filesystem: fs.FileSystem | None = None, *, sample: int = 3, max_bytes: int = 256 << 20
-) -> CheckpointReport:
+def inspect(path: str, filesystem: fs.FileSystem | None = None, *, max_bytes: int = 256 << 20) -> CheckpointReport:
     """What is in the checkpoint of a streaming query, of Spark or of the model.
 
     Args:
         path: a local path, or a URI that pyarrow.fs knows (`file:///`, `s3://`, `gs://`, `hdfs://`, `abfs://`).
         filesystem: where `path` is, for a file system that no URI describes.
-        sample: rows to decode of each partition of the state.
         max_bytes: the largest file to read, and the largest state of a partition to hold in memory, in bytes.
 
     Raises:
@@ -55,7 +52,7 @@ def inspect(
     upcoming = next_batch(logs)
     sources, found, of_sources = read_sources(files, batches(logs))  # (3)
     version = upcoming.batch_id if upcoming.batch_id is not None else max(logs.commits, default=-1) + 1
-    state = read_operators(files, _state_conf(logs), version, max_bytes, sample)  # (4)
+    state = read_operators(files, _state_conf(logs), version, max_bytes)  # (4)
     checks = check(files, logs, found, upcoming, state.operators)  # (5)
     findings = sorted((*logs.findings, *of_sources, *state.findings, *checks), key=lambda f: LEVELS.index(f.level))
     if upcoming.batch_id is not None and (broken := next((f for f in findings if f.level == "error"), None)):

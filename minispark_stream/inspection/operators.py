@@ -34,6 +34,7 @@ from minispark_stream.state.schema_files import decode_schemas
 from minispark_stream.state.state_files import StateFiles
 from minispark_stream.state.state_store import DEFAULT_STORE_NAME, StateStoreConf, StateStoreId
 
+SAMPLE = 3  # rows to decode in each partition
 _NUMBER = "(0|[1-9][0-9]{0,17})"
 _PATH = re.compile(rf"state/{_NUMBER}/{_NUMBER}/(?:([^/]+)/)?([^/]+)")
 _HDFS = re.compile(rf"{_NUMBER}\.(delta|snapshot)")
@@ -58,10 +59,8 @@ class _Metadata:
     properties: Mapping[str, Any] | None = None
 
 
-def read_operators(
-    files: ReadOnlyFiles, conf: StateStoreConf, next_version: int, max_bytes: int, sample: int
-) -> Found:
-    """`next_version`: what the next batch begins with; `sample`: rows to decode in each partition."""
+def read_operators(files: ReadOnlyFiles, conf: StateStoreConf, next_version: int, max_bytes: int) -> Found:
+    """`next_version`: what the next batch begins with."""
     findings: list[Finding] = []
     operators, stores = [], []
     by_store = _list(files)
@@ -81,7 +80,7 @@ def read_operators(
                 ids = {p: StateStoreId("", operator_id, p, name) for p in sorted(parts)}
                 on_disk = {p: _open(files, store_id, conf, parts[p], max_bytes) for p, store_id in ids.items()}
                 state = StoreState(operator_id, name, schemas[0] if schemas else None, on_disk)
-                partitions = [_partition(state, p, next_version, sample, findings) for p in on_disk]
+                partitions = [_partition(state, p, next_version, findings) for p in on_disk]
                 stores.append(state)
             shown.append(Store(name, schemas, tuple(partitions)))
         provider = "RocksDB" if is_rocksdb else "HDFS-backed"
@@ -182,9 +181,7 @@ def _schemas(
 # -- (3) what is in them ---------------------------------------------------------------------------------------
 
 
-def _partition(
-    store: StoreState, partition: int, next_version: int, sample: int, findings: list[Finding]
-) -> Partition:
+def _partition(store: StoreState, partition: int, next_version: int, findings: list[Finding]) -> Partition:
     on_disk = store.partitions[partition]
     where = f"state/{StateStoreId('', store.operator_id, partition, store.name).relative_path}"
     shown = Partition(partition, ())
@@ -196,7 +193,7 @@ def _partition(
         if step.damage is not None:
             damages.append((step.version, step.damage))
         if step.version == next_version and step.state is not None:
-            shown = _with_rows(shown, store, step.version, step.state.entries, step.state.num_bytes, sample, where, findings)
+            shown = _with_rows(shown, store, step.version, step.state.entries, step.state.num_bytes, where, findings)
     if shown.version is None and next_version > 0:
         damages, says, level = _cannot_be_loaded(damages, next_version, next_version in on_disk.versions)
         findings.append(Finding(level, where, says))
@@ -222,14 +219,14 @@ def _cannot_be_loaded(
 
 
 def _with_rows(
-    shown: Partition, store: StoreState, version: int, entries: Mapping[bytes, bytes], num_bytes: int, sample: int,
-    where: str, findings: list[Finding],
+    shown: Partition, store: StoreState, version: int, entries: Mapping[bytes, bytes], num_bytes: int, where: str,
+    findings: list[Finding],
 ) -> Partition:
     shown = replace(shown, version=version, num_keys=len(entries), num_bytes=num_bytes)
     if store.schemas is None:
         return replace(shown, not_decoded="the schema is not known")
     try:
-        return replace(shown, sample=tuple(some_rows(store, shown.partition, entries, sample)))
+        return replace(shown, sample=tuple(some_rows(store, shown.partition, entries, SAMPLE)))
     except DAMAGED as e:
         findings.append(Finding("error", where, str(e)))
         return replace(shown, not_decoded=str(e))
