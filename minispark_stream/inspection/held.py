@@ -17,7 +17,7 @@ from typing import Any
 
 from minispark_stream.inspection.contents import Operator, Store
 from minispark_stream.inspection.report import CheckpointReport
-from minispark_stream.trace.times import iso_ms
+from minispark_stream.trace.times import shown_ms
 from minispark_stream.trace.values import as_int, as_map
 from minispark_stream.view.words import plural, row_words
 
@@ -84,9 +84,6 @@ def _first_to_leave(report: CheckpointReport, operator: Operator, store: Store, 
     return Held(operator, store.num_keys or 0, delay_ms, until_ms, first, side)
 
 
-def _end_ms(value: Any) -> float | None:
-    """The end of a window, or a time, as state rows show them: in UTC, without a zone."""
-    text = str(as_map(value).get("end", value))
-    whole, _, fraction = text.partition(".")
-    ms = iso_ms(f"{whole.replace(' ', 'T')}.{(fraction + '000')[:3]}Z")
-    return None if ms is None else float(ms)
+def _end_ms(value: Any) -> int | None:
+    """The end of a window, or a time."""
+    return shown_ms(as_map(value).get("end", value))

@@ -25,6 +25,7 @@ from typing import Any
 
 from minispark_stream.trace.facts import BatchFacts, OperatorFacts, batch_facts
 from minispark_stream.trace.recording import Recording
+from minispark_stream.trace.times import is_window
 from minispark_stream.trace.values import as_int, as_list, as_map, name_of
 
 # What became of a row at an operator.
@@ -185,7 +186,7 @@ class _Play:
     ) -> dict[str, Any]:
         """(3)"""
         side, key = as_int(at.get("side")) or 0, as_map(at.get("key"))
-        group = {k: v for k, v in key.items() if not (operator.keeps == "sessions" and set(as_map(v)) == {"start", "end"})}
+        group = {k: v for k, v in key.items() if not (operator.keeps == "sessions" and is_window(v))}
         held = self._held.setdefault(name_of([operator.operator_id, side, group]), [])
         bound_ms = operator.leaves(side)
         until_ms = _until(operator, side, time_ms)

@@ -17,17 +17,14 @@ first rows are recorded; then no group is named.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from minispark_stream.trace.facts import BatchFacts, OperatorFacts
 from minispark_stream.trace.fates import AGGREGATES, PASSED, Fate, Fates
-from minispark_stream.trace.times import iso_ms
+from minispark_stream.trace.times import shown_ms
 from minispark_stream.trace.values import as_map, name_of
-
-_TIME = re.compile(r"(\d{4}-\d\d-\d\d) (\d\d:\d\d:\d\d)(?:\.(\d{3})\d*)?")
 
 
 @dataclass(frozen=True)
@@ -115,10 +112,5 @@ def _windows(group: Mapping[str, Any]) -> Sequence[tuple[float, float]]:
 
 def _window(value: Any) -> tuple[float, float] | None:
     """Start and end of a window in ms; None for what is none. The state has its times in UTC."""
-    start, end = (_ms(as_map(value).get(side)) for side in ("start", "end"))
+    start, end = (shown_ms(as_map(value).get(side)) for side in ("start", "end"))
     return None if start is None or end is None else (start, end)
-
-
-def _ms(text: Any) -> int | None:
-    found = _TIME.fullmatch(str(text))
-    return iso_ms(f"{found[1]}T{found[2]}.{found[3] or '000'}Z") if found else None

@@ -1,4 +1,4 @@
-"""Times as progress reports print them, for every millisecond that 64 bits can hold.
+"""Times as progress reports print them, for every millisecond that 64 bits can hold; and as rows show them.
 
 Event times may lie outside of the years 1 to 9999, where Python's own datetime ends, so the year is counted by hand: the
 calendar repeats every 400 years, which are 146,097 days.
@@ -7,6 +7,7 @@ calendar repeats every 400 years, which are 146,097 days.
     iso_time(253402300800000)                      ->  "+10000-01-01T00:00:00.000Z"
     iso_time(-62167219200001)                      ->  "0002-12-31T23:59:59.999Z", in the second year before Christ
     iso_ms("+10000-01-01T00:00:00.000Z")           ->  253402300800000
+    shown_ms("2024-01-01 12:07:00.5")              ->  1704110820500
 
 Differs from Spark: nothing; like its `yyyy`, a year before Christ is printed without a word on that.
 """
@@ -14,11 +15,13 @@ Differs from Spark: nothing; like its `yyyy`, a year before Christ is printed wi
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from datetime import datetime, timedelta, timezone
 from typing import Any
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
 _CYCLE_MS = 146_097 * 86_400_000
+_SHOWN_TIME = re.compile(r"(\+?\d{4,10}-\d\d-\d\d)[ T](\d\d:\d\d:\d\d)(?:\.(\d+))?")
 _ISO_TIME = re.compile(r"\+?(\d{4,10})(-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3})Z")
 
 
@@ -43,3 +46,14 @@ def iso_ms(text: Any) -> int | None:
     except ValueError:
         return None
     return cycles * _CYCLE_MS + (moment - _EPOCH) // timedelta(milliseconds=1)
+
+
+def shown_ms(text: Any) -> int | None:
+    """The milliseconds of a time as rows show it, in UTC and without a zone; None for anything else."""
+    found = _SHOWN_TIME.fullmatch(str(text))
+    return iso_ms(f"{found[1]}T{found[2]}.{(found[3] or '')[:3]:0<3}Z") if found else None
+
+
+def is_window(value: Any) -> bool:
+    """Whether a value is a window: a struct of a start and an end, and of nothing else."""
+    return isinstance(value, Mapping) and set(value) == {"start", "end"}

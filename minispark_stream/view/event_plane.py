@@ -25,7 +25,7 @@ from typing import Any
 
 from minispark_stream.trace.facts import BatchFacts
 from minispark_stream.trace.fates import BEYOND, DUPLICATE, KEPT, LATE, LEFT_OUT, PASSED, Fate, Fates
-from minispark_stream.trace.times import iso_ms
+from minispark_stream.trace.times import is_window, shown_ms
 from minispark_stream.trace.values import as_int, as_map
 from minispark_stream.view.event_bands import Band, bands
 from minispark_stream.view.words import clock_words, plural, row_words, time_words
@@ -221,9 +221,8 @@ def _told(found: Fates) -> Plane:  # (5)
 def _window(row: Any) -> tuple[float, float] | None:
     """The window of a row that has one, if its times are in UTC."""
     for value in as_map(row).values():
-        ends = as_map(value)
-        if set(ends) == {"start", "end"}:
-            start, end = (iso_ms(f"{str(ends[side]).replace(' ', 'T')}.000Z") for side in ("start", "end"))
+        if is_window(value):
+            start, end = shown_ms(value["start"]), shown_ms(value["end"])
             if start is not None and end is not None:
                 return start, end
     return None

@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from minispark_stream.trace.fates import LATE, Fate, Fates, Holding
+from minispark_stream.trace.times import is_window
 from minispark_stream.trace.values import as_map
 from minispark_stream.view.sheet import GREY, HELD, INK, MARGIN, NEW, OUT, PALE, VIOLET, WRONG, Sheet, Shown, round_times
 from minispark_stream.view.words import clock_words, plain, plural
@@ -73,7 +74,7 @@ def lanes(found: Fates) -> tuple[Lane, ...]:
 
 
 def _key(key: Mapping[str, Any]) -> str:
-    return " ".join(plain(value) for value in key.values() if set(as_map(value)) != {"start", "end"})
+    return " ".join(plain(value) for value in key.values() if not is_window(value))
 
 
 def _lines(found: Fates, held: Sequence[Holding], rows: Mapping[int, Sequence[Fate]]) -> Iterator[Line]:

@@ -24,6 +24,7 @@ from typing import Any
 from minispark_stream.trace.facts import BatchFacts
 from minispark_stream.trace.fates import Fates
 from minispark_stream.trace.recording import Recording
+from minispark_stream.trace.times import is_window
 from minispark_stream.trace.values import as_int, as_list, as_map
 from minispark_stream.view.words import row_words
 
@@ -84,7 +85,7 @@ def _rows(batch: BatchFacts) -> list[dict[str, Any]]:
     rows = []
     for arrival in batch.arrivals or ():
         for at in map(as_map, as_list(arrival.get("at"))):
-            others = {name: value for name, value in as_map(at.get("key")).items() if set(as_map(value)) != {"start", "end"}}
+            others = {name: value for name, value in as_map(at.get("key")).items() if not is_window(value)}
             rows.append({"time": arrival.get("time"), "key": row_words(others)})
     return rows
 

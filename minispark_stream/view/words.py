@@ -17,7 +17,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from minispark_stream.trace.times import iso_time
+from minispark_stream.trace.times import is_window, iso_time
 
 # A path of at least two parts, with or without a scheme; and the expression ids of a plan, "count#12L".
 _PATH = re.compile(r"(?:\b[a-z][a-z0-9+.-]*:)?/{1,3}(?:[^\s\[\],;:\"'/]+/)+([^\s\[\],;:\"'/]+)")
@@ -89,7 +89,7 @@ def row_words(row: Any) -> str:
 
 def window_words(value: Mapping[str, Any]) -> str | None:
     """A struct of a start and an end time as the half-open interval that it is; None for any other struct."""
-    if set(value) != {"start", "end"}:
+    if not is_window(value):
         return None
     start, end = (_TIMESTAMP.fullmatch(str(value[side])) for side in ("start", "end"))
     if start is None or end is None:
