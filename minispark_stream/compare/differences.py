@@ -14,12 +14,12 @@ nine digits and average event times to the millisecond, because both engines may
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from minispark_stream.compare.checkpoint_files import without_time
 from minispark_stream.compare.engine_run import EngineBatch, EngineRun
 from minispark_stream.trace.times import iso_ms
 from minispark_stream.view.words import clip
@@ -78,7 +78,7 @@ def _comparable(batch: EngineBatch, ordered: bool) -> tuple[Any, ...]:
         [(s["startOffset"], s["endOffset"], s["numInputRows"]) for s in progress["sources"]],
         [{key: op[key] for key in _STATE_METRICS} | _counts(op) for op in progress["stateOperators"]],
         progress["sink"].get("numOutputRows"),
-        {name: _without_times(text) for name, text in batch.logs.items()},
+        {name: without_time(text) for name, text in batch.logs.items()},
         rows if ordered else sorted(rows),
     )
 
@@ -116,16 +116,6 @@ def _explain(batch_id: int, what: str, spark: Any, model: Any) -> Iterator[Diffe
                 yield from _explain(batch_id, f"operator {i}", a, b)
     else:
         yield Difference(batch_id, what, spark, model)
-
-
-def _without_times(text: str) -> str:
-    """A log entry without the wall-clock time of its batch."""
-    lines = text.split("\n")
-    if len(lines) > 1 and "batchTimestampMs" in lines[1]:
-        metadata = json.loads(lines[1])
-        metadata.pop("batchTimestampMs")
-        lines[1] = json.dumps(metadata)
-    return "\n".join(lines)
 
 
 def row_key(row: Any) -> str:
