@@ -4,7 +4,7 @@
     explain_output(query)                     of the model or of real Structured Streaming, running or not
 
 A query of the model answers itself. Of one of Spark's, the checkpoint and the output mode are asked of the JVM, and the rest is
-in the checkpoint and in the progress reports (inspection/output.py).
+in the checkpoint and in the progress reports (inspection/why_no_output.py).
 
 Differs from Spark: Spark has no such answer.
 """
@@ -16,7 +16,7 @@ from pathlib import Path
 from pyspark.sql.streaming import StreamingQuery
 
 from minispark_stream.inspection.checkpoint import inspect
-from minispark_stream.inspection.output import OutputExplanation, explain, explain_query
+from minispark_stream.inspection.why_no_output import Asked, OutputExplanation, explain, explain_query
 from minispark_stream.jvm.queries import look_at
 from minispark_stream.streaming_query import StreamingQuery as ModelQuery
 
@@ -35,7 +35,7 @@ def explain_output(query_or_checkpoint: StreamingQuery | str | Path) -> OutputEx
         ValueError: the directory is not a checkpoint.
     """
     if isinstance(query_or_checkpoint, (str, Path)):
-        return explain(inspect(str(query_or_checkpoint)))
+        return explain(Asked(inspect(str(query_or_checkpoint))))
     if isinstance(query_or_checkpoint, ModelQuery):
         return query_or_checkpoint.explain_output()
     seen = look_at(query_or_checkpoint)

@@ -6,11 +6,11 @@ Models: StreamingQueryWrapper, the handle around a StreamExecution (Execution fl
     query.status                  # {'message': 'Waiting for data to arrive', ...}
     query.processAllAvailable()
     query.lastProgress["numInputRows"]
-    query.trace                   # what Spark's handle does not have: every step of every trigger
-    query.explain_output()        # nor this: why did nothing come out?
+    query.trace                   # every step of every trigger
+    query.explain_output()        # why did nothing come out?
     query.stop()
 
-`trace` and `explain_output` are all that Spark's handle does not have. Differs from Spark: nothing.
+Differs from Spark: `trace` and `explain_output` are what its handle does not have.
 """
 
 from __future__ import annotations
@@ -21,10 +21,9 @@ from pyspark.errors import PySparkValueError, StreamingQueryException
 from pyspark.sql.streaming import StreamingQuery as SparkStreamingQuery
 from pyspark.sql.streaming.listener import StreamingQueryProgress
 
-from minispark_stream.inspection.output import OutputExplanation, explain_query, shifts
+from minispark_stream.inspection.why_no_output import OutputExplanation, explain_query
 from minispark_stream.runtime.stream_execution import StreamExecution
 from minispark_stream.trace.trace import Trace
-from minispark_stream.trace.values import as_list, as_map
 
 
 class StreamingQuery(SparkStreamingQuery):
@@ -74,10 +73,7 @@ class StreamingQuery(SparkStreamingQuery):
 
     def explain_output(self) -> OutputExplanation:
         """Why nothing came out: what is held and dropped, which watermark is waited for, and what would have to arrive."""
-        measured = [e.outputs for e in self.trace.events if e.step == "updateWatermark"]
-        inputs = [as_map(one) for one in as_list(measured[-1].get("operators"))] if measured else []
-        decided = [e.inputs for e in self.trace.events if e.step == "stateOperator"]
-        return explain_query(self, self._execution.checkpoint, self._execution.output_mode, inputs, shifts(decided))
+        return explain_query(self, self._execution.checkpoint, self._execution.output_mode, self.trace.events)
 
     def exception(self) -> StreamingQueryException | None:
         """The error that ended the query, if one did."""

@@ -19,13 +19,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from html import escape
 from typing import Any
 
 from minispark_stream.inspection.checkpoint import inspect
 from minispark_stream.inspection.held import Held, held_by
 from minispark_stream.inspection.report import CheckpointReport
+from minispark_stream.trace.events import Event
 from minispark_stream.trace.times import iso_ms
 from minispark_stream.trace.values import as_int, as_list, as_map
 from minispark_stream.view.style import CSS, table
@@ -55,7 +56,11 @@ Shifts = Mapping[tuple[int, int], int]  # (operator, side) -> ms
 
 
 def shifts(decided: Iterable[Mapping[str, Any]]) -> Shifts:
-    """The shifts, from what the operators of the batches say of themselves (`inputs` of the step stateOperator)."""
+    """The shift of each side of a join: how far its state watermark is after the watermark of the query, below 0 if before it.
+
+    Args:
+        decided: what the operators of the batches said of themselves (`inputs` of the step stateOperator), the oldest first.
+    """
     found: dict[tuple[int, int], int] = {}
     for ins in decided:
         decides, now_ms = as_map(ins.get("decides")), as_int(ins.get("watermarkEviction"))
@@ -67,13 +72,19 @@ def shifts(decided: Iterable[Mapping[str, Any]]) -> Shifts:
 
 @dataclass(frozen=True)
 class Asked:
-    """What is known of the query, as `explain` is given it."""
+    """What is known of the query.
+
+    `report` is what is in the checkpoint, None where there is none yet; `progress` the newest progress reports of the run, the
+    oldest first; `mode` the output mode, which no checkpoint has; `error` what ended the query. What the `withWatermark`
+    operators measured (`inputs`: `node`, `delayMs`, `watermark`) and the `shifts` are known where a trace was recorded.
+    """
 
     report: CheckpointReport | None
-    progress: Sequence[Mapping[str, Any]]
-    mode: str | None
-    inputs: Sequence[Mapping[str, Any]]
-    shifts: Shifts
+    progress: Sequence[Mapping[str, Any]] = ()
+    mode: str | None = None
+    inputs: Sequence[Mapping[str, Any]] = ()
+    shifts: Shifts = field(default_factory=dict)
+    error: str | None = None
 
     @property
     def watermark_ms(self) -> int | None:
@@ -94,27 +105,15 @@ class Asked:
         return (held.until_ms or 0) - shift
 
 
-def explain(
-    report: CheckpointReport | None, progress: Sequence[Mapping[str, Any]] = (), mode: str | None = None,
-    inputs: Sequence[Mapping[str, Any]] = (), error: str | None = None, shifts: Shifts | None = None,
-) -> OutputExplanation:
-    """Why nothing came out, as far as it can be told.
-
-    Args:
-        report: what is in the checkpoint; None where there is none yet.
-        progress: the newest progress reports of the run, the oldest first.
-        mode: the output mode, where it is known: no checkpoint has it.
-        inputs: what the `withWatermark` operators measured (`node`, `delayMs`, `watermark`), where that was recorded.
-        error: what ended the query.
-        shifts: how far the state watermarks of joins are from the watermark, where that was recorded.
-    """
-    lines = [("error", f"the query ended: {error}")] if error else []
-    lines += _in_and_out(report, progress, mode)
-    held = list(held_by(report)) if report is not None else []  # (1)
-    lines += [("held", one.words) for one in held] or [("held", _nothing(report))]
-    dropped = list(_dropped(progress))
+def explain(asked: Asked) -> OutputExplanation:
+    """Why nothing came out, as far as it can be told."""
+    lines = [("error", f"the query ended: {asked.error}")] if asked.error else []
+    lines += _in_and_out(asked)
+    held = list(held_by(asked.report)) if asked.report is not None else []  # (1)
+    lines += [("held", one.words) for one in held] or [("held", _nothing(asked.report))]
+    dropped = list(_dropped(asked.progress))
     lines += dropped
-    lines += _watermark(Asked(report, progress, mode, inputs, shifts or {}), held, bool(dropped))
+    lines += _watermark(asked, held, bool(dropped))
     return OutputExplanation(tuple(lines))
 
 
@@ -123,29 +122,31 @@ def _nothing(report: CheckpointReport | None) -> str:
     return f"nothing: the state of {' and of '.join(names)} is empty" if names else "nothing: the query has no state"
 
 
-def explain_query(
-    query: Any, checkpoint: str, mode: str | None, inputs: Sequence[Mapping[str, Any]] = (), shifts: Shifts | None = None
-) -> OutputExplanation:
-    """The same of a query: anything that has PySpark's `recentProgress` and `exception()`."""
-    error = query.exception()
+def explain_query(query: Any, checkpoint: str, mode: str | None, events: Sequence[Event] = ()) -> OutputExplanation:
+    """The same of a query, which is anything that has PySpark's `recentProgress` and `exception()`; `events` are its trace."""
     try:
         report = inspect(checkpoint)
     except (FileNotFoundError, ValueError):  # nothing has been written yet, or it was a temporary directory
         report = None
-    progress = [json.loads(one.json) for one in query.recentProgress]
-    ended = None if error is None else str(error).split("\n")[0]
-    return explain(report, progress, mode and mode.lower(), inputs, ended, shifts)
+    error = query.exception()
+    measured = [e.outputs for e in events if e.step == "updateWatermark"]
+    return explain(Asked(
+        report=report,
+        progress=[json.loads(one.json) for one in query.recentProgress],
+        mode=mode and mode.lower(),
+        inputs=list(map(as_map, as_list(measured[-1].get("operators")))) if measured else (),
+        shifts=shifts(e.inputs for e in events if e.step == "stateOperator"),
+        error=None if error is None else str(error).split("\n")[0],
+    ))
 
 
 # -- (4) in and out --------------------------------------------------------------------------------------------
 
 
-def _in_and_out(
-    report: CheckpointReport | None, progress: Sequence[Mapping[str, Any]], mode: str | None
-) -> Iterator[tuple[str, str]]:
-    batches = [p for p in progress if "addBatch" in as_map(p.get("durationMs"))]
+def _in_and_out(asked: Asked) -> Iterator[tuple[str, str]]:
+    batches = [p for p in asked.progress if "addBatch" in as_map(p.get("durationMs"))]
     if not batches:
-        done = [b.batch_id for b in report.batches if b.committed] if report is not None else []
+        done = [b.batch_id for b in asked.report.batches if b.committed] if asked.report is not None else []
         newest = f", the last is {done[-1]}" if done else ""
         yield "batches", f"{plural(len(done), 'batch')} committed{newest}"
         return
@@ -156,7 +157,8 @@ def _in_and_out(
         rows_out = number(sum(count or 0 for count in counts))
     first, last = batches[0].get("batchId"), batches[-1].get("batchId")
     which = f"batch {last}" if first == last else f"batches {first} to {last}"
-    yield "batches", f"{which}: {plural(rows_in, 'row')} in, rows out: {rows_out}" + (f"; output mode {mode}" if mode else "")
+    mode = f"; output mode {asked.mode}" if asked.mode else ""
+    yield "batches", f"{which}: {plural(rows_in, 'row')} in, rows out: {rows_out}{mode}"
     for source in as_list(batches[-1].get("sources")):
         end, latest = as_map(source).get("endOffset"), as_map(source).get("latestOffset")
         if latest not in (None, "null", end):
@@ -234,7 +236,7 @@ def _waits_for(asked: Asked, first: Held, now_ms: int | None) -> Iterator[tuple[
 
 
 def _would_help(asked: Asked, delay_ms: int, needed_ms: float) -> str:
-    """(3)"""
+    """(3) Which rows would bring the watermark to where what is held leaves."""
     if len(asked.inputs) > 1 and not _takes_the_greatest(asked):
         behind = [one for one in asked.inputs if (as_int(one.get("watermark")) or 0) < needed_ms]
         times = [time_words(needed_ms + (as_int(one.get("delayMs")) or 0)) for one in behind]

@@ -10,9 +10,9 @@ from pyspark.sql.types import StructType
 
 import tests.unit.hand_made as hand_made
 from minispark_stream import explain_output
-from minispark_stream.inspection import output
+from minispark_stream.inspection import why_no_output
 from minispark_stream.inspection.held import Held
-from minispark_stream.inspection.output import explain
+from minispark_stream.inspection.why_no_output import Asked, explain, shifts
 from tests.unit.hand_made import windowed_count
 
 
@@ -51,18 +51,18 @@ def test_state_without_an_event_time_waits_for_no_watermark(tmp_path: Path) -> N
 
 def test_the_input_that_holds_the_watermark_back_is_named() -> None:
     inputs: list[dict[str, Any]] = [{"node": "ta", "watermark": 1_704_110_640_000}, {"node": "tb", "watermark": None}]
-    measured = explain(None, [report(3, 5)], "append", inputs)
+    measured = explain(Asked(None, [report(3, 5)], "append", inputs))
     assert dict(measured.lines)["held back by"] == (
         "the input with the event time tb: it has seen no row, and the query's watermark is the least of all"
     )
-    assert "held back by" not in dict(explain(None, [report(3, 5)], "append", [inputs[0], inputs[0]]).lines)
+    assert "held back by" not in dict(explain(Asked(None, [report(3, 5)], "append", [inputs[0], inputs[0]])).lines)
 
 
 def waiting(monkeypatch: Any, held: Held, **more: Any) -> dict[str, str]:
     """The answer for a checkpoint that holds this."""
-    monkeypatch.setattr(output, "held_by", lambda _: [held])
+    monkeypatch.setattr(why_no_output, "held_by", lambda _: [held])
     empty: Any = SimpleNamespace(batches=[], operators=[held.operator], sources=[])
-    return dict(explain(empty, [report(3, 5)], "append", **more).lines)
+    return dict(explain(Asked(empty, [report(3, 5)], "append", **more)).lines)
 
 
 NOON = 1_704_110_400_000
@@ -76,7 +76,7 @@ def test_an_outer_join_that_waits_says_which_watermark_the_range_of_its_conditio
     join: Any = SimpleNamespace(operator_id=0, name="symmetricHashJoin")
     decided = [{"operatorId": 0, "watermarkEviction": 0, "decides": {"join_type": "LeftOuter", "leaves_ms": [-300_001, None]}}]
     left = Held(join, 2, 600_000, NOON, "ta=12:00 ka=y", 0)
-    found = waiting(monkeypatch, left, inputs=INPUTS, shifts=output.shifts(decided))
+    found = waiting(monkeypatch, left, inputs=INPUTS, shifts=shifts(decided))
     assert found["held"] == "operator 0 (symmetricHashJoin, left side): 2 rows, the first to leave is ta=12:00 ka=y"
     assert found["that is"].startswith("when the watermark of the query reaches 2024-01-01 12:05:00.001: the range of times")
     assert found["would help"] == (
@@ -95,14 +95,15 @@ def test_only_the_input_that_is_behind_has_to_deliver(monkeypatch: Any) -> None:
 
 def test_where_every_row_was_too_late_it_is_said_which_would_not_be(tmp_path: Path) -> None:
     operators = [{"operatorName": "stateStoreSave", "numRowsDroppedByWatermark": 3}]
-    found = dict(explain(None, [report(3, 5, stateOperators=operators)], "append").lines)
+    found = dict(explain(Asked(None, [report(3, 5, stateOperators=operators)], "append")).lines)
     assert found["watermark"] == "2024-01-01 12:04:00"
     assert found["would help"].startswith("rows that come in time: a window that ends after 2024-01-01 12:04:00")
 
 
 def test_rows_that_were_dropped_are_counted_with_their_batches() -> None:
     operators = [{"operatorName": "stateStoreSave", "numRowsDroppedByWatermark": 2}]
-    found = dict(explain(None, [report(1, 3, stateOperators=operators), report(2, 4), report(3, 1, stateOperators=operators)]).lines)
+    reports = [report(1, 3, stateOperators=operators), report(2, 4), report(3, 1, stateOperators=operators)]
+    found = dict(explain(Asked(None, reports)).lines)
     assert found["dropped"] == (
         "4 rows too late for stateStoreSave, in batch 1, 3: an aggregation counts the rows of a key in a batch as one"
     )
@@ -112,9 +113,9 @@ def test_rows_that_were_dropped_are_counted_with_their_batches() -> None:
 def test_what_is_there_and_has_not_been_read_is_said() -> None:
     behind = report(1, 1)
     behind["sources"][0]["latestOffset"] = 9
-    assert dict(explain(None, [behind]).lines)["not read yet"] == "FileStreamSource[left]: read up to 4, there is data up to 9"
-    assert "every source has been read to its end" in dict(explain(None, [report(1)]).lines)["no input"]
+    assert dict(explain(Asked(None, [behind])).lines)["not read yet"] == "FileStreamSource[left]: read up to 4, there is data up to 9"
+    assert "every source has been read to its end" in dict(explain(Asked(None, [report(1)])).lines)["no input"]
 
 
 def test_a_query_that_failed_says_so_first() -> None:
-    assert explain(None, error="[DIVIDE_BY_ZERO] Division by zero.").lines[0] == ("error", "the query ended: [DIVIDE_BY_ZERO] Division by zero.")
+    assert explain(Asked(None, error="[DIVIDE_BY_ZERO] Division by zero.")).lines[0] == ("error", "the query ended: [DIVIDE_BY_ZERO] Division by zero.")
