@@ -184,7 +184,7 @@ class _Play:
     def _keep(
         self, batch: BatchFacts, operator: OperatorFacts, at: Mapping[str, Any], time_ms: float | None
     ) -> dict[str, Any]:
-        """(3)"""
+        """(3) What becomes of a row that is not late: the holding that it opens or goes to, or why there is none."""
         side, key = as_int(at.get("side")) or 0, as_map(at.get("key"))
         group = {k: v for k, v in key.items() if not (operator.keeps == "sessions" and is_window(v))}
         held = self._held.setdefault(name_of([operator.operator_id, side, group]), [])
@@ -222,7 +222,7 @@ class _Play:
         return {"what": KEPT, "holding": found}
 
     def _evict(self, batch: BatchFacts) -> None:
-        """(4)"""
+        """(4) At the end of a batch: note what each operator emits of its holdings, and take away those that leave."""
         for held in self._held.values():
             for holding in held[:]:
                 operator = batch.operators.get(holding.operator_id)

@@ -144,7 +144,7 @@ def _bound(operator: OperatorFacts | None, side: int) -> int | None:
 
 
 def _pairs(found: Fates, left: Sequence[Lane], right: Sequence[Lane]) -> Iterator[Pair]:
-    """(2)"""
+    """(2) Two rows with the same key that were there together, if the rows of the sink do not say that they did not meet."""
     by_key: dict[str, list[int]] = {}
     for number, lane in enumerate(right):
         by_key.setdefault(lane.key, []).append(number)

@@ -106,7 +106,7 @@ class LiveView(widgets.VBox):
             self._parts[part].value = f"<style>{LIVE_CSS}</style><div class='ms live'>{drawn()}</div>"
 
     def _end(self) -> None:
-        """(3)"""
+        """(3) Put the last picture in the place of the widgets, and close them."""
         self._closed.set()
         for handle in self._handles:
             handle.update(self._picture(), raw=True)

@@ -85,7 +85,7 @@ def _found(batch: Batch) -> tuple[int | None, int | None] | None:
 
 
 def _logged(batch: Batch, deleted: set[int | None]) -> Logged | None:
-    """(1)"""
+    """(1) What a batch did to the logs; None if the trace does not tell."""
     events = {event.step: event for event in batch.events}
     wal, commit = events.get("walCommit"), events.get("commitOffsets")
     if wal is None and commit is None and not batch.rerun:

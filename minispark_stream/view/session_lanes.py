@@ -78,7 +78,7 @@ def _key(key: Mapping[str, Any]) -> str:
 
 
 def _lines(found: Fates, held: Sequence[Holding], rows: Mapping[int, Sequence[Fate]]) -> Iterator[Line]:
-    """(1) (2)"""
+    """(1) (2) The lines of a key: one for each batch that brings it rows, or in which something is said of its sessions."""
     for batch in found.batches:
         new = rows.get(batch.number, ())
         late = [fate.event_ms for fate in new if fate.what == LATE and fate.event_ms is not None]

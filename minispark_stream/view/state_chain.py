@@ -132,7 +132,7 @@ def _reported(known: Files, event: Event, place: Place) -> None:
 
 
 def _grouped(files: Mapping[Place, Files], loads: Mapping[Place, list[Load]], names: Mapping[int, str]) -> Iterator[Chain]:
-    """(4)"""
+    """(4) One chain for all partitions and stores of an operator with the same files and loads."""
     groups: dict[str, list[Place]] = {}
     for place in sorted(files):
         one = files[place]

@@ -113,7 +113,7 @@ def _nodes(plan: Mapping[str, Any], depth: int, batches: Sequence[Batch], counte
 
 
 def _operator(batch: Batch, number: int | None) -> Cell | None:
-    """(3)"""
+    """(3) What an operator drops, evicts and promises in a batch; None if it did not run in it."""
     ins = next((e.inputs for e in batch.events if e.step == "stateOperator" and e.inputs.get("operatorId") == number), None)
     if ins is None:
         return None
@@ -130,7 +130,7 @@ def _output(plan: Mapping[str, Any], number: int | None, depth: int) -> int | No
 
 
 def _measured(batch: Batch, column: str, place: int) -> Cell | None:
-    """(2)"""
+    """(2) What a `withWatermark` node measured in a batch; `place` counts those of the same column."""
     own = [as_map(one) for one in as_list(_events(batch, "updateWatermark")[1].get("operators"))]
     same = [one for one in own if one.get("node") == column]
     return Cell(None, None, as_int(same[place].get("watermark"))) if place < len(same) else None

@@ -177,7 +177,7 @@ def _label(name: str) -> widgets.Label:
 
 
 def _control(name: str, values: Any) -> widgets.ValueWidget:
-    """(1)"""
+    """(1) The widget of a knob. Raises ValueError: none can be made of its values."""
     if isinstance(values, list):
         options = list(map(_said, values))
         short = len("   ".join(options)) <= MOST_LETTERS
