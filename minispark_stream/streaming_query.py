@@ -10,7 +10,7 @@ Models: StreamingQueryWrapper, the handle around a StreamExecution (Execution fl
     query.explain_output()        # why did nothing come out?
     query.stop()
 
-Differs from Spark: `trace` and `explain_output` are what its handle does not have.
+`trace` and `explain_output` are added to what Spark's handle has.
 """
 
 from __future__ import annotations

@@ -18,8 +18,6 @@ more is taken from the reports.
 Spark reports how long a phase took and not when it began, so the phases of a trigger are laid end to end. A batch without a
 `walCommit` was in the log already: it is run again after a restart. Where the reports do not begin with batch 0, or the logs
 are gone, the trace has a note that says so.
-
-Differs from Spark: nothing.
 """
 
 from __future__ import annotations

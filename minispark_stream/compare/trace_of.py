@@ -22,13 +22,14 @@ from minispark_stream.trace.trace import Trace
 
 
 def trace_of(query: StreamingQuery) -> Trace:
-    """Every batch that a query still knows of, with all its pictures: `draw`, `stepper`, `event_time` and the others.
+    """The trace of every batch that a query still knows of: `draw`, `stepper`, `event_time` and others.
 
     Args:
         query: of real Structured Streaming or of the model; running or ended.
 
     Returns:
-        the trace as of now. Rows are in the trace of a model query with `trace="rows"`; Spark keeps none.
+        the trace as of now. Rows are in the trace of a model query with `trace="rows"`; Spark keeps none, and does
+        not tell what its operators see of the watermark: `join`, `sessions` and `watermarks` are not to be had of it.
 
     Raises:
         TypeError: what is given is no query.

@@ -5,7 +5,7 @@
     report.next, report.batches, report.operators, report.findings      plain data (contents.py)
     report.rows(...), report.find(...), report.diff(...)                the state itself, read when asked for
 
-Everything here was read before the report was made, but for the state that the last three read again.
+Everything here was read before the report was made, but for the state, which the last three and `to_html` read again.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """What the events of a batch say, gathered: which rows came, which watermarks held, what the operators did.
 
-Fates (fates.py), the picture of event time and the answer to "why did nothing come out?" all begin with these facts.
+The fates of the rows (fates.py), and the pictures and questions that are made of them, begin with these facts.
 
     batch 4   arrivals: 12:05 "a", 12:40 "f"     late 12:11, eviction 12:20, next 12:30     operator 0: stateStoreSave, append
 

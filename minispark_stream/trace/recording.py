@@ -1,4 +1,4 @@
-"""What was recorded of a query: its events and three words about it, cut into batches.
+"""What was recorded of a query: its events, cut into batches, and a few words about it.
 
 Everything that is drawn is drawn from a `Recording`. It is plain data and knows nothing of a running engine.
 

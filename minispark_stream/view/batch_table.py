@@ -1,9 +1,9 @@
 """The batches of a trace as rows of numbers: for the table that Jupyter shows (summary.py), and for pandas.
 
-    batch  rows_in  rows_out  watermark            state_rows  late_rows  took_ms  ...  addBatch  rerun  error
-    3      2        2         2024-01-01 12:11:00  3           0          1204     ...  1032      True   None
+    batch  rows_in  rows_out  watermark            state_rows  state_bytes  late_rows  took_ms  rerun  error  ...  addBatch  ...
+    3      2        2         2024-01-01 12:11:00  3           1540         0          1204     True   None   ...  1032      ...
 
-`watermark` is the one that the batch ran under; a column for each phase has its milliseconds.
+`watermark` is the one that the batch ran under. For pandas, a column for each phase follows, with its milliseconds.
 """
 
 from __future__ import annotations

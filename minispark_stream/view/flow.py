@@ -3,8 +3,8 @@
 One picture for every batch of every query, so that a learner recognises it: only the captions, which steps happened,
 and the lit step differ.
 
-1. Every step of `STEPS` is a box with its number in the execution flow document, its name and a caption (captions.py);
-   a step that contains others (trigger, runBatch) is a frame around them.
+1. Every step of a query in batches is a box with its number in the execution flow document, its name and a caption
+   (captions.py); a step that contains others (trigger, runBatch) is a frame around them.
 2. Beside the steps stands what outlives a batch: source, offset log, state store, sink, commit log.
 3. Arrows: solid where one step follows another, dashed where data goes.
 4. A step that did not happen in this batch is pale: a batch without data has no getBatch.

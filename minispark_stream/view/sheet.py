@@ -7,7 +7,7 @@
    tooltip.
 
     sheet = Sheet("logs", 400, "The logs", "An entry above without one below is a batch that has to run again.")
-    sheet.box(10, sheet.top, 80, 20, "offsets/0", BLUE, tip="...")
+    sheet.box(10, sheet.top, 80, 20, "offsets/0", NEW, tip="...")
     sheet.svg()
 """
 

@@ -1,6 +1,6 @@
 """The code of each step: the function of the engine that says `@step("walCommit")`, or that opens this step itself.
 
-    step_sources()["getBatch"].where    runtime/run_batch.py, line 61
+    step_sources()["getBatch"].where    "runtime/run_batch.py, line ...": where it begins
     step_sources()["getBatch"].code     @step("getBatch") / def get_batch(query, source, start, end): ...
 
 1. The files of the package are read as text and parsed; nothing of the engine is imported.
