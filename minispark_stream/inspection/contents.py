@@ -95,6 +95,14 @@ class StateChange:
     before: Row | None
     after: Row | None
 
+    @staticmethod
+    def of(was: StateRow | None, now: StateRow | None) -> StateChange:
+        """From one row to the other; where there is none, the row was added or removed."""
+        some = now or was
+        assert some is not None
+        mark = "+" if was is None else "-" if now is None else "" if was.value == now.value else "~"
+        return StateChange(mark, some.partition, some.key, was.value if was else None, now.value if now else None)
+
 
 @dataclass(frozen=True)
 class Partition:

@@ -230,7 +230,7 @@ def _columns(rows: Iterable[Row]) -> list[str]:
 
 
 def _cells(row: Row, columns: Sequence[str]) -> list[str]:
-    return [say(clip(plain(row.get(c)) if row.get(c) is not None else "null", 80)) for c in columns]
+    return [say(clip(plain(row.get(c)), 80)) for c in columns]
 
 
 # -- (6) --------------------------------------------------------------------------------------------------------

@@ -118,7 +118,7 @@ class StateReader:
             keys = [k for k in new if old.get(k) != new[k]] + [k for k in old if k not in new]  # (3)
             was = dict(self._decoded(chosen, p, [k for k in keys if k in old], old))
             now = dict(self._decoded(chosen, p, [k for k in keys if k in new], new))
-            changes += sorted((_change(p, was.get(k), now.get(k)) for k in keys), key=lambda c: _text(c.key))
+            changes += sorted((StateChange.of(was.get(k), now.get(k)) for k in keys), key=lambda c: _text(c.key))
         return tuple(changes)
 
     def _decoded(
@@ -164,13 +164,6 @@ def by_key(rows: Sequence[StateRow]) -> list[StateRow]:
 
 def _text(row: Row) -> str:
     return json.dumps(row, ensure_ascii=False)
-
-
-def _change(partition: int, was: StateRow | None, now: StateRow | None) -> StateChange:
-    mark = "+" if was is None else "-" if now is None else "~"
-    some = was or now
-    assert some is not None
-    return StateChange(mark, partition, some.key, was.value if was else None, now.value if now else None)
 
 
 def wanted_columns(key: Any, schema: StructType | None) -> dict[str, Any]:

@@ -31,7 +31,7 @@ from minispark_stream.inspection.contents import (
     Store,
 )
 from minispark_stream.inspection.values import printable
-from minispark_stream.view.words import clip, offset_words, plain, plural, short, time_words
+from minispark_stream.view.words import clip, offset_words, plural, row_words, short, time_words
 
 SHOWN = 20  # batches, files and partitions
 WIDTH = 100
@@ -128,7 +128,7 @@ def _operator(operator: Operator) -> Iterator[str]:
             yield f"      {name}value {schema_words(schemas.value)}"
         for partition in store.partitions[:SHOWN]:
             yield f"      partition {partition.partition}: {partition_words(partition)}"
-            yield from (f"        {row_words(row)}" for row in partition.sample)
+            yield from (f"        {state_row_words(row)}" for row in partition.sample)
             if partition.num_keys and len(partition.sample) < partition.num_keys and partition.sample:
                 yield f"        ... {partition.num_keys - len(partition.sample):,} more"
         if len(store.partitions) > SHOWN:
@@ -197,19 +197,17 @@ def size_words(size: int) -> str:
 
 def value_words(row: Any) -> str:
     """A decoded key or value in one line: `window=[2024-01-01 12:00, 12:05) k=a`."""
-    if not row:
-        return "()"
-    return " ".join(f"{name}={plain(value) if value is not None else 'null'}" for name, value in row.items())
+    return row_words(row) or "()"
 
 
-def row_words(row: StateRow) -> str:
+def state_row_words(row: StateRow) -> str:
     """`word=be -> count=6`."""
     return f"{clip(value_words(row.key), WIDTH)} -> {clip(value_words(row.value), WIDTH)}"
 
 
 def rows_to_text(rows: Sequence[StateRow]) -> str:
     """The rows of a state, one in a line."""
-    return "\n".join(printable(f"partition {row.partition}  {row_words(row)}") for row in rows) or "no rows"
+    return "\n".join(printable(f"partition {row.partition}  {state_row_words(row)}") for row in rows) or "no rows"
 
 
 def changes_to_text(changes: Sequence[StateChange]) -> str:

@@ -73,12 +73,4 @@ def _versions(operator: int, store: str, versions: Sequence[int], read: Read) ->
 
 
 def _changes(before: Mapping[str, StateRow], after: Mapping[str, StateRow]) -> tuple[StateChange, ...]:  # (2)
-    changes = []
-    for name in sorted(before.keys() | after.keys()):
-        was, now = before.get(name), after.get(name)
-        some = now or was
-        assert some is not None
-        mark = "+" if was is None else "-" if now is None else "" if was.value == now.value else "~"
-        values = (was.value if was else None, now.value if now else None)
-        changes.append(StateChange(mark, some.partition, some.key, *values))
-    return tuple(changes)
+    return tuple(StateChange.of(before.get(name), after.get(name)) for name in sorted(before.keys() | after.keys()))
