@@ -144,7 +144,8 @@ def create_relation(spec: SourceSpec) -> StreamingRelation:
     if (create := SOURCES.get(spec.format.lower())) is not None:
         return create(spec)
     options = {**spec.options, **({"path": spec.path} if spec.path else {})}
-    if (custom := find_source(spec.format)) is not None:
+    custom: SourceFactory | None = find("sources", spec.format)
+    if custom is not None:
         return custom(spec.session, spec.schema, options)
     if (found := find_data_source(spec.session, spec.format)) is not None:  # (4)
         return python_relation(spec.session, found, spec.schema, options)
@@ -156,7 +157,8 @@ def create_sink(spec: SinkSpec) -> Sink:
     """What `writeStream.format(...).start()` writes to. Raises as `create_relation` does."""
     if (create := SINKS.get(sink_name(spec.format))) is not None:
         return create(spec)
-    if (custom := find_sink(spec.format)) is not None:
+    custom: SinkFactory | None = find("sinks", spec.format)
+    if custom is not None:
         return custom(spec.session, spec.options, spec.partition_by, spec.output_mode)
     if (found := find_data_source(spec.session, spec.format)) is not None:  # (4)
         source = created(spec.session, found, spec.options)
@@ -169,22 +171,6 @@ def sink_name(given: str) -> str:
     return given if given == "foreachBatch" else given.lower()
 
 
-def find_source(name: str) -> SourceFactory | None:
-    """The factory of a source that is not the model's, or None.
-
-    Raises:
-        AnalysisException: there is an entry point of that name that cannot be loaded.
-    """
-    found: SourceFactory | None = _find("sources", name)
-    return found
-
-
-def find_sink(name: str) -> SinkFactory | None:
-    """The factory of a sink that is not the model's, or None. Raises as `find_source` does."""
-    found: SinkFactory | None = _find("sinks", name)
-    return found
-
-
 def _register(kind: str, name: str, factory: Any, taken: tuple[str, ...]) -> None:
     if name.lower() in (t.lower() for t in taken):
         raise ValueError(f"'{name}' is the name of one of minispark_stream's own {kind}; register yours under another name.")
@@ -193,7 +179,12 @@ def _register(kind: str, name: str, factory: Any, taken: tuple[str, ...]) -> Non
     _registered[kind][name.lower()] = factory
 
 
-def _find(kind: str, name: str) -> Any:
+def find(kind: str, name: str) -> Any:
+    """The factory of a source or sink that is not the model's, or None; `kind` is "sources" or "sinks".
+
+    Raises:
+        AnalysisException: there is an entry point of that name that cannot be loaded.
+    """
     if (factory := _registered[kind].get(name.lower())) is not None:
         return factory
     for point in entry_points(group=f"minispark_stream.{kind}"):  # (3)

@@ -133,8 +133,8 @@ def test_a_sink_needs_a_checkpoint(mini, tmp_path, registered):
 
 def test_what_was_registered_by_a_call_comes_before_an_entry_point(tmp_path, monkeypatch, registered):
     minispark_stream.register_source("count", lambda *_: pytest.fail("another one"))
-    assert registry.find_source("COUNT") is not count
-    assert registry.find_source("no such source") is registry.find_sink("count") is None
+    assert registry.find("sources", "COUNT") is not count
+    assert registry.find("sources", "no such source") is registry.find("sinks", "count") is None
 
 
 @pytest.mark.parametrize("name", ["csv", "Rate", "kafka"])
