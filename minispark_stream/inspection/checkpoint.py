@@ -27,7 +27,6 @@ from minispark_stream.inspection.operators import read_operators
 from minispark_stream.inspection.read_only_files import ReadOnlyFiles
 from minispark_stream.inspection.report import CheckpointReport
 from minispark_stream.inspection.sources import read_sources
-from minispark_stream.inspection.state_reader import StateReader
 from minispark_stream.inspection.values import printable
 from minispark_stream.state.state_store import StateStoreConf
 
@@ -57,9 +56,9 @@ def inspect(path: str, filesystem: fs.FileSystem | None = None, *, max_bytes: in
     findings = sorted((*logs.findings, *of_sources, *state.findings, *checks), key=lambda f: LEVELS.index(f.level))
     if upcoming.batch_id is not None and (broken := next((f for f in findings if f.level == "error"), None)):
         upcoming = replace(upcoming, says=f"{upcoming.says}. It may fail: {broken.where}: {broken.says}")
-    reader = StateReader(state.stores, version)
     return CheckpointReport(
-        files.root, logs.query_id, upcoming, found, sources, state.operators, tuple(dict.fromkeys(findings)), reader
+        files.root, logs.query_id, upcoming, found, sources, state.operators, tuple(dict.fromkeys(findings)),
+        states=state.stores, next_version=version,
     )
 
 

@@ -12,62 +12,21 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, fields, is_dataclass
+from dataclasses import dataclass, fields, is_dataclass
 from pathlib import Path
 from typing import Any
 
 from pyspark.sql.types import StructType
 
-from minispark_stream.inspection.contents import Contents, StateChange, StateRow
+from minispark_stream.inspection.contents import Contents
 from minispark_stream.inspection.html import fragment, page
 from minispark_stream.inspection.state_reader import StateReader
 from minispark_stream.inspection.text import to_text
 
 
 @dataclass(frozen=True, repr=False)
-class CheckpointReport(Contents):
-    """The contents, and a reader for the state. Shows itself as text (`str`), and in Jupyter."""
-
-    reader: StateReader = field(compare=False)
-
-    def rows(
-        self, operator: int = 0, *, store: str | None = None, partition: int | None = None, version: int | None = None,
-        limit: int | None = None,
-    ) -> tuple[StateRow, ...]:
-        """The decoded rows of a state, sorted by key within a partition.
-
-        Args:
-            operator: id of the stateful operator.
-            store: name of its store; may be left out when it has only one.
-            partition: one partition; all of them when left out.
-            version: version N is the state before batch N; when left out, the one that the next batch begins with.
-            limit: the most rows to decode.
-
-        Raises:
-            ValueError: there is no such operator, store, partition or version, or a row does not fit the schema.
-            SparkRuntimeException: a file is missing or damaged.
-        """
-        return self.reader.rows(operator, store, partition, version, limit)
-
-    def find(
-        self, key: Any, operator: int = 0, *, store: str | None = None, partition: int | None = None,
-        version: int | None = None,
-    ) -> tuple[StateRow, ...]:
-        """The rows with this key.
-
-        Args:
-            key: a mapping from some or all key columns to values; or a list of all of them; or the value of the first.
-                Values are written as the report shows them: `{"window": {"start": "2024-01-01 12:00:00"}, "k": "a"}`.
-
-        Raises: as `rows` does.
-        """
-        return self.reader.find(key, operator, store, partition, version)
-
-    def diff(
-        self, before: int, after: int, operator: int = 0, *, store: str | None = None, partition: int | None = None
-    ) -> tuple[StateChange, ...]:
-        """What is different in version `after` from version `before`. Raises: as `rows` does."""
-        return self.reader.diff(before, after, operator, store, partition)
+class CheckpointReport(Contents, StateReader):
+    """The contents, and the state, which can be asked. Shows itself as text (`str`), and in Jupyter."""
 
     def to_json(self, indent: int | None = None) -> str:
         """The whole report as JSON text."""
@@ -91,11 +50,11 @@ class CheckpointReport(Contents):
 
 
 def as_json(value: Any) -> Any:
-    """What JSON has in the place of `value`: dataclasses as dicts, schemas as Spark's JSON, everything else as it is."""
+    """What JSON has in the place of `value`: schemas as Spark writes them, dataclasses as dicts of what of them is compared."""
     if isinstance(value, StructType):
         return value.jsonValue()
     if is_dataclass(value):
-        return {f.name: as_json(getattr(value, f.name)) for f in fields(value) if f.name != "reader"}
+        return {f.name: as_json(getattr(value, f.name)) for f in fields(value) if f.compare}
     if isinstance(value, Mapping):
         return {str(name): as_json(v) for name, v in value.items()}
     if isinstance(value, Sequence) and not isinstance(value, str):

@@ -5,7 +5,7 @@
 3. Work on the bytes as long as possible: which rows differ is seen without a schema, and only those are decoded. A search
    decodes all keys, but only the values that belong to the key.
 
-    reader.find("be", 0, None, None, None)    -> (StateRow(partition=1, key={"word": "be"}, value={"count": 6}),)
+    report.find("be")    -> (StateRow(partition=1, key={"word": "be"}, value={"count": 6}),)
 
 Differs from Spark: `spark.read.format("statestore")` gives the same rows, as a job.
 """
@@ -15,7 +15,7 @@ from __future__ import annotations
 import heapq
 import json
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime, timezone
 from typing import Any, TypeVar
 
@@ -75,16 +75,30 @@ class StoreState:
             raise ValueError(f"{root}: a {what} does not fit the schema: {e}") from e
 
 
+@dataclass(frozen=True, repr=False)
 class StateReader:
-    """`next_version`: the version that the next batch begins with."""
+    """The state of a checkpoint. `next_version`: the version that the next batch begins with."""
 
-    def __init__(self, stores: Sequence[StoreState], next_version: int):
-        self.stores, self.next_version = stores, next_version
+    states: tuple[StoreState, ...] = field(compare=False, kw_only=True)
+    next_version: int = field(compare=False, kw_only=True)
 
     def rows(
-        self, operator: int, store: str | None, partition: int | None, version: int | None, limit: int | None
+        self, operator: int = 0, *, store: str | None = None, partition: int | None = None, version: int | None = None,
+        limit: int | None = None,
     ) -> tuple[StateRow, ...]:
-        """As `CheckpointReport.rows` says."""
+        """The decoded rows of a state, sorted by key within a partition.
+
+        Args:
+            operator: id of the stateful operator.
+            store: name of its store; may be left out when it has only one.
+            partition: one partition; all of them when left out.
+            version: version N is the state before batch N; when left out, the one that the next batch begins with.
+            limit: the most rows to decode.
+
+        Raises:
+            ValueError: there is no such operator, store, partition or version, or a row does not fit the schema.
+            SparkRuntimeException: a file is missing or damaged.
+        """
         chosen = self._store(operator, store)
         found: list[StateRow] = []
         for p in self._partitions(chosen, partition):
@@ -95,9 +109,17 @@ class StateReader:
         return tuple(found)
 
     def find(
-        self, key: Any, operator: int, store: str | None, partition: int | None, version: int | None
+        self, key: Any, operator: int = 0, *, store: str | None = None, partition: int | None = None,
+        version: int | None = None,
     ) -> tuple[StateRow, ...]:
-        """As `CheckpointReport.find` says."""
+        """The rows with this key.
+
+        Args:
+            key: a mapping from some or all key columns to values; or a list of all of them; or the value of the first.
+                Values are written as the report shows them: `{"window": {"start": "2024-01-01 12:00:00"}, "k": "a"}`.
+
+        Raises: as `rows` does.
+        """
         chosen = self._store(operator, store)
         wanted = wanted_columns(key, chosen.key_schema)
         found: list[StateRow] = []
@@ -108,9 +130,9 @@ class StateReader:
         return tuple(found)
 
     def diff(
-        self, before: int, after: int, operator: int, store: str | None, partition: int | None
+        self, before: int, after: int, operator: int = 0, *, store: str | None = None, partition: int | None = None
     ) -> tuple[StateChange, ...]:
-        """As `CheckpointReport.diff` says."""
+        """What is different in version `after` from version `before`. Raises: as `rows` does."""
         chosen = self._store(operator, store)
         changes: list[StateChange] = []
         for p in self._partitions(chosen, partition):
@@ -127,9 +149,9 @@ class StateReader:
         return list(zip(keys, store.decode(partition, [(k, entries[k]) for k in keys])))
 
     def _store(self, operator: int, name: str | None) -> StoreState:  # (1)
-        of_operator = [s for s in self.stores if s.operator_id == operator]
+        of_operator = [s for s in self.states if s.operator_id == operator]
         if not of_operator:
-            known = ", ".join(str(i) for i in sorted({s.operator_id for s in self.stores})) or "no stateful operators"
+            known = ", ".join(str(i) for i in sorted({s.operator_id for s in self.states})) or "no stateful operators"
             raise ValueError(f"there is no operator {operator} with state here: {known}")
         named = [s for s in of_operator if name is None or s.name == name]
         if len(named) != 1:

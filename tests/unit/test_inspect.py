@@ -125,8 +125,8 @@ def test_nothing_is_ever_written(checkpoint: Path) -> None:
     report.rows()
     str(report), report.to_json(), report._repr_html_()
     assert content(checkpoint) == before
-    for write in (lambda: report.reader.stores[0].partitions[0].files.write_delta(4, []),
-                  lambda: report.reader.stores[0].partitions[0].files.delete("1.delta")):
+    for write in (lambda: report.states[0].partitions[0].files.write_delta(4, []),
+                  lambda: report.states[0].partitions[0].files.delete("1.delta")):
         with pytest.raises(PermissionError, match="inspecting"):
             write()
 
