@@ -124,11 +124,11 @@ def _nothing(report: CheckpointReport | None) -> str:
 
 def explain_query(query: Any, checkpoint: str, mode: str | None, events: Sequence[Event] = ()) -> OutputExplanation:
     """The same of a query, which is anything that has PySpark's `recentProgress` and `exception()`; `events` are its trace."""
+    error = query.exception()
     try:
         report = inspect(checkpoint)
     except (FileNotFoundError, ValueError):  # nothing has been written yet, or it was a temporary directory
         report = None
-    error = query.exception()
     measured = [e.outputs for e in events if e.step == "updateWatermark"]
     return explain(Asked(
         report=report,
