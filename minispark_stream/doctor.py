@@ -14,7 +14,7 @@ Example:
     missing  dot: not on the PATH. Get it: apt-get install graphviz, ...
     optional nbval: not installed, needed by `test`. Get it: pip install 'minispark_stream[test]'
 
-Runs without any package installed: it imports the standard library only.
+Runs without any package installed: the only one that it imports, `packaging`, is asked when there are ranges to read.
 """
 
 from __future__ import annotations
@@ -49,15 +49,6 @@ class Finding:
         if self.ok:
             return f"ok       {self.says}"
         return f"{'missing' if self.needed else 'optional':8} {self.says}. Get it: {self.get}"
-
-
-@dataclass(frozen=True)
-class Requirement:
-    """One line of pyproject.toml: a package, its range, and the extra that asks for it (None: always needed)."""
-
-    name: str
-    versions: str
-    extra: str | None
 
 
 def doctor(out: Callable[[str], None] = print) -> int:
@@ -120,41 +111,35 @@ def check_dot(path: str | None) -> Finding:
 
 
 # (4)
-def check_packages(requirements: Iterable[Requirement], installed: Callable[[str], str | None]) -> Iterator[Finding]:
-    empty = True
-    for requirement in requirements:
-        empty = False
-        name, versions, extra = requirement.name, requirement.versions, requirement.extra
+def check_packages(requirements: Sequence[str], installed: Callable[[str], str | None]) -> Iterator[Finding]:
+    if not requirements:
+        yield Finding(f"minispark_stream: not installed in {sys.executable}", ok=False,
+                      get="make setup, then .venv/bin/python -m minispark_stream doctor; or pip install -e .")
+        return
+    try:
+        from packaging.requirements import Requirement
+    except ModuleNotFoundError:
+        yield Finding("packaging: not installed, so no other package was looked for", ok=False,
+                      get="make setup, or pip install packaging")
+        return
+    for requirement in map(Requirement, requirements):
+        name, versions = requirement.name, requirement.specifier
         version = installed(name)
-        if version is not None and in_range(version, versions):
+        if version is not None and versions.contains(version, prereleases=True):
             yield Finding(f"{name} {version}")
             continue
         what = f"{name}: not installed" if version is None else f"{name} {version}: not in the range {versions}"
-        if extra is None:
-            yield Finding(what, ok=False, get=f"make setup, or pip install '{name}{versions}'")
-        else:
-            yield Finding(f"{what}, needed by `{extra}`", ok=False, needed=False,
-                          get=f"make setup, or pip install '{name}{versions}'")
-    if empty:
-        yield Finding(f"minispark_stream: not installed in {sys.executable}", ok=False,
-                      get="make setup, then .venv/bin/python -m minispark_stream doctor; or pip install -e .")
+        extra = re.search(r'extra == "(\w+)"', str(requirement.marker))
+        yield Finding(f"{what}, needed by `{extra[1]}`" if extra else what, ok=False, needed=not extra,
+                      get=f"make setup, or pip install '{name}{versions}'")
 
 
-def own_requirements() -> list[Requirement]:
+def own_requirements() -> list[str]:
     """The requirements of the installed minispark_stream; empty when it is not installed."""
     try:
-        lines = metadata.requires("minispark_stream") or []
+        return metadata.requires("minispark_stream") or []
     except metadata.PackageNotFoundError:
         return []
-    return [parse_requirement(line) for line in lines]
-
-
-def parse_requirement(line: str) -> Requirement:
-    """`nbval>=0.11; extra == "test"` -> Requirement("nbval", ">=0.11", "test")."""
-    found = re.fullmatch(r"""([A-Za-z0-9._-]+)\s*([^;]*?)\s*(?:;.*extra == ['"](\w+)['"].*)?""", line)
-    if not found:
-        raise ValueError(f"not a requirement: {line!r}")
-    return Requirement(found.group(1), found.group(2), found.group(3))
 
 
 def installed_version(name: str) -> str | None:
@@ -162,25 +147,6 @@ def installed_version(name: str) -> str | None:
         return metadata.version(name)
     except metadata.PackageNotFoundError:
         return None
-
-
-def in_range(version: str, versions: str) -> bool:
-    """Is `version` in a range such as ">=2.2,<3"? (pyproject.toml uses no other operators.)"""
-    have = release(version)
-    for bound in filter(None, versions.split(",")):
-        operator, limit = re.fullmatch(r"\s*(>=|<)\s*([0-9.]+)\s*", bound).groups()  # type: ignore[union-attr]
-        if (have >= release(limit)) is (operator == "<"):
-            return False
-    return True
-
-
-def release(version: str) -> tuple[int, ...]:
-    """`4.3.0rc1` -> (4, 3): numbers only, without trailing zeros so that 4.3 and 4.3.0 are the same."""
-    found = re.match(r"\d+(\.\d+)*", version)
-    numbers = [int(n) for n in found.group().split(".")] if found else [0]
-    while numbers and numbers[-1] == 0:
-        numbers.pop()
-    return tuple(numbers)
 
 
 # (5)
