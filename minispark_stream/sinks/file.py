@@ -71,12 +71,9 @@ class FileStreamSink(Sink):
         conf = CompactionConf(*sessions.compaction_confs(session, "fileSink"))
         self.log = FileStreamSinkLog(f"{self._path.toString()}/{FOLDER}", conf, retention_ms)
         self.log.files.mkdirs()
-        self._has_begun = False
+        self._has_committed = False
 
     def add_batch(self, batch_id: int, data: DataFrame) -> None:
-        if not self._has_begun:  # only now this query is the one that runs
-            delete_leftovers(data.sparkSession, self._files, self._path)
-            self._has_begun = True
         latest = self.log.get_latest_batch_id()
         if latest is not None and batch_id <= latest:  # (1)
             logger.info("Skipping already committed batch %d", batch_id)
@@ -85,6 +82,9 @@ class FileStreamSink(Sink):
         protocol = ManifestFileCommitProtocol(data.sparkSession, self._files, self._path)  # (2)
         statuses = protocol.write(data, self._format, self._partition_columns, self._options)
         protocol.commit(self.log, batch_id, statuses)
+        if not self._has_committed:  # only now this query is the one that runs: who still stages loses at the manifest
+            delete_leftovers(data.sparkSession, self._files, self._path)
+            self._has_committed = True
         self.written = {"file": self.log.file_name(batch_id), "added": [unquote(status.path) for status in statuses]}
 
 

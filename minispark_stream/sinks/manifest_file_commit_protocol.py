@@ -13,7 +13,8 @@ Models: ManifestFileCommitProtocol (Sink document).
     out/k=a/part-00000-<uuid>.c000.json                      (2)
     out/_spark_metadata/7  {"path":"file:///out/k=a/part-00000-…","size":24,…,"action":"add"}   (3)
 
-A kill during (1) leaves the hidden folder, which the next run of a file sink deletes (`delete_leftovers`); in a Delta table,
+A kill during (1) leaves the hidden folder, which the next run of a file sink deletes when it has committed a batch of its own
+(`delete_leftovers`): not before, because whoever still writes there could otherwise name a part of its files. In a Delta table,
 where another query may be writing, it stays. A kill after (2) leaves files that no manifest names: harmless, and Spark leaves
 them too. A kill after (3): the batch is run again, finds its manifest and is skipped (see FileStreamSink).
 
@@ -43,7 +44,7 @@ STAGING = "_staging-????????-????-????-????-????????????"
 
 
 def delete_leftovers(session: SparkSession, hadoop_files: JavaObject, path: JavaObject) -> None:
-    """Delete the hidden folders of runs that were killed; for a run that has not written to the output folder yet."""
+    """Delete the hidden folders of other runs; for a run that has just committed a batch, and writes nothing now."""
     for folder in files.below(session, hadoop_files, path, STAGING):
         hadoop_files.delete(folder, True)
 

@@ -228,6 +228,21 @@ def test_a_manifest_that_another_run_wrote_first_ends_the_query(spark, mini, tmp
     assert read(spark, tmp_path) == [(0,)]
 
 
+def test_what_another_run_still_writes_stays_until_a_batch_is_committed(spark, mini, tmp_path):
+    """It may still win the batch; without a part of its files it would name what is left of them."""
+    from minispark_stream.sinks.base import SinkSpec
+    from minispark_stream.sinks.file import FileStreamSink
+
+    sink = FileStreamSink(SinkSpec(spark, spark.range(1), "json", {"path": str(tmp_path / "out")}, [], "append"))
+    others = tmp_path / "out" / f"_staging-{uuid.uuid4()}"
+    others.mkdir()
+    with pytest.raises(Exception, match="unlucky"):
+        sink.add_batch(0, spark.range(1).select(F.raise_error(F.lit("unlucky")).cast("long").alias("id")))
+    assert others.is_dir()
+    sink.add_batch(0, spark.range(1))
+    assert not others.exists()
+
+
 def test_retention_forgets_old_files(spark, sessions, tmp_path):
     spark.conf.set("spark.sql.streaming.fileSink.log.compactInterval", "2")
     try:
