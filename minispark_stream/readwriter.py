@@ -225,7 +225,7 @@ class DataStreamWriter(SparkDataStreamWriter):
         if name is not None:
             self.queryName(name)
 
-    def _start(self, options: dict[str, str]) -> StreamingQuery:
+    def _start(self, options: dict[str, str], table: str | None = None) -> StreamingQuery:
         state = self._jwrite.state
         name = sink_name(state["format"])
         spec = SinkSpec(  # (3)
@@ -238,6 +238,7 @@ class DataStreamWriter(SparkDataStreamWriter):
             output_mode=state["outputMode"],
             query_name=state.get("queryName"),
             function=state.get("function"),
+            table=table,
         )
         trigger = self._trigger()
         if name in ("memory", "foreach", "foreachBatch") and "partitionBy" in state:
@@ -287,5 +288,5 @@ class DataStreamWriter(SparkDataStreamWriter):
         self._configure(format, outputMode, partitionBy, queryName, options)
         state = self._jwrite.state
         layout = {how: state.get(how, []) for how in ("partitionBy", "clusterBy")}
-        location = table_location(self._spark, self._df, tableName, state["format"], layout, state["options"])
-        return self._start(state["options"] | {"path": location})
+        location, name = table_location(self._spark, self._df, tableName, state["format"], layout, state["options"])
+        return self._start(state["options"] | {"path": location}, name)

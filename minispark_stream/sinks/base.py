@@ -40,6 +40,7 @@ class SinkSpec:
         cluster_by: the columns that `clusterBy` was given, in the user's spelling.
         query_name: what `queryName` was given.
         function: what `foreach` or `foreachBatch` was given.
+        table: the full name of the table that `toTable` was given.
     """
 
     session: SparkSession
@@ -51,6 +52,7 @@ class SinkSpec:
     cluster_by: Sequence[str] = ()
     query_name: str | None = None
     function: Any = None
+    table: str | None = None
 
 
 @dataclass(frozen=True)

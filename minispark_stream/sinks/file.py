@@ -6,6 +6,7 @@ Models: FileStreamSink (Sink document).
 1. A batch that the log has already is skipped: it was run again after a crash. With a replayable source this makes
    every row appear exactly once.
 2. Else write the files and name them in the log (manifest_file_commit_protocol.py).
+3. If the folder is a table (table.py), Spark forgets which files the table had.
 
 The log is in the output folder, not in the checkpoint (checkpointing/file_stream_sink_log.py):
 
@@ -52,6 +53,7 @@ class FileStreamSink(Sink):
 
     def __init__(self, spec: SinkSpec):
         session, options = spec.session, spec.options
+        self._session, self._table = session, spec.table
         columns = normalized_columns(session, spec.df, spec.partition_by, "Partition")
         normalized_columns(session, spec.df, spec.cluster_by, "Clustering")
         if (path := options.get("path")) is None:
@@ -78,14 +80,20 @@ class FileStreamSink(Sink):
         if latest is not None and batch_id <= latest:  # (1)
             logger.info("Skipping already committed batch %d", batch_id)
             self.written = {"file": self.log.file_name(batch_id), "skipped": True}
-            return
-        protocol = ManifestFileCommitProtocol(data.sparkSession, self._files, self._path)  # (2)
+        else:
+            added = self._write(batch_id, data)  # (2)
+            self.written = {"file": self.log.file_name(batch_id), "added": added}
+        if self._table is not None:
+            self._session.catalog.refreshTable(self._table)  # (3)
+
+    def _write(self, batch_id: int, data: DataFrame) -> list[str]:
+        protocol = ManifestFileCommitProtocol(data.sparkSession, self._files, self._path)
         statuses = protocol.write(data, self._format, self._partition_columns, self._options)
         protocol.commit(self.log, batch_id, statuses)
         if not self._has_committed:  # only now this query is the one that runs: who still stages loses at the manifest
             delete_leftovers(data.sparkSession, self._files, self._path)
             self._has_committed = True
-        self.written = {"file": self.log.file_name(batch_id), "added": [unquote(status.path) for status in statuses]}
+        return [unquote(status.path) for status in statuses]
 
 
 def normalized_columns(session: SparkSession, df: DataFrame, names: Iterable[str], kind: str) -> list[str]:

@@ -5,7 +5,8 @@ Models: DataStreamWriter.toTable for tables of files in Spark's session catalog.
 1. If there is no table of that name, create it with the columns of the query (all nullable), its format and its partition
    or clustering columns, at the option `path` if it is given.
 2. Refuse a view, and a table of another format.
-3. The query is then a file sink that writes to the location of the table.
+3. The query is then a file sink that writes to the location of the table. After each batch it lets Spark forget which files
+   the table had, so that `spark.table("t")` has the new ones, too.
 
     df.writeStream.format("parquet").toTable("t")   ->   create table t using parquet;  FileSink[.../t]
 
@@ -29,8 +30,8 @@ _SESSION_CATALOG = "spark_catalog"
 
 def table_location(
     session: SparkSession, df: DataFrame, table: str, source: str, layout: Mapping[str, list[str]], options: Mapping[str, str]
-) -> str:
-    """The folder of a table, which is created if it does not exist.
+) -> tuple[str, str]:
+    """The folder of a table, which is created if it does not exist, and the full name of the table.
 
     Args:
         layout: the columns that `partitionBy` and `clusterBy` were given, under these names.
@@ -52,7 +53,8 @@ def table_location(
         raise analysis_error(session, "_LEGACY_ERROR_TEMP_1191", viewName=table)
     if found.provider != source:
         raise analysis_error(session, "_LEGACY_ERROR_TEMP_1192", source=source, tableName=table, provider=found.provider)
-    return found.location  # (3)
+    named = session.catalog.getTable(quoted)
+    return found.location, ".".join(map(_quoted, [named.catalog, *named.namespace, named.name]))  # (3)
 
 
 def _create_table(

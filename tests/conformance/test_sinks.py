@@ -360,6 +360,19 @@ def test_to_table_creates_the_table_and_then_appends(spark, sessions, tmp_path):
         spark.sql(f"drop table to_table_{engine}")
 
 
+def test_a_table_that_was_read_before_has_each_new_batch(spark, sessions, tmp_path):
+    seen = {}
+    for engine, session in sessions.items():
+        seen[engine] = []
+        for i, lines in enumerate(STEPS):
+            put(tmp_path / f"in-{engine}", i, lines)
+            writer = rows_of(session, tmp_path / f"in-{engine}").writeStream.trigger(availableNow=True)
+            writer.option("checkpointLocation", f"{tmp_path}/c-{engine}").toTable(f"growing_{engine}").awaitTermination()
+            seen[engine].append(spark.table(f"growing_{engine}").count())
+        spark.sql(f"drop table growing_{engine}")
+    assert seen["model"] == seen["spark"] == [3, 5, 6]
+
+
 def test_to_table_at_a_path(spark, sessions, tmp_path):
     put(tmp_path / "in", 0, STEPS[0])
     for engine, session in sessions.items():
