@@ -4,19 +4,23 @@ Models: PythonStreamingWrite, WriteToDataSourceV2 (Sink document: write, commit,
 
 1. Each task hands the rows of its partition to `write(rows)`, which returns a commit message.
 2. When all tasks are done: `commit(messages, batch_id)` on the driver.
-3. When one fails: `abort(messages, batch_id)`, with None for the tasks that have no message; then the query ends.
+3. When a task or `commit` fails: `abort(messages, batch_id)`, with None for the tasks that have no message; then the query
+   ends.
 
     batch 7    write(rows 0) -> "file-a"   write(rows 1) -> "file-b"   commit(["file-a", "file-b"], 7)
 
 A batch that was committed but not entered in the commit log is written and committed again under the same id.
 
 Differs from Spark: `commit` and `abort` run in the driver's Python, which is there anyway; Spark gives them a process of their
-own.
-Shown by tests/spark/test_differences.py::test_python_data_sources_run_in_the_drivers_python.
+own. When `abort` fails, too, that is logged, and the query ends with the error before it; in Spark it ends with "Writing job
+failed.", of which that error is the cause.
+Shown by tests/spark/test_differences.py::test_python_data_sources_run_in_the_drivers_python,
+tests/conformance/test_python_data_sources.py::test_an_abort_that_fails_does_not_hide_why.
 """
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -32,6 +36,8 @@ from pyspark.sql.types import StructType
 from minispark_stream.jvm import sessions
 from minispark_stream.jvm.errors import analysis_error, illegal_argument
 from minispark_stream.sinks.base import Sink
+
+logger = logging.getLogger(__name__)
 
 Messages = dict[int, tuple[Any, int]]
 
@@ -76,13 +82,19 @@ class PythonDataSourceSink(Sink):
             else:
                 rows: Any = data.rdd if data.rdd.getNumPartitions() else context.parallelize([], 1)
                 rows.foreachPartition(_WriteRows(self._writer, collected))
+            self._writer.commit(self._messages(collected.value, partitions), batch_id)  # (2)
         except Exception:
-            self._writer.abort(self._messages(collected.value, partitions), batch_id)  # (3)
+            self._abort(self._messages(collected.value, partitions), batch_id)  # (3)
             raise
         finally:
             sessions.forget_accumulator(collected)
-        self._writer.commit(self._messages(collected.value, partitions), batch_id)  # (2)
         return sum(count for _, count in collected.value.values())
+
+    def _abort(self, messages: list[WriterCommitMessage | None], batch_id: int) -> None:
+        try:
+            self._writer.abort(messages, batch_id)
+        except Exception:
+            logger.error("Batch %d could not be aborted", batch_id, exc_info=True)
 
     def _messages(self, collected: Messages, partitions: int) -> list[WriterCommitMessage | None]:
         return [collected.get(i, (None, 0))[0] for i in range(partitions)]

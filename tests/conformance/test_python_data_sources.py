@@ -108,10 +108,14 @@ class Writer(DataSourceStreamWriter):
         return Written(numbers)
 
     def commit(self, messages: list[Any], batchId: int) -> None:
+        if any({77, 78}.intersection(m.numbers) for m in messages):
+            raise ValueError("77 cannot be committed")
         self._note(f"commit-{batchId}", messages)
 
     def abort(self, messages: list[Any], batchId: int) -> None:
         self._note(f"abort-{batchId}", messages)
+        if any(78 in m.numbers for m in messages if m is not None):
+            raise ValueError("78 cannot be aborted")
 
     def _note(self, name: str, messages: list[Any]) -> None:
         said = sorted(n for m in messages if m is not None for n in m.numbers)
@@ -245,14 +249,30 @@ def test_a_writer_commits_each_batch(sessions: dict[str, Any], tmp_path: Path, k
     assert set(_accumulatorRegistry) == counters, "PySpark would keep the messages of every batch"
 
 
-def test_a_writer_that_fails_is_told_to_abort(sessions: dict[str, Any], tmp_path: Path) -> None:
+@pytest.mark.parametrize(("number", "why"), [(99, "99 is too much"), (77, "77 cannot be committed")])
+def test_a_writer_that_fails_is_told_to_abort(sessions: dict[str, Any], tmp_path: Path, number: int, why: str) -> None:
     (tmp_path / "in").mkdir()
-    (tmp_path / "in" / "0.csv").write_text("99\n")
+    (tmp_path / "in" / "0.csv").write_text(f"{number}\n")
+    seen = {}
     for engine, session in sessions.items():
         (tmp_path / engine).mkdir()
         writer = session.readStream.schema("i int").csv(str(tmp_path / "in")).writeStream.format("numbers")
         writer = writer.option("folder", str(tmp_path / engine)).option("checkpointLocation", str(tmp_path / f"c-{engine}"))
-        with pytest.raises(StreamingQueryException, match="99 is too much"):
+        with pytest.raises(StreamingQueryException, match=why):
+            writer.trigger(availableNow=True).start().awaitTermination()
+        seen[engine] = {p.name: p.read_text() for p in (tmp_path / engine).iterdir()}
+    assert seen["model"] == seen["spark"] == {"abort-0": "[77]" if number == 77 else "[]"}
+
+
+def test_an_abort_that_fails_does_not_hide_why(sessions: dict[str, Any], tmp_path: Path) -> None:
+    (tmp_path / "in").mkdir()
+    (tmp_path / "in" / "0.csv").write_text("78\n")
+    for engine, session in sessions.items():
+        (tmp_path / engine).mkdir()
+        writer = session.readStream.schema("i int").csv(str(tmp_path / "in")).writeStream.format("numbers")
+        writer = writer.option("folder", str(tmp_path / engine)).option("checkpointLocation", str(tmp_path / f"c-{engine}"))
+        why = "77 cannot be committed" if engine == "model" else "Writing job failed"
+        with pytest.raises(StreamingQueryException, match=why):
             writer.trigger(availableNow=True).start().awaitTermination()
         assert [p.name for p in (tmp_path / engine).iterdir()] == ["abort-0"]
 
