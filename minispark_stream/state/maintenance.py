@@ -7,8 +7,8 @@ directory does not grow for ever, the driver does this for each store, every `st
 
 1. Snapshot: when more than `stateStore.minDeltasForSnapshot` (10) deltas follow the newest snapshot (or the
    beginning), write the newest version whole.
-2. Clean-up: the oldest version to keep is newest - `minBatchesToRetain` (100). If it is > 0, delete all files older
-   than the file that loading it begins with: its newest snapshot <= it.
+2. Clean-up, even if the snapshot failed: the oldest version to keep is newest - `minBatchesToRetain` (100). If it is > 0,
+   delete all files older than the file that loading it begins with: its newest snapshot <= it.
 
     minDeltasForSnapshot 10, minBatchesToRetain 3
     1.delta .. 11.delta             11 deltas > 10: write 11.snapshot; 11 - 3 = 8 begins at 1.delta, nothing to delete
@@ -24,7 +24,7 @@ It works from the files alone, so a driver can do it for stores that live in oth
 store is logged and does not stop the query nor the other stores; the next round tries again.
 
 Differs from Spark: Spark writes the map it has in memory, be it committed or not; here, where the map may be in any process,
-the newest committed version is loaded from its last snapshot and the deltas after it.
+the newest committed version is loaded as a task would: from its last snapshot that can be read, and the deltas after it.
 Shown by tests/unit/test_state_store.py::test_there_is_no_snapshot_of_a_version_that_a_batch_may_write_again.
 """
 
@@ -38,6 +38,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from minispark_stream.checkpointing.checkpoint_file_manager import CheckpointFileManager, canonical_number, redacted
+from minispark_stream.state.auto_snapshot_loader import load_snapshot
 from minispark_stream.state.hdfs_backed_state_store_map import HDFSBackedStateStoreMap
 from minispark_stream.state.state_files import StateFiles, StoreFile
 from minispark_stream.state.state_store import StateStoreConf, StateStoreId
@@ -86,17 +87,17 @@ def do_maintenance(store_id: StateStoreId, conf: StateStoreConf, committed: int,
     files = StateFiles(store_id, conf)
     present = [f for f in files.store_files() if f.version <= committed]
     snapshot = snapshot_due(present, conf.min_deltas_for_snapshot)
-    if snapshot is not None:  # (1)
-        present = [*present[:-1], StoreFile(snapshot, f"{snapshot}.snapshot", True)]
-    deletable = files_to_delete(present, conf.min_versions_to_retain)  # (2)
+    deletable = files_to_delete(present, conf.min_versions_to_retain)
     if snapshot is None and not deletable:
         return None
     where = {"operatorId": store_id.operator_id, "partition": store_id.partition_id, "store": store_id.store_name}
     with step("maintenance", **where) as recorded:
-        if snapshot is not None:
-            write_snapshot(files, snapshot, present)
-        for name in deletable:
-            files.delete(name)
+        try:
+            if snapshot is not None:  # (1)
+                write_snapshot(files, conf, snapshot)
+        finally:  # (2)
+            for name in deletable:
+                files.delete(name)
         recorded.out(snapshot=snapshot, deleted=deletable)
     return MaintenanceResult(store_id, snapshot, tuple(deletable))
 
@@ -129,12 +130,14 @@ def files_for_version(files: list[StoreFile], version: int) -> list[StoreFile]:
     return needed
 
 
-def write_snapshot(files: StateFiles, version: int, present: list[StoreFile]) -> None:
+def write_snapshot(files: StateFiles, conf: StateStoreConf, version: int) -> None:
     """Load `version` from the snapshot and deltas before it, and write it whole."""
     before = files.identity(version)
     state = HDFSBackedStateStoreMap()
-    for f in files_for_version([*present[:-1], StoreFile(version, f"{version}.delta", False)], version):
-        state.apply(files.read_snapshot(f.version) if f.is_snapshot else files.read_delta(f.version))
+    base = load_snapshot(files, conf, version)
+    state.apply(base.changes)
+    for v in range(base.version + 1, version + 1):
+        state.apply(files.read_delta(v))
     if files.identity(version) != before:
         raise ValueError(f"version {version} was written again meanwhile; its snapshot waits for the next round")
     files.write_snapshot(version, *state.rows())
@@ -183,4 +186,7 @@ class MaintenanceTask:
 
     def _run(self) -> None:
         while not self._stopped.wait(self._interval_s):
-            run_maintenance(self._state_dir, self._conf, self._committed(), self._step, self._stopped.is_set)
+            try:
+                run_maintenance(self._state_dir, self._conf, self._committed(), self._step, self._stopped.is_set)
+            except Exception as e:  # the stores could not be listed; the next round tries again
+                logger.warning("Error running maintenance of %s: %s", redacted(self._state_dir), e)

@@ -627,6 +627,30 @@ def test_maintenance_of_one_store_may_fail(state: Path, caplog: pytest.LogCaptur
     assert "2.delta" in caplog.text and names(state) == ["1.delta", "2.delta", "3.delta"]
 
 
+def test_a_damaged_snapshot_does_not_keep_the_next_one_from_being_written(state: Path) -> None:
+    conf = StateStoreConf(min_deltas_for_snapshot=2)
+    with_snapshots(state, conf)
+    for version in range(7, 9):
+        batch(state, version, {b"%d" % version: ONE}, conf=conf)
+    (result,) = maintain(state, conf)
+    assert result.snapshot == 9
+    unload_stores()
+    assert StateFiles(store_id(state), conf).read_snapshot(9) and sorted(contents(state, 9, conf)) == [b"%d" % i for i in range(9)]
+
+
+def test_clean_up_does_not_wait_for_a_snapshot_that_fails(state: Path, caplog: pytest.LogCaptureFixture) -> None:
+    conf = StateStoreConf(min_deltas_for_snapshot=2, min_versions_to_retain=3)
+    with_snapshots(state, conf)
+    for version in range(7, 9):
+        batch(state, version, {b"%d" % version: ONE}, conf=conf)
+    (state / "0/0/8.delta").write_bytes(b"garbage")
+    before = names(state)
+    with caplog.at_level(logging.WARNING):
+        assert maintain(state, conf) == []
+    assert "8.delta" in caplog.text
+    assert "3.snapshot" in before and names(state) == ["3.delta", "6.delta", "6.snapshot", "7.delta", "8.delta", "9.delta"]
+
+
 def test_no_snapshot_and_no_clean_up_over_a_gap(state: Path) -> None:
     conf = StateStoreConf(min_deltas_for_snapshot=1, min_versions_to_retain=1)
     for version in range(4):
@@ -668,6 +692,23 @@ def test_the_maintenance_task_runs_until_it_is_stopped(state: Path) -> None:
     assert {"3.snapshot", "6.snapshot"} <= set(names(state))
     never_started = MaintenanceTask(str(state), conf, 1, lambda: 6, NullRecorder().step)
     never_started.stop()
+
+
+def test_the_maintenance_task_outlives_a_listing_that_fails(
+    state: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    rounds = threading.Semaphore(0)
+
+    def unreachable(state_dir: str) -> Iterator[StateStoreId]:
+        rounds.release()
+        raise OSError("no route to host")
+
+    monkeypatch.setattr("minispark_stream.state.maintenance.find_stores", unreachable)
+    task = MaintenanceTask(str(state), CONF, 1, lambda: 6, NullRecorder().step)
+    task.start()
+    assert rounds.acquire(timeout=30) and rounds.acquire(timeout=30), "the thread ended with the first error"
+    task.stop()
+    assert "no route to host" in caplog.text
 
 
 def test_a_round_of_maintenance_ends_after_the_store_that_is_under_way(state: Path) -> None:
