@@ -16,8 +16,10 @@ from __future__ import annotations
 
 import logging
 import os
+import socket
 import threading
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, field
 from multiprocessing import AuthenticationError
 from multiprocessing.connection import Client, Connection, Listener, answer_challenge, deliver_challenge
@@ -87,10 +89,8 @@ class RpcEndpoint:
     def stop(self) -> None:  # (3)
         """Close the port and all connections, and wait for the threads."""
         self._stopped.set()
-        try:
-            self.ref.connect().close()  # ends the wait for a connection
-        except (OSError, EOFError, AuthenticationError):
-            pass
+        with suppress(OSError):
+            socket.create_connection(self.ref.address, timeout=1).close()  # ends the wait for a connection
         self._accepting.join()
         self._listener.close()
         for thread in self._threads:

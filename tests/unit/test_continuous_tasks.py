@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 import threading
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -182,6 +183,22 @@ def test_what_an_endpoint_cannot_do_is_raised_where_it_was_asked():
     endpoint.stop()
     with pytest.raises((OSError, EOFError)):
         asker.ask(5)
+
+
+def test_an_endpoint_ends_even_if_a_connection_came_just_before():
+    endpoint = RpcEndpoint("127.0.0.1", lambda message: message)
+    start = endpoint._start
+
+    def not_before_the_end(*args: Any) -> threading.Thread:
+        endpoint._stopped.wait(WITHIN_S)
+        return start(*args)
+
+    endpoint._start = not_before_the_end  # type: ignore[method-assign]
+    socket.create_connection(endpoint.ref.address).close()
+    ending = threading.Thread(target=endpoint.stop, daemon=True)
+    ending.start()
+    ending.join(10)
+    assert not ending.is_alive()
 
 
 def called(function: Any, returns: DataType) -> ForRows:
