@@ -6,6 +6,7 @@ Models: FileStreamSource.FileStreamSourceCleaner (Source document, "cleaner").
 2. It happens when the *next* batch is being constructed (source.commit), so the files of the last batch stay.
 3. It runs on `spark.sql.streaming.fileSource.cleaner.numThreads` threads (1), or on the query's own thread with 0, and a
    failure is only a warning: cleaning is a courtesy, never a reason to stop.
+4. The end of the query waits 30 s for it. What is still queued then stays where it is.
 
     /in/a.json   ->   /archive/in/a.json
 
@@ -16,6 +17,7 @@ Differs from Spark: nothing.
 from __future__ import annotations
 
 import logging
+import threading
 from concurrent.futures import ThreadPoolExecutor
 
 from pyspark.sql import SparkSession
@@ -26,6 +28,8 @@ from minispark_stream.jvm.scala import JavaObject
 from minispark_stream.sources.file_stream_options import FileStreamOptions
 
 logger = logging.getLogger(__name__)
+
+STOP_TIMEOUT_S = 30.0
 
 
 class FileStreamSourceCleaner:
@@ -66,7 +70,10 @@ class FileStreamSourceCleaner:
 
     def stop(self) -> None:
         if self._pool is not None:
-            self._pool.shutdown()
+            whole = threading.Thread(target=self._pool.shutdown, daemon=True)  # (4)
+            whole.start()
+            whole.join(STOP_TIMEOUT_S)
+            self._pool.shutdown(wait=False, cancel_futures=True)
 
     def _clean(self, path: str) -> None:
         source = files.path(self._session, path)

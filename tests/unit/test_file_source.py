@@ -2,8 +2,15 @@
 
 from __future__ import annotations
 
+import threading
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+from minispark_stream.sources import file_stream_source_cleaner
 from minispark_stream.sources.file import _how_many_fit, is_below
 from minispark_stream.sources.file_listing import File
+from minispark_stream.sources.file_stream_source_cleaner import FileStreamSourceCleaner
 from minispark_stream.sources.seen_files_map import SeenFilesMap
 
 
@@ -42,3 +49,23 @@ def test_at_least_one_file_fits() -> None:
 def test_files_of_another_folder_are_told_apart() -> None:
     assert is_below("file:///data/a%20b/1.csv", "file:/data/a b") and is_below("s3a://x/in/k=1/f", "s3a://x/in/")
     assert not is_below("file:///data/input2/1.csv", "file:/data/input")
+
+
+def test_the_end_of_a_query_does_not_wait_for_all_that_is_to_be_cleaned(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(file_stream_source_cleaner, "STOP_TIMEOUT_S", 0.01)
+    go_on = threading.Event()
+    cleaned: list[str] = []
+
+    def clean(path: str) -> None:
+        cleaned.append(path)
+        go_on.wait(10)
+
+    cleaner = FileStreamSourceCleaner.__new__(FileStreamSourceCleaner)
+    cleaner._pool = ThreadPoolExecutor(1)
+    cleaner._clean = clean  # type: ignore[method-assign]
+    cleaner.clean("a")
+    cleaner.clean("b")
+    cleaner.stop()
+    go_on.set()
+    cleaner._pool.shutdown()
+    assert cleaned == ["a"]
