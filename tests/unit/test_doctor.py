@@ -117,3 +117,4 @@ def test_the_command_needs_no_package():
     done = subprocess.run([sys.executable, "-c", program], stdin=subprocess.DEVNULL, capture_output=True, text=True)
     assert done.returncode in (0, 1), done.stderr
     assert "Python" in done.stdout and "dot" in done.stdout
+    assert "missing  packaging: not installed" in done.stdout or "missing  minispark_stream: not installed" in done.stdout

@@ -16,10 +16,29 @@ from minispark_stream.runtime.finish_trigger import event_time
 from minispark_stream.runtime.previews import times_as_text
 from minispark_stream.runtime.watermark_tracker import EventTimeStats
 from minispark_stream.sinks.delta_files import _footer, _statistics
-from minispark_stream.trace.times import iso_ms, iso_time
+from minispark_stream.trace.times import iso_ms, iso_time, shown_ms
 from minispark_stream.view.words import clock_words, time_words
 
 YEAR_10000 = 253402300800000  # ms
+
+
+@pytest.mark.parametrize(
+    "text, ms",
+    [
+        ("1970-01-01 00:00:01", 1000),
+        ("1970-01-01T00:00:01", 1000),
+        ("1970-01-01 00:00:01.5", 1500),
+        ("1970-01-01 00:00:01.023999", 1023),
+        ("+10000-01-01 00:00:00", YEAR_10000),
+        ("1970-01-01 00:00:01+02:00", None),
+        ("1970-01-01 00:00:01.5+02:00", None),
+        ("1970-13-01 00:00:01", None),
+        ({"start": 1}, None),
+        (None, None),
+    ],
+)
+def test_a_time_that_a_row_shows_is_in_utc_and_has_no_zone(text: Any, ms: int | None) -> None:
+    assert shown_ms(text) == ms
 
 
 @pytest.mark.parametrize(
