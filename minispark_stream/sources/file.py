@@ -31,7 +31,7 @@ from collections.abc import Mapping
 from typing import Any
 from urllib.parse import unquote
 
-from pyspark.errors import IllegalArgumentException
+from pyspark.errors import IllegalArgumentException, UnsupportedOperationException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructType
 
@@ -95,6 +95,7 @@ class FileStreamSource(SupportsTriggerAvailableNow):
 
     Raises:
         IllegalArgumentException: an option with a value that Spark refuses.
+        UnsupportedOperationException: `cleanSource` over the output of a file sink, at the first listing.
     """
 
     def __init__(
@@ -201,6 +202,8 @@ class FileStreamSource(SupportsTriggerAvailableNow):
 
     def _list(self) -> list[File]:
         files = self._folder.files(self._listing_options)
+        if self._folder.has_manifest and self._cleaner is not None:
+            raise spark_error(self._session, UnsupportedOperationException, "_LEGACY_ERROR_TEMP_2261")
         return sorted(files, key=lambda file: file.timestamp, reverse=self.options.latest_first)
 
     def _split(self, files: list[File], limit: ReadLimit) -> tuple[list[File], list[File]]:

@@ -4,7 +4,9 @@ Models: FileStreamSource.fetchAllFiles, MetadataLogFileIndex, DataSource.sourceS
 
 1. A folder, or all folders that a path with wildcards matches, is listed by Spark's own batch file index (hidden files are
    left out).
-2. If another query writes into the folder, its manifest `_spark_metadata` says which files count, and nothing is listed.
+2. If another query writes into the folder, its manifest `_spark_metadata` says which files count, and nothing is listed. That
+   is decided once: when the manifest or a first file is there. It is never so for wildcards, nor with
+   `spark.sql.streaming.fileStreamSink.ignoreMetadata`.
 3. The schema of the source is that of the files, or the given one, and then the partition columns.
 
     /in/day=2024-01-01/a b.json   ->   File("file:///in/day=2024-01-01/a%20b.json", 42, 1704067200000), column day date
@@ -16,6 +18,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from urllib.parse import unquote
 
 from pyspark.sql import SparkSession
 from pyspark.sql.types import StructField, StructType
@@ -43,24 +46,37 @@ class Folder:
         self._files, self._path = files.qualified(session, path)
         self.root = str(self._path.toString())
         self.is_glob = files.is_glob(session, path)
+        self.has_manifest = False if self.is_glob else None  # None: not known yet
 
     def exists(self) -> bool:
         return bool(self._files.exists(self._path))
 
     def files(self, options: Mapping[str, str]) -> list[File]:
         """All files below the folder, in the order of Spark's batch file index."""
-        if self._has_manifest():  # (2)
-            conf = CompactionConf(*sessions.compaction_confs(self._session, "fileSink"))
-            log = FileStreamSinkLog(f"{self.root}/{FOLDER}", conf)
-            return [File(one.path, one.size, one.modification_time) for one in log.all_files()]
-        return [File(*found) for found in files.all_files(self._session, self._index(options, StructType()))]  # (1)
+        if self.has_manifest is None:
+            self.has_manifest = self._finds_manifest() or None
+        listed = [] if self.has_manifest else self._listed(options)
+        if self.has_manifest is None and listed:  # the manifest may have come with the first files, after the look
+            self.has_manifest = self._finds_manifest()
+        return self._named_by_manifest(options) if self.has_manifest else listed
 
     def partition_schema(self, options: Mapping[str, str], schema: StructType) -> StructType:
         """The partition columns that the names of the folders show; their types may be in `schema`."""
         return expressions.python_schema(self._index(options, schema).partitionSchema())
 
-    def _has_manifest(self) -> bool:
-        return not self.is_glob and bool(self._files.exists(files.path(self._session, self._path, FOLDER)))
+    def _listed(self, options: Mapping[str, str]) -> list[File]:  # (1)
+        return [File(*found) for found in files.all_files(self._session, self._index(options, StructType()))]
+
+    def _finds_manifest(self) -> bool:
+        ignored = sessions.flag(self._session, "spark.sql.streaming.fileStreamSink.ignoreMetadata")
+        return not ignored and bool(self._files.exists(files.path(self._session, self._path, FOLDER)))
+
+    def _named_by_manifest(self, options: Mapping[str, str]) -> list[File]:  # (2)
+        log = FileStreamSinkLog(f"{self.root}/{FOLDER}", CompactionConf(*sessions.compaction_confs(self._session, "fileSink")))
+        named = [File(one.path, one.size, one.modification_time) for one in log.all_files()]
+        if (pattern := options.get("pathglobfilter")) is None:
+            return named
+        return [one for one in named if files.glob_accepts(self._session, pattern, unquote(one.uri).rsplit("/", 1)[-1])]
 
     def _index(self, options: Mapping[str, str], schema: StructType) -> JavaObject:
         roots = files.expand_glob(self._session, self._files, self._path)

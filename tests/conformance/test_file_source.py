@@ -9,10 +9,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from pyspark.errors import AnalysisException
+from pyspark.errors import AnalysisException, StreamingQueryException
 from pyspark.sql import functions as F
 
+from minispark_stream.compare.runner import confs_set
 from minispark_stream.jvm import plans
+from minispark_stream.sources.file_listing import Folder
 from minispark_stream.view.words import without_ids
 from tests.conformance.conftest import Compare
 from tests.conformance.inputs import random_rows, read_random, rows_of
@@ -226,6 +228,49 @@ def test_the_output_of_another_query_is_read_by_its_manifest(compare: Compare, s
     query = lambda s, d: s.readStream.schema("k string, v int").json(d).groupBy("k").sum("v")
     comparison = compare(query, [lambda folder: None], output_mode="update", input_dir=output)
     assert [b.progress["numInputRows"] for b in comparison.model.batches] == [2]
+
+
+@pytest.fixture
+def output(spark: Any, tmp_path: Path) -> str:
+    """What a file sink has written, eight rows in two files, and a file that its manifest does not name."""
+    write(str(tmp_path / "raw"), "0.txt", "".join(f"{i}\n" for i in range(8)), 0)
+    output = str(tmp_path / "output")
+    writer = spark.readStream.text(str(tmp_path / "raw")).repartition(2).writeStream.format("text")
+    writer.option("checkpointLocation", f"{output}-c").trigger(availableNow=True).start(output).awaitTermination()
+    write(output, "stray.txt", "stray\n", 0)
+    return output
+
+
+def test_a_filter_of_names_is_one_of_those_in_a_manifest(compare: Compare, output: str) -> None:
+    query = lambda s, d: text(s, d, pathGlobFilter="part-00001*", recursiveFileLookup="true")
+    comparison = compare(query, [lambda folder: None], input_dir=output)
+    assert [b.progress["numInputRows"] for b in comparison.model.batches] == [4]
+
+
+def test_a_manifest_can_be_ignored(compare: Compare, spark: Any, output: str) -> None:
+    with confs_set(spark, {"spark.sql.streaming.fileStreamSink.ignoreMetadata": "true"}):
+        comparison = compare(text, [lambda folder: None], input_dir=output)
+    assert [b.progress["numInputRows"] for b in comparison.model.batches] == [9]
+
+
+def test_the_output_of_another_query_is_not_cleaned(spark: Any, mini: Any, output: str) -> None:
+    for session in (spark, mini):
+        writer = text(session, output, cleanSource="delete").writeStream.format("noop").trigger(availableNow=True)
+        with pytest.raises(StreamingQueryException, match="Clean up source files is not supported when reading from the output"):
+            writer.start().awaitTermination()
+
+
+def test_whether_a_manifest_counts_is_decided_with_the_first_file(spark: Any, tmp_path: Path) -> None:
+    (tmp_path / "in").mkdir()
+    folder, later = Folder(spark, str(tmp_path / "in")), Folder(spark, str(tmp_path / "in"))
+    assert folder.files({}) == [] and folder.has_manifest is None
+    write(str(tmp_path / "in"), "0.txt", "a\n", 0)
+    assert len(folder.files({})) == 1 and folder.has_manifest is False
+    (tmp_path / "in" / "_spark_metadata").mkdir()
+    assert len(folder.files({})) == 1
+    assert later.files({}) == [] and later.has_manifest is True
+    glob = Folder(spark, str(tmp_path / "i*"))
+    assert len(glob.files({})) == 1 and glob.has_manifest is False
 
 
 METADATA: dict[str, Callable[[Any], Any]] = {
