@@ -49,7 +49,7 @@ from minispark_stream.sources.base import (
     SupportsTriggerAvailableNow,
     offset_of_another_source,
 )
-from minispark_stream.sources.file_listing import File, Folder, resolve_schema
+from minispark_stream.sources.file_listing import File, Folder, fixed_schema, resolve_schema
 from minispark_stream.sources.file_stream_options import FileStreamOptions
 from minispark_stream.sources.file_stream_source_cleaner import FileStreamSourceCleaner
 from minispark_stream.sources.seen_files_map import SeenFilesMap
@@ -71,8 +71,9 @@ def file_stream_relation(
     folder = Folder(spark, path)
     if not folder.is_glob and not folder.exists():
         raise analysis_error(spark, "PATH_NOT_FOUND", path=path)
-    inferred = file_format == "text" or sessions.flag(spark, "spark.sql.streaming.schemaInference")
-    if schema is None and not inferred:
+    if schema is None:
+        schema = fixed_schema(file_format, options)
+    if schema is None and not sessions.flag(spark, "spark.sql.streaming.schemaInference"):
         raise spark_error(spark, IllegalArgumentException, "_LEGACY_ERROR_TEMP_2048")
     resolved, partition_columns = resolve_schema(spark, folder, file_format, schema, options)
     return StreamingRelation(

@@ -21,7 +21,7 @@ from dataclasses import dataclass
 from urllib.parse import unquote
 
 from pyspark.sql import SparkSession
-from pyspark.sql.types import StructField, StructType
+from pyspark.sql.types import StringType, StructField, StructType, VariantType
 
 from minispark_stream.checkpointing.compactible_file_stream_log import CompactionConf
 from minispark_stream.checkpointing.file_stream_sink_log import FOLDER, FileStreamSinkLog
@@ -81,6 +81,15 @@ class Folder:
     def _index(self, options: Mapping[str, str], schema: StructType) -> JavaObject:
         roots = files.expand_glob(self._session, self._files, self._path)
         return files.file_index(self._session, roots, options, schema)
+
+
+def fixed_schema(file_format: str, options: Mapping[str, str]) -> StructType | None:
+    """(3) The schema of the files where it does not hang on what is in them, so that they need not be there."""
+    if file_format == "text":
+        return StructType([StructField("value", StringType())])
+    if file_format in ("json", "csv") and "singlevariantcolumn" in options:
+        return StructType([StructField(options["singlevariantcolumn"], VariantType())])
+    return None
 
 
 def resolve_schema(

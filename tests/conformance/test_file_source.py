@@ -151,6 +151,19 @@ def test_text_with_a_partition_column_and_no_schema(compare: Compare) -> None:
     compare(build, [files(("day=2024-01-02/b.txt", "world\n", 2))])
 
 
+def test_a_glob_that_matches_nothing_yet_needs_no_schema_of_text(compare: Compare) -> None:
+    compare(lambda s, d: s.readStream.text(f"{d}/*/*.txt"), [files(("a/0.txt", "hello\n", 1)), files(("b/1.txt", "world\n", 2))])
+
+
+@pytest.mark.parametrize(("kind", "lines"), [("json", ['{"a":1,"b":[true]}', '{"c":null}']), ("csv", ["a,b", "1,x", "2,y"])])
+def test_a_row_as_one_variant_needs_no_schema(compare: Compare, kind: str, lines: list[str]) -> None:
+    def build(session: Any, input_dir: str) -> Any:
+        reader = session.readStream.format(kind).option("singleVariantColumn", "v").option("header", True)
+        return reader.load(input_dir).select(F.expr("to_json(v)").alias("v"))
+
+    compare(build, [lines, lines[:2]])
+
+
 def test_csv(compare: Compare) -> None:
     build = lambda s, d: s.readStream.schema("a int, b string, c date").option("header", True).option("sep", ";").csv(d)
     compare(build, [["a;b;c", "1;x;2024-01-01", "2;;", "oops;y;z"]])
