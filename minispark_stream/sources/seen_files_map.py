@@ -12,6 +12,8 @@ Differs from Spark: nothing.
 
 from __future__ import annotations
 
+from minispark_stream.jvm.errors import illegal_argument
+
 
 class SeenFilesMap:
     """Files (percent-encoded URIs) with their modification times in ms.
@@ -19,9 +21,14 @@ class SeenFilesMap:
     Args:
         max_age_ms: how much older than the newest file a file may be; None: forget nothing.
         file_name_only: compare names without their folders.
+
+    Raises:
+        IllegalArgumentException: the age is negative.
     """
 
     def __init__(self, max_age_ms: int | None, file_name_only: bool):
+        if max_age_ms is not None and max_age_ms < 0:
+            raise illegal_argument("requirement failed")
         self._max_age_ms = max_age_ms
         self._file_name_only = file_name_only
         self._files: dict[str, int] = {}

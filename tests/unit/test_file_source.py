@@ -6,6 +6,7 @@ import threading
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
+from pyspark.errors import IllegalArgumentException
 
 from minispark_stream.sources import file_stream_source_cleaner
 from minispark_stream.sources.file import _how_many_fit, is_below
@@ -34,6 +35,10 @@ class TestSeenFilesMap:
         seen.add("a", 100)
         seen.add("b", 111)
         assert (seen.purge(), len(seen)) == (1, 1)
+
+    def test_an_age_is_not_negative(self) -> None:
+        with pytest.raises(IllegalArgumentException, match="requirement failed"):
+            SeenFilesMap(max_age_ms=-1, file_name_only=False)
 
     def test_names_without_folders(self) -> None:
         seen = SeenFilesMap(max_age_ms=10, file_name_only=True)
