@@ -214,7 +214,11 @@ def _link(temporary: str, target: str) -> None:
         raise
     except OSError:  # each file system without links has an error of its own
         open(target, "xb").close()
-        os.replace(temporary, target)
+        try:
+            os.replace(temporary, target)
+        except BaseException:
+            os.unlink(target)  # nobody could write this file again
+            raise
 
 
 def _sync_folder(path: str) -> None:

@@ -78,6 +78,21 @@ class TestCheckpointFileManager:
             files.create_atomic("offsets/7", b"second")
         assert files.open("offsets/7") == b"first" and [name for name, *_ in files.list("offsets")] == ["7"]
 
+    def test_without_links_a_file_that_could_not_be_put_in_place_leaves_no_name(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        def refused(*names: str) -> None:
+            raise OSError(errno.EIO, "Input/output error")
+
+        monkeypatch.setattr(os, "link", refused)
+        files = CheckpointFileManager(str(tmp_path))
+        with monkeypatch.context() as broken, pytest.raises(OSError, match="Input/output"):
+            broken.setattr(os, "replace", refused)
+            files.create_atomic("offsets/7", b"first")
+        assert files.list("offsets") == []
+        files.create_atomic("offsets/7", b"second")
+        assert files.open("offsets/7") == b"second"
+
     @pytest.mark.parametrize("overwrite", [False, True])
     def test_content_and_name_are_on_the_disk(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, overwrite: bool) -> None:
         synced: list[tuple[str, list[str]]] = []
@@ -193,7 +208,8 @@ class TestConfs:
     def test_the_logged_value_wins_and_a_missing_one_means_what_it_meant_then(self) -> None:
         session: dict[str, str] = dict.fromkeys(RELEVANT_CONFS, "session's")
         OffsetSeqMetadata(conf={"spark.sql.shuffle.partitions": "7"}).apply_to_session(session.__setitem__, session.get)
-        assert session["spark.sql.shuffle.partitions"] == "7"
+        assert session["spark.sql.streaming.internal.stateStore.partitions"] == "7"
+        assert session["spark.sql.shuffle.partitions"] == "session's"
         assert session["spark.sql.streaming.aggregation.stateFormatVersion"] == "1"
         assert session["spark.sql.streaming.stateStore.providerClass"] == "session's"
 
