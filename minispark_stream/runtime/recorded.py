@@ -12,13 +12,14 @@ result, which is the second argument of `after`. trace/events.py declares the st
 
 1. Every step goes through the reporter, because progress reports show how long the phases took (`durationMs`).
 2. With tracing off, nothing else is done. At the level "rows", `after` may run Spark jobs to show rows (previews.py).
+3. The trace keeps many batches, so of the files of a batch it keeps the first names only, and how many more there were.
 
 Differs from Spark: nothing.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import wraps
 from typing import Any, TypeVar
@@ -36,6 +37,8 @@ from minispark_stream.trace.events import MAX_ROWS
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 Values = Mapping[str, Any]
+
+MAX_FILES = 100  # how many names of files an event shows
 
 
 def _nothing(*_: Any) -> Values:
@@ -108,12 +111,12 @@ def _latest(query: StreamExecution, source: Any, start: str | None, limit: ReadL
 
 def _found(query: StreamExecution, found: Any, source: Any, start: str | None, limit: ReadLimit) -> Values:
     end, _ = found
-    files = list(source.last_files) if end != start else []
+    files = _first(source.last_files) if end != start else []
     return {"end": end, "files": files, **source.last_look(MAX_ROWS)}
 
 
 def _batch(query: StreamExecution, data: Any, source: Any, start: str | None, end: str) -> Values:
-    found: dict[str, Any] = {"files": list(source.files_between(start, end))}
+    found: dict[str, Any] = {"files": _first(source.files_between(start, end))}
     if isinstance(query.sink, PreviewSink):
         ordinal = query.number_of(source)
         taken = take(query.session, query.planner.template, ordinal, query.name_of(source), data)
@@ -123,6 +126,12 @@ def _batch(query: StreamExecution, data: Any, source: Any, start: str | None, en
         if found["files"] and query.recorder.batch_id == 0:
             warn_of_nulls(found["rows"], source.description)
     return found
+
+
+def _first(names: Sequence[str]) -> list[str]:
+    """(3) All names if they are few; else the first ones, and for the others one text, "and 19900 more"."""
+    more = len(names) - MAX_FILES
+    return [*names[:MAX_FILES], f"and {more} more"] if more > 0 else list(names)
 
 
 def _watermarks(query: StreamExecution, context: MicroBatchExecutionContext, *_: Any) -> Values:
@@ -161,7 +170,8 @@ def _added(
     if isinstance(query.sink, PreviewSink):
         added |= {**query.sink.shown, "arrivals": arrivals(execution, query.sink.taken)}
         query.sink.taken = {}
-    added["written"] = query.sink.written
+    written = query.sink.written or {}
+    added["written"] = {**written, "added": _first(written["added"])} if "added" in written else query.sink.written
     return added
 
 

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
 from minispark_stream.runtime.construct_next_batch import construct_next_batch
 from minispark_stream.runtime.micro_batch_execution_context import MicroBatchExecutionContext
 from minispark_stream.runtime.previews import warn_of_nulls
-from minispark_stream.runtime.recorded import RECORDED
+from minispark_stream.runtime.recorded import MAX_FILES, RECORDED
 from minispark_stream.trace.events import STEPS
 from minispark_stream.trace.recorder import NullRecorder
 from minispark_stream.trace.trace import Trace
@@ -39,6 +40,19 @@ def test_with_tracing_off_steps_are_timed_and_nothing_is_kept(tmp_path: Path) ->
     construct_next_batch(query, MicroBatchExecutionContext())
     assert {"latestOffset", "walCommit"} < set(query.reporter.durations())
     assert query.recorder.events == ()
+
+
+def test_of_many_files_the_first_names_are_kept_and_how_many_more_there_were() -> None:
+    names = [f"{i}.csv" for i in range(MAX_FILES + 20)]
+    few = [*names[:MAX_FILES], "and 20 more"]
+    source = SimpleNamespace(last_files=names, last_look=lambda most: {}, files_between=lambda start, end: names)
+    query = SimpleNamespace(sink=SimpleNamespace(written={"file": "0", "added": names}), recorder=NullRecorder())
+    after = SimpleNamespace(num_output_rows=None)
+    assert RECORDED["latestOffset"].after(query, ("1", None), source, "0", None)["files"] == few
+    assert RECORDED["getBatch"].after(query, None, source, "0", "1")["files"] == few
+    assert RECORDED["addBatch"].after(query, after, None, None)["written"] == {"file": "0", "added": few}
+    del names[MAX_FILES:]
+    assert RECORDED["getBatch"].after(query, None, source, "0", "1")["files"] == names
 
 
 def test_columns_without_any_value_are_warned_of(caplog: pytest.LogCaptureFixture) -> None:
