@@ -118,6 +118,7 @@ class StreamExecution(ABC):
         self.progress_lock = threading.Condition(threading.RLock())
         self.no_new_data = False
         self._temporary_checkpoint = write.temporary
+        self._force_delete = sessions.flag(session, "spark.sql.streaming.forceDeleteTempCheckpointLocation")
         self._started = threading.Event()
         self._on_event = on_event
         self._thread = InheritableThread(
@@ -269,7 +270,7 @@ class StreamExecution(ABC):
             message="Stopped" if failure is None else f"Terminated with exception: {failure.message}",
             isDataAvailable=False, isTriggerActive=False,
         )
-        if self._temporary_checkpoint and failure is None:
+        if self._temporary_checkpoint and (failure is None or self._force_delete):
             shutil.rmtree(self.checkpoint.removeprefix("file:"), ignore_errors=True)
         self.announce("ended")
         self.terminated.set()

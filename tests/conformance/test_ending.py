@@ -16,6 +16,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.streaming.listener import StreamingQueryListener
 
 from minispark_stream import MiniSparkSession
+from minispark_stream.compare.runner import confs_set
 
 
 class Terminated(StreamingQueryListener):
@@ -53,6 +54,19 @@ def engines(spark: Any, tmp_path: Path) -> dict[str, Any]:
     (tmp_path / "in").mkdir()
     (tmp_path / "in" / "a.txt").write_text("x\n")
     return {"spark": spark, "model": MiniSparkSession(spark)}
+
+
+@pytest.mark.parametrize("deleted", [False, True])
+def test_what_becomes_of_a_temporary_checkpoint_after_a_failure(
+    spark: Any, engines: dict[str, Any], tmp_path: Path, deleted: bool
+) -> None:
+    with confs_set(spark, {"spark.sql.streaming.forceDeleteTempCheckpointLocation": str(deleted)}):
+        for engine, session in engines.items():
+            query = FAILING["a cast"](session.readStream.text(str(tmp_path / "in"))).start()
+            with pytest.raises(StreamingQueryException):
+                query.awaitTermination()
+            found = query._jsq.streamingQuery().resolvedCheckpointRoot() if engine == "spark" else query.trace.events[0].inputs["checkpoint"]
+            assert Path(found.removeprefix("file:")).exists() is not deleted, engine
 
 
 @pytest.mark.parametrize("name", FAILING)
