@@ -54,7 +54,7 @@ def table_location(
     if found.provider != source:
         raise analysis_error(session, "_LEGACY_ERROR_TEMP_1192", source=source, tableName=table, provider=found.provider)
     named = session.catalog.getTable(quoted)
-    return found.location, ".".join(map(_quoted, [named.catalog, *named.namespace, named.name]))  # (3)
+    return found.location, ".".join(map(_quoted, filter(None, [named.catalog, *(named.namespace or ()), named.name])))  # (3)
 
 
 def _create_table(

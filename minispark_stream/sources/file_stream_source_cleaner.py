@@ -70,7 +70,7 @@ class FileStreamSourceCleaner:
 
     def stop(self) -> None:
         if self._pool is not None:
-            whole = threading.Thread(target=self._pool.shutdown, daemon=True)  # (4)
+            whole = threading.Thread(target=self._pool.shutdown, daemon=True)
             whole.start()
             whole.join(STOP_TIMEOUT_S)
             self._pool.shutdown(wait=False, cancel_futures=True)

@@ -275,15 +275,16 @@ def test_the_output_of_another_query_is_not_cleaned(spark: Any, mini: Any, outpu
 
 def test_whether_a_manifest_counts_is_decided_with_the_first_file(spark: Any, tmp_path: Path) -> None:
     (tmp_path / "in").mkdir()
-    folder, later = Folder(spark, str(tmp_path / "in")), Folder(spark, str(tmp_path / "in"))
-    assert folder.files({}) == [] and folder.has_manifest is None
+    folder, later, glob = (Folder(spark, str(tmp_path / name)) for name in ("in", "in", "i*"))
+
+    def look(at: Folder) -> tuple[int, bool | None]:
+        return len(at.files({})), at.has_manifest
+
+    assert look(folder) == (0, None)
     write(str(tmp_path / "in"), "0.txt", "a\n", 0)
-    assert len(folder.files({})) == 1 and folder.has_manifest is False
+    assert look(folder) == (1, False)
     (tmp_path / "in" / "_spark_metadata").mkdir()
-    assert len(folder.files({})) == 1
-    assert later.files({}) == [] and later.has_manifest is True
-    glob = Folder(spark, str(tmp_path / "i*"))
-    assert len(glob.files({})) == 1 and glob.has_manifest is False
+    assert [look(one) for one in (folder, later, glob)] == [(1, False), (0, True), (1, False)]
 
 
 METADATA: dict[str, Callable[[Any], Any]] = {

@@ -361,7 +361,7 @@ def test_to_table_creates_the_table_and_then_appends(spark, sessions, tmp_path):
 
 
 def test_a_table_that_was_read_before_has_each_new_batch(spark, sessions, tmp_path):
-    seen = {}
+    seen: dict[str, list[int]] = {}
     for engine, session in sessions.items():
         seen[engine] = []
         for i, lines in enumerate(STEPS):

@@ -193,7 +193,7 @@ def test_an_endpoint_ends_even_if_a_connection_came_just_before():
         endpoint._stopped.wait(WITHIN_S)
         return start(*args)
 
-    endpoint._start = not_before_the_end  # type: ignore[method-assign]
+    endpoint._start = not_before_the_end  # type: ignore[method-assign, assignment]
     socket.create_connection(endpoint.ref.address).close()
     ending = threading.Thread(target=endpoint.stop, daemon=True)
     ending.start()
