@@ -44,6 +44,12 @@ def analyzed(df: DataFrame) -> JavaObject:
     return df._jdf.queryExecution().analyzed()
 
 
+def with_cached_data(session: SparkSession, plan: JavaObject) -> JavaObject:
+    """`plan`, with what `DataFrame.cache()` has been called for read from the cache (QueryExecution.withCachedData)."""
+    manager = session._jsparkSession.sharedState().cacheManager()
+    return manager.useCachedData(plan, getattr(manager, "useCachedData$default$2")())  # of all that is cached
+
+
 def optimize(session: SparkSession, plan: JavaObject) -> JavaObject:
     """Spark's optimizer on an analysed plan, streaming or not (QueryExecution.optimizedPlan refuses streaming ones)."""
     return session._jsparkSession.sessionState().optimizer().execute(plan)

@@ -5,7 +5,7 @@ Differs from Spark: nothing; these are calls of Spark's own methods.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -88,11 +88,11 @@ def propagate_confs(session: SparkSession) -> None:
 
 
 @contextmanager
-def without_rule(session: SparkSession, rule: str) -> Iterator[None]:
-    """Leave a rule of Spark's optimizer out for a while."""
+def without_rules(session: SparkSession, rules: Iterable[str]) -> Iterator[None]:
+    """Leave some rules of Spark's optimizer out for a while."""
     key = "spark.sql.optimizer.excludedRules"
     before = session.conf.get(key, None)
-    session.conf.set(key, f"{before},{rule}" if before else rule)
+    session.conf.set(key, ",".join([before, *rules] if before else rules))
     try:
         yield
     finally:

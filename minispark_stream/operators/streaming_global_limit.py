@@ -8,7 +8,9 @@ Models: StreamingGlobalLimitExec (About state). One task sees all rows; its stat
 
     limit(5)     batch 0: 3 rows, 3 pass, state 3     batch 1: 4 rows, 2 pass, state 5     batch 2: none passes
 
-Only append mode keeps this state. In complete mode a limit is one of the whole answer, and Spark SQL's own.
+Above an aggregation in complete mode, a limit is one of each whole answer, and Spark SQL's own; below the aggregation it is one
+of the stream, as in append mode.
+
 Differs from Spark: nothing.
 """
 

@@ -35,7 +35,7 @@ from typing import NoReturn
 
 from pyspark.sql import SparkSession
 
-from minispark_stream.jvm import scala, sessions, times
+from minispark_stream.jvm import of_batch, scala, sessions
 from minispark_stream.jvm.errors import analysis_error
 from minispark_stream.jvm.scala import JavaObject
 from minispark_stream.plan.checked_plan import (
@@ -103,7 +103,7 @@ def check_for_continuous(session: SparkSession, plan: JavaObject, output_mode: s
             refuse(query, node, "Continuous processing does not support StreamingRelation operations.")
         if stream is None and node.name not in MAP_LIKE and not _is_temporary_view(node):
             refuse(query, node, f"Continuous processing does not support {node.name} operations.")
-        if any(times.asks_for_current_time(session, one) for one in scala.items(node.plan.expressions())):
+        if any(of_batch.asks_for_current_time(session, one) for one in scala.items(node.plan.expressions())):
             refuse(query, node, "Continuous processing does not support current time operations.")
 
 

@@ -38,8 +38,10 @@ from minispark_stream.runtime.template import Template
 from minispark_stream.runtime.watermark_propagator import propagate
 from minispark_stream.runtime.watermark_tracker import EventTimeStats
 
-# It would drop what is below a filter that no row can pass. In a streaming plan it does not: what is below may keep state.
-PRUNE_FILTERS = "org.apache.spark.sql.catalyst.optimizer.PruneFilters"
+# They would drop what is below a filter that no row can pass, and beside an empty table in a join. In a streaming plan they do
+# not: what is there may keep state.
+OPTIMIZER = "org.apache.spark.sql.catalyst.optimizer"
+PRUNING = (f"{OPTIMIZER}.PruneFilters", f"{OPTIMIZER}.PropagateEmptyRelation")
 
 
 class IncrementalExecution:
@@ -54,7 +56,7 @@ class IncrementalExecution:
         self.context = context
         self.new_data = new_data
         self._session = context.session
-        with sessions.without_rule(self._session, PRUNE_FILTERS):
+        with sessions.without_rules(self._session, PRUNING):
             plan = self._plan(template.root)
             if isinstance(template.root, StatefulOperator):  # (4) its rows are planned already
                 self.next_batch = plans.rdd_frame(self._session, plan.rdd(), plan.schema())

@@ -5,7 +5,7 @@ Models: the `logicalPlan` of MicroBatchExecution, and the checks that Incrementa
 
 1. `template`: the analysed plan, compiled (template.py). It is compiled when the query starts, so that what the model does not
    have fails in `start()`; what Spark's planner refuses fails in the first batch, as in Spark. It is compiled again when the
-   query goes on from a checkpoint, whose confs win, and in each batch if it asks for the current time.
+   query goes on from a checkpoint, whose confs win, and in each batch if it has the current time or random numbers.
 2. How the state lies: the number of its partitions and the confs of the stores, which do not change over a checkpoint's life.
 3. Before the first batch of a run, the operators and schemas of the state must be those of the checkpoint.
 4. `plan` gives the plan of one batch: IncrementalExecution.
@@ -20,18 +20,20 @@ Shown by tests/spark/test_differences.py::test_what_an_error_tells.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import cached_property
 
 from pyspark.accumulators import Accumulator
 from pyspark.errors import SparkRuntimeException
 from pyspark.sql import SparkSession
 from pyspark.sql.types import StructType
 
-from minispark_stream.jvm import plans, sessions, times
+from minispark_stream.jvm import of_batch, plans, sessions
 from minispark_stream.jvm.errors import spark_error
 from minispark_stream.jvm.scala import JavaObject
 from minispark_stream.operators.base import ALLOW_MULTIPLE, BatchContext, OperatorWatermarks
 from minispark_stream.operators.metrics import Report, Reports
 from minispark_stream.operators.transform_with_state import TransformWithState
+from minispark_stream.plan import checked_plan
 from minispark_stream.runtime.incremental_execution import IncrementalExecution
 from minispark_stream.runtime.micro_batch_execution_context import MicroBatchExecutionContext
 from minispark_stream.runtime.template import Template, compile_template
@@ -62,7 +64,7 @@ class QueryPlanner:
         self.state_dir = state_dir
         self._run_id = run_id
         self._allow_multiple = sessions.flag(session, ALLOW_MULTIPLE)
-        self._asks_for_current_time = times.asks_for_current_time(session, analyzed)
+        self._changes_with_batch = of_batch.changes_with_batch(session, analyzed)
         with sessions.active_session(session):
             self.template = self._compile(now_ms)  # (1)
         self.num_partitions: int
@@ -79,7 +81,7 @@ class QueryPlanner:
         if context.is_current_batch_constructed or context.previous is not None:
             self.template = self._compile(context.metadata.batch_timestamp_ms)
         operators = self.template.operators
-        self.num_partitions = int(self._conf("spark.sql.shuffle.partitions") or 200)  # (2)
+        self.num_partitions = int(context.metadata.conf["spark.sql.shuffle.partitions"])  # (2)
         column_families = bool(operators) and all(isinstance(op, TransformWithState) for op in operators)
         self.state_conf = StateStoreConf.from_conf(self._conf, self._run_id, column_families)
         spark = self.session.sparkContext
@@ -101,7 +103,7 @@ class QueryPlanner:
 
     def plan(self, context: MicroBatchExecutionContext, new_data: Mapping[int, JavaObject]) -> IncrementalExecution:  # (4)
         """The plan of one batch; before the first batch of a run, the state is checked, too."""
-        if self._asks_for_current_time:
+        if self._changes_with_batch:
             self.template = self._compile(context.metadata.batch_timestamp_ms)
         for accumulator in self._accumulators.values():
             accumulator.value = []
@@ -136,10 +138,13 @@ class QueryPlanner:
     def verify_commits(self, execution: IncrementalExecution) -> None:
         """Every partition of every operator must have written its version. A sink that reads a part of a batch prevents that.
 
+        As in Spark, a query with a limit or with an aggregation of all rows is not checked.
+
         Raises:
             SparkRuntimeException: STATE_STORE_COMMIT_VALIDATION_FAILED.
         """
-        if not sessions.flag(self.session, "spark.sql.streaming.stateStore.commitValidation.enabled"):
+        is_on = sessions.flag(self.session, "spark.sql.streaming.stateStore.commitValidation.enabled")
+        if not is_on or self._has_global_aggregate_or_limit:
             return
         operators = execution.template.operators
         expected = {(op.operator_id, p) for op in operators for p in range(op.partitions(self.num_partitions))}
@@ -154,6 +159,13 @@ class QueryPlanner:
                 actualCommits=str(len(done)),
                 missingCommits=", ".join(f"(operatorId={o}, partitionId={p})" for o, p in missing),
             )
+
+    @cached_property
+    def _has_global_aggregate_or_limit(self) -> bool:
+        return any(
+            node.name == "GlobalLimit" or node.name == "Aggregate" and node.plan.groupingExpressions().isEmpty()
+            for node in checked_plan.read(self.analyzed).down()
+        )
 
     def _compile(self, timestamp_ms: int) -> Template:
         return compile_template(self.session, self.analyzed, timestamp_ms, self.output_mode)

@@ -18,8 +18,8 @@ operators (From query to the plan; SIGMOD'18 paper, section 5: analysis, increme
 
 Operators are numbered from the sink upward, 0 first, as Spark numbers their state folders.
 
-Spark optimises every batch anew; the shape does not depend on the data, so once is enough. Only a plan that asks for the
-current time is compiled per batch, because the time of the batch is part of the plan.
+Spark optimises every batch anew; the shape does not depend on the data, so once is enough. Only a plan with the current time or
+random numbers is compiled per batch, because the batch's time and new seeds are part of it (jvm/of_batch.py).
 
 Differs from Spark: nothing.
 """
@@ -36,7 +36,7 @@ from pyspark.errors import AnalysisException
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
-from minispark_stream.jvm import expressions, plans, scala, sessions, times
+from minispark_stream.jvm import expressions, of_batch, plans, scala, sessions
 from minispark_stream.jvm.errors import analysis_error
 from minispark_stream.jvm.scala import JavaObject
 from minispark_stream.operators.base import ALLOW_MULTIPLE, StatefulOperator
@@ -92,7 +92,7 @@ def compile_template(
         session: the query's own session; its confs decide how Spark optimises and plans.
         analyzed: the analysed logical plan of the user's DataFrame.
         timestamp_ms: the batch timestamp that current_timestamp() and its kin stand for.
-        output_mode: of the query; a limit keeps state in append mode only.
+        output_mode: of the query, which says whether a limit is one of the stream or of an answer.
 
     Raises:
         AnalysisException: an operator, or a format of its state, that the model does not have.
@@ -100,8 +100,8 @@ def compile_template(
     source_keys = list(dict(streaming_sources(session, analyzed)))  # (1)
     analyzed = without_file_relations(session, analyzed)
     if timestamp_ms is not None:
-        analyzed = times.replace_current_time(session, analyzed, timestamp_ms)
-    optimized = plans.optimize(session, analyzed)  # (2)
+        analyzed = of_batch.plan_of_batch(session, analyzed, timestamp_ms)
+    optimized = plans.optimize(session, plans.with_cached_data(session, analyzed))  # (2)
     compiler = _Compiler(session, source_keys, output_mode)
     root = compiler.compile(optimized)
     return Template(
@@ -140,7 +140,7 @@ class _Compiler:
             return self._stateful(STATEFUL[name], plan, children)
         if name == "UpdateEventTimeWatermarkColumn":
             return self._event_time_of_output(plan)
-        if name == "GlobalLimit" and self.output_mode == "append":
+        if name == "GlobalLimit" and self._is_of_all_rows(children[0]):
             return self._stateful(compile_global_limit, plan, children)
         if name == "LocalLimit" and not _is_sorted(plan.child()):
             return self._local_limit(plan)
@@ -166,6 +166,10 @@ class _Compiler:
         compile_operator = partial(compile_transform_with_state, output_event_time=plan.eventTime())
         operator = self._stateful(compile_operator, below, scala.items(below.children()))
         return Stateless(plans.project(self.session, scala.items(plan.output()), below), (operator,))
+
+    def _is_of_all_rows(self, below: JavaObject) -> bool:
+        """Whether a limit is one of all rows that ever come. Above an aggregation in complete mode, it is one of an answer."""
+        return self.output_mode == "append" or self.output_mode == "complete" and not _has_aggregation(below)
 
     def _local_limit(self, plan: JavaObject) -> Node:
         """The limit of each partition is for speed only. It stops reading early, which operators below must not suffer."""
@@ -208,6 +212,11 @@ def _is_sorted(plan: JavaObject) -> bool:
     """Whether the rows below a limit come from a sort, which reads all of its input before the first row leaves."""
     name = scala.class_name(plan)
     return name == "Sort" or name == "Project" and _is_sorted(plan.child())
+
+
+def _has_aggregation(plan: JavaObject) -> bool:
+    is_one = scala.class_name(plan) == "Aggregate" and plan.isStreaming()
+    return is_one or any(map(_has_aggregation, scala.items(plan.children())))
 
 
 def _redefined_watermark(session: SparkSession, watermarks: Iterable[Watermark]) -> AnalysisException | None:

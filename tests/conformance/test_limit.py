@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
+from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
+from minispark_stream import side_by_side
 from tests.conformance.conftest import Compare
 from tests.conformance.inputs import rows_of
 
@@ -39,3 +43,33 @@ def test_limit_of_the_whole_answer_in_no_order(compare: Compare) -> None:
 
 def test_state_is_kept_below_a_filter_that_no_row_can_pass(compare: Compare) -> None:
     compare(lambda s, d: read(s, d).groupBy("k").count().where("1 = 0"), FEED, output_mode="complete")
+
+
+@pytest.mark.parametrize("relay", [("model",), ("spark", "model")], ids="-".join)
+def test_limit_below_an_aggregation_of_the_whole_stream(compare: Compare, relay: tuple[str, ...]) -> None:
+    """Below the aggregation only appended rows pass, so the limit is one of the stream in complete mode, too."""
+    comparison = compare(
+        lambda s, d: read(s, d).limit(5).groupBy("k").count(), FEED, output_mode="complete", restart_after=range(2), relay=relay
+    )
+    assert [op["operatorName"] for op in comparison.model.batches[0].progress["stateOperators"]] == ["stateStoreSave", "globalLimit"]
+
+
+@pytest.mark.parametrize("validate", ["true", "false"])
+@pytest.mark.parametrize(
+    ("query", "mode"),
+    [
+        (lambda df: df.groupBy("k").count(), "complete"),
+        (lambda df: df.groupBy().count(), "complete"),
+        (lambda df: df.limit(3), "append"),
+        (lambda df: df.dropDuplicates(["k"]).join(df.sparkSession.range(5).limit(2), F.length("k") == F.col("id")), "append"),
+    ],
+    ids=["keys", "no keys", "a limit", "a limit of a table"],
+)
+def test_a_sink_that_reads_nothing(spark: SparkSession, query: Any, mode: str, validate: str) -> None:
+    """Spark finds out that no state was written, unless there is a limit or an aggregation without keys."""
+    comparison = side_by_side(
+        spark, lambda s, d: query(read(s, d)), FEED[:2], output_mode=mode, collect=lambda df: [], trace="steps", progress=False,
+        confs={"spark.sql.streaming.stateStore.commitValidation.enabled": validate},
+    )
+    assert comparison.spark.error == comparison.model.error
+    assert len(comparison.spark.batches) == len(comparison.model.batches)

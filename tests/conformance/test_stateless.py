@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import pandas as pd
 import pytest
+from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import DoubleType
 
+from minispark_stream import MiniSparkSession
 from tests.conformance.conftest import Compare
 from tests.conformance.inputs import RANDOM_SCHEMA, random_rows, read_random
 
@@ -101,3 +105,71 @@ def test_what_is_broadcast_while_a_batch_is_planned_is_read_with_the_confs_of_th
     confs = {"spark.sql.json.filterPushdown.enabled": "false"}
     comparison = compare(build, [['{"k":null,"v":40}', '{"k":2,"v":50}']], confs=confs)
     assert [b.progress["numInputRows"] for b in comparison.model.batches] == [2]
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        lambda df, empty: df.observe("seen", F.count("*").alias("n")).dropDuplicates(["k"]).join(empty, "k"),
+        lambda df, empty: df.observe("seen", F.count("*").alias("n")).groupBy("k").count().join(empty, "k", "left_semi"),
+        lambda df, empty: df.dropDuplicates(["k"]).join(empty.union(empty), F.lit(False)),
+    ],
+    ids=["inner", "left semi", "a condition that never holds"],
+)
+def test_a_join_with_an_empty_table_leaves_the_stream_as_it_is(compare: Compare, query: Any) -> None:
+    """Spark's optimizer drops both sides of such a join, but not those that are streams: their state would miss rows."""
+    def build(session: Any, input_dir: str) -> Any:
+        return query(read_random(session, input_dir).select("k", "i"), session.sql("select 'x' as k where 1 = 0"))
+
+    comparison = compare(build, FEED, output_mode="update")
+    assert all(batch.progress["numInputRows"] > 0 for batch in comparison.model.batches)
+
+
+@pytest.mark.parametrize("engine", ["spark", "model"])
+def test_random_numbers_are_others_in_each_batch(spark: SparkSession, mini: MiniSparkSession, tmp_path: Path, engine: str) -> None:
+    """Seeds are given by the analysis or the user once; each batch gets new ones, even in the place of the user's."""
+    session, source, rows = spark if engine == "spark" else mini, tmp_path / "in", []
+    source.mkdir()
+    numbers = session.readStream.text(str(source)).select(
+        F.expr("uuid()").alias("id"), F.rand(7).alias("a"), F.randn().alias("b"), F.shuffle(F.sequence(F.lit(1), F.lit(40))).alias("c")
+    )
+    writer = numbers.dropDuplicates(["id"]).writeStream.foreachBatch(lambda df, _: rows.extend(df.collect()))
+    writer = writer.option("checkpointLocation", str(tmp_path / "checkpoint"))
+    for name in ("0.txt", "1.txt", "2.txt"):
+        (source / name).write_text("a row")
+        writer.trigger(availableNow=True).start().awaitTermination()
+    assert len(rows) == 3
+    assert all(len({str(row[column]) for row in rows}) == 3 for column in numbers.columns)
+
+
+def test_the_time_of_the_batch_is_that_of_all_expressions(spark: SparkSession, mini: MiniSparkSession, tmp_path: Path) -> None:
+    """In a condition and below several grouping sets as well as in a projection."""
+    rows: list[Any] = []
+    now = F.current_timestamp()
+    table = spark.createDataFrame([(1,)], "i int")
+    stream = mini.readStream.format("rate-micro-batch").option("rowsPerBatch", 3).load().withColumn("now", now)
+    joined = stream.join(table, (F.col("now") == now) & (F.col("i") == 1)).rollup("i", now.alias("t")).agg(F.max("now").alias("m"))
+    writer = joined.writeStream.outputMode("complete").foreachBatch(lambda df, _: rows.extend(df.collect()))
+    writer.trigger(once=True).start().awaitTermination()
+    assert len(rows) == 3 and len({row.m for row in rows} | {row.t for row in rows if row.t}) == 1
+
+
+def test_what_is_cached_is_read_from_the_cache(spark: SparkSession, mini: MiniSparkSession, tmp_path: Path) -> None:
+    """The files of a table may change: who has cached what was computed from them goes on with that."""
+    def run(session: Any, folder: Path) -> list[Any]:
+        files, rows, source = str(folder / "table"), [], folder / "in"
+        spark.range(4).selectExpr("id % 2 as k", "id as v").write.parquet(files)
+        table = spark.read.parquet(files).groupBy("k").agg(F.max("v").alias("most")).cache()
+        table.count()
+        source.mkdir()
+        stream = session.readStream.schema("k long").json(str(source)).join(table, "k").where("most > 0").select("k", "most")
+        writer = stream.writeStream.foreachBatch(lambda df, _: rows.append(sorted(map(tuple, df.collect()))))
+        writer = writer.option("checkpointLocation", str(folder / "checkpoint"))
+        for i in range(2):
+            (source / f"{i}.json").write_text('{"k": 0}\n{"k": 1}')
+            writer.trigger(availableNow=True).start().awaitTermination()
+            shutil.rmtree(files, ignore_errors=True)
+        table.unpersist()
+        return rows
+
+    assert run(mini, tmp_path / "model") == run(spark, tmp_path / "spark") == [[(0, 2), (1, 3)]] * 2
