@@ -9,10 +9,11 @@ Models: OffsetSeqLog, OffsetSeq and OffsetSeqMetadata (Execution flow; SIGMOD'18
 
 The metadata line is what makes a batch repeatable: the watermark that evicts, the time that current_timestamp() gives, and
 the confs that shape state. On a restart the logged confs win over the session's, because the state was laid out by them;
-a conf that an older Spark did not log yet gets the value that older Spark implied.
+a conf that an older Spark did not log yet gets the value that older Spark implied. The number of shuffle partitions is logged
+for the state alone: a shuffle that keeps no state goes by the session's.
 
 Differs from Spark: a v2 entry (`sourceId:offset` lines) is read when its ids are 0, 1, 2, ...; those of named sources are
-refused, because the model has no named sources.
+refused, because the model has no named sources. No v2 entry is written, whatever `offsetLog.formatVersion` says.
 Shown by tests/unit/test_checkpoint_logs.py::TestOffsetSeqLog::test_version_2_is_read_by_source_number,
 tests/unit/test_checkpoint_logs.py::TestOffsetSeqLog::test_damage_is_named_with_its_file.
 """
@@ -51,6 +52,10 @@ RELEVANT_CONFS: dict[str, str | None] = {
 }
 
 
+# Under which other name a session has a conf that was logged; until then, the session's own value is the one to log.
+_IN_SESSION = {"spark.sql.shuffle.partitions": "spark.sql.streaming.internal.stateStore.partitions"}
+
+
 @dataclass(frozen=True)
 class OffsetSeqMetadata:
     """The second line of an entry. Times in milliseconds since the epoch."""
@@ -62,13 +67,13 @@ class OffsetSeqMetadata:
     @staticmethod
     def from_session(conf_get: Callable[[str], str | None]) -> OffsetSeqMetadata:
         """The session's values of the confs that are to be logged."""
-        values = {key: conf_get(key) for key in RELEVANT_CONFS}
+        values = {key: conf_get(_IN_SESSION.get(key, key)) or conf_get(key) for key in RELEVANT_CONFS}
         return OffsetSeqMetadata(conf={key: value for key, value in values.items() if value is not None})
 
     def apply_to_session(self, conf_set: Callable[[str, str], None], conf_get: Callable[[str], str | None]) -> None:
         """Put the logged confs into a session."""
-        for key, default in RELEVANT_CONFS.items():
-            value = self.conf.get(key, default)
+        for logged_key, default in RELEVANT_CONFS.items():
+            value, key = self.conf.get(logged_key, default), _IN_SESSION.get(logged_key, logged_key)
             if value is None:
                 continue
             current = conf_get(key)

@@ -41,6 +41,7 @@ from minispark_stream.state.operator_state_metadata import OperatorStateMetadata
 from minispark_stream.state.state_store import StateStoreConf
 
 ALLOW_MULTIPLE = "spark.sql.streaming.statefulOperator.allowMultiple"
+ALWAYS_NULLABLE = "spark.sql.streaming.statefulOperator.alwaysNullableOutput.enabled"
 
 
 @dataclass(frozen=True)
@@ -176,9 +177,13 @@ def check_event_time(session: SparkSession, names: Sequence[str]) -> None:
         raise analysis_error(session, "MULTIPLE_EVENT_TIME_COLUMNS", eventTimeCols=f"({','.join(names)})")
 
 
-def nullable(schema: StructType) -> StructType:
-    """State rows may hold nulls everywhere (statefulOperator.alwaysNullableOutput)."""
+def state_schema(session: SparkSession, schema: StructType) -> StructType:
+    """The schema of rows as a state store has them: with nulls everywhere. What Spark 4.2 and older wrote was not so."""
+    return nullable(schema) if sessions.flag(session, ALWAYS_NULLABLE) else schema
 
+
+def nullable(schema: StructType) -> StructType:
+    """The same schema, where nulls may be everywhere."""
     def relax(node: Any) -> Any:
         if isinstance(node, dict):
             return {k: True if k in ("nullable", "containsNull", "valueContainsNull") else relax(v) for k, v in node.items()}

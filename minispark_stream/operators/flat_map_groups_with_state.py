@@ -44,7 +44,7 @@ from minispark_stream.operators.base import (
     check_event_time,
     event_time_column,
     event_time_names,
-    nullable,
+    state_schema,
 )
 from minispark_stream.operators.columns import EventTime
 from minispark_stream.operators.decision import Entry
@@ -62,6 +62,7 @@ class FlatMapGroupsWithState(StatefulOperator):
     grouping: tuple[int, ...]
     keys: StructType
     state: StructType
+    state_rows: StructType
     result: StructType
     timeout: str
     event_time: EventTime | None
@@ -71,8 +72,7 @@ class FlatMapGroupsWithState(StatefulOperator):
     operator_name = "applyInPandasWithState"
 
     def schemas(self) -> list[tuple[str, StructType, StructType]]:
-        rows = state_row_schema(self.state, self.timeout != GroupStateTimeout.NoTimeout)
-        return [("default", self.keys, nullable(rows))]
+        return [("default", self.keys, self.state_rows)]
 
     def entries(self) -> Sequence[Entry]:
         columns = scala.items(self.plan.child().output())
@@ -136,14 +136,16 @@ def compile_flat_map_groups_with_state(
     rows = plans.rdd_frame(session, plans.empty_rows(session), expressions.java_schema(session, expressions.positional(result)))
     names = [(a.name(), a.exprId()) for a in scala.items(plan.output())]
     function = udf.func()
+    state, timeout = StructType.fromJson(json.loads(state.json())), str(timeout.toString())
     return FlatMapGroupsWithState(
         operator_id=operator_id,
         columns=schema,
         grouping=tuple(position[key.exprId().id()] for key in key_columns),
-        keys=nullable(expressions.struct_type(key_columns)),
-        state=StructType.fromJson(json.loads(state.json())),
+        keys=state_schema(session, expressions.struct_type(key_columns)),
+        state=state,
+        state_rows=state_schema(session, state_row_schema(state, timeout != GroupStateTimeout.NoTimeout)),
         result=result,
-        timeout=str(timeout.toString()),
+        timeout=timeout,
         event_time=event_time_column(columns),
         event_times=event_time_names(columns),
         command=expressions.command(session, udf),

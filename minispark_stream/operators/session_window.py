@@ -27,7 +27,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
+from pyspark.errors import UnsupportedOperationException
+from pyspark.sql import SparkSession
+
 from minispark_stream.jvm import physical, scala
+from minispark_stream.jvm.errors import spark_error
 from minispark_stream.jvm.scala import JavaObject
 from minispark_stream.operators.base import BatchContext, check_event_time
 from minispark_stream.operators.decision import SESSIONS, Decision, Entry
@@ -49,6 +53,7 @@ class SessionWindowAggregation(StreamingAggregation):
     session: int
     order: JavaObject = field(repr=False, compare=False)
     operator_name = "sessionWindowStateStoreSaveExec"
+    in_words = "session window aggregations"
 
     @property
     def num_cols_prefix_key(self) -> int:
@@ -62,9 +67,23 @@ class SessionWindowAggregation(StreamingAggregation):
     def decision(self, watermarks: OperatorWatermarks, output_mode: str) -> Decision:
         return replace(super().decision(watermarks, output_mode), keeps=SESSIONS)
 
+    def check(self, session: SparkSession, output_mode: str) -> None:
+        """The same; and a session may still grow, so that its rows cannot be updated.
+
+        Raises:
+            UnsupportedOperationException: update mode (STREAMING_OUTPUT_MODE.UNSUPPORTED_OPERATION).
+        """
+        check_event_time(session, self.event_times)  # in complete mode, too, because restore asks for the event time
+        super().check(session, output_mode)
+        if output_mode == "update":
+            raise spark_error(
+                session, UnsupportedOperationException, "STREAMING_OUTPUT_MODE.UNSUPPORTED_OPERATION", outputMode=output_mode,
+                operation="session window streaming aggregations",
+            )
+
     def plan_batch(self, context: BatchContext, children: Sequence[JavaObject]) -> JavaObject:
         session, info = context.session, context.state_info(self)
-        check_event_time(session, self.event_times)
+        self.check(session, context.output_mode)
         state = StreamingSessionWindowStateManager(self.keys, self.values, self.session)
         watermarks, metrics = context.watermarks[self.operator_id], context.accumulators[self.operator_id]
         restore = SessionWindowStateStoreRestore(

@@ -23,12 +23,21 @@ from pyspark.errors import AnalysisException
 from pyspark.sql import SparkSession
 from pyspark.sql.types import StructField, StructType, TimestampType
 
-from minispark_stream.jvm import expressions, physical, scala
+from minispark_stream.jvm import expressions, physical, scala, sessions
 from minispark_stream.jvm.scala import JavaObject
 from minispark_stream.jvm.state_rdd import MapPartitions
-from minispark_stream.operators.base import BatchContext, StatefulOperator, event_time_column, event_time_names, nullable
+from minispark_stream.operators.base import (
+    BatchContext,
+    StatefulOperator,
+    event_time_column,
+    event_time_names,
+    nullable,
+    state_schema,
+)
 from minispark_stream.operators.session_window import SessionWindowAggregation
 from minispark_stream.operators.streaming_aggregation import StreamingAggregation
+
+STATE_FORMAT = "spark.sql.streaming.aggregation.stateFormatVersion"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -54,7 +63,11 @@ def compile_aggregate(
         children: its compiled child.
         empty: the same Aggregate as a batch plan over no rows.
 
+    Raises:
+        AnalysisException: the checkpoint's (or session's) state format is version 1, which is Spark 2.3's.
     """
+    if sessions.conf(session, STATE_FORMAT) != "2":
+        raise AnalysisException(message=f"minispark_stream has aggregations with {STATE_FORMAT}=2 only.")
     try:
         planned = physical.planned_by(session, "StatefulAggregationStrategy", plan)
     except AnalysisException as error:
@@ -63,10 +76,10 @@ def compile_aggregate(
     is_session = scala.class_name(restore) == "SessionWindowStateStoreRestoreExec"
     partial = below if is_session else below[1:]  # an aggregation without sessions merges before restore, too
     grouping = scala.items(merge.groupingExpressions())
-    rows = nullable(expressions.struct_type(scala.items(merge.output())))
+    rows = state_schema(session, expressions.struct_type(scala.items(merge.output())))
     common = {  # (2)
         "operator_id": operator_id,
-        "tasks": MapPartitions(session, rows, rows, merge.output()),
+        "tasks": MapPartitions(session, nullable(rows), nullable(rows), merge.output()),
         "event_time": event_time_column(grouping),
         "event_times": event_time_names(grouping),
         "partial": tuple(reversed(partial)),
@@ -82,8 +95,9 @@ def compile_aggregate(
         return StreamingAggregation(keys=keys, values=values, shuffle_keys=tuple(grouping), **common)
     position = [a.exprId().id() for a in grouping].index(save.sessionExpression().exprId().id())
     without_session = [i for i in range(width) if i != position]
+    start = StructField("sessionStartTime", TimestampType(), nullable=False)
     return SessionWindowAggregation(
-        keys=StructType([*(rows.fields[i] for i in without_session), StructField("sessionStartTime", TimestampType())]),
+        keys=state_schema(session, StructType([*(rows.fields[i] for i in without_session), start])),
         values=rows,
         shuffle_keys=tuple(grouping[i] for i in without_session),
         session=position,

@@ -37,6 +37,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql.types import StructType
 
 from minispark_stream.jvm import physical, scala
+from minispark_stream.jvm.errors import analysis_error
 from minispark_stream.jvm.scala import JavaObject
 from minispark_stream.jvm.state_rdd import MapPartitions
 from minispark_stream.operators.base import (
@@ -70,6 +71,7 @@ class StreamingAggregation(StatefulOperator):
     merge: JavaObject = field(repr=False, compare=False)
     final: JavaObject = field(repr=False, compare=False)
     operator_name = "stateStoreSave"
+    in_words = "aggregations"
 
     def schemas(self) -> list[tuple[str, StructType, StructType]]:
         return [("default", self.keys, self.values)]
@@ -89,10 +91,21 @@ class StreamingAggregation(StatefulOperator):
     def should_run_another_batch(self, output_mode: str, eviction_ms: int, watermark_ms: int) -> bool:
         return output_mode in ("append", "update") and watermark_ms > eviction_ms
 
+    def check(self, session: SparkSession, output_mode: str) -> None:
+        """What the check at the start of a query can miss, since it sees the plan that is not optimised yet; and may be off.
+
+        Raises:
+            AnalysisException: two watermarks, or in append mode none (UNSUPPORTED_STREAMING_OPERATOR_WITHOUT_WATERMARK).
+        """
+        if output_mode != "complete":
+            check_event_time(session, self.event_times)
+        if output_mode == "append" and self.event_time is None:
+            condition = "UNSUPPORTED_STREAMING_OPERATOR_WITHOUT_WATERMARK"
+            raise analysis_error(session, condition, outputMode="Append", statefulOperator=self.in_words)
+
     def plan_batch(self, context: BatchContext, children: Sequence[JavaObject]) -> JavaObject:
         session, info = context.session, context.state_info(self)
-        if context.output_mode != "complete":
-            check_event_time(session, self.event_times)
+        self.check(session, context.output_mode)
         restore = StateStoreRestore(info=info, output=self.tasks.arrow_schema, keys=self.keys, values=self.values)
         save = StateStoreSave(
             info=info,

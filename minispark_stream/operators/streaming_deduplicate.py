@@ -44,7 +44,7 @@ from minispark_stream.operators.base import (
     check_event_time,
     event_time_column,
     event_time_names,
-    nullable,
+    state_schema,
 )
 from minispark_stream.operators.columns import (
     Columns,
@@ -131,7 +131,7 @@ def compile_deduplicate(
         operator_id=operator_id,
         tasks=MapPartitions(session, schema, schema, plan.output()),
         positions=positions,
-        keys=nullable(expressions.struct_type(key_columns)),
+        keys=state_schema(session, expressions.struct_type(key_columns)),
         event_time=event_time,
         key_event_time=event_time_column(key_columns),
         event_times=event_time_names(columns),

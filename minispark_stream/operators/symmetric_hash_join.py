@@ -49,7 +49,7 @@ from minispark_stream.operators.base import (
     check_event_time,
     event_time_column,
     event_time_names,
-    nullable,
+    state_schema,
 )
 from minispark_stream.operators.columns import EventTime
 from minispark_stream.operators.decision import ROWS, Decision, Entry
@@ -91,6 +91,7 @@ class SymmetricHashJoin(StatefulOperator):
     join_type: str
     key_schema: StructType
     rows: tuple[StructType, StructType]
+    state_rows: tuple[StructType, StructType]
     event_times: tuple[EventTime | None, EventTime | None]
     key_event_time: EventTime | None
     shifts_ms: tuple[int | None, int | None]
@@ -104,10 +105,10 @@ class SymmetricHashJoin(StatefulOperator):
     def schemas(self) -> list[tuple[str, StructType, StructType]]:
         return [
             store
-            for side, row in enumerate(self.rows)
+            for side, row in enumerate(self.state_rows)
             for store in (
                 (store_name(side, COUNTS), self.key_schema, COUNT_SCHEMA),
-                (store_name(side, VALUES), indexed(self.key_schema), with_matched(nullable(row))),
+                (store_name(side, VALUES), indexed(self.key_schema), with_matched(row)),
             )
         ]
 
@@ -191,7 +192,7 @@ def compile_symmetric_hash_join(
         left_keys, right_keys = scala.items(left_seq), scala.items(right_seq)
     left, right = scala.items(plan.left().output()), scala.items(plan.right().output())
     rows = (expressions.struct_type(left), expressions.struct_type(right))
-    key_schema = nullable(_key_schema(left_keys))
+    key_schema = state_schema(session, _key_schema(left_keys))
     pairs = _pair_schema(key_schema, *rows)
     candidates = _pair_output(session, pairs, [*left, *right])
     split = _split(session, condition, plan)
@@ -200,6 +201,7 @@ def compile_symmetric_hash_join(
         join_type=str(plan.joinType().toString()),
         key_schema=key_schema,
         rows=rows,
+        state_rows=(state_schema(session, rows[0]), state_schema(session, rows[1])),
         event_times=(event_time_column(left), event_time_column(right)),
         key_event_time=_key_event_time(left_keys) or _key_event_time(right_keys),
         shifts_ms=_shifts_ms(session, plan, condition),

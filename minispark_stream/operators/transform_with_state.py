@@ -53,6 +53,7 @@ from minispark_stream.operators.base import (
     event_time_column,
     event_time_names,
     nullable,
+    state_schema,
 )
 from minispark_stream.operators.column_families import KEY_SCHEMA, VALUE_SCHEMA
 from minispark_stream.operators.columns import EventTime
@@ -241,7 +242,7 @@ def compile_transform_with_state(
         in_pandas=str(names["userFacingDataType"].toString()).lower() == "pandas",
         input=source,
         initial=initial,
-        keys=nullable(expressions.struct_type(child[: names["groupingAttributesLen"]])),
+        keys=state_schema(session, expressions.struct_type(child[: names["groupingAttributesLen"]])),
         result=result,
         output_mode=str(names["outputMode"].toString()),
         time_mode=str(names["timeMode"].toString()) or NO_TIME,

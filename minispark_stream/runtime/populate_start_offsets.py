@@ -3,7 +3,7 @@
 Models: MicroBatchExecution.populateStartOffsets (Execution flow, step 1). With O the last batch in the offset log and C
 the last one in the commit log:
 
-    no O       a new query: batch 0 from the beginning; with a C, somebody has deleted offsets: the query fails
+    no O       a new query: batch 0 from the beginning; with a C or state, somebody has deleted offsets: the query fails
     C = O      batch O is done: next is O+1, and it starts where O ended
     C = O-1    batch O was planned but not finished: run O again, with exactly its logged offsets, watermark and time
     C < O-1    the logs disagree (somebody deleted commits): Spark warns, and runs O again
@@ -12,8 +12,7 @@ the last one in the commit log:
 1. Read the last entry of the offset log, and the entry before it: the end of batch O-1 is the start of batch O.
 2. Take over the logged confs: they win over the session's, because the state was written under them.
 3. Compare with the commit log; the watermark is the greater of what both logs say.
-4. A finished batch: ask each source for it once more, because a source may expect its last batch to be asked for
-   after a restart (Kafka does).
+4. A finished batch: ask each V1 source for it once more, because such a source may expect that of a restart.
 
 A checkpoint of the continuous engine cannot be continued: its entries have no metadata.
 
@@ -29,7 +28,12 @@ from __future__ import annotations
 import logging
 from dataclasses import replace
 
+from pyspark.errors import UnsupportedOperationException
+
+from minispark_stream.checkpointing.checkpoint_file_manager import CheckpointFileManager
 from minispark_stream.checkpointing.offset_seq_log import OffsetSeq, OffsetSeqMetadata
+from minispark_stream.jvm import sessions
+from minispark_stream.jvm.errors import spark_error
 from minispark_stream.runtime.micro_batch_execution_context import MicroBatchExecutionContext
 from minispark_stream.runtime.recorded import step
 from minispark_stream.runtime.stream_execution import StreamExecution
@@ -43,6 +47,7 @@ def populate_start_offsets(query: StreamExecution, context: MicroBatchExecutionC
 
     Raises:
         RuntimeError: the entry before the last is missing, or the log is one of the continuous engine.
+        UnsupportedOperationException: there are no offsets, but state (STATE_STORE_CHECKPOINT_LOCATION_NOT_EMPTY).
         AssertionError: the query has another number of sources than its log, or commits without any offsets.
     """
     latest = query.offset_log.get_latest()
@@ -53,6 +58,7 @@ def populate_start_offsets(query: StreamExecution, context: MicroBatchExecutionC
                 f"assertion failed: {query.checkpoint}/commits has batch {committed[0]}, but there are no offsets. Restore "
                 "offsets/ from a copy, or start the query with a new checkpoint location."
             )
+        _check_is_new(query)
         return replace(context, watermark_tracker=query.planner.new_watermark_tracker())
     context = _last_batch(query, context, *latest)  # (1), (2)
     if is_finished(context.batch_id, committed and committed[0]):  # (3)
@@ -63,6 +69,19 @@ def populate_start_offsets(query: StreamExecution, context: MicroBatchExecutionC
     if committed is not None and committed[0] == context.batch_id - 1:
         _ask_again(query, context, only_unmoved=True)
     return replace(context, is_current_batch_constructed=True)
+
+
+def _check_is_new(query: StreamExecution) -> None:
+    """A query without a logged batch must not find what another one has left in its checkpoint."""
+    if not sessions.flag(query.session, "spark.sql.streaming.verifyCheckpointDirectoryEmptyOnStart"):
+        return
+    files = CheckpointFileManager(query.checkpoint)
+    for folder in ("offsets", "state", "commits"):
+        if files.exists(folder) and files.list(folder):
+            raise spark_error(
+                query.session, UnsupportedOperationException, "STATE_STORE_CHECKPOINT_LOCATION_NOT_EMPTY",
+                checkpointLocation=f"{query.checkpoint}/{folder}",
+            )
 
 
 def is_finished(last_offset: int, last_commit: int | None) -> bool:
@@ -116,8 +135,8 @@ def _entry_before(query: StreamExecution, batch_id: int) -> OffsetSeq:
 
 
 def _ask_again(query: StreamExecution, context: MicroBatchExecutionContext, only_unmoved: bool = False) -> None:
-    """Have the sources give their last batch once more; `only_unmoved`: those that gave nothing new in it."""
+    """Have the V1 sources give their last batch once more; `only_unmoved`: those that gave nothing new in it."""
     for ordinal, end in context.end_offsets.items():
-        start = context.start_offsets.get(ordinal)
-        if not only_unmoved or start is None or start == end:
-            query.sources[ordinal].get_batch(start, end)
+        source, start = query.sources[ordinal], context.start_offsets.get(ordinal)
+        if source.is_v1 and (not only_unmoved or start is None or start == end):
+            source.get_batch(start, end)

@@ -15,7 +15,8 @@ An offset is the JSON text that goes into the offset log, for example `{"logOffs
 their texts are. The engine never looks inside.
 
 Spark has V1 sources (`getOffset`) beside V2 sources (`latestOffset`); a source here without admission control is a `Source`
-whose only limit is "all available".
+whose only limit is "all available". One thing is asked of V1 sources alone: the last finished batch once more at a restart
+(runtime/populate_start_offsets.py); so a source says whether it `is_v1`.
 
 Differs from Spark: nothing.
 """
@@ -88,10 +89,12 @@ class Source(ABC):
 
     Attributes:
         description: what progress reports call the source.
+        is_v1: whether it is a V1 source in Spark.
         last_files: the files that the last look for an offset has taken, for the trace; empty for what does not read files.
     """
 
     description: str
+    is_v1: bool = True
     last_files: Sequence[str] = ()
 
     @abstractmethod

@@ -16,8 +16,8 @@ Models: KafkaSourceProvider, KafkaMicroBatchStream (Source document, "Kafka").
 
 Progress reports say how far the query is behind the ends of the partitions (`metrics`).
 
-Before a restart goes on, a partition that was new in the last batch is looked up once more. When partitions of a logged batch
-are gone before the batch could be run again, it fails even with `failOnDataLoss` false, as in Spark.
+When partitions of a logged batch are gone before the batch could be run again, it fails even with `failOnDataLoss` false, as
+in Spark.
 
 Differs from Spark: nothing.
 """
@@ -96,6 +96,8 @@ class KafkaMicroBatchStream(SupportsTriggerAvailableNow):
         IllegalArgumentException: an option whose value cannot be understood.
         KafkaException: (from its methods) Kafka cannot be asked, or data is lost.
     """
+
+    is_v1 = False
 
     def __init__(self, session: SparkSession, options: Mapping[str, str], metadata_path: str, clock: Clock):
         self._session = session

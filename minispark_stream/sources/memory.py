@@ -65,6 +65,8 @@ class MemoryStream:
 class MemoryStreamReader(SupportsTriggerAvailableNow):  # (3)
     """A query's view of a MemoryStream."""
 
+    is_v1 = False
+
     def __init__(self, session: SparkSession, stream: MemoryStream):
         self._session = session
         self._stream = stream

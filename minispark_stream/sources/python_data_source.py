@@ -103,6 +103,8 @@ def _stream(session: SparkSession, source: DataSource, schema: StructType) -> Py
 class PythonMicroBatchStream(Source):
     """The stream of a reader whose `latestOffset()` takes no limit."""
 
+    is_v1 = False
+
     def __init__(self, session: SparkSession, source: DataSource, schema: StructType, reader: DataSourceStreamReader):
         self._session = session
         self._source = source

@@ -87,6 +87,8 @@ class RateStream(Source):
         SparkRuntimeException: INCORRECT_RAMP_UP_RATE, when so many rows could not be counted even once the ramp is up.
     """
 
+    is_v1 = False
+
     def __init__(
         self,
         session: SparkSession,

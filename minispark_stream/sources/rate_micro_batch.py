@@ -69,6 +69,8 @@ def rate_micro_batch_relation(
 class RatePerMicroBatchStream(SupportsTriggerAvailableNow):
     """The source of one query. Times in ms since the epoch."""
 
+    is_v1 = False
+
     def __init__(self, session: SparkSession, rows: int, partitions: int, start_ms: int, advance_ms: int):
         self._session = session
         self._rows = rows

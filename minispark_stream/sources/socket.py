@@ -82,6 +82,8 @@ def socket_relation(
 class TextSocketStream(Source):
     """The source of one query. `get_batch` raises OSError when the connection cannot be opened."""
 
+    is_v1 = False
+
     def __init__(
         self, session: SparkSession, host: str, port: int, partitions: int, include_timestamp: bool, clock: Clock
     ):

@@ -82,6 +82,18 @@ class Simple(SimpleDataSourceStreamReader):
         return iter([(i, "x") for i in range(start["at"], end["at"])])
 
 
+class Noting(Counter):
+    """Writes down which numbers it was asked for."""
+
+    def __init__(self, folder: str) -> None:
+        super().__init__()
+        self.folder = folder
+
+    def partitions(self, start: dict, end: dict) -> list[InputPartition]:
+        Path(self.folder, f"asked-{start['n']}-{end['n']}").touch()
+        return super().partitions(start, end)
+
+
 class Broken(Counter):
     def latestOffset(self) -> dict:  # type: ignore[override]
         raise ValueError("no news")
@@ -144,6 +156,8 @@ class Registered(DataSource):
     def streamReader(self, schema: Any) -> DataSourceStreamReader:
         if self.options["kind"] == "simple":
             return super().streamReader(schema)
+        if self.options["kind"] == "noting":
+            return Noting(self.options["folder"])
         return READERS[self.options["kind"]]()  # type: ignore[return-value]
 
     def simpleStreamReader(self, schema: Any) -> SimpleDataSourceStreamReader:
@@ -206,6 +220,21 @@ def test_a_reader_and_its_restart(sessions: dict[str, Any], tmp_path: Path, kind
     spark, model = outcome("spark"), outcome("model")
     assert model == spark
     assert model[0][0][0][0] == 0, "batch 0 came first"
+
+
+def test_a_finished_batch_is_not_asked_for_again(sessions: dict[str, Any], tmp_path: Path) -> None:
+    """Only V1 sources are, at a restart."""
+    def asked(session: Any, folder: Path) -> set[str]:
+        numbers = session.readStream.format("numbers").option("kind", "noting").option("folder", str(folder)).load()
+        writer = numbers.writeStream.format("noop").option("checkpointLocation", str(folder / "checkpoint"))
+        writer.trigger(availableNow=True).start().awaitTermination()
+        return {path.name for path in folder.glob("asked-*")}
+
+    for engine, session in sessions.items():
+        (tmp_path / engine).mkdir()
+        assert asked(session, tmp_path / engine) == {"asked-0-2"}, engine
+        (tmp_path / engine / "asked-0-2").unlink()
+        assert "asked-0-2" not in asked(session, tmp_path / engine), engine
 
 
 def test_an_error_of_the_reader_ends_the_query(sessions: dict[str, Any], tmp_path: Path) -> None:

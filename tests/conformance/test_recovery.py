@@ -162,3 +162,54 @@ def test_another_number_of_sources_on_the_same_checkpoint(compare: Compare) -> N
 
     queries = iter([one, two] * 2)
     compare(lambda s, d: next(queries)(s, d), [random_rows(1), random_rows(2)], restart_after=(0,))
+
+
+def test_only_the_state_keeps_the_logged_partitions(compare: Compare) -> None:
+    """A shuffle that keeps no state goes by the conf of the session that runs it."""
+    partitions = iter(["3", "5"] * 2)
+
+    def build(session: Any, input_dir: str) -> Any:
+        session.conf.set("spark.sql.shuffle.partitions", next(partitions))
+        rows = read_random(session, input_dir).repartition("i").withColumn("partition", F.spark_partition_id() > 2)
+        return rows.groupBy("k", "partition").count()
+
+    comparison = compare(
+        build, [random_rows(1), random_rows(2)], output_mode="update", restart_after=(0,), confs={"spark.sql.shuffle.partitions": "2"}
+    )
+    assert all(b.progress["stateOperators"][0]["numShufflePartitions"] == 3 for b in comparison.model.batches)
+    above_the_second = [any(above for _, above, _ in batch.rows) for batch in comparison.model.batches]
+    assert above_the_second == [False, True]
+
+
+def lose_both_logs(checkpoint: str) -> None:
+    for log in ("offsets", "commits"):
+        shutil.rmtree(Path(checkpoint, log))
+
+
+@pytest.mark.parametrize("verify", ["true", "false"])
+def test_a_new_query_wants_a_checkpoint_without_state(compare: Compare, verify: str) -> None:
+    comparison = compare(
+        lambda s, d: read_random(s, d).groupBy("k").count(), [random_rows(1), random_rows(2)], output_mode="update",
+        restart_after={0: lose_both_logs}, confs={"spark.sql.streaming.verifyCheckpointDirectoryEmptyOnStart": verify},
+    )
+    assert (comparison.model.error is not None) == (verify == "true")
+
+
+NULLABLE = "spark.sql.streaming.statefulOperator.alwaysNullableOutput.enabled"
+STATEFUL = {
+    "aggregation": lambda df: df.groupBy("k").count(),
+    "windows": lambda df: df.groupBy(F.window("ts", "10 minutes"), F.lit(1).alias("one")).agg(F.count("*"), F.sum("i")),
+    "sessions": lambda df: df.groupBy(F.session_window("ts", "10 minutes"), "k").count(),
+    "deduplication": lambda df: df.withColumn("one", F.lit(1)).dropDuplicates(["one", "k"]),
+    "join": lambda df: df.withColumn("a", F.lit(1)).join(df.select(F.col("k").alias("kk"), F.lit(2).alias("b")), F.expr("k = kk")),
+}
+
+
+@pytest.mark.parametrize("relay", [("model",), ("spark", "model")], ids="-".join)
+@pytest.mark.parametrize("name", STATEFUL)
+def test_a_state_without_nulls_as_older_versions_wrote_it(compare: Compare, name: str, relay: tuple[str, ...]) -> None:
+    compare(
+        lambda s, d: STATEFUL[name](read_random(s, d).withWatermark("ts", "1 hour")), [random_rows(1, 8), random_rows(2, 8)],
+        restart_after=(0,), relay=relay, confs={NULLABLE: "false"},
+        output_mode="update" if name in ("aggregation", "windows") else "append",
+    )

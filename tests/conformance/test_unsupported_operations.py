@@ -12,11 +12,12 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import pandas as pd
 import pytest
-from pyspark.errors import AnalysisException, PySparkException
+from pyspark.errors import AnalysisException, PySparkException, StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.streaming.stateful_processor import StatefulProcessor, StatefulProcessorHandle
@@ -998,3 +999,30 @@ def test_a_refusal_shows_the_plan_but_its_message_does_not(
         check_for_streaming(spark, plan, "append")
     assert refusal.value.getMessage() == "Offset is not supported on streaming DataFrames/Datasets"
     assert str(refusal.value).splitlines()[1].lstrip("~").startswith("Offset 1")
+
+
+@pytest.mark.parametrize(
+    ("query", "mode"),
+    [
+        (lambda df: df.select("k").subtract(df.sparkSession.sql("select 'a' as k")), "append"),  # an aggregation, once optimised
+        (lambda df: df.groupBy("k").count(), "append"),
+        (lambda df: df.groupBy(F.session_window("ts", "5 minutes"), "k").count(), "append"),
+        (lambda df: df.withWatermark("ts", "1 minute").groupBy(F.session_window("ts", "5 minutes"), "k").count(), "update"),
+    ],
+    ids=["a set without another", "an aggregation", "sessions", "sessions in update mode"],
+)
+def test_what_the_check_at_the_start_lets_pass_ends_with_the_first_batch(
+    spark: SparkSession, mini: MiniSparkSession, tmp_path: Path, query: Any, mode: str
+) -> None:
+    (tmp_path / "in").mkdir()
+    (tmp_path / "in/0.json").write_text('{"k": "b", "ts": "2024-01-01 12:00:00"}')
+    errors = []
+    spark.conf.set("spark.sql.streaming.unsupportedOperationCheck", "false")
+    for session in (spark, mini):
+        stream = query(session.readStream.schema("k string, ts timestamp").json(str(tmp_path / "in")))
+        running = stream.writeStream.outputMode(mode).format("noop").trigger(availableNow=True).start()
+        with pytest.raises(StreamingQueryException) as failed:
+            running.awaitTermination()
+        errors.append(re.findall(r"\[(?:UNSUPPORTED|STREAMING)[A-Z_.]+\] .*?SQLSTATE: \w+", str(failed.value))[0])
+    spark.conf.unset("spark.sql.streaming.unsupportedOperationCheck")
+    assert errors[0] == errors[1]

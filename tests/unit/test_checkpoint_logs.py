@@ -208,7 +208,8 @@ class TestConfs:
     def test_the_logged_value_wins_and_a_missing_one_means_what_it_meant_then(self) -> None:
         session: dict[str, str] = dict.fromkeys(RELEVANT_CONFS, "session's")
         OffsetSeqMetadata(conf={"spark.sql.shuffle.partitions": "7"}).apply_to_session(session.__setitem__, session.get)
-        assert session["spark.sql.shuffle.partitions"] == "7"
+        assert session["spark.sql.streaming.internal.stateStore.partitions"] == "7"
+        assert session["spark.sql.shuffle.partitions"] == "session's"
         assert session["spark.sql.streaming.aggregation.stateFormatVersion"] == "1"
         assert session["spark.sql.streaming.stateStore.providerClass"] == "session's"
 
