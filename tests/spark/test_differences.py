@@ -77,6 +77,11 @@ def applied_in_format_1(session: Any, folder: Path) -> Any:
     return with_confs(session, {key: "1"}, rows.writeStream.format("noop").start)
 
 
+def aggregated_in_format_1(session: Any, folder: Path) -> Any:
+    counts = text(session, folder).groupBy("value").count().writeStream.outputMode("update").format("noop")
+    return with_confs(session, {"spark.sql.streaming.aggregation.stateFormatVersion": "1"}, counts.start)
+
+
 def named(session: Any, folder: Path) -> Any:
     key = "spark.sql.streaming.queryEvolution.enableSourceEvolution"
     return with_confs(session, {key: "true"}, lambda: session.readStream.name("one").text(f"{folder}/in"))
@@ -104,6 +109,7 @@ def in_a_catalog(session: Any, folder: Path) -> Any:
 REFUSED: dict[Callable[[Any, Path], Any], str] = {
     join_in_format_3: "has stream-stream joins with .*stateFormatVersion=2 only",
     applied_in_format_1: "has applyInPandasWithState with .*stateFormatVersion=2 only",
+    aggregated_in_format_1: "has aggregations with .*stateFormatVersion=2 only",
     named: "has no named sources",
     in_a_catalog: "writes to tables of spark_catalog only",
     lambda session, folder: session.readStream.format(RATE_PROVIDER).load(): "has no streaming source or sink for the format",
@@ -116,6 +122,18 @@ def test_what_only_the_model_refuses(engines: Engines) -> None:
     for action, words in REFUSED.items():
         with pytest.raises(Exception, match=f"minispark_stream.*{words}"):
             action(*engines["model"])
+
+
+def test_what_has_no_effect(engines: Engines) -> None:
+    def async_progress(session: Any, folder: Path) -> str | None:
+        writer = text(session, folder).writeStream.format("noop").option("asyncProgressTrackingEnabled", "true")
+        try:
+            return run(writer, folder).exception()
+        except Exception as e:
+            return str(e)
+
+    found = on_both(engines, async_progress)
+    assert "cannot be used with AvailableNow" in found["spark"] and found["model"] is None
 
 
 def test_each_load_is_a_stream_of_its_own(engines: Engines) -> None:
