@@ -10,7 +10,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from minispark_stream.trace.events import Event
@@ -61,8 +61,8 @@ def _decide(ins: Values, outs: Values) -> str:
 def _latest_offset(ins: Values, outs: Values) -> str:
     if outs.get("end") is None or outs.get("end") == ins.get("start"):
         return f"{_source(ins)}: nothing after {offset_words(ins.get('start'))}"
-    files = [short(plain(f)) for f in as_list(outs.get("files"))]
-    listed = f", {plural(len(files), 'file')}: {', '.join(files)}" if files else ""
+    files = as_list(outs.get("files"))
+    listed = f", {_how_many_files(files)}: {', '.join(short(plain(f)) for f in files)}" if files else ""
     return f"{_source(ins)}: from {offset_words(ins.get('start'))} up to {offset_words(outs['end'])}{listed}"
 
 
@@ -83,7 +83,7 @@ def _mark(watermark: Any) -> str:
 
 
 def _get_batch(ins: Values, outs: Values) -> str:
-    files = plural(len(as_list(outs.get("files"))), "file") if as_list(outs.get("files")) else "the rows"
+    files = _how_many_files(as_list(outs.get("files"))) or "the rows"
     start, end = offset_words(ins.get("start")), offset_words(ins.get("end"))
     return f"{_source(ins)}: a plan for {files} after {start} up to {end}"
 
@@ -157,6 +157,13 @@ def _maintain(ins: Values, outs: Values) -> str:
     written = f"{snapshot}.snapshot written" if snapshot is not None else "no snapshot due"
     deleted = [plain(f) for f in as_list(outs.get("deleted"))]
     return f"{store}: {written}, " + (f"deleted {', '.join(deleted)}" if deleted else "nothing deleted")
+
+
+def _how_many_files(names: Sequence[Any]) -> str:
+    """How many files a step had; of many, a trace has the first names, and at the end "and 900 more"."""
+    cut_off = re.fullmatch(r"and (\d+) more", plain(names[-1])) if names else None
+    count = len(names) - 1 + int(cut_off[1]) if cut_off else len(names)
+    return plural(count, "file") if names else ""
 
 
 def deleted_words(outs: Values, noun: str) -> str:

@@ -11,9 +11,10 @@ from minispark_stream.runtime.construct_next_batch import construct_next_batch
 from minispark_stream.runtime.micro_batch_execution_context import MicroBatchExecutionContext
 from minispark_stream.runtime.previews import warn_of_nulls
 from minispark_stream.runtime.recorded import MAX_FILES, RECORDED
-from minispark_stream.trace.events import STEPS
+from minispark_stream.trace.events import STEPS, Event
 from minispark_stream.trace.recorder import NullRecorder
 from minispark_stream.trace.trace import Trace
+from minispark_stream.view.sentences import narrate
 from tests.unit.fake_query import Counter, fake_query
 
 ELSEWHERE = {"startQuery", "maintenance"}  # recorded by the StreamingQueryManager and by the maintenance thread
@@ -72,3 +73,9 @@ def test_what_a_trace_holds_of_a_step_is_what_the_step_declares() -> None:
         events = [event for event in golden if event.step == step.name]
         assert {name for event in events for name in event.inputs} == set(step.ins), step.name
         assert {name for event in events for name in event.outputs} == set(step.outs), step.name
+
+
+def test_the_sentence_of_a_step_counts_all_files() -> None:
+    found = {"end": '{"logOffset":3}', "files": [f"{i}.json" for i in range(2)] + ["and 900 more"]}
+    step = Event("latestOffset", "model", 0, 0, 1, 0.0, 1.0, {"source": "0: FileStreamSource[in]"}, found)
+    assert "902 files: 0.json, 1.json, and 900 more" in narrate(step)
