@@ -24,6 +24,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, cast
 
 from pyspark.errors import AnalysisException
+from pyspark.serializers import CloudPickleSerializer
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming import DataStreamReader as SparkDataStreamReader
 from pyspark.sql.streaming import DataStreamWriter as SparkDataStreamWriter
@@ -85,6 +86,7 @@ class _ReaderRecorder(_Recorder):
 
     def load(self, path: str | None = None) -> _ReaderRecorder:
         self.state["path"] = path
+        self.state.pop("table", None)  # of an earlier `table(name)` of the same reader
         return self
 
     def table(self, name: str) -> _ReaderRecorder:
@@ -98,8 +100,14 @@ class _ReaderRecorder(_Recorder):
 
 
 def _shorthand(name: str) -> Callable[[_ReaderRecorder, str], _Recorder]:
-    """`reader.csv(path)` is `reader.format("csv").load(path)`."""
-    return lambda reader, path: reader.format(name).load(path)  # type: ignore[attr-defined]
+    """`reader.csv(path)` is `reader.format("csv").load(path)`; json and xml also look at the schema."""
+
+    def load(reader: _ReaderRecorder, path: str) -> _Recorder:
+        if name in ("json", "xml") and reader.state.get("schema") is not None:
+            builders.check_keys_of_maps(reader.session, name, reader.state["schema"])
+        return reader.format(name).load(path)  # type: ignore[attr-defined]
+
+    return load
 
 
 for _name in ("csv", "json", "text", "parquet", "orc", "xml"):
@@ -156,8 +164,7 @@ class _WriterRecorder(_Recorder):
         return self
 
     def queryName(self, name: str) -> _WriterRecorder:  # noqa: N802
-        self.state["queryName"] = name
-        return self
+        return self.option("queryName", name)  # type: ignore[return-value]
 
     def trigger(self, trigger: Any) -> _WriterRecorder:
         self.state["trigger"] = trigger
@@ -189,7 +196,9 @@ class DataStreamWriter(SparkDataStreamWriter):
         return self
 
     def foreach(self, f: Any) -> DataStreamWriter:  # a function, or an object with process and perhaps open and close
-        self._jwrite.state.update(format="foreach", function=self._construct_foreach_function(f))
+        function = self._construct_foreach_function(f)
+        CloudPickleSerializer().dumps(function)  # what cannot be sent to the tasks is refused here
+        self._jwrite.state.update(format="foreach", function=function)
         return self
 
     def start(
@@ -236,7 +245,7 @@ class DataStreamWriter(SparkDataStreamWriter):
             partition_by=state.get("partitionBy", []),
             cluster_by=state.get("clusterBy", []),
             output_mode=state["outputMode"],
-            query_name=state.get("queryName"),
+            query_name=options.get("queryname"),
             function=state.get("function"),
             table=table,
         )
@@ -254,7 +263,7 @@ class DataStreamWriter(SparkDataStreamWriter):
             output_mode=spec.output_mode,
             trigger=trigger,
             options=spec.options,
-            temporary_checkpoint=name in ONE_TIME_SINKS,
+            temporary_checkpoint=spec.format in ONE_TIME_SINKS,  # other spellings of them need a checkpoint, as in Spark
             recover_from_checkpoint=name != "memory" or spec.output_mode == "complete",
         )
         if isinstance(sink, MemorySink):  # not before the query is known to run: its name may be that of a view of the user

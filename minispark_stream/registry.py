@@ -167,8 +167,8 @@ def create_sink(spec: SinkSpec) -> Sink:
 
 
 def sink_name(given: str) -> str:
-    """A format as SINKS spells it. `foreachBatch` is what the method of this name asks for, and no format of a user's."""
-    return given if given == "foreachBatch" else given.lower()
+    """A format as SINKS spells it. The sinks that are no data sources of Spark's have one spelling each."""
+    return given if given.lower() in ("memory", "foreach", "foreachbatch") else given.lower()
 
 
 def _register(kind: str, name: str, factory: Any, taken: tuple[str, ...]) -> None:

@@ -22,6 +22,7 @@ from pyspark.sql.streaming import StreamingQuery as SparkStreamingQuery
 from pyspark.sql.streaming.listener import StreamingQueryProgress
 
 from minispark_stream.inspection.why_no_output import OutputExplanation, explain_query
+from minispark_stream.jvm.errors import illegal_argument
 from minispark_stream.runtime.stream_execution import StreamExecution
 from minispark_stream.trace.trace import Trace
 
@@ -89,9 +90,12 @@ class StreamingQuery(SparkStreamingQuery):
         Raises:
             StreamingQueryException: the query ended with an error.
             RuntimeError: the thread that waits is the query's own.
+            PySparkValueError, IllegalArgumentException: `timeout` is not positive, or less than a millisecond.
         """
-        check_timeout(timeout)
+        check_timeout(timeout, zero_allowed=False)
         self._execution.check_other_thread()
+        if timeout is not None and int(timeout * 1000) == 0:
+            raise illegal_argument("requirement failed: Timeout has to be positive")
         ended = self._execution.terminated.wait(timeout)
         self._raise_failure()
         return ended if timeout is not None else None
@@ -124,9 +128,9 @@ class StreamingQuery(SparkStreamingQuery):
             raise self._execution.failure.raised()
 
 
-def check_timeout(timeout: float | None) -> None:
+def check_timeout(timeout: float | None, zero_allowed: bool) -> None:
     """Raises PySparkValueError: `timeout` is no number of seconds that can be waited for."""
-    if timeout is not None and (not isinstance(timeout, (int, float)) or timeout < 0):
+    if timeout is not None and (not isinstance(timeout, (int, float)) or timeout < 0 or timeout == 0 and not zero_allowed):
         raise PySparkValueError(
             errorClass="VALUE_NOT_POSITIVE",
             messageParameters={"arg_name": "timeout", "arg_value": type(timeout).__name__},

@@ -105,7 +105,7 @@ class StreamingQueryManager(SparkStreamingQueryManager):
 
     def awaitAnyTermination(self, timeout: int | None = None) -> bool | None:  # noqa: N802
         """Wait until any query has ended since `resetTerminated`; raise the error of one that failed."""
-        check_timeout(timeout)
+        check_timeout(timeout, zero_allowed=True)
         with self._changed:
             ended = self._changed.wait_for(lambda: self._any_ended, timeout)
             failure = self._last_failure

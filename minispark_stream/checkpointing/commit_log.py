@@ -8,7 +8,8 @@ Models: CommitLog and CommitMetadata (Execution flow, step 10).
 An entry says that the sink has the rows of the batch, and carries the watermark that the batch arrived at, because a
 restart could not compute it again. A batch that has an entry in the offset log but none here is run again.
 
-Of version 2, which Spark writes for state in RocksDB only (`stateUniqueIds`), the watermark is read.
+Of version 2, which Spark writes for state in RocksDB only (`stateUniqueIds`), and of version 3, for named sinks
+(`sinkMetadataMap`), the watermark is read.
 
 Differs from Spark: nothing.
 """
@@ -31,7 +32,7 @@ class CommitLog(HDFSMetadataLog[CommitMetadata]):
     """The log in `<checkpoint>/commits`."""
 
     incomplete = "Incomplete log file in the offset commit log"
-    max_version = 2
+    max_version = 3
 
     def serialize(self, entry: CommitMetadata) -> bytes:
         return ("v1\n" + to_json({"nextBatchWatermarkMs": entry.next_batch_watermark_ms})).encode()

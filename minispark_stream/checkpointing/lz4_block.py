@@ -130,7 +130,7 @@ def _unpack(payload: bytes, size: int, at: int) -> bytes:
 
 
 def _read_zstd(data: bytes) -> Iterator[bytes]:
-    limit = (64 << 20) + 4096 * len(data)
+    limit = (64 << 20) + 32768 * len(data)  # four bytes may stand for a block of 128 KiB
     try:
         with pa.CompressedInputStream(pa.BufferReader(data), "zstd") as stream:
             while chunk := stream.read(1 << 20):

@@ -29,6 +29,12 @@ def parse_schema(session: SparkSession, schema: JavaObject | str) -> StructType:
     return expressions.python_schema(schema)
 
 
+def check_keys_of_maps(session: SparkSession, name: str, schema: StructType) -> None:
+    """Raises AnalysisException: a map in the schema has keys that are no strings, which "json" or "xml" cannot hold."""
+    utils = scala.java_class(session, f"org.apache.spark.sql.execution.datasources.{name}.{name.capitalize()}Utils")
+    getattr(utils, f"check{name.capitalize()}Schema")(expressions.java_schema(session, schema))
+
+
 def output_mode(session: SparkSession, name: str) -> str:
     """The output mode that a name in any case stands for: "append", "update" or "complete".
 

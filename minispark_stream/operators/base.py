@@ -114,6 +114,11 @@ class StatefulOperator(ABC):
     def schemas(self) -> list[tuple[str, StructType, StructType]]:
         """(1) Store name, key schema and value schema of each store."""
 
+    @property
+    def checks_values(self) -> bool:
+        """Whether the value schema, too, must be that of the checkpoint."""
+        return True
+
     @abstractmethod
     def plan_batch(self, context: BatchContext, children: Sequence[JavaObject]) -> JavaObject:
         """The operator's rows in this batch, given the batch plans of its children."""

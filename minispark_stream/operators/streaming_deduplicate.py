@@ -83,6 +83,10 @@ class StreamingDeduplicate(StatefulOperator):
     def operator_name(self) -> str:
         return "dedupe" if self.delay_ms is None else "dedupeWithinWatermark"
 
+    @property
+    def checks_values(self) -> bool:
+        return self.delay_ms is not None  # else there is nothing in the values, although older versions named all columns
+
     def schemas(self) -> list[tuple[str, StructType, StructType]]:
         return [("default", self.keys, SEEN if self.delay_ms is None else EXPIRES)]
 

@@ -28,6 +28,7 @@ from minispark_stream.runtime.recorded import step
 from minispark_stream.runtime.run_batch import run_batch
 from minispark_stream.runtime.stream_execution import StreamExecution
 from minispark_stream.runtime.trigger_executor import AvailableNowTrigger
+from minispark_stream.sinks.base import BATCH_ID_KEY
 
 
 class MicroBatchExecution(StreamExecution):
@@ -48,6 +49,7 @@ class MicroBatchExecution(StreamExecution):
         self.reporter.start_trigger(self.clock.get_time_millis())
         self.update_status(isTriggerActive=True)
         self.recorder.batch_id = self.context.batch_id
+        self.tell_jobs(str(self.context.batch_id))
         ran = self.execute_trigger()
         self.recorder.next_trigger(ran)
         if ran:
@@ -60,6 +62,11 @@ class MicroBatchExecution(StreamExecution):
             self.stop_requested.wait(self.polling_delay_s)
         self.update_status(message="Waiting for next trigger")
         return True
+
+    def tell_jobs(self, batch: str) -> None:
+        """The batch is in the description of its jobs, and a task finds it among the local properties."""
+        self.session.sparkContext.setJobDescription(self.described(batch))
+        self.session.sparkContext.setLocalProperty(BATCH_ID_KEY, batch)
 
     @step("trigger")
     def execute_trigger(self) -> bool:

@@ -13,6 +13,7 @@ import time
 from collections import deque
 from collections.abc import Iterator
 from contextlib import contextmanager
+from decimal import ROUND_HALF_UP, Decimal
 from typing import Any
 
 from minispark_stream.trace.recorder import NullRecorder, OpenStep
@@ -22,11 +23,14 @@ PHASES = frozenset(("latestOffset", "walCommit", "getBatch", "queryPlanning", "a
 
 
 class ProgressReporter:
-    """Phases of the current trigger, and the progress of the last `keep` triggers, as Spark's JSON."""
+    """Phases of the current trigger, and the progress of the last triggers, as Spark's JSON.
+
+    `keep` is `spark.sql.streaming.numRecentProgressUpdates`; as in Spark, one less are kept.
+    """
 
     def __init__(self, recorder: NullRecorder, keep: int):
         self.recorder = recorder
-        self.recent: deque[dict[str, Any]] = deque(maxlen=keep)
+        self.recent: deque[dict[str, Any]] = deque(maxlen=max(0, keep - 1))
         self.last_report_ms: int | None = None
         self.trigger_start_ms = -1
         self._last_trigger_start_ms = -1
@@ -57,11 +61,16 @@ class ProgressReporter:
     def rates(self, rows: int, now_ms: int) -> dict[str, float]:
         """Rows per second: of input, over the time between two triggers; processed, over the time of this one."""
         between = self.trigger_start_ms - self._last_trigger_start_ms if self._last_trigger_start_ms >= 0 else None
-        spent = now_ms - self.trigger_start_ms
+        spent = max(1, now_ms - self.trigger_start_ms)
         return {
-            "inputRowsPerSecond": rows * 1000 / between if between else 0.0,
-            "processedRowsPerSecond": rows * 1000 / spent if spent else 0.0,
+            "inputRowsPerSecond": _rounded(rows * 1000 / between) if between else 0.0,
+            "processedRowsPerSecond": _rounded(rows * 1000 / spent),
         }
+
+
+def _rounded(rate: float) -> float:
+    """To one decimal, halves up, as the JSON of a report has it."""
+    return float(Decimal(rate).quantize(Decimal("0.1"), ROUND_HALF_UP))
 
 
 def _milliseconds_since(began: float) -> int:

@@ -82,8 +82,9 @@ class QueryPlanner:
             self.template = self._compile(context.metadata.batch_timestamp_ms)
         operators = self.template.operators
         self.num_partitions = int(context.metadata.conf["spark.sql.shuffle.partitions"])  # (2)
-        column_families = bool(operators) and all(isinstance(op, TransformWithState) for op in operators)
-        self.state_conf = StateStoreConf.from_conf(self._conf, self._run_id, column_families)
+        column_families = all(isinstance(op, TransformWithState) for op in operators)
+        get = self._conf if operators else dict[str, str]().get  # a query without state may have any state store
+        self.state_conf = StateStoreConf.from_conf(get, self._run_id, column_families)
         spark = self.session.sparkContext
         self._accumulators = {op.operator_id: spark.accumulator([], Reports()) for op in operators}
 
@@ -99,7 +100,7 @@ class QueryPlanner:
         check_operators(self.state_dir, [op.metadata(self.num_partitions) for op in operators], batch_id)
         for op in operators:
             for store, keys, values in op.schemas():
-                validate_or_write_schema(self.state_dir, op.operator_id, store, keys, values, check)
+                validate_or_write_schema(self.state_dir, op.operator_id, store, keys, values, check, op.checks_values)
 
     def plan(self, context: MicroBatchExecutionContext, new_data: Mapping[int, JavaObject]) -> IncrementalExecution:  # (4)
         """The plan of one batch; before the first batch of a run, the state is checked, too."""

@@ -148,6 +148,9 @@ class StreamExecution(ABC):
         """A conf that is a time ("60s", "200ms"), in milliseconds."""
         return sessions.conf_ms(self.session, key)
 
+    def described(self, batch: str) -> str:
+        return f"{self.name or ''}\nid = {self.id}\nrunId = {self.run_id}\nbatch = {batch}"
+
     def update_status(self, **changes: Any) -> None:
         self.status = {**self.status, **changes}
 
@@ -210,8 +213,8 @@ class StreamExecution(ABC):
             timeout_ms = self.conf_ms("spark.sql.streaming.stopTimeout")
             self._thread.join(timeout_ms / 1000 if timeout_ms > 0 else None)
             if self._thread.is_alive():
-                raise TimeoutError(f"Stream Execution thread for stream {self._pretty()} failed to stop within {timeout_ms} "
-                                   "milliseconds (specified by spark.sql.streaming.stopTimeout).")
+                words = f"Stream Execution thread for stream {self._pretty()} failed to stop within {timeout_ms} milliseconds"
+                raise TimeoutError(f"{words} (specified by spark.sql.streaming.stopTimeout).")
 
     def check_not_stopped(self) -> None:
         """Raises QueryStopped after `stop()`."""
@@ -229,12 +232,9 @@ class StreamExecution(ABC):
     def _run_stream(self) -> None:  # (1)
         try:
             sessions.set_active_session(self.session)
-            description = f"{self.name or ''}\nid = {self.id}\nrunId = {self.run_id}"
-            self.session.sparkContext.setJobGroup(self.run_id, description, interruptOnCancel=True)
+            self.session.sparkContext.setJobGroup(self.run_id, self.described("init"), interruptOnCancel=True)
             self.session.sparkContext.setLocalProperty(QUERY_ID_KEY, self.id)
-            self.announce(
-                "started", id=self.id, runId=self.run_id, name=self.name, timestamp=iso_time(time.time() * 1000)
-            )
+            self.announce("started", id=self.id, runId=self.run_id, name=self.name, timestamp=iso_time(time.time() * 1000))
             self._started.set()
             self.run_activated_stream()
         except BaseException as e:  # (2)

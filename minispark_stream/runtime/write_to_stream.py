@@ -29,7 +29,7 @@ from pyspark.sql import SparkSession
 from minispark_stream.checkpointing import stream_metadata
 from minispark_stream.checkpointing.checkpoint_file_manager import CheckpointFileManager, redacted
 from minispark_stream.jvm import sessions
-from minispark_stream.jvm.errors import analysis_error
+from minispark_stream.jvm.errors import analysis_error, illegal_argument
 from minispark_stream.jvm.scala import JavaObject
 from minispark_stream.plan.unsupported_operation_checker import check_for_continuous, check_for_streaming
 from minispark_stream.runtime.trigger_executor import ContinuousTrigger, Trigger
@@ -84,7 +84,8 @@ def resolve_write_to_stream(
     if not recover_from_checkpoint and files.exists("offsets"):
         raise analysis_error(session, "_LEGACY_ERROR_TEMP_1299", checkpointPath=f"{redacted(location)}/offsets")
     if sessions.flag(session, "spark.sql.streaming.unsupportedOperationCheck"):
-        check = check_for_continuous if isinstance(trigger, ContinuousTrigger) else check_for_streaming
+        is_continuous = isinstance(trigger, ContinuousTrigger) and not sink.is_v1
+        check = check_for_continuous if is_continuous else check_for_streaming
         check(session, analyzed, output_mode)  # (2)
     query_id = stream_metadata.read_or_create(files.location, partial(sessions.conf, session))  # (3)
     return WriteToStream(analyzed, sink, output_mode, trigger, name, files.location, temporary, query_id)
@@ -93,10 +94,12 @@ def resolve_write_to_stream(
 def _checkpoint_location(
     session: SparkSession, options: Mapping[str, str], name: str | None, temporary_allowed: bool
 ) -> tuple[str, bool]:
-    root = session.conf.get("spark.sql.streaming.checkpointLocation", None)
-    if location := options.get("checkpointlocation"):
+    location, root = options.get("checkpointlocation"), session.conf.get("spark.sql.streaming.checkpointLocation", None)
+    if "" in (location, root if location is None else None):
+        raise illegal_argument("Can not create a Path from an empty string")
+    if location is not None:
         return location, False
-    if root:
+    if root is not None:
         return f"{root.rstrip('/')}/{name or uuid.uuid4()}", False
     if temporary_allowed:
         folder = tempfile.mkdtemp(prefix="temporary-")

@@ -23,7 +23,9 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructType
 
-QUERY_ID_KEY = "sql.streaming.queryId"  # the local property that tells a sink whose batch it writes
+# Local properties that tell a sink and the tasks whose batch it is, and which one.
+QUERY_ID_KEY = "sql.streaming.queryId"
+BATCH_ID_KEY = "streaming.sql.batchId"
 
 
 @dataclass(frozen=True)
@@ -74,7 +76,8 @@ class StreamingWrite:
 class Sink(ABC):
     """Where the rows of each batch go.
 
-    `description` is what progress reports call it. `supports_continuous` says that it has a `streaming_write`.
+    `description` is what progress reports call it. `supports_continuous` says that it has a `streaming_write`; `is_v1`, that
+    Spark's is a V1 sink, which knows batches alone.
     `may_read_a_part` says that it may leave rows of a batch unread (a function of the user), or run a batch only in part: then
     the engine looks whether all of the state was written. `written` is what the last batch left in a log of the sink's own,
     for the trace; None where there is none.
@@ -82,6 +85,7 @@ class Sink(ABC):
 
     description: str
     supports_continuous = False
+    is_v1 = False
     may_read_a_part = False
     written: Mapping[str, Any] | None = None
 

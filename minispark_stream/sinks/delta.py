@@ -68,6 +68,8 @@ class DeltaSink(Sink):
         AnalysisException: the output mode update, or a bad partition column.
     """
 
+    is_v1 = True
+
     def __init__(self, spec: SinkSpec):
         session, options, output_mode = spec.session, spec.options, spec.output_mode
         if importlib.util.find_spec("deltalake") is None:

@@ -51,6 +51,8 @@ class FileStreamSink(Sink):
         AnalysisException: another mode than append, or a bad partition or clustering column.
     """
 
+    is_v1 = True
+
     def __init__(self, spec: SinkSpec):
         session, options = spec.session, spec.options
         self._session, self._table = session, spec.table

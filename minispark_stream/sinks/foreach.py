@@ -35,9 +35,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.conversion import ArrowTableToRowsConversion
 from pyspark.sql.types import StructType
 
-from minispark_stream.sinks.base import Sink, StreamingWrite
-
-_BATCH_ID = "streaming.sql.batchId"  # where PySpark's function looks for the id of the batch or the epoch
+from minispark_stream.sinks.base import BATCH_ID_KEY, Sink, StreamingWrite
 
 PartitionWriter = Callable[[Any, Iterator[Any]], Iterator[Any]]
 
@@ -53,7 +51,6 @@ class ForeachSink(Sink):
 
     def add_batch(self, batch_id: int, data: DataFrame) -> int:
         context = data.sparkSession.sparkContext
-        context.setLocalProperty(_BATCH_ID, str(batch_id))
         rows: Any = data.rdd
         if rows.getNumPartitions() == 0:
             rows = context.parallelize([], 1)
@@ -69,7 +66,7 @@ def _write_epoch(
     """Runs in a Python worker, for each epoch."""
     context = TaskContext.get()
     assert context is not None and context._localProperties is not None
-    context._localProperties[_BATCH_ID] = str(epoch_id)
+    context._localProperties[BATCH_ID_KEY] = str(epoch_id)
 
     def rows() -> Iterator[Any]:
         for batch in batches:

@@ -29,6 +29,7 @@ class ForeachBatchUserFunctionError(PySparkException):
 
 class ForeachBatchSink(Sink):
     description = "ForeachBatchSink"
+    is_v1 = True
     may_read_a_part = True
 
     def __init__(self, function: Callable[[DataFrame, int], object]):

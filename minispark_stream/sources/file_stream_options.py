@@ -11,6 +11,7 @@ Differs from Spark: nothing.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TypeVar
@@ -48,11 +49,12 @@ class FileStreamOptions:
             if name in options:
                 raise illegal_argument(f"option '{name}' is not allowed in file stream sources")
         positive = "must be a positive integer"
-        max_files = _number(options, "maxFilesPerTrigger", int, lambda n: 0 < n < 2**31, positive)
-        max_bytes = _number(options, "maxBytesPerTrigger", int, lambda n: 0 < n < 2**63, positive)
+        max_files = _number(options, "maxFilesPerTrigger", _whole, lambda n: 0 < n < 2**31, positive)
+        max_bytes = _number(options, "maxBytesPerTrigger", _whole, lambda n: 0 < n < 2**63, positive)
         if max_files is not None and max_bytes is not None:
             raise illegal_argument("Options 'maxFilesPerTrigger' and 'maxBytesPerTrigger' can't be both set at the same time")
-        cached = _number(options, "maxCachedFiles", int, lambda n: n >= 0, "must be an integer greater than or equal to 0")
+        not_negative = "must be an integer greater than or equal to 0"
+        cached = _number(options, "maxCachedFiles", _whole, lambda n: 0 <= n < 2**31, not_negative)
         ratio = _number(
             options, "discardCachedInputRatio", float, lambda x: 0 <= x <= 1, "must be a positive float between 0 and 1"
         )
@@ -82,6 +84,13 @@ def _number(
     except ValueError:
         pass
     raise illegal_argument(f"Invalid value '{text}' for option '{name}', {rule}")
+
+
+def _whole(text: str) -> int:
+    """As Java reads it: no spaces and no underscores, which Python allows."""
+    if re.fullmatch(r"[+-]?\d+", text) is None:
+        raise ValueError(text)
+    return int(text)
 
 
 def _boolean(options: Mapping[str, str], name: str) -> bool:

@@ -56,6 +56,7 @@ def validate_or_write_schema(
     key_schema: StructType,
     value_schema: StructType,
     check: bool = True,
+    check_values: bool = True,
 ) -> None:
     """Compare the schemas of a store with those it was first written with, or write them when there are none yet.
 
@@ -72,7 +73,7 @@ def validate_or_write_schema(
         stored_key, stored_value = read_schemas(state_dir, operator_id, store_name)
         if not compatible(key_schema, stored_key):
             raise _not_compatible("key", stored_key, key_schema)
-        if not compatible(value_schema, stored_value):
+        if check_values and not compatible(value_schema, stored_value):
             raise _not_compatible("value", stored_value, value_schema)
     except PySparkException as e:  # (3)
         if check:

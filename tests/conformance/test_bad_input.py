@@ -84,7 +84,8 @@ def test_what_fails_when_a_query_is_started(engines: Engines, tmp_path: Path, na
 
 
 OPTIONS = [
-    ("maxFilesPerTrigger", "0"), ("maxFilesPerTrigger", "x"), ("maxBytesPerTrigger", "-1"), ("maxFileAge", "abc"), ("latestFirst", "maybe"),
+    ("maxFilesPerTrigger", "0"), ("maxFilesPerTrigger", "x"), ("maxFilesPerTrigger", " 5 "), ("maxBytesPerTrigger", "1_000"),
+    ("maxCachedFiles", str(2**31)), ("maxBytesPerTrigger", "-1"), ("maxFileAge", "abc"), ("latestFirst", "maybe"),
     ("cleanSource", "foo"), ("cleanSource", "archive"), ("maxCachedFiles", "-1"), ("discardCachedInputRatio", "2"), ("fileNameOnly", "x"),
     ("modifiedBefore", "2020-01-01T00:00:00"), ("mode", "NOPE"),
 ]

@@ -8,7 +8,9 @@ from typing import Any
 
 import pytest
 from pyspark.sql import functions as F
+from pyspark.sql.types import StructType
 
+from minispark_stream.state.schema_files import encode_schemas, read_schemas
 from tests.conformance.conftest import Compare
 from tests.conformance.inputs import at, random_rows, read_random
 
@@ -213,3 +215,27 @@ def test_a_state_without_nulls_as_older_versions_wrote_it(compare: Compare, name
         restart_after=(0,), relay=relay, confs={NULLABLE: "false"},
         output_mode="update" if name in ("aggregation", "windows") else "append",
     )
+
+
+def name_all_columns_as_values(checkpoint: str) -> None:
+    """As a Spark before 3.4 did for dropDuplicates, which keeps nothing in its values."""
+    for metadata in Path(checkpoint, "state/0/0").glob("_metadata"):
+        key, _ = read_schemas(f"{checkpoint}/state", 0, "default")
+        (metadata / "schema").write_bytes(encode_schemas(key, StructType().add("k", "string").add("i", "int")))
+        (metadata / ".schema.crc").unlink(missing_ok=True)
+
+
+@pytest.mark.parametrize("within", [False, True], ids=["dropDuplicates", "within the watermark"])
+def test_what_the_values_of_seen_keys_are_called(compare: Compare, within: bool) -> None:
+    def distinct(session: Any, input_dir: str) -> Any:
+        rows = read_random(session, input_dir).withWatermark("ts", "1 hour")
+        return rows.dropDuplicatesWithinWatermark(["k"]) if within else rows.dropDuplicates(["k"])
+
+    comparison = compare(distinct, [random_rows(1), random_rows(2)], restart_after={0: name_all_columns_as_values})
+    assert (comparison.model.error is not None) == within
+
+
+def test_a_query_without_state_does_not_look_at_the_state_store(compare: Compare) -> None:
+    rocks_db = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
+    confs = {"spark.sql.streaming.stateStore.providerClass": rocks_db}
+    compare(lambda s, d: read_random(s, d).select("k"), [random_rows(1), random_rows(2)], restart_after=(0,), confs=confs)

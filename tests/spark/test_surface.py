@@ -11,13 +11,16 @@ import json
 import logging
 import os
 import re
+import threading
 import uuid
 from collections.abc import Callable
 from pathlib import Path
+from pickle import PicklingError
 from typing import Any
 
 import pandas as pd
 import pytest
+from pyspark import TaskContext
 from pyspark.errors import StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
@@ -262,3 +265,87 @@ def failing_sink(session: Any, folder: str, name: str) -> str:
 def test_what_runs_and_how_it_is_reported(spark, mini, tmp_path, caplog):
     caplog.set_level(logging.CRITICAL, "minispark_stream")
     same_on_both(spark, mini, tmp_path, RUNS)
+
+
+class Locked:
+    """A writer that cannot be sent to a task."""
+
+    def __init__(self) -> None:
+        self.lock = threading.Lock()
+
+    def process(self, row: Any) -> None: ...
+
+
+def seen_by_tasks(session: Any, folder: str) -> list[str]:
+    """What a task finds of its batch, in the description without the ids of the query."""
+    def of_batch(_: Any) -> str:
+        find = TaskContext.get().getLocalProperty  # type: ignore[union-attr]
+        return f"{find('streaming.sql.batchId')} {str(find('spark.job.description')).split('batch')[-1]}"
+
+    rows: list[Any] = []
+    (Path(folder) / "in" / "b.txt").write_text("c\n")
+    lines = session.readStream.option("maxFilesPerTrigger", 1).text(f"{folder}/in").select(F.udf(of_batch)("value").alias("seen"))
+    writer = lines.writeStream.foreachBatch(lambda df, _: rows.extend(df.distinct().collect()))
+    writer.trigger(availableNow=True).start().awaitTermination()
+    return [row.seen for row in rows]
+
+
+def with_conf(session: Any, key: str, value: str, action: Callable[[], Any]) -> Any:
+    session.conf.set(key, value)
+    try:
+        return action()
+    finally:
+        session.conf.unset(key)
+
+
+def finished(session: Any, folder: str) -> Any:
+    for i in range(3):
+        (Path(folder) / "in" / f"{i}.txt").write_text("x\n")
+    lines = session.readStream.option("maxFilesPerTrigger", 1).text(f"{folder}/in")
+    query = lines.writeStream.format("noop").trigger(availableNow=True).start()
+    query.awaitTermination()
+    return query
+
+
+def waited(session: Any, folder: str, timeout: Any) -> Any:
+    query = text(session, folder).writeStream.format("noop").start()
+    query.processAllAvailable()
+    return query.awaitTermination(timeout)
+
+
+def reader_used_twice(session: Any) -> list[str]:
+    session.sql("create table if not exists twice (v string) using parquet")
+    reader = session.readStream
+    reader.table("twice")
+    return reader.format("rate").load().columns
+
+
+def test_what_a_reader_of_sparks_source_would_try(spark: SparkSession, mini: Any, tmp_path: Path) -> None:
+    kept, checkpoints = "spark.sql.streaming.numRecentProgressUpdates", "spark.sql.streaming.checkpointLocation"
+    same_on_both(spark, mini, tmp_path, {
+        "the name as an option": lambda s, d: text(s, d).writeStream.format("memory").option("QueryName", "named").start().name,
+        "a sink in another spelling": lambda s, d: text(s, d).writeStream.format("Console").start(),
+        "noop in another spelling": lambda s, d: text(s, d).writeStream.format("NOOP").start(),
+        "no checkpoint but an empty one": lambda s, d: text(s, d).writeStream.format("noop").option("checkpointLocation", "").start(),
+        "an empty default": lambda s, d: with_conf(s, checkpoints, "", text(s, d).writeStream.format("noop").start),
+        "no time to wait": lambda s, d: waited(s, d, 0),
+        "less than a millisecond": lambda s, d: waited(s, d, 0.0001),
+        "a reader that has read a table": lambda s, d: reader_used_twice(s),
+        "keys that JSON cannot have": lambda s, d: s.readStream.schema("m map<int,string>").json(f"{d}/in"),
+        "the same by its format": lambda s, d: s.readStream.schema("m map<int,string>").format("json").load(f"{d}/in").columns,
+        "keys that XML cannot have": lambda s, d: s.readStream.schema("m map<int,string>").option("rowTag", "r").xml(f"{d}/in"),
+        "how many reports are kept": lambda s, d: with_conf(s, kept, "3", lambda: len(finished(s, d).recentProgress)),
+        "rates to one decimal": lambda s, d: {
+            round(rate * 10) / 10 == rate for p in finished(s, d).recentProgress for rate in (p["processedRowsPerSecond"], *(
+                source["inputRowsPerSecond"] for source in p["sources"]))
+        },
+        "what a task finds of its batch": seen_by_tasks,
+        "a batch sink in a continuous query": lambda s, d: text(s, d).writeStream.format("parquet").trigger(
+            continuous="1 second").option("checkpointLocation", f"{d}/c").start(f"{d}/out").awaitTermination(60),
+    })
+
+
+def test_a_writer_that_cannot_be_sent_is_refused_at_once(spark: SparkSession, mini: Any) -> None:
+    for session in (spark, mini):
+        with pytest.raises(PicklingError, match="cannot pickle '_thread.lock' object"):
+            session.readStream.format("rate").load().writeStream.foreach(Locked())

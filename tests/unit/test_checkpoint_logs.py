@@ -219,7 +219,10 @@ class TestCommitLog:
         CommitLog(str(tmp_path)).add(4, CommitMetadata(7))
         assert (tmp_path / "4").read_text() == 'v1\n{"nextBatchWatermarkMs":7}'
 
-    @pytest.mark.parametrize("text", ["v1", "v1\n{}", "v1\r\n{}\r\n", 'v2\n{"nextBatchWatermarkMs":0,"stateUniqueIds":{}}'])
+    @pytest.mark.parametrize("text", [
+        "v1", "v1\n{}", "v1\r\n{}\r\n", 'v2\n{"nextBatchWatermarkMs":0,"stateUniqueIds":{}}',
+        'v3\n{"nextBatchWatermarkMs":0,"sinkMetadataMap":{}}',
+    ])
     def test_what_else_spark_accepts(self, tmp_path: Path, text: str) -> None:
         (tmp_path / "0").write_text(text)
         assert CommitLog(str(tmp_path)).get(0) == CommitMetadata(0)

@@ -97,3 +97,9 @@ def test_lengths_of_other_codecs_are_bounded_too() -> None:
         decompress(b"\x82SNAPPY\0" + bytes(8) + b"\0\0\0\x06" + b"\xff\xff\xff\xff\x0fx", "snappy")
     with pytest.raises(ValueError, match="lzf.* is not supported"):
         decompress(b"ZV", "lzf")
+
+
+def test_what_compresses_well_is_read_back() -> None:
+    """zstd writes four bytes for a block of 128 KiB that is one byte over and over."""
+    block = b"a" * (100 << 20)
+    assert decompress(compress(block, "zstd"), "zstd") == block

@@ -245,3 +245,10 @@ def test_a_restart_without_any_state_is_refused(tmp_path: Path) -> None:
     with pytest.raises(SparkRuntimeException, match="the state directory is empty or missing") as e:
         check_operators(str(tmp_path / "none"), [COUNT], batch_id=5)
     assert e.value.getCondition() == "STREAMING_STATEFUL_OPERATOR_MISSING_STATE_DIRECTORY"
+
+
+def test_values_that_an_operator_does_not_read_may_have_had_another_schema(tmp_path: Path) -> None:
+    validate_or_write_schema(str(tmp_path), 0, "default", KEY, VALUE)
+    validate_or_write_schema(str(tmp_path), 0, "default", KEY, KEY, check_values=False)
+    with pytest.raises(UnsupportedOperationException, match="value"):
+        validate_or_write_schema(str(tmp_path), 0, "default", KEY, KEY)
