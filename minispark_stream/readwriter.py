@@ -196,9 +196,8 @@ class DataStreamWriter(SparkDataStreamWriter):
         return self
 
     def foreach(self, f: Any) -> DataStreamWriter:  # a function, or an object with process and perhaps open and close
-        function = self._construct_foreach_function(f)
-        CloudPickleSerializer().dumps(function)  # what cannot be sent to the tasks is refused here
-        self._jwrite.state.update(format="foreach", function=function)
+        self._jwrite.state.update(format="foreach", function=self._construct_foreach_function(f))
+        CloudPickleSerializer().dumps(self._jwrite.state["function"])  # what cannot be sent to the tasks is refused here
         return self
 
     def start(

@@ -17,12 +17,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from pyspark.errors import PySparkValueError, StreamingQueryException
+from pyspark.errors import IllegalArgumentException, PySparkValueError, StreamingQueryException
 from pyspark.sql.streaming import StreamingQuery as SparkStreamingQuery
 from pyspark.sql.streaming.listener import StreamingQueryProgress
 
 from minispark_stream.inspection.why_no_output import OutputExplanation, explain_query
-from minispark_stream.jvm.errors import illegal_argument
 from minispark_stream.runtime.stream_execution import StreamExecution
 from minispark_stream.trace.trace import Trace
 
@@ -95,7 +94,7 @@ class StreamingQuery(SparkStreamingQuery):
         check_timeout(timeout, zero_allowed=False)
         self._execution.check_other_thread()
         if timeout is not None and int(timeout * 1000) == 0:
-            raise illegal_argument("requirement failed: Timeout has to be positive")
+            raise IllegalArgumentException("requirement failed: Timeout has to be positive")
         ended = self._execution.terminated.wait(timeout)
         self._raise_failure()
         return ended if timeout is not None else None

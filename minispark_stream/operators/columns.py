@@ -12,6 +12,7 @@ Differs from Spark: nothing.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 from typing import Any, NamedTuple
 
@@ -62,6 +63,21 @@ def concat(batches: Iterable[pa.RecordBatch]) -> Columns:
     """
     table = [batch for batch in batches if batch.num_rows]
     return [pa.concat_arrays(chunks) for chunks in zip(*(batch.columns for batch in table))]
+
+
+def normalized(column: pa.Array) -> pa.Array:
+    """The column with 0.0 for -0.0 and one kind of NaN, so that equal numbers have equal bytes (NormalizeFloatingNumbers)."""
+    kind = column.type
+    if pa.types.is_floating(kind):
+        return pc.if_else(pc.is_nan(column), pa.scalar(math.nan, kind), pc.add(column, pa.scalar(0.0, kind)))
+    if pa.types.is_struct(kind):
+        fields = [normalized(column.field(i)) for i in range(kind.num_fields)]
+        return pa.StructArray.from_arrays(fields, fields=list(kind), mask=column.is_null()) if fields else column
+    if pa.types.is_list(kind):
+        ends = np.cumsum(np.asarray(pc.fill_null(pc.list_value_length(column), 0)))
+        offsets = pa.array(np.concatenate([[0], ends]), pa.int32())
+        return pa.ListArray.from_arrays(offsets, normalized(column.flatten()), type=kind, mask=column.is_null())
+    return column
 
 
 class Distinct(NamedTuple):

@@ -46,16 +46,18 @@ class Handle(StatefulProcessorHandle):
     # -- (1) variables -----------------------------------------------------------------------------------------
 
     def getValueState(self, stateName: str, schema: StructType | str, ttlDurationMs: int | None = None) -> ValueState:  # noqa: N802, N803
-        return self._declare(ValueVariable(self.keyed, stateName, Rows(self._parsed(schema), self._ttl(ttlDurationMs))))
+        rows = Rows(self._parsed(schema), self._ttl(stateName, ttlDurationMs))
+        return self._declare(ValueVariable(self.keyed, stateName, rows))
 
     def getListState(self, stateName: str, schema: StructType | str, ttlDurationMs: int | None = None) -> ListState:  # noqa: N802, N803
-        return self._declare(ListVariable(self.keyed, stateName, Rows(self._parsed(schema), self._ttl(ttlDurationMs))))
+        rows = Rows(self._parsed(schema), self._ttl(stateName, ttlDurationMs))
+        return self._declare(ListVariable(self.keyed, stateName, rows))
 
     def getMapState(  # noqa: N802
         self, stateName: str, userKeySchema: StructType | str, valueSchema: StructType | str,  # noqa: N803
         ttlDurationMs: int | None = None,  # noqa: N803
     ) -> MapState:
-        rows = Rows(self._parsed(valueSchema), self._ttl(ttlDurationMs))
+        rows = Rows(self._parsed(valueSchema), self._ttl(stateName, ttlDurationMs))
         return self._declare(MapVariable(self.keyed, stateName, rows, Rows(self._parsed(userKeySchema))))
 
     def deleteIfExists(self, stateName: str) -> None:  # noqa: N802, N803
@@ -83,16 +85,19 @@ class Handle(StatefulProcessorHandle):
             raise PySparkRuntimeError(f"init() must declare the same variables every time; {schema!r} is new.")
         return self.schemas[schema]
 
-    def _ttl(self, ttl_ms: int | None) -> int:
+    def _ttl(self, name: str, ttl_ms: int | None) -> int:
         if not ttl_ms:
             return 0
         if self.time_mode != PROCESSING_TIME:
             raise PySparkRuntimeError(
-                "[STATEFUL_PROCESSOR_INCORRECT_TIME_MODE_TO_ASSIGN_TTL] Cannot use TTL in timeMode="
+                f"[STATEFUL_PROCESSOR_INCORRECT_TIME_MODE_TO_ASSIGN_TTL] Cannot use TTL for state={name} in timeMode="
                 f"{self.time_mode}, use TimeMode.ProcessingTime() instead. SQLSTATE: 42802"
             )
         if ttl_ms < 0:
-            raise PySparkRuntimeError("[STATEFUL_PROCESSOR_TTL_DURATION_MUST_BE_POSITIVE] TTL duration must be greater than 0.")
+            raise PySparkRuntimeError(
+                "[STATEFUL_PROCESSOR_TTL_DURATION_MUST_BE_POSITIVE] TTL duration must be greater than zero for State store "
+                f"operation=update on state={name}. SQLSTATE: 42802"
+            )
         return ttl_ms
 
     def _verify_init(self, operation: str) -> None:

@@ -53,6 +53,7 @@ from minispark_stream.operators.columns import (
     distinct,
     event_time_micros,
     is_late,
+    normalized,
     not_after,
     take,
     without,
@@ -186,11 +187,12 @@ class Deduplicate(StateTask):
 
     def _put_new(self, store: StateStore, rows: Columns) -> np.ndarray[Any, Any]:
         """Put the keys that are new; the positions of the first row of each."""
-        different, first, _ = distinct(UnsafeRowCodec(self.keys).encode_array([rows[i] for i in self.positions], len(rows[0])))
-        keys = rows_of(different)
-        is_new = ~store.values_of(keys)[0]
+        keys = [normalized(rows[i]) for i in self.positions]
+        different, first, _ = distinct(UnsafeRowCodec(self.keys).encode_array(keys, len(rows[0])))
+        encoded = rows_of(different)
+        is_new = ~store.values_of(encoded)[0]
         positions = first[is_new]
-        store.put_many(chosen(keys, is_new), self._values(take(rows, positions), len(positions)))
+        store.put_many(chosen(encoded, is_new), self._values(take(rows, positions), len(positions)))
         return positions
 
     def _values(self, rows: Columns, size: int) -> Sequence[bytes]:

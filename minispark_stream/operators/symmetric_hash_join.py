@@ -56,7 +56,7 @@ from minispark_stream.operators.decision import ROWS, Decision, Entry
 from minispark_stream.operators.state_task import OperatorWatermarks
 from minispark_stream.operators.symmetric_hash_join_build import Build
 from minispark_stream.operators.symmetric_hash_join_probe import Probe
-from minispark_stream.operators.symmetric_hash_join_rows import LEFT, RIGHT, TAGS, Join, JoinSide
+from minispark_stream.operators.symmetric_hash_join_rows import LEFT, RIGHT, TAGS, Join, JoinSide, check_join_type
 from minispark_stream.operators.symmetric_hash_join_shuffle import RowsByKey
 from minispark_stream.operators.symmetric_hash_join_state_manager import (
     COUNT_SCHEMA,
@@ -139,6 +139,7 @@ class SymmetricHashJoin(StatefulOperator):
         session = context.session
         if not self.keys[LEFT]:  # refused where Spark refuses it: when the first batch is planned
             raise analysis_error(session, "_LEGACY_ERROR_TEMP_1181")
+        check_join_type(self.join_type, context.output_mode)
         for child in (self.plan.left(), self.plan.right()):
             check_event_time(session, event_time_names(scala.items(child.output())))
         info, watermarks = context.state_info(self), context.watermarks[self.operator_id]

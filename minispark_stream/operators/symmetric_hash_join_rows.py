@@ -24,6 +24,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
+from pyspark.errors import IllegalArgumentException
 from pyspark.sql.types import BooleanType, LongType, StructField, StructType
 
 from minispark_stream.checkpointing.unsafe_row import UnsafeRowCodec, rows_of
@@ -96,6 +97,17 @@ class Pairs(NamedTuple):
     row: Ints
     partner: Ints
     columns: tuple[Columns, Columns]
+
+
+def check_join_type(join_type: str, output_mode: str) -> None:
+    """Raises IllegalArgumentException: Spark's operator takes no such join (no `crossJoin`), or not in update mode."""
+    at_once = ("Inner", "LeftSemi")  # whose rows are final as soon as they are there
+    if join_type not in (*at_once, "LeftOuter", "RightOuter", "FullOuter"):
+        name = "StreamingSymmetricHashJoinExec"
+        raise IllegalArgumentException(f"requirement failed: {name} should not take {join_type} as the JoinType")
+    if output_mode == "update" and join_type not in at_once:
+        kind = f"stream-stream {join_type} join"
+        raise IllegalArgumentException(f"requirement failed: Update output mode is not supported for {kind}")
 
 
 @dataclass(frozen=True)

@@ -127,7 +127,7 @@ class TransformWithStateTask(StateTask):
         now = self.batch_timestamp_ms if self.time_mode == PROCESSING_TIME else self.watermarks.eviction_ms
         for key, time in handle.expired_timers(now):
             handle.keyed.set_implicit_key(key)
-            yield from processor.handleExpiredTimer(key, times, ExpiredTimerInfo(time))
+            yield from processor.handleExpiredTimer(key=key, timerValues=times, expiredTimerInfo=ExpiredTimerInfo(time))
             handle.deleteTimer(time)
 
     # -- input -------------------------------------------------------------------------------------------------

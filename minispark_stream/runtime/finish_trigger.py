@@ -61,9 +61,22 @@ def _quiet_progress(query: StreamExecution, context: MicroBatchExecutionContext)
     last = context.previous or context
     times = event_time([], context.metadata.batch_watermark_ms, bool(last.event_time_stats))
     progress = _progress(query, context, {}, times)
-    progress["stateOperators"] = [{**op, "numRowsUpdated": 0, "numRowsDroppedByWatermark": 0} for op in last.state_operators]
+    progress["stateOperators"] = [_quiet(operator) for operator in last.state_operators]
     progress["sink"]["numOutputRows"] = -1 if last.num_output_rows is None else 0
     return progress
+
+
+# What a batch did, of the report of a stateful operator; the rest is what there is.
+_DONE = (
+    "numRowsUpdated", "allUpdatesTimeMs", "numRowsRemoved", "allRemovalsTimeMs", "commitTimeMs", "numRowsDroppedByWatermark",
+)
+
+
+def _quiet(operator: Mapping[str, Any]) -> dict[str, Any]:
+    """The report of a stateful operator, when it has done nothing since (StateOperatorProgress.copyForNoExecution)."""
+    there_is = ("SnapshotLastUploaded", "stateOnCurrentVersionSizeBytes")
+    custom = {name: value if name.startswith(there_is) else 0 for name, value in operator["customMetrics"].items()}
+    return {**operator, **dict.fromkeys(_DONE, 0), "customMetrics": custom}
 
 
 def event_time(stats: Sequence[EventTimeStats], watermark_ms: int, has_watermark: bool) -> Mapping[str, str]:

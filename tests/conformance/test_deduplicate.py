@@ -79,3 +79,21 @@ def test_duplicates_are_counted(compare: Compare) -> None:
     comparison = compare(lambda s, d: timed(s, d).dropDuplicates(["k", "ts"]), TIMES)
     counted = [b.progress["stateOperators"][0]["customMetrics"]["numDroppedDuplicateRows"] for b in comparison.model.batches]
     assert sum(counted) == 4
+
+
+@pytest.mark.parametrize(
+    ("key", "within"),
+    [("x", True), ("struct(x, id % 2)", False), ("array(x, 1.0)", False), ("struct(array(struct(x)))", True), ("float(x)", False)],
+)
+def test_equal_numbers_are_one_key(compare: Compare, key: str, within: bool) -> None:
+    """0.0 and -0.0, and all that is not a number, have different bytes."""
+    numbers = ["0.0", "-0.0", '"NaN"', "1.5", "null", "-0.0", '"NaN"', "null"]
+    rows = [f'{{"x": {x}, "id": 2, "ts": "2024-01-01 12:00:00"}}' for x in numbers]
+
+    def distinct(session: Any, input_dir: str) -> Any:
+        keyed = session.readStream.schema("x double, id int, ts timestamp").json(input_dir).withColumn("key", F.expr(key))
+        keyed = keyed.withWatermark("ts", "1 hour")
+        return keyed.dropDuplicatesWithinWatermark(["key"]) if within else keyed.dropDuplicates(["key"])
+
+    comparison = compare(distinct, [rows[:4], rows[4:]])
+    assert [len(batch.rows) for batch in comparison.model.batches if batch.rows] == [3, 1]

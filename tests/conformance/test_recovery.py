@@ -207,12 +207,11 @@ STATEFUL = {
 }
 
 
-@pytest.mark.parametrize("relay", [("model",), ("spark", "model")], ids="-".join)
 @pytest.mark.parametrize("name", STATEFUL)
-def test_a_state_without_nulls_as_older_versions_wrote_it(compare: Compare, name: str, relay: tuple[str, ...]) -> None:
+def test_a_state_without_nulls_as_older_versions_wrote_it(compare: Compare, name: str) -> None:
     compare(
         lambda s, d: STATEFUL[name](read_random(s, d).withWatermark("ts", "1 hour")), [random_rows(1, 8), random_rows(2, 8)],
-        restart_after=(0,), relay=relay, confs={NULLABLE: "false"},
+        restart_after=(0,), relay=("spark", "model"), confs={NULLABLE: "false"},
         output_mode="update" if name in ("aggregation", "windows") else "append",
     )
 

@@ -12,7 +12,7 @@ import pytest
 from pyspark.sql import functions as F
 
 from tests.conformance.conftest import Compare
-from tests.conformance.inputs import rows_of
+from tests.conformance.inputs import random_rows, read_random, rows_of
 
 SCHEMA = "k string, ts timestamp, v int"
 Streams = tuple[Any, Any]
@@ -165,3 +165,19 @@ def test_each_engine_goes_on_where_the_other_stopped(compare: Compare, how: str,
 def test_a_join_without_equal_keys_fails_when_it_runs(compare: Compare) -> None:
     comparison = compare(joined("inner", "v < rv"), FEED[:1])
     assert comparison.model.error == "STREAM_FAILED"
+
+
+@pytest.mark.parametrize(
+    ("how", "mode"),
+    [("cross", "append"), ("left_anti", "append"), ("left", "update"), ("left_semi", "update")],
+)
+def test_what_spark_finds_out_when_the_first_batch_is_planned(compare: Compare, how: str, mode: str) -> None:
+    """A cross join is let pass at the start; the others, when the check is off."""
+    def joined(session: Any, input_dir: str) -> Any:
+        left = read_random(session, input_dir).select("k", "ts", "i").withWatermark("ts", "1 hour")
+        right = read_random(session, input_dir).select(F.col("k").alias("kk"), F.col("ts").alias("tt"), "d").withWatermark("tt", "1 hour")
+        return left.join(right, F.expr("k = kk AND ts > tt - interval 1 hour"), how)
+
+    confs = {"spark.sql.streaming.unsupportedOperationCheck": "false"}
+    comparison = compare(joined, [random_rows(1, 4)], output_mode=mode, confs=confs)
+    assert (comparison.model.error is None) == (how == "left_semi")
