@@ -58,7 +58,7 @@ def fake_query(
         offset_log=OffsetSeqLog(str(checkpoint / "offsets")),
         commit_log=CommitLog(str(checkpoint / "commits")),
         planner=SimpleNamespace(new_watermark_tracker=lambda: WatermarkTracker("min", {"ts": None})),
-        session=SimpleNamespace(conf=SimpleNamespace(set=confs.__setitem__)),
+        session=SimpleNamespace(conf=SimpleNamespace(set=confs.__setitem__, get=lambda key: "true")),
         conf=confs.get,
         clock=ManualClock(now_ms),
         recorder=recorder,
