@@ -95,7 +95,7 @@ def _checkpoint_location(
     session: SparkSession, options: Mapping[str, str], name: str | None, temporary_allowed: bool
 ) -> tuple[str, bool]:
     location, root = options.get("checkpointlocation"), session.conf.get("spark.sql.streaming.checkpointLocation", None)
-    if "" in (location, root if location is None else None):
+    if (root if location is None else location) == "":
         raise illegal_argument("Can not create a Path from an empty string")
     if location is not None:
         return location, False
