@@ -3,7 +3,9 @@
 Models: RateStreamProvider, RateStreamMicroBatchStream (Source document, "rate").
 
 1. The first run writes its start time into the source log (`sources/0/0`); every run counts from there.
-2. The offset is the number of whole seconds since the start, a bare number in the offset log. It never runs backwards.
+2. The offset is the number of whole seconds since the start, a bare number in the offset log. It never runs backwards
+   while the query runs. When the clock was set back before a restart, the first batch would end before it begins, and the
+   query fails until the clock has caught up.
 3. `value_at_second` says how many values exist after a number of seconds: `rowsPerSecond` each, or during `rampUpTime` a
    speed that grows by the same step every second.
 4. A batch (a, b] has the values from value_at_second(a) up to value_at_second(b). Their timestamps are spread evenly over
@@ -16,10 +18,6 @@ Models: RateStreamProvider, RateStreamMicroBatchStream (Source document, "rate")
     batch (1, 3] of it: values 2 … 11, one every 200 ms from second 1 on
 
 The rows are made by Spark SQL (`range` and expressions), never by Python.
-
-Differs from Spark: when the clock was set back before a restart, there is nothing new until it has caught up; Spark ends the
-query with an assertion, for no fault of the user's.
-Shown by tests/conformance/test_sources.py::test_a_rate_query_goes_on_from_its_start_time.
 """
 
 from __future__ import annotations
@@ -130,7 +128,6 @@ class RateStream(Source):
             raise SparkRuntimeException(
                 message=f"Max offset with {self._rows_per_second} rowsPerSecond is {self._max_seconds}, but it's {end_s} now."
             )
-        self._last_ms = max(self._last_ms, self._start_ms + end_s * 1000)  # a clock that was set back must not matter
         first, last = (value_at_second(s, self._rows_per_second, self._ramp_up_s) for s in (start_s, end_s))
         values = striped_range(self._session, first, last, self._partitions if last > first else 0)
         ms_per_value = (end_s - start_s) * 1000 / max(1, last - first)

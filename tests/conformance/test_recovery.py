@@ -220,7 +220,7 @@ def name_all_columns_as_values(checkpoint: str) -> None:
     """As a Spark before 3.4 did for dropDuplicates, which keeps nothing in its values."""
     for metadata in Path(checkpoint, "state/0/0").glob("_metadata"):
         key, _ = read_schemas(f"{checkpoint}/state", 0, "default")
-        (metadata / "schema").write_bytes(encode_schemas(key, StructType().add("k", "string").add("i", "int")))
+        (metadata / "schema").write_bytes(encode_schemas(key, StructType().add("k", "string").add("i", "integer")))
         (metadata / ".schema.crc").unlink(missing_ok=True)
 
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
 import socket
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -114,7 +116,7 @@ def _rate_run(session, options, checkpoint, seen, i):
 
 def test_a_rate_query_goes_on_from_its_start_time(spark, tmp_path):
     counts = []
-    for now_ms in (10_000, 12_500, 14_000, 13_000):  # the last one: a clock that was set back has nothing new
+    for now_ms in (10_000, 12_500, 14_000):
         mini = MiniSparkSession(spark, clock=ManualClock(now_ms))
         query = (
             mini.readStream.format("rate").options(rowsPerSecond=2).load().writeStream
@@ -124,6 +126,26 @@ def test_a_rate_query_goes_on_from_its_start_time(spark, tmp_path):
         query.awaitTermination()
     assert counts == [0, 4, 4]
     assert (tmp_path / "sources/0/0").read_text() == "v1\n10000"
+
+
+def test_a_rate_query_fails_when_the_clock_was_set_back_before_a_restart(spark, mini, tmp_path):
+    for engine, session in (("spark", spark), ("model", mini)):
+        checkpoint = tmp_path / engine
+        start_time = checkpoint / "sources/0/0"
+        start_time.parent.mkdir(parents=True)
+
+        def run(seconds_ago):
+            start_time.write_text(f"v1\n{round((time.time() - seconds_ago) * 1000)}")
+            (start_time.parent / ".0.crc").unlink(missing_ok=True)
+            rows = session.readStream.format("rate").load().writeStream.format("noop")
+            rows.option("checkpointLocation", str(checkpoint)).trigger(availableNow=True).start().awaitTermination()
+
+        run(seconds_ago=100)
+        with pytest.raises(StreamingQueryException) as error:
+            run(seconds_ago=50)
+        assert error.value.getCondition() == "STREAM_FAILED"
+        assert len(list(checkpoint.glob("commits/[0-9]*"))) == 1, engine
+    assert re.search(r"assertion failed: startSeconds\(1\d\d\) > endSeconds\(\d\d\)", str(error.value))  # the model's words
 
 
 @pytest.mark.parametrize(
