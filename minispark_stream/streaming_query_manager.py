@@ -37,12 +37,12 @@ from pyspark.sql.streaming.listener import (
     QueryStartedEvent,
     QueryTerminatedEvent,
     StreamingQueryListener,
-    StreamingQueryProgress,
 )
 
 from minispark_stream.clock import Clock
 from minispark_stream.jvm import expressions, plans, sessions
 from minispark_stream.jvm.errors import illegal_argument, spark_error
+from minispark_stream.jvm.progress import progress_of
 from minispark_stream.runtime.continuous.continuous_execution import ContinuousExecution
 from minispark_stream.runtime.micro_batch_execution import MicroBatchExecution
 from minispark_stream.runtime.stream_execution import StreamExecution
@@ -235,7 +235,7 @@ class StreamingQueryManager(SparkStreamingQueryManager):
         for listener in list(self._listeners):
             try:
                 if kind == "progress":
-                    listener.onQueryProgress(QueryProgressEvent(StreamingQueryProgress.fromJson(event)))
+                    listener.onQueryProgress(QueryProgressEvent(progress_of(self._session, **event)))
                 else:
                     event_class, method = _EVENTS[kind]
                     getattr(listener, method)(event_class.fromJson(event))  # type: ignore[attr-defined]

@@ -27,9 +27,10 @@ from minispark_stream.trace.times import iso_time
 
 def report_progress(query: StreamExecution, context: MicroBatchExecutionContext) -> None:
     """The batch has run: keep its report, and show it to the listeners."""
+    assert context.execution is not None
     progress = finish_trigger(query, context)
     query.reporter.add(progress, query.clock.get_time_millis())
-    query.announce("progress", **progress)
+    query.announce("progress", report=progress, observed=context.execution.metrics_of_user())
 
 
 @step("finishTrigger")
@@ -41,9 +42,8 @@ def finish_trigger(query: StreamExecution, context: MicroBatchExecutionContext) 
         context.event_time_stats, context.metadata.batch_watermark_ms, bool(context.watermark_tracker.operators)
     )
     progress = _progress(query, context, rows, times)
-    metrics = context.execution.observed_metrics
-    if observed := {name: row for name, row in metrics.items() if not name.startswith("eventTimeStats:")}:
-        progress["observedMetrics"] = observed
+    if observed := context.execution.metrics_of_user():
+        progress["observedMetrics"] = {name: json.loads(row.json()) for name, row in observed.items()}
     return progress
 
 
@@ -54,7 +54,7 @@ def report_idle(query: StreamExecution, context: MicroBatchExecutionContext) -> 
         return
     query.reporter.add(_quiet_progress(query, context), now_ms)
     if last_ms is not None:
-        query.announce("idle", id=query.id, runId=query.run_id, timestamp=iso_time(now_ms))
+        query.announce("idle", id=query.id, runId=query.run_id, timestamp=iso_time(query.reporter.trigger_start_ms))
 
 
 def _quiet_progress(query: StreamExecution, context: MicroBatchExecutionContext) -> dict[str, Any]:

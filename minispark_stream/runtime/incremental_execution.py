@@ -89,24 +89,29 @@ class IncrementalExecution:
         return self.context.executed[::-1]
 
     @cached_property
-    def observed_metrics(self) -> dict[str, dict[str, Any]]:
-        """All observed metrics of the batch (`DataFrame.observe`), by name; to be asked for when the batch has run."""
+    def observed_metrics(self) -> dict[str, JavaObject]:
+        """All observed metrics of the batch (`DataFrame.observe`), Java rows by name; to be asked for after it has run."""
         collect = scala.companion(self._session, "org.apache.spark.sql.execution.CollectMetricsExec").collect
-        found: dict[str, dict[str, Any]] = {}
+        found: dict[str, JavaObject] = {}
         for plan in self._physical_plans():
             rows = collect(plan)
             if rows.nonEmpty():
-                found |= {name: json.loads(rows.apply(name).json()) for name in scala.items(rows.keys().toSeq())}
+                found |= {name: rows.apply(name) for name in scala.items(rows.keys().toSeq())}
         return found
 
     def event_time_stats(self) -> dict[str, EventTimeStats]:
         """What each watermark operator measured, by the name of its observation."""
-        metrics = self.observed_metrics if self.template.watermarks else {}
-        return {
-            w.observation: EventTimeStats(row.get("max", 0), row.get("min", 0), row.get("avg", 0.0), row["count"])
-            for w in self.template.watermarks
-            if (row := metrics.get(w.observation)) is not None
-        }
+        seen: dict[str, EventTimeStats] = {}
+        for observation in (w.observation for w in self.template.watermarks):
+            if (metrics := self.observed_metrics.get(observation)) is not None:
+                row = json.loads(metrics.json())
+                seen[observation] = EventTimeStats(row.get("max", 0), row.get("min", 0), row.get("avg", 0.0), row["count"])
+        return seen
+
+    def metrics_of_user(self) -> dict[str, JavaObject]:
+        """The observed metrics without those of the watermarks."""
+        ours = {w.observation for w in self.template.watermarks}
+        return {name: row for name, row in self.observed_metrics.items() if name not in ours}
 
     def num_input_rows(self) -> dict[int, int]:
         """Rows that each source delivered, by its ordinal: the `numOutputRows` of the scans in the executed plans."""

@@ -51,8 +51,9 @@ class ProgressReporter:
             self._durations[name] = self._durations.get(name, 0) + _milliseconds_since(began)
 
     def durations(self) -> dict[str, int]:
-        """`durationMs` of the trigger so far."""
-        return dict(sorted({**self._durations, "triggerExecution": _milliseconds_since(self._began)}.items()))
+        """`durationMs` of the trigger so far; a batch for which no source had anything has asked none of them."""
+        asked = {"getBatch": 0} if "addBatch" in self._durations else {}
+        return dict(sorted({**asked, **self._durations, "triggerExecution": _milliseconds_since(self._began)}.items()))
 
     def add(self, progress: dict[str, Any], now_ms: int) -> None:
         self.recent.append(progress)

@@ -129,22 +129,20 @@ def test_a_rate_query_goes_on_from_its_start_time(spark, tmp_path):
 
 
 def test_a_rate_query_fails_when_the_clock_was_set_back_before_a_restart(spark, mini, tmp_path):
-    for engine, session in (("spark", spark), ("model", mini)):
-        checkpoint = tmp_path / engine
+    def run(session, checkpoint, seconds_ago):
         start_time = checkpoint / "sources/0/0"
-        start_time.parent.mkdir(parents=True)
+        start_time.parent.mkdir(parents=True, exist_ok=True)
+        start_time.write_text(f"v1\n{round((time.time() - seconds_ago) * 1000)}")
+        (start_time.parent / ".0.crc").unlink(missing_ok=True)
+        rows = session.readStream.format("rate").load().writeStream.format("noop")
+        rows.option("checkpointLocation", str(checkpoint)).trigger(availableNow=True).start().awaitTermination()
 
-        def run(seconds_ago):
-            start_time.write_text(f"v1\n{round((time.time() - seconds_ago) * 1000)}")
-            (start_time.parent / ".0.crc").unlink(missing_ok=True)
-            rows = session.readStream.format("rate").load().writeStream.format("noop")
-            rows.option("checkpointLocation", str(checkpoint)).trigger(availableNow=True).start().awaitTermination()
-
-        run(seconds_ago=100)
+    for engine, session in (("spark", spark), ("model", mini)):
+        run(session, tmp_path / engine, seconds_ago=100)
         with pytest.raises(StreamingQueryException) as error:
-            run(seconds_ago=50)
+            run(session, tmp_path / engine, seconds_ago=50)
         assert error.value.getCondition() == "STREAM_FAILED"
-        assert len(list(checkpoint.glob("commits/[0-9]*"))) == 1, engine
+        assert len(list((tmp_path / engine).glob("commits/[0-9]*"))) == 1, engine
     assert re.search(r"assertion failed: startSeconds\(1\d\d\) > endSeconds\(\d\d\)", str(error.value))  # the model's words
 
 

@@ -103,6 +103,46 @@ def listeners(session: Any, folder: str) -> tuple[int, int]:
     return twice.started, once.started
 
 
+class Reports(Listener):
+    """Keeps what it is told of batches."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.told: list[Any] = []
+        self.ended = threading.Semaphore(0)
+
+    def onQueryProgress(self, event: Any) -> None:  # noqa: N802
+        self.told.append(event.progress)
+
+    def onQueryTerminated(self, event: Any) -> None:  # noqa: N802
+        self.ended.release()
+
+
+def reports(session: Any, folder: str) -> list[Any]:
+    """The types of observed metrics, the text of offsets, the looks of a report's parts, what a batch without anything has."""
+    listener = Reports()
+    session.streams.addListener(listener)
+    rows = text(session, folder).withColumn("time", F.timestamp_seconds(F.ascii("value") + 0.5))
+    observed = rows.observe(
+        "checks", F.count("*").alias("rows"), F.max("time").alias("last"), F.max(F.to_date("time")).alias("day"),
+        F.sum(F.lit(1).cast("decimal(10, 2)")).alias("decimal"), F.max(F.encode("value", "utf-8")).alias("bytes"),
+        F.max(F.struct("value", "time")).alias("both"), F.sort_array(F.collect_set("value")).alias("all"),
+    )
+    run(observed.withWatermark("time", "1 minute").groupBy("time").count().writeStream.format("noop"), folder)
+    run(text(session, folder).writeStream.format("noop"), folder + "/again")
+    for _ in range(2):
+        assert listener.ended.acquire(timeout=30)
+    session.streams.removeListener(listener)
+    return [
+        (
+            type(one), one.name, one.batchId, one.numInputRows, one.eventTime, one.observedMetrics, sorted(one.durationMs),
+            [(s.startOffset, s.endOffset, s.latestOffset, s.metrics) for s in one.sources], str(one.sink),
+            [re.sub(r"\d+", "", str(operator)).split("customMetrics")[0] for operator in one.stateOperators],
+        )
+        for one in listener.told
+    ]
+
+
 def sessions_of(session: Any, folder: str) -> list[Any]:
     """Whatever a session or a DataFrame leads to is of the same engine."""
     kind, query, inner = type(session), text(session, folder).writeStream.format("noop").queryName("one").start(), []
@@ -125,6 +165,7 @@ def sessions_of(session: Any, folder: str) -> list[Any]:
 SESSION: dict[str, Snippet] = {
     "sessions": sessions_of,
     "listeners": listeners,
+    "what listeners are told of batches": reports,
     "names of the session": lambda s, d: public(s),
     "names of the manager": lambda s, d: public(s.streams),
     "names of a reader": lambda s, d: public(s.readStream),
