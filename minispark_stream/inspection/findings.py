@@ -103,6 +103,8 @@ def growing(operators: Sequence[Operator]) -> Iterator[Finding]:
 def ahead(batches: Sequence[Batch], operators: Sequence[Operator]) -> Iterator[Finding]:
     """There is state of versions that the logs do not know."""
     last = max((b.batch_id for b in batches if b.offsets is not None or b.unreadable), default=-1)
+    if last < 0:
+        return  # a restart fails, which is said already
     for operator_id, version in states_ahead(operators, last + 1):
         yield Finding(
             "warning", f"state/{operator_id}", f"version {version} is there, though batch {last} is the last one in offsets/: "

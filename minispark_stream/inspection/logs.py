@@ -5,12 +5,12 @@ Models: what MicroBatchExecution.populateStartOffsets would find, without runnin
 1. A batch is there when it has an entry in the offset log, in the commit log, or in both.
 2. With O the last batch of the offset log and C the last one of the commit log, a restart
 
-       no O        begins with batch 0
+       no O        begins with batch 0, or with C or with state fails: somebody has deleted the offsets
        C = O       goes on with batch O + 1
        C < O       runs batch O again, with what offsets/O says; C < O - 1 means that commits were lost
        C > O       runs batch O again: offsets were lost
 
-3. It cannot start when offsets/O cannot be read, when offsets/(O - 1) is missing (O > 0), or when there is no `metadata`.
+3. Nor can it start when offsets/O cannot be read, when offsets/(O - 1) is missing (O > 0), or when there is no `metadata`.
 
     offsets/ 0 1 2   commits/ 0 1      batch 2 next, again: offsets/2 says what it reads, commits/2 is missing
 
@@ -47,6 +47,7 @@ class Logs:
     query_id: str | None
     offsets: dict[int, OffsetSeq | None]
     commits: dict[int, CommitMetadata | None]
+    has_state: bool
     findings: tuple[Finding, ...]
 
     @property
@@ -68,7 +69,8 @@ def read_logs(files: ReadOnlyFiles) -> Logs:
         query_id = attempt(lambda: read_id(files), "metadata", findings)
     elif offsets or commits:
         findings.append(Finding("error", "metadata", "the file is missing, so nobody knows which query this is: no restart"))
-    return Logs(query_id, offsets, commits, tuple(findings))
+    has_state = any(name.startswith("state/") for name in files.files)
+    return Logs(query_id, offsets, commits, has_state, tuple(findings))
 
 
 def attempt(read: Callable[[], T], where: str, findings: list[Finding], level: str = "error") -> T | None:
@@ -117,17 +119,19 @@ def batches(logs: Logs) -> tuple[Batch, ...]:  # (1)
 
 def next_batch(logs: Logs) -> NextBatch:
     """What a restart would do first."""
-    if not logs.offsets:
-        if logs.commits:
-            return NextBatch(0, False, "batch 0 next: offsets/ is empty, so the query begins from the beginning")
-        return NextBatch(0, False, "batch 0 next: nothing was planned yet")
-    last, committed = max(logs.offsets), max(logs.commits, default=None)
-    fails = _why_it_fails(logs, last)  # (3)
+    fails = _why_it_fails(logs)  # (3)
     if fails:
         return NextBatch(None, False, f"no batch: a restart fails, because {fails}")
+    if not logs.offsets:
+        return NextBatch(0, False, "batch 0 next: nothing was planned yet")
+    last, committed = max(logs.offsets), max(logs.commits, default=None)
     if committed == last:  # (2)
-        return NextBatch(last + 1, False, f"batch {last + 1} next, a new one: batch {last} is in both logs, so it is done. It "
-                         f"begins where offsets/{last} ends")
+        says = (
+            f"batch {last + 1} next, a new one: batch {last} is in both logs, so it is done. It begins where offsets/{last} ends"
+        )
+        if (entry := logs.offsets[last]) is not None and entry.metadata is None:
+            says += ". It was run with a continuous trigger, and a query in micro-batches cannot go on from it"
+        return NextBatch(last + 1, False, says)
     says = f"batch {last} next, again: offsets/{last} says what it reads, but commits/{last} is missing, so it did not finish"
     if committed is None and last > 0:
         says += f". commits/ is empty, though batch {last - 1} must have been committed before batch {last} was planned"
@@ -136,7 +140,11 @@ def next_batch(logs: Logs) -> NextBatch:
     return NextBatch(last, True, says)
 
 
-def _why_it_fails(logs: Logs, last: int) -> str:
+def _why_it_fails(logs: Logs) -> str:
+    if not logs.offsets:
+        left = "commits/" if logs.commits else "state/" if logs.has_state else ""
+        return f"{left} is not empty, though offsets/ is" if left else ""
+    last = max(logs.offsets)
     if logs.query_id is None:
         return "metadata is missing or cannot be read"
     if logs.offsets[last] is None:

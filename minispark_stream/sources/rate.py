@@ -18,6 +18,8 @@ Models: RateStreamProvider, RateStreamMicroBatchStream (Source document, "rate")
     batch (1, 3] of it: values 2 … 11, one every 200 ms from second 1 on
 
 The rows are made by Spark SQL (`range` and expressions), never by Python.
+
+Differs from Spark: nothing.
 """
 
 from __future__ import annotations

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 import zipfile
@@ -164,6 +165,26 @@ def test_logs_that_disagree(checkpoint: Path) -> None:
     report = inspect(str(checkpoint))
     assert (report.next.batch_id, report.next.rerun) == (2, True)
     assert "the logs disagree" in report.next.says
+
+
+@pytest.mark.parametrize("left", ["commits", "state"])
+def test_offsets_that_somebody_has_deleted(checkpoint: Path, left: str) -> None:
+    shutil.rmtree(checkpoint / "offsets")
+    if left == "state":
+        shutil.rmtree(checkpoint / "commits")
+    report = inspect(str(checkpoint))
+    assert (report.next.batch_id, report.next.rerun) == (None, False)
+    assert f"error: logs: no batch: a restart fails, because {left}/ is not empty, though offsets/ is" in findings(report)
+    assert not any("write these versions again" in finding for finding in findings(report))
+
+
+def test_who_goes_on_from_a_continuous_query(checkpoint: Path) -> None:
+    offsets = checkpoint / "offsets/2"
+    version, _, *sources = offsets.read_text().split("\n")
+    offsets.write_text("\n".join([version, "", *sources]))
+    report = inspect(str(checkpoint))
+    assert report.next.batch_id == 3
+    assert report.next.says.endswith("It was run with a continuous trigger, and a query in micro-batches cannot go on from it")
 
 
 def test_a_new_query_begins_with_batch_0(tmp_path: Path) -> None:
