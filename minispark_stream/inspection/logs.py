@@ -126,9 +126,8 @@ def next_batch(logs: Logs) -> NextBatch:
         return NextBatch(0, False, "batch 0 next: nothing was planned yet")
     last, committed = max(logs.offsets), max(logs.commits, default=None)
     if committed == last:  # (2)
-        says = (
-            f"batch {last + 1} next, a new one: batch {last} is in both logs, so it is done. It begins where offsets/{last} ends"
-        )
+        says = f"batch {last + 1} next, a new one: batch {last} is in both logs, so it is done. "
+        says += f"It begins where offsets/{last} ends"
         if (entry := logs.offsets[last]) is not None and entry.metadata is None:
             says += ". It was run with a continuous trigger, and a query in micro-batches cannot go on from it"
         return NextBatch(last + 1, False, says)

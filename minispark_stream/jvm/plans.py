@@ -123,10 +123,15 @@ def rename(session: SparkSession, plan: JavaObject, attributes: Iterable[tuple[s
 
 
 def relation_id(session: SparkSession, leaf: JavaObject) -> int | None:
-    """The identity of the relation behind a leaf, logical or physical, as a negative number; None when it has none."""
+    """The identity of the relation behind a leaf, logical or physical, as a negative number; None when it has none.
+
+    The optimizer may copy a relation of files (it then reads fewer columns), but not the list of its files.
+    """
     name = scala.class_name(leaf)
     if name in ("LogicalRelation", "FileSourceScanExec"):
         relation = leaf.relation()
+        if scala.class_name(relation) == "HadoopFsRelation":
+            relation = relation.location()
     elif name in ("LogicalRDD", "RDDScanExec"):
         relation = leaf.rdd()
     elif name in ("DataSourceV2Relation", "BatchScanExec"):

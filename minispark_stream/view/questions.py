@@ -3,8 +3,9 @@
 1. The walk through the trace (walk.py) is gone through; before some of its steps there is something to predict.
        populateStartOffsets    with which batch does a restart begin?
        constructNextBatch      if there were no new data, would a batch run all the same?
-       addBatch                does this row count? Which batch emits this window?
+       addBatch                does this row count? Which batch emits this window? How many rows are emitted?
        updateWatermark         which watermark has the next batch?
+       commitOffsets           killed before this step, with which batch would a restart begin? (once, in the first batch)
 2. All that is needed to answer can be seen by then, or is said in the question. Of the rows and windows of a batch the one
    nearest to the watermark is asked for, whatever became of it, so that the choice gives nothing away.
 3. Right is what was recorded, or what the rows' fates say (trace/fates.py); the reason is their sentence, or that of the step.
@@ -25,7 +26,7 @@ from typing import NamedTuple
 
 from minispark_stream.trace.events import Event
 from minispark_stream.trace.facts import BatchFacts
-from minispark_stream.trace.fates import BEYOND, DUPLICATE, LATE, LEFT_OUT, Fate, Fates, decisive
+from minispark_stream.trace.fates import AGGREGATES, BEYOND, DUPLICATE, LATE, LEFT_OUT, Fate, Fates, decisive
 from minispark_stream.trace.recording import Recording
 from minispark_stream.trace.values import as_int, as_list, as_map
 from minispark_stream.view.fate import counted, told
@@ -139,6 +140,36 @@ def _window(found: Fates, batch: BatchFacts | None, event: Event) -> Iterator[As
     yield asks, (f"This one, batch {batch.batch_id}", "A later one"), 0 if leaves_now else 1, why
 
 
+def _emitted(found: Fates, batch: BatchFacts | None, event: Event) -> Iterator[Asked]:
+    """Of an aggregation that has the query to itself and waits for no watermark: the keys of the batch, or all keys of the state."""
+    if batch is None or len(batch.operators) != 1:
+        return
+    (operator,) = batch.operators.values()
+    emitted = as_int(as_map(batch.progress.get("sink")).get("numOutputRows"))
+    if emitted is None or operator.keeps not in AGGREGATES or operator.emits not in _EMITTED:
+        return
+    read, changed, kept = batch.progress.get("numInputRows"), *map(operator.metrics.get, ("numRowsUpdated", "numRowsTotal"))
+    counts = sorted({count for count in map(as_int, (read, changed, kept, emitted)) if count is not None})
+    if len(counts) > 1:
+        asks = f"Output mode {operator.mode}: of this batch, how many rows does the sink get?"
+        yield asks, tuple(map(str, counts)), counts.index(emitted), _EMITTED[operator.emits]
+
+
+_EMITTED = {
+    "all": "every key that is in the state after the batch is emitted, changed or not",
+    "changed": "the keys that this batch has changed are emitted, one row for each",
+}
+
+
+def _killed(found: Fates, batch: BatchFacts | None, event: Event) -> Iterator[Asked]:
+    if batch is None or batch.number > 0:
+        return
+    now = batch.batch_id
+    asks = f"Batch {now} has run. If the query were killed now, before this step, with which batch would a restart begin?"
+    why = f"offsets/{now} is there and commits/{now} is not, so nobody knows that the batch has run: it runs once more"
+    yield asks, (f"Batch {now}, again", f"Batch {now + 1}"), 0, why
+
+
 def _watermark(found: Fates, batch: BatchFacts | None, event: Event) -> Iterator[Asked]:
     before, after = as_int(event.inputs.get("watermark")), as_int(event.outputs.get("watermark"))
     measured = [
@@ -167,6 +198,7 @@ def _watermark(found: Fates, batch: BatchFacts | None, event: Event) -> Iterator
 ASKED: dict[str, tuple[Callable[[Fates, BatchFacts | None, Event], Iterator[Asked]], ...]] = {
     "populateStartOffsets": (_restart,),
     "constructNextBatch": (_without_data,),
-    "addBatch": (_row, _window),
+    "addBatch": (_row, _window, _emitted),
     "updateWatermark": (_watermark,),
+    "commitOffsets": (_killed,),
 }

@@ -21,6 +21,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -71,42 +72,43 @@ def watch(query: Any) -> Iterator[dict[int, float]]:
         yield times
 
 
-def processes() -> dict[str, list[psutil.Process]]:
+def used() -> tuple[dict[str, int], float]:
+    """Memory of the driver, the JVM and the workers in bytes; the processor time of all of them, and of workers that have ended, in seconds."""
+    memory, seconds = {"driver": 0, "JVM": 0, "workers": 0}, 0.0
     driver = psutil.Process()
-    below = driver.children(recursive=True)
-    jvm = [p for p in below if p.name() == "java"]
-    return {"driver": [driver], "JVM": jvm, "workers": [p for p in below if p not in jvm]}
-
-
-def cpu_seconds() -> float:
-    """Of all processes, and of workers that have ended."""
-    return sum(sum(p.cpu_times()[:4]) for of in processes().values() for p in of)
+    for process in (driver, *driver.children(recursive=True)):
+        with suppress(psutil.NoSuchProcess):  # Spark runs `chmod` for each of its files, which is gone at once
+            name = "driver" if process == driver else "JVM" if process.name() == "java" else "workers"
+            memory[name] += process.memory_info().rss
+            seconds += sum(process.cpu_times()[:4])
+    return memory, seconds
 
 
 # (3)
 def sizes(spark: SparkSession, checkpoint: Path) -> dict[str, float]:
     """Memory in MiB; `live` are the objects of the JVM."""
-    found: dict[str, float] = {name: sum(p.memory_info().rss for p in of) >> 20 for name, of in processes().items()}
+    memory, _ = used()
     java: Any = spark.sparkContext._jvm
     java.System.gc()
     runtime = java.Runtime.getRuntime()
-    return {**found, "live": (runtime.totalMemory() - runtime.freeMemory()) >> 20, "files": sum(1 for _ in checkpoint.rglob("*"))}
+    live, files = runtime.totalMemory() - runtime.freeMemory(), sum(1 for _ in checkpoint.rglob("*"))
+    return {**{name: size >> 20 for name, size in memory.items()}, "live": live >> 20, "files": files}
 
 
 def long_run(spark: SparkSession, args: argparse.Namespace, scratch: Path) -> tuple[list[dict[str, float]], dict[int, float]]:
     found: list[dict[str, float]] = []
     query = start(spark, args.engine, scratch)
     marks = [m for n in range(1, 9) for m in (10**n, 3 * 10**n) if m < args.triggers] + [args.triggers]
-    before, cpu = 0, cpu_seconds()
+    before, (_, cpu) = 0, used()
     for times in watch(query):
         if len(times) >= marks[0]:
             marks = [m for m in marks if m > len(times)] or [sys.maxsize]
             newest = statistics.median([times[b] for b in sorted(times)][before:][-100:])
-            spent = (cpu_seconds() - cpu) * 1000 / (len(times) - before)
+            spent = (used()[1] - cpu) * 1000 / (len(times) - before)
             row = {"triggers": len(times), "ms": newest, "CPU ms": round(spent), **sizes(spark, scratch / "checkpoint")}
             print("".join(f"{row[c]:>10,.0f}" for c in COLUMNS), flush=True)
             found.append(row)
-            before, cpu = len(times), cpu_seconds()
+            before, (_, cpu) = len(times), used()
     return found, times
 
 

@@ -318,6 +318,12 @@ def test_where_a_row_comes_from_can_be_asked(compare: Compare, name: str) -> Non
     compare(build, steps, output_mode="update", restart_after=(0,))
 
 
+def test_rows_of_which_the_metadata_alone_is_read_are_input_rows(compare: Compare) -> None:
+    rows = rows_of({"k": "a", "v": 1}, {"k": "b", "v": 2})
+    comparison = compare(lambda s, d: s.readStream.schema("k string, v int").json(d).select("_metadata.file_name"), [rows])
+    assert [b.progress["numInputRows"] for b in comparison.model.batches] == [2]
+
+
 @pytest.mark.parametrize("kind", ["text", "csv", "json", "parquet", "orc"])
 def test_every_format_says_where_a_row_comes_from(compare: Compare, spark: Any, kind: str) -> None:
     """A column `_metadata` of the file itself hides Spark's, which is then found by `metadataColumn` alone."""

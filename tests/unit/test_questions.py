@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 from minispark_stream.trace.events import Event
@@ -95,8 +96,28 @@ def test_a_duplicate_is_asked_for_and_a_limit() -> None:
     assert [right for _, right, _ in answers(limited, "addBatch")] == ["Yes, it counts", "No, the limit is reached"]
 
 
+def test_once_it_is_asked_what_a_batch_without_a_commit_means() -> None:
+    assert answers(TRACE, "commitOffsets") == [
+        (0, "Batch 0, again", "offsets/0 is there and commits/0 is not, so nobody knows that the batch has run: it runs once more"),
+    ]
+
+
+def test_how_many_rows_are_emitted_depends_on_the_output_mode() -> None:
+    for mode, right in (("update", "2"), ("complete", "5"), ("append", None)):
+        one = trace("stateStoreSave", ([windowed(2), windowed(3), windowed(7)], 0, 0), mode=mode)
+        counted = {
+            "stateOperator": {"metrics": {"numRowsTotal": 5, "numRowsUpdated": 2}},
+            "finishTrigger": {"progress": {"batchId": 0, "numInputRows": 3, "sink": {"numOutputRows": int(right or 0)}}},
+        }
+        one = Trace(tuple(replace(e, outputs=counted.get(e.step, e.outputs)) for e in one.events))
+        asked = [(q.asks, q.choices, q.choices[q.right]) for q in questions(one, fates(one)) if "sink" in q.asks]
+        words = f"Output mode {mode}: of this batch, how many rows does the sink get?"
+        assert asked == ([(words, ("2", "3", "5"), right)] if right else [])
+
+
 def test_nothing_is_asked_where_nothing_is_known() -> None:
     assert questions(Trace(()), fates(Trace(()))) == ()
-    steps = Trace(tuple(e for e in TRACE.events if e.step not in ("addBatch", "updateWatermark", "populateStartOffsets")))
+    gone = ("addBatch", "updateWatermark", "populateStartOffsets", "commitOffsets")
+    steps = Trace(tuple(e for e in TRACE.events if e.step not in gone))
     assert {q.before[2] for q in questions(steps, fates(steps))} == {"constructNextBatch"}
     assert all(isinstance(q, Question) and 0 <= q.right < len(q.choices) for q in questions(TRACE, fates(TRACE)))
