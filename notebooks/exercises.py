@@ -11,9 +11,20 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from tempfile import TemporaryDirectory
 from typing import Any
+from unittest.mock import patch
 
 import numpy as np
+import pyarrow as pa
+from pyspark.sql.types import StringType, StructType
+
+from minispark_stream.checkpointing.unsafe_row import UnsafeRowCodec
+from minispark_stream.operators.columns import Columns
+from minispark_stream.operators.state_task import OperatorWatermarks
+from minispark_stream.operators.streaming_deduplicate import SEEN, Deduplicate
+from minispark_stream.state.hdfs_backed_state_store_provider import HDFSBackedStateStoreProvider
+from minispark_stream.state.state_store import StateStore, StateStoreConf, StateStoreId
 
 
 @dataclass(frozen=True)
@@ -49,14 +60,45 @@ def agrees(cases: Mapping[tuple[Any, ...], Any]) -> Callable[[Any], bool | None]
     return accepts
 
 
+class KnownKeys:
+    """The keys of a state store, to be used as a set."""
+
+    def __init__(self, store: StateStore):
+        self._store = store
+
+    def __contains__(self, key: bytes) -> bool:
+        return self._store.get(key) is not None
+
+    def add(self, key: bytes) -> None:
+        """Put a key, without a value: it is only remembered."""
+        self._store.put(key, UnsafeRowCodec(SEEN).encode([pa.nulls(1)])[0])
+
+
 def deduplicates(put_new: Any) -> bool | None:
-    """Whether the first row of each new key passes, and the keys are remembered from batch to batch."""
-    known: set[str] = set()
-    given = [put_new(known, list(keys)) for keys in ("aba", "bcc", "", "abc")]
-    if all(one is None for one in given):
+    """Whether the task of `dropDuplicates` lets the right rows pass with `put_new` in the place of `Deduplicate._put_new`."""
+    if put_new(set(), []) is None and put_new(set(), [b"a"]) is None:
         return None
-    positions = [list(one) if isinstance(one, (list, tuple, np.ndarray)) else one for one in given]
-    return positions == [[0, 1], [1], [], []] and known == set("abc")
+
+    def in_its_place(task: Deduplicate, store: StateStore, rows: Columns) -> Any:
+        keys = UnsafeRowCodec(task.keys).encode([rows[i] for i in task.positions])
+        positions = put_new(KnownKeys(store), keys)
+        return np.array(positions, int) if isinstance(positions, (list, tuple, np.ndarray)) else np.array([], int)
+
+    with TemporaryDirectory() as folder, patch.object(Deduplicate, "_put_new", in_its_place):
+        store = HDFSBackedStateStoreProvider(StateStoreId(folder, 0, 0), StateStoreConf())
+        batches = enumerate(["aba", "bcc", "", "abc", "d"])
+        passed = [_deduplicated(store.get_store(version), list(keys)) for version, keys in batches]
+    return passed == [["a", "b"], ["c"], [], [], ["d"]]
+
+
+def _deduplicated(store: StateStore, keys: list[str]) -> list[str]:
+    """A batch of rows that have nothing but a key, in the real task, on one partition: the rows that pass."""
+    task: Any = Deduplicate(
+        info=None, watermarks=OperatorWatermarks(0, 0, moved=False), output=pa.schema([("key", pa.string())]), metrics=None,
+        positions=(0,), keys=StructType().add("key", StringType()), event_time=None, key_event_time=None, delay_ms=None,
+    )
+    passed, _ = task.run(store, [pa.RecordBatch.from_arrays([pa.array(keys, pa.string())], names=["key"])])
+    return [key for columns in passed for key in columns[0].to_pylist()]
 
 
 EXERCISES = {

@@ -22,7 +22,7 @@ from collections.abc import Callable, Iterable, Iterator
 from functools import wraps
 from typing import Any
 
-from pyspark.errors import PySparkRuntimeError
+from pyspark.errors import PySparkException, PySparkRuntimeError
 from pyspark.sql.streaming.stateful_processor import ListState, MapState, ValueState
 
 from minispark_stream.operators.column_families import Element
@@ -32,15 +32,21 @@ _INDEX = struct.Struct(">q")  # big-endian, so that the order of the bytes is th
 
 
 def _action(words: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """A method that raises PySparkRuntimeError once the variable has been deleted; `words` is what Spark calls the action."""
+    """A method whose errors are PySparkRuntimeErrors that say what was being done; `words` is what Spark calls that.
+
+    In Spark, what a variable does is done by the JVM, and this is the error of the worker that asked for it.
+    """
 
     def checked(method: Callable[..., Any]) -> Callable[..., Any]:
         @wraps(method)
         def call(self: Variable, *arguments: Any, **named: Any) -> Any:
+            doing = words.format(kind=self.kind_in_errors)
             if self.is_deleted:
-                doing = words.format(kind=self.kind_in_errors)
                 raise PySparkRuntimeError(f"Error {doing}: {self.kind} state {self.name} is not initialized.")
-            return method(self, *arguments, **named)
+            try:
+                return method(self, *arguments, **named)
+            except PySparkException as error:
+                raise PySparkRuntimeError(f"Error {doing}: {error}") from error
 
         return call
 
@@ -139,8 +145,8 @@ class ListVariable(Variable, ListState):
         encoded = [self.encoded(value) for value in values]
         if not encoded:
             raise PySparkRuntimeError(
-                "Error updating value state: [ILLEGAL_STATE_STORE_VALUE.EMPTY_LIST_VALUE] Illegal value provided to the State "
-                f"Store Cannot write empty list values to State Store for StateName {self.name}. SQLSTATE: 42601"
+                "[ILLEGAL_STATE_STORE_VALUE.EMPTY_LIST_VALUE] Illegal value provided to the State Store Cannot write empty list "
+                f"values to State Store for StateName {self.name}. SQLSTATE: 42601"
             )
         return encoded
 
@@ -165,7 +171,7 @@ class MapVariable(Variable, MapState):
 
     @_action("checking if {kind} state contains key")
     def containsKey(self, key: tuple[Any, ...]) -> bool:  # noqa: N802
-        return self.getValue(key) is not None
+        return any(True for _ in self.live([self.keys_of_map.encode(key)]))
 
     @_action("updating {kind} state value")
     def updateValue(self, key: tuple[Any, ...], value: tuple[Any, ...]) -> None:  # noqa: N802

@@ -61,10 +61,20 @@ class WatermarkTracker:
         for measured in batch:  # (1)
             if measured.stats.count > 0:
                 seen = operators.get(measured.node_id)
-                reached = measured.stats.max - measured.delay_ms
-                operators[measured.node_id] = reached if seen is None else max(seen, reached)  # (2)
+                operators[measured.node_id] = reached(seen, measured.stats.max, measured.delay_ms)  # (2)
         if not operators:
             return self
         choose = max if self.policy == "max" else min
         chosen = choose(0 if watermark is None else watermark for watermark in operators.values())  # (3)
         return replace(self, operators=operators, current_watermark=max(self.current_watermark, chosen))  # (4)
+
+
+def reached(seen: int | None, newest: int, delay_ms: int) -> int:
+    """The watermark of one operator after a batch, in ms.
+
+    Args:
+        seen: its watermark before the batch; None before its first row.
+        newest: the newest event time of the batch.
+        delay_ms: how long the operator waits for late rows.
+    """
+    return newest - delay_ms if seen is None else max(seen, newest - delay_ms)

@@ -205,5 +205,6 @@ search.form.addEventListener("submit", event => {
 window.addEventListener("hashchange", () => show(+location.hash.slice(1) - 1));
 at = (+location.hash.slice(1) || data.first + 1) - 1;
 show(at);
+one("[data-go=ask]").hidden = !steps.some(step => step.asks);
 if (data.ask) setAsking(true);
 if (data.what_if) drawWhatIf();

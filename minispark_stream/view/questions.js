@@ -14,8 +14,8 @@ function nextQuestion(from, to) {
 }
 
 function setAsking(on) {
-  asking = on;
-  one("[data-go=ask]").ariaPressed = on;
+  asking = on && steps.some(step => step.asks);
+  one("[data-go=ask]").ariaPressed = asking;
   show(at);
 }
 

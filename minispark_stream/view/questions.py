@@ -141,7 +141,7 @@ def _window(found: Fates, batch: BatchFacts | None, event: Event) -> Iterator[As
 
 
 def _emitted(found: Fates, batch: BatchFacts | None, event: Event) -> Iterator[Asked]:
-    """Of an aggregation that has the query to itself and waits for no watermark: the keys of the batch, or all keys of the state."""
+    """Of an aggregation that has the query to itself and waits for no watermark: the batch's keys, or all keys of the state."""
     if batch is None or len(batch.operators) != 1:
         return
     (operator,) = batch.operators.values()

@@ -7,6 +7,7 @@ else is. Times are minutes after 12:00; `at("ann", 3)` is a click of Ann at 12:0
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Iterator
 from datetime import datetime, timedelta
 from pathlib import Path
@@ -524,19 +525,37 @@ class EmptyList(Lists):
         yield self.out(key)
 
 
-@pytest.mark.parametrize("processor", [Breaks(), Twice(), NoTimers(), EmptyList(), TtlWithoutTime()])
+class TooManyFields(Values):
+    def handleInputRows(self, key, rows, timerValues):  # noqa: N802, N803
+        self.total.update((1, "x", 3))
+        yield self.out(key)
+
+
+@pytest.mark.parametrize("processor", [Breaks(), Twice(), NoTimers(), EmptyList(), TtlWithoutTime(), TooManyFields()])
 def test_what_stops_the_query(compare, processor):
     compare(query(processor), [[at("ann")], [at("ann", 0, 13)]] if isinstance(processor, Breaks) else [[at("ann")]], fails=True)
 
 
-def test_the_processors_own_error_is_told(spark: SparkSession, mini: MiniSparkSession, tmp_path: Path):
+@pytest.mark.parametrize(
+    ("processor", "says"),
+    [
+        (Breaks(), "ValueError: thirteen"),
+        (TooManyFields(), "PySparkRuntimeError: Error updating value state: [STRUCT_ARRAY_LENGTH_MISMATCH] Input row doesn't have"),
+        (EmptyList(), "PySparkRuntimeError: Error updating value state: [ILLEGAL_STATE_STORE_VALUE.EMPTY_LIST_VALUE]"),
+    ],
+    ids=lambda value: type(value).__name__,
+)
+def test_what_went_wrong_in_the_processor_is_told(
+    spark: SparkSession, mini: MiniSparkSession, tmp_path: Path, processor: Processor, says: str
+):
     (tmp_path / "in").mkdir()
     (tmp_path / "in" / "0.json").write_text(at("ann", 0, 13))
     spark.conf.set(PROVIDER, ROCKS_DB)
     try:
-        writer = query(Breaks())(mini, str(tmp_path / "in")).writeStream.outputMode("update").format("noop")
-        running = writer.option("checkpointLocation", str(tmp_path / "ck")).trigger(availableNow=True).start()
-        with pytest.raises(StreamingQueryException, match="thirteen"):
-            running.awaitTermination()
+        for name, session in (("spark", spark), ("model", mini)):
+            writer = query(processor)(session, str(tmp_path / "in")).writeStream.outputMode("update").format("noop")
+            running = writer.option("checkpointLocation", str(tmp_path / name)).trigger(availableNow=True).start()
+            with pytest.raises(StreamingQueryException, match=re.escape(says)):
+                running.awaitTermination()
     finally:
         spark.conf.unset(PROVIDER)
