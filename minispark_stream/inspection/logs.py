@@ -8,7 +8,7 @@ Models: what MicroBatchExecution.populateStartOffsets would find, without runnin
        no O        begins with batch 0, or with C or with state fails: somebody has deleted the offsets
        C = O       goes on with batch O + 1
        C < O       runs batch O again, with what offsets/O says; C < O - 1 means that commits were lost
-       C > O       runs batch O again: offsets were lost
+       C > O       runs batch O again, for offsets were lost; it fails where it commits if commits/O is still there
 
 3. Nor can it start when offsets/O cannot be read, when offsets/(O - 1) is missing (O > 0), or when there is no `metadata`.
 
@@ -131,11 +131,15 @@ def next_batch(logs: Logs) -> NextBatch:
         if (entry := logs.offsets[last]) is not None and entry.metadata is None:
             says += ". It was run with a continuous trigger, and a query in micro-batches cannot go on from it"
         return NextBatch(last + 1, False, says)
-    says = f"batch {last} next, again: offsets/{last} says what it reads, but commits/{last} is missing, so it did not finish"
+    says = f"batch {last} next, again: offsets/{last} says what it reads"
+    if last in logs.commits:
+        says += f". It fails when it is done, because commits/{last} is there already"
+    else:
+        says += f", but commits/{last} is missing, so it did not finish"
     if committed is None and last > 0:
         says += f". commits/ is empty, though batch {last - 1} must have been committed before batch {last} was planned"
     elif committed is not None and committed != last - 1:
-        says += f". The last entry of commits/ is {committed}, though it should be {last - 1}: the logs disagree"
+        says += f". The last entry of commits/ is {committed}, though it should be {last - 1} or {last}: the logs disagree"
     return NextBatch(last, True, says)
 
 

@@ -7,13 +7,13 @@ An operator has two halves. The *driver half* is a `StatefulOperator`, made once
 
 1. `metadata` and `schemas` are what the checkpoint says about its state; both are checked when a query restarts.
 2. `plan_batch` puts a task around the rows of a batch. Which state the task works on comes from `BatchContext.state_info`.
-3. After the batch, `should_run_another_batch` says whether time alone gives the operator work, and `output_watermark` what the
-   operators above it may rely on.
+3. `output_watermark` says what the operators above it may rely on, and before the next batch `should_run_another_batch` says
+   whether time alone gives the operator work.
 
-The *task half* is a `StateTask` (state_task.py): `mapInArrow` calls it on each partition, it opens the store at version N and
-commits version N + 1.
+The *task half* is a `StateTask` (state_task.py), or one that only reads the state, such as StateStoreRestore: `mapInArrow`
+calls it on each partition, it opens the store at version N and commits version N + 1.
 
-    batch 7   plan_batch -> StateStoreSave(info=state_info(store_version=7, ...), ...) over 5 partitions -> 8.delta, five times
+    batch 7   plan_batch -> StateStoreSave(info with store_version=7, ...) over 5 partitions -> 8.delta, five times
 
 Differs from Spark: nothing.
 """

@@ -145,8 +145,8 @@ class ListVariable(Variable, ListState):
         encoded = [self.encoded(value) for value in values]
         if not encoded:
             raise PySparkRuntimeError(
-                "[ILLEGAL_STATE_STORE_VALUE.EMPTY_LIST_VALUE] Illegal value provided to the State Store Cannot write empty list "
-                f"values to State Store for StateName {self.name}. SQLSTATE: 42601"
+                "[ILLEGAL_STATE_STORE_VALUE.EMPTY_LIST_VALUE] Illegal value provided to the State Store Cannot write empty "
+                f"list values to State Store for StateName {self.name}. SQLSTATE: 42601"
             )
         return encoded
 

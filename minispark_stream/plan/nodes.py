@@ -11,6 +11,7 @@ Everything that needs no state stays a Catalyst plan and is only given new child
                SourceLeaf(0)                      LogicalRDD [ts, k], streaming
 
 The stateful operators are nodes as well (operators/base.py): a node is whatever has `children`.
+
 Differs from Spark: nothing.
 """
 

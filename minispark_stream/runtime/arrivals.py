@@ -88,7 +88,7 @@ class Arrivals:
     """Follows the new rows of one batch, of each source those that were `taken`, by its number."""
 
     def __init__(self, execution: IncrementalExecution, taken: Mapping[int, Taken]):
-        self._session, self._execution, self._taken = execution.context.session, execution, taken
+        self._session, self._execution, self._taken = execution.batch.session, execution, taken
 
     def rows(self) -> list[dict[str, Any]]:
         """The new rows in the order in which they were read, each with its way."""
@@ -176,7 +176,7 @@ class Arrivals:
         time = F.lit(None) if entry.time is None else self._column(entry.time)
         start, end = (time["start"], time["end"]) if entry.is_window else (F.lit(None), time)
         by = [self._column(key) for key in entry.shuffled_by]
-        partitions = operator.partitions(self._execution.context.num_partitions)
+        partitions = operator.partitions(self._execution.batch.num_partitions)
         partition = F.pmod(F.hash(*by), F.lit(partitions)) if by else F.lit(0)
         keys = [self._column(key).alias(f"key{i}") for i, key in enumerate(entry.key.values())]
         row = [self._column(attribute).alias(f"row{i}") for i, attribute in enumerate(entry.row)]

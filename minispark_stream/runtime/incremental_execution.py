@@ -4,16 +4,15 @@ Models: IncrementalExecution (Execution flow, steps 5 to 8; From query to the pl
 
 1. Replace each source leaf of the template by the plan of its new rows, or by no rows. The new plan's columns take the
    names and expression ids of the leaf, so all that was resolved against the leaf still fits.
-2. At a stateful operator, the plan is cut in two around a Python task per partition, which reads version N of its state
-   store and writes version N+1 (for an aggregation: operators/streaming_aggregation.py).
+2. At a stateful operator, the plan is cut around a Python task for each partition, which reads version N of its state store
+   and writes version N+1. (An aggregation has two tasks, one reads and one writes: operators/streaming_aggregation.py.)
 3. What is above the cut continues on top of the rows that came out.
-4. Run the whole as one RDD of rows: every action of the sink runs it, and its metrics are the batch's.
+4. The whole is handed out as a DataFrame, `next_batch`: every action of the sink runs it, and its metrics are the batch's.
 
-       batch plan     Project <- StateTask x N <- shuffle <- partial aggregate <- Project <- observe <- files of batch 7
-       state          reads version 7, writes version 8
+       batch plan     Project <- final <- save x N <- merge <- restore x N <- merge <- shuffle <- partial <- observe <- files
+       state                              writes version 8     reads version 7
 
-Spark keeps state inside its own physical operators; here a plan is cut in two around a Python task. The result is the same,
-row for row and file for file.
+Spark keeps state inside its own physical operators. The result is the same, row for row and file for file.
 
 Differs from Spark: where two operators need the same rows by the same keys (two aggregations of one stream that are joined; the
 two joins that a semi join over a union becomes), Spark shuffles them once, so that the stream is read once; here each operator
@@ -51,18 +50,18 @@ class IncrementalExecution:
         new_data: the ordinal of a source -> the batch plan of its new rows; sources without new rows are missing.
     """
 
-    def __init__(self, template: Template, context: BatchContext, new_data: Mapping[int, JavaObject]):
+    def __init__(self, template: Template, batch: BatchContext, new_data: Mapping[int, JavaObject]):
         self.template = template
-        self.context = context
+        self.batch = batch
         self.new_data = new_data
-        self._session = context.session
+        self._session = batch.session
         with sessions.without_rules(self._session, PRUNING):
             plan = self._plan(template.root)
             if isinstance(template.root, StatefulOperator):  # (4) its rows are planned already
                 self.next_batch = plans.rdd_frame(self._session, plan.rdd(), plan.schema())
             else:
                 physical, self.next_batch = plans.executed(plans.of_rows(self._session, plan))
-                context.executed.append(physical)
+                batch.executed.append(physical)
 
     def _plan(self, node: Node) -> JavaObject:
         match node:
@@ -76,7 +75,7 @@ class IncrementalExecution:
             case Stateless() | Watermark():  # (3)
                 return plans.with_children(self._session, node.plan, self._children(node))
             case operator:  # (2)
-                return operator.plan_batch(self.context, self._children(operator))
+                return operator.plan_batch(self.batch, self._children(operator))
 
     def _children(self, node: Node) -> list[JavaObject]:
         return [self._plan(child) for child in node.children]
@@ -86,7 +85,7 @@ class IncrementalExecution:
         return "\n-- state --\n".join(plan.toString() for plan in self._physical_plans())
 
     def _physical_plans(self) -> list[JavaObject]:
-        return self.context.executed[::-1]
+        return self.batch.executed[::-1]
 
     @cached_property
     def observed_metrics(self) -> dict[str, JavaObject]:
@@ -135,16 +134,16 @@ class IncrementalExecution:
 
     def state_operator_progress(self, operator: StatefulOperator) -> dict[str, Any]:
         """The entry of one operator under `stateOperators` of the progress report."""
-        reports = self.context.accumulators[operator.operator_id].value
-        most = int(sessions.conf(self.context.session, instance_metrics.CONF) or 5)
-        return state_operator_progress(operator.operator_name, reports, self.context.num_partitions, most)
+        reports = self.batch.accumulators[operator.operator_id].value
+        most = int(sessions.conf(self.batch.session, instance_metrics.CONF) or 5)
+        return state_operator_progress(operator.operator_name, reports, self.batch.num_partitions, most)
 
     def should_run_another_batch(self, watermark_ms: int) -> bool:
         """Whether a stateful operator has work to do without data, now that the watermark is at `watermark_ms`."""
-        seen = propagate(self.template, watermark_ms, self.context.allow_multiple)
+        seen = propagate(self.template, watermark_ms, self.batch.allow_multiple)
         return any(
             op.should_run_another_batch(
-                self.context.output_mode, self.context.watermarks[op.operator_id].eviction_ms, seen[op.operator_id]
+                self.batch.output_mode, self.batch.watermarks[op.operator_id].eviction_ms, seen[op.operator_id]
             )
             for op in self.template.operators
         )

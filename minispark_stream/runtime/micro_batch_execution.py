@@ -5,7 +5,8 @@ Models: MicroBatchExecution.runActivatedStream (Execution flow; the StructuredSt
 1. Once, before the first trigger: create the sources, and find out where to begin (populate_start_offsets.py).
 2. On each trigger, unless a batch is waiting to be run again: decide on a batch and log it (construct_next_batch.py).
 3. If there is a batch: run it (run_batch.py), report progress, and move on to the next batch id.
-4. If there is none: a Once or AvailableNow query ends; any other waits `pollingDelay` (10 ms), and then for its trigger.
+4. If there is none: an AvailableNow query ends; any other waits `pollingDelay` (10 ms), and then for its trigger. (A Once
+   query has one trigger and no more: trigger_executor.py.)
 
     trigger   context            construct_next_batch           run_batch                 context.next()
     first     batch 0            new data, offsets/0 written    commits/0 written         batch 1
@@ -13,7 +14,7 @@ Models: MicroBatchExecution.runActivatedStream (Execution flow; the StructuredSt
                                  offsets/1 written
     third     batch 2            nothing to do                  -                         batch 2 (waits)
 
-`self.context` is all that changes in the loop; the three modules take it and return the next one.
+What is known of the batches is in `self.context`: the three modules take it and return the next one.
 
 Differs from Spark: nothing.
 """
@@ -40,33 +41,17 @@ class MicroBatchExecution(StreamExecution):
         self.planner.begin(self.context)
         self.start_maintenance()
         self.update_status(message="Initializing StreamExecution")
-        trigger_executor.execute(self.trigger, self.run_one_batch, self.clock, self.stop_requested)
+        trigger_executor.execute(self.trigger, self.execute_one_batch, self.clock, self.stop_requested)
 
-    def run_one_batch(self) -> bool:
+    def execute_one_batch(self) -> bool:
         """One trigger, which runs at most one batch. False when the query is to end."""
         if self.stop_requested.is_set():
             return False
-        self.reporter.start_trigger(self.clock.get_time_millis())
-        self.update_status(isTriggerActive=True)
-        self.recorder.batch_id = self.context.batch_id
-        self.tell_jobs(str(self.context.batch_id))
+        self.begin_trigger()
         ran = self.execute_trigger()
-        self.recorder.next_trigger(ran)
         if ran:
             self.context = self.context.next()
-        self.update_status(isTriggerActive=False)
-        if not ran:  # (4)
-            report_idle(self, self.context)
-            if isinstance(self.trigger, AvailableNowTrigger):
-                return False
-            self.stop_requested.wait(self.polling_delay_s)
-        self.update_status(message="Waiting for next trigger")
-        return True
-
-    def tell_jobs(self, batch: str) -> None:
-        """The batch is in the description of its jobs, and a task finds it among the local properties."""
-        self.session.sparkContext.setJobDescription(self.described(batch))
-        self.session.sparkContext.setLocalProperty(BATCH_ID_KEY, batch)
+        return self.end_trigger(ran)
 
     @step("trigger")
     def execute_trigger(self) -> bool:
@@ -81,6 +66,27 @@ class MicroBatchExecution(StreamExecution):
         self.update_status(message="Processing new data" if has_data else "No new data but cleaning up state")
         self.context = run_batch(self, self.context)  # (3)
         report_progress(self, self.context)
+        return True
+
+    def begin_trigger(self) -> None:
+        """Say to reports, status, trace and jobs which batch it is; a task finds it among the local properties."""
+        batch = str(self.context.batch_id)
+        self.reporter.start_trigger(self.clock.get_time_millis())
+        self.update_status(isTriggerActive=True)
+        self.recorder.batch_id = self.context.batch_id
+        self.session.sparkContext.setJobDescription(self.described(batch))
+        self.session.sparkContext.setLocalProperty(BATCH_ID_KEY, batch)
+
+    def end_trigger(self, ran: bool) -> bool:
+        """Whether another trigger follows, if the query's trigger wants one."""
+        self.recorder.next_trigger(ran)
+        self.update_status(isTriggerActive=False)
+        if not ran:  # (4)
+            report_idle(self, self.context)
+            if isinstance(self.trigger, AvailableNowTrigger):
+                return False
+            self.stop_requested.wait(self.polling_delay_s)
+        self.update_status(message="Waiting for next trigger")
         return True
 
     def explain(self, extended: bool) -> None:

@@ -7,12 +7,13 @@ the last one in the commit log:
     C = O      batch O is done: next is O+1, and it starts where O ended
     C = O-1    batch O was planned but not finished: run O again, with exactly its logged offsets, watermark and time
     C < O-1    the logs disagree (somebody deleted commits): Spark warns, and runs O again
-    C > O      somebody has deleted offsets: run O again
+    C > O      somebody has deleted offsets: O runs again, and fails where its commit is written if that is still there
 
 1. Read the last entry of the offset log, and the entry before it: the end of batch O-1 is the start of batch O.
 2. Take over the logged confs: they win over the session's, because the state was written under them.
 3. Compare with the commit log; the watermark is the greater of what both logs say.
-4. A finished batch: ask each V1 source for it once more, because such a source may expect that of a restart.
+4. A finished batch: ask each V1 source for it once more, because such a source may expect that of a restart. An unfinished
+   batch asks for its rows itself, except of those sources that had nothing new in it.
 
 A checkpoint of the continuous engine cannot be continued: its entries have no metadata.
 
@@ -135,7 +136,7 @@ def _entry_before(query: StreamExecution, batch_id: int) -> OffsetSeq:
 
 
 def _ask_again(query: StreamExecution, context: MicroBatchExecutionContext, only_unmoved: bool = False) -> None:
-    """Have the V1 sources give their last batch once more; `only_unmoved`: those that gave nothing new in it."""
+    """Have the V1 sources give their last batch once more; `only_unmoved`: those with nothing new in it, or without a start."""
     for ordinal, end in context.end_offsets.items():
         source, start = query.sources[ordinal], context.start_offsets.get(ordinal)
         if source.is_v1 and (not only_unmoved or start is None or start == end):

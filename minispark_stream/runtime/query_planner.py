@@ -155,7 +155,7 @@ class QueryPlanner:
                 self.session,
                 SparkRuntimeException,
                 "STATE_STORE_COMMIT_VALIDATION_FAILED",
-                batchId=str(execution.context.batch_id),
+                batchId=str(execution.batch.batch_id),
                 expectedCommits=str(len(expected)),
                 actualCommits=str(len(done)),
                 missingCommits=", ".join(f"(operatorId={o}, partitionId={p})" for o, p in missing),

@@ -111,8 +111,8 @@ def _latest(query: StreamExecution, source: Any, start: str | None, limit: ReadL
 
 def _found(query: StreamExecution, found: Any, source: Any, start: str | None, limit: ReadLimit) -> Values:
     end, _ = found
-    files = _first(source.last_files) if end != start else []
-    return {"end": end, "files": files, **source.last_look(MAX_ROWS)}
+    look = source.last_look(MAX_ROWS)
+    return {"end": end, **look, "files": _first(look.get("files", ()))}
 
 
 def _batch(query: StreamExecution, data: Any, source: Any, start: str | None, end: str) -> Values:
@@ -158,7 +158,7 @@ def _tree(query: StreamExecution, execution: IncrementalExecution, node: Node) -
         case Watermark():
             return {"watermark": node.column, "delayMs": node.delay_ms, "below": below}
         case StatefulOperator():
-            output_ms = node.output_watermark(execution.context.watermarks[node.operator_id].eviction_ms)
+            output_ms = node.output_watermark(execution.batch.watermarks[node.operator_id].eviction_ms)
             return {"operatorId": node.operator_id, "operator": node.operator_name, "output": output_ms, "below": below}
     return below[0] if len(below) == 1 else {"below": below}
 
@@ -176,12 +176,12 @@ def _added(
 
 
 def _operator(query: StreamExecution, execution: IncrementalExecution, operator: StatefulOperator) -> Values:
-    watermarks = execution.context.watermarks[operator.operator_id]
+    watermarks = execution.batch.watermarks[operator.operator_id]
     return {
         "operatorId": operator.operator_id,
         "operator": operator.operator_name,
         "outputMode": query.output_mode,
-        "version": execution.context.batch_id,
+        "version": execution.batch.batch_id,
         "stores": [name for name, _, _ in operator.schemas()],
         "watermarkLate": watermarks.late_ms,
         "watermarkEviction": watermarks.eviction_ms,
@@ -194,7 +194,7 @@ def _operated(
 ) -> Values:
     if query.recorder.level != "rows":
         return {"metrics": metrics}
-    version = execution.context.batch_id
+    version = execution.batch.batch_id
     before, after = (state_rows(query.planner, operator, one) for one in (version, version + 1))
     return {"metrics": metrics, "before": before, "after": after}
 

@@ -11,8 +11,8 @@ Models: StreamExecution (Execution flow: "start ... a separate thread to run the
 
     a sink raises OSError("disk full")  ->  [STREAM_FAILED] Query [id = ...] terminated with exception: disk full
 
-The steps of the engine (run_batch.py and its neighbours) are handed this object for what does not change while the query runs:
-sources, logs, sink, planner, clock, recorder. What does change is `context`.
+The steps of the engine (run_batch.py and its neighbours) are handed this object for what they share, from the first batch to
+the last: sources, logs, sink, planner, clock, recorder. What is known of the batches is in `context`.
 
 Differs from Spark: a Python thread cannot be interrupted, so `stop()` cancels the Spark jobs of the query, those that it would
 still start included, and waits for the current Python call (a source, a foreachBatch function) to return. Listeners are called
@@ -26,7 +26,6 @@ from __future__ import annotations
 import logging
 import shutil
 import threading
-import time
 import uuid
 from abc import ABC, abstractmethod
 from collections.abc import Callable
@@ -234,7 +233,8 @@ class StreamExecution(ABC):
             sessions.set_active_session(self.session)
             self.session.sparkContext.setJobGroup(self.run_id, self.described("init"), interruptOnCancel=True)
             self.session.sparkContext.setLocalProperty(QUERY_ID_KEY, self.id)
-            self.announce("started", id=self.id, runId=self.run_id, name=self.name, timestamp=iso_time(time.time() * 1000))
+            now = iso_time(self.clock.get_time_millis())
+            self.announce("started", id=self.id, runId=self.run_id, name=self.name, timestamp=now)
             self._started.set()
             self.run_activated_stream()
         except BaseException as e:  # (2)

@@ -7,14 +7,7 @@ operators (From query to the plan; SIGMOD'18 paper, section 5: analysis, increme
    numbered in the order in which a walk from the top meets them.
 2. Spark's optimizer rewrites the plan: filters and columns move below the stateful operators, so state holds no more
    than the query needs.
-3. The optimised plan is compiled into the few nodes of plan/nodes.py. Everything that needs no state stays a Catalyst plan
-   and is only given new children; what is incremental becomes a node of its own.
-
-       Stateless(Project)                         Project [window, count]
-         StreamingAggregation(operator 0)         Aggregate [window], [window, count(1)]
-           Stateless(Project)                     Project [window(ts, 5 minutes)]
-             Watermark(delay 10 min)              EventTimeWatermark ts, 10 minutes
-               SourceLeaf(0)                      LogicalRDD [ts, k], streaming
+3. The optimised plan is compiled into the few nodes of plan/nodes.py, which has an example.
 
 Operators are numbered from the sink upward, 0 first, as Spark numbers their state folders.
 

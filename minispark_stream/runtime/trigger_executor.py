@@ -70,11 +70,11 @@ def from_java(trigger: Any) -> Trigger | None:
             return None
 
 
-def execute(trigger: Trigger, run_one_batch: Callable[[], bool], clock: Clock, stopped: threading.Event) -> None:
-    """Call `run_one_batch` whenever the trigger says so, until it returns False.
+def execute(trigger: Trigger, execute_one_batch: Callable[[], bool], clock: Clock, stopped: threading.Event) -> None:
+    """Call `execute_one_batch` whenever the trigger says so, until it returns False.
 
     Args:
-        run_one_batch: runs at most one batch; False means that the query is to end.
+        execute_one_batch: runs at most one batch; False means that the query is to end.
         stopped: set when the query is stopped from outside; cuts a wait short.
 
     Raises:
@@ -84,17 +84,14 @@ def execute(trigger: Trigger, run_one_batch: Callable[[], bool], clock: Clock, s
         case ContinuousTrigger():
             raise RuntimeError(f"Unknown type of trigger: {trigger}")
         case OneTimeTrigger():
-            run_one_batch()
-        case AvailableNowTrigger():
-            while run_one_batch():
-                pass
-        case ProcessingTimeTrigger(interval_ms=0):
-            while run_one_batch():
+            execute_one_batch()
+        case AvailableNowTrigger() | ProcessingTimeTrigger(interval_ms=0):
+            while execute_one_batch():
                 pass
         case ProcessingTimeTrigger(interval_ms=interval_ms):
             while True:
                 began = clock.get_time_millis()
-                active = run_one_batch()
+                active = execute_one_batch()
                 elapsed = clock.get_time_millis() - began
                 if elapsed > interval_ms:
                     logger.warning(

@@ -9,7 +9,7 @@ The query has one watermark. It enters the plan at the `withWatermark` nodes and
    keeps rows longer, so its output may be older; a user's function promises nothing.
    A `withWatermark` above another one is refused, as soon as there is a watermark to propagate.
 3. In each batch, the watermark of the batch is propagated to evict state, and that of the batch before to find late rows:
-   a row is late only if the batch before could have taken it as the last one.
+   a row is late only if the batch before has evicted the state that it belongs to.
 4. With `spark.sql.streaming.statefulOperator.allowMultiple` off, nothing goes up the plan: as before Spark 3.4, every operator
    sees the watermark of the batch, to evict state and to find late rows.
 

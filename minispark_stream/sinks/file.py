@@ -3,7 +3,7 @@
 Models: FileStreamSink (Sink document).
 
 `add_batch`:
-1. A batch that the log has already is skipped: it was run again after a crash. With a replayable source this makes
+1. A batch up to the last one that the log has is skipped: it was run again after a crash. With a replayable source this makes
    every row appear exactly once.
 2. Else write the files and name them in the log (manifest_file_commit_protocol.py).
 3. If the folder is a table (table.py), Spark forgets which files the table had.
@@ -92,7 +92,7 @@ class FileStreamSink(Sink):
         protocol = ManifestFileCommitProtocol(data.sparkSession, self._files, self._path)
         statuses = protocol.write(data, self._format, self._partition_columns, self._options)
         protocol.commit(self.log, batch_id, statuses)
-        if not self._has_committed:  # only now this query is the one that runs: who still stages loses at the manifest
+        if not self._has_committed:  # from now on, another run that is still writing here fails at its manifest
             delete_leftovers(data.sparkSession, self._files, self._path)
             self._has_committed = True
         return [unquote(status.path) for status in statuses]

@@ -14,9 +14,8 @@ The continuous engine asks a `ContinuousStream` instead:
 An offset is the JSON text that goes into the offset log, for example `{"logOffset":3}`; two offsets are equal when
 their texts are. The engine never looks inside.
 
-Spark has V1 sources (`getOffset`) beside V2 sources (`latestOffset`); a source here without admission control is a `Source`
-whose only limit is "all available". One thing is asked of V1 sources alone: the last finished batch once more at a restart
-(runtime/populate_start_offsets.py); so a source says whether it `is_v1`.
+A source that knows no limits has `get_offset`, any other one `latest_offset`. Spark also tells V1 from V2 sources, and asks V1
+sources alone for their last batch once more at a restart (runtime/populate_start_offsets.py); so a source says if it `is_v1`.
 
 Differs from Spark: nothing.
 """
@@ -90,12 +89,10 @@ class Source(ABC):
     Attributes:
         description: what progress reports call the source.
         is_v1: whether it is a V1 source in Spark.
-        last_files: the files that the last look for an offset has taken, for the trace; empty for what does not read files.
     """
 
     description: str
     is_v1: bool = True
-    last_files: Sequence[str] = ()
 
     @abstractmethod
     def get_offset(self) -> Offset | None:
@@ -113,7 +110,8 @@ class Source(ABC):
         return ()
 
     def last_look(self, most: int) -> Mapping[str, Any]:
-        """What the last look for an offset found besides `last_files`, for the trace; at most `most` names of each kind."""
+        """What the last look for an offset found, for the trace: the names of the `files` that it takes, and what else is to be
+        shown, at most `most` names of a kind."""
         return {}
 
     def metrics(self, consumed: Offset | None) -> dict[str, str]:

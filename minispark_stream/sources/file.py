@@ -4,11 +4,11 @@ Models: FileStreamSource (Source document, "FileStreamSource" and "fetchMaxOffse
 
 `latest_offset` in order:
 1. Files left over from the last listing, if there are any; else list the folder, oldest modification time first
-   (`latestFirst`: newest first). The time orders files; it is not event time.
+   (`latestFirst`: newest first; availableNow: as it was at the start). The time orders files; it is not event time.
 2. Keep what is new: not in `seen_files`, and not older than what has been forgotten there.
 3. Take as many as the limit allows; whole files only, and at least one under `maxBytesPerTrigger`.
-4. Keep the rest for the next batch, unless it is so little (under `discardCachedInputRatio`, 0.2, of a batch) that a new
-   listing is better.
+4. Keep the rest for the next batch, at most `maxCachedFiles`, unless it is so little (under `discardCachedInputRatio`, 0.2, of
+   a batch) that a new listing is better. Nothing is kept with `latestFirst` or availableNow.
 5. Remember the files as seen, forget those older than `maxFileAge` (relative to the newest file, not to the clock).
 6. If there are files: enter them in the source log under the next log offset. The offset is that number.
 
@@ -28,7 +28,7 @@ from __future__ import annotations
 import logging
 import re
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, NamedTuple
 from urllib.parse import unquote
 
 from pyspark.errors import IllegalArgumentException, UnsupportedOperationException
@@ -86,6 +86,14 @@ def file_stream_relation(
     )
 
 
+class LastLook(NamedTuple):
+    """What a look for new files found; `listed` is None when the rest of an earlier listing was used."""
+
+    listed: int | None
+    taken: list[File]
+    left: list[File]
+
+
 class FileStreamSource(SupportsTriggerAvailableNow):
     """A source over the files of a folder or glob. Created on the query's thread; see `file_stream_relation`.
 
@@ -136,8 +144,7 @@ class FileStreamSource(SupportsTriggerAvailableNow):
                 "another query?", unquote(entries[-1].path), self._folder.root,
             )
         self._unread: list[File] = []
-        self._left: list[File] = []
-        self._listed: int | None = None
+        self._last_look = LastLook(None, [], [])
         self._available_now: list[File] | None = None
 
     def default_read_limit(self) -> ReadLimit:
@@ -151,15 +158,14 @@ class FileStreamSource(SupportsTriggerAvailableNow):
         self._available_now = self._list()
 
     def latest_offset(self, start: Offset | None, limit: ReadLimit) -> Offset | None:
-        self._listed = None
-        new = self._unread or self._new_files()
+        listed = None if self._unread else self._listing()  # (1)
+        new = self._unread if listed is None else self._new_files(listed)  # (2)
         taken, rest = self._split(new, limit)  # (3)
         self._unread = rest[: self.options.max_cached_files]
         for file in taken:  # (5)
             self.seen_files.add(file.uri, file.timestamp)
         self.seen_files.purge()
-        self.last_files = [unquote(file.uri) for file in taken]
-        self._left = new[len(taken):]
+        self._last_look = LastLook(None if listed is None else len(listed), taken, new[len(taken):])  # for the trace
         if taken:  # (6)
             self._log_offset += 1
             entries = tuple(FileEntry(file.uri, file.timestamp, self._log_offset) for file in taken)
@@ -171,21 +177,22 @@ class FileStreamSource(SupportsTriggerAvailableNow):
         return None if self._log_offset < 0 else to_json({"logOffset": self._log_offset})
 
     def get_batch(self, start: Offset | None, end: Offset) -> DataFrame:
-        paths = [unquote(entry.path) for entry in self._entries(start, end)]
+        paths = self.files_between(start, end)
         relation = files.file_relation(
             self._session, self._format, paths, self._schema, self._partition_columns, self._reader_options
         )
         return plans.of_rows(self._session, relation)
 
     def files_between(self, start: Offset | None, end: Offset) -> list[str]:
-        """The files of a batch, for the trace."""
+        """The files of a batch."""
         return [unquote(entry.path) for entry in self._entries(start, end)]
 
     def last_look(self, most: int) -> dict[str, Any]:
-        """How many files were listed (None: the rest of an earlier listing was used), which new ones are left, and how many of
+        """Also how many files were listed (None: the rest of an earlier listing was used), which new ones are left, how many of
         those are kept for the next batch."""
-        left = [unquote(file.uri) for file in self._left[:most]]
-        return {"listed": self._listed, "left": left, "leftCount": len(self._left), "kept": len(self._unread)}
+        listed, taken, left = self._last_look
+        files, others = ([unquote(file.uri) for file in some] for some in (taken, left[:most]))
+        return {"listed": listed, "files": files, "left": others, "leftCount": len(left), "kept": len(self._unread)}
 
     def commit(self, end: Offset) -> None:
         if self._cleaner is not None:
@@ -196,10 +203,11 @@ class FileStreamSource(SupportsTriggerAvailableNow):
         if self._cleaner is not None:
             self._cleaner.stop()
 
-    def _new_files(self) -> list[File]:  # (1) (2)
-        files = self._list() if self._available_now is None else self._available_now
-        self._listed = len(files)
-        return [file for file in files if self.seen_files.is_new_file(file.uri, file.timestamp)]
+    def _listing(self) -> list[File]:
+        return self._list() if self._available_now is None else self._available_now
+
+    def _new_files(self, listed: list[File]) -> list[File]:
+        return [file for file in listed if self.seen_files.is_new_file(file.uri, file.timestamp)]
 
     def _list(self) -> list[File]:
         files = self._folder.files(self._listing_options)

@@ -9,7 +9,7 @@ A step that has happened is an `Event`: plain JSON values, frozen, in the order 
 
     startQuery                                the user's call of start()
     populateStartOffsets                      once, before the first trigger
-    trigger                                   TriggerExecutor.execute
+    trigger                                   the trigger has fired: at most one batch
     ├─ constructNextBatch
     │  ├─ latestOffset                        once per source
     │  └─ walCommit                           offsets/N
@@ -18,7 +18,7 @@ A step that has happened is an `Event`: plain JSON values, frozen, in the order 
     ├─ runBatch
     │  ├─ getBatch                            once per source with new data
     │  ├─ queryPlanning                       template plan + new data -> one batch plan
-    │  ├─ addBatch                            the only Spark job of the batch
+    │  ├─ addBatch                            the step in which Spark computes the batch
     │  │  └─ stateOperator                    once per stateful operator: restore, merge, save, evict, emit
     │  ├─ updateWatermark
     │  └─ commitOffsets                       commits/N
@@ -65,9 +65,9 @@ STEPS: Mapping[str, Step] = {
         Step("populateStartOffsets", "MicroBatchExecution.populateStartOffsets", "Execution flow (1)",
              ("offsetLog", "commitLog"), ("batchId", "start", "end", "rerun", "watermark"),
              "compare the last entries of the offset log and the commit log: resume, re-run or begin"),
-        Step("trigger", "TriggerExecutor.execute", "About Trigger",
+        Step("trigger", "MicroBatchExecution.executeOneBatch", "About Trigger",
              ("trigger",), ("ran", "message"),
-             "decide when to look for data; one trigger runs at most one batch"),
+             "the trigger has fired: decide whether there is a batch, and run it"),
         Step("constructNextBatch", "MicroBatchExecution.constructNextBatch", "Execution flow (2), (3)",
              ("start",), ("end", "newData", "anotherBatch", "run", "watermark"),
              "ask every source how far it could read; decide whether a batch runs at all"),
@@ -131,7 +131,7 @@ STEPS: Mapping[str, Step] = {
 class Event:
     """One step that happened, in plain JSON values.
 
-    `engine` is "model" or "spark"; `trigger` counts the triggers that ran something, from 0 (None outside of any);
+    `engine` is "model" or "spark"; `trigger` counts the triggers that ran something, from 0 (None: no trace of ours says so);
     `start_ms` is relative to the start of the query; `error` is the message when the step raised.
     """
 

@@ -48,6 +48,10 @@ def roll_back_two_batches(checkpoint: str) -> None:
         lose(newest(checkpoint, "commits"))
 
 
+def lose_the_last_offsets(checkpoint: str) -> None:
+    lose(max(Path(checkpoint, "offsets").glob("[0-9]*"), key=lambda p: int(p.name)))
+
+
 def lose_all_offsets(checkpoint: str) -> None:
     shutil.rmtree(Path(checkpoint, "offsets"))
 
@@ -93,6 +97,11 @@ def test_all_offsets_lost_is_no_new_query(compare: Compare) -> None:
     """A new query would write its batch 0 over what is there."""
     comparison = compare(windowed, FEED, restart_after={2: lose_all_offsets})
     assert comparison.model.error == "STREAM_FAILED"
+
+
+def test_a_batch_whose_commit_is_there_already_fails_when_it_is_done(compare: Compare) -> None:
+    comparison = compare(windowed, FEED, restart_after={2: lose_the_last_offsets})
+    assert comparison.model.cause is not None and comparison.model.cause.name == "CONCURRENT_STREAM_LOG_UPDATE"
 
 
 def test_stateless_rerun_gives_the_same_rows(compare: Compare) -> None:

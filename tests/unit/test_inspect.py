@@ -167,6 +167,15 @@ def test_logs_that_disagree(checkpoint: Path) -> None:
     assert "the logs disagree" in report.next.says
 
 
+def test_a_commit_without_its_offsets_stands_in_the_way_of_the_batch_before(checkpoint: Path) -> None:
+    (checkpoint / "offsets/2").unlink()
+    report = inspect(str(checkpoint))
+    assert (report.next.batch_id, report.next.rerun) == (1, True)
+    assert report.next.says.startswith(
+        "batch 1 next, again: offsets/1 says what it reads. It fails when it is done, because commits/1 is there already. The last"
+    )
+
+
 @pytest.mark.parametrize("left", ["commits", "state"])
 def test_offsets_that_somebody_has_deleted(checkpoint: Path, left: str) -> None:
     shutil.rmtree(checkpoint / "offsets")

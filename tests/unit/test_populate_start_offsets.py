@@ -42,6 +42,7 @@ def test_a_batch_is_finished_when_the_commit_log_has_it(
         ("an unfinished batch runs again", {0: "5", 1: "9"}, {0: 0}, 1, {0: "5"}, {0: "9"}, True),
         ("so does an unfinished first batch", {0: "5"}, {}, 0, {}, {0: "5"}, True),
         ("and a batch whose commits somebody deleted", {2: "5", 3: "9"}, {0: 0}, 3, {0: "5"}, {0: "9"}, True),
+        ("and a batch after which somebody deleted offsets", {0: "5", 1: "9"}, {0: 0, 1: 0, 2: 0}, 1, {0: "5"}, {0: "9"}, True),
     ],
 )
 def test_the_first_batch_of_a_run(

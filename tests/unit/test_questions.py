@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 from minispark_stream.trace.events import Event
 from minispark_stream.trace.fates import fates
@@ -105,7 +106,7 @@ def test_once_it_is_asked_what_a_batch_without_a_commit_means() -> None:
 def test_how_many_rows_are_emitted_depends_on_the_output_mode() -> None:
     for mode, right in (("update", "2"), ("complete", "5"), ("append", None)):
         one = trace("stateStoreSave", ([windowed(2), windowed(3), windowed(7)], 0, 0), mode=mode)
-        counted = {
+        counted: dict[str, Any] = {
             "stateOperator": {"metrics": {"numRowsTotal": 5, "numRowsUpdated": 2}},
             "finishTrigger": {"progress": {"batchId": 0, "numInputRows": 3, "sink": {"numOutputRows": int(right or 0)}}},
         }

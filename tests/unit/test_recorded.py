@@ -46,7 +46,7 @@ def test_with_tracing_off_steps_are_timed_and_nothing_is_kept(tmp_path: Path) ->
 def test_of_many_files_the_first_names_are_kept_and_how_many_more_there_were() -> None:
     names = [f"{i}.csv" for i in range(MAX_FILES + 20)]
     few = [*names[:MAX_FILES], "and 20 more"]
-    source = SimpleNamespace(last_files=names, last_look=lambda most: {}, files_between=lambda start, end: names)
+    source = SimpleNamespace(last_look=lambda most: {"files": names}, files_between=lambda start, end: names)
     query = SimpleNamespace(sink=SimpleNamespace(written={"file": "0", "added": names}), recorder=NullRecorder())
     after = SimpleNamespace(num_output_rows=None)
     assert RECORDED["latestOffset"].after(query, ("1", None), source, "0", None)["files"] == few

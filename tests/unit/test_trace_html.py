@@ -186,7 +186,7 @@ def test_a_step_that_did_not_happen_is_pale() -> None:
 
 
 def test_an_unknown_step_or_batch_is_refused() -> None:
-    with pytest.raises(ValueError, match="there is no step 'dance'; steps: startQuery, trigger"):
+    with pytest.raises(ValueError, match="there is no step 'dance'; steps: startQuery, populateStartOffsets, trigger"):
         TRACE.draw(step="dance")
     with pytest.raises(ValueError, match="the trace has no batch 99; batches: 0, 1"):
         TRACE.draw(batch=99)

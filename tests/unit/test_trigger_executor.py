@@ -43,12 +43,12 @@ def times(trigger: Trigger, batches_ms: list[int], begin_ms: int = 0) -> list[in
     """When the batches begin, if they take `batches_ms`; after the last one the query ends."""
     clock, began, left = Skipping(begin_ms), [], list(batches_ms)
 
-    def run_one_batch() -> bool:
+    def execute_one_batch() -> bool:
         began.append(clock.get_time_millis())
         clock.advance(left.pop(0))
         return bool(left)
 
-    execute(trigger, run_one_batch, clock, threading.Event())
+    execute(trigger, execute_one_batch, clock, threading.Event())
     return began
 
 
