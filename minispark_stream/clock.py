@@ -22,7 +22,11 @@ class SystemClock:
         return int(time.time() * 1000)
 
     def wait_till_time(self, target_ms: int, stopped: threading.Event) -> None:
-        stopped.wait(max(0, target_ms - self.get_time_millis()) / 1000)
+        """Looks at the clock again and again, which may be set, or go on while the machine sleeps."""
+        look_ms = max((target_ms - self.get_time_millis()) // 10, 25)
+        while (rest_ms := target_ms - self.get_time_millis()) > 0:
+            if stopped.wait(min(rest_ms, look_ms) / 1000):
+                return
 
 
 class ManualClock:

@@ -67,20 +67,25 @@ class CheckpointFileManager:
             self.location = path.rstrip("/")
         self.root = redacted(self.location)
 
-    def create_atomic(self, name: str, data: bytes, overwrite: bool = False) -> object:
+    def create_atomic(self, name: str, data: bytes, overwrite: bool = False, new_folder: bool = True) -> object:
         """Write a file.
+
+        Args:
+            overwrite: it may be there already.
+            new_folder: its folder is made if it is not there; else that is an error.
 
         Returns:
             its identity; of a local file, even if another one has replaced it already.
 
         Raises:
             FileExistsError: the file is there and `overwrite` is false.
+            FileNotFoundError: the folder of a local file is not there and `new_folder` is false.
         """
         target = self._full(name)
         parent, base = target.rsplit("/", 1)
         temporary = f"{parent}/.{base}.{uuid.uuid4()}.tmp"  # (1)
         if self._fs is None:
-            return _create_local(temporary, target, data, overwrite)
+            return _create_local(temporary, target, data, overwrite, new_folder)
         if not overwrite and self.exists(name):
             raise FileExistsError(target)
         if self._fs.type_name in WHOLE_WHEN_UPLOADED:
@@ -177,10 +182,12 @@ def _write(filesystem: fs.FileSystem, path: str, data: bytes) -> None:
         out.write(data)
 
 
-def _create_local(temporary: str, target: str, data: bytes, overwrite: bool) -> object:
+def _create_local(temporary: str, target: str, data: bytes, overwrite: bool, new_folder: bool) -> object:
     try:
         file = open(temporary, "xb")
-    except FileNotFoundError:  # the first file of a folder makes the folder
+    except FileNotFoundError:
+        if not new_folder:
+            raise FileNotFoundError(f"{target} cannot be written, because its folder is gone") from None
         os.makedirs(os.path.dirname(target), exist_ok=True)
         file = open(temporary, "xb")
     try:
@@ -252,4 +259,4 @@ def _local_path(path: str) -> str | None:
     for scheme in ("file://", "file:"):
         if path.startswith(scheme):
             return os.path.abspath(path.removeprefix(scheme))
-    return None if "://" in path else os.path.abspath(path)
+    return None if re.match(r"[A-Za-z][\w+.-]+:/", path) else os.path.abspath(path)

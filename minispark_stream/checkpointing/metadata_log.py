@@ -58,9 +58,13 @@ class HDFSMetadataLog(ABC, Generic[T]):
     # -- the batches of the log ---------------------------------------------------------------------------
 
     def add(self, batch_id: int, entry: T) -> bool:  # (1)
-        """Write the entry of a batch; False when the batch has one already."""
+        """Write the entry of a batch; False when the batch has one already.
+
+        Raises:
+            FileNotFoundError: the local folder is gone, with what was written there before.
+        """
         try:
-            self.files.create_atomic(self.file_name(batch_id), self.serialize(entry))
+            self.files.create_atomic(self.file_name(batch_id), self.serialize(entry), new_folder=not self._cache)
         except FileExistsError:
             return False
         self._remember(batch_id, entry)

@@ -56,8 +56,8 @@ class ReadOnlyFiles(CheckpointFileManager):
     def _walk_local(self) -> Iterator[tuple[str, int]]:
         if not os.path.isdir(self._path):
             raise FileNotFoundError(f"{self.root} is not a directory")
-        for folder, _, names in os.walk(self._path, onerror=lambda e: self._leave_out(str(e.filename), e)):
-            for name in names:
+        for folder, folders, names in os.walk(self._path, onerror=lambda e: self._leave_out(str(e.filename), e)):
+            for name in (*folders, *names):
                 path = os.path.join(folder, name)
                 try:
                     found = os.lstat(path)
@@ -114,7 +114,7 @@ class ReadOnlyFiles(CheckpointFileManager):
             )
         return bytes(file.read(size))
 
-    def create_atomic(self, name: str, data: bytes, overwrite: bool = False) -> NoReturn:
+    def create_atomic(self, name: str, data: bytes, overwrite: bool = False, new_folder: bool = True) -> NoReturn:
         """Raises PermissionError, as the two below do."""
         raise PermissionError(f"{self.root}: inspecting writes nothing")
 

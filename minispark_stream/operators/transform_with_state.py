@@ -24,8 +24,10 @@ when its offsets are logged.
 
 Differs from Spark: with the conf set to RocksDBStateStoreProvider, the variables behave as Spark's, but are kept in the
 model's own store (operators/column_families.py), because there is no RocksDB for Python that comes with Spark; neither engine
-can go on from the other's checkpoint. The schemas are in one file for each variable, below state/<op>/_variables.
-Shown by tests/unit/test_column_families.py::test_scans_see_all_versions_and_all_changes.
+can go on from the other's checkpoint. The schemas are in one file for each variable, below state/<op>/_variables. A variable
+keeps its schema; in Spark, it may get another field at a restart when it is kept as Avro (`stateStore.encodingFormat`).
+Shown by tests/unit/test_column_families.py::test_scans_see_all_versions_and_all_changes,
+tests/spark/test_differences.py::test_a_state_variable_cannot_grow.
 """
 
 from __future__ import annotations

@@ -10,12 +10,14 @@ Differs from Spark: nothing.
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from functools import wraps
+from typing import Any, ParamSpec
 
 from pyspark.sql import DataFrame
 from pyspark.sql.types import (
     ArrayType,
+    CalendarIntervalType,
     DataType,
     DateType,
     MapType,
@@ -24,6 +26,7 @@ from pyspark.sql.types import (
     StructType,
     TimestampNTZType,
     TimestampType,
+    YearMonthIntervalType,
 )
 
 from minispark_stream.checkpointing.unsafe_row import UnsafeRowCodec
@@ -36,6 +39,7 @@ from minispark_stream.state.state_store import StateStoreId
 from minispark_stream.trace.events import MAX_ROWS
 
 logger = logging.getLogger(__name__)
+P = ParamSpec("P")
 
 
 class PreviewSink(Sink):
@@ -64,6 +68,21 @@ class PreviewSink(Sink):
         return num_output_rows
 
 
+def harmless(look: Callable[P, list[Any]]) -> Callable[P, list[Any]]:
+    """A look that fails is logged, and shows nothing: it must not end the query."""
+
+    @wraps(look)
+    def call(*args: P.args, **kwargs: P.kwargs) -> list[Any]:
+        try:
+            return look(*args, **kwargs)
+        except Exception:
+            logger.warning("rows cannot be shown", exc_info=True)
+            return []
+
+    return call
+
+
+@harmless
 def preview(data: DataFrame, rows_at_most: int = MAX_ROWS) -> list[dict[str, Any]]:
     """The first rows as JSON values; times as Spark prints them, because Python's own end with the year 9999."""
     numbered = data.limit(rows_at_most).toDF(*map(str, range(len(data.columns))))
@@ -83,9 +102,9 @@ def warn_of_nulls(rows: Sequence[Mapping[str, Any]], source: str) -> None:
 
 
 def times_as_text(kind: DataType) -> DataType:
-    """A type with a string in the place of every date and timestamp."""
+    """A type with a string in the place of every date, timestamp, and interval that Python has no type for."""
     match kind:
-        case DateType() | TimestampType() | TimestampNTZType():
+        case DateType() | TimestampType() | TimestampNTZType() | YearMonthIntervalType() | CalendarIntervalType():
             return StringType()
         case ArrayType():
             return ArrayType(times_as_text(kind.elementType), kind.containsNull)
@@ -97,6 +116,7 @@ def times_as_text(kind: DataType) -> DataType:
             return kind
 
 
+@harmless
 def state_rows(planner: QueryPlanner, operator: StatefulOperator, version: int) -> list[dict[str, Any]]:
     """The state of one operator at a version: partition, key and value of each row."""
     if version == 0:

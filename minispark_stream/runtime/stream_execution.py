@@ -79,9 +79,7 @@ class StreamExecution(ABC):
         on_event: is told of this run "started", "progress", "idle", "ended" and "terminated", with the event's values.
     """
 
-    def __init__(
-        self, session: SparkSession, write: WriteToStream, clock: Clock, recorder: NullRecorder, on_event: Announce
-    ):
+    def __init__(self, session: SparkSession, write: WriteToStream, clock: Clock, recorder: NullRecorder, on_event: Announce):
         self.session = session
         self.id = write.query_id
         self.run_id = str(uuid.uuid4())

@@ -21,6 +21,7 @@ Shown by tests/spark/test_jvm.py::test_console_shows_as_many_rows_as_it_is_told,
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping
 
 from pyspark.sql import DataFrame, SparkSession
@@ -30,6 +31,8 @@ from minispark_stream.jvm import plans
 from minispark_stream.jvm.builders import case_insensitive
 from minispark_stream.sinks.base import Sink, StreamingWrite
 from minispark_stream.sinks.packed_rows import packed_rows
+
+logger = logging.getLogger(__name__)
 
 
 class ConsoleSink(Sink):
@@ -53,9 +56,20 @@ class ConsoleSink(Sink):
         # Collected once: printing alone would stop at the first rows, and state must run every partition.
         rows = plans.collect_rows(data)
         local = plans.local_frame(data.sparkSession, plans.analyzed(data).output(), rows)
-        print(f"-------------------------------------------\nBatch: {batch_id}\n-------------------------------------------")
-        print(plans.show_string(local, num_rows, 20 if truncate else 0))
+        _print(f"-------------------------------------------\nBatch: {batch_id}\n-------------------------------------------")
+        _print(plans.show_string(local, num_rows, 20 if truncate else 0))
         return int(rows.size())
 
     def streaming_write(self, session: SparkSession, schema: StructType) -> StreamingWrite:
         return packed_rows(self, session, schema)
+
+
+def _print(text: str) -> None:
+    """Print as Java does: a letter that the terminal does not have is a question mark, a terminal that is gone is no error."""
+    try:
+        try:
+            print(text)
+        except UnicodeEncodeError as e:
+            print(text.encode(e.encoding, "replace").decode(e.encoding))
+    except OSError as e:
+        logger.warning("A batch could not be shown: %s", e)

@@ -89,7 +89,7 @@ def _statistics(footer: pq.FileMetaData) -> dict[str, Any]:  # (2)
         if bounds and all(s.has_min_max for s in bounds):
             try:
                 low, high = _bound(min(s.min for s in bounds)), _bound(max(s.max for s in bounds))
-            except OverflowError:  # a date or time that Python's own cannot hold
+            except (OverflowError, UnicodeDecodeError):  # a date that Python's own cannot hold; a string that is not UTF-8
                 continue
             if low is not None and high is not None:
                 least[column.name], most[column.name] = low, high

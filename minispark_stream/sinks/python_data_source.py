@@ -75,13 +75,14 @@ class PythonDataSourceSink(Sink):
             raise illegal_argument(f"requirement failed: {self._name} does not support Update mode.")
         context = data.sparkSession.sparkContext
         collected = context.accumulator(Messages(), _Collected())
-        partitions = max(1, data.rdd.getNumPartitions())
+        if not data.rdd.getNumPartitions():  # as in Spark, a batch without partitions is written by one task
+            data = data.sparkSession.createDataFrame(context.parallelize([], 1), data.schema)
+        partitions = data.rdd.getNumPartitions()
         try:
             if isinstance(self._writer, DataSourceStreamArrowWriter):  # (1)
                 data.mapInArrow(_WriteArrow(self._writer, collected), "done boolean").collect()
             else:
-                rows: Any = data.rdd if data.rdd.getNumPartitions() else context.parallelize([], 1)
-                rows.foreachPartition(_WriteRows(self._writer, collected))
+                data.rdd.foreachPartition(_WriteRows(self._writer, collected))
             self._writer.commit(self._messages(collected.value, partitions), batch_id)  # (2)
         except Exception:
             self._abort(self._messages(collected.value, partitions), batch_id)  # (3)

@@ -72,7 +72,7 @@ class OperatorStateMetadata:
                 for s in value["stateStoreInfo"]
             )
             return OperatorStateMetadata(int(operator["operatorId"]), str(operator["operatorName"]), stores)
-        except (KeyError, TypeError, AttributeError, RecursionError) as e:
+        except (KeyError, TypeError, AttributeError, OverflowError, RecursionError) as e:
             raise ValueError(f"not operator metadata ({type(e).__name__}: {e})") from e
 
 

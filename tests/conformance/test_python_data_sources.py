@@ -132,6 +132,8 @@ class Writer(DataSourceStreamWriter):
     def _note(self, name: str, messages: list[Any]) -> None:
         said = sorted(n for m in messages if m is not None for n in m.numbers)
         Path(self.folder, name).write_text(json.dumps(said))
+        if not said and name.startswith("commit"):
+            Path(self.folder, name.replace("commit", "messages")).write_text(str(sum(m is not None for m in messages)))
 
 
 class ArrowWriter(DataSourceStreamArrowWriter):
@@ -276,6 +278,21 @@ def test_a_writer_commits_each_batch(sessions: dict[str, Any], tmp_path: Path, k
     assert seen["model"] == seen["spark"]
     assert set(seen["model"][0]) == {"commit-0", "commit-1", "commit-2"}
     assert set(_accumulatorRegistry) == counters, "PySpark would keep the messages of every batch"
+
+
+@pytest.mark.parametrize("kind", ["rows", "arrow"])
+def test_a_batch_without_partitions_is_written_once(sessions: dict[str, Any], tmp_path: Path, kind: str) -> None:
+    """A batch of empty files has none. What writes it may count its messages."""
+    (tmp_path / "in").mkdir()
+    (tmp_path / "in" / "0.csv").write_text("")
+    seen = {}
+    for engine, session in sessions.items():
+        (tmp_path / engine).mkdir()
+        writer = session.readStream.schema("i int").csv(str(tmp_path / "in")).writeStream.format("numbers").option("kind", kind)
+        writer = writer.option("folder", str(tmp_path / engine)).option("checkpointLocation", str(tmp_path / f"c-{engine}"))
+        writer.trigger(availableNow=True).start().awaitTermination()
+        seen[engine] = {p.name: p.read_text() for p in (tmp_path / engine).iterdir()}
+    assert seen["model"] == seen["spark"] == {"commit-0": "[]", "messages-0": "1"}
 
 
 @pytest.mark.parametrize(("number", "why"), [(99, "99 is too much"), (77, "77 cannot be committed")])

@@ -6,6 +6,7 @@ import logging
 import os
 import re
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +22,7 @@ from pyspark.sql.datasource import (
     InputPartition,
     WriterCommitMessage,
 )
+from pyspark.sql.streaming import StatefulProcessor
 
 from minispark_stream import MiniSparkSession
 
@@ -232,6 +234,44 @@ def test_two_sessions_around_one_spark(spark: SparkSession, engines: Engines) ->
     query = text(one, folder).writeStream.format("noop").start()
     assert [active.id for active in one.streams.active] == [query.id] and other.streams.active == []
     query.stop()
+
+
+class Seen(StatefulProcessor):
+    """Has a variable of some schema, and does nothing with it."""
+
+    def __init__(self, schema: str):
+        self.schema = schema
+
+    def init(self, handle: Any) -> None:
+        handle.getValueState("seen", self.schema)
+
+    def handleInputRows(self, key: Any, rows: Any, timerValues: Any) -> Iterator[pd.DataFrame]:  # noqa: N802, N803
+        yield pd.DataFrame({"n": [sum(len(frame) for frame in rows)]})
+
+    def close(self) -> None:
+        pass
+
+
+def test_a_state_variable_cannot_grow(engines: Engines) -> None:
+    state_store = "spark.sql.streaming.stateStore"
+    confs = {
+        f"{state_store}.providerClass": "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider",
+        f"{state_store}.encodingFormat": "avro",
+    }
+
+    def grow(session: Any, folder: Path) -> str:
+        for schema in ("a int", "a int, b int"):
+            (folder / "in" / f"{len(schema)}.txt").write_text("d")
+            by_value = text(session, folder).groupBy("value")
+            rows = by_value.transformWithStateInPandas(Seen(schema), "n int", "update", "none")
+            writer = rows.writeStream.outputMode("update").format("noop")
+            try:
+                with_confs(session, confs, partial(run, writer, folder))
+            except StreamingQueryException as e:
+                return "STATE_STORE_VALUE_SCHEMA_NOT_COMPATIBLE" if "STATE_STORE_VALUE_SCHEMA_NOT_COMPATIBLE" in str(e) else str(e)
+        return "it goes on"
+
+    assert on_both(engines, grow) == {"spark": "it goes on", "model": "STATE_STORE_VALUE_SCHEMA_NOT_COMPATIBLE"}
 
 
 # -- what runs where ------------------------------------------------------------------------------------------------

@@ -10,6 +10,7 @@ import pytest
 from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
+from minispark_stream import MiniSparkSession
 from minispark_stream.jvm import builders, expressions, plans, scala
 from minispark_stream.plan import streaming_relation
 from minispark_stream.sources.file_listing import File, Folder
@@ -92,3 +93,50 @@ def test_console_shows_as_many_rows_as_it_is_told(spark, mini, tmp_path: Path, c
     query.awaitTermination()
     shown = capsys.readouterr().out
     assert "only showing top 2 rows" in shown and "three" not in shown
+
+
+class Latin1:
+    """A terminal that knows few letters, and then is gone."""
+
+    encoding, shown = "latin-1", ""
+
+    def write(self, text: str) -> None:
+        if self.shown.count("Batch") > 1:
+            raise BrokenPipeError("the terminal is gone")
+        self.shown += text.encode("latin-1").decode("latin-1")
+
+    def flush(self) -> None:
+        pass
+
+
+def test_console_does_not_end_a_query_because_of_the_terminal(mini, tmp_path: Path, monkeypatch):
+    (tmp_path / "in").mkdir()
+    for i in range(3):
+        (tmp_path / "in" / f"{i}.txt").write_text("λόγος")
+    monkeypatch.setattr("sys.stdout", terminal := Latin1())
+    df = mini.readStream.format("text").option("maxFilesPerTrigger", 1).load(str(tmp_path / "in"))
+    query = df.writeStream.format("console").trigger(availableNow=True).start()
+    query.awaitTermination()
+    assert "?????" in terminal.shown and [p["batchId"] for p in query.recentProgress] == [0, 1, 2]
+
+
+def test_rows_with_intervals_are_shown(spark, tmp_path: Path):
+    (tmp_path / "in").mkdir()
+    (tmp_path / "in" / "a.txt").write_text("one")
+    mini = MiniSparkSession(spark, trace="rows")
+    intervals = "make_ym_interval(1, 2) AS months", "make_interval(1, 2) AS calendar"
+    df = mini.readStream.format("text").load(str(tmp_path / "in")).selectExpr("value", *intervals)
+    query = df.writeStream.format("noop").trigger(availableNow=True).start()
+    query.awaitTermination()
+    [shown] = [event.outputs["rows"] for event in query.trace.events if event.step == "addBatch"]
+    assert shown == [{"value": "one", "months": "INTERVAL '1-2' YEAR TO MONTH", "calendar": "1 years 2 months"}]
+
+
+def test_what_cannot_be_shown_does_not_end_the_query(spark, tmp_path: Path, monkeypatch, caplog):
+    (tmp_path / "in").mkdir()
+    (tmp_path / "in" / "a.txt").write_text("one")
+    monkeypatch.setattr("minispark_stream.runtime.previews._json", lambda value: 1 / 0)
+    df = MiniSparkSession(spark, trace="rows").readStream.format("text").load(str(tmp_path / "in"))
+    query = df.writeStream.format("noop").trigger(availableNow=True).start()
+    query.awaitTermination()
+    assert "rows cannot be shown" in caplog.text and query.lastProgress["numInputRows"] == 1

@@ -105,6 +105,11 @@ class TestCheckpointFileManager:
         CheckpointFileManager(str(tmp_path)).create_atomic("offsets/7", b"x", overwrite)
         assert synced == [(".7.", []), ("off", ["7"])]
 
+    @pytest.mark.parametrize("uri", ["hdfs:/user/x", "s3a:/bucket/x"])
+    def test_a_uri_with_one_slash_is_no_local_path(self, uri: str) -> None:
+        with pytest.raises((OSError, ValueError)):  # without HDFS's library, or because pyarrow does not know it
+            CheckpointFileManager(uri)
+
     def test_a_password_is_not_shown(self) -> None:
         files = CheckpointFileManager("s3://KEY:SECRET@bucket/ck?region=us-east-1")
         assert files.root == "s3://***@bucket/ck" and "SECRET" in files.location
@@ -132,6 +137,14 @@ class TestOffsetSeqLog:
         assert OffsetSeqLog(str(tmp_path)).get(0) == OffsetSeq((offset, None), METADATA)
         (tmp_path / "0").write_bytes((tmp_path / "0").read_bytes().replace(b"\n", b"\r\n") + b"\r\n")
         assert OffsetSeqLog(str(tmp_path)).get(0) == OffsetSeq((offset, None), METADATA)
+
+    def test_a_folder_that_somebody_has_deleted_is_not_made_again(self, tmp_path: Path) -> None:
+        log = OffsetSeqLog(str(tmp_path / "offsets"))
+        log.add(0, OffsetSeq(("{}",), METADATA))
+        (tmp_path / "offsets" / "0").unlink()
+        (tmp_path / "offsets").rmdir()
+        with pytest.raises(FileNotFoundError, match="offsets/1 cannot be written, because its folder is gone"):
+            log.add(1, OffsetSeq(("{}",), METADATA))
 
     def test_a_second_writer_is_told(self, tmp_path: Path) -> None:
         entry = OffsetSeq((None,), METADATA)

@@ -196,6 +196,12 @@ def test_who_goes_on_from_a_continuous_query(checkpoint: Path) -> None:
     assert report.next.says.endswith("It was run with a continuous trigger, and a query in micro-batches cannot go on from it")
 
 
+def test_a_folder_that_is_a_link_is_said_to_be_left_out(checkpoint: Path) -> None:
+    (checkpoint / "offsets").rename(checkpoint.parent / "elsewhere")
+    (checkpoint / "offsets").symlink_to(checkpoint.parent / "elsewhere")
+    assert any("offsets" in finding and "symbolic link" in finding for finding in findings(inspect(str(checkpoint))))
+
+
 def test_a_new_query_begins_with_batch_0(tmp_path: Path) -> None:
     (tmp_path / "metadata").write_text('{"id":"1"}')
     report = inspect(str(tmp_path))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ import pytest
 from pyspark.sql.types import ArrayType, IntegerType, LongType, MapType, StringType, StructType, TimestampType
 
 from minispark_stream.checkpointing.unsafe_row.plain import plain
+from minispark_stream.clock import SystemClock
 from minispark_stream.compare.differences import _same_average
 from minispark_stream.runtime.finish_trigger import event_time
 from minispark_stream.runtime.previews import times_as_text
@@ -92,3 +94,20 @@ def test_far_times_have_no_bounds_in_a_delta_table(tmp_path: Path) -> None:
     assert _statistics(_footer(str(tmp_path / "a.parquet"))) == {
         "numRecords": 1, "minValues": {"i": 7}, "maxValues": {"i": 7}, "nullCount": {"t": 0, "d": 0, "i": 0}
     }
+
+
+def test_delta_statistics_leave_out_strings_that_are_not_utf_8(tmp_path: Path) -> None:
+    broken = pa.array([b"\xff", b"a"]).view(pa.string())
+    pq.write_table(pa.table({"s": broken, "i": [7, 8]}), tmp_path / "a.parquet")
+    assert _statistics(_footer(str(tmp_path / "a.parquet")))["minValues"] == {"i": 7}
+
+
+def test_a_wait_goes_by_a_clock_that_is_set(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As after a sleep of the machine: the time has come although nobody has waited for so long."""
+    waits: list[float] = []
+    clock = SystemClock()
+    monkeypatch.setattr(clock, "get_time_millis", lambda: 0 if not waits else 3_600_000)
+    stopped = threading.Event()
+    monkeypatch.setattr(stopped, "wait", lambda seconds: waits.append(seconds))
+    clock.wait_till_time(3_600_000, stopped)
+    assert waits == [360.0]

@@ -156,6 +156,10 @@ class ContinuousExecution(StreamExecution):
             endpoint.stop()
         if self._failed is not None:
             raise self._failed
+        if not self._reconfiguring and not self.stop_requested.is_set():
+            raise RuntimeError(
+                f"All tasks have ended, and nobody has stopped them. Can they reach the driver at {endpoint.ref.address}?"
+            )
 
     def plan(self, partitions: Sequence[ContinuousInputPartition], endpoint: RpcEndpoint) -> DataFrame:
         """The rows of the readers, through the operators of the query, into the writers; no row comes out."""
