@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import os
 from pathlib import Path
+from typing import Any
 
 import pytest
 from pyspark.sql import functions as F
@@ -126,7 +127,7 @@ def test_rows_with_intervals_are_shown(spark, tmp_path: Path):
     mini = MiniSparkSession(spark, trace="rows")
     intervals = "make_ym_interval(1, 2) AS months", "make_interval(1, 2) AS calendar"
     df = mini.readStream.format("text").load(str(tmp_path / "in")).selectExpr("value", *intervals)
-    query = df.writeStream.format("noop").trigger(availableNow=True).start()
+    query: Any = df.writeStream.format("noop").trigger(availableNow=True).start()
     query.awaitTermination()
     [shown] = [event.outputs["rows"] for event in query.trace.events if event.step == "addBatch"]
     assert shown == [{"value": "one", "months": "INTERVAL '1-2' YEAR TO MONTH", "calendar": "1 years 2 months"}]
@@ -137,6 +138,6 @@ def test_what_cannot_be_shown_does_not_end_the_query(spark, tmp_path: Path, monk
     (tmp_path / "in" / "a.txt").write_text("one")
     monkeypatch.setattr("minispark_stream.runtime.previews._json", lambda value: 1 / 0)
     df = MiniSparkSession(spark, trace="rows").readStream.format("text").load(str(tmp_path / "in"))
-    query = df.writeStream.format("noop").trigger(availableNow=True).start()
+    query: Any = df.writeStream.format("noop").trigger(availableNow=True).start()
     query.awaitTermination()
     assert "rows cannot be shown" in caplog.text and query.lastProgress["numInputRows"] == 1
