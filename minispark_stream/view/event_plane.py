@@ -181,8 +181,8 @@ def _grouped(number: int, rows: Sequence[tuple[str, Fate]], low: float, high: fl
         yield Dot(number, (kinds.index(kind) + 1) / (len(kinds) + 1), ms, kind, count, title, size)
 
 
-LATE_STAIR = "late watermark: a row not after it is dropped; of a window its end counts"
-EVICTION_STAIR = "eviction watermark: state not after it leaves; of a window its end counts"
+LATE_STAIR = "late watermark: what ends by then is dropped"
+EVICTION_STAIR = "eviction watermark: what ends by then leaves"
 SIDE_STAIR = "state watermark of this side: its rows that are not after it leave"
 
 

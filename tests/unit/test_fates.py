@@ -233,7 +233,7 @@ def test_the_picture_is_the_same_each_time_and_every_dot_has_its_words() -> None
     assert picture == LATE_ROWS.event_time().svg
     titles = [title.text or "" for title in ElementTree.fromstring(picture).iter("{http://www.w3.org/2000/svg}title")]
     assert sum("event time" in title for title in titles) >= 9
-    assert "late watermark: a row not after it is dropped; of a window its end counts</text>" in picture and "<dc:date>" not in picture
+    assert "late watermark: what ends by then is dropped</text>" in picture and "<dc:date>" not in picture
 
 
 def test_what_a_user_wrote_is_text_in_the_picture() -> None:
