@@ -31,7 +31,7 @@ from dataclasses import replace
 
 from pyspark.errors import UnsupportedOperationException
 
-from minispark_stream.checkpointing.checkpoint_file_manager import CheckpointFileManager
+from minispark_stream.checkpointing.checkpoint_file_manager import CheckpointFileManager, redacted
 from minispark_stream.checkpointing.offset_seq_log import OffsetSeq, OffsetSeqMetadata
 from minispark_stream.jvm import sessions
 from minispark_stream.jvm.errors import spark_error
@@ -56,7 +56,7 @@ def populate_start_offsets(query: StreamExecution, context: MicroBatchExecutionC
     if latest is None:
         if committed is not None:
             raise AssertionError(
-                f"assertion failed: {query.checkpoint}/commits has batch {committed[0]}, but there are no offsets. Restore "
+                f"assertion failed: {redacted(query.checkpoint)}/commits has batch {committed[0]}, but there are no offsets. Restore "
                 "offsets/ from a copy, or start the query with a new checkpoint location."
             )
         _check_is_new(query)
@@ -81,7 +81,7 @@ def _check_is_new(query: StreamExecution) -> None:
         if files.exists(folder) and files.list(folder):
             raise spark_error(
                 query.session, UnsupportedOperationException, "STATE_STORE_CHECKPOINT_LOCATION_NOT_EMPTY",
-                checkpointLocation=f"{query.checkpoint}/{folder}",
+                checkpointLocation=f"{redacted(query.checkpoint)}/{folder}",
             )
 
 
@@ -104,7 +104,7 @@ def _last_batch(
     before = _entry_before(query, batch_id) if batch_id > 0 else None
     if entry.metadata is None:
         raise RuntimeError(
-            f"The checkpoint {query.checkpoint} was written by a query with a continuous trigger, which a query in micro-"
+            f"The checkpoint {redacted(query.checkpoint)} was written by a query with a continuous trigger, which a query in micro-"
             "batches cannot continue. Start it with a continuous trigger, or with a new checkpoint location."
         )
     entry.metadata.apply_to_session(query.session.conf.set, query.conf)  # (2)

@@ -114,6 +114,15 @@ def test_a_source_refuses_the_offset_of_a_source_of_another_kind(parse: Callable
         parse(offset)
 
 
+def test_an_error_does_not_show_a_password(tmp_path: Path) -> None:
+    query = fake_query(tmp_path, Counter())
+    query.checkpoint = "s3://KEY:SECRET@bucket/checkpoint"
+    log(query, {}, {0: 0})
+    with pytest.raises(AssertionError, match="assertion failed: s3://.*@bucket/checkpoint/commits has batch 0") as e:
+        populate_start_offsets(query, MicroBatchExecutionContext())
+    assert "SECRET" not in str(e.value)
+
+
 def test_commits_without_offsets_are_no_new_query(tmp_path: Path) -> None:
     query = fake_query(tmp_path, Counter())
     log(query, {}, {0: 0, 1: 0})
