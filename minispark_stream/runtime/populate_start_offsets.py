@@ -56,8 +56,8 @@ def populate_start_offsets(query: StreamExecution, context: MicroBatchExecutionC
     if latest is None:
         if committed is not None:
             raise AssertionError(
-                f"assertion failed: {redacted(query.checkpoint)}/commits has batch {committed[0]}, but there are no offsets. Restore "
-                "offsets/ from a copy, or start the query with a new checkpoint location."
+                f"assertion failed: {redacted(query.checkpoint)}/commits has batch {committed[0]}, but there are no offsets. "
+                "Restore offsets/ from a copy, or start the query with a new checkpoint location."
             )
         _check_is_new(query)
         return replace(context, watermark_tracker=query.planner.new_watermark_tracker())
@@ -104,8 +104,8 @@ def _last_batch(
     before = _entry_before(query, batch_id) if batch_id > 0 else None
     if entry.metadata is None:
         raise RuntimeError(
-            f"The checkpoint {redacted(query.checkpoint)} was written by a query with a continuous trigger, which a query in micro-"
-            "batches cannot continue. Start it with a continuous trigger, or with a new checkpoint location."
+            f"The checkpoint {redacted(query.checkpoint)} was written by a query with a continuous trigger, which a query in "
+            "micro-batches cannot continue. Start it with a continuous trigger, or with a new checkpoint location."
         )
     entry.metadata.apply_to_session(query.session.conf.set, query.conf)  # (2)
     metadata = replace(entry.metadata, conf=OffsetSeqMetadata.from_session(query.conf).conf)
