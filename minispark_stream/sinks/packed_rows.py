@@ -21,19 +21,21 @@ from pyspark.sql import SparkSession
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructType
 
-from minispark_stream.jvm import expressions
+from minispark_stream.jvm import expressions, sessions
 from minispark_stream.sinks.base import Sink, StreamingWrite
 
 
 def packed_rows(sink: Sink, session: SparkSession, schema: StructType) -> StreamingWrite:
     """Write each epoch with `sink.add_batch`."""
+    own = sessions.cloned(session)
+    own.conf.set("spark.sql.execution.arrow.localRelationThreshold", "1t")  # they stay on the driver, however many they are
     columns = expressions.positional(schema)
     arrow_schema = to_arrow_schema(columns, timezone="UTC")
 
     def commit(epoch_id: int, messages: Sequence[bytes]) -> None:  # (2)
         tables = [pa.ipc.open_stream(message).read_all().cast(arrow_schema) for message in messages if message]
         rows = pa.concat_tables([arrow_schema.empty_table(), *tables])
-        sink.add_batch(epoch_id, session.createDataFrame(rows, columns).toDF(*schema.names))
+        sink.add_batch(epoch_id, own.createDataFrame(rows, columns).toDF(*schema.names))
 
     return StreamingWrite(_pack, commit)
 

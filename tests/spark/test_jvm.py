@@ -5,15 +5,18 @@ from __future__ import annotations
 import gc
 import os
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
+import pyarrow as pa
 import pytest
 from pyspark.sql import functions as F
-from pyspark.sql.types import StructType
+from pyspark.sql.types import LongType, StructType
 
 from minispark_stream import MiniSparkSession
 from minispark_stream.jvm import builders, expressions, plans, scala
 from minispark_stream.plan import streaming_relation
+from minispark_stream.sinks.packed_rows import packed, packed_rows
 from minispark_stream.sources.file_listing import File, Folder
 
 ODD_NAMES = {
@@ -141,3 +144,17 @@ def test_what_cannot_be_shown_does_not_end_the_query(spark, tmp_path: Path, monk
     query: Any = df.writeStream.format("noop").trigger(availableNow=True).start()
     query.awaitTermination()
     assert "rows cannot be shown" in caplog.text and query.lastProgress["numInputRows"] == 1
+
+
+def test_the_rows_of_an_epoch_lie_on_the_driver_however_many_they_are(spark):
+    taken: list[Any] = []
+    sink: Any = SimpleNamespace(add_batch=lambda epoch, data: taken.append(data))
+    spark.conf.set("spark.sql.execution.arrow.localRelationThreshold", "1")
+    try:
+        rows = pa.record_batch({"_0": pa.array([1, 2, 3])})
+        packed_rows(sink, spark, StructType().add("n", LongType())).commit(7, [packed([rows]), packed([rows])])
+    finally:
+        spark.conf.unset("spark.sql.execution.arrow.localRelationThreshold")
+    [data] = taken
+    assert [row.n for row in data.collect()] == [1, 2, 3, 1, 2, 3]
+    assert data._jdf.queryExecution().executedPlan().toString().startswith("LocalTableScan")
