@@ -134,7 +134,7 @@ EXERCISES = {
     ),
     "02-1": Exercise(
         answer=False,
-        hint="What is in the source log, and what tells one file from another?",
+        hint="Is it the path alone that the source remembers, or path and time? Put two files, and try it.",
         why="As long as a source remembers a file, it knows it by its path. Whether content and time are new does not count.",
     ),
     "02-2": Exercise(
@@ -231,7 +231,7 @@ EXERCISES = {
     ),
     "06-4": Exercise(
         answer=agrees({
-            (None, 700, 600): 100, (100, 900, 600): 300, (300, 700, 600): 300, (None, 100, 600): -500, (0, 100, 600): 0,
+            (None, 700, 600): 100, (100, 900, 600): 300, (300, 700, 600): 300, (0, 100, 600): 0,
         }),
         hint="It never goes back; and before the first row there is nothing to go back to.",
         why="The newest time seen, less the delay, and never back: that is the whole watermark of an operator.",
@@ -372,8 +372,8 @@ EXERCISES = {
         ),
     ),
     "13-2": Exercise(
-        answer="metadata",
-        hint="Print the findings.",
+        answer="fails",
+        hint="`accident` prints it, and `report.next` says it.",
         why=(
             "Without it nobody knows whose checkpoint this is. A restart would have to give the query a new id, and a "
             "sink that remembers ids would take it for another query. So it fails."

@@ -5,18 +5,18 @@ Models: StateStoreSaveExec (the StructuredStreaming analysis, "About state"; SIG
 1. Read the rows of the batch, in which Spark has merged old and new buffers: one row for each key.
 2. Drop the keys whose event time is not after the *late* watermark, and count them.
 3. Put the others into the store.
-4. Emit what the output mode asks for, and evict what the *eviction* watermark has passed:
+4. Choose what the output mode asks for, and evict what the *eviction* watermark has passed:
        complete   every row of the state; nothing is ever evicted
        update     the rows that changed; then the expired ones are removed
        append     the rows that expire, removed as they are emitted: no later row can change them
-5. Commit: write version N+1.
+5. Commit: write version N+1. Then emit what was chosen.
 
     version 3    12:00 -> count 2,  12:05 -> count 1
-    batch        12:05 -> count 2,  12:10 -> count 4      eviction watermark 12:05 (a window ends at its `end`)
+    batch        12:05 -> count 2,  12:10 -> count 4      eviction watermark 12:05 (of a window, its `end` counts)
     version 4    12:05 -> count 2,  12:10 -> count 4      append emits (12:00, 2)
 
-An unmoved watermark needs no search of the state for what is to be evicted: every row that it could find was removed when it
-got there.
+An unmoved watermark needs no search of the state for what is to be evicted: that was removed when the watermark came to where
+it is.
 
 Differs from Spark: nothing.
 """

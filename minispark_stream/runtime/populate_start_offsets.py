@@ -7,6 +7,7 @@ the last one in the commit log:
     C = O      batch O is done: next is O+1, and it starts where O ended
     C = O-1    batch O was planned but not finished: run O again, with exactly its logged offsets, watermark and time
     C < O-1    the logs disagree (somebody deleted commits): Spark warns, and runs O again
+    no C       batch O is the first one, or somebody deleted all commits: run O again
     C > O      somebody has deleted offsets: O runs again, and fails where its commit is written if that is still there
 
 1. Read the last entry of the offset log, and the entry before it: the end of batch O-1 is the start of batch O.
