@@ -40,6 +40,8 @@ class Exercise:
         if callable(self.answer):
             return self.answer(answer)  # type: ignore[no-any-return]
         given, right = _plain(answer), _plain(self.answer)
+        if isinstance(right, set) and isinstance(given, list):
+            given = set(given)
         return type(given) is type(right) and bool(given == right)
 
 
@@ -154,7 +156,7 @@ EXERCISES = {
     ),
     "03-2": Exercise(
         answer=[1, 0, 0],
-        hint="The watermark moves between batches only, and the late filter goes by that of the batch before (notebook 06).",
+        hint="Run it. The watermark moves between batches only, and the late filter goes by the one before (notebook 06).",
         why=(
             "With two files a batch, the late filter, which is one batch behind, still stands at 12:04 when 12:05 "
             "comes. With five there is one batch, and within a batch no row is late."
@@ -256,7 +258,7 @@ EXERCISES = {
         answer={"right", "full"},
         hint=(
             "Each outer row leaves with nulls when nobody can come any more who matches. Which side's watermark says so "
-            "for the rows of the left side, and which for the clicks on the right?"
+            "for the rows of the left side, and which for the clicks on the right? For `full`, the check wants one of them."
         ),
         why=(
             "A click may leave when the watermark of the left side has passed it, so `right` works. A left row would need the "
@@ -292,7 +294,7 @@ EXERCISES = {
     ),
     "09-1": Exercise(
         answer=10,
-        hint="Count the rows of the feed.",
+        hint="Which batches run, when there is nothing to evict? Which watermark has the last of them for late rows?",
         why=(
             "Nothing in the condition says when a row cannot meet anybody any more, so all ten rows are kept for ever, and the "
             "state grows with the stream. With nothing to evict no batch without data runs, so the late filter, one batch "
@@ -351,7 +353,7 @@ EXERCISES = {
     "12-1": Exercise(
         answer=3,
         hint="`report.find(..., version=3)`",
-        why="Version 3 is what batch 2 has left behind: two clicks of the first file, and one that came late.",
+        why="Version 3 is what batch 2 has left behind: two visits of the first file, and one of the second.",
     ),
     "12-2": Exercise(
         answer=(2, 2),

@@ -19,7 +19,7 @@ Models: FlatMapGroupsWithStateExecBase.processDataWithPartition and FlatMapGroup
     batch        bob: 1 row                     eviction watermark 12:06
     calls        (bob, 1 row, no state) then (ann, no row, state (2), hasTimedOut)
 
-A timeout holds for one call: a function that is called and sets none has none from then on, if it updates the state.
+A timeout goes with its row: a function that updates the state and sets no timeout has none from then on.
 
 Differs from Spark: nothing.
 """
