@@ -37,7 +37,7 @@ from minispark_stream.operators.base import StatefulOperator
 from minispark_stream.operators.decision import Entry
 from minispark_stream.plan.nodes import Node, SourceLeaf, Stateless, Static, Watermark
 from minispark_stream.runtime.incremental_execution import IncrementalExecution
-from minispark_stream.runtime.previews import preview
+from minispark_stream.runtime.previews import harmless, preview
 from minispark_stream.runtime.template import Template
 
 logger = logging.getLogger(__name__)
@@ -188,11 +188,7 @@ def arrivals(execution: IncrementalExecution, taken: Mapping[int, Taken]) -> lis
     if execution.new_data.keys() != taken.keys():
         logger.warning("the rows of this batch could not be followed, because not all of them could be numbered")
         return None
-    try:
-        return Arrivals(execution, taken).rows()
-    except Exception:  # the batch itself has run well: whatever it is, it must not end the query
-        logger.warning("the rows of this batch could not be followed", exc_info=True)
-        return None
+    return harmless(lambda: Arrivals(execution, taken).rows(), "the rows of this batch could not be followed")
 
 
 def _at(entry: Entry, line: Mapping[str, Any]) -> dict[str, Any]:

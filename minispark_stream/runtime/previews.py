@@ -11,8 +11,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Mapping, Sequence
-from functools import wraps
-from typing import Any, ParamSpec
+from typing import Any, TypeVar
 
 from pyspark.sql import DataFrame
 from pyspark.sql.types import (
@@ -39,7 +38,7 @@ from minispark_stream.state.state_store import StateStoreId
 from minispark_stream.trace.events import MAX_ROWS
 
 logger = logging.getLogger(__name__)
-P = ParamSpec("P")
+T = TypeVar("T")
 
 
 class PreviewSink(Sink):
@@ -60,29 +59,27 @@ class PreviewSink(Sink):
         cached = data.persist()
         try:
             num_output_rows = self._sink.add_batch(batch_id, cached)
-            rows = preview(cached)
-            self.shown = {"rows": rows, "emitted": len(rows) if len(rows) < MAX_ROWS else cached.count()}
+            self.shown = harmless(lambda: _shown(cached)) or {}
             self.written = self._sink.written
         finally:
             cached.unpersist()
         return num_output_rows
 
 
-def harmless(look: Callable[P, list[Any]]) -> Callable[P, list[Any]]:
-    """A look that fails is logged, and shows nothing: it must not end the query."""
-
-    @wraps(look)
-    def call(*args: P.args, **kwargs: P.kwargs) -> list[Any]:
-        try:
-            return look(*args, **kwargs)
-        except Exception:
-            logger.warning("rows cannot be shown", exc_info=True)
-            return []
-
-    return call
+def _shown(data: DataFrame) -> dict[str, Any]:
+    rows = preview(data)
+    return {"rows": rows, "emitted": len(rows) if len(rows) < MAX_ROWS else data.count()}
 
 
-@harmless
+def harmless(look: Callable[[], T], warning: str = "rows cannot be shown") -> T | None:
+    """What a look gives, or None when it fails: that is logged, and must not end the query."""
+    try:
+        return look()
+    except Exception:
+        logger.warning(warning, exc_info=True)
+        return None
+
+
 def preview(data: DataFrame, rows_at_most: int = MAX_ROWS) -> list[dict[str, Any]]:
     """The first rows as JSON values; times as Spark prints them, because Python's own end with the year 9999."""
     numbered = data.limit(rows_at_most).toDF(*map(str, range(len(data.columns))))
@@ -116,7 +113,6 @@ def times_as_text(kind: DataType) -> DataType:
             return kind
 
 
-@harmless
 def state_rows(planner: QueryPlanner, operator: StatefulOperator, version: int) -> list[dict[str, Any]]:
     """The state of one operator at a version: partition, key and value of each row."""
     if version == 0:

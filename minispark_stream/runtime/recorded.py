@@ -29,7 +29,7 @@ from minispark_stream.plan.nodes import Node, SourceLeaf, Static, Watermark
 from minispark_stream.runtime.arrivals import arrivals, take
 from minispark_stream.runtime.incremental_execution import IncrementalExecution
 from minispark_stream.runtime.micro_batch_execution_context import MicroBatchExecutionContext, Offsets
-from minispark_stream.runtime.previews import PreviewSink, preview, state_rows, warn_of_nulls
+from minispark_stream.runtime.previews import PreviewSink, harmless, preview, state_rows, warn_of_nulls
 from minispark_stream.runtime.stream_execution import StreamExecution
 from minispark_stream.runtime.trigger_executor import ProcessingTimeTrigger
 from minispark_stream.sources.base import ReadLimit
@@ -122,9 +122,11 @@ def _batch(query: StreamExecution, data: Any, source: Any, start: str | None, en
         taken = take(query.session, query.planner.template, ordinal, query.name_of(source), data)
         if taken is not None:
             query.sink.taken[ordinal] = taken
-        found["rows"] = preview(data) if taken is None else taken.first(MAX_ROWS, data.columns)
-        if found["files"] and query.recorder.batch_id == 0:
-            warn_of_nulls(found["rows"], source.description)
+        rows = harmless(lambda: preview(data)) if taken is None else taken.first(MAX_ROWS, data.columns)
+        if rows is not None:
+            found["rows"] = rows
+            if found["files"] and query.recorder.batch_id == 0:
+                warn_of_nulls(rows, source.description)
     return found
 
 
@@ -195,8 +197,9 @@ def _operated(
     if query.recorder.level != "rows":
         return {"metrics": metrics}
     version = execution.batch.batch_id
-    before, after = (state_rows(query.planner, operator, one) for one in (version, version + 1))
-    return {"metrics": metrics, "before": before, "after": after}
+    versions = {"before": version, "after": version + 1}
+    rows = harmless(lambda: {name: state_rows(query.planner, operator, one) for name, one in versions.items()})
+    return {"metrics": metrics, **(rows or {})}
 
 
 def _tracked(

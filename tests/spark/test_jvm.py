@@ -144,6 +144,8 @@ def test_what_cannot_be_shown_does_not_end_the_query(spark, tmp_path: Path, monk
     query: Any = df.writeStream.format("noop").trigger(availableNow=True).start()
     query.awaitTermination()
     assert "rows cannot be shown" in caplog.text and query.lastProgress["numInputRows"] == 1
+    shown = {name for event in query.trace.events for name in event.outputs}
+    assert not shown & {"rows", "emitted"}, "that nothing is known does not mean that there was nothing"
 
 
 def test_the_rows_of_an_epoch_lie_on_the_driver_however_many_they_are(spark):
