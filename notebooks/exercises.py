@@ -63,7 +63,7 @@ def agrees(cases: Mapping[tuple[Any, ...], Any]) -> Callable[[Any], bool | None]
 
 
 class KnownKeys:
-    """The keys of a state store, to be used as a set."""
+    """The keys of a state store: is a key among them, and another one to add."""
 
     def __init__(self, store: StateStore):
         self._store = store

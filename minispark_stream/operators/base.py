@@ -10,8 +10,8 @@ An operator has two halves. The *driver half* is a `StatefulOperator`, made once
 3. `output_watermark` says what the operators above it may rely on, and before the next batch `should_run_another_batch` says
    whether time alone gives the operator work.
 
-The *task half* is a `StateTask` (state_task.py), or one that only reads the state, such as StateStoreRestore: `mapInArrow`
-calls it on each partition, it opens the store at version N and commits version N + 1.
+The *task half* is a `StateTask` (state_task.py): `mapInArrow` calls it on each partition, it opens the store at version N and
+commits version N + 1. (An aggregation has another task before it, which only reads: state_store_restore.py.)
 
     batch 7   plan_batch -> StateStoreSave(info with store_version=7, ...) over 5 partitions -> 8.delta, five times
 

@@ -5,7 +5,7 @@ Models: IncrementalExecution (Execution flow, steps 5 to 8; From query to the pl
 1. Replace each source leaf of the template by the plan of its new rows, or by no rows. The new plan's columns take the
    names and expression ids of the leaf, so all that was resolved against the leaf still fits.
 2. At a stateful operator, the plan is cut around a Python task for each partition, which reads version N of its state store
-   and writes version N+1. (An aggregation has two tasks, one reads and one writes: operators/streaming_aggregation.py.)
+   and writes version N+1. (An aggregation has a task for each of the two: operators/streaming_aggregation.py.)
 3. What is above the cut continues on top of the rows that came out.
 4. The whole is handed out as a DataFrame, `next_batch`: every action of the sink runs it, and its metrics are the batch's.
 

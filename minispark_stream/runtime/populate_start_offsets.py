@@ -13,8 +13,8 @@ the last one in the commit log:
 1. Read the last entry of the offset log, and the entry before it: the end of batch O-1 is the start of batch O.
 2. Take over the logged confs: they win over the session's, because the state was written under them.
 3. Compare with the commit log; the watermark is the greater of what both logs say.
-4. A finished batch: ask each V1 source for it once more, because such a source may expect that of a restart. An unfinished
-   batch asks for its rows itself, except of those sources that had nothing new in it.
+4. A finished batch: ask each V1 source for it once more, because such a source may expect that of a restart. Of an unfinished
+   batch, ask only those that had nothing new in it: the others are asked when it runs.
 
 A checkpoint of the continuous engine cannot be continued: its entries have no metadata.
 

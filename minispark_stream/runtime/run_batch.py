@@ -76,7 +76,7 @@ def add_batch(
 ) -> MicroBatchExecutionContext:
     """Hand the rows to the sink: its action is what runs the plan, and with it the stateful operators."""
     num_output_rows = query.sink.add_batch(context.batch_id, execution.next_batch)
-    if query.sink.may_read_a_part:  # what it did not read, no task has computed: is there a state without its next version?
+    if query.sink.may_read_a_part:  # partitions that it did not read have no next version of their state
         query.planner.verify_commits(execution)
     state_operators = tuple(state_operator(query, execution, operator) for operator in execution.template.operators)
     return replace(context, execution=execution, num_output_rows=num_output_rows, state_operators=state_operators)

@@ -131,7 +131,7 @@ STEPS: Mapping[str, Step] = {
 class Event:
     """One step that happened, in plain JSON values.
 
-    `engine` is "model" or "spark"; `trigger` counts the triggers that ran something, from 0 (None: no trace of ours says so);
+    `engine` is "model" or "spark"; `trigger` counts the triggers that ran something, from 0 (None: not known);
     `start_ms` is relative to the start of the query; `error` is the message when the step raised.
     """
 

@@ -73,7 +73,7 @@ def watch(query: Any) -> Iterator[dict[int, float]]:
 
 
 def used() -> tuple[dict[str, int], float]:
-    """Memory of the driver, the JVM and the workers in bytes; the processor time of all of them, and of workers that have ended, in seconds."""
+    """Memory in bytes, and the seconds of processor time of them all and of workers that have ended."""
     memory, seconds = {"driver": 0, "JVM": 0, "workers": 0}, 0.0
     driver = psutil.Process()
     for process in (driver, *driver.children(recursive=True)):
