@@ -4,7 +4,7 @@ A `Comparison` is data: the engines are not needed any more when it is looked at
 differences.py.
 
     batch  offsets            in  out  watermark  state   spark ms  model ms
-    0      {"logOffset":0}     4    0  00:00          3        812       540   equal
+    0      {"logOffset":0}     4    0  none yet       3        812       540   equal
     1      {"logOffset":1}     2    0  11:57          4        301       205   equal
 """
 
@@ -22,6 +22,7 @@ import pandas as pd
 
 from minispark_stream.compare.differences import LONGEST, Difference, differences, row_key
 from minispark_stream.compare.engine_run import EngineRun
+from minispark_stream.trace.times import iso_ms
 from minispark_stream.trace.trace import Trace
 from minispark_stream.view import flow
 from minispark_stream.view.page import page
@@ -67,7 +68,7 @@ class Comparison:
                     "offsets": " ".join(str(s["endOffset"]).replace(" ", "") for s in progress["sources"]),
                     "rows in": progress["numInputRows"],
                     "rows out": len(shown.rows),
-                    "watermark": progress["eventTime"].get("watermark", ""),
+                    "watermark": _watermark(progress["eventTime"].get("watermark", "")),
                     "state rows": sum(op["numRowsTotal"] for op in progress["stateOperators"]),
                     "late rows dropped": sum(op["numRowsDroppedByWatermark"] for op in progress["stateOperators"]),
                     "spark ms": theirs and theirs.progress["durationMs"].get("triggerExecution"),
@@ -161,6 +162,11 @@ def _html_row(columns: Sequence[str], line: Sequence[Any]) -> str:
             text = "" if value is None or value != value else str(value)
             cells.append(f"<td class='{'n' if isinstance(value, int) else 't'}'>{html.escape(text)}</td>")
     return f"<tr class='{'' if line[-1] else 'differs'}'>{''.join(cells)}</tr>"
+
+
+def _watermark(told: str) -> str:
+    """The watermark of a progress report, which has the beginning of 1970 as long as there is none."""
+    return "none yet" if iso_ms(told) == 0 else told
 
 
 def _which(in_spark: bool, in_model: bool) -> str:

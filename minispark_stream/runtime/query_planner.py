@@ -131,6 +131,11 @@ class QueryPlanner:
         before_ms, now_ms = context.previous_watermark_ms, context.metadata.batch_watermark_ms
         return operator_watermarks(self.template, before_ms, now_ms, self._allow_multiple)
 
+    def of_the_query(self, context: MicroBatchExecutionContext) -> tuple[int, int]:
+        """The late and the eviction watermark that enter the plan in this batch."""
+        now_ms = context.metadata.batch_watermark_ms
+        return (context.previous_watermark_ms if self._allow_multiple else now_ms), now_ms
+
     def new_watermark_tracker(self) -> WatermarkTracker:
         """The tracker of a run that begins: no operator has seen a row yet."""
         policy = (self._conf("spark.sql.streaming.multipleWatermarkPolicy") or "min").lower()

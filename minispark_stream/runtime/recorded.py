@@ -137,10 +137,11 @@ def _first(names: Sequence[str]) -> list[str]:
 
 
 def _watermarks(query: StreamExecution, context: MicroBatchExecutionContext, *_: Any) -> Values:
-    shown = query.planner.watermarks(context).get(0)
+    late_ms, eviction_ms = query.planner.of_the_query(context)
+    has_state = bool(query.planner.template.operators)
     return {
-        "watermarkLate": shown and shown.late_ms,
-        "watermarkEviction": shown and shown.eviction_ms,
+        "watermarkLate": late_ms if has_state else None,
+        "watermarkEviction": eviction_ms if has_state else None,
         "timestamp": context.metadata.batch_timestamp_ms,
     }
 

@@ -17,7 +17,7 @@ from typing import Any
 
 from minispark_stream.trace.recording import Batch, Recording
 from minispark_stream.trace.times import iso_ms
-from minispark_stream.trace.values import as_int, as_list, as_map, name_of
+from minispark_stream.trace.values import as_int, as_list, as_map, as_watermark, name_of
 
 
 @dataclass(frozen=True)
@@ -73,8 +73,9 @@ class OperatorFacts:
 class BatchFacts:
     """A batch that ended well, with the `trigger` of its events. `number` counts them from 0.
 
-    Where rows were not recorded, `arrivals` is None. `offsets` are (start, end) by source; `eviction_ms` is the
-    watermark of the batch, `next_ms` that of the next one. `above` has, for each stateful operator, the one above it.
+    Where rows were not recorded, `arrivals` is None. `offsets` are (start, end) by source. `late_ms` and `eviction_ms` are the
+    watermarks that enter the plan in this batch, `next_ms` is the next one; 0 is none yet. `above` has, for each stateful
+    operator, the one above it.
     """
 
     number: int
@@ -108,7 +109,7 @@ def _facts(number: int, batch: Batch) -> BatchFacts:
     ins = {e.step: as_map(e.inputs) for e in batch.events}
     outs = {e.step: as_map(e.outputs) for e in batch.events}
     planning, added = ins.get("queryPlanning", {}), outs.get("addBatch", {})
-    late_ms, eviction_ms = (as_int(planning.get(name)) for name in ("watermarkLate", "watermarkEviction"))
+    late_ms, eviction_ms = (as_watermark(planning.get(name)) for name in ("watermarkLate", "watermarkEviction"))
     operators = [
         _operator(as_map(e.inputs), as_map(e.outputs), late_ms, eviction_ms) for e in batch.events if e.step == "stateOperator"
     ]
@@ -124,7 +125,7 @@ def _facts(number: int, batch: Batch) -> BatchFacts:
         },
         late_ms=late_ms,
         eviction_ms=eviction_ms,
-        next_ms=as_int(outs.get("updateWatermark", {}).get("watermark")),
+        next_ms=as_watermark(outs.get("updateWatermark", {}).get("watermark")),
         operators={operator.operator_id: operator for operator in operators},
         above=dict(_above(outs.get("queryPlanning", {}).get("tree"))),
         rows_out=rows_out if isinstance(rows_out, (list, tuple)) else None,
@@ -143,7 +144,7 @@ def _above(tree: Any, parent: int | None = None) -> Iterator[tuple[int, int]]:
 
 def _operator(ins: Mapping[str, Any], outs: Mapping[str, Any], late_ms: int | None, eviction_ms: int | None) -> OperatorFacts:
     decides = as_map(ins.get("decides"))
-    own_late, own_eviction = as_int(ins.get("watermarkLate")), as_int(ins.get("watermarkEviction"))
+    own_late, own_eviction = as_watermark(ins.get("watermarkLate")), as_watermark(ins.get("watermarkEviction"))
     return OperatorFacts(
         operator_id=as_int(ins.get("operatorId")) or 0,
         operator=str(ins.get("operator")),
@@ -151,8 +152,8 @@ def _operator(ins: Mapping[str, Any], outs: Mapping[str, Any], late_ms: int | No
         late_ms=late_ms if own_late is None else own_late,
         eviction_ms=eviction_ms if own_eviction is None else own_eviction,
         keeps=_text(decides.get("keeps")),
-        drops_ms=as_int(decides.get("late_ms")),
-        leaves_ms=tuple(map(as_int, as_list(decides.get("leaves_ms")))),
+        drops_ms=as_watermark(decides.get("late_ms")),
+        leaves_ms=tuple(map(as_watermark, as_list(decides.get("leaves_ms")))),
         lasts_ms=as_int(decides.get("lasts_ms")),
         emits=_text(decides.get("emits")),
         limit=as_int(decides.get("limit")),

@@ -88,10 +88,9 @@ class Fate:
 
     @property
     def is_behind(self) -> bool:
-        """Whether the watermark of the batch had passed the event time of the row, although it was counted."""
-        counted = self.what in (KEPT, PASSED)
-        watermark_ms = self.batch.eviction_ms
-        return counted and bool(watermark_ms) and self.event_ms is not None and self.event_ms <= (watermark_ms or 0)
+        """Whether the event time of a row that was counted is before the eviction watermark, the greater of the two."""
+        counted = self.what in (KEPT, PASSED) and self.operator is not None
+        return counted and self.event_ms is not None and self.event_ms < ((self.operator and self.operator.eviction_ms) or 0)
 
 
 @dataclass(frozen=True)

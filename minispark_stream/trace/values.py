@@ -6,6 +6,7 @@ it needs, and what has another shape counts as empty:
     as_map([1])    -> {}
     as_list({})    -> ()
     as_int("7")    -> None
+    as_watermark(-900001)    -> 0
     name_of({"b": 1, "a": 2}) == name_of({"a": 2, "b": 1})
     entry_metadata('v1\n{"batchWatermarkMs":0}\n3')    -> {"batchWatermarkMs": 0}
 """
@@ -30,6 +31,12 @@ def as_list(value: Any) -> Sequence[Any]:
 def as_int(value: Any) -> int | None:
     """A whole number of at most 64 bits, as all of Spark's are."""
     return value if isinstance(value, int) and not isinstance(value, bool) and abs(value) < 2**63 else None
+
+
+def as_watermark(value: Any) -> int | None:
+    """A watermark in ms; 0 as long as there is none. What an operator keeps rows longer by is taken off that 0, too."""
+    ms = as_int(value)
+    return None if ms is None else max(ms, 0)
 
 
 def name_of(value: Any) -> str:

@@ -37,7 +37,8 @@ BINS = 48  # grouped dots, from the earliest to the latest event time
 
 # What a dot can be, in the order of the legend.
 COUNTED, BEHIND, DROPPED, TWICE, NULL, OUT = (
-    "counted", "late but counted", "dropped as late", "duplicate, or beyond the limit", "no event time", "left out by a filter",
+    "counted", "behind, but counted", "dropped as late", "duplicate, or beyond the limit", "no event time",
+    "left out by a filter",
 )
 
 
@@ -183,7 +184,7 @@ def _grouped(number: int, rows: Sequence[tuple[str, Fate]], low: float, high: fl
 
 LATE_STAIR = "late watermark: what ends by then is dropped"
 EVICTION_STAIR = "eviction watermark: what ends by then leaves"
-SIDE_STAIR = "state watermark of this side: its rows that are not after it leave"
+SIDE_STAIR = "state watermark of this side: what is not after it leaves"
 
 
 def _stairs(batches: Sequence[BatchFacts], place: tuple[int, int] | None) -> dict[str, Sequence[int | None]]:

@@ -4,9 +4,9 @@
 2. The picture is SVG with text as text. Its ids are the same in every run, and it has no date.
 3. What has a title is given an id while it is drawn, and a `<title>` under this id afterwards: browsers show it as a tooltip.
 
-    dots      blue: counted   orange: late but counted   red cross: dropped   grey: left out (many counted rows: bars)
+    dots      blue: counted   orange: behind, but counted red cross: dropped   grey: left out (many counted rows: bars)
     bands     a window, darker with every row; green in the batches that emit it; ends where it is evicted
-    stairs    red: late watermark   amber: watermark of the batch   violet: state watermark of a side of a join
+    stairs    red: late watermark   amber: eviction watermark   violet: state watermark of a side of a join
 """
 
 from __future__ import annotations

@@ -4,9 +4,9 @@
       file         4.csv
       offset       FileStreamSource[in]: after logOffset 3 up to logOffset 4
       batch        4
-      event time   12:05:00; the watermark of the batch was 12:20:00
+      event time   12:05:00; late watermark 12:11:00, eviction watermark 12:20:00
       operator 0   stateStoreSave, partition 0, key window=[2024-01-01 12:05, 12:10)
-      fate         dropped: its window ended 12:10:00, at or before the watermark 12:11:00 (that of the batch before)
+      fate         dropped: its window ended 12:10:00, at or before the late watermark, 12:11:00
 
 Where another stateful operator stands above (trace/onward.py), one more station says what of the row went on to it:
 
@@ -37,8 +37,9 @@ from minispark_stream.trace.fates import (
 )
 from minispark_stream.trace.onward import Onward, onward
 from minispark_stream.trace.values import as_int, as_map
+from minispark_stream.view.fate_watermarks import compared, counted, end_of_holding, event_time, until_words
 from minispark_stream.view.style import CSS, card, table
-from minispark_stream.view.words import clock_words, offset_words, plain, plural, row_words, short, two_clocks
+from minispark_stream.view.words import offset_words, plain, plural, row_words, short, two_clocks
 
 MOST = 20  # rows that one answer tells of
 
@@ -109,9 +110,7 @@ def _stations(found: Fates, fate: Fate) -> Iterator[tuple[str, str]]:
     yield "offset", f"{source}: after {offset_words(start)} up to {offset_words(end)}"
     yield "batch", str(fate.batch.batch_id)
     if fate.event_ms is not None:
-        watermark = fate.batch.eviction_ms
-        own, at = two_clocks(fate.event_ms, watermark or fate.event_ms)
-        yield "event time", f"{own}; " + (f"the watermark of the batch was {at}" if watermark else "there was no watermark yet")
+        yield "event time", event_time(fate, fate.event_ms)
     if fate.operator is not None:
         key = f", key {row_words(fate.at['key'])}" if fate.at.get("key") else ""
         name = f"{fate.operator.operator}{_side(fate)}, partition {plain(fate.at.get('partition'))}{key}"
@@ -148,29 +147,6 @@ def _left_out(found: Fates, fate: Fate) -> str:
     return "left out: a filter, or a join with a table, below the state let it go"
 
 
-def counted(fate: Fate) -> str:
-    """Why a row was not dropped, without what became of it later."""
-    assert fate.operator is not None
-    if fate.operator.keeps == "keys":
-        return "it is the first row with its key"
-    if fate.operator.keeps == "count":
-        return f"fewer than {plain(fate.operator.limit)} rows had passed the limit before it"
-    if fate.time_ms is None or not fate.operator.drops_ms:
-        return "no watermark decides about it"
-    time, watermark = two_clocks(fate.time_ms, fate.operator.drops_ms)
-    behind = f"; that the row itself, {clock_words(fate.event_ms)}, is behind it does not matter" if fate.is_behind else ""
-    return f"{_compared(fate, 'ends', 'is')} {time}, after the watermark {watermark} (that of the batch before){behind}"
-
-
-def _compared(fate: Fate, ends: str, is_: str) -> str:
-    """What was compared with the watermark, and its verb."""
-    if fate.operator is not None and fate.operator.keeps == "sessions":
-        return f"its session, which nothing had prolonged, {ends}"
-    if fate.operator is not None and fate.operator.keeps in AGGREGATES:
-        return f"its window {ends}" if "start" in fate.at else f"the event time of its key {is_}"
-    return f"its event time {is_}"
-
-
 def _late(found: Fates, fate: Fate) -> str:
     shared = ""
     if fate.together > 1:
@@ -179,15 +155,15 @@ def _late(found: Fates, fate: Fate) -> str:
             "share this fate, and count as one dropped row"
         )
     time, watermark = two_clocks(fate.time_ms, fate.watermark_ms)
-    compared = _compared(fate, "ended", "was")
-    return f"dropped: {compared} {time}, at or before the watermark {watermark} (that of the batch before){shared}"
+    thing = compared(fate, "ended", "was")
+    return f"dropped: {thing} {time}, at or before the late watermark, {watermark}{shared}"
 
 
 def _duplicate(found: Fates, fate: Fate) -> str:
     assert fate.holding is not None
     batch = found.batches[fate.holding.opened].batch_id
     where = "of this batch" if batch == fate.batch.batch_id else f"of batch {batch}"
-    return f"dropped as a duplicate: its key is held since a row {where}{_until(fate)}"
+    return f"dropped as a duplicate: its key is held since a row {where}{until_words(fate)}"
 
 
 def _beyond(found: Fates, fate: Fate) -> str:
@@ -198,15 +174,10 @@ def _beyond(found: Fates, fate: Fate) -> str:
 def _passed(found: Fates, fate: Fate) -> str:
     if fate.operator is not None and fate.operator.join_type:
         time, bound = two_clocks(fate.time_ms, fate.operator.leaves(as_int(fate.at.get("side")) or 0))
-        passed = f"the watermark of its side, {bound}, had passed its event time, {time}"
+        passed = f"its event time, {time}, was at or before the state watermark of its side, {bound}"
         return f"joined with what was held, and not stored: {passed}"
     return f"emitted in batch {fate.batch.batch_id}: it went on to the sink" if fate.operator is None else (
         f"emitted in batch {fate.batch.batch_id}: the limit let it pass")
-
-
-def _until(fate: Fate) -> str:
-    until = fate.holding.last.until_ms if fate.holding else None
-    return f", until the watermark reaches {clock_words(until)}" if until is not None else ""
 
 
 def _kept(found: Fates, fate: Fate) -> str:
@@ -220,7 +191,7 @@ def _kept(found: Fates, fate: Fate) -> str:
         said = f"{_merged(fate)}{_emitted(found, fate)}. Held"
     else:
         return f"given to your function, with its key{_state(fate)}; what becomes of it is the function's business"
-    return f"{said} {_end_of_holding(found, fate)}"
+    return f"{said} {end_of_holding(found, fate)}"
 
 
 def _joined(found: Fates, fate: Fate) -> str:
@@ -247,8 +218,8 @@ def _merged(fate: Fate) -> str:
     what = "session" if fate.operator.keeps == "sessions" else "window" if "start" in fate.at else "key"
     also = f" with {plural(fate.together - 1, 'other row')} of this batch" if fate.together > 1 else ""
     rows = plural(sum(fate.holding.last.counts.values()), "row")
-    behind = f"late but counted ({clock_words(fate.event_ms)} is behind the watermark, its {what} is not): "
-    return f"{behind if fate.is_behind else ''}merged into its {what}{also}, {rows} in all"
+    merged = f"merged into its {what}{also}, {rows} in all"
+    return f"counted, as {counted(fate)}. It was {merged}" if fate.is_behind else merged
 
 
 def _state(fate: Fate) -> str:
@@ -271,20 +242,6 @@ def _emitted(found: Fates, fate: Fate) -> str:
     above = fate.batch.above.get(fate.operator.operator_id)
     to = f", to operator {above}" if above is not None else ""
     return f"; emitted in batch {batches[0]}{to}" + (" and later ones" if len(batches) > 1 else "")
-
-
-def _end_of_holding(found: Fates, fate: Fate) -> str:
-    assert fate.holding is not None
-    holding = fate.holding.last
-    side = " of its side" if fate.operator and fate.operator.join_type else ""
-    if holding.until_ms is None:
-        return "for ever: nothing bounds its state"
-    if holding.evicted is None:
-        until, newest = two_clocks(holding.until_ms, found.batches[-1].next_ms)
-        return f"until the watermark{side} reaches {until}; the query's is {newest}"
-    batch = found.batches[holding.evicted]
-    now, until = two_clocks(batch.operators[holding.operator_id].leaves(holding.side), holding.until_ms)
-    return f"until batch {batch.batch_id} evicted it: the watermark{side}, {now}, had reached {until}"
 
 
 _ENDS: Mapping[str, Callable[[Fates, Fate], str]] = {

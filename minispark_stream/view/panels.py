@@ -63,10 +63,10 @@ def watermark(world: World) -> str:
     view = world.watermark
     newest = max((as_int(o.get("max")) or 0 for o in view.operators), default=0)
     times = {
-        "late": (view.late, "Late up to", "rows that ended up to here are dropped: the watermark of the batch before"),
-        "evict": (view.eviction, "Leaves up to", "state that ended up to here leaves: the watermark of this batch"),
+        "late": (view.late, "Late", "the late watermark, that of the batch before: what ends up to here is dropped"),
+        "evict": (view.eviction, "Eviction", "the eviction watermark, that of this batch: state that ends up to here leaves"),
         "newest": (newest or None, "Newest row", "the newest event time of this batch"),
-        "next": (view.next, "Next batch", "what the next batch will have"),
+        "next": (view.next, "Next", "the next watermark: that of the batch after this one"),
     }
     known = [ms for ms, _, _ in times.values() if ms]
     if not known:

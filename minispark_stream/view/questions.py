@@ -29,7 +29,8 @@ from minispark_stream.trace.facts import BatchFacts
 from minispark_stream.trace.fates import AGGREGATES, BEYOND, DUPLICATE, LATE, LEFT_OUT, Fate, Fates, decisive
 from minispark_stream.trace.recording import Recording
 from minispark_stream.trace.values import as_int, as_list, as_map
-from minispark_stream.view.fate import counted, told
+from minispark_stream.view.fate import told
+from minispark_stream.view.fate_watermarks import counted
 from minispark_stream.view.sentences import narrate
 from minispark_stream.view.walk import Key, moments
 from minispark_stream.view.words import clock_words, delay_words, plain, row_words, time_words, two_clocks

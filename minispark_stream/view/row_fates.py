@@ -63,7 +63,7 @@ class RowFates:
         reasons = [story.fate for story in stories]
         words = ["not known" if reason.startswith("not known") else WORDS[one.what] for reason, one in zip(reasons, of_row)]
         if any(one.is_behind for one in of_row):
-            words = ["late, but counted"]
+            words = ["behind, but counted"]
         outcome = Outcome(
             ", ".join(dict.fromkeys(words)), "; ".join(dict.fromkeys(reasons)), decisive(of_row).what in DROPPED, number
         )

@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from minispark_stream.trace.events import Event
-from minispark_stream.trace.values import as_int, as_list, as_map, entry_metadata
+from minispark_stream.trace.values import as_int, as_list, as_map, as_watermark, entry_metadata
 from minispark_stream.view.walk import failed
 from minispark_stream.view.words import delay_words, number, offset_words, plain, plural, short, time_words
 
@@ -93,9 +93,17 @@ def _planning(ins: Values, outs: Values) -> str:
         return "the new data is in the template plan; no state in this query"
     if not as_int(ins.get("watermarkEviction")):
         return "no watermark yet: no row is late, no state leaves"
-    late, eviction = as_int(ins.get("watermarkLate")), time_words(ins.get("watermarkEviction"))
-    dropped = f"what ended by {time_words(late)} is too late (watermark of the batch before)" if late else "no row is late"
-    return f"{dropped}; state that ended by {eviction} is finished and leaves"
+    late, eviction = as_watermark(ins.get("watermarkLate")), time_words(ins.get("watermarkEviction"))
+    dropped = f"late watermark {time_words(late)}: what ends by then is dropped" if late else "no late watermark yet"
+    return f"{dropped}; eviction watermark {eviction}: state that ends by then leaves{_of_their_own(outs)}"
+
+
+def _of_their_own(outs: Values) -> str:
+    """Which operators have other bounds than the query."""
+    names = [as_map(one).get("operator") for one in as_list(outs.get("operators"))]
+    if "symmetricHashJoin" in names:
+        return ", but each side of a join has a bound of its own"
+    return ", as far as the operators below let the watermark through" if len(names) > 1 else ""
 
 
 def _add_batch(ins: Values, outs: Values) -> str:
@@ -118,7 +126,15 @@ def _state(ins: Values, outs: Values) -> str:
     }
     counts = ", ".join(f"{number(metrics.get(key, 0))} {word}" for key, word in words.items())
     total = plural(metrics.get("numRowsTotal", 0), "row")
-    return f"{plain(ins.get('operator'))}: version {version} read, version {version + 1} written: {counts}, {total} kept"
+    done = f"version {version} read, version {version + 1} written: {counts}, {total} kept"
+    return f"{plain(ins.get('operator'))}: {done}{_bounds(as_map(ins.get('decides')))}"
+
+
+def _bounds(decides: Values) -> str:
+    """Up to when the rows of each side of a join leave."""
+    leaves = map(as_watermark, as_list(decides.get("leaves_ms")) if decides.get("join_type") else ())
+    said = [f"{side} rows up to {time_words(ms)}" for side, ms in zip(("left", "right"), leaves) if ms]
+    return f"; {' and '.join(said)} leave" if said else ""
 
 
 def _watermark(ins: Values, outs: Values) -> str:
@@ -143,6 +159,8 @@ def _reached(operator: Values) -> str:
     newest, delay = operator.get("max"), as_int(operator.get("delayMs"))
     if delay is None:
         return f"newest event time {time_words(newest)}"
+    if (as_int(newest) or 0) <= delay:
+        return "no event time from which there is a watermark"  # a null counts as the beginning of 1970
     return f"{time_words(newest)} - {delay_words(delay)} = {time_words((as_int(newest) or 0) - delay)}"
 
 

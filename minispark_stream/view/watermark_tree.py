@@ -22,7 +22,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from minispark_stream.trace.recording import Batch, Recording
-from minispark_stream.trace.values import as_int, as_list, as_map
+from minispark_stream.trace.values import as_int, as_list, as_map, as_watermark
 from minispark_stream.view.sheet import GREY, HELD, MARGIN, NEW, PALE, VIOLET, Sheet
 from minispark_stream.view.words import clock_words, delay_words, short
 
@@ -118,7 +118,7 @@ def _operator(batch: Batch, number: int | None) -> Cell | None:
     if ins is None:
         return None
     promises = _output(_plan(batch), number, 0)
-    return Cell(as_int(ins.get("watermarkLate")), as_int(ins.get("watermarkEviction")), promises)
+    return Cell(as_watermark(ins.get("watermarkLate")), as_watermark(ins.get("watermarkEviction")), promises)
 
 
 def _output(plan: Mapping[str, Any], number: int | None, depth: int) -> int | None:

@@ -68,12 +68,12 @@ function drawWhatIf() {
     `batch ${one.batch}`, `[${clock(one.start)}, ${clock(one.end)})${one.key && " " + one.key}`, plural(one.rows, "row"),
   ]);
   const of = found.late.map(row => `${clock(row.time)} in batch ${row.batch}, as its window ended ${clock(row.end)}, ` +
-    `at or before the watermark ${clock(row.watermark)}`);
+    `at or before the late watermark, ${clock(row.watermark)}`);
   const held = found.held.length;
   const said = [
     of.length ? `Too late: ${of.join("; ")}.` : "No row is too late.",
     `${rows.length || "No"} ${rows.length === 1 ? "window is" : "windows are"} emitted, ${held || "none"} ${held === 1 ? "is" : "are"} ` +
-      `still held after batch ${found.batches - 1}, when the watermark is ${clock(found.watermark)}.`,
+      `still held after batch ${found.batches - 1}, when the next watermark is ${clock(found.watermark)}.`,
   ];
   card.querySelector("[role=status]").textContent = said.join(" ");
   card.querySelector("tbody").replaceChildren(...rows.map(cells => {

@@ -27,7 +27,7 @@ from dataclasses import replace
 from typing import Any
 
 from minispark_stream.trace.events import Event
-from minispark_stream.trace.values import as_int, as_list, as_map, name_of
+from minispark_stream.trace.values import as_int, as_list, as_map, as_watermark, name_of
 from minispark_stream.view.walk import Moment, failed, moments
 from minispark_stream.view.world import LogEntry, OperatorView, SourceLogEntry, SourceView, StateRow, WatermarkView, World
 
@@ -93,7 +93,7 @@ def _after(world: World, event: Event) -> World:
         case "getBatch":
             return _source(world, ins.get("source"), _rows_in, outs)
         case "queryPlanning":
-            late, eviction = as_int(ins.get("watermarkLate")), as_int(ins.get("watermarkEviction"))
+            late, eviction = as_watermark(ins.get("watermarkLate")), as_watermark(ins.get("watermarkEviction"))
             world = replace(world, operators=_operators(world, outs))
             if late is None and eviction is None:
                 return world

@@ -102,7 +102,7 @@ LATE_ROWS = trace(
 
 def test_a_row_is_late_when_its_window_ended_at_or_before_the_late_watermark() -> None:
     assert whats(LATE_ROWS) == [KEPT, KEPT, KEPT, LATE, KEPT, LEFT_OUT, LATE, LATE, KEPT]
-    assert fate_of(LATE_ROWS, t=4) == "dropped: its window ended 12:05:00, at or before the watermark 12:06:00 (that of the batch before)"
+    assert fate_of(LATE_ROWS, t=4) == "dropped: its window ended 12:05:00, at or before the late watermark, 12:06:00"
 
 
 def test_rows_that_were_merged_before_the_filter_share_their_fate_and_are_told_so() -> None:
@@ -111,8 +111,9 @@ def test_rows_that_were_merged_before_the_filter_share_their_fate_and_are_told_s
 
 def test_a_row_that_is_behind_the_watermark_is_counted_while_its_window_is_open() -> None:
     assert fate_of(LATE_ROWS, t=8) == (
-        "late but counted (12:08:00 is behind the watermark, its window is not): merged into its window, 2 rows in all; emitted in "
-        "batch 2. Held until batch 2 evicted it: the watermark, 12:11:00, had reached 12:10:00"
+        "counted, as its window ends 12:10:00, after the late watermark, 12:06:00. The row itself, 12:08:00, is behind the eviction "
+        "watermark, 12:11:00, which does not matter. It was merged into its window, 2 rows in all; emitted in batch 2. Held until "
+        "batch 2 evicted it: the eviction watermark, 12:11:00, had reached 12:10:00"
     )
 
 
@@ -122,18 +123,18 @@ def test_a_row_without_an_event_time_belongs_to_no_window() -> None:
 
 def test_times_of_different_days_have_their_dates() -> None:
     (row_of_yesterday,) = trace("stateStoreSave", ([windowed(2)], 24 * 60, 24 * 60)).fate({"t": 2}).rows
-    assert "ended 2024-01-01 12:05:00, at or before the watermark 2024-01-02 12:00:00" in row_of_yesterday.stations[-1][1]
+    assert "ended 2024-01-01 12:05:00, at or before the late watermark, 2024-01-02 12:00:00" in row_of_yesterday.stations[-1][1]
 
 
 def test_a_row_that_waits_says_for_which_watermark() -> None:
-    assert fate_of(LATE_ROWS, t=26).endswith("not emitted yet. Held until the watermark reaches 12:30:00; the query's is 12:11:00")
+    assert fate_of(LATE_ROWS, t=26).endswith("not emitted yet. Held until the eviction watermark reaches 12:30:00; the next watermark is 12:11:00")
 
 
 def test_the_way_of_a_row_is_told_from_its_file_on() -> None:
     (found,) = LATE_ROWS.fate({"t": 8}).rows
     assert dict(found.stations[:-1]) == {
         "file": "0.csv", "offset": "FileStreamSource[in]: after logOffset 1 up to logOffset 2", "batch": "2",
-        "event time": "12:08:00; the watermark of the batch was 12:11:00",
+        "event time": "12:08:00; late watermark 12:06:00, eviction watermark 12:11:00",
         "operator 0": "stateStoreSave, partition 1, key window=[2024-01-01 12:05, 12:10)",
     }
 
@@ -164,13 +165,13 @@ def test_a_key_that_is_held_makes_a_duplicate_until_it_is_forgotten() -> None:
         lasts_ms=10 * MINUTE,
     )
     assert whats(seen) == [KEPT, DUPLICATE, KEPT]
-    assert fate_of(seen, t=4) == "dropped as a duplicate: its key is held since a row of batch 0, until the watermark reaches 12:12:00"
+    assert fate_of(seen, t=4) == "dropped as a duplicate: its key is held since a row of batch 0, until the eviction watermark reaches 12:12:00"
 
 
 def test_a_row_of_a_join_waits_for_the_state_watermark_of_its_side() -> None:
     left, right = row(2, {"field0": "x"}, 2), row(3, {"field0": "x"}, 3, side=1)
     joined = trace("symmetricHashJoin", ([left], 0, 0), ([right], 0, 1), ([], 1, 8), shifts=[-5, None])
-    assert fate_of(joined, t=2).endswith("until batch 2 evicted it: the watermark of its side, 12:03:00, had reached 12:02:00")
+    assert fate_of(joined, t=2).endswith("until batch 2 evicted it: the state watermark of its side, 12:03:00, had reached 12:02:00")
     assert fate_of(joined, t=3) == (
         "stored on its side; 1 row of the other side with its key was held meanwhile. Held for ever: nothing bounds its state"
     )
@@ -184,7 +185,7 @@ def test_a_row_that_the_state_watermark_has_passed_is_joined_and_not_stored() ->
     joined = trace("symmetricHashJoin", (rows, 0, 8), shifts=[-5, -5])
     assert [(holding.side, holding.evicted) for holding in fates(joined).holdings] == [(0, 0)]  # the left side comes first
     assert fate_of(joined, t=2) == (
-        "joined with what was held, and not stored: the watermark of its side, 12:03:00, had passed its event time, 12:02:00"
+        "joined with what was held, and not stored: its event time, 12:02:00, was at or before the state watermark of its side, 12:03:00"
     )
 
 

@@ -28,8 +28,8 @@ def test_of_the_rows_of_a_batch_the_one_nearest_to_the_watermark_is_asked_for() 
         ("Will the row time=2024-01-01 12:05:00 word=dropped as late count?", "No, it is late"),
     ]
     assert rows[1].why == (
-        "its window ends 12:05:00, after the watermark 12:04:00 (that of the batch before); that the row itself, 12:04:00, is "
-        "behind it does not matter"
+        "its window ends 12:05:00, after the late watermark, 12:04:00. The row itself, 12:04:00, is behind the eviction watermark, "
+        "12:11:00, which does not matter"
     )
     (story,) = TRACE.fate({"word": "dropped as late"}).rows
     assert rows[2].why == story.stations[-1][1]  # the fate's own sentence
@@ -91,7 +91,7 @@ def test_a_duplicate_is_asked_for_and_a_limit() -> None:
     seen = trace("dedupeWithinWatermark", ([row(2, one, 2)], 0, 0), ([row(4, one, 4)], 0, 1), lasts_ms=10 * MINUTE)
     assert [(right, why) for _, right, why in answers(seen, "addBatch")] == [
         ("Yes, it counts", "it is the first row with its key"),
-        ("No, it is a duplicate", "dropped as a duplicate: its key is held since a row of batch 0, until the watermark reaches 12:12:00"),
+        ("No, it is a duplicate", "dropped as a duplicate: its key is held since a row of batch 0, until the eviction watermark reaches 12:12:00"),
     ]
     limited = trace("globalLimit", ([row(1, {}), row(2, {})], 0, 0), ([row(3, {})], 0, 0), limit=2)
     assert [right for _, right, _ in answers(limited, "addBatch")] == ["Yes, it counts", "No, the limit is reached"]
