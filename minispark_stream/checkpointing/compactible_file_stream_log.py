@@ -6,13 +6,22 @@ document).
 1. Every `interval` batches (10), the entry is a compact file that repeats all entries so far and adds its own.
 2. To read everything, read the last compact file and the plain files after it.
 3. What a compact file covers is deleted once `minBatchesToRetain` batches and `cleanup_delay` (10 minutes) have passed,
-   because another process may still be reading it.
+   because another process may still be reading it: the oldest first, and only what a compact file that is there repeats.
+4. Which batches are compacted, the names of the files say; the conf decides where they leave a choice.
 
     sources/0/   0  1  2 … 8  9.compact  10  11         9.compact = entries of 0 … 9
     everything = 9.compact, 10, 11
 
 A compact file merges, it never forgets: it grows with every file that was ever seen (see `compact_logs`).
-Differs from Spark: nothing.
+
+Differs from Spark: a kill within (3) loses nothing. Spark deletes in the order of the listing, which may be any, and takes the
+distance of the two newest compact files for the interval. If the kill leaves a gap between these two, Spark reads the log no
+more, or merges and deletes by a false interval, until the history of the source or the rows of the sink are gone. Here no gap
+arises, and a log that has one, or was begun with a longer interval than the conf's, is read: (4) takes Spark's interval only
+if the files bear it out. If a file that is needed is gone, the error also says what to do.
+Shown by tests/unit/test_checkpoint_logs.py::TestFileStreamSourceLog::test_a_kill_at_any_delete_loses_nothing,
+tests/unit/test_checkpoint_logs.py::TestFileStreamSourceLog::test_a_log_with_a_gap_is_read_and_goes_on,
+tests/conformance/test_sinks.py::test_a_kill_within_the_clean_up_of_a_log_loses_nothing.
 """
 
 from __future__ import annotations
@@ -21,6 +30,7 @@ import time
 from abc import abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
+from itertools import chain
 from typing import TypeVar
 
 from pyspark.errors import SparkRuntimeException
@@ -49,6 +59,8 @@ class CompactibleFileStreamLog(HDFSMetadataLog[tuple[T, ...]]):
     Args:
         now_ms: the wall clock that the age of files is measured against.
     """
+
+    start_again = "start the query with a new checkpoint location"
 
     def __init__(
         self, path: str | CheckpointFileManager, conf: CompactionConf, now_ms: Callable[[], float] = lambda: time.time() * 1000
@@ -116,31 +128,44 @@ class CompactibleFileStreamLog(HDFSMetadataLog[tuple[T, ...]]):
                     f"when compacting batch {batches.stop} (compactInterval: {self.interval})" if latest is None
                     else f"(latestId: {latest}, compactInterval: {self.interval})"
                 )
-                raise SparkRuntimeException(message=f"{self.files.root}/{self.file_name(batch_id)} doesn't exist {when}")
+                raise SparkRuntimeException(
+                    message=f"{self.files.root}/{self.file_name(batch_id)} doesn't exist {when}. Nothing was changed. Restore "
+                    f"the file from a copy, or {self.start_again}."
+                )
             entries += one
         return tuple(entries)
 
-    def _compact_interval(self) -> int:
-        """The conf's interval, unless files are there already that were compacted at another one."""
-        compact = sorted(
-            (int(name.removesuffix(_COMPACT)) for name, _, _ in self.files.list()
-             if name.endswith(_COMPACT) and self.batch_id_of(name) is not None),
-            reverse=True,
-        )
+    def _compact_interval(self) -> int:  # (4)
+        """Spark's choice, if the newest compact file and the plain files after it bear it out; else one that they do."""
+        found = self._found()
+        compact = [batch_id for batch_id, name, _ in found if name.endswith(_COMPACT)]
+        latest_compact = compact[-1] if compact else -1
+        plain = [batch_id for batch_id, _, _ in found if batch_id > latest_compact]
+
+        def fits(interval: int) -> bool:
+            return (latest_compact + 1) % interval == 0 and all((batch_id + 1) % interval for batch_id in plain)
+
+        default = self.conf.interval
         if len(compact) >= 2:
-            return compact[0] - compact[1]
-        return derive_compact_interval(self.conf.interval, compact[0]) if compact else self.conf.interval
+            choice = compact[-1] - compact[-2]
+        else:
+            choice = derive_compact_interval(default, latest_compact) if compact else default
+        others = chain(range(default, found[-1][0] + 3), range(1, default)) if found else ()
+        return choice if fits(choice) else next(filter(fits, others), choice)
 
     def _delete_expired(self, batch_id: int) -> None:  # (3)
+        found = self._found()
         keep_from = batch_id + 1 - self.conf.min_batches_to_retain
-        if self.interval > keep_from:
-            return
-        oldest_compact = keep_from - keep_from % self.interval - 1
+        covering = max((i for i, name, _ in found if name.endswith(_COMPACT) and i < keep_from), default=0)
         expired_ms = self._now_ms() - self.conf.cleanup_delay_ms
-        for name, _, modified_ms in self.files.list():
-            found = self.batch_id_of(name)
-            if found is not None and found < oldest_compact and modified_ms <= expired_ms:
-                self.files.delete(name)
+        for i, name, modified_ms in found:
+            if i >= covering or modified_ms > expired_ms:
+                return
+            self.files.delete(name)
+
+    def _found(self) -> list[tuple[int, str, int]]:
+        """(batch, name, modification time in ms) of the files of the log, oldest batch first."""
+        return sorted((i, name, ms) for name, _, ms in self.files.list() if (i := self.batch_id_of(name)) is not None)
 
 
 def derive_compact_interval(default: int, latest_compact: int) -> int:

@@ -38,6 +38,8 @@ class SinkFileStatus:
 class FileStreamSinkLog(CompactibleFileStreamLog[SinkFileStatus]):
     """The manifest log. `retention_ms`: how old a file may be, in milliseconds, to be part of it."""
 
+    start_again = "start the query with a new checkpoint location and a new output folder"
+
     def __init__(self, path: str, conf: CompactionConf, retention_ms: float = math.inf):
         self._retention_ms = retention_ms
         super().__init__(path, conf)

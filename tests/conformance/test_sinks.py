@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
 import re
 import shutil
 import uuid
+from contextlib import suppress
 from pathlib import Path
 from urllib.parse import unquote
 
 import pytest
 from pyspark.errors import PySparkException, StreamingQueryException
 from pyspark.sql import functions as F
+
+from minispark_stream.checkpointing.checkpoint_file_manager import CheckpointFileManager
+from minispark_stream.compare.runner import confs_set
 
 pytestmark = pytest.mark.usefixtures("spark_files")
 
@@ -130,6 +135,45 @@ def test_each_engine_goes_on_where_the_other_stopped(spark, sessions, tmp_path):
     log = manifest(tmp_path / "out")
     assert sorted(log) == ["0", "1", "2.compact", "3", "4", "5.compact", "6", "7"]
     assert [len(entries) for entries in log.values()] == [1, 1, 3, 1, 1, 6, 1, 1]
+
+
+def test_a_kill_within_the_clean_up_of_a_log_loses_nothing(spark, sessions, tmp_path, monkeypatch):
+    """Of the source's log and of the sink's. Spark cannot go on when the newer one of two compact files is deleted first."""
+    confs = {f"spark.sql.streaming.{log}.log.{name}": value for log in ("fileSource", "fileSink")
+             for name, value in {"compactInterval": "2", "cleanupDelay": "0"}.items()}
+    for i in range(7):
+        put(tmp_path / "in", i, [f"a,{i}"])
+    everything = [("a", i) for i in range(7)]
+    deleted, deletes, kills = CheckpointFileManager.delete, itertools.count(1), []
+
+    def killed(files: CheckpointFileManager, name: str) -> None:
+        if ("sources" in files.root or "_spark_metadata" in files.root) and next(deletes) % 2 == 0:
+            kills.append(name)
+            raise OSError("killed")
+        deleted(files, name)
+
+    def run(engine: str, name: str) -> None:
+        write(rows_of(sessions[engine], tmp_path / "in"), tmp_path / f"c-{name}", tmp_path / name)
+
+    with confs_set(spark, {**confs, "spark.sql.streaming.minBatchesToRetain": "1"}):
+        monkeypatch.setattr(CheckpointFileManager, "delete", killed)
+        while True:
+            with suppress(StreamingQueryException):
+                run("model", "model")
+                break
+        monkeypatch.undo()
+        assert len(kills) > 3 and read(spark, tmp_path / "model") == everything
+
+        with confs_set(spark, {f"spark.sql.streaming.{log}.log.deletion": "false" for log in ("fileSource", "fileSink")}):
+            run("spark", "spark")
+        for folder in (tmp_path / "c-spark/sources/0", tmp_path / "spark/_spark_metadata"):
+            for name in ("0", "2", "3.compact", "4"):
+                _forget(folder / name)
+        put(tmp_path / "in", 7, ["a,7"])
+        with pytest.raises(StreamingQueryException, match=r"3.compact doesn't exist \(latestId: 6, compactInterval: 4\)"):
+            run("spark", "spark")
+        run("model", "spark")
+        assert read(spark, tmp_path / "spark") == [*everything, ("a", 7)]
 
 
 def test_a_batch_that_was_written_is_skipped_when_it_runs_again(spark, sessions, tmp_path):

@@ -300,6 +300,54 @@ class TestFileStreamSourceLog:
             first.add(i, entries(f"f{i}", batch_id=i))
         assert self.log(tmp_path, interval=10).interval == 4
 
+    @pytest.mark.parametrize("kill_at", range(6))
+    def test_a_kill_at_any_delete_loses_nothing(self, kill_at: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        """Whatever the order of the listing; another conf after the kill."""
+        listed, deleted, deletes = CheckpointFileManager.list, CheckpointFileManager.delete, iter(range(100))
+        monkeypatch.setattr(CheckpointFileManager, "list", lambda *args: sorted(listed(*args), reverse=True))
+
+        def killed(files: CheckpointFileManager, name: str) -> None:
+            if next(deletes) == kill_at:
+                raise KeyboardInterrupt
+            deleted(files, name)
+
+        monkeypatch.setattr(CheckpointFileManager, "delete", killed)
+        log = self.log(tmp_path, interval=3, min_batches_to_retain=1)
+        with pytest.raises(KeyboardInterrupt):
+            for i in range(14):
+                log.add(i, entries(f"f{i}", batch_id=i))
+        latest = log.get_latest_batch_id()
+        assert latest is not None
+        for i in range(latest + 1, 14):
+            log = self.log(tmp_path, interval=2 + i % 5, min_batches_to_retain=1)
+            log.add(i, entries(f"f{i}", batch_id=i))
+            assert [e.batch_id for e in log.all_files()] == list(range(i + 1))
+
+    @pytest.mark.parametrize(("interval", "latest", "gone"), [(2, 6, 3), (3, 13, 8), (10, 3, None)])
+    def test_a_log_with_a_gap_is_read_and_goes_on(self, interval: int, latest: int, gone: int | None, tmp_path: Path) -> None:
+        """A compact file that a kill took before older ones; and a log that has no compact file yet."""
+        log = self.log(tmp_path, interval=interval, delete_expired=False)
+        for i in range(latest + 1):
+            log.add(i, entries(f"f{i}", batch_id=i))
+        if gone is not None:
+            (tmp_path / f"{gone}.compact").unlink()
+            for i in range(gone):
+                (tmp_path / str(i)).unlink(missing_ok=True)
+        for i in range(latest + 1, 20):
+            log = self.log(tmp_path, interval=3, min_batches_to_retain=1)
+            log.add(i, entries(f"f{i}", batch_id=i))
+            assert [e.batch_id for e in log.all_files()] == list(range(i + 1))
+
+    def test_a_history_that_is_lost_is_named(self, tmp_path: Path) -> None:
+        log = self.log(tmp_path, interval=20)
+        for i in range(17):
+            log.add(i, entries(f"f{i}", batch_id=i))
+        for i in range(14):
+            (tmp_path / str(i)).unlink()
+        for one in (self.log(tmp_path, interval=3), self.log(tmp_path, interval=30)):
+            with pytest.raises(SparkRuntimeException, match="doesn't exist .* Restore the file from a copy, or start the query"):
+                one.all_files()
+
     @pytest.mark.parametrize(("default", "latest", "interval"), [(5, 11, 6), (10, 9, 10), (2, 9, 2), (100, 9, 10), (7, 9, 10)])
     def test_an_interval_that_fits_the_one_compact_file(self, default: int, latest: int, interval: int) -> None:
         assert derive_compact_interval(default, latest) == interval
