@@ -20,6 +20,7 @@ PACKAGE = "minispark_stream"
 
 # What a folder (or a module beside the folders) may import besides its own modules, from the bottom of the house to its top.
 MAY_IMPORT: dict[str, tuple[str, ...]] = {
+    "one_page": (),  # the idea, on PySpark alone
     # -- the engine: runs queries -------------------------------------------------------------------------------
     "clock": (),
     "rpc": (),  # messages between the tasks and the driver
