@@ -39,7 +39,12 @@ PACKAGE = ROOT / "minispark_stream"
 DOCS = ROOT / "docs"
 NOTEBOOKS = {path.stem[:2]: path.name for path in sorted((ROOT / "notebooks").glob("*.ipynb"))}
 
-ENGINE = ("runtime", "continuous", "operators", "state", "checkpointing", "sources", "sinks", "plan")
+# The folders of modules that re-implement a part of Spark, each of which says which one.
+ENGINE = (
+    "engine/runtime/", "engine/operators/", "engine/state/", "engine/checkpointing/", "engine/sources/", "engine/sinks/",
+    "engine/plan/", "extras/continuous/", "extras/transform_with_state/", "extras/kafka/", "extras/delta/", "extras/socket/",
+    "extras/python_data_source/",
+)
 
 MARK = re.compile(r"(<!-- collect: (.+?) -->\n).*?(<!-- end -->)", re.S)
 CAMEL_CASE = re.compile(r"\b[A-Z][A-Za-z0-9]*[a-z0-9][A-Z][A-Za-z0-9]*\b")
@@ -106,7 +111,7 @@ class Module:
     @property
     def of_engine(self) -> bool:
         """Whether it re-implements a part of Spark."""
-        return self.path.split("/")[0] in ENGINE or self.models is not None
+        return self.path.startswith(ENGINE) or self.models is not None
 
     @property
     def classes(self) -> list[str]:

@@ -20,7 +20,7 @@ from PIL import Image
 from playwright.sync_api import sync_playwright
 
 from docs.tour import make_tour
-from minispark_stream.trace.trace import Trace
+from minispark_stream.lens.trace.trace import Trace
 
 ROOT = Path(__file__).parents[1]
 IMAGES = ROOT / "docs" / "images"

@@ -13,7 +13,7 @@ from pathlib import Path
 from PIL import Image
 from playwright.sync_api import Browser
 
-from minispark_stream.trace.trace import Trace
+from minispark_stream.lens.trace.trace import Trace
 
 ROOT = Path(__file__).parents[1]
 TRACE = ROOT / "tests" / "golden" / "trace_windows.json"

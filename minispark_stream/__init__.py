@@ -6,15 +6,15 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from minispark_stream.compare.live import live
-    from minispark_stream.compare.side_by_side import side_by_side
-    from minispark_stream.compare.trace_listener import TraceListener
-    from minispark_stream.compare.trace_of import trace_of
-    from minispark_stream.compare.what_if import what_if
-    from minispark_stream.explanation import explain_output
-    from minispark_stream.inspection.checkpoint import inspect
     from minispark_stream.registry import register_sink, register_source
     from minispark_stream.session import MiniSparkSession
+    from minispark_stream.tools.compare.live import live
+    from minispark_stream.tools.compare.side_by_side import side_by_side
+    from minispark_stream.tools.compare.trace_listener import TraceListener
+    from minispark_stream.tools.compare.trace_of import trace_of
+    from minispark_stream.tools.compare.what_if import what_if
+    from minispark_stream.tools.explanation import explain_output
+    from minispark_stream.tools.inspection.checkpoint import inspect
 
 _HOME = {
     "MiniSparkSession": "session",

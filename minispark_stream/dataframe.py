@@ -2,7 +2,7 @@
 
 Models: DataFrame.writeStream (From query to the plan).
 
-1. `readStream.load()` makes a relation without rows that is marked as streaming (plan/streaming_relation.py).
+1. `readStream.load()` makes a relation without rows that is marked as streaming (engine/plan/streaming_relation.py).
 2. Everything a user does with the DataFrame from then on (select, join, groupBy, withWatermark, explain, ...) is Spark's own
    analysis, with Spark's own columns, functions and errors; `collect()` on it raises what Spark raises.
 3. Only `writeStream` is ours: for a plan with one of our leaves it gives our DataStreamWriter.
@@ -24,7 +24,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql.classic.dataframe import DataFrame as ClassicDataFrame
 from pyspark.sql.streaming import DataStreamWriter as SparkDataStreamWriter
 
-from minispark_stream.plan.streaming_relation import model_session_of
+from minispark_stream.engine.plan.streaming_relation import model_session_of
 from minispark_stream.readwriter import DataStreamWriter
 
 

@@ -29,17 +29,17 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming import DataStreamReader as SparkDataStreamReader
 from pyspark.sql.streaming import DataStreamWriter as SparkDataStreamWriter
 
-from minispark_stream.clock import Clock
-from minispark_stream.jvm import builders, plans, scala, sessions
-from minispark_stream.jvm.errors import analysis_error
-from minispark_stream.plan.streaming_relation import streaming_dataframe, streaming_sources
+from minispark_stream.engine.clock import Clock
+from minispark_stream.engine.jvm import builders, plans, scala, sessions
+from minispark_stream.engine.jvm.errors import analysis_error
+from minispark_stream.engine.plan.streaming_relation import streaming_dataframe, streaming_sources
+from minispark_stream.engine.runtime.trigger_executor import ContinuousTrigger, ProcessingTimeTrigger, Trigger, from_java
+from minispark_stream.engine.sinks.base import SinkSpec
+from minispark_stream.engine.sinks.memory import MemorySink
+from minispark_stream.engine.sinks.table import table_location
+from minispark_stream.engine.sources.base import SourceSpec
+from minispark_stream.engine.sources.file import file_stream_relation
 from minispark_stream.registry import FILE_FORMATS, ONE_TIME_SINKS, create_relation, create_sink, sink_name
-from minispark_stream.runtime.trigger_executor import ContinuousTrigger, ProcessingTimeTrigger, Trigger, from_java
-from minispark_stream.sinks.base import SinkSpec
-from minispark_stream.sinks.memory import MemorySink
-from minispark_stream.sinks.table import table_location
-from minispark_stream.sources.base import SourceSpec
-from minispark_stream.sources.file import file_stream_relation
 from minispark_stream.streaming_query import StreamingQuery
 from minispark_stream.streaming_query_manager import StreamingQueryManager
 

@@ -6,7 +6,7 @@ whose arguments the factories take.
 A name is looked up, in any case, among
 1. the sources and sinks of the model;
 2. what `register_source` and `register_sink` were given;
-3. the entry points `minispark_stream.sources` and `minispark_stream.sinks` of the packages that are installed;
+3. the entry points `minispark_stream.engine.sources` and `minispark_stream.engine.sinks` of the packages that are installed;
 4. Python data sources (`spark.dataSource.register`), the way to go for what runs on real Spark, too (readwriter.py).
 
 A source that gives two numbers more in each batch, and a sink that keeps its rows; used by `format("count")`:
@@ -38,7 +38,7 @@ A source that gives two numbers more in each batch, and a sink that keeps its ro
     minispark_stream.register_source("count", count)
     minispark_stream.register_sink("count", lambda session, options, partition_columns, output_mode: Keep())
 
-As an entry point, in the pyproject.toml of your package:   [project.entry-points."minispark_stream.sources"]
+As an entry point, in the pyproject.toml of your package:   [project.entry-points."minispark_stream.engine.sources"]
                                                             count = "my_package.counting:count"
 
 Differs from Spark: Spark knows a provider by the name of its class, too, because it can load the class.
@@ -56,25 +56,27 @@ from pyspark.sql import SparkSession
 from pyspark.sql.streaming import DataStreamReader as SparkDataStreamReader
 from pyspark.sql.types import StructType
 
-from minispark_stream.jvm.builders import look_up_data_source
-from minispark_stream.plan.streaming_relation import StreamingRelation
-from minispark_stream.sinks.base import Sink, SinkSpec
-from minispark_stream.sinks.console import ConsoleSink
-from minispark_stream.sinks.delta import DeltaSink
-from minispark_stream.sinks.file import FileStreamSink
-from minispark_stream.sinks.foreach import ForeachSink
-from minispark_stream.sinks.foreach_batch import ForeachBatchSink
-from minispark_stream.sinks.kafka import KafkaSink
-from minispark_stream.sinks.memory import MemorySink
-from minispark_stream.sinks.noop import NoopSink
-from minispark_stream.sinks.python_data_source import PythonDataSourceSink
-from minispark_stream.sources.base import SourceSpec
-from minispark_stream.sources.file import file_stream_relation
-from minispark_stream.sources.kafka import kafka_relation
-from minispark_stream.sources.python_data_source import created, find_data_source, python_relation
-from minispark_stream.sources.rate import rate_relation
-from minispark_stream.sources.rate_micro_batch import rate_micro_batch_relation
-from minispark_stream.sources.socket import socket_relation
+from minispark_stream.engine.jvm.builders import look_up_data_source
+from minispark_stream.engine.plan.streaming_relation import StreamingRelation
+from minispark_stream.engine.runtime.template import register_stateful_operator
+from minispark_stream.engine.sinks.base import Sink, SinkSpec
+from minispark_stream.engine.sinks.console import ConsoleSink
+from minispark_stream.engine.sinks.file import FileStreamSink
+from minispark_stream.engine.sinks.foreach import ForeachSink
+from minispark_stream.engine.sinks.foreach_batch import ForeachBatchSink
+from minispark_stream.engine.sinks.memory import MemorySink
+from minispark_stream.engine.sinks.noop import NoopSink
+from minispark_stream.engine.sources.base import SourceSpec
+from minispark_stream.engine.sources.file import file_stream_relation
+from minispark_stream.engine.sources.rate_micro_batch import rate_micro_batch_relation
+from minispark_stream.extras.continuous.rate_stream import rate_relation
+from minispark_stream.extras.delta.sink import DeltaSink
+from minispark_stream.extras.kafka.sink import KafkaSink
+from minispark_stream.extras.kafka.source import kafka_relation
+from minispark_stream.extras.python_data_source.sink import PythonDataSourceSink
+from minispark_stream.extras.python_data_source.source import created, find_data_source, python_relation
+from minispark_stream.extras.socket.source import socket_relation
+from minispark_stream.extras.transform_with_state.transform_with_state import compile_transform_with_state
 
 SourceFactory = Callable[[SparkSession, StructType | None, Mapping[str, str]], StreamingRelation]
 SinkFactory = Callable[[SparkSession, Mapping[str, str], list[str], str], Sink]
@@ -102,6 +104,8 @@ SINKS: dict[str, Callable[[SinkSpec], Sink]] = {
     "kafka": lambda spec: KafkaSink(spec.session, spec.options),
 }
 ONE_TIME_SINKS = ("memory", "console", "noop", "foreachBatch", "foreach")  # these may do without a lasting checkpoint
+
+register_stateful_operator("TransformWithStateInPySpark", compile_transform_with_state)
 
 # (2)
 _registered: dict[str, dict[str, Any]] = {"sources": {}, "sinks": {}}

@@ -20,9 +20,9 @@ from typing import ClassVar
 from pyspark.errors import PySparkTypeError, PySparkValueError
 from pyspark.sql import SparkSession
 
-from minispark_stream.clock import Clock, SystemClock
 from minispark_stream.dataframe import let_data_frames_choose_their_engine
-from minispark_stream.jvm import sessions
+from minispark_stream.engine.clock import Clock, SystemClock
+from minispark_stream.engine.jvm import sessions
 from minispark_stream.readwriter import DataStreamReader
 from minispark_stream.streaming_query_manager import StreamingQueryManager
 from minispark_stream.workers import let_workers_run_this_python, send_this_package

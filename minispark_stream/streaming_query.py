@@ -21,9 +21,9 @@ from pyspark.errors import IllegalArgumentException, PySparkValueError, Streamin
 from pyspark.sql.streaming import StreamingQuery as SparkStreamingQuery
 from pyspark.sql.streaming.listener import StreamingQueryProgress
 
-from minispark_stream.inspection.why_no_output import OutputExplanation, explain_query
-from minispark_stream.runtime.stream_execution import StreamExecution
-from minispark_stream.trace.trace import Trace
+from minispark_stream.engine.runtime.stream_execution import StreamExecution
+from minispark_stream.lens.trace.trace import Trace
+from minispark_stream.tools.inspection.why_no_output import OutputExplanation, explain_query
 
 
 class StreamingQuery(SparkStreamingQuery):

@@ -3,11 +3,12 @@
 Models: StreamingQueryManager (Execution flow; From query to the plan).
 
 `_start_query` in order:
-1. Find the checkpoint and check what may not run (runtime/write_to_stream.py).
+1. Find the checkpoint and check what may not run (engine/runtime/write_to_stream.py).
 2. Make the query's own session: a clone with adaptive execution and cost-based optimisation off, because both may change
    the number of shuffle partitions, and there is one state store per partition. Unions keep the partitions of their inputs,
    because the two sides of a join must meet in the partition of their key.
-3. Compile the plan (runtime/query_planner.py), so that what the model cannot run fails here and not on the query's thread.
+3. Compile the plan (engine/runtime/query_planner.py), so that what the model cannot run fails here and not on the query's
+   thread.
 4. A second run on one checkpoint stops the first (`stopActiveRunOnRestart`); a name may be used only once at a time.
 5. Start the thread.
 
@@ -39,19 +40,19 @@ from pyspark.sql.streaming.listener import (
     StreamingQueryListener,
 )
 
-from minispark_stream.clock import Clock
-from minispark_stream.jvm import expressions, plans, sessions
-from minispark_stream.jvm.errors import illegal_argument, spark_error
-from minispark_stream.jvm.progress import progress_of
-from minispark_stream.runtime.continuous.continuous_execution import ContinuousExecution
-from minispark_stream.runtime.micro_batch_execution import MicroBatchExecution
-from minispark_stream.runtime.stream_execution import StreamExecution
-from minispark_stream.runtime.stream_failure import StreamFailure
-from minispark_stream.runtime.trigger_executor import ContinuousTrigger
-from minispark_stream.runtime.write_to_stream import WriteToStream, resolve_write_to_stream
-from minispark_stream.sinks.base import Sink
+from minispark_stream.engine.clock import Clock
+from minispark_stream.engine.jvm import expressions, plans, sessions
+from minispark_stream.engine.jvm.errors import illegal_argument, spark_error
+from minispark_stream.engine.jvm.progress import progress_of
+from minispark_stream.engine.runtime.micro_batch_execution import MicroBatchExecution
+from minispark_stream.engine.runtime.stream_execution import StreamExecution
+from minispark_stream.engine.runtime.stream_failure import StreamFailure
+from minispark_stream.engine.runtime.trigger_executor import ContinuousTrigger
+from minispark_stream.engine.runtime.write_to_stream import WriteToStream, resolve_write_to_stream
+from minispark_stream.engine.sinks.base import Sink
+from minispark_stream.extras.continuous.continuous_execution import ContinuousExecution
+from minispark_stream.lens.trace.recorder import NullRecorder, Recorder
 from minispark_stream.streaming_query import StreamingQuery, check_timeout
-from minispark_stream.trace.recorder import NullRecorder, Recorder
 
 logger = logging.getLogger(__name__)
 

@@ -19,12 +19,12 @@ import numpy as np
 import pyarrow as pa
 from pyspark.sql.types import StringType, StructType
 
-from minispark_stream.checkpointing.unsafe_row import UnsafeRowCodec
-from minispark_stream.operators.columns import Columns
-from minispark_stream.operators.state_task import OperatorWatermarks
-from minispark_stream.operators.streaming_deduplicate import SEEN, Deduplicate
-from minispark_stream.state.hdfs_backed_state_store_provider import HDFSBackedStateStoreProvider
-from minispark_stream.state.state_store import StateStore, StateStoreConf, StateStoreId
+from minispark_stream.engine.checkpointing.unsafe_row import UnsafeRowCodec
+from minispark_stream.engine.operators.columns import Columns
+from minispark_stream.engine.operators.state_task import OperatorWatermarks
+from minispark_stream.engine.operators.streaming_deduplicate import SEEN, Deduplicate
+from minispark_stream.engine.state.hdfs_backed_state_store_provider import HDFSBackedStateStoreProvider
+from minispark_stream.engine.state.state_store import StateStore, StateStoreConf, StateStoreId
 
 
 @dataclass(frozen=True)

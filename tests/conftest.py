@@ -109,7 +109,7 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
 @pytest.fixture
 def spark_files(spark: SparkSession) -> Iterator[None]:
     """Spark writes its logs and state as it does by default."""
-    from minispark_stream.compare.runner import confs_set
+    from minispark_stream.tools.compare.runner import confs_set
 
     with confs_set(spark, {FILES: f"{CHECKPOINTING}.FileContextBasedCheckpointFileManager"}):
         yield
@@ -118,7 +118,7 @@ def spark_files(spark: SparkSession) -> Iterator[None]:
 @pytest.fixture
 def fresh_process() -> Iterator[None]:
     """As in a worker that has just begun: no state store is loaded."""
-    from minispark_stream.state.loaded_providers import unload_stores
+    from minispark_stream.engine.state.loaded_providers import unload_stores
 
     unload_stores()
     yield

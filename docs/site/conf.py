@@ -24,7 +24,7 @@ from sphinx.application import Sphinx
 from sphinx.parsers import Parser
 from sphinx.util.docutils import SphinxDirective
 
-from minispark_stream.trace.trace import Trace
+from minispark_stream.lens.trace.trace import Trace
 
 ROOT = Path(__file__).parents[2]
 

@@ -30,10 +30,10 @@ import numpy as np
 import pyarrow as pa
 from pyspark.sql.types import DoubleType, LongType, StringType, StructType
 
-from minispark_stream.checkpointing.lz4_block import compress, decompress
-from minispark_stream.checkpointing.unsafe_row import UnsafeRowCodec
-from minispark_stream.state.hdfs_backed_state_store_map import HDFSBackedStateStoreMap
-from minispark_stream.state.state_records import decode_changes, encode_records, records
+from minispark_stream.engine.checkpointing.lz4_block import compress, decompress
+from minispark_stream.engine.checkpointing.unsafe_row import UnsafeRowCodec
+from minispark_stream.engine.state.hdfs_backed_state_store_map import HDFSBackedStateStoreMap
+from minispark_stream.engine.state.state_records import decode_changes, encode_records, records
 
 BOUND = 1_000_000  # rows a second
 LONG_KEY = StructType().add("k", LongType())

@@ -9,7 +9,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from minispark_stream import side_by_side
-from minispark_stream.compare.comparison import Comparison
+from minispark_stream.tools.compare.comparison import Comparison
 from tests.conformance.kafka_broker import Broker, Kafka
 from tests.connectors import KAFKA_BROKER, KAFKA_CONNECTOR, JarsMissing, download
 

@@ -16,7 +16,7 @@ from py4j.java_gateway import JavaMember
 from py4j.protocol import STATIC_PREFIX, Py4JJavaError
 from pyspark.sql import SparkSession
 
-from minispark_stream.jvm.scala import jvm
+from minispark_stream.engine.jvm.scala import jvm
 
 STARTED_MS = 1_700_000_000_000  # the time of records, unless a test gives another one
 

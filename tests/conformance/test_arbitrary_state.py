@@ -20,7 +20,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.state import GroupState, GroupStateTimeout
 
 from minispark_stream import MiniSparkSession
-from minispark_stream.compare.checkpoint_files import comparable_files
+from minispark_stream.tools.compare.checkpoint_files import comparable_files
 
 SCHEMA = "ts timestamp, user string, n int, price decimal(8,2), tags array<string>, day date, page struct<site:string,id:int>"
 Function = Callable[..., Any]

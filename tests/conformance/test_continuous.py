@@ -21,7 +21,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from minispark_stream import MiniSparkSession
-from minispark_stream.sources.continuous_memory import ContinuousMemoryStream
+from minispark_stream.extras.continuous.memory_stream import ContinuousMemoryStream
 
 ROOT = Path(__file__).parents[2]
 EVERY = {"continuous": "500 milliseconds"}

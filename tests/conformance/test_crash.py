@@ -20,8 +20,8 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from minispark_stream import MiniSparkSession, streaming_query_manager
-from minispark_stream.checkpointing.checkpoint_file_manager import CheckpointFileManager
-from minispark_stream.trace.recorder import Recorder
+from minispark_stream.engine.checkpointing.checkpoint_file_manager import CheckpointFileManager
+from minispark_stream.lens.trace.recorder import Recorder
 from tests.conformance.inputs import at
 
 pytestmark = pytest.mark.usefixtures("spark_files")

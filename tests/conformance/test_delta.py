@@ -18,8 +18,8 @@ import pytest
 from pyspark.errors import PySparkException, StreamingQueryException
 from pyspark.sql import functions as F
 
-from minispark_stream.sinks.delta import DeltaSink
-from minispark_stream.sinks.manifest_file_commit_protocol import ManifestFileCommitProtocol
+from minispark_stream.engine.sinks.manifest_file_commit_protocol import ManifestFileCommitProtocol
+from minispark_stream.extras.delta.sink import DeltaSink
 from tests.conformance.test_crash import camera as camera  # a fixture
 from tests.golden.delta.record import ADAPTED, GOLDEN, QUERIES, REFUSED, STEPS, prepare, put, rows_of, said, sums, write
 

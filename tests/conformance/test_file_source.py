@@ -12,10 +12,10 @@ import pytest
 from pyspark.errors import AnalysisException, StreamingQueryException
 from pyspark.sql import functions as F
 
-from minispark_stream.compare.runner import confs_set
-from minispark_stream.jvm import plans
-from minispark_stream.sources.file_listing import Folder
-from minispark_stream.view.words import without_ids
+from minispark_stream.engine.jvm import plans
+from minispark_stream.engine.sources.file_listing import Folder
+from minispark_stream.lens.view.words import without_ids
+from minispark_stream.tools.compare.runner import confs_set
 from tests.conformance.conftest import Compare
 from tests.conformance.inputs import random_rows, read_random, rows_of
 

@@ -13,9 +13,9 @@ import pytest
 from pyspark.errors import PySparkException, StreamingQueryException
 from pyspark.sql import functions as F
 
-from minispark_stream.clock import ManualClock
-from minispark_stream.sources.base import ReadMinRows
-from minispark_stream.sources.kafka import KafkaMicroBatchStream
+from minispark_stream.engine.clock import ManualClock
+from minispark_stream.engine.sources.base import ReadMinRows
+from minispark_stream.extras.kafka.source import KafkaMicroBatchStream
 from tests.conformance.kafka_broker import STARTED_MS
 
 NOW = {"availableNow": True}

@@ -239,7 +239,7 @@ def check(spark: SparkSession, case: Case) -> None:
     # A join numbers the rows of a key as they come; after another operator, that is in no certain order.
     kinds = [step[0] for step in query.steps]
     in_order = "join" not in kinds or set(kinds[: len(kinds) - kinds[::-1].index("join") - 1]) <= ROW_WISE_KINDS
-    # How often a batch is evaluated that a foreachBatch function uses more than once is up to each engine's plan (operators/metrics.py).
+    # How often a batch is evaluated that a foreachBatch function uses more than once is up to each engine's plan (engine/operators/metrics.py).
     once = case.actions == ("rows",)
     # A semi join over a union becomes two joins; both read the other side, which Spark shuffles once (incremental_execution.py).
     read_alike = "union" not in kinds or ("join", "left_semi") not in [step[:2] for step in query.steps]

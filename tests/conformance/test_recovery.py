@@ -10,7 +10,7 @@ import pytest
 from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
-from minispark_stream.state.schema_files import encode_schemas, read_schemas
+from minispark_stream.engine.state.schema_files import encode_schemas, read_schemas
 from tests.conformance.conftest import Compare
 from tests.conformance.inputs import at, random_rows, read_random
 

@@ -18,7 +18,7 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from minispark_stream import MiniSparkSession
-from minispark_stream.compare.checkpoint_files import comparable_files
+from minispark_stream.tools.compare.checkpoint_files import comparable_files
 
 SCHEMA = "ts timestamp, user string, n int, price decimal(8,2), weight double, gap string, page struct<site:string,id:int>"
 MERGE_LOCALLY = {"spark.sql.streaming.sessionWindow.merge.sessions.in.local.partition": "true"}

@@ -16,8 +16,8 @@ import pytest
 from pyspark.errors import PySparkException, StreamingQueryException
 from pyspark.sql import functions as F
 
-from minispark_stream.checkpointing.checkpoint_file_manager import CheckpointFileManager
-from minispark_stream.compare.runner import confs_set
+from minispark_stream.engine.checkpointing.checkpoint_file_manager import CheckpointFileManager
+from minispark_stream.tools.compare.runner import confs_set
 
 pytestmark = pytest.mark.usefixtures("spark_files")
 
@@ -260,8 +260,8 @@ def test_of_a_batch_that_fails_nothing_is_seen(spark, sessions, tmp_path):
 
 
 def test_a_manifest_that_another_run_wrote_first_ends_the_query(spark, mini, tmp_path):
-    from minispark_stream.sinks.base import SinkSpec
-    from minispark_stream.sinks.file import FileStreamSink
+    from minispark_stream.engine.sinks.base import SinkSpec
+    from minispark_stream.engine.sinks.file import FileStreamSink
 
     spec = SinkSpec(spark, spark.range(1), "json", {"path": str(tmp_path)}, [], "append")
     sink, other = FileStreamSink(spec), FileStreamSink(spec)
@@ -274,8 +274,8 @@ def test_a_manifest_that_another_run_wrote_first_ends_the_query(spark, mini, tmp
 
 def test_what_another_run_still_writes_stays_until_a_batch_is_committed(spark, mini, tmp_path):
     """It may still win the batch; without a part of its files it would name what is left of them."""
-    from minispark_stream.sinks.base import SinkSpec
-    from minispark_stream.sinks.file import FileStreamSink
+    from minispark_stream.engine.sinks.base import SinkSpec
+    from minispark_stream.engine.sinks.file import FileStreamSink
 
     sink = FileStreamSink(SinkSpec(spark, spark.range(1), "json", {"path": str(tmp_path / "out")}, [], "append"))
     others = tmp_path / "out" / f"_staging-{uuid.uuid4()}"

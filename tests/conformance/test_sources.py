@@ -14,8 +14,8 @@ from pyspark.errors import PySparkException, StreamingQueryException
 from pyspark.sql import functions as F
 
 from minispark_stream import MiniSparkSession
-from minispark_stream.clock import ManualClock
-from minispark_stream.sources.rate import value_at_second
+from minispark_stream.engine.clock import ManualClock
+from minispark_stream.engine.sources.rate import value_at_second
 
 # -- rate-micro-batch -----------------------------------------------------------------------------------------------
 

@@ -24,9 +24,9 @@ from pyspark.sql.streaming.stateful_processor import StatefulProcessor, Stateful
 from pyspark.sql.window import Window
 
 from minispark_stream import MiniSparkSession
-from minispark_stream.jvm import scala
-from minispark_stream.jvm.plans import analyzed
-from minispark_stream.plan.unsupported_operation_checker import check_for_streaming
+from minispark_stream.engine.jvm import scala
+from minispark_stream.engine.jvm.plans import analyzed
+from minispark_stream.engine.plan.unsupported_operation_checker import check_for_streaming
 
 WAITING_JOINS = ("left", "right", "full", "left_semi")  # their outcome hangs on watermarks and on the condition
 JOINS = ("inner", "cross", "left_anti", *WAITING_JOINS)

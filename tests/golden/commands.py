@@ -26,7 +26,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from minispark_stream import MiniSparkSession, inspect
-from minispark_stream.clock import ManualClock
+from minispark_stream.engine.clock import ManualClock
 from tests.golden.words import batch_line, error_line, row_words, short, time_words
 
 NOON_MS = 1_704_110_400_000  # 2024-01-01 12:00 UTC, where the manual clock begins

@@ -8,9 +8,9 @@ import pytest
 from pyspark.sql import SparkSession
 
 from minispark_stream import MiniSparkSession
-from minispark_stream.runtime import arrivals
-from minispark_stream.sources.memory import MemoryStream
-from minispark_stream.trace.events import MAX_ROWS
+from minispark_stream.engine.runtime import arrivals
+from minispark_stream.engine.sources.memory import MemoryStream
+from minispark_stream.lens.trace.events import MAX_ROWS
 
 
 def outputs(spark: SparkSession, rows: int) -> dict[str, Any]:

@@ -14,10 +14,10 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import LongType, StructType
 
 from minispark_stream import MiniSparkSession
-from minispark_stream.jvm import builders, expressions, plans, scala
-from minispark_stream.plan import streaming_relation
-from minispark_stream.sinks.packed_rows import packed, packed_rows
-from minispark_stream.sources.file_listing import File, Folder
+from minispark_stream.engine.jvm import builders, expressions, plans, scala
+from minispark_stream.engine.plan import streaming_relation
+from minispark_stream.engine.sinks.packed_rows import packed, packed_rows
+from minispark_stream.engine.sources.file_listing import File, Folder
 
 ODD_NAMES = {
     "a b.txt": "a%20b.txt", "100%.txt": "100%25.txt", "ä&+;.txt": "ä&+;.txt", "[x]#?.txt": "%5Bx%5D%23%3F.txt",
@@ -58,7 +58,7 @@ def test_a_leaf_is_forgotten_when_no_plan_has_it_any_more(spark, mini):
         mini.readStream.format("rate").load()  # the next leaf sweeps
 
     leaves = streaming_relation._leaves
-    gc.unfreeze()  # a test of tasks in this process may have set apart what was there (operators/state_task.py)
+    gc.unfreeze()  # a test of tasks in this process may have set apart what was there (engine/operators/state_task.py)
     forgotten()
     kept = mini.readStream.format("rate").load().where("value > 1")
     before = len(leaves)
@@ -139,7 +139,7 @@ def test_rows_with_intervals_are_shown(spark, tmp_path: Path):
 def test_what_cannot_be_shown_does_not_end_the_query(spark, tmp_path: Path, monkeypatch, caplog):
     (tmp_path / "in").mkdir()
     (tmp_path / "in" / "a.txt").write_text("one")
-    monkeypatch.setattr("minispark_stream.runtime.previews._json", lambda value: 1 / 0)
+    monkeypatch.setattr("minispark_stream.engine.runtime.previews._json", lambda value: 1 / 0)
     df = MiniSparkSession(spark, trace="rows").readStream.format("text").load(str(tmp_path / "in"))
     query: Any = df.writeStream.format("noop").trigger(availableNow=True).start()
     query.awaitTermination()

@@ -59,7 +59,7 @@ def test_turning_the_delay_says_which_row_is_no_longer_too_late(
     for crash in ("walCommit", "commitOffsets"):
         html = turn("crash", crash)
         assert "ran twice." in html and "The results are the same." in html
-    monkeypatch.setattr("minispark_stream.compare.experiment.Runner", None)  # what is known is not run again
+    monkeypatch.setattr("minispark_stream.tools.compare.experiment.Runner", None)  # what is known is not run again
     assert "1 row fewer counted: 5 instead of 6." in turn("crash", "none") + turn("delay", "0 minutes")
     monkeypatch.undo()
     assert "Batch" not in turn("at_once", "yes")

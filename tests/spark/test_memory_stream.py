@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from minispark_stream import MiniSparkSession
-from minispark_stream.sources.memory import MemoryStream
+from minispark_stream.engine.sources.memory import MemoryStream
 
 
 def test_each_query_reads_every_row(mini: MiniSparkSession) -> None:

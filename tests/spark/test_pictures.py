@@ -13,13 +13,13 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 
 from minispark_stream import MiniSparkSession, explain_output, side_by_side
-from minispark_stream.trace.fates import LATE, fates
-from minispark_stream.trace.onward import onward
-from minispark_stream.view.board import Board
-from minispark_stream.view.join_buffers import buffers
-from minispark_stream.view.merged_walk import stops
-from minispark_stream.view.pictures import pictures
-from minispark_stream.view.session_lanes import lanes
+from minispark_stream.lens.trace.fates import LATE, fates
+from minispark_stream.lens.trace.onward import onward
+from minispark_stream.lens.view.board import Board
+from minispark_stream.lens.view.join_buffers import buffers
+from minispark_stream.lens.view.merged_walk import stops
+from minispark_stream.lens.view.pictures import pictures
+from minispark_stream.lens.view.session_lanes import lanes
 
 
 def events(session: Any, folder: str, name: str = "") -> DataFrame:

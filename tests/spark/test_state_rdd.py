@@ -11,9 +11,9 @@ import pyarrow as pa
 from pyspark.sql import SparkSession
 from pyspark.sql.types import LongType, StructType
 
-from minispark_stream.jvm import expressions, plans
-from minispark_stream.jvm.state_rdd import MapPartitions
-from minispark_stream.operators.state_task import own_partition
+from minispark_stream.engine.jvm import expressions, plans
+from minispark_stream.engine.jvm.state_rdd import MapPartitions
+from minispark_stream.engine.operators.state_task import own_partition
 
 
 @dataclass(frozen=True)

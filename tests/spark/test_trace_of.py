@@ -14,8 +14,8 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 
 from minispark_stream import MiniSparkSession, TraceListener, explain_output, side_by_side, trace_of
-from minispark_stream.trace.events import Event
-from minispark_stream.trace.trace import Trace
+from minispark_stream.lens.trace.events import Event
+from minispark_stream.lens.trace.trace import Trace
 
 FEED = [["12:01,a", "12:07,b"], ["12:21,c"], ["12:04,a", "12:40,d"]]
 SCRIPT = """

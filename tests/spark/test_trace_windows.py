@@ -21,7 +21,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 
 from minispark_stream import MiniSparkSession
-from minispark_stream.trace.trace import Trace
+from minispark_stream.lens.trace.trace import Trace
 
 GOLDEN = Path(__file__).parents[1] / "golden"
 FILES = [

@@ -36,16 +36,16 @@ from pyspark.sql.types import (
 )
 
 from minispark_stream import inspect
-from minispark_stream.checkpointing.stream_metadata import read_or_create
-from minispark_stream.checkpointing.unsafe_row import UnsafeRowCodec
-from minispark_stream.state.loaded_providers import get_store
-from minispark_stream.state.operator_state_metadata import (
+from minispark_stream.engine.checkpointing.stream_metadata import read_or_create
+from minispark_stream.engine.checkpointing.unsafe_row import UnsafeRowCodec
+from minispark_stream.engine.state.loaded_providers import get_store
+from minispark_stream.engine.state.operator_state_metadata import (
     OperatorStateMetadata,
     StateStoreMetadata,
     write_operator_metadata,
 )
-from minispark_stream.state.state_schema_compatibility_checker import validate_or_write_schema
-from minispark_stream.state.state_store import StateStoreConf, StateStoreId
+from minispark_stream.engine.state.state_schema_compatibility_checker import validate_or_write_schema
+from minispark_stream.engine.state.state_store import StateStoreConf, StateStoreId
 from tests.unit.hand_made import log_batch
 from tests.unit.test_unsafe_row import types_and_values
 

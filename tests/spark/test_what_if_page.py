@@ -10,10 +10,10 @@ from playwright.sync_api import Browser
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 
-from minispark_stream.compare.experiment import Experiment
-from minispark_stream.compare.outcome import Outcome
-from minispark_stream.trace.fates import LATE, fates
-from minispark_stream.view.page import page
+from minispark_stream.lens.trace.fates import LATE, fates
+from minispark_stream.lens.view.page import page
+from minispark_stream.tools.compare.experiment import Experiment
+from minispark_stream.tools.compare.outcome import Outcome
 from tests.unit.browser import browser, opened  # noqa: F401
 
 FEED = [

@@ -8,14 +8,14 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
 
-from minispark_stream.checkpointing.commit_log import CommitLog, CommitMetadata
-from minispark_stream.checkpointing.offset_seq_log import OffsetSeq, OffsetSeqLog, OffsetSeqMetadata
-from minispark_stream.clock import ManualClock
-from minispark_stream.runtime.progress_reporter import ProgressReporter
-from minispark_stream.runtime.stream_execution import StreamExecution
-from minispark_stream.runtime.watermark_tracker import WatermarkTracker
-from minispark_stream.sources.base import ALL_AVAILABLE, ReadLimit, ReadMaxRows, SupportsAdmissionControl
-from minispark_stream.trace.recorder import Recorder
+from minispark_stream.engine.checkpointing.commit_log import CommitLog, CommitMetadata
+from minispark_stream.engine.checkpointing.offset_seq_log import OffsetSeq, OffsetSeqLog, OffsetSeqMetadata
+from minispark_stream.engine.clock import ManualClock
+from minispark_stream.engine.runtime.progress_reporter import ProgressReporter
+from minispark_stream.engine.runtime.stream_execution import StreamExecution
+from minispark_stream.engine.runtime.watermark_tracker import WatermarkTracker
+from minispark_stream.engine.sources.base import ALL_AVAILABLE, ReadLimit, ReadMaxRows, SupportsAdmissionControl
+from minispark_stream.lens.trace.recorder import Recorder
 
 
 @dataclass

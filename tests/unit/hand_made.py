@@ -14,19 +14,19 @@ from typing import Any
 import pyarrow as pa
 from pyspark.sql.types import DecimalType, LongType, StringType, StructType, TimestampType
 
-from minispark_stream.checkpointing.commit_log import CommitLog, CommitMetadata
-from minispark_stream.checkpointing.compactible_file_stream_log import CompactionConf, FileEntry, FileStreamSourceLog
-from minispark_stream.checkpointing.offset_seq_log import OffsetSeq, OffsetSeqLog, OffsetSeqMetadata
-from minispark_stream.checkpointing.stream_metadata import read_or_create
-from minispark_stream.checkpointing.unsafe_row import UnsafeRowCodec
-from minispark_stream.state.operator_state_metadata import (
+from minispark_stream.engine.checkpointing.commit_log import CommitLog, CommitMetadata
+from minispark_stream.engine.checkpointing.compactible_file_stream_log import CompactionConf, FileEntry, FileStreamSourceLog
+from minispark_stream.engine.checkpointing.offset_seq_log import OffsetSeq, OffsetSeqLog, OffsetSeqMetadata
+from minispark_stream.engine.checkpointing.stream_metadata import read_or_create
+from minispark_stream.engine.checkpointing.unsafe_row import UnsafeRowCodec
+from minispark_stream.engine.state.operator_state_metadata import (
     OperatorStateMetadata,
     StateStoreMetadata,
     write_operator_metadata,
 )
-from minispark_stream.state.state_files import StateFiles
-from minispark_stream.state.state_schema_compatibility_checker import validate_or_write_schema
-from minispark_stream.state.state_store import StateStoreConf, StateStoreId
+from minispark_stream.engine.state.state_files import StateFiles
+from minispark_stream.engine.state.state_schema_compatibility_checker import validate_or_write_schema
+from minispark_stream.engine.state.state_store import StateStoreConf, StateStoreId
 
 WINDOW = StructType().add("start", TimestampType()).add("end", TimestampType())
 KEY = StructType().add("window", WINDOW).add("k", StringType())

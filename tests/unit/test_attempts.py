@@ -14,14 +14,14 @@ import pyarrow as pa
 import pytest
 from pyspark.errors import SparkRuntimeException
 
-from minispark_stream.operators.state_task import OperatorWatermarks, StatefulOperatorStateInfo
-from minispark_stream.operators.streaming_global_limit import GlobalLimit
-from minispark_stream.state.hdfs_backed_state_store_map import HDFSBackedStateStoreMap
-from minispark_stream.state.hdfs_backed_state_store_provider import HDFSBackedStateStoreProvider
-from minispark_stream.state.loaded_providers import get_store
-from minispark_stream.state.maintenance import run_maintenance
-from minispark_stream.state.state_store import StateStoreConf, StateStoreId
-from minispark_stream.trace.recorder import NullRecorder
+from minispark_stream.engine.operators.state_task import OperatorWatermarks, StatefulOperatorStateInfo
+from minispark_stream.engine.operators.streaming_global_limit import GlobalLimit
+from minispark_stream.engine.state.hdfs_backed_state_store_map import HDFSBackedStateStoreMap
+from minispark_stream.engine.state.hdfs_backed_state_store_provider import HDFSBackedStateStoreProvider
+from minispark_stream.engine.state.loaded_providers import get_store
+from minispark_stream.engine.state.maintenance import run_maintenance
+from minispark_stream.engine.state.state_store import StateStoreConf, StateStoreId
+from minispark_stream.lens.trace.recorder import NullRecorder
 
 KEY, OTHER = b"k" * 16, b"o" * 16
 pytestmark = pytest.mark.usefixtures("fresh_process")

@@ -13,16 +13,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pyspark.errors import SparkRuntimeException
 
-from minispark_stream.checkpointing import stream_metadata
-from minispark_stream.checkpointing.checkpoint_file_manager import CheckpointFileManager, redacted
-from minispark_stream.checkpointing.commit_log import CommitLog, CommitMetadata
-from minispark_stream.checkpointing.compactible_file_stream_log import (
+from minispark_stream.engine.checkpointing import stream_metadata
+from minispark_stream.engine.checkpointing.checkpoint_file_manager import CheckpointFileManager, redacted
+from minispark_stream.engine.checkpointing.commit_log import CommitLog, CommitMetadata
+from minispark_stream.engine.checkpointing.compactible_file_stream_log import (
     CompactionConf,
     FileEntry,
     FileStreamSourceLog,
     derive_compact_interval,
 )
-from minispark_stream.checkpointing.offset_seq_log import RELEVANT_CONFS, OffsetSeq, OffsetSeqLog, OffsetSeqMetadata
+from minispark_stream.engine.checkpointing.offset_seq_log import RELEVANT_CONFS, OffsetSeq, OffsetSeqLog, OffsetSeqMetadata
 
 
 class TestCheckpointFileManager:

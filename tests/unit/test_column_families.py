@@ -7,10 +7,10 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from minispark_stream.checkpointing.unsafe_row import UnsafeRowCodec
-from minispark_stream.operators.column_families import KEY_SCHEMA, VALUE_SCHEMA, ColumnFamilies
-from minispark_stream.state.loaded_providers import get_store
-from minispark_stream.state.state_store import StateStoreConf, StateStoreId
+from minispark_stream.engine.checkpointing.unsafe_row import UnsafeRowCodec
+from minispark_stream.engine.state.loaded_providers import get_store
+from minispark_stream.engine.state.state_store import StateStoreConf, StateStoreId
+from minispark_stream.extras.transform_with_state.column_families import KEY_SCHEMA, VALUE_SCHEMA, ColumnFamilies
 
 
 def open_store(folder: Path, version: int):

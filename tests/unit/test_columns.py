@@ -6,7 +6,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from minispark_stream.operators.columns import concat
+from minispark_stream.engine.operators.columns import concat
 
 
 def batch(*values: int) -> pa.RecordBatch:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from minispark_stream.compare.comparison import Comparison
-from minispark_stream.compare.engine_run import Cause, EngineRun, cause_of
-from minispark_stream.compare.spark_trace import SparkBatch, spark_trace
-from minispark_stream.trace.events import Event
-from minispark_stream.trace.trace import Trace
-from minispark_stream.view.board import Board
-from minispark_stream.view.merged_walk import stops
+from minispark_stream.lens.trace.events import Event
+from minispark_stream.lens.trace.trace import Trace
+from minispark_stream.lens.view.board import Board
+from minispark_stream.lens.view.merged_walk import stops
+from minispark_stream.tools.compare.comparison import Comparison
+from minispark_stream.tools.compare.engine_run import Cause, EngineRun, cause_of
+from minispark_stream.tools.compare.spark_trace import SparkBatch, spark_trace
 
 
 def failed(message: str | None) -> EngineRun:

@@ -9,11 +9,11 @@ from typing import Any, cast
 import pytest
 from pyspark.errors import SparkRuntimeException
 
-from minispark_stream.runtime.construct_next_batch import construct_next_batch
-from minispark_stream.runtime.incremental_execution import IncrementalExecution
-from minispark_stream.runtime.micro_batch_execution_context import MicroBatchExecutionContext
-from minispark_stream.runtime.watermark_tracker import WatermarkTracker
-from minispark_stream.sources.base import ALL_AVAILABLE, ReadLimit, ReadMaxRows
+from minispark_stream.engine.runtime.construct_next_batch import construct_next_batch
+from minispark_stream.engine.runtime.incremental_execution import IncrementalExecution
+from minispark_stream.engine.runtime.micro_batch_execution_context import MicroBatchExecutionContext
+from minispark_stream.engine.runtime.watermark_tracker import WatermarkTracker
+from minispark_stream.engine.sources.base import ALL_AVAILABLE, ReadLimit, ReadMaxRows
 from tests.unit.fake_query import Counter, fake_query, log, steps
 
 

@@ -12,13 +12,13 @@ from typing import Any
 import pytest
 from pyspark.errors import IllegalArgumentException
 
-from minispark_stream.checkpointing.commit_log import CommitMetadata
-from minispark_stream.checkpointing.offset_seq_log import OffsetSeq
-from minispark_stream.clock import ManualClock
-from minispark_stream.runtime.continuous.continuous_execution import commit_epoch, get_start_offset
-from minispark_stream.runtime.micro_batch_execution_context import MicroBatchExecutionContext
-from minispark_stream.sources.continuous_socket import TextSocketContinuousStream
-from minispark_stream.sources.rate_continuous import RateStreamContinuousStream
+from minispark_stream.engine.checkpointing.commit_log import CommitMetadata
+from minispark_stream.engine.checkpointing.offset_seq_log import OffsetSeq
+from minispark_stream.engine.clock import ManualClock
+from minispark_stream.engine.runtime.micro_batch_execution_context import MicroBatchExecutionContext
+from minispark_stream.extras.continuous.continuous_execution import commit_epoch, get_start_offset
+from minispark_stream.extras.continuous.rate_stream import RateStreamContinuousStream
+from minispark_stream.extras.socket.continuous_stream import TextSocketContinuousStream
 from tests.unit.fake_query import fake_query
 
 SESSION: Any = SimpleNamespace(sparkContext=SimpleNamespace(master="local[2]"))

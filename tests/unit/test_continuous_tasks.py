@@ -15,17 +15,17 @@ import pytest
 from pyspark.serializers import CloudPickleSerializer
 from pyspark.sql.types import DataType, LongType, StringType, StructType
 
-from minispark_stream.rpc import RpcEndpoint
-from minispark_stream.runtime.continuous.continuous_queued_data_reader import PUSH, ContinuousReaderTask
-from minispark_stream.runtime.continuous.continuous_write import ContinuousWriterTask
-from minispark_stream.runtime.continuous.epoch_coordinator import (
+from minispark_stream.engine.sources.base import ContinuousInputPartition
+from minispark_stream.extras.continuous.continuous_queued_data_reader import PUSH, ContinuousReaderTask
+from minispark_stream.extras.continuous.continuous_write import ContinuousWriterTask
+from minispark_stream.extras.continuous.epoch_coordinator import (
     EpochCoordinator,
     IncrementAndGetEpoch,
     SetReaderPartitions,
     SetWriterPartitions,
 )
-from minispark_stream.runtime.continuous.python_udfs import ForRows
-from minispark_stream.sources.base import ContinuousInputPartition
+from minispark_stream.extras.continuous.python_udfs import ForRows
+from minispark_stream.extras.rpc import RpcEndpoint
 
 SCHEMA = StructType().add("_0", StringType()).add("epoch", LongType())
 WITHIN_S = 60

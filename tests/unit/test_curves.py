@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from minispark_stream.view import curves
+from minispark_stream.lens.view import curves
 
 LINES = {"spark": [(1.0, 2.0), (10.0, 20.0)], "model": [(1.0, 3.0), (10.0, 30.0)]}
 

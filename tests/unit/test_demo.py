@@ -6,7 +6,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from minispark_stream.demo import BatchLines, has_screen
+from minispark_stream.tools.demo import BatchLines, has_screen
 
 
 @pytest.mark.parametrize(

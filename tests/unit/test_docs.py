@@ -18,7 +18,7 @@ from PIL import Image
 
 from docs import collect
 from docs.tour import SCENES, TOUR
-from minispark_stream.cli import parser
+from minispark_stream.tools.cli import parser
 
 ROOT = Path(__file__).parents[2]
 PACKAGE = ROOT / "minispark_stream"

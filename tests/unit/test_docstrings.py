@@ -14,7 +14,7 @@ import pytest
 from docs.collect import ENGINE, PACKAGE, read_module
 
 MODULES = [path for path in sorted(PACKAGE.rglob("*.py")) if path.read_text(encoding="utf-8").strip()]
-OF_ENGINE = [path for path in MODULES if path.relative_to(PACKAGE).parts[0] in ENGINE and path.name != "__init__.py"]
+OF_ENGINE = [path for path in MODULES if path.relative_to(PACKAGE).as_posix().startswith(ENGINE) and path.name != "__init__.py"]
 
 
 def name(path: Path) -> str:

@@ -8,8 +8,8 @@ from functools import partial
 
 import pytest
 
-from minispark_stream import doctor
-from minispark_stream.doctor import Finding, parse_java_version
+from minispark_stream.tools import doctor
+from minispark_stream.tools.doctor import Finding, parse_java_version
 
 
 def test_a_missing_thing_says_how_to_get_it():
@@ -111,7 +111,7 @@ def test_the_command_needs_no_package():
         "import sys\n"
         "for name in ('pyspark', 'pandas', 'pyarrow', 'numpy', 'graphviz', 'ipywidgets', 'lz4', 'xxhash', 'packaging'):\n"
         "    sys.modules[name] = None\n"
-        "from minispark_stream.cli import main\n"
+        "from minispark_stream.tools.cli import main\n"
         "raise SystemExit(main(['doctor']))\n"
     )
     done = subprocess.run([sys.executable, "-c", program], stdin=subprocess.DEVNULL, capture_output=True, text=True)

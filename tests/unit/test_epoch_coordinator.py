@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from minispark_stream.runtime.continuous.epoch_coordinator import (
+from minispark_stream.extras.continuous.epoch_coordinator import (
     CommitPartitionEpoch,
     EpochCoordinator,
     GetCurrentEpoch,

@@ -6,12 +6,12 @@ from typing import Any
 
 import pytest
 
-from minispark_stream.trace.events import Event
-from minispark_stream.trace.fates import fates
-from minispark_stream.trace.trace import Trace
-from minispark_stream.view import latency
-from minispark_stream.view.epochs import MOST, Span, spans
-from minispark_stream.view.pictures import pictures
+from minispark_stream.lens.trace.events import Event
+from minispark_stream.lens.trace.fates import fates
+from minispark_stream.lens.trace.trace import Trace
+from minispark_stream.lens.view import latency
+from minispark_stream.lens.view.epochs import MOST, Span, spans
+from minispark_stream.lens.view.pictures import pictures
 
 
 def event(step: str, start_ms: float, trigger: int | None = None, batch_id: int | None = None, **values: Any) -> Event:

@@ -11,11 +11,11 @@ from xml.etree import ElementTree
 
 import pytest
 
-from minispark_stream.trace.events import Event
-from minispark_stream.trace.fates import BEYOND, DUPLICATE, KEPT, LATE, LEFT_OUT, PASSED, fates
-from minispark_stream.trace.trace import Trace
-from minispark_stream.view.event_plane import BEHIND, COUNTED, DROPPED, NULL, planes
-from minispark_stream.view.event_time import svg
+from minispark_stream.lens.trace.events import Event
+from minispark_stream.lens.trace.fates import BEYOND, DUPLICATE, KEPT, LATE, LEFT_OUT, PASSED, fates
+from minispark_stream.lens.trace.trace import Trace
+from minispark_stream.lens.view.event_plane import BEHIND, COUNTED, DROPPED, NULL, planes
+from minispark_stream.lens.view.event_time import svg
 
 MINUTE, NOON = 60_000, 1_704_110_400_000  # 2024-01-01 12:00
 SOURCE = "0: FileStreamSource[file:/data/in]"
@@ -46,7 +46,7 @@ def windowed(minutes: int, **columns: Any) -> Arrival:
 
 
 def decision(operator: str, mode: str, late: float, eviction: float, **more: Any) -> dict[str, Any]:
-    """What the operators say of themselves (operators/decision.py)."""
+    """What the operators say of themselves (engine/operators/decision.py)."""
     emits = {"append": "leaving", "update": "changed", "complete": "all"}[mode]
     match operator:
         case "stateStoreSave" | "sessionWindowStateStoreSaveExec":
@@ -267,7 +267,7 @@ def test_values_of_any_shape_are_drawn_or_left_out(junk: Any) -> None:
 
 
 def test_nothing_is_imported_to_draw_before_a_picture_is_asked_for() -> None:
-    check = "import sys, minispark_stream.trace.trace, minispark_stream.view.page; assert 'matplotlib' not in sys.modules"
+    check = "import sys, minispark_stream.lens.trace.trace, minispark_stream.lens.view.page; assert 'matplotlib' not in sys.modules"
     subprocess.run([sys.executable, "-c", check], check=True)
 
 

@@ -8,11 +8,11 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 from pyspark.errors import IllegalArgumentException
 
-from minispark_stream.sources import file_stream_source_cleaner
-from minispark_stream.sources.file import _how_many_fit, is_below
-from minispark_stream.sources.file_listing import File
-from minispark_stream.sources.file_stream_source_cleaner import FileStreamSourceCleaner
-from minispark_stream.sources.seen_files_map import SeenFilesMap
+from minispark_stream.engine.sources import file_stream_source_cleaner
+from minispark_stream.engine.sources.file import _how_many_fit, is_below
+from minispark_stream.engine.sources.file_listing import File
+from minispark_stream.engine.sources.file_stream_source_cleaner import FileStreamSourceCleaner
+from minispark_stream.engine.sources.seen_files_map import SeenFilesMap
 
 
 class TestSeenFilesMap:

@@ -7,7 +7,7 @@ from datetime import date, datetime, timedelta, timezone
 
 import pytest
 
-from minispark_stream.flights import Departure, flight_steps, hourly, read_departures
+from minispark_stream.tools.flights import Departure, flight_steps, hourly, read_departures
 
 
 @pytest.fixture(scope="module")
@@ -63,6 +63,6 @@ def test_days_that_the_table_does_not_hold():
 
 
 def test_without_the_package_it_says_how_to_get_it(monkeypatch):
-    monkeypatch.setattr("minispark_stream.flights.find_spec", lambda name: None)
+    monkeypatch.setattr("minispark_stream.tools.flights.find_spec", lambda name: None)
     with pytest.raises(ModuleNotFoundError, match="pip install"):
         read_departures(date(2013, 1, 9))

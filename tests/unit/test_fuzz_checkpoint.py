@@ -25,18 +25,18 @@ from pyspark.errors import PySparkException
 from pyspark.sql.types import ArrayType, BinaryType, DecimalType, LongType, MapType, StringType, StructType
 
 from minispark_stream import inspect
-from minispark_stream.checkpointing.commit_log import CommitLog
-from minispark_stream.checkpointing.compactible_file_stream_log import CompactionConf, FileStreamSourceLog
-from minispark_stream.checkpointing.file_stream_sink_log import FileStreamSinkLog
-from minispark_stream.checkpointing.lz4_block import compress, decompress
-from minispark_stream.checkpointing.offset_seq_log import OffsetSeqLog
-from minispark_stream.checkpointing.stream_metadata import read_id
-from minispark_stream.checkpointing.unsafe_row import UnsafeRowCodec
-from minispark_stream.inspection.rocksdb import decode_column_families, parse_operator_metadata_v2, read_zip_metadata
-from minispark_stream.inspection.values import decode_rows
-from minispark_stream.state.operator_state_metadata import OperatorStateMetadata
-from minispark_stream.state.schema_files import decode_schemas
-from minispark_stream.state.state_records import decode_records, encode_records
+from minispark_stream.engine.checkpointing.commit_log import CommitLog
+from minispark_stream.engine.checkpointing.compactible_file_stream_log import CompactionConf, FileStreamSourceLog
+from minispark_stream.engine.checkpointing.file_stream_sink_log import FileStreamSinkLog
+from minispark_stream.engine.checkpointing.lz4_block import compress, decompress
+from minispark_stream.engine.checkpointing.offset_seq_log import OffsetSeqLog
+from minispark_stream.engine.checkpointing.stream_metadata import read_id
+from minispark_stream.engine.checkpointing.unsafe_row import UnsafeRowCodec
+from minispark_stream.engine.state.operator_state_metadata import OperatorStateMetadata
+from minispark_stream.engine.state.schema_files import decode_schemas
+from minispark_stream.engine.state.state_records import decode_records, encode_records
+from minispark_stream.tools.inspection.rocksdb import decode_column_families, parse_operator_metadata_v2, read_zip_metadata
+from minispark_stream.tools.inspection.values import decode_rows
 from tests.unit.hand_made import content, encode, keys_of, log_batch, state_files, values_of, windowed_count
 
 QUICK = settings(deadline=None, suppress_health_check=list(HealthCheck), derandomize=True)

@@ -17,11 +17,11 @@ from pyspark.errors import SparkRuntimeException
 from pyspark.sql.types import LongType, StructType
 
 from minispark_stream import inspect
-from minispark_stream.checkpointing.lz4_block import compress
-from minispark_stream.cli import main
-from minispark_stream.inspection.contents import StateRow
-from minispark_stream.inspection.read_only_files import ReadOnlyFiles
-from minispark_stream.inspection.report import CheckpointReport
+from minispark_stream.engine.checkpointing.lz4_block import compress
+from minispark_stream.tools.cli import main
+from minispark_stream.tools.inspection.contents import StateRow
+from minispark_stream.tools.inspection.read_only_files import ReadOnlyFiles
+from minispark_stream.tools.inspection.report import CheckpointReport
 from tests.unit.hand_made import NOON_MS, content, encode, keys_of, log_batch, state_files, values_of, windowed_count
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Browser, expect
 
-from minispark_stream.inspection.checkpoint import inspect
+from minispark_stream.tools.inspection.checkpoint import inspect
 from tests.unit.browser import browser, opened, violations  # noqa: F401
 from tests.unit.hand_made import windowed_count
 

@@ -9,11 +9,11 @@ from typing import Any
 
 import pytest
 
-from minispark_stream.jvm.kafka import KafkaException
-from minispark_stream.jvm.kafka_clients import OffsetOutOfRange
-from minispark_stream.sources import kafka_continuous
-from minispark_stream.sources.kafka_continuous import KafkaContinuousStream
-from minispark_stream.sources.kafka_offsets import TopicPartition
+from minispark_stream.extras.jvm.kafka import KafkaException
+from minispark_stream.extras.jvm.kafka_clients import OffsetOutOfRange
+from minispark_stream.extras.kafka import continuous_stream as kafka_continuous
+from minispark_stream.extras.kafka.continuous_stream import KafkaContinuousStream
+from minispark_stream.extras.kafka.offsets import TopicPartition
 
 A0, A1, A2 = (TopicPartition("a", i) for i in range(3))
 SESSION: Any = SimpleNamespace(sparkContext=SimpleNamespace(master="local[2]"))

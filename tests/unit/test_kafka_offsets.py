@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 from pyspark.errors import SparkRuntimeException
 
-from minispark_stream.sources.kafka_offset_reader import scala_map, scala_set
-from minispark_stream.sources.kafka_offsets import KafkaSourceInitialOffsetWriter, TopicPartition, rate_limit
+from minispark_stream.extras.kafka.offset_reader import scala_map, scala_set
+from minispark_stream.extras.kafka.offsets import KafkaSourceInitialOffsetWriter, TopicPartition, rate_limit
 
 A, B, C, D = (TopicPartition("t", i) for i in range(4))
 

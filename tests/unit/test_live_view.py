@@ -10,14 +10,14 @@ from typing import Any
 import pytest
 
 from minispark_stream import live
-from minispark_stream.compare.live import newest_steps
-from minispark_stream.compare.spark_trace import SparkBatch, spark_trace
+from minispark_stream.lens.trace.events import Event
+from minispark_stream.lens.trace.recording import Recording
+from minispark_stream.lens.trace.trace import Trace
+from minispark_stream.lens.view.live_charts import series, svg
+from minispark_stream.lens.view.live_view import LiveView, Look
 from minispark_stream.streaming_query import StreamingQuery as ModelQuery
-from minispark_stream.trace.events import Event
-from minispark_stream.trace.recording import Recording
-from minispark_stream.trace.trace import Trace
-from minispark_stream.view.live_charts import series, svg
-from minispark_stream.view.live_view import LiveView, Look
+from minispark_stream.tools.compare.live import newest_steps
+from minispark_stream.tools.compare.spark_trace import SparkBatch, spark_trace
 from tests.unit.test_trace_of import report
 
 GOLDEN = Trace.load(Path(__file__).parents[1] / "golden" / "trace_windows.json")
@@ -93,7 +93,7 @@ def test_what_has_not_changed_is_not_drawn_again(monkeypatch: pytest.MonkeyPatch
         drawn.append(recording)
         return "<svg/>"
 
-    monkeypatch.setattr("minispark_stream.view.live_charts.svg", draw)
+    monkeypatch.setattr("minispark_stream.lens.view.live_charts.svg", draw)
     played(look(0), look(0), look(0, 1), look(0, 1, is_active=False))
     assert len(drawn) == 2
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from minispark_stream.checkpointing.lz4_block import compress, decompress
+from minispark_stream.engine.checkpointing.lz4_block import compress, decompress
 
 END = bytes.fromhex("4c5a34426c6f636b 15 00000000 00000000 00000000")
 EMPTY_DELTA = bytes.fromhex("4c5a34426c6f636b 15 04000000 04000000 db804d08 ffffffff") + END

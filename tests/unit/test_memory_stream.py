@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from pyspark.sql.types import StructType
 
-from minispark_stream.sources.memory import MemoryStream, MemoryStreamReader
+from minispark_stream.engine.sources.memory import MemoryStream, MemoryStreamReader
 
 SESSION: Any = SimpleNamespace(createDataFrame=lambda rows, schema: rows)
 

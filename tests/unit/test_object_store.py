@@ -8,13 +8,13 @@ import pytest
 from pyarrow import fs
 
 from minispark_stream import inspect
-from minispark_stream.checkpointing.checkpoint_file_manager import CheckpointFileManager
-from minispark_stream.checkpointing.offset_seq_log import OffsetSeq, OffsetSeqLog, OffsetSeqMetadata
-from minispark_stream.state.hdfs_backed_state_store_provider import HDFSBackedStateStoreProvider
-from minispark_stream.state.maintenance import run_maintenance
-from minispark_stream.state.state_files import StateFiles
-from minispark_stream.state.state_store import StateStoreConf, StateStoreId
-from minispark_stream.trace.recorder import NullRecorder
+from minispark_stream.engine.checkpointing.checkpoint_file_manager import CheckpointFileManager
+from minispark_stream.engine.checkpointing.offset_seq_log import OffsetSeq, OffsetSeqLog, OffsetSeqMetadata
+from minispark_stream.engine.state.hdfs_backed_state_store_provider import HDFSBackedStateStoreProvider
+from minispark_stream.engine.state.maintenance import run_maintenance
+from minispark_stream.engine.state.state_files import StateFiles
+from minispark_stream.engine.state.state_store import StateStoreConf, StateStoreId
+from minispark_stream.lens.trace.recorder import NullRecorder
 
 KEY, OTHER = b"k" * 16, b"o" * 16
 

@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from minispark_stream.trace.events import Event
-from minispark_stream.trace.trace import Trace
+from minispark_stream.lens.trace.events import Event
+from minispark_stream.lens.trace.trace import Trace
 from tests.unit.test_fates import Arrival, at, row, said, trace, windowed
 
 Key = dict[str, Any]

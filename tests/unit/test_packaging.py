@@ -11,7 +11,7 @@ import tomllib
 import yaml
 from packaging.requirements import Requirement
 
-from minispark_stream.doctor import JAVA_NEEDED, PYTHON_NEEDED, dotted
+from minispark_stream.tools.doctor import JAVA_NEEDED, PYTHON_NEEDED, dotted
 
 ROOT = Path(__file__).parents[2]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
@@ -71,4 +71,4 @@ def test_ci_runs_what_the_readme_tells_a_developer_to_run():
 
 
 def test_the_console_command_is_the_module():
-    assert PROJECT["scripts"] == {"minispark_stream": "minispark_stream.cli:main"}
+    assert PROJECT["scripts"] == {"minispark_stream": "minispark_stream.tools.cli:main"}

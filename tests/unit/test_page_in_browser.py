@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 from playwright.sync_api import Browser, Page, expect
 
-from minispark_stream.trace.trace import Trace
-from minispark_stream.view import page as page_module
-from minispark_stream.view.page import page
+from minispark_stream.lens.trace.trace import Trace
+from minispark_stream.lens.view import page as page_module
+from minispark_stream.lens.view.page import page
 from tests.unit.browser import browser, opened, violations  # noqa: F401
 
 TRACE = Trace.load(Path(__file__).parents[1] / "golden" / "trace_windows.json")

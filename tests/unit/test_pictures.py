@@ -10,21 +10,21 @@ from xml.etree import ElementTree
 
 import pytest
 
-from minispark_stream.trace.events import Event
-from minispark_stream.trace.fates import fates
-from minispark_stream.trace.recording import Recording
-from minispark_stream.trace.trace import Trace
-from minispark_stream.view import sheet
-from minispark_stream.view.file_rows import files
-from minispark_stream.view.join_buffers import MOST_LANES, buffers
-from minispark_stream.view.join_lanes import STATE
-from minispark_stream.view.logs_tapes import runs
-from minispark_stream.view.pictures import pictures
-from minispark_stream.view.questions import questions
-from minispark_stream.view.session_lanes import WATERMARK, lanes
-from minispark_stream.view.state_chain import chains
-from minispark_stream.view.watermark_tree import Cell, tree
-from minispark_stream.view.what_if_page import what_if_data
+from minispark_stream.lens.trace.events import Event
+from minispark_stream.lens.trace.fates import fates
+from minispark_stream.lens.trace.recording import Recording
+from minispark_stream.lens.trace.trace import Trace
+from minispark_stream.lens.view import sheet
+from minispark_stream.lens.view.file_rows import files
+from minispark_stream.lens.view.join_buffers import MOST_LANES, buffers
+from minispark_stream.lens.view.join_lanes import STATE
+from minispark_stream.lens.view.logs_tapes import runs
+from minispark_stream.lens.view.pictures import pictures
+from minispark_stream.lens.view.questions import questions
+from minispark_stream.lens.view.session_lanes import WATERMARK, lanes
+from minispark_stream.lens.view.state_chain import chains
+from minispark_stream.lens.view.watermark_tree import Cell, tree
+from minispark_stream.lens.view.what_if_page import what_if_data
 from tests.unit.test_fates import SOURCE, Arrival, at, row, said, trace, windowed
 
 GOLDEN = Trace.load(Path(__file__).parents[1] / "golden" / "trace_windows.json")

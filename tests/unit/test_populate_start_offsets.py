@@ -9,11 +9,11 @@ from typing import Any
 
 import pytest
 
-from minispark_stream.runtime.micro_batch_execution_context import MicroBatchExecutionContext
-from minispark_stream.runtime.populate_start_offsets import is_finished, populate_start_offsets
-from minispark_stream.sources.file import _log_offset
-from minispark_stream.sources.rate import _seconds
-from minispark_stream.sources.rate_micro_batch import RatePerMicroBatchStream
+from minispark_stream.engine.runtime.micro_batch_execution_context import MicroBatchExecutionContext
+from minispark_stream.engine.runtime.populate_start_offsets import is_finished, populate_start_offsets
+from minispark_stream.engine.sources.file import _log_offset
+from minispark_stream.engine.sources.rate import _seconds
+from minispark_stream.engine.sources.rate_micro_batch import RatePerMicroBatchStream
 from tests.unit.fake_query import Counter, fake_query, log, steps
 
 

@@ -6,10 +6,10 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from minispark_stream.trace.events import Event
-from minispark_stream.trace.fates import fates
-from minispark_stream.trace.trace import Trace
-from minispark_stream.view.questions import Question, questions
+from minispark_stream.lens.trace.events import Event
+from minispark_stream.lens.trace.fates import fates
+from minispark_stream.lens.trace.trace import Trace
+from minispark_stream.lens.view.questions import Question, questions
 from tests.unit.test_fates import MINUTE, row, trace, windowed
 
 TRACE = Trace.load(Path(__file__).parents[1] / "golden" / "trace_windows.json")

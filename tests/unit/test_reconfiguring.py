@@ -15,16 +15,16 @@ import pyarrow as pa
 import pytest
 from pyspark.sql.types import LongType, StringType, StructType
 
-from minispark_stream.clock import SystemClock
-from minispark_stream.runtime.continuous import continuous_execution
-from minispark_stream.runtime.continuous.continuous_execution import ContinuousExecution
-from minispark_stream.runtime.continuous.continuous_queued_data_reader import ContinuousReaderTask
-from minispark_stream.runtime.continuous.continuous_write import ContinuousWriterTask
-from minispark_stream.runtime.micro_batch_execution_context import MicroBatchExecutionContext
-from minispark_stream.runtime.trigger_executor import ContinuousTrigger
-from minispark_stream.sinks.base import StreamingWrite
-from minispark_stream.sinks.noop import NoopSink
-from minispark_stream.sources.base import ContinuousInputPartition, ContinuousStream, offset_by_partition
+from minispark_stream.engine.clock import SystemClock
+from minispark_stream.engine.runtime.micro_batch_execution_context import MicroBatchExecutionContext
+from minispark_stream.engine.runtime.trigger_executor import ContinuousTrigger
+from minispark_stream.engine.sinks.base import StreamingWrite
+from minispark_stream.engine.sinks.noop import NoopSink
+from minispark_stream.engine.sources.base import ContinuousInputPartition, ContinuousStream, offset_by_partition
+from minispark_stream.extras.continuous import continuous_execution
+from minispark_stream.extras.continuous.continuous_execution import ContinuousExecution
+from minispark_stream.extras.continuous.continuous_queued_data_reader import ContinuousReaderTask
+from minispark_stream.extras.continuous.continuous_write import ContinuousWriterTask
 from tests.unit.fake_query import fake_query
 
 SCHEMA = StructType().add("_0", StringType()).add("epoch", LongType())

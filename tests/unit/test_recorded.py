@@ -7,14 +7,14 @@ from types import SimpleNamespace
 
 import pytest
 
-from minispark_stream.runtime.construct_next_batch import construct_next_batch
-from minispark_stream.runtime.micro_batch_execution_context import MicroBatchExecutionContext
-from minispark_stream.runtime.previews import warn_of_nulls
-from minispark_stream.runtime.recorded import MAX_FILES, RECORDED
-from minispark_stream.trace.events import STEPS, Event
-from minispark_stream.trace.recorder import NullRecorder
-from minispark_stream.trace.trace import Trace
-from minispark_stream.view.sentences import narrate
+from minispark_stream.engine.runtime.construct_next_batch import construct_next_batch
+from minispark_stream.engine.runtime.micro_batch_execution_context import MicroBatchExecutionContext
+from minispark_stream.engine.runtime.previews import warn_of_nulls
+from minispark_stream.engine.runtime.recorded import MAX_FILES, RECORDED
+from minispark_stream.lens.trace.events import STEPS, Event
+from minispark_stream.lens.trace.recorder import NullRecorder
+from minispark_stream.lens.trace.trace import Trace
+from minispark_stream.lens.view.sentences import narrate
 from tests.unit.fake_query import Counter, fake_query
 
 ELSEWHERE = {"startQuery", "maintenance"}  # recorded by the StreamingQueryManager and by the maintenance thread

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 
-from minispark_stream.view.result_tables import result_tables
-from minispark_stream.view.sheet import HELD, NEW, OUT
+from minispark_stream.lens.view.result_tables import result_tables
+from minispark_stream.lens.view.sheet import HELD, NEW, OUT
 
 
 def boxes(svg: str) -> list[str]:

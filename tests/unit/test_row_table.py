@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from minispark_stream.checkpointing.unsafe_row import Rows, chosen
-from minispark_stream.state.hdfs_backed_state_store_map import HDFSBackedStateStoreMap
-from minispark_stream.state.row_table import RowTable
+from minispark_stream.engine.checkpointing.unsafe_row import Rows, chosen
+from minispark_stream.engine.state.hdfs_backed_state_store_map import HDFSBackedStateStoreMap
+from minispark_stream.engine.state.row_table import RowTable
 
 
 def rows(*numbers: int) -> Rows:

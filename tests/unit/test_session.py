@@ -23,7 +23,7 @@ def test_a_session_of_spark_connect_is_refused():
 def test_everything_is_there_where_spark_itself_is_tested():
     """With SPARK_TESTING, PySpark lets a driver import no module of its workers."""
     program = (
-        "import os, minispark_stream.session as _, minispark_stream.sources.python_data_source as source\n"
+        "import os, minispark_stream.session as _, minispark_stream.extras.python_data_source.source as source\n"
         "from pyspark.sql.types import StructType\n"
         "schema = StructType().add('a', 'integer')\n"
         "print([b.to_pylist() for b in source._Read(None, None, schema, []).to_arrow(iter([(1,), (2,)]))], os.environ['SPARK_TESTING'])"

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from minispark_stream.clock import SystemClock
-from minispark_stream.sources.socket import TextSocketStream
+from minispark_stream.engine.clock import SystemClock
+from minispark_stream.extras.socket.source import TextSocketStream
 
 ROWS = SimpleNamespace(flatMap=lambda function: SimpleNamespace(map=lambda row: "rows"))
 SESSION: Any = SimpleNamespace(

@@ -25,15 +25,15 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
-from minispark_stream.state.operator_state_metadata import (
+from minispark_stream.engine.state.operator_state_metadata import (
     OperatorStateMetadata,
     StateStoreMetadata,
     check_operators,
     read_operator_metadata,
     write_operator_metadata,
 )
-from minispark_stream.state.schema_files import decode_schemas, encode_schemas, read_schemas, schema_json
-from minispark_stream.state.state_schema_compatibility_checker import compatible, scala_string, validate_or_write_schema
+from minispark_stream.engine.state.schema_files import decode_schemas, encode_schemas, read_schemas, schema_json
+from minispark_stream.engine.state.state_schema_compatibility_checker import compatible, scala_string, validate_or_write_schema
 
 KEY = StructType().add("word", StringType())
 VALUE = StructType().add("count", LongType())

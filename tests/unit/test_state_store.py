@@ -16,14 +16,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pyspark.errors import SparkRuntimeException
 
-from minispark_stream.checkpointing.lz4_block import LimitExceeded, compress, decompress
-from minispark_stream.state.hdfs_backed_state_store_provider import HDFSBackedStateStoreProvider
-from minispark_stream.state.loaded_providers import LoadedProviders, get_store, unload_stores
-from minispark_stream.state.maintenance import MaintenanceTask, find_stores, run_maintenance
-from minispark_stream.state.state_files import StateFiles
-from minispark_stream.state.state_records import crc32c, decode_records, encode_records
-from minispark_stream.state.state_store import StateStore, StateStoreConf, StateStoreId, state_error_of
-from minispark_stream.trace.recorder import NullRecorder, Recorder
+from minispark_stream.engine.checkpointing.lz4_block import LimitExceeded, compress, decompress
+from minispark_stream.engine.state.hdfs_backed_state_store_provider import HDFSBackedStateStoreProvider
+from minispark_stream.engine.state.loaded_providers import LoadedProviders, get_store, unload_stores
+from minispark_stream.engine.state.maintenance import MaintenanceTask, find_stores, run_maintenance
+from minispark_stream.engine.state.state_files import StateFiles
+from minispark_stream.engine.state.state_records import crc32c, decode_records, encode_records
+from minispark_stream.engine.state.state_store import StateStore, StateStoreConf, StateStoreId, state_error_of
+from minispark_stream.lens.trace.recorder import NullRecorder, Recorder
 
 CONF = StateStoreConf()
 A, B, C = b"a" * 16, b"b" * 16, b"c" * 16
@@ -703,7 +703,7 @@ def test_the_maintenance_task_outlives_a_listing_that_fails(
         rounds.release()
         raise OSError("no route to host")
 
-    monkeypatch.setattr("minispark_stream.state.maintenance.find_stores", unreachable)
+    monkeypatch.setattr("minispark_stream.engine.state.maintenance.find_stores", unreachable)
     task = MaintenanceTask(str(state), CONF, 1, lambda: 6, NullRecorder().step)
     task.start()
     assert rounds.acquire(timeout=30) and rounds.acquire(timeout=30), "the thread ended with the first error"

@@ -12,21 +12,21 @@ import pyarrow as pa
 import pytest
 from pyspark.sql.types import LongType, StringType, StructType
 
-from minispark_stream.checkpointing.unsafe_row import FixedField, Rows, UnsafeRowCodec, long_row
-from minispark_stream.operators import symmetric_hash_join_partners
-from minispark_stream.operators.group_state_rows import GroupStateRows
-from minispark_stream.operators.grouped_map_pandas_with_state import Group, GroupedMapPandasWithState, PandasConf
-from minispark_stream.operators.instance_metrics import reported
-from minispark_stream.operators.metrics import Reports
-from minispark_stream.operators.state_task import OperatorWatermarks, StatefulOperatorStateInfo
-from minispark_stream.operators.streaming_global_limit import GlobalLimit
-from minispark_stream.operators.symmetric_hash_join_build import Build
-from minispark_stream.operators.symmetric_hash_join_probe import Probe
-from minispark_stream.operators.symmetric_hash_join_rows import LEFT, RIGHT, Join, JoinSide, number_keys
-from minispark_stream.operators.symmetric_hash_join_state_manager import COUNT_SCHEMA, indexed, open_sides, with_matched
-from minispark_stream.state.state_files import StateFiles
-from minispark_stream.state.state_records import records
-from minispark_stream.state.state_store import StateStoreConf, StateStoreId
+from minispark_stream.engine.checkpointing.unsafe_row import FixedField, Rows, UnsafeRowCodec, long_row
+from minispark_stream.engine.operators import symmetric_hash_join_partners
+from minispark_stream.engine.operators.group_state_rows import GroupStateRows
+from minispark_stream.engine.operators.grouped_map_pandas_with_state import Group, GroupedMapPandasWithState, PandasConf
+from minispark_stream.engine.operators.instance_metrics import reported
+from minispark_stream.engine.operators.metrics import Reports
+from minispark_stream.engine.operators.state_task import OperatorWatermarks, StatefulOperatorStateInfo
+from minispark_stream.engine.operators.streaming_global_limit import GlobalLimit
+from minispark_stream.engine.operators.symmetric_hash_join_build import Build
+from minispark_stream.engine.operators.symmetric_hash_join_probe import Probe
+from minispark_stream.engine.operators.symmetric_hash_join_rows import LEFT, RIGHT, Join, JoinSide, number_keys
+from minispark_stream.engine.operators.symmetric_hash_join_state_manager import COUNT_SCHEMA, indexed, open_sides, with_matched
+from minispark_stream.engine.state.state_files import StateFiles
+from minispark_stream.engine.state.state_records import records
+from minispark_stream.engine.state.state_store import StateStoreConf, StateStoreId
 
 NO_WATERMARK = OperatorWatermarks(late_ms=0, eviction_ms=0, moved=False)
 

@@ -11,16 +11,16 @@ from pyspark import SparkContext
 from pyspark.accumulators import Accumulator, _accumulatorRegistry
 from pyspark.errors import PySparkException, StreamingQueryException
 
-from minispark_stream.jvm import sessions
-from minispark_stream.jvm.errors import JavaError
-from minispark_stream.operators.metrics import Reports
-from minispark_stream.runtime import run_batch as run_batch_module
-from minispark_stream.runtime.micro_batch_execution_context import MicroBatchExecutionContext
-from minispark_stream.runtime.run_batch import run_batch
-from minispark_stream.runtime.stream_execution import QueryStopped, StreamExecution
-from minispark_stream.runtime.stream_failure import StreamFailure
-from minispark_stream.sinks.foreach_batch import ForeachBatchUserFunctionError
-from minispark_stream.trace.recorder import NullRecorder, Recorder
+from minispark_stream.engine.jvm import sessions
+from minispark_stream.engine.jvm.errors import JavaError
+from minispark_stream.engine.operators.metrics import Reports
+from minispark_stream.engine.runtime import run_batch as run_batch_module
+from minispark_stream.engine.runtime.micro_batch_execution_context import MicroBatchExecutionContext
+from minispark_stream.engine.runtime.run_batch import run_batch
+from minispark_stream.engine.runtime.stream_execution import QueryStopped, StreamExecution
+from minispark_stream.engine.runtime.stream_failure import StreamFailure
+from minispark_stream.engine.sinks.foreach_batch import ForeachBatchUserFunctionError
+from minispark_stream.lens.trace.recorder import NullRecorder, Recorder
 
 
 class DeadJvm:

@@ -15,8 +15,8 @@ from pyspark.errors import IllegalArgumentException
 from pyspark.sql.streaming.listener import StreamingQueryListener
 
 from minispark_stream import streaming_query_manager
-from minispark_stream.clock import SystemClock
-from minispark_stream.runtime.stream_failure import StreamFailure
+from minispark_stream.engine.clock import SystemClock
+from minispark_stream.engine.runtime.stream_failure import StreamFailure
 from minispark_stream.streaming_query_manager import StreamingQueryManager
 
 SESSION: Any = SimpleNamespace(conf=SimpleNamespace(get=lambda key: "true"))

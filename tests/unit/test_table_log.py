@@ -6,7 +6,7 @@ import json
 import shutil
 from pathlib import Path
 
-from minispark_stream.view.table_log import draw_log, log_to_text, read_log
+from minispark_stream.lens.view.table_log import draw_log, log_to_text, read_log
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "delta"
 

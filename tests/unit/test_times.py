@@ -11,15 +11,15 @@ import pyarrow.parquet as pq
 import pytest
 from pyspark.sql.types import ArrayType, IntegerType, LongType, MapType, StringType, StructType, TimestampType
 
-from minispark_stream.checkpointing.unsafe_row.plain import plain
-from minispark_stream.clock import SystemClock
-from minispark_stream.compare.differences import _same_average
-from minispark_stream.runtime.finish_trigger import event_time
-from minispark_stream.runtime.previews import times_as_text
-from minispark_stream.runtime.watermark_tracker import EventTimeStats
-from minispark_stream.sinks.delta_files import _footer, _statistics
-from minispark_stream.trace.times import iso_ms, iso_time, shown_ms
-from minispark_stream.view.words import clock_words, time_words
+from minispark_stream.engine.checkpointing.unsafe_row.plain import plain
+from minispark_stream.engine.clock import SystemClock
+from minispark_stream.engine.runtime.finish_trigger import event_time
+from minispark_stream.engine.runtime.previews import times_as_text
+from minispark_stream.engine.runtime.watermark_tracker import EventTimeStats
+from minispark_stream.extras.delta.files import _footer, _statistics
+from minispark_stream.lens.trace.times import iso_ms, iso_time, shown_ms
+from minispark_stream.lens.view.words import clock_words, time_words
+from minispark_stream.tools.compare.differences import _same_average
 
 YEAR_10000 = 253402300800000  # ms
 

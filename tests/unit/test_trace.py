@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from minispark_stream.trace.events import Event
-from minispark_stream.trace.trace import Trace
+from minispark_stream.lens.trace.events import Event
+from minispark_stream.lens.trace.trace import Trace
 
 GOLDEN = Path(__file__).parents[1] / "golden"
 

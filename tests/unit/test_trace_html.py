@@ -12,19 +12,19 @@ from pathlib import Path
 import pytest
 
 import minispark_stream
-from minispark_stream.trace.events import STEPS
-from minispark_stream.trace.trace import Trace
-from minispark_stream.view import flow, timeline
-from minispark_stream.view.board import LIGHTS, Board
-from minispark_stream.view.flow_layout import frames as layout_frames
-from minispark_stream.view.flow_layout import places
-from minispark_stream.view.merged_walk import stops
-from minispark_stream.view.page import page
-from minispark_stream.view.panels import PANELS
-from minispark_stream.view.step_list import step_list
-from minispark_stream.view.step_panel import about, said
-from minispark_stream.view.step_source import step_sources
-from minispark_stream.view.timeline import phases
+from minispark_stream.lens.trace.events import STEPS
+from minispark_stream.lens.trace.trace import Trace
+from minispark_stream.lens.view import flow, timeline
+from minispark_stream.lens.view.board import LIGHTS, Board
+from minispark_stream.lens.view.flow_layout import frames as layout_frames
+from minispark_stream.lens.view.flow_layout import places
+from minispark_stream.lens.view.merged_walk import stops
+from minispark_stream.lens.view.page import page
+from minispark_stream.lens.view.panels import PANELS
+from minispark_stream.lens.view.step_list import step_list
+from minispark_stream.lens.view.step_panel import about, said
+from minispark_stream.lens.view.step_source import step_sources
+from minispark_stream.lens.view.timeline import phases
 
 TRACE = Trace.load(Path(__file__).parents[1] / "golden" / "trace_windows.json")
 EVIL = "</script><script>alert(1)</script><img src=x onerror='alert(2)'>\"&@look-trigger@"

@@ -12,11 +12,11 @@ import pytest
 from pyspark.sql.streaming.listener import QueryProgressEvent, QueryStartedEvent, StreamingQueryProgress
 
 from minispark_stream import TraceListener, trace_of
-from minispark_stream.compare import trace_listener
-from minispark_stream.compare.spark_trace import SparkBatch, spark_batches, spark_trace
-from minispark_stream.jvm.queries import SparkQuery
-from minispark_stream.trace.times import iso_ms, iso_time
-from minispark_stream.trace.trace import Trace
+from minispark_stream.engine.jvm.queries import SparkQuery
+from minispark_stream.lens.trace.times import iso_ms, iso_time
+from minispark_stream.lens.trace.trace import Trace
+from minispark_stream.tools.compare import trace_listener
+from minispark_stream.tools.compare.spark_trace import SparkBatch, spark_batches, spark_trace
 
 NOON_MS = iso_ms("2024-01-01T12:00:00.000Z") or 0
 QUERY, RUN, NEXT_RUN = (str(uuid.UUID(int=i)) for i in range(3))

@@ -7,17 +7,17 @@ from typing import Any
 
 import pytest
 
-from minispark_stream.trace.events import STEPS, Event
-from minispark_stream.trace.trace import Trace
-from minispark_stream.view.board import Board
-from minispark_stream.view.captions import caption
-from minispark_stream.view.merged_walk import Stop, completed, merged, stops
-from minispark_stream.view.sentences import narrate
-from minispark_stream.view.walk import moments
-from minispark_stream.view.why import WHY
-from minispark_stream.view.words import offset_words, plain, plural, short, time_words, without_ids
-from minispark_stream.view.world import StateRow, World
-from minispark_stream.view.world_changes import state_changes, worlds
+from minispark_stream.lens.trace.events import STEPS, Event
+from minispark_stream.lens.trace.trace import Trace
+from minispark_stream.lens.view.board import Board
+from minispark_stream.lens.view.captions import caption
+from minispark_stream.lens.view.merged_walk import Stop, completed, merged, stops
+from minispark_stream.lens.view.sentences import narrate
+from minispark_stream.lens.view.walk import moments
+from minispark_stream.lens.view.why import WHY
+from minispark_stream.lens.view.words import offset_words, plain, plural, short, time_words, without_ids
+from minispark_stream.lens.view.world import StateRow, World
+from minispark_stream.lens.view.world_changes import state_changes, worlds
 
 TRACE = Trace.load(Path(__file__).parents[1] / "golden" / "trace_windows.json")
 

@@ -7,8 +7,8 @@ import threading
 
 import pytest
 
-from minispark_stream.clock import ManualClock
-from minispark_stream.runtime.trigger_executor import (
+from minispark_stream.engine.clock import ManualClock
+from minispark_stream.engine.runtime.trigger_executor import (
     AvailableNowTrigger,
     OneTimeTrigger,
     ProcessingTimeTrigger,

@@ -38,7 +38,7 @@ from pyspark.sql.types import (
     YearMonthIntervalType,
 )
 
-from minispark_stream.checkpointing.unsafe_row import UnsafeRowCodec
+from minispark_stream.engine.checkpointing.unsafe_row import UnsafeRowCodec
 
 WINDOW = StructType().add("start", TimestampType()).add("end", TimestampType())
 NESTED = StructType().add("a", LongType()).add("b", StringType()).add("c", StructType([

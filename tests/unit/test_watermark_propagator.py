@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 from pyspark.errors import AnalysisException
 
-from minispark_stream.operators.base import OperatorWatermarks
-from minispark_stream.plan.nodes import SourceLeaf, Stateless, Watermark
-from minispark_stream.runtime.template import Template, is_above_a_watermark
-from minispark_stream.runtime.watermark_propagator import operator_watermarks, propagate
+from minispark_stream.engine.operators.base import OperatorWatermarks
+from minispark_stream.engine.plan.nodes import SourceLeaf, Stateless, Watermark
+from minispark_stream.engine.runtime.template import Template, is_above_a_watermark
+from minispark_stream.engine.runtime.watermark_propagator import operator_watermarks, propagate
 
 
 def source() -> Any:

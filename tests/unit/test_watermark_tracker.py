@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from minispark_stream.runtime.watermark_tracker import EventTimeStats, Measured, WatermarkTracker
+from minispark_stream.engine.runtime.watermark_tracker import EventTimeStats, Measured, WatermarkTracker
 
 SILENT = None  # an operator that saw no row
 

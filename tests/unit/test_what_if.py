@@ -9,13 +9,13 @@ from typing import Any
 
 import pytest
 
-from minispark_stream.compare.experiment import KILLED, Experiment, killed
-from minispark_stream.compare.outcome import Outcome, changes, first_words, outcome
-from minispark_stream.compare.spark_trace import SparkBatch, spark_trace
-from minispark_stream.compare.what_if import draw
-from minispark_stream.trace.facts import batch_facts
-from minispark_stream.trace.trace import Trace
-from minispark_stream.view.what_if_panel import WhatIfPanel, moved
+from minispark_stream.lens.trace.facts import batch_facts
+from minispark_stream.lens.trace.trace import Trace
+from minispark_stream.lens.view.what_if_panel import WhatIfPanel, moved
+from minispark_stream.tools.compare.experiment import KILLED, Experiment, killed
+from minispark_stream.tools.compare.outcome import Outcome, changes, first_words, outcome
+from minispark_stream.tools.compare.spark_trace import SparkBatch, spark_trace
+from minispark_stream.tools.compare.what_if import draw
 from tests.unit.test_fates import said, trace, windowed
 from tests.unit.test_trace_of import NEXT_RUN, RERUN, report
 

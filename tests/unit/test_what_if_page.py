@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 from playwright.sync_api import Browser, expect
 
-from minispark_stream.trace.events import Event
-from minispark_stream.trace.fates import fates
-from minispark_stream.trace.trace import Trace
-from minispark_stream.view.page import page
-from minispark_stream.view.what_if_page import what_if_data
+from minispark_stream.lens.trace.events import Event
+from minispark_stream.lens.trace.fates import fates
+from minispark_stream.lens.trace.trace import Trace
+from minispark_stream.lens.view.page import page
+from minispark_stream.lens.view.what_if_page import what_if_data
 from tests.unit.browser import browser, opened, violations  # noqa: F401
 
 TRACE = Trace.load(Path(__file__).parents[1] / "golden" / "trace_windows.json")

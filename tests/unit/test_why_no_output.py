@@ -10,9 +10,9 @@ from pyspark.sql.types import StructType
 
 import tests.unit.hand_made as hand_made
 from minispark_stream import explain_output
-from minispark_stream.inspection import why_no_output
-from minispark_stream.inspection.held import Held
-from minispark_stream.inspection.why_no_output import Asked, explain, shifts
+from minispark_stream.tools.inspection import why_no_output
+from minispark_stream.tools.inspection.held import Held
+from minispark_stream.tools.inspection.why_no_output import Asked, explain, shifts
 from tests.unit.hand_made import windowed_count
 
 

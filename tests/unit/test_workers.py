@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from minispark_stream.operators.state_task import acknowledge_at_once, spare_what_is_imported
+from minispark_stream.engine.operators.state_task import acknowledge_at_once, spare_what_is_imported
 from minispark_stream.workers import let_workers_run_this_python, send_this_package
 
 
@@ -61,7 +61,7 @@ def test_the_executors_of_a_cluster_are_sent_this_package_once():
     send_this_package(spark)
     (path,) = spark.listFiles
     with zipfile.ZipFile(path.removeprefix("file:")) as archive:
-        assert "minispark_stream/operators/state_store_save.py" in archive.namelist()
+        assert "minispark_stream/engine/operators/state_store_save.py" in archive.namelist()
 
 
 def test_on_this_machine_nothing_is_sent():

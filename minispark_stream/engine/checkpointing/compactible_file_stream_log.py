@@ -1,0 +1,232 @@
+"""A log whose files are merged now and then, because a stream lives long and each batch adds a file.
+
+Models: CompactibleFileStreamLog, FileStreamSourceLog (Source document) and the base of the file sink's manifest log (Sink
+document).
+
+1. Every `interval` batches (10), the entry is a compact file that repeats all entries so far and adds its own.
+2. To read everything, read the last compact file and the plain files after it.
+3. What a compact file covers is deleted once `minBatchesToRetain` batches and `cleanup_delay` (10 minutes) have passed,
+   because another process may still be reading it: the oldest first, and only what a compact file that is there repeats.
+4. Which batches are compacted, the names of the files say; the conf decides where they leave a choice.
+
+    sources/0/   0  1  2 … 8  9.compact  10  11         9.compact = entries of 0 … 9
+    everything = 9.compact, 10, 11
+
+A compact file merges, it never forgets: it grows with every file that was ever seen (see `compact_logs`).
+
+Differs from Spark: a kill within (3) loses nothing. Spark deletes in the order of the listing, which may be any, and takes the
+distance of the two newest compact files for the interval. If the kill leaves a gap between these two, Spark reads the log no
+more, or merges and deletes by a false interval, until the history of the source or the rows of the sink are gone. Here no gap
+arises, and a log that has one, or was begun with a longer interval than the conf's, is read: (4) takes Spark's interval only
+if the files bear it out. If a file that is needed is gone, the error also says what to do.
+Shown by tests/unit/test_checkpoint_logs.py::TestFileStreamSourceLog::test_a_kill_at_any_delete_loses_nothing,
+tests/unit/test_checkpoint_logs.py::TestFileStreamSourceLog::test_a_log_with_a_gap_is_read_and_goes_on,
+tests/conformance/test_sinks.py::test_a_kill_within_the_clean_up_of_a_log_loses_nothing.
+"""
+
+from __future__ import annotations
+
+import time
+from abc import abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass
+from itertools import chain
+from typing import TypeVar
+
+from pyspark.errors import SparkRuntimeException
+
+from minispark_stream.engine.checkpointing.checkpoint_file_manager import CheckpointFileManager
+from minispark_stream.engine.checkpointing.metadata_log import HDFSMetadataLog, json_object, number, to_json
+
+T = TypeVar("T")
+
+_COMPACT = ".compact"
+
+
+@dataclass(frozen=True)
+class CompactionConf:
+    """When to compact and what to keep: `interval` in batches, `cleanup_delay_ms`, `min_batches_to_retain`."""
+
+    interval: int = 10
+    cleanup_delay_ms: int = 600_000
+    delete_expired: bool = True
+    min_batches_to_retain: int = 100
+
+
+class CompactibleFileStreamLog(HDFSMetadataLog[tuple[T, ...]]):
+    """A log of tuples of entries, one JSON line per entry.
+
+    Args:
+        now_ms: the wall clock that the age of files is measured against.
+    """
+
+    start_again = "start the query with a new checkpoint location"
+
+    def __init__(
+        self, path: str | CheckpointFileManager, conf: CompactionConf, now_ms: Callable[[], float] = lambda: time.time() * 1000
+    ):
+        super().__init__(path)
+        self.conf = conf
+        self._now_ms = now_ms
+        self.interval = self._compact_interval()
+
+    @abstractmethod
+    def to_line(self, entry: T) -> str: ...
+
+    @abstractmethod
+    def from_line(self, line: str) -> T:
+        """Raises ValueError, KeyError."""
+
+    def compact_logs(self, entries: tuple[T, ...]) -> tuple[T, ...]:
+        """What of all entries is worth keeping in a compact file."""
+        return entries
+
+    def serialize(self, entry: tuple[T, ...]) -> bytes:
+        return "\n".join(["v1", *map(self.to_line, entry)]).encode()
+
+    def deserialize_lines(self, version: int, lines: list[str]) -> tuple[T, ...]:
+        try:
+            return tuple(self.from_line(line) for line in lines)
+        except (KeyError, TypeError) as e:
+            raise ValueError(f"an entry lacks {e}") from e
+
+    def add(self, batch_id: int, entry: tuple[T, ...]) -> bool:
+        if self.is_compaction_batch(batch_id):  # (1)
+            entry = self.compact_logs((*self._merged(range(max(0, batch_id - self.interval), batch_id)), *entry))
+        added = super().add(batch_id, entry)
+        if added and self.conf.delete_expired:
+            self._delete_expired(batch_id)
+        return added
+
+    def all_files(self) -> tuple[T, ...]:  # (2)
+        """All entries of the log that are worth keeping.
+
+        Raises:
+            SparkRuntimeException: a file that is needed is missing or cannot be understood.
+        """
+        latest = self.get_latest_batch_id()
+        if latest is None:
+            return ()
+        start = max(0, (latest + 1) // self.interval * self.interval - 1)
+        return self.compact_logs(self._merged(range(start, latest + 1), latest))
+
+    def is_compaction_batch(self, batch_id: int) -> bool:
+        return (batch_id + 1) % self.interval == 0
+
+    def file_name(self, batch_id: int) -> str:
+        return f"{batch_id}{_COMPACT}" if self.is_compaction_batch(batch_id) else str(batch_id)
+
+    def batch_id_of(self, name: str) -> int | None:
+        return super().batch_id_of(name.removesuffix(_COMPACT))
+
+    def _merged(self, batches: range, latest: int | None = None) -> tuple[T, ...]:
+        entries: list[T] = []
+        for batch_id in batches:
+            one = self.get(batch_id)
+            if one is None:
+                when = (
+                    f"when compacting batch {batches.stop} (compactInterval: {self.interval})" if latest is None
+                    else f"(latestId: {latest}, compactInterval: {self.interval})"
+                )
+                raise SparkRuntimeException(
+                    message=f"{self.files.root}/{self.file_name(batch_id)} doesn't exist {when}. Nothing was changed. Restore "
+                    f"the file from a copy, or {self.start_again}."
+                )
+            entries += one
+        return tuple(entries)
+
+    def _compact_interval(self) -> int:  # (4)
+        """Spark's choice, if the newest compact file and the plain files after it bear it out; else one that they do."""
+        found = self._found()
+        compact = [batch_id for batch_id, name, _ in found if name.endswith(_COMPACT)]
+        latest_compact = compact[-1] if compact else -1
+        plain = [batch_id for batch_id, _, _ in found if batch_id > latest_compact]
+
+        def fits(interval: int) -> bool:
+            return (latest_compact + 1) % interval == 0 and all((batch_id + 1) % interval for batch_id in plain)
+
+        default = self.conf.interval
+        if len(compact) >= 2:
+            choice = compact[-1] - compact[-2]
+        else:
+            choice = derive_compact_interval(default, latest_compact) if compact else default
+        others = chain(range(default, found[-1][0] + 3), range(1, default)) if found else ()
+        return choice if fits(choice) else next(filter(fits, others), choice)
+
+    def _delete_expired(self, batch_id: int) -> None:  # (3)
+        found = self._found()
+        keep_from = batch_id + 1 - self.conf.min_batches_to_retain
+        covering = max((i for i, name, _ in found if name.endswith(_COMPACT) and i < keep_from), default=0)
+        expired_ms = self._now_ms() - self.conf.cleanup_delay_ms
+        for i, name, modified_ms in found:
+            if i >= covering or modified_ms > expired_ms:
+                return
+            self.files.delete(name)
+
+    def _found(self) -> list[tuple[int, str, int]]:
+        """(batch, name, modification time in ms) of the files of the log, oldest batch first."""
+        return sorted((i, name, ms) for name, _, ms in self.files.list() if (i := self.batch_id_of(name)) is not None)
+
+
+def derive_compact_interval(default: int, latest_compact: int) -> int:
+    """An interval that fits the one compact file there is: a divisor of its id + 1, not below `default` if possible.
+
+    derive_compact_interval(5, 11) is 6: 11 was compacted at 2, 3, 4, 6 or 12, and 6 is the first of these above 5.
+    """
+    total = latest_compact + 1
+    if total <= default:
+        return total
+    if default < total // 2:
+        return next((i for i in range(default, total // 2 + 1) if total % i == 0), total)
+    return total
+
+
+@dataclass(frozen=True)
+class FileEntry:
+    """A file that the source has seen: its URI (percent-encoded), modification time (ms), and the log entry it came in."""
+
+    path: str
+    timestamp: int
+    batch_id: int
+
+
+class FileStreamSourceLog(CompactibleFileStreamLog[FileEntry]):
+    """The log in `<checkpoint>/sources/<i>` of a file source."""
+
+    def to_line(self, entry: FileEntry) -> str:
+        return to_json({"path": entry.path, "timestamp": entry.timestamp, "batchId": entry.batch_id})
+
+    def from_line(self, line: str) -> FileEntry:
+        values = json_object(line)
+        if not isinstance(values["path"], str):
+            raise ValueError("path must be a text")
+        return FileEntry(values["path"], number(values, "timestamp"), number(values, "batchId"))
+
+    def files_of(self, start: int, end: int) -> list[FileEntry]:
+        """The files that came in the entries `start` to `end`, both included.
+
+        Raises:
+            SparkRuntimeException: an entry is missing, and no compact file has it.
+        """
+        found = {
+            batch_id: [e for e in entries if e.batch_id == batch_id]
+            for batch_id in range(start, end + 1) if (entries := self.get(batch_id)) is not None
+        }
+        missing = [batch_id for batch_id in range(start, end + 1) if batch_id not in found]
+        if missing:
+            found |= self._from_latest_compact(missing)
+            missing = [batch_id for batch_id in missing if batch_id not in found]
+        if missing:
+            batches = ", ".join(map(str, missing))
+            text = f"batch {batches} doesn't exist" if len(missing) == 1 else f"batches ({batches}) don't exist"
+            raise SparkRuntimeException(message=f"{text} in {self.files.root}")
+        return [entry for batch_id in sorted(found) for entry in found[batch_id]]
+
+    def _from_latest_compact(self, wanted: list[int]) -> dict[int, list[FileEntry]]:
+        latest = self.get_latest_batch_id()
+        compact = -1 if latest is None else (latest + 1) // self.interval * self.interval - 1
+        entries = self.get(compact) if compact >= 0 else None
+        by_batch: dict[int, list[FileEntry]] = {}
+        for entry in entries or ():
+            by_batch.setdefault(entry.batch_id, []).append(entry)
+        return {batch_id: by_batch[batch_id] for batch_id in wanted if batch_id in by_batch}

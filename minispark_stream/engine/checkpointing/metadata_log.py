@@ -1,0 +1,186 @@
+"""A log with one file per batch.
+
+Models: HDFSMetadataLog, the base of the offset log, the commit log and the source logs (Execution flow; About Trigger).
+
+    offsets/          file name = batch id, content = "v1" and what `serialize` makes of the entry
+      41  42  43
+
+1. `add` creates the file of a batch, once: a second writer gets False.
+2. The last two entries are kept in memory, because each batch asks for the one before it.
+3. `purge(n)` deletes what is older than n; the newest entries are what a restart needs.
+
+A file is untrusted input: it is decoded as text and JSON, and whatever is wrong with it is reported with its name.
+
+Differs from Spark: a stray file `010` is no entry, because no engine writes such a name; Spark takes it for batch 10, and
+fails because there is no file `10`.
+Shown by tests/unit/test_checkpoint_logs.py::TestOffsetSeqLog::test_only_names_that_spark_writes_are_entries.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+from abc import ABC, abstractmethod
+from typing import Any, Generic, TypeVar
+
+from pyspark.errors import SparkRuntimeException
+
+from minispark_stream.engine.checkpointing.checkpoint_file_manager import CheckpointFileManager, canonical_number
+
+T = TypeVar("T")
+
+
+class HDFSMetadataLog(ABC, Generic[T]):
+    """A log in a folder: its path, or a file manager for it. Entries are immutable."""
+
+    incomplete = "Incomplete log file"
+    max_version = 1
+
+    def __init__(self, path: str | CheckpointFileManager):
+        self.files = CheckpointFileManager(path) if isinstance(path, str) else path
+        self._cache: dict[int, T] = {}
+
+    @abstractmethod
+    def serialize(self, entry: T) -> bytes:
+        """The content of a log file."""
+
+    @abstractmethod
+    def deserialize_lines(self, version: int, lines: list[str]) -> T:
+        """An entry from the lines that follow the version line. Raises ValueError."""
+
+    def deserialize(self, data: bytes) -> T:
+        """The entry in a log file. Raises ValueError with what is wrong."""
+        lines = lines_of(data.decode("utf-8"))
+        if not lines:
+            raise ValueError(self.incomplete)
+        return self.deserialize_lines(validate_version(lines[0].strip(), self.max_version), lines[1:])
+
+    # -- the batches of the log ---------------------------------------------------------------------------
+
+    def add(self, batch_id: int, entry: T) -> bool:  # (1)
+        """Write the entry of a batch; False when the batch has one already.
+
+        Raises:
+            FileNotFoundError: the local folder is gone, with what was written there before.
+        """
+        try:
+            self.files.create_atomic(self.file_name(batch_id), self.serialize(entry), new_folder=not self._cache)
+        except FileExistsError:
+            return False
+        self._remember(batch_id, entry)
+        return True
+
+    def get(self, batch_id: int) -> T | None:
+        """The entry of a batch, None when there is none.
+
+        Raises:
+            SparkRuntimeException: the file cannot be understood.
+        """
+        if batch_id in self._cache:
+            return self._cache[batch_id]
+        try:
+            data = self.files.open(self.file_name(batch_id))
+        except FileNotFoundError:
+            return None
+        try:
+            return self.deserialize(data)
+        except (ValueError, RecursionError) as e:  # bad UTF-8 and bad JSON are ValueErrors
+            raise self._unreadable(batch_id, e) from e
+
+    def get_latest(self) -> tuple[int, T] | None:
+        """The newest batch and its entry."""
+        latest = self.get_latest_batch_id()
+        if latest is None:
+            return None
+        entry = self.get(latest)
+        return None if entry is None else (latest, entry)
+
+    def get_latest_batch_id(self) -> int | None:
+        return max(self.list_batches(), default=None)
+
+    def list_batches(self) -> list[int]:
+        """The ids of all batches in the log, oldest first."""
+        ids = (self.batch_id_of(name) for name, _, _ in self.files.list())
+        return sorted({i for i in ids if i is not None})
+
+    def purge(self, threshold: int) -> list[int]:  # (3)
+        """Delete the entries before batch `threshold`; returns their ids."""
+        expired = [i for i in self.list_batches() if i < threshold]
+        for batch_id in expired:
+            self.files.delete(self.file_name(batch_id))
+            self._cache.pop(batch_id, None)
+        return expired
+
+    def purge_after(self, threshold: int) -> None:
+        """Delete the entries after batch `threshold`."""
+        for batch_id in self.list_batches():
+            if batch_id > threshold:
+                self.files.delete(self.file_name(batch_id))
+                self._cache.pop(batch_id, None)
+
+    # -- names ---------------------------------------------------------------------------------------------
+
+    def file_name(self, batch_id: int) -> str:
+        return str(batch_id)
+
+    def batch_id_of(self, name: str) -> int | None:
+        """The batch that a file belongs to; None for anything that is not a batch file."""
+        return canonical_number(name)
+
+    def _remember(self, batch_id: int, entry: T) -> None:  # (2)
+        self._cache[batch_id] = entry
+        while len(self._cache) > 2:
+            del self._cache[next(iter(self._cache))]
+
+    def _unreadable(self, batch_id: int, error: Exception) -> SparkRuntimeException:
+        return SparkRuntimeException(
+            message=f"Failed to read log file {self.files.root}/{self.file_name(batch_id)}. {error}. Nothing was changed. "
+            "Restore the file from a copy, or start the query with a new checkpoint location."
+        )
+
+
+def lines_of(text: str) -> list[str]:
+    """The lines of a log file as Java reads them: U+2028, U+2029 and U+0085, which JSON may hold, end no line."""
+    return [line.removesuffix("\n") for line in io.StringIO(text, newline=None)]
+
+
+def validate_version(text: str, max_supported: int) -> int:
+    """The number of a version line such as "v1". Raises ValueError with Spark's words."""
+    if text[:1] == "v" and text[1:].isascii() and text[1:].isdigit() and len(text) < 10 and int(text[1:]) > 0:
+        version = int(text[1:])
+        if version <= max_supported:
+            return version
+        raise ValueError(
+            f"[INVALID_LOG_VERSION.MAX_SUPPORTED_VERSION] UnsupportedLogVersion. The maximum supported log version is "
+            f"v{max_supported}, but encountered v{version}. The log file was produced by a newer version of Spark and cannot "
+            "be read by this version. You need to upgrade. SQLSTATE: KD002"
+        )
+    raise ValueError(
+        f"[MALFORMED_LOG_FILE] Log file was malformed: failed to read correct log version from {text[:80]}. SQLSTATE: KD002"
+    )
+
+
+def json_object(text: str) -> dict[str, Any]:
+    """A JSON object. Raises ValueError."""
+    value = json.loads(text)
+    if not isinstance(value, dict):
+        raise ValueError(f"a JSON object was expected, not {text[:80]!r}")
+    return value
+
+
+def to_json(value: object) -> str:
+    """JSON as Spark writes it: no spaces, no escapes for what is not ASCII."""
+    return json.dumps(value, separators=(",", ":"), ensure_ascii=False)
+
+
+def is_true(conf: str | None) -> bool:
+    """A conf that is true or false; spaces around it and its case do not count, as in Spark."""
+    return conf is not None and conf.strip().lower() == "true"
+
+
+def number(values: dict[str, Any], key: str, default: int | None = 0) -> int:
+    """An integer field of a JSON object; without a default it must be there. Raises ValueError."""
+    value = values.get(key, default)
+    if not isinstance(value, int) or isinstance(value, bool):
+        raise ValueError(f"{key} must be an integer, not {str(value)[:80]!r}")
+    return value

@@ -1,0 +1,85 @@
+"""The bytes of single rows: rows with another value in a field, and rows of one or few fields, without their schema.
+
+Models: the getters and setters of UnsafeRow (About state: state files).
+
+For whole columns of rows there is UnsafeRowCodec.
+
+1. A fixed-width field has its slot of 8 bytes behind the null bits (a word for 64 fields): `FixedField` is that place.
+   Bytes are immutable, so a change is a copy of the row.
+2. A row of strings or binaries is built from scratch by `binary_row`. `binary_value` is the way back for one field.
+
+    index = FixedField(1, of=2)             the second of two fields: bytes 16 to 24
+    key (7, 0)                              0000000000000000 0700000000000000 0000000000000000
+    index.with_long([key], 5)              [0000000000000000 0700000000000000 0500000000000000]
+
+Differs from Spark: nothing.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Sequence
+
+import numpy as np
+import pyarrow as pa
+
+from minispark_stream.engine.checkpointing.unsafe_row.rows import Rows
+
+_LONG = struct.Struct("<q")
+
+
+class FixedField:
+    """(1) Field number `field` of rows with `of` fields. Its methods do not touch the null bits."""
+
+    def __init__(self, field: int, of: int):
+        self._at = 8 * ((of + 63) // 64) + 8 * field
+
+    def with_long(self, rows: Sequence[bytes], value: int) -> Sequence[bytes]:
+        """All rows at a time, in one copy of their bytes: a row by itself would cost ten times as much."""
+        if isinstance(rows, Rows):
+            table = rows.table.copy()
+            table.view(np.int64)[:, self._at >> 3] = value
+            return Rows(table)
+        _, offsets, data = pa.array(rows, pa.large_binary()).buffers()
+        ends = np.frombuffer(offsets, np.int64, len(rows) + 1)
+        words = np.frombuffer(data or b"", np.int64, ends[-1] >> 3).copy()
+        words[(ends[:-1] + self._at) >> 3] = value
+        return pa.Array.from_buffers(pa.large_binary(), len(rows), [None, offsets, pa.py_buffer(words)]).to_pylist()
+
+    def with_true(self, rows: Sequence[bytes]) -> Sequence[bytes]:
+        if isinstance(rows, Rows):
+            table = rows.table.copy()
+            table[:, self._at] = 1
+            return Rows(table)
+        return [row[: self._at] + b"\x01" + row[self._at + 1 :] for row in rows]
+
+
+def long_row(value: int) -> bytes:
+    """The row of one long."""
+    return bytes(8) + _LONG.pack(value)
+
+
+def binary_row(*fields: bytes | None) -> bytes:
+    """(2) The row of at most 64 string or binary fields."""
+    nulls, slots, variable, end = 0, [], [], 8 + 8 * len(fields)
+    for i, value in enumerate(fields):
+        if value is None:
+            nulls |= 1 << i
+            slots.append(0)
+            continue
+        padded = value + bytes(-len(value) % 8)
+        slots.append(end << 32 | len(value))
+        variable.append(padded)
+        end += len(padded)
+    return struct.pack(f"<{1 + len(slots)}Q", nulls, *slots) + b"".join(variable)
+
+
+def binary_value(row: bytes) -> bytes:
+    """The one field of a row that `binary_row` made. Raises ValueError when it is no such row."""
+    if len(row) < 16:
+        raise ValueError(f"a state value of {len(row)} bytes is no UnsafeRow")
+    nulls, slot = struct.unpack_from("<QQ", row)
+    offset, size = slot >> 32, slot & 0xFFFFFFFF
+    if nulls or offset != 16 or offset + size > len(row):
+        raise ValueError(f"a state value is no UnsafeRow of one binary field: at byte 8: {offset}, {size}")
+    return row[offset : offset + size]

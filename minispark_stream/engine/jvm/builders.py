@@ -1,0 +1,66 @@
+"""What Spark's own builders ask when they read or write a stream: names of data sources, options, schemas, output modes.
+
+Models: DataStreamReader, DataStreamWriter, DataSource.lookupDataSource, CaseInsensitiveStringMap.
+
+Differs from Spark: nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from pyspark.sql import SparkSession
+from pyspark.sql.types import StructType
+
+from minispark_stream.engine.jvm import expressions, scala
+from minispark_stream.engine.jvm.scala import JavaObject
+
+
+def parse_schema(session: SparkSession, schema: JavaObject | str) -> StructType:
+    """What `readStream.schema` was given, a DDL text or a Java StructType, as PySpark's type.
+
+    Raises:
+        ParseException: the text is no schema.
+        AnalysisException: a column is of type char or varchar.
+    """
+    if isinstance(schema, str):
+        schema = scala.java_class(session, "org.apache.spark.sql.types.StructType").fromDDL(schema)
+    scala.java_class(session, "org.apache.spark.sql.catalyst.util.CharVarcharUtils").failIfHasCharVarchar(schema)
+    return expressions.python_schema(schema)
+
+
+def check_keys_of_maps(session: SparkSession, name: str, schema: StructType) -> None:
+    """Raises AnalysisException: a map in the schema has keys that are no strings, which "json" or "xml" cannot hold."""
+    utils = scala.java_class(session, f"org.apache.spark.sql.execution.datasources.{name}.{name.capitalize()}Utils")
+    getattr(utils, f"check{name.capitalize()}Schema")(expressions.java_schema(session, schema))
+
+
+def output_mode(session: SparkSession, name: str) -> str:
+    """The output mode that a name in any case stands for: "append", "update" or "complete".
+
+    Raises:
+        IllegalArgumentException: there is no such output mode.
+    """
+    modes = scala.java_class(session, "org.apache.spark.sql.catalyst.streaming.InternalOutputModes")
+    return str(modes.apply(name).toString()).lower()
+
+
+def case_insensitive(session: SparkSession, options: Mapping[str, str]) -> JavaObject:
+    """`options` as Spark's map, which has `getLong`, `getInt`, `getBoolean` with a default."""
+    texts = {name: value for name, value in options.items() if value is not None}
+    made = scala.java_class(session, "java.util.HashMap")(texts)
+    return scala.java_class(session, "org.apache.spark.sql.util.CaseInsensitiveStringMap")(made)
+
+
+def look_up_data_source(session: SparkSession, name: str) -> None:
+    """Raises Spark's own exception unless Spark has a data source of this name."""
+    sources = scala.java_class(session, "org.apache.spark.sql.execution.datasources.DataSource")
+    sources.lookupDataSource(name, session._jsparkSession.sessionState().conf())
+
+
+def pickled_data_source(session: SparkSession, name: str) -> bytes | None:
+    """The class that was given to `spark.dataSource.register` under a name, as PySpark pickled it; None if there is none."""
+    manager = session._jsparkSession.sessionState().dataSourceManager()
+    if not manager.dataSourceExists(name):
+        return None
+    return bytes(manager.lookupDataSource(name).dataSourceCls().command().unsafeArray())

@@ -1,0 +1,109 @@
+"""Spark's own errors, raised from Python: the class, the condition, the SQL state and the text that a Spark user knows.
+
+    analysis_error(session, "PATH_NOT_FOUND", path="in")    [PATH_NOT_FOUND] Path does not exist: in. SQLSTATE: 42K03
+
+What a user's own call raises is a real exception of Spark's, which PySpark then shows as it shows every one of them. The other
+kinds only end a query on its thread, where their text and their condition go on: these are Python exceptions with Spark's text.
+
+Differs from Spark: nothing.
+"""
+
+from __future__ import annotations
+
+import traceback
+from typing import TypeVar, cast
+
+from py4j.java_gateway import is_instance_of
+from py4j.protocol import Py4JJavaError as JavaError  # what Java code raised and PySpark has no class of its own for
+from pyspark import SparkContext
+from pyspark.errors import (
+    AnalysisException,
+    IllegalArgumentException,
+    PySparkException,
+    SparkRuntimeException,
+    UnsupportedOperationException,
+)
+from pyspark.errors.exceptions.captured import CapturedException, UnknownException, convert_exception
+from pyspark.sql import SparkSession
+
+from minispark_stream.engine.jvm import scala
+from minispark_stream.engine.jvm.scala import JavaObject
+
+__all__ = [
+    "JavaError", "analysis_error", "as_captured", "concurrent_stream_log_update", "condition_of", "extended_analysis_error",
+    "illegal_argument", "spark_error",
+]
+
+E = TypeVar("E", bound=PySparkException)
+
+_JAVA_CLASSES: dict[type[PySparkException], str] = {
+    AnalysisException: "org.apache.spark.sql.AnalysisException",
+    IllegalArgumentException: "org.apache.spark.SparkIllegalArgumentException",
+    UnsupportedOperationException: "org.apache.spark.SparkUnsupportedOperationException",
+}
+
+
+def spark_error(session: SparkSession, kind: type[E], condition: str, **parameters: str) -> E:
+    """An exception of class `kind` under Spark's error condition, with Spark's message for it."""
+    if kind in _JAVA_CLASSES:
+        return cast(E, convert_exception(_thrown(session, kind, condition, parameters)))
+    helper = scala.java_class(session, "org.apache.spark.SparkThrowableHelper")
+    text = helper.getMessage(condition, scala.java_class(session, "java.util.HashMap")(parameters))
+    return kind(message=text.removeprefix(f"[{condition}] "), errorClass=condition, messageParameters=parameters)
+
+
+def analysis_error(session: SparkSession, condition: str, *origin: JavaObject, **parameters: str) -> AnalysisException:
+    """Spark's AnalysisException; it tells the position in a SQL text if it is given the Origin of a plan."""
+    return cast(AnalysisException, convert_exception(_thrown(session, AnalysisException, condition, parameters, *origin)))
+
+
+def extended_analysis_error(session: SparkSession, plan: JavaObject, condition: str, **parameters: str) -> AnalysisException:
+    """An analysis error that shows the plan it is about (ExtendedAnalysisException)."""
+    extended = scala.java_class(session, "org.apache.spark.sql.catalyst.ExtendedAnalysisException")
+    thrown = extended(_thrown(session, AnalysisException, condition, parameters), plan)
+    return cast(AnalysisException, convert_exception(thrown))
+
+
+def _thrown(
+    session: SparkSession, kind: type[PySparkException], condition: str, parameters: dict[str, str], *origin: JavaObject
+) -> JavaObject:
+    return scala.java_class(session, _JAVA_CLASSES[kind])(condition, scala.java_map(session, parameters), *origin)
+
+
+def illegal_argument(message: str) -> IllegalArgumentException:
+    return IllegalArgumentException(message=message)
+
+
+def concurrent_stream_log_update(batch_id: int) -> SparkRuntimeException:
+    """Another run of this query has written the batch first."""
+    return SparkRuntimeException(
+        message=f"Concurrent update to the log. Multiple streaming jobs detected for {batch_id}. Please make sure only one "
+        "streaming job runs on a specific checkpoint location at a time. SQLSTATE: 40000",
+        errorClass="CONCURRENT_STREAM_LOG_UPDATE",
+        messageParameters={"batchId": str(batch_id)},
+    )
+
+
+def as_captured(error: BaseException) -> CapturedException:
+    """An error of any origin with what PySpark's captured ones have: `_desc`, `_stackTrace` and `_cause`."""
+    if isinstance(error, CapturedException):
+        return error
+    words = type(error).__name__
+    try:
+        if isinstance(error, JavaError):
+            return convert_exception(error.java_exception)
+        words += f": {error}" if str(error) else ""
+    except Exception:  # a JVM that has died cannot say any more what it raised
+        pass
+    return UnknownException(words, "".join(traceback.format_exception(error)))
+
+
+def condition_of(error: BaseException) -> str | None:
+    """Spark's condition of an error; None when it has none, or when the JVM that knew it has died."""
+    try:
+        if isinstance(error, JavaError):
+            raised, gateway = error.java_exception, SparkContext._gateway
+            return raised.getCondition() if is_instance_of(gateway, raised, "org.apache.spark.SparkThrowable") else None
+        return error.getCondition() if isinstance(error, PySparkException) else None
+    except Exception:
+        return None

@@ -1,0 +1,103 @@
+"""Catalyst expressions and schemas: columns, aliases, types.
+
+Differs from Spark: nothing; these are calls of Catalyst's own methods.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+
+from pyspark.sql import Column, SparkSession
+from pyspark.sql.types import DataType, StructType, _parse_datatype_json_string
+
+from minispark_stream.engine.jvm import scala
+from minispark_stream.engine.jvm.scala import JavaObject
+
+
+def java_schema(session: SparkSession, schema: StructType) -> JavaObject:
+    return session._jsparkSession.parseDataType(schema.json())
+
+
+def python_schema(schema: JavaObject) -> StructType:
+    """A Java StructType as PySpark's."""
+    return StructType.fromJson(json.loads(schema.json()))
+
+
+def as_nullable(session: SparkSession, schema: StructType) -> StructType:
+    """The schema with every column, field, element and map value nullable."""
+    return python_schema(java_schema(session, schema).asNullable())
+
+
+def type_name(session: SparkSession, data_type: DataType) -> str:
+    """How Spark prints a type in its messages."""
+    return str(session._jsparkSession.parseDataType(data_type.json()).toString())
+
+
+def tree_string(session: SparkSession, schema: StructType) -> str:
+    """What `df.printSchema()` prints."""
+    return str(java_schema(session, schema).treeString())
+
+
+def struct_type(attributes: Iterable[JavaObject]) -> StructType:
+    """The schema of a list of attributes, column metadata included."""
+    fields = [
+        {
+            "name": a.name(),
+            "type": json.loads(a.dataType().json()),
+            "nullable": bool(a.nullable()),
+            "metadata": json.loads(a.metadata().json()),
+        }
+        for a in attributes
+    ]
+    return StructType.fromJson({"type": "struct", "fields": fields})
+
+
+def positional(*schemas: StructType) -> StructType:
+    """The fields of several schemas, one after the other, under names that cannot clash."""
+    result = StructType()
+    for i, one in enumerate(f for schema in schemas for f in schema.fields):
+        result.add(f"_{i}", one.dataType, True)
+    return result
+
+
+def alias(session: SparkSession, expression: JavaObject, name: str, expr_id: JavaObject) -> JavaObject:
+    """`expression AS name`, under a given expression id."""
+    make = scala.java_class(session, "org.apache.spark.sql.catalyst.expressions.Alias")
+    nil = scala._nil(scala.jvm(session))
+    return make(expression, name, expr_id, nil, scala.none(session), nil)
+
+
+def column(session: SparkSession, expression: JavaObject) -> Column:
+    """A Catalyst expression as a PySpark column."""
+    return Column(scala.java_class(session, "org.apache.spark.sql.classic.ExpressionUtils").column(expression))
+
+
+def expression_ids(session: SparkSession, node: JavaObject) -> list[int]:
+    """The expression ids of a node's columns."""
+    catalyst = "org.apache.spark.sql.catalyst.expressions"
+    ids = scala.texts(session, node.output(), f"{catalyst}.NamedExpression.exprId", f"{catalyst}.ExprId.id")
+    return [int(one) for one in ids]
+
+
+def python_type(data_type: JavaObject) -> DataType:
+    """A Java type as PySpark's."""
+    return _parse_datatype_json_string(data_type.json())
+
+
+def command(session: SparkSession, udf: JavaObject) -> bytes:
+    """What a PythonUDF sends to the worker: a function and its type, pickled."""
+    return bytes(udf.func().command().toArray(scala.java_class(session, "scala.reflect.ClassTag").Byte()))
+
+
+def with_command(session: SparkSession, udf: JavaObject, pickled: bytes, children: Iterable[JavaObject]) -> JavaObject:
+    """The PythonUDF with another function, and over other arguments."""
+    given = udf.func()
+    function = scala.call(
+        scala.java_class(session, "org.apache.spark.api.python.SimplePythonFunction"),
+        command=bytearray(pickled), envVars=given.envVars(), pythonIncludes=given.pythonIncludes(),
+        pythonExec=given.pythonExec(), pythonVer=given.pythonVer(), broadcastVars=given.broadcastVars(),
+        accumulator=given.accumulator(),
+    )
+    name, _, data_type, _, *rest = scala.elements(udf)
+    return udf.copy(name, function, data_type, scala.seq(session, children), *rest)

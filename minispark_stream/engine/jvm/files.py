@@ -1,0 +1,177 @@
+"""Hadoop's files and Spark's batch readers and writers: paths, a listing, a plan that reads files, a job that writes them.
+
+    qualified(session, "in")     the file system that the path is on, and the path in full, `file:/home/me/in`
+    all_files(session, index)    ("file:///home/me/in/a%20b", 42, 1700000000000), ...
+
+Differs from Spark: nothing; these are calls of Spark SQL's own batch classes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.types import StructType
+
+from minispark_stream.engine.jvm import expressions, scala
+from minispark_stream.engine.jvm.scala import JavaObject
+
+_HADOOP = "org.apache.hadoop.fs"
+_DATASOURCES = "org.apache.spark.sql.execution.datasources"
+
+
+# -- paths ----------------------------------------------------------------------------------------------------
+
+
+def path(session: SparkSession, *parts: JavaObject) -> JavaObject:
+    """A Hadoop path: of one text, or of a parent and a child."""
+    return scala.java_class(session, f"{_HADOOP}.Path")(*parts)
+
+
+def qualified(session: SparkSession, text: str) -> tuple[JavaObject, JavaObject]:
+    """The Hadoop file system of a path, and the path in full."""
+    given = path(session, text)
+    files = given.getFileSystem(session._jsparkSession.sessionState().newHadoopConf())
+    return files, files.makeQualified(given)
+
+
+def is_glob(session: SparkSession, text: str) -> bool:
+    """Whether a path has wildcards."""
+    return bool(_hadoop_util(session).isGlobPath(path(session, text)))
+
+
+def expand_glob(session: SparkSession, files: JavaObject, whole: JavaObject) -> JavaObject:
+    """The paths that match, as a Scala Seq; a path without wildcards is the only one."""
+    return _hadoop_util(session).globPathIfNecessary(files, whole)
+
+
+def glob_accepts(session: SparkSession, pattern: str, name: str) -> bool:
+    """Whether the name of a file or folder matches a pattern."""
+    return bool(_glob_filter(session, pattern).accept(path(session, f"/{name}")))
+
+
+def below(session: SparkSession, files: JavaObject, folder: JavaObject, pattern: str) -> list[JavaObject]:
+    """The paths right below a folder whose names match a pattern."""
+    return [found.getPath() for found in files.listStatus(folder, _glob_filter(session, pattern))]
+
+
+def _glob_filter(session: SparkSession, pattern: str) -> JavaObject:
+    return scala.java_class(session, f"{_HADOOP}.GlobFilter")(pattern)
+
+
+def _hadoop_util(session: SparkSession) -> JavaObject:
+    return scala.java_class(session, "org.apache.spark.deploy.SparkHadoopUtil").get()
+
+
+# -- listing and reading --------------------------------------------------------------------------------------
+
+
+def file_index(
+    session: SparkSession, paths: JavaObject, options: Mapping[str, str], schema: StructType
+) -> JavaObject:
+    """Spark's batch listing of files below `paths` (a Scala Seq); `schema` may name the types of partition columns."""
+    name = f"{_DATASOURCES}.InMemoryFileIndex"
+    return scala.call(
+        scala.java_class(session, name), sparkSession=session._jsparkSession, rootPathsSpecified=paths,
+        parameters=scala.java_map(session, options),
+        userSpecifiedSchema=scala.some(session, expressions.java_schema(session, schema)),
+        fileStatusCache=getattr(scala.companion(session, name), "$lessinit$greater$default$5")(),
+        userSpecifiedPartitionSpec=scala.none(session), metadataOpsTimeNs=scala.none(session),
+    )
+
+
+def all_files(session: SparkSession, index: JavaObject) -> Iterable[tuple[str, int, int]]:
+    """The files of a listing: percent-encoded URI, size in bytes, modification time in ms."""
+    found = index.allFiles()
+    uris = scala.texts(session, found, f"{_HADOOP}.FileStatus.getPath", f"{_HADOOP}.Path.toUri")
+    sizes = scala.texts(session, found, f"{_HADOOP}.FileStatus.getLen")
+    times_ms = scala.texts(session, found, f"{_HADOOP}.FileStatus.getModificationTime")
+    return zip(uris, map(int, sizes), map(int, times_ms))
+
+
+def file_relation(
+    session: SparkSession,
+    file_format: str,
+    paths: Iterable[str],
+    schema: StructType,
+    partition_columns: Iterable[str],
+    options: Mapping[str, str],
+) -> JavaObject:
+    """The plan that reads some files, which need not exist any more (DataFrameReader.load would insist on it)."""
+    none = scala.none(session)
+    source = scala.call(
+        scala.java_class(session, f"{_DATASOURCES}.DataSource"), sparkSession=session._jsparkSession, className=file_format,
+        paths=scala.seq(session, paths),
+        userSpecifiedSchema=scala.some(session, expressions.java_schema(session, schema)),
+        partitionColumns=scala.seq(session, partition_columns), bucketSpec=none, options=scala.java_map(session, options),
+        catalogTable=none, userSpecifiedStreamingSourceName=none,
+    )
+    relation = scala.companion(session, f"{_DATASOURCES}.LogicalRelation")
+    return relation.apply(source.resolveRelation(False, True, False), False)
+
+
+def stream_of_files(session: SparkSession, file_format: str, schema: StructType, identity: str) -> JavaObject:
+    """A streaming relation over no files: what Spark adds to the rows of files (`_metadata`) can be asked of it.
+
+    Args:
+        schema: data columns, then partition columns.
+        identity: two relations with the same columns are equal unless this tells them apart.
+    """
+    relation = scala.call(
+        scala.java_class(session, f"{_DATASOURCES}.HadoopFsRelation"),
+        location=file_index(session, scala.seq(session, []), {}, StructType()),
+        partitionSchema=expressions.java_schema(session, StructType()), dataSchema=expressions.java_schema(session, schema),
+        bucketSpec=scala.none(session), fileFormat=_file_format(session, file_format),
+        options=scala.java_map(session, {"identity": identity}), sparkSession=session._jsparkSession,
+    )
+    return scala.companion(session, f"{_DATASOURCES}.LogicalRelation").apply(relation, True)
+
+
+# -- writing --------------------------------------------------------------------------------------------------
+
+
+def check_partition_columns(session: SparkSession, schema: StructType, columns: list[str], case_sensitive: bool) -> None:
+    """Raises AnalysisException when Spark's batch writer would not partition by these columns."""
+    utils = scala.java_class(session, f"{_DATASOURCES}.PartitioningUtils")
+    utils.validatePartitionColumn(
+        expressions.java_schema(session, schema), scala.seq(session, columns), case_sensitive
+    )
+
+
+def write_files(
+    data: DataFrame, format_name: str, partition_columns: list[str], options: Mapping[str, str], folder: str, job_id: str
+) -> None:
+    """Write a DataFrame into a folder, as `df.write` does but without a look at what is there (FileFormatWriter).
+
+    Args:
+        format_name: a format that Spark's batch writer knows, "parquet" for example.
+        options: of the writer.
+        job_id: becomes part of the names of the files.
+    """
+    session = data.sparkSession
+    execution = data._jdf.queryExecution()
+    columns = execution.analyzed().output()
+    attributes = {a.name(): a for a in scala.items(columns)}
+    committer = scala.java_class(session, f"{_DATASOURCES}.SQLHadoopMapReduceCommitProtocol")
+    output = scala.java_class(session, f"{_DATASOURCES}.FileFormatWriter$OutputSpec")
+    writer = scala.java_class(session, f"{_DATASOURCES}.FileFormatWriter")
+    scala.call(
+        writer.write, sparkSession=session._jsparkSession, plan=execution.executedPlan(),
+        fileFormat=_file_format(session, format_name), committer=committer(job_id, folder, False),
+        outputSpec=output(folder, scala.java_map(session, {}), columns),
+        hadoopConf=session._jsparkSession.sessionState().newHadoopConf(),
+        partitionColumns=scala.seq(session, [attributes[name] for name in partition_columns]),
+        bucketSpec=scala.none(session), statsTrackers=scala.seq(session, []), options=scala.java_map(session, options),
+        numStaticPartitionCols=0, beforeSetupJob=getattr(writer, "write$default$12")(),
+    )
+
+
+def _file_format(session: SparkSession, name: str) -> JavaObject:
+    """How Spark reads and writes the files of a format (a FileFormat)."""
+    empty, none = scala.seq(session, []), scala.none(session)
+    source = scala.call(
+        scala.java_class(session, f"{_DATASOURCES}.DataSource"), sparkSession=session._jsparkSession, className=name,
+        paths=empty, userSpecifiedSchema=none, partitionColumns=empty, bucketSpec=none,
+        options=scala.java_map(session, {}), catalogTable=none, userSpecifiedStreamingSourceName=none,
+    )
+    return source.providingInstance()

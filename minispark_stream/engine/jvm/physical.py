@@ -1,0 +1,96 @@
+"""Spark's physical plans: have one made, take it apart, put it together again.
+
+    planned_by(session, strategy, plan)   what one of Spark's strategies makes of a logical plan
+    chain(plan)                           its operators from the top
+    over(node, rows)                      an operator on top of other rows
+    shuffled(rows, keys, n)               the rows of each key together, in one of n partitions
+    prepared(plan)                        ready to run
+    leaf(plan)                            its rows as a leaf of a logical plan
+
+A plan must be prepared once, as a whole; what is put on top of it begins with what `leaf` or a task hands on.
+Differs from Spark: nothing; these are calls of Spark SQL's own methods.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from pyspark.sql import DataFrame, SparkSession
+
+from minispark_stream.engine.jvm import expressions, plans, scala
+from minispark_stream.engine.jvm.scala import JavaObject
+
+EXECUTION = "org.apache.spark.sql.execution"
+PARTITIONING = "org.apache.spark.sql.catalyst.plans.physical"
+
+
+def executable(df: DataFrame) -> JavaObject:
+    """The physical plan of `df`, ready to run (QueryExecution.executedPlan)."""
+    return df._jdf.queryExecution().executedPlan()
+
+
+def count_udf_operators(df: DataFrame) -> int:
+    """How many operators of a plan without branches call Python UDFs; each of them has a worker."""
+    names = [scala.class_name(node) for node in chain(df._jdf.queryExecution().sparkPlan())]
+    return sum(name.endswith("EvalPythonExec") for name in names)
+
+
+def physical(session: SparkSession, plan: JavaObject) -> JavaObject:
+    """The physical plan of a batch plan, before exchanges and code generation are put in (QueryExecution.sparkPlan)."""
+    mode = scala.java_class(session, f"{EXECUTION}.CommandExecutionMode").ALL()
+    return session._jsparkSession.sessionState().executePlan(plan, mode).sparkPlan()
+
+
+def physical_under(session: SparkSession, plan: JavaObject) -> JavaObject:
+    """The physical plan of a batch plan, under the ids that its columns had before the optimizer gave them others."""
+    rows = physical(session, plan)
+    if expressions.expression_ids(session, rows) == expressions.expression_ids(session, plan):
+        return rows
+    columns = zip(scala.items(rows.output()), scala.items(plan.output()))
+    aliases = [expressions.alias(session, found, wanted.name(), wanted.exprId()) for found, wanted in columns]
+    return scala.java_class(session, f"{EXECUTION}.ProjectExec")(scala.seq(session, aliases), rows)
+
+
+def prepared(session: SparkSession, plan: JavaObject) -> JavaObject:
+    """A physical plan made executable: sorts, code generation (QueryExecution.prepareExecutedPlan)."""
+    return scala.java_class(session, f"{EXECUTION}.QueryExecution").prepareExecutedPlan(session._jsparkSession, plan)
+
+
+def planned_by(session: SparkSession, strategy: str, plan: JavaObject) -> JavaObject:
+    """The physical plan that one of Spark's strategies makes of a logical plan, down to where other strategies go on."""
+    return getattr(session._jsparkSession.sessionState().planner(), strategy)().apply(plan).head()
+
+
+def chain(plan: JavaObject) -> list[JavaObject]:
+    """The operators of a plan without branches, from the top."""
+    below = plan.children()
+    return [plan] if below.isEmpty() else [plan, *chain(below.head())]
+
+
+def over(session: SparkSession, node: JavaObject, rows: JavaObject) -> JavaObject:
+    """The operator `node`, on top of other rows with the same attributes."""
+    return node.withNewChildren(scala.seq(session, [rows]))
+
+
+def without_distribution(session: SparkSession, node: JavaObject) -> JavaObject:
+    """An aggregation that does not ask for a shuffle: its rows are where they must be."""
+    _, *rest = scala.elements(node)
+    return node.copy(scala.none(session), *rest)
+
+
+def shuffled(session: SparkSession, rows: JavaObject, keys: Iterable[JavaObject], num_partitions: int) -> JavaObject:
+    """The rows of a physical plan, those with equal keys in one of `num_partitions` partitions, as Spark hashes them."""
+    hashed = scala.java_class(session, f"{PARTITIONING}.HashPartitioning")(scala.seq(session, keys), num_partitions)
+    origin = scala.companion(session, f"{EXECUTION}.exchange.REPARTITION_BY_NUM")
+    exchange = scala.java_class(session, f"{EXECUTION}.exchange.ShuffleExchangeExec")
+    return exchange(hashed, rows, origin, scala.none(session), False)
+
+
+def sorted_in_partitions(session: SparkSession, rows: JavaObject, order: JavaObject) -> JavaObject:
+    """The rows of a physical plan, each partition sorted; `order` is a Scala Seq of SortOrders."""
+    return scala.java_class(session, f"{EXECUTION}.SortExec")(order, False, rows, 0)
+
+
+def leaf(session: SparkSession, rows: JavaObject) -> JavaObject:
+    """What an executable plan puts out, as a leaf of a logical plan under the same attributes."""
+    return plans.leaf_over(session, rows.execute(), rows.output(), streaming=False)

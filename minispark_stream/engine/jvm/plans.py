@@ -1,0 +1,151 @@
+"""Spark's own plans: look at their nodes, swap a leaf, and hand the result back.
+
+The model leaves analysis, optimisation and execution of *batch* plans to Spark SQL. What it must do itself is what
+MicroBatchExecution does with a plan (From query to the plan).
+
+    of_rows(session, plan)       a logical plan as a DataFrame
+    optimize(session, plan)      what Spark's optimizer makes of it
+    executed(df)                 its physical plan, and its rows as an RDD that is planned once and for all
+    rename(plan, attributes)     the same rows under the attributes (names and expression ids) of another plan
+
+Differs from Spark: nothing; these are calls of Spark SQL's own methods.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from functools import lru_cache
+from typing import Any
+
+from pyspark.sql import DataFrame, SparkSession
+
+from minispark_stream.engine.jvm import expressions, scala
+from minispark_stream.engine.jvm.scala import JavaObject
+
+
+def of_rows(session: SparkSession, plan: JavaObject) -> DataFrame:
+    """The DataFrame of a logical plan (Dataset.ofRows)."""
+    dataset = scala.java_class(session, "org.apache.spark.sql.classic.Dataset")
+    return DataFrame(dataset.ofRows(session._jsparkSession, plan), session)
+
+
+def executed(df: DataFrame) -> tuple[JavaObject, DataFrame]:
+    """Plan `df` once and for all: its physical plan, and a DataFrame over the RDD of its rows. No job runs yet."""
+    execution = df._jdf.queryExecution()
+    return execution.executedPlan(), rdd_frame(df.sparkSession, execution.toRdd(), execution.analyzed().schema())
+
+
+def as_leaf(df: DataFrame) -> DataFrame:
+    """The same rows as a plan of one leaf, which counts them: so many are the input rows of the batch."""
+    return executed(df)[1]
+
+
+def analyzed(df: DataFrame) -> JavaObject:
+    return df._jdf.queryExecution().analyzed()
+
+
+def with_cached_data(session: SparkSession, plan: JavaObject) -> JavaObject:
+    """`plan`, with what `DataFrame.cache()` has been called for read from the cache (QueryExecution.withCachedData)."""
+    manager = session._jsparkSession.sharedState().cacheManager()
+    return manager.useCachedData(plan, getattr(manager, "useCachedData$default$2")())  # of all that is cached
+
+
+def optimize(session: SparkSession, plan: JavaObject) -> JavaObject:
+    """Spark's optimizer on an analysed plan, streaming or not (QueryExecution.optimizedPlan refuses streaming ones)."""
+    return session._jsparkSession.sessionState().optimizer().execute(plan)
+
+
+def internal_rows(session: SparkSession) -> JavaObject:
+    """What an RDD wants to know of its elements, when they are rows (a ClassTag)."""
+    return _class_tag(scala.jvm(session), "org.apache.spark.sql.catalyst.InternalRow")
+
+
+@lru_cache(maxsize=8)
+def _class_tag(view: Any, name: str) -> JavaObject:
+    return view.scala.reflect.ClassTag.apply(view.java.lang.Class.forName(name))
+
+
+def empty_rows(session: SparkSession) -> JavaObject:
+    """An RDD without rows."""
+    return session.sparkContext._jsc.sc().emptyRDD(internal_rows(session))
+
+
+def rdd_frame(session: SparkSession, rdd: JavaObject, schema: JavaObject, streaming: bool = False) -> DataFrame:
+    """A DataFrame over an RDD of Spark's internal rows; `schema` is a Java StructType."""
+    return DataFrame(session._jsparkSession.internalCreateDataFrame(rdd, schema, streaming), session)
+
+
+def local_frame(session: SparkSession, attributes: JavaObject, rows: JavaObject) -> DataFrame:
+    """A DataFrame over rows that lie in the driver's JVM; `rows` is a Scala Seq of internal rows."""
+    relation = scala.java_class(session, "org.apache.spark.sql.catalyst.plans.logical.LocalRelation")
+    return of_rows(session, relation(attributes, rows, False, scala.none(session)))
+
+
+def count_rows(df: DataFrame) -> int:
+    """Run a DataFrame as it is planned, every row and column of it, and keep nothing (`df.count()` would plan less)."""
+    return int(df._jdf.queryExecution().executedPlan().execute().count())
+
+
+def collect_rows(df: DataFrame) -> JavaObject:
+    """Run a DataFrame and bring its rows to the driver's JVM, as a Scala Seq of internal rows."""
+    rows = df._jdf.queryExecution().executedPlan().executeCollect()
+    return scala.java_class(df.sparkSession, "scala.collection.immutable.ArraySeq").unsafeWrapArray(rows)
+
+
+def show_string(df: DataFrame, rows: int, truncate: int) -> str:
+    """What `df.show()` prints: at most `rows` rows, cells cut after `truncate` characters (0: not at all)."""
+    return str(df._jdf.showString(rows, truncate, False))
+
+
+def project(session: SparkSession, expressions: Iterable[JavaObject], child: JavaObject) -> JavaObject:
+    made = expressions if hasattr(expressions, "_target_id") else scala.seq(session, expressions)
+    return scala.java_class(session, "org.apache.spark.sql.catalyst.plans.logical.Project")(made, child)
+
+
+def leaf_over(session: SparkSession, rdd: JavaObject, attributes: JavaObject, streaming: bool) -> JavaObject:
+    """A relation over an RDD of Spark's internal rows, under the very same `attributes` (a Scala Seq)."""
+    none = scala.none(session)
+    return scala.call(
+        scala.java_class(session, "org.apache.spark.sql.execution.LogicalRDD"), output=attributes, rdd=rdd,
+        outputPartitioning=scala.java_class(session, "org.apache.spark.sql.catalyst.plans.physical.UnknownPartitioning")(0),
+        outputOrdering=scala.seq(session, []), isStreaming=streaming, stream=none, session=session._jsparkSession,
+        originStats=none, originConstraints=none, fromCheckpoint=False,
+    )
+
+
+def rename(session: SparkSession, plan: JavaObject, attributes: Iterable[tuple[str, JavaObject]]) -> JavaObject:
+    """`plan` under the (name, expression id) pairs of another plan's attributes, column by column."""
+    columns = scala.items(plan.output())
+    pairs = list(attributes)
+    if len(columns) != len(pairs):
+        raise ValueError(f"Invalid batch: {len(pairs)} columns expected, {len(columns)} found")
+    return project(session, [expressions.alias(session, c, name, eid) for c, (name, eid) in zip(columns, pairs)], plan)
+
+
+def relation_id(session: SparkSession, leaf: JavaObject) -> int | None:
+    """The identity of the relation behind a leaf, logical or physical, as a negative number; None when it has none.
+
+    The optimizer may copy a relation of files (it then reads fewer columns), but not the list of its files.
+    """
+    name = scala.class_name(leaf)
+    if name in ("LogicalRelation", "FileSourceScanExec"):
+        relation = leaf.relation()
+        if scala.class_name(relation) == "HadoopFsRelation":
+            relation = relation.location()
+    elif name in ("LogicalRDD", "RDDScanExec"):
+        relation = leaf.rdd()
+    elif name in ("DataSourceV2Relation", "BatchScanExec"):
+        relation = leaf.table()
+    else:
+        return None
+    return -int(scala.java_class(session, "java.lang.System").identityHashCode(relation)) - 1
+
+
+def with_children(session: SparkSession, node: JavaObject, children: Iterable[JavaObject]) -> JavaObject:
+    return node.withNewChildren(scala.seq(session, children))
+
+
+def watermark_nodes(plan: JavaObject) -> list[str]:
+    """The node ids of all EventTimeWatermark nodes of a plan, from the top."""
+    own = [plan.nodeId().toString()] if scala.class_name(plan) == "EventTimeWatermark" else []
+    return own + [n for child in scala.items(plan.children()) for n in watermark_nodes(child)]

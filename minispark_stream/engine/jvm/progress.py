@@ -1,0 +1,44 @@
+"""The report of a batch as the object that Spark gives to listeners.
+
+    progress_of(session, {"batchId": 2, ...}, {"checks": <Row>})     ->  StreamingQueryProgress, of a Java object
+
+In the JSON of a report, an offset is JSON and a time is text. A listener is given the text of an offset, and Rows with Python's
+types of the metrics that the user observes.
+
+Models: StreamingQueryProgress, as PySpark reads it from the JVM (SIGMOD'18 paper, section 7.4).
+Differs from Spark: nothing.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from pyspark.sql import SparkSession
+from pyspark.sql.streaming.listener import StreamingQueryProgress
+
+from minispark_stream.engine.jvm import scala
+from minispark_stream.engine.jvm.scala import JavaObject
+
+_CLASS = "org.apache.spark.sql.streaming.StreamingQueryProgress"
+
+
+def progress_of(
+    session: SparkSession, report: Mapping[str, Any], observed: Mapping[str, JavaObject]
+) -> StreamingQueryProgress:
+    """What `report`, the JSON of a report as a dict, says; `observed` has the Java row of each metric of the user."""
+    whole = {
+        "eventTime": {},  # JSON leaves empty maps out, the object has them
+        **{name: value for name, value in report.items() if name != "observedMetrics"},
+        "sources": [{"metrics": {}, **source} for source in report["sources"]],
+        "sink": {"metrics": {}, **report["sink"]},
+    }
+    read = scala.companion(session, _CLASS).fromJson(json.dumps(whole))
+    made = scala.call(
+        scala.java_class(session, _CLASS), id=read.id(), runId=read.runId(), name=read.name(), timestamp=read.timestamp(),
+        batchId=read.batchId(), batchDuration=read.batchDuration(), durationMs=read.durationMs(), eventTime=read.eventTime(),
+        stateOperators=read.stateOperators(), sources=read.sources(), sink=read.sink(),
+        observedMetrics=scala.java_class(session, "java.util.HashMap")(dict(observed)),
+    )
+    return StreamingQueryProgress.fromJObject(made)

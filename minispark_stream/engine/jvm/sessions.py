@@ -1,0 +1,123 @@
+"""A session's confs, a copy of it, the session that is active on a thread, and the end of jobs and accumulators.
+
+Differs from Spark: nothing; these are calls of Spark's own methods.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from pyspark.accumulators import Accumulator, _accumulatorRegistry
+from pyspark.sql import SparkSession
+
+from minispark_stream.engine.jvm import scala, times
+
+
+def is_stopped(session: SparkSession) -> bool:
+    """Whether the Spark of a session has been stopped, by this session or by another one."""
+    return session.sparkContext._jsc is None
+
+
+def conf(session: SparkSession, key: str) -> str | None:
+    """A conf or its registered default (`session.conf.get(key, None)` would hide the default)."""
+    value = session._jsparkSession.conf().getOption(key)
+    return str(value.get()) if value.isDefined() else None
+
+
+def flag(session: SparkSession, key: str) -> bool:
+    """A conf that is true or false; spaces around it and its case do not count, as in Spark."""
+    return str(session.conf.get(key)).strip().lower() == "true"
+
+
+def compaction_confs(session: SparkSession, log: str) -> tuple[int, int, bool, int]:
+    """The confs of a compactible log ("fileSource" or "fileSink").
+
+    Returns:
+        how many entries there are from one compaction to the next, the delay of a deletion in ms, whether files are deleted
+        at all, and how many batches a restart may need.
+    """
+    of_log = f"spark.sql.streaming.{log}.log"
+    return (
+        int(str(conf(session, f"{of_log}.compactInterval"))),
+        conf_ms(session, f"{of_log}.cleanupDelay"),
+        flag(session, f"{of_log}.deletion"),
+        int(str(conf(session, "spark.sql.streaming.minBatchesToRetain"))),
+    )
+
+
+def cloned(session: SparkSession) -> SparkSession:
+    """A session of its own, with the confs, views and functions that `session` has now (SparkSession.cloneSession)."""
+    return SparkSession(session.sparkContext, session._jsparkSession.cloneSession())
+
+
+def new(session: SparkSession) -> SparkSession:
+    """A session of its own, with confs, views and functions as they are at the beginning (SparkSession.newSession)."""
+    return SparkSession(session.sparkContext, session._jsparkSession.newSession())
+
+
+def set_active_session(session: SparkSession) -> None:
+    """Physical plans belong to the session that is active on the thread that makes them."""
+    scala.java_class(session, "org.apache.spark.sql.classic.SparkSession").setActiveSession(session._jsparkSession)
+
+
+@contextmanager
+def active_session(session: SparkSession) -> Iterator[None]:
+    """The same for a while, on a thread that is not ours."""
+    sessions = scala.java_class(session, "org.apache.spark.sql.classic.SparkSession")
+    before = sessions.getActiveSession()
+    sessions.setActiveSession(session._jsparkSession)
+    try:
+        yield
+    finally:
+        if before.isDefined():
+            sessions.setActiveSession(before.get())
+        else:
+            sessions.clearActiveSession()
+
+
+def propagate_confs(session: SparkSession) -> None:
+    """Let the tasks of every job that this thread starts see the session's confs (SQLExecution.withSQLConfPropagated).
+
+    An action of Spark SQL does so by itself, but Spark may collect what a join broadcasts while a batch is still planned.
+    """
+    for key, value in session.conf.getAll.items():
+        if key.startswith("spark"):
+            session.sparkContext.setLocalProperty(key, value)
+
+
+@contextmanager
+def without_rules(session: SparkSession, rules: Iterable[str]) -> Iterator[None]:
+    """Leave some rules of Spark's optimizer out for a while."""
+    key = "spark.sql.optimizer.excludedRules"
+    before = session.conf.get(key, None)
+    session.conf.set(key, ",".join([before, *rules] if before else rules))
+    try:
+        yield
+    finally:
+        if before is None:
+            session.conf.unset(key)
+        else:
+            session.conf.set(key, before)
+
+
+def cancel_jobs(session: SparkSession, group: str) -> None:
+    """Cancel the jobs of a job group, and every job that is started in it from now on."""
+    session.sparkContext._jsc.sc().cancelJobGroupAndFutureJobs(group)
+
+
+def forget_accumulator(accumulator: Accumulator[Any]) -> None:
+    """Its value stays with whoever holds it; PySpark itself would keep every accumulator until the process ends."""
+    _accumulatorRegistry.pop(accumulator.aid, None)
+
+
+def conf_ms(session: SparkSession, key: str) -> int:
+    """A conf that is a time ("60s", "200ms"), in milliseconds."""
+    return times.time_string_as_ms(session, str(session.conf.get(key)))
+
+
+def driver_host(session: SparkSession) -> str:
+    """The address under which the tasks find the driver."""
+    context = session.sparkContext
+    return "127.0.0.1" if str(context.master).startswith("local") else str(context.getConf().get("spark.driver.host"))

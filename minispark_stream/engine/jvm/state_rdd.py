@@ -1,0 +1,103 @@
+"""A Python task over each partition of rows, which knows the number of its partition.
+
+Models: StateStoreRDD, which opens the stores of `partition.index`, whatever task the partition runs in (About state).
+
+`mapInArrow` tells its function the number of the task. But a task is not a partition: after `coalesce`, one task runs several
+partitions, and after a union with other rows, partition 0 may run in task 5. So the partition itself says its number:
+
+1. In front of the rows of each partition comes a row of nulls, so that a partition without rows says its number too.
+2. The rows are numbered (`monotonically_increasing_id`): in a number, the partition stands above the lowest 33 bits.
+
+The task takes the partition from the number of the first row, and drops that row (engine/operators/state_task.py).
+
+    partition 0      (0, null), (1, "a"), (2, "c")      ->  the task is given 0 and the rows "a", "c"
+    partition 1      (2**33, null)                      ->  the task is given 1 and no rows
+
+Where two such tasks follow each other, Spark would give each of them a worker at once, and both workers would need the state.
+So the second one can be made to wait:
+
+3. Its rows are *gathered* before it begins, by a sort by their numbers. Then the first task has ended, and unless other workers
+   are idle as well, Spark gives the second one that task's worker, which has the state in memory.
+
+How such a task is planned does not depend on the batch. So it is planned once, as `mapInArrow` over no rows; each batch brings
+its rows and its task (`over`).
+
+Differs from Spark: nothing.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pyspark.serializers import CloudPickleSerializer
+from pyspark.sql import SparkSession
+from pyspark.sql import functions as F
+from pyspark.sql.pandas.types import to_arrow_schema
+from pyspark.sql.types import StructType
+
+from minispark_stream.engine.jvm import expressions, physical, plans, scala
+from minispark_stream.engine.jvm.scala import JavaObject
+
+
+class MapPartitions:
+    """The plan of a task over the partitions of some rows.
+
+    Args:
+        columns: the schema of the rows. A task finds them under the names `_0`, `_1`, ..., after the number of the partition.
+        result: the schema of what the task emits.
+        output: the attributes of what it emits (a Scala Seq).
+        function: a user's function inside the task; the workers get its environment and broadcasts.
+    """
+
+    def __init__(
+        self, session: SparkSession, columns: StructType, result: StructType, output: JavaObject, function: JavaObject = None
+    ):
+        self._session = session
+        self._width = len(columns)
+        self._return_type = expressions.positional(result)
+        self.arrow_schema = to_arrow_schema(self._return_type, timezone="UTC")
+        schema = expressions.java_schema(session, expressions.positional(columns))
+        rows = plans.rdd_frame(session, plans.empty_rows(session), schema)
+        numbered = rows.select(F.monotonically_increasing_id().alias("number"), *rows.columns)  # (2)
+        plan = plans.analyzed(numbered.sortWithinPartitions("number").mapInArrow(_no_task, self._return_type))
+        self._map, self._sort, self._project, self._scan = physical.chain(physical.physical(session, plan))
+        self._udf, self._output = self._map.func(), output
+        _, *self._worker = scala.elements(function or self._udf.func())
+        self._map_fields, self._udf_fields = scala.elements(self._map), scala.elements(self._udf)
+        self._attributes, _, *self._scan_fields = scala.elements(self._scan)
+        self._numbered = self._sort.output()
+        self._first_rows: dict[int, JavaObject] = {}
+
+    def over(self, rows: JavaObject, task: Any, gathered: bool = False) -> JavaObject:
+        """The physical plan of what `task`, a function for mapInArrow, emits for each partition of the RDD `rows`."""
+        below = physical.over(self._session, self._project, self._scan_of(self._with_first(rows), self._attributes))
+        if gathered:  # (3) As an RDD of its own, the sort has all rows before Spark looks for a worker for the task.
+            below = self._scan_of(physical.over(self._session, self._sort, below).execute(), self._numbered)
+        name, _, *rest = self._udf_fields
+        udf = self._udf.copy(name, self._python_function(task), *rest)
+        _, _, _, *rest = self._map_fields
+        return self._map.copy(udf, self._output, below, *rest)
+
+    def _scan_of(self, rows: JavaObject, attributes: JavaObject) -> JavaObject:
+        return self._scan.copy(attributes, rows, *self._scan_fields)
+
+    def _with_first(self, rows: JavaObject) -> JavaObject:
+        """(1) The first rows are the same in every batch."""
+        context, number = self._session.sparkContext._jsc, rows.getNumPartitions()
+        if number not in self._first_rows:
+            row = scala.java_class(self._session, "org.apache.spark.sql.catalyst.expressions.GenericInternalRow")(self._width)
+            first = scala.jvm(self._session).java.util.ArrayList([row] * number)
+            self._first_rows[number] = context.parallelize(first, number).rdd()
+        both = scala.seq(self._session, [self._first_rows[number], rows])
+        union = scala.java_class(self._session, "org.apache.spark.rdd.SQLPartitioningAwareUnionRDD")
+        return union(context.sc(), both, number, plans.internal_rows(self._session))
+
+    def _python_function(self, task: Any) -> JavaObject:
+        """The task as Spark sends it to its workers. All but the task itself is the same in every batch."""
+        function = scala.java_class(self._session, "org.apache.spark.api.python.SimplePythonFunction")
+        return function(bytearray(CloudPickleSerializer().dumps((task, self._return_type))), *self._worker)
+
+
+def _no_task(batches: Any) -> Any:
+    """What a plan has until a batch gives it a task."""
+    raise NotImplementedError

@@ -1,0 +1,44 @@
+"""The tables and views of Spark's session catalog.
+
+Differs from Spark: nothing; these are calls of SessionCatalog's own methods.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from pyspark.sql import SparkSession
+
+from minispark_stream.engine.jvm import files, scala
+
+
+class Table(NamedTuple):
+    """What the catalog knows: a view or not, the format of the files, and the folder where they are."""
+
+    is_view: bool
+    provider: str
+    location: str
+
+
+def name_parts(session: SparkSession, name: str) -> list[str]:
+    """`db.t` as ["db", "t"]. Raises ParseException when it is no name."""
+    return scala.items(session._jsparkSession.sessionState().sqlParser().parseMultipartIdentifier(name))
+
+
+def catalog_of(session: SparkSession, parts: list[str]) -> str:
+    """The catalog that a name begins with, if it begins with one; else the current catalog."""
+    catalogs = session._jsparkSession.sessionState().catalogManager()
+    return parts[0] if len(parts) > 1 and catalogs.isCatalogRegistered(parts[0]) else str(catalogs.currentCatalog().name())
+
+
+def is_temp_view(session: SparkSession, parts: list[str]) -> bool:
+    return bool(session._jsparkSession.sessionState().catalog().isTempView(scala.seq(session, parts)))
+
+
+def table(session: SparkSession, name: str) -> Table:
+    """A table or view that exists."""
+    state = session._jsparkSession.sessionState()
+    found = state.catalog().getTableMetadata(state.sqlParser().parseTableIdentifier(name))
+    is_view = found.tableType().name() == "VIEW"
+    location = "" if is_view else str(files.path(session, found.location()).toString())
+    return Table(is_view, "" if is_view else str(found.provider().get()), location)

@@ -1,0 +1,191 @@
+"""applyInPandasWithState in one task: call the user's function for each group, then for each group that timed out.
+
+Models: FlatMapGroupsWithStateExecBase.processDataWithPartition and FlatMapGroupsInPandasWithStateExec (SIGMOD'18 paper,
+4.3.2: stateful processing operators; About state). In this order:
+
+1. Read the rows of the partition, sorted by key. With an event-time timeout, drop those that are not after the *late*
+   watermark, and count them; without one, late rows are the function's business.
+2. For each key, its state from version N of the store and its rows make a `Group`; the function is called with it
+   (grouped_map_pandas_with_state.py).
+3. Save what the function did with the `GroupState`:
+       removed, no timeout set       remove the row
+       updated, removed, or timeout  put (state or null, timeout)
+       none of these                 leave the old row alone, its old timeout included
+4. Of what is in the store now, the keys whose timeout is before the batch's time (processing time), or before the
+   *eviction* watermark (event time): 2 and 3 for these, with an empty frame and `state.hasTimedOut`.
+5. Commit: write version N+1. The frames that the function gave are the rows that leave.
+
+    version 3    ann -> (2), timeout 12:05
+    batch        bob: 1 row                     eviction watermark 12:06
+    calls        (bob, 1 row, no state) then (ann, no row, state (2), hasTimedOut)
+
+A timeout goes with its row: a function that updates the state and sets no timeout has none from then on.
+
+Differs from Spark: nothing.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyspark.sql.streaming.state import GroupState, GroupStateTimeout
+from pyspark.sql.types import StructType
+
+from minispark_stream.engine.checkpointing.unsafe_row import UnsafeRowCodec
+from minispark_stream.engine.operators.columns import Columns, EventTime, concat, is_late, without
+from minispark_stream.engine.operators.group_state_rows import NO_TIMESTAMP, GroupStateRows
+from minispark_stream.engine.operators.grouped_map_pandas_with_state import (
+    Group,
+    GroupedMapPandasWithState,
+    PandasConf,
+    load_function,
+)
+from minispark_stream.engine.operators.metrics import StateMetrics
+from minispark_stream.engine.operators.state_task import StateTask, Stopwatch
+from minispark_stream.engine.state.state_store import StateStore
+
+Groups = tuple[pa.RecordBatch, list[Group]]  # rows, and which of them each group has
+NO_GROUPS: Groups = pa.RecordBatch.from_arrays([], names=[]), []
+
+
+@dataclass(frozen=True, kw_only=True)
+class ApplyInPandasWithState(StateTask):
+    """What a task needs to know; calling it runs one partition (for mapInArrow).
+
+    `command` is the function as PySpark pickled it in this session's driver; `columns` are the columns that come in and
+    `grouping` the positions of the keys among them; `result` is what the function returns.
+    """
+
+    command: bytes
+    columns: StructType
+    grouping: tuple[int, ...]
+    keys: StructType
+    state: StructType
+    result: StructType
+    timeout: str
+    event_time: EventTime | None
+    batch_timestamp_ms: int
+    pandas: PandasConf
+
+    def run(self, store: StateStore, batches: Iterable[pa.RecordBatch]) -> tuple[list[Columns], StateMetrics]:
+        """One partition against an open store: the columns to emit, and what happened."""
+        clock = Stopwatch()
+        function = GroupedMapPandasWithState(
+            load_function(self.command), self.grouping, self.result, self.output, self.pandas
+        )
+        keys = UnsafeRowCodec(self.keys)
+        states = GroupStateRows(self.state, self.timeout != GroupStateTimeout.NoTimeout)
+        rows = concat(batches)
+        drops = self.timeout == GroupStateTimeout.EventTimeTimeout
+        late = is_late(rows, self.event_time if drops else None, self.watermarks.late_ms)  # (1)
+        batch, groups = self._groups(store, keys, states, without(rows, late))
+        emitted = list(function.call(batch, groups))  # (2)
+        put, removed = save(store, states, groups)  # (3)
+        updates_ms = clock.lap()
+        batch, groups = self._timed_out(store, keys, states)  # (4)
+        emitted += function.call(batch, groups)
+        put_by_timeout, removed_by_timeout = save(store, states, groups)
+        removals_ms = clock.lap()
+        store.commit()  # (5)
+        return emitted, StateMetrics(
+            num_rows_updated=put + put_by_timeout,
+            num_rows_removed=removed + removed_by_timeout,
+            num_rows_dropped_by_watermark=int(late.sum()),
+            all_updates_time_ms=updates_ms + removals_ms,
+            all_removals_time_ms=removals_ms,
+            commit_time_ms=clock.lap(),
+            stores={"default": store.metrics()},
+        )
+
+    def _groups(
+        self, store: StateStore, codec: UnsafeRowCodec, states: GroupStateRows, columns: Columns
+    ) -> Groups:
+        """The groups of the batch, in the order of their keys; every max_records_per_batch rows, a new frame begins."""
+        if not columns or not len(columns[0]):
+            return NO_GROUPS
+        rows = pa.RecordBatch.from_arrays(columns, names=self.columns.names)
+        keys = codec.encode([columns[i] for i in self.grouping], rows.num_rows)
+        equal = codec.encode([_without_negative_zero(columns[i]) for i in self.grouping], rows.num_rows)
+        starts = [0, *(i for i in range(1, len(keys)) if equal[i] != equal[i - 1])]
+        group_keys = [keys[start] for start in starts]
+        found = self._group_states(states, group_keys, store.get_many(group_keys))
+        most, groups = self.pandas.max_records_per_batch, []
+        for key, state, start, end in zip(group_keys, found, starts, [*starts[1:], len(keys)]):
+            cuts = [start, *range((start // most + 1) * most, end, most), end]
+            groups.append(Group(key, list(zip(cuts, cuts[1:])), state))
+        return rows, groups
+
+    def _timed_out(self, store: StateStore, codec: UnsafeRowCodec, states: GroupStateRows) -> Groups:
+        """The groups whose timeout has passed, each with one row that has nothing but the key."""
+        if self.timeout == GroupStateTimeout.NoTimeout or not store.num_keys:
+            return NO_GROUPS
+        before = self.watermarks.eviction_ms if self.timeout == GroupStateTimeout.EventTimeTimeout else self.batch_timestamp_ms
+        items = list(store.items())
+        timeouts = states.timeouts([value for _, value in items])
+        expired = [items[i] for i in np.flatnonzero((timeouts != NO_TIMESTAMP) & (timeouts < before))]
+        if not expired:
+            return NO_GROUPS
+        key_rows = [key for key, _ in expired]
+        columns = [pa.nulls(len(expired)) for _ in self.columns]  # only their names get to the function
+        for i, column in zip(self.grouping, codec.decode(key_rows)):
+            columns[i] = column
+        rows = pa.RecordBatch.from_arrays(columns, names=self.columns.names)
+        found = self._group_states(states, key_rows, [value for _, value in expired], timed_out=True)
+        return rows, [Group(key, [(i, i + 1)], state) for i, (key, state) in enumerate(zip(key_rows, found))]
+
+    def _group_states(
+        self, states: GroupStateRows, keys: Sequence[bytes], rows: Sequence[bytes | None], timed_out: bool = False
+    ) -> list[GroupState]:
+        """PySpark GroupStates as Spark makes them for one call: the old timeout is not handed on."""
+        known = iter(states.decode([row for row in rows if row is not None]))
+        return [
+            self._group_state(key, None if row is None else next(known), timed_out) for key, row in zip(keys, rows)
+        ]
+
+    def _group_state(self, key: bytes, state: Any, timed_out: bool) -> GroupState:
+        return GroupState(
+            optionalValue=state,
+            batchProcessingTimeMs=self.batch_timestamp_ms,
+            eventTimeWatermarkMs=self.watermarks.eviction_ms,
+            timeoutConf=self.timeout,
+            hasTimedOut=timed_out,
+            watermarkPresent=self.event_time is not None,
+            defined=state is not None,
+            updated=False,
+            removed=False,
+            timeoutTimestamp=NO_TIMESTAMP,
+            keyAsUnsafe=key,
+            valueSchema=self.state,
+        )
+
+
+def _without_negative_zero(column: pa.Array) -> pa.Array:
+    """0.0 and -0.0 are one group, under the key of its first row."""
+    return pc.add(column, pa.scalar(0.0, column.type)) if pa.types.is_floating(column.type) else column
+
+
+def save(store: StateStore, states: GroupStateRows, groups: Iterable[Group]) -> tuple[int, int]:
+    """(3) Write what the function did with the states: how many were put, how many removed."""
+    put: list[bytes] = []
+    values: list[tuple[Any, ...] | None] = []
+    timeouts: list[int] = []
+    removed: list[bytes] = []
+    for group in groups:
+        after = json.loads(group.state.json())
+        timeout = int(after["timeoutTimestamp"])
+        if after["removed"] and timeout == NO_TIMESTAMP:
+            removed.append(group.key)
+        elif after["updated"] or after["removed"] or timeout != NO_TIMESTAMP:
+            put.append(group.key)
+            values.append(group.state.getOption)
+            timeouts.append(timeout)
+    if put:
+        store.put_many(put, states.encode(values, timeouts))
+    store.remove_many(removed)
+    return len(put), len(removed)

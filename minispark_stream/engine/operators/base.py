@@ -1,0 +1,203 @@
+"""What every stateful operator is to the engine.
+
+Models: StateStoreWriter and StatefulOperator (About state): an operator has an id, state stores with schemas, two watermarks
+in each batch, and a say in whether another batch is worth running.
+
+An operator has two halves. The *driver half* is a `StatefulOperator`, made once from the template plan:
+
+1. `metadata` and `schemas` are what the checkpoint says about its state; both are checked when a query restarts.
+2. `plan_batch` puts a task around the rows of a batch. Which state the task works on comes from `BatchContext.state_info`.
+3. `output_watermark` says what the operators above it may rely on, and before the next batch `should_run_another_batch` says
+   whether time alone gives the operator work.
+
+The *task half* is a `StateTask` (state_task.py): `mapInArrow` calls it on each partition, it opens the store at version N and
+commits version N + 1. (An aggregation has another task before it, which only reads: state_store_restore.py.)
+
+    batch 7   plan_batch -> StateStoreSave(info with store_version=7, ...) over 5 partitions -> 8.delta, five times
+
+Differs from Spark: nothing.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from pyspark.accumulators import Accumulator
+from pyspark.sql import SparkSession
+from pyspark.sql.types import StructType
+
+from minispark_stream.engine.jvm import physical, scala, sessions
+from minispark_stream.engine.jvm.errors import analysis_error
+from minispark_stream.engine.jvm.scala import JavaObject
+from minispark_stream.engine.jvm.state_rdd import MapPartitions
+from minispark_stream.engine.operators.columns import EventTime
+from minispark_stream.engine.operators.decision import VALUES, Decision, Entry
+from minispark_stream.engine.operators.metrics import Report
+from minispark_stream.engine.operators.state_task import OperatorWatermarks, StatefulOperatorStateInfo
+from minispark_stream.engine.state.operator_state_metadata import OperatorStateMetadata, StateStoreMetadata
+from minispark_stream.engine.state.state_store import StateStoreConf
+
+ALLOW_MULTIPLE = "spark.sql.streaming.statefulOperator.allowMultiple"
+ALWAYS_NULLABLE = "spark.sql.streaming.statefulOperator.alwaysNullableOutput.enabled"
+
+
+@dataclass(frozen=True)
+class BatchContext:
+    """All that the plan of a batch depends on besides its data.
+
+    `executed` collects the physical plans of the batch, what is below a stateful operator before what is above it: the
+    metrics of all of them are the batch's. `state_variables` remembers what the processors of transformWithState have declared,
+    by operator id: every batch of a run is given the same dictionary. `allow_multiple` is
+    `spark.sql.streaming.statefulOperator.allowMultiple`: whether the watermarks are those of several operators, or of one.
+    """
+
+    session: SparkSession
+    batch_id: int
+    timestamp_ms: int
+    state_dir: str
+    state_conf: StateStoreConf
+    output_mode: str
+    num_partitions: int
+    watermarks: Mapping[int, OperatorWatermarks]
+    allow_multiple: bool
+    accumulators: Mapping[int, Accumulator[list[Report]]]
+    executed: list[JavaObject] = field(default_factory=list)
+    state_variables: dict[int, Mapping[str, StructType]] = field(default_factory=dict)
+
+    def map_partitions(self, tasks: MapPartitions, rows: JavaObject, task: Any, gathered: bool = False) -> JavaObject:
+        """What `task` emits for each partition of an executable plan's rows, as a physical plan.
+
+        When the rows are `gathered`, it begins when the task below has ended, if possible in its worker
+        (engine/jvm/state_rdd.py).
+        """
+        self.executed.append(rows)
+        return tasks.over(rows.execute(), task, gathered)
+
+    def leaf(self, rows: JavaObject) -> JavaObject:
+        """What a physical plan puts out, as a leaf of the batch's plan."""
+        executable = physical.prepared(self.session, rows)
+        self.executed.append(executable)
+        return physical.leaf(self.session, executable)
+
+    def state_info(self, operator: StatefulOperator) -> StatefulOperatorStateInfo:
+        """(2) The state of an operator in this batch: batch N reads version N and writes version N + 1."""
+        return StatefulOperatorStateInfo(
+            state_dir=self.state_dir,
+            operator_id=operator.operator_id,
+            store_version=self.batch_id,
+            num_partitions=operator.partitions(self.num_partitions),
+            conf=self.state_conf,
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class StatefulOperator(ABC):
+    """The driver half of a stateful operator, a node of the template.
+
+    `plan` is Spark's node, and `empty` the operator as a batch plan over no rows. What a subclass does not override is what
+    most operators do.
+    """
+
+    operator_id: int
+    plan: JavaObject = field(repr=False, compare=False)
+    empty: JavaObject = field(repr=False, compare=False)
+    children: tuple[Any, ...]
+
+    @property
+    @abstractmethod
+    def operator_name(self) -> str:
+        """Spark's short name, as it is in the metadata and in progress reports."""
+
+    @abstractmethod
+    def schemas(self) -> list[tuple[str, StructType, StructType]]:
+        """(1) Store name, key schema and value schema of each store."""
+
+    @property
+    def checks_values(self) -> bool:
+        """Whether the value schema, too, must be that of the checkpoint."""
+        return True
+
+    @property
+    def uses_column_families(self) -> bool:
+        """Whether it needs a store with column families, which is RocksDB's."""
+        return False
+
+    @abstractmethod
+    def plan_batch(self, context: BatchContext, children: Sequence[JavaObject]) -> JavaObject:
+        """The operator's rows in this batch, given the batch plans of its children."""
+
+    def entries(self) -> Sequence[Entry]:
+        """How rows come in, for each input; none where they cannot be followed."""
+        return ()
+
+    def decision(self, watermarks: OperatorWatermarks, output_mode: str) -> Decision:
+        """By what it decides over rows and state in a batch with these watermarks."""
+        return Decision(VALUES, watermarks.late_ms)
+
+    def should_run_another_batch(self, output_mode: str, eviction_ms: int, watermark_ms: int) -> bool:
+        """(3) Whether there is work without data, now that the watermark has come from `eviction_ms` to `watermark_ms`."""
+        return watermark_ms > eviction_ms
+
+    def output_watermark(self, watermark_ms: int) -> int | None:
+        """(3) What the operator's output is not older than, when its input has `watermark_ms`; None: no promise."""
+        return watermark_ms
+
+    def partitions(self, num_partitions: int) -> int:
+        """How many partitions the state has in a query with `num_partitions`."""
+        return num_partitions
+
+    def metadata(self, num_partitions: int) -> OperatorStateMetadata:
+        """(1) What `state/<operator>/_metadata/metadata` says about this operator."""
+        stores = tuple(StateStoreMetadata(name, self.num_cols_prefix_key, num_partitions) for name, _, _ in self.schemas())
+        return OperatorStateMetadata(self.operator_id, self.operator_name, stores)
+
+    @property
+    def passes_rows_on(self) -> bool:
+        """Whether its output are rows of its input, in the batch in which they come, unless it drops them."""
+        return False
+
+    @property
+    def num_cols_prefix_key(self) -> int:
+        """How many columns of the key a prefix scan would go by; 0 where Spark has none."""
+        return 0
+
+
+def event_time_column(attributes: Sequence[JavaObject]) -> EventTime | None:
+    """The first column that carries a watermark."""
+    for i, attribute in enumerate(attributes):
+        if attribute.metadata().contains("spark.watermarkDelayMs"):
+            return EventTime(i, is_window=scala.class_name(attribute.dataType()) == "StructType")
+    return None
+
+
+def event_time_names(attributes: Sequence[JavaObject]) -> tuple[str, ...]:
+    """The columns that carry a watermark, as Spark prints them; a column that is there twice is one column."""
+    return tuple(dict.fromkeys(str(a.toString()) for a in attributes if a.metadata().contains("spark.watermarkDelayMs")))
+
+
+def check_event_time(session: SparkSession, names: Sequence[str]) -> None:
+    """At most one of an operator's columns may carry a watermark; `names` are those that do.
+
+    Raises:
+        AnalysisException: MULTIPLE_EVENT_TIME_COLUMNS, unless `statefulOperator.allowMultiple` is off: then the first counts.
+    """
+    if len(names) > 1 and sessions.flag(session, ALLOW_MULTIPLE):
+        raise analysis_error(session, "MULTIPLE_EVENT_TIME_COLUMNS", eventTimeCols=f"({','.join(names)})")
+
+
+def state_schema(session: SparkSession, schema: StructType) -> StructType:
+    """The schema of rows as a state store has them: with nulls everywhere. What Spark 4.2 and older wrote was not so."""
+    return nullable(schema) if sessions.flag(session, ALWAYS_NULLABLE) else schema
+
+
+def nullable(schema: StructType) -> StructType:
+    """The same schema, where nulls may be everywhere."""
+    def relax(node: Any) -> Any:
+        if isinstance(node, dict):
+            return {k: True if k in ("nullable", "containsNull", "valueContainsNull") else relax(v) for k, v in node.items()}
+        return [relax(v) for v in node] if isinstance(node, list) else node
+
+    return StructType.fromJson(relax(schema.jsonValue()))

@@ -1,0 +1,156 @@
+"""applyInPandasWithState, seen from the driver: a function of the user's keeps a state of its own for each key.
+
+Models: the FlatMapGroupsInPandasWithState node and its strategy (SIGMOD'18 paper, 4.3.2: mapGroupsWithState; About state;
+From query to the plan).
+
+1. Once: read keys, state schema, timeout and the Python function off Spark's logical node.
+2. Each batch: shuffle the rows by key to the partition whose store holds the key, and sort them by key.
+3. One task per partition calls the function (engine/operators/apply_in_pandas_with_state.py).
+4. Another batch without data is worth running: with a processing-time timeout always, because time has passed; with an
+   event-time timeout when the watermark has moved; otherwise never.
+
+       mapInArrow ApplyInPandasWithState        state/0/<p>        (3)
+         Sort by k
+           Repartition by k into N                                 (2)
+             new rows
+
+The function stays as PySpark pickled it when the user called applyInPandasWithState: the task unpickles it, as Spark's
+own worker would.
+
+Differs from Spark: state in format 1, which is Spark 2.3's, is refused, because no query of today writes it.
+Shown by tests/spark/test_differences.py::test_what_only_the_model_refuses.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any
+
+from pyspark.errors import AnalysisException
+from pyspark.sql import SparkSession
+from pyspark.sql.streaming.state import GroupStateTimeout
+from pyspark.sql.types import StructType
+
+from minispark_stream.engine.jvm import expressions, physical, plans, scala, sessions
+from minispark_stream.engine.jvm.scala import JavaObject
+from minispark_stream.engine.jvm.state_rdd import MapPartitions
+from minispark_stream.engine.operators.apply_in_pandas_with_state import ApplyInPandasWithState
+from minispark_stream.engine.operators.base import (
+    BatchContext,
+    StatefulOperator,
+    check_event_time,
+    event_time_column,
+    event_time_names,
+    state_schema,
+)
+from minispark_stream.engine.operators.columns import EventTime
+from minispark_stream.engine.operators.decision import Entry
+from minispark_stream.engine.operators.group_state_rows import state_row_schema
+from minispark_stream.engine.operators.grouped_map_pandas_with_state import PandasConf
+
+STATE_FORMAT = "spark.sql.streaming.flatMapGroupsWithState.stateFormatVersion"
+
+
+@dataclass(frozen=True, kw_only=True)
+class FlatMapGroupsWithState(StatefulOperator):
+    """A function with state: what the node of the plan says about it. `grouping` are positions in `columns`."""
+
+    columns: StructType
+    grouping: tuple[int, ...]
+    keys: StructType
+    state: StructType
+    state_rows: StructType
+    result: StructType
+    timeout: str
+    event_time: EventTime | None
+    event_times: tuple[str, ...]
+    command: bytes = field(repr=False)
+    tasks: MapPartitions = field(repr=False, compare=False)
+    operator_name = "applyInPandasWithState"
+
+    def schemas(self) -> list[tuple[str, StructType, StructType]]:
+        return [("default", self.keys, self.state_rows)]
+
+    def entries(self) -> Sequence[Entry]:
+        columns = scala.items(self.plan.child().output())
+        keys = {columns[i].name(): columns[i] for i in self.grouping}
+        decides = self.event_time if self.timeout == GroupStateTimeout.EventTimeTimeout else None
+        return (Entry.of(keys, [*keys.values()], columns, decides),)
+
+    def should_run_another_batch(self, output_mode: str, eviction_ms: int, watermark_ms: int) -> bool:
+        """(4)"""
+        match self.timeout:
+            case GroupStateTimeout.ProcessingTimeTimeout:
+                return True
+            case GroupStateTimeout.EventTimeTimeout:
+                return watermark_ms > eviction_ms
+            case _:
+                return False
+
+    def output_watermark(self, watermark_ms: int) -> int | None:
+        return None  # what a user's function emits need not be bound to the watermark
+
+    def plan_batch(self, context: BatchContext, children: Sequence[JavaObject]) -> JavaObject:
+        session = context.session
+        check_event_time(session, self.event_times)
+        task = ApplyInPandasWithState(
+            info=context.state_info(self),
+            watermarks=context.watermarks[self.operator_id],
+            output=self.tasks.arrow_schema,
+            metrics=context.accumulators[self.operator_id],
+            command=self.command,
+            columns=self.columns,
+            grouping=self.grouping,
+            keys=self.keys,
+            state=self.state,
+            result=self.result,
+            timeout=self.timeout,
+            event_time=self.event_time,
+            batch_timestamp_ms=context.timestamp_ms,
+            pandas=PandasConf.from_conf(partial(sessions.conf, session)),
+        )
+        keys = [expressions.column(session, attribute) for attribute in scala.items(self.plan.productElement(1))]
+        rows = plans.of_rows(session, children[0])
+        by_key = rows.repartition(task.info.num_partitions, *keys).sortWithinPartitions(*keys)  # (2)
+        return context.leaf(context.map_partitions(self.tasks, physical.executable(by_key), task))  # (3)
+
+
+def compile_flat_map_groups_with_state(
+    session: SparkSession, plan: JavaObject, operator_id: int, children: tuple[Any, ...], empty: JavaObject
+) -> FlatMapGroupsWithState:
+    """(1) Read the operator off Spark's FlatMapGroupsInPandasWithState node `plan`; `children` is its compiled child.
+
+    Raises:
+        AnalysisException: the checkpoint's (or session's) state format is version 1, which is Spark 2.3's.
+    """
+    if sessions.conf(session, STATE_FORMAT) != "2":
+        raise AnalysisException(message=f"minispark_stream has applyInPandasWithState with {STATE_FORMAT}=2 only.")
+    udf, grouping, _, state, _, timeout, child = (plan.productElement(i) for i in range(7))
+    columns = scala.items(child.output())
+    position = {column.exprId().id(): i for i, column in enumerate(columns)}
+    key_columns = [columns[position[key.exprId().id()]] for key in scala.items(grouping)]
+    schema, result = expressions.struct_type(columns), expressions.struct_type(scala.items(plan.output()))
+    rows = plans.rdd_frame(session, plans.empty_rows(session), expressions.java_schema(session, expressions.positional(result)))
+    names = [(a.name(), a.exprId()) for a in scala.items(plan.output())]
+    function = udf.func()
+    state, timeout = StructType.fromJson(json.loads(state.json())), str(timeout.toString())
+    return FlatMapGroupsWithState(
+        operator_id=operator_id,
+        columns=schema,
+        grouping=tuple(position[key.exprId().id()] for key in key_columns),
+        keys=state_schema(session, expressions.struct_type(key_columns)),
+        state=state,
+        state_rows=state_schema(session, state_row_schema(state, timeout != GroupStateTimeout.NoTimeout)),
+        result=result,
+        timeout=timeout,
+        event_time=event_time_column(columns),
+        event_times=event_time_names(columns),
+        command=expressions.command(session, udf),
+        tasks=MapPartitions(session, schema, result, plan.output(), function),
+        plan=plan,
+        empty=plans.rename(session, plans.analyzed(rows), names),
+        children=children,
+    )

@@ -1,0 +1,193 @@
+"""The user's function of applyInPandasWithState, called with pandas and answered with pandas.
+
+Models: what PySpark's worker does for a GROUPED_MAP_PANDAS_UDF_WITH_STATE, and ApplyInPandasWithStateWriter, which cuts
+the rows into frames (SIGMOD'18 paper, 4.3.2: stateful processing operators).
+
+1. The function is what the user wrote, as PySpark pickled it: `function(key, frames, state)`.
+2. `key` is a tuple, `frames` an iterator of pandas frames with all columns of the group's rows; of one empty frame when the
+   group has timed out.
+3. What it returns must be an iterable of frames with as many columns as the output schema (or none at all).
+4. The frames of many groups leave together, as one Arrow batch per
+   `spark.sql.execution.arrow.maxRecordsPerBatch` rows. Columns go by name when they have names.
+
+    rows of ann     ann 12:00, ann 12:03              function(("ann",), <one frame of 2 rows>, state)
+    returns         DataFrame(user=[ann], clicks=[2])
+    leaves          ann, 2
+
+Differs from Spark: the rows of a group are not cut by `spark.sql.execution.arrow.maxBytesPerBatch`, because the task has them
+as one table already.
+Shown by tests/spark/test_differences.py::test_frames_are_not_cut_by_their_bytes.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import chain, starmap
+from typing import Any
+
+import pyarrow as pa
+from pyspark.broadcast import Broadcast
+from pyspark.errors import PySparkRuntimeError, PySparkTypeError
+from pyspark.serializers import CPickleSerializer
+from pyspark.sql.conversion import ArrowBatchTransformer, PandasToArrowConversion
+from pyspark.sql.streaming.state import GroupState
+from pyspark.sql.types import StructType
+from pyspark.util import fail_on_stopiteration
+
+from minispark_stream.engine.checkpointing.metadata_log import is_true
+from minispark_stream.engine.operators.columns import Columns
+
+Function = Callable[[tuple[Any, ...], Iterable[Any], GroupState], Iterable[Any]]
+Cut = Callable[[int, int], Any]  # the frame of the rows from a first one to before a last one
+
+
+@dataclass(frozen=True)
+class PandasConf:
+    """How rows become pandas and pandas rows: the confs of PySpark's worker."""
+
+    timezone: str
+    max_records_per_batch: int
+    safe: bool
+    by_name: bool
+    integer_extension: bool
+    int_to_decimal: bool
+
+    @staticmethod
+    def from_conf(conf_get: Callable[[str], str | None]) -> PandasConf:
+        def flag(key: str) -> bool:
+            return is_true(conf_get(key))
+
+        at_most = int(conf_get("spark.sql.execution.arrow.maxRecordsPerBatch") or 10_000)
+        return PandasConf(
+            conf_get("spark.sql.session.timeZone") or "UTC",
+            at_most if at_most > 0 else 2**31 - 1,
+            flag("spark.sql.execution.pandas.convertToArrowArraySafely"),
+            flag("spark.sql.legacy.execution.pandas.groupedMap.assignColumnsByName"),
+            flag("spark.sql.execution.pythonUDF.pandas.preferIntExtensionDtype"),
+            flag("spark.sql.execution.pythonUDF.pandas.intToDecimalCoercionEnabled"),
+        )
+
+
+@dataclass(frozen=True)
+class Group:
+    """One call of the function: the key's row in state, where the rows of each frame begin and end, and the state."""
+
+    key: bytes
+    chunks: list[tuple[int, int]]
+    state: GroupState
+
+
+@dataclass(frozen=True)
+class GroupedMapPandasWithState:
+    """The function of one task. `grouping` are the positions of the keys among the columns that come in.
+
+    `result` is the schema that the user gave, `output` the Arrow types that leave the task.
+    """
+
+    function: Function
+    grouping: tuple[int, ...]
+    result: StructType
+    output: pa.Schema
+    conf: PandasConf
+
+    def call(self, rows: pa.RecordBatch, groups: Sequence[Group]) -> Iterator[Columns]:
+        """(4) Call the function for each group of the rows; what it returned, as columns."""
+        if not groups:
+            return
+        cut = self._frames(rows)
+        frames: list[Any] = []
+        size = finished = 0
+        for group in groups:
+            for frame in self._results(group, cut):
+                if len(frame):
+                    frames.append(frame)
+                    size += len(frame)
+                if size > self.conf.max_records_per_batch:
+                    yield self._columns(frames, size, finished)
+                    frames, size, finished = [], 0, 0
+            finished += 1
+        if size:
+            yield self._columns(frames, size, finished)
+
+    def _results(self, group: Group, cut: Cut) -> Iterator[Any]:
+        """(2), (3) What the function returns for one group, checked."""
+        import pandas as pd
+
+        later = starmap(cut, group.chunks[1:])
+        first = cut(*group.chunks[0])
+        key = tuple(first.iat[0, i] for i in self.grouping)
+        frames = [pd.DataFrame(columns=first.columns)] if group.state.hasTimedOut else chain([first], later)
+        results = self.function(key, frames, group.state)
+        if isinstance(results, pd.DataFrame):
+            raise _wrong_type("iterable of pandas.DataFrame", type(results).__name__)
+        try:
+            iterator = iter(results)
+        except TypeError:
+            raise _wrong_type("iterable", type(results).__name__) from None
+        for frame in iterator:
+            if not isinstance(frame, pd.DataFrame):
+                raise _wrong_type("iterator of pandas.DataFrame", f"iterator of {type(frame).__name__}")
+            width = len(frame.columns)
+            if width != len(self.result) and not (width == 0 and frame.empty):
+                raise PySparkRuntimeError(
+                    errorClass="RESULT_COLUMN_SCHEMA_MISMATCH",
+                    messageParameters={"expected": str(len(self.result)), "actual": str(width)},
+                )
+            yield frame
+
+    def _frames(self, rows: pa.RecordBatch) -> Cut:
+        """Cuts frames out of the rows, which are converted all at a time, because a frame at a time takes four times as long.
+
+        With nulls in them, also those in arrays, that would give other frames: the nulls of a frame decide on its types.
+        """
+        if any(c.null_count or pa.types.is_nested(c.type) for c in rows.columns if not pa.types.is_null(c.type)):
+            return lambda begin, end: self._pandas(rows.slice(begin, end - begin))
+        whole = self._pandas(rows)
+        return lambda begin, end: whole.iloc[begin:end].reset_index(drop=True)
+
+    def _pandas(self, rows: pa.RecordBatch) -> Any:
+        import pandas as pd
+
+        series = ArrowBatchTransformer.to_pandas(
+            rows, timezone=self.conf.timezone, struct_in_pandas="dict", ndarray_as_list=False,
+            prefer_int_ext_dtype=self.conf.integer_extension, df_for_struct=False,
+        )
+        return pd.concat(series, axis=1)
+
+    def _columns(self, frames: list[Any], size: int, finished: int) -> Columns:
+        """The frames as Arrow columns.
+
+        PySpark sends rows and states of a batch side by side, and so fills up the rows to the number of states with
+        nulls. A filled column of integers is no column of integers any more for pandas: what can be converted to the
+        result type may depend on it, so it is done here too, and the filling is cut off again.
+        """
+        import pandas as pd
+
+        filling = pd.DataFrame(dict.fromkeys(self.result.names), index=range(max(finished - size, 0)))
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", FutureWarning)  # that an empty filling will not always be without effect
+            filled = pd.concat([*frames, filling], ignore_index=True)
+        batch = PandasToArrowConversion.convert(
+            filled, self.result, timezone=self.conf.timezone, safecheck=self.conf.safe, arrow_cast=True,
+            assign_cols_by_name=self.conf.by_name, int_to_decimal_coercion_enabled=self.conf.int_to_decimal,
+        )
+        return [column.slice(0, size).cast(kind) for column, kind in zip(batch.columns, self.output.types)]
+
+
+def load_function(command: bytes) -> Function:
+    """(1) The user's function out of a pickled command, which the driver put into a broadcast if it was long."""
+    return fail_on_stopiteration(load_command(command))
+
+
+def load_command(command: bytes) -> Any:
+    """What PySpark pickled, as it is."""
+    serializer = CPickleSerializer()
+    loaded = serializer.loads(command)
+    function, _ = serializer.loads(loaded.value) if isinstance(loaded, Broadcast) else loaded
+    return function
+
+
+def _wrong_type(expected: str, actual: str) -> PySparkTypeError:
+    return PySparkTypeError(errorClass="UDF_RETURN_TYPE", messageParameters={"expected": expected, "actual": actual})

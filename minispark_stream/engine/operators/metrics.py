@@ -1,0 +1,95 @@
+"""What a stateful operator counts in each of its tasks, and how the driver adds it up.
+
+Models: the SQL metrics of StateStoreWriter (numRowsUpdated, numRowsDroppedByWatermark, ...), which progress reports
+show under `stateOperators`.
+
+1. A task reports once for each time that it runs, by an accumulator. As in Spark, a batch that is evaluated twice (a sort
+   samples its input first; a foreachBatch function may run several actions) counts its rows twice.
+2. The driver adds the reports up.
+
+    partition 0: 3 rows updated, partition 1: 4 rows updated     "numRowsUpdated": 7
+
+Differs from Spark: where a batch is evaluated twice, of two operators with equal keys the lower one counts its rows once,
+because a shuffle lies between them that is not run again; Spark runs both operators in one stage, and counts twice.
+Shown by tests/spark/test_differences.py::test_what_two_operators_share.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from pyspark.accumulators import AccumulatorParam
+
+from minispark_stream.engine.operators.instance_metrics import reported
+from minispark_stream.engine.state.state_store import StateStoreMetrics
+
+
+@dataclass(frozen=True)
+class StateMetrics:
+    """One task of one stateful operator. Times in milliseconds; `stores` by store name."""
+
+    num_rows_updated: int = 0
+    num_rows_removed: int = 0
+    num_rows_dropped_by_watermark: int = 0
+    all_updates_time_ms: int = 0
+    all_removals_time_ms: int = 0
+    commit_time_ms: int = 0
+    stores: Mapping[str, StateStoreMetrics] = field(default_factory=dict)
+    num_rows_total: int | None = None
+    num_state_stores: int | None = None
+    custom: Mapping[str, int] = field(default_factory=dict)
+
+
+Report = tuple[int, StateMetrics]
+
+
+class Reports(AccumulatorParam[list[Report]]):
+    """An accumulator of (partition, metrics) reports."""
+
+    def zero(self, value: list[Report]) -> list[Report]:
+        return []
+
+    def addInPlace(self, value1: list[Report], value2: list[Report]) -> list[Report]:  # noqa: N802 - PySpark's name
+        value1.extend(value2)
+        return value1
+
+
+def state_operator_progress(
+    operator_name: str, reports: Sequence[Report], num_shuffle_partitions: int, most_instances: int
+) -> dict[str, Any]:
+    """The reports of all tasks as one entry of `stateOperators` in a progress report.
+
+    `most_instances`: of how many stores the report may tell what concerns one store alone.
+    """
+    tasks = [metrics for _, metrics in reports]
+    stores = [store for task in tasks for store in task.stores.values()]
+    return {
+        "operatorName": operator_name,
+        "numRowsTotal": sum(
+            sum(s.num_keys for s in t.stores.values()) if t.num_rows_total is None else t.num_rows_total for t in tasks
+        ),
+        "numRowsUpdated": sum(t.num_rows_updated for t in tasks),
+        "allUpdatesTimeMs": sum(t.all_updates_time_ms for t in tasks),
+        "numRowsRemoved": sum(t.num_rows_removed for t in tasks),
+        "allRemovalsTimeMs": sum(t.all_removals_time_ms for t in tasks),
+        "commitTimeMs": sum(t.commit_time_ms for t in tasks),
+        "memoryUsedBytes": sum(s.memory_used_bytes for s in stores),
+        "numRowsDroppedByWatermark": sum(t.num_rows_dropped_by_watermark for t in tasks),
+        "numShufflePartitions": num_shuffle_partitions,
+        "numStateStoreInstances": sum(len(t.stores) if t.num_state_stores is None else t.num_state_stores for t in tasks),
+        "customMetrics": _custom([*(s.custom for s in stores), *(t.custom for t in tasks)], most_instances),
+    }
+
+
+def _custom(metrics: Iterable[Mapping[str, int]], most_instances: int) -> dict[str, int]:
+    total: dict[str, int] = {}
+    of_stores: dict[str, int] = {}
+    for one in metrics:
+        for name, value in one.items():
+            if name.startswith("SnapshotLastUploaded"):
+                of_stores[name] = value
+            else:
+                total[name] = total.get(name, 0) + value
+    return dict(sorted((total | reported(of_stores, most_instances)).items()))

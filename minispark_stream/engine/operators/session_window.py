@@ -1,0 +1,113 @@
+"""A session window aggregation, seen from the driver: shuffled by its keys without the session.
+
+Models: AggUtils.planStreamingAggregationForSession (From query to the plan).
+
+A session is a time window that ends when nothing has happened for a gap: every row opens the session
+[ts, ts + gap), and sessions of one key that touch become one. So which session a row belongs to is only known once all
+rows of the key are together, those of earlier batches included.
+
+1. Spark's partial aggregation runs over the new rows, by keys and by the session of a single row, [ts, ts + gap). With
+   the conf sessionWindow.merge.sessions.in.local.partition, Spark merges sessions before the shuffle: fewer rows to shuffle.
+2. The shuffle is by the keys *without* the session, so that a task sees all sessions of a key. Spark sorts by key and start.
+3. A task per partition puts the sessions of the state among the new ones
+   (engine/operators/session_window_state_store_restore.py).
+4. Spark's MergingSessionsExec makes one of those that touch.
+5. A second task per partition saves and emits (engine/operators/session_window_state_store_save.py).
+6. Spark evaluates the functions over the buffers.
+
+    gap 5 minutes        12:00 a, 12:03 a, 12:20 a, 12:01 b
+    partial aggregation  [12:00, 12:05) a, [12:03, 12:08) a, [12:20, 12:25) a, [12:01, 12:06) b
+    sessions             [12:00, 12:08) a count 2, [12:20, 12:25) a count 1, [12:01, 12:06) b count 1
+
+As in Spark, there must be a key besides the session, and `update` mode is refused.
+Differs from Spark: nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+
+from pyspark.errors import UnsupportedOperationException
+from pyspark.sql import SparkSession
+
+from minispark_stream.engine.jvm import physical, scala
+from minispark_stream.engine.jvm.errors import spark_error
+from minispark_stream.engine.jvm.scala import JavaObject
+from minispark_stream.engine.operators.base import BatchContext, check_event_time
+from minispark_stream.engine.operators.decision import SESSIONS, Decision, Entry
+from minispark_stream.engine.operators.session_window_state_store_restore import SessionWindowStateStoreRestore
+from minispark_stream.engine.operators.session_window_state_store_save import SessionWindowStateStoreSave
+from minispark_stream.engine.operators.state_task import OperatorWatermarks
+from minispark_stream.engine.operators.streaming_aggregation import StreamingAggregation
+from minispark_stream.engine.operators.streaming_session_window_state_manager import StreamingSessionWindowStateManager
+
+
+@dataclass(frozen=True, kw_only=True)
+class SessionWindowAggregation(StreamingAggregation):
+    """An aggregation whose grouping column number `session` is a session window.
+
+    A row of its state has the grouping columns without the session and the start of the session as its key, and all
+    grouping columns and buffers as its value. `order` is how the rows of a partition are sorted.
+    """
+
+    session: int
+    order: JavaObject = field(repr=False, compare=False)
+    operator_name = "sessionWindowStateStoreSaveExec"
+    in_words = "session window aggregations"
+
+    @property
+    def num_cols_prefix_key(self) -> int:
+        return len(self.keys) - 1
+
+    def entries(self) -> Sequence[Entry]:
+        grouping = scala.items(self.plan.groupingExpressions())
+        by = [column for i, column in enumerate(grouping) if i != self.session]
+        return (Entry.of(dict(zip(self.values.names, grouping)), by, grouping, self.event_time),)
+
+    def decision(self, watermarks: OperatorWatermarks, output_mode: str) -> Decision:
+        return replace(super().decision(watermarks, output_mode), keeps=SESSIONS)
+
+    def check(self, session: SparkSession, output_mode: str) -> None:
+        """The same; and a session may still grow, so that its rows cannot be updated.
+
+        Raises:
+            UnsupportedOperationException: update mode (STREAMING_OUTPUT_MODE.UNSUPPORTED_OPERATION).
+        """
+        check_event_time(session, self.event_times)  # in complete mode, too, because restore asks for the event time
+        super().check(session, output_mode)
+        if output_mode == "update":
+            raise spark_error(
+                session, UnsupportedOperationException, "STREAMING_OUTPUT_MODE.UNSUPPORTED_OPERATION", outputMode=output_mode,
+                operation="session window streaming aggregations",
+            )
+
+    def plan_batch(self, context: BatchContext, children: Sequence[JavaObject]) -> JavaObject:
+        session, info = context.session, context.state_info(self)
+        self.check(session, context.output_mode)
+        state = StreamingSessionWindowStateManager(self.keys, self.values, self.session)
+        watermarks, metrics = context.watermarks[self.operator_id], context.accumulators[self.operator_id]
+        restore = SessionWindowStateStoreRestore(
+            info=info,
+            watermarks=watermarks,
+            output=self.tasks.arrow_schema,
+            metrics=metrics,
+            state=state,
+            event_time=self.event_time,
+        )
+        save = SessionWindowStateStoreSave(
+            info=info,
+            watermarks=watermarks,
+            output=self.tasks.arrow_schema,
+            metrics=metrics,
+            output_mode=context.output_mode,
+            state=state,
+            event_time=self.event_time,
+        )
+        new = self.new_rows(session, children[0])  # (1)
+        by_key = physical.shuffled(session, new, self.shuffle_keys, info.num_partitions)  # (2)
+        sorted_rows = physical.prepared(session, physical.sorted_in_partitions(session, by_key, self.order))
+        restored = context.map_partitions(self.tasks, sorted_rows, restore)  # (3)
+        merged = physical.over(session, self.merge, physical.prepared(session, restored))  # (4)
+        saved = context.map_partitions(self.tasks, merged, save, gathered=True)  # (5)
+        return context.leaf(physical.over(session, self.final, saved))  # (6)

@@ -1,0 +1,73 @@
+"""The first task of a session window aggregation: the sessions of the state, put among the new ones.
+
+Models: SessionWindowStateStoreRestoreExec and MergingSortWithSessionWindowStateIterator (About state).
+
+1. Read the new rows, sorted by group and start. Drop those whose session ends at or before the *late* watermark, and count
+   them.
+2. Read all sessions of their groups from version N of the store.
+3. Emit both, sorted by group and start; of two sessions with one start, the old one comes first.
+
+    gap 5 minutes   version 3     a [12:00, 12:05) count 1, a [12:08, 12:13) count 2
+                    new rows      a [12:04, 12:09) count 1
+                    emitted       a [12:00, 12:05), a [12:04, 12:09), a [12:08, 12:13)
+
+Nothing is changed: the store is open for reading only.
+Differs from Spark: nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+from pyspark.accumulators import Accumulator
+
+from minispark_stream.engine.operators.columns import Columns, EventTime, concat, is_late, take, without
+from minispark_stream.engine.operators.metrics import Report, StateMetrics
+from minispark_stream.engine.operators.state_task import (
+    OperatorWatermarks,
+    StatefulOperatorStateInfo,
+    own_partition,
+    record_batches,
+)
+from minispark_stream.engine.operators.streaming_session_window_state_manager import (
+    StreamingSessionWindowStateManager,
+    session_times,
+)
+from minispark_stream.engine.state.state_store import DEFAULT_STORE_NAME, StateStore
+
+
+@dataclass(frozen=True, kw_only=True)
+class SessionWindowStateStoreRestore:
+    """What the task needs to know; calling it runs one partition (for mapInArrow)."""
+
+    info: StatefulOperatorStateInfo
+    watermarks: OperatorWatermarks
+    output: pa.Schema
+    metrics: Accumulator[list[Report]]
+    state: StreamingSessionWindowStateManager
+    event_time: EventTime | None
+
+    def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        partition, rows = own_partition(batches)
+        new = concat(rows)
+        late = is_late(new, self.event_time, self.watermarks.late_ms)  # (1)
+        if late.any():
+            self.metrics.add([(partition, StateMetrics(num_rows_dropped_by_watermark=int(late.sum())))])
+        new = without(new, late)
+        if new and len(new[0]):
+            with self.info.open_stores(partition, DEFAULT_STORE_NAME) as [store]:
+                both = self.with_old_sessions(store, new)
+            yield from record_batches([both], self.output)
+
+    def with_old_sessions(self, store: StateStore, new: Columns) -> Columns:
+        """New rows and the sessions of their groups, sorted by group and start."""
+        groups = self.state.groups(new)
+        old = self.state.get_sessions(store, groups)  # (2)
+        group = np.concatenate([old.positions, groups.of_row])
+        both = [pa.concat_arrays([o, n.cast(o.type)]) for o, n in zip(self.state.columns(old.values), new)]
+        start, end = session_times(both[self.state.session])
+        is_new = np.arange(len(group)) >= len(old.values)
+        return take(both, np.lexsort((end, is_new, start, group)))  # (3)

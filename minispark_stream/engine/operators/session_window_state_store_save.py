@@ -1,0 +1,69 @@
+"""The second task of a session window aggregation: save the merged sessions, evict, emit.
+
+Models: SessionWindowStateStoreSaveExec (About state), in this order:
+
+1. Read the sessions of the groups in the batch, in which Spark has merged those that touch.
+2. Save: they replace all sessions that their groups had (streaming_session_window_state_manager.py).
+3. Emit what the output mode asks for:
+       complete   every session of the state; nothing is ever evicted
+       append     the sessions that the *eviction* watermark has reached, removed as they are emitted
+4. Commit: write version N+1.
+
+    gap 5 minutes   version 3        a [12:00, 12:05) count 1, a [12:08, 12:13) count 2
+                    batch            a [12:00, 12:13) count 4
+                    version 4        a [12:00, 12:13) count 4      put the key (a, 12:00), remove (a, 12:08)
+
+Differs from Spark: nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+from minispark_stream.engine.checkpointing.unsafe_row import chosen
+from minispark_stream.engine.operators.columns import Columns, EventTime, concat, not_after
+from minispark_stream.engine.operators.metrics import StateMetrics
+from minispark_stream.engine.operators.state_task import StateTask, Stopwatch
+from minispark_stream.engine.operators.streaming_session_window_state_manager import StreamingSessionWindowStateManager
+from minispark_stream.engine.state.state_store import StateStore
+
+
+@dataclass(frozen=True, kw_only=True)
+class SessionWindowStateStoreSave(StateTask):
+    """What the task needs to know; calling it runs one partition (for mapInArrow)."""
+
+    output_mode: str
+    state: StreamingSessionWindowStateManager
+    event_time: EventTime | None
+
+    def run(self, store: StateStore, batches: Iterable[pa.RecordBatch]) -> tuple[list[Columns], StateMetrics]:
+        """One partition against an open store: the columns to emit, and what happened."""
+        clock = Stopwatch()
+        rows = concat(batches)  # (1)
+        updated, swallowed = self.state.update_sessions(store, rows) if rows else (0, 0)  # (2)
+        updates_ms = clock.lap()
+        expired, values = self._expired(store) if self.output_mode != "complete" else ([], store.rows()[1])
+        emitted = self.state.columns(values)  # (3)
+        store.remove_many(expired)
+        removals_ms = clock.lap()
+        store.commit()  # (4)
+        return [emitted], StateMetrics(
+            num_rows_updated=updated,
+            num_rows_removed=swallowed + len(expired),
+            all_updates_time_ms=updates_ms,
+            all_removals_time_ms=removals_ms,
+            commit_time_ms=clock.lap(),
+            stores={"default": store.metrics()},
+            num_state_stores=0 if self.output_mode == "complete" else None,  # Spark does not count them there
+        )
+
+    def _expired(self, store: StateStore) -> tuple[Sequence[bytes], Sequence[bytes]]:
+        """The keys and values of the sessions that no later row can change."""
+        if self.event_time is None or not self.watermarks.moved or not store.num_keys:
+            return [], []
+        keys, values = store.rows()
+        gone = not_after(self.state.columns(values), self.event_time, self.watermarks.eviction_ms)
+        return chosen(keys, gone), chosen(values, gone)

@@ -1,0 +1,95 @@
+"""The second task of a streaming aggregation: save the merged buffers, evict, emit.
+
+Models: StateStoreSaveExec (the StructuredStreaming analysis, "About state"; SIGMOD'18 paper, section 6.1), in this order:
+
+1. Read the rows of the batch, in which Spark has merged old and new buffers: one row for each key.
+2. Drop the keys whose event time is not after the *late* watermark, and count them.
+3. Put the others into the store.
+4. Choose what the output mode asks for, and evict what the *eviction* watermark has passed:
+       complete   every row of the state; nothing is ever evicted
+       update     the rows that changed; then the expired ones are removed
+       append     the rows that expire, removed as they are emitted: no later row can change them
+5. Commit: write version N+1. Then emit what was chosen.
+
+    version 3    12:00 -> count 2,  12:05 -> count 1
+    batch        12:05 -> count 2,  12:10 -> count 4      eviction watermark 12:05 (of a window, its `end` counts)
+    version 4    12:05 -> count 2,  12:10 -> count 4      append emits (12:00, 2)
+
+An unmoved watermark needs no search of the state for what is to be evicted: that was removed when the watermark came to where
+it is.
+
+Differs from Spark: nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+import pyarrow as pa
+from pyspark.sql.types import StructType
+
+from minispark_stream.engine.checkpointing.unsafe_row import UnsafeRowCodec, chosen
+from minispark_stream.engine.operators.columns import Columns, EventTime, concat, is_late, not_after, without
+from minispark_stream.engine.operators.metrics import StateMetrics
+from minispark_stream.engine.operators.state_store_restore import state_columns
+from minispark_stream.engine.operators.state_task import StateTask, Stopwatch
+from minispark_stream.engine.state.state_store import StateStore
+
+
+@dataclass(frozen=True, kw_only=True)
+class StateStoreSave(StateTask):
+    """What the task needs to know; calling it runs one partition (for mapInArrow).
+
+    `keys` and `values` are the schemas of the state rows; `event_time` is the key that carries the watermark.
+    """
+
+    output_mode: str
+    keys: StructType
+    values: StructType
+    event_time: EventTime | None
+
+    def run(self, store: StateStore, batches: Iterable[pa.RecordBatch]) -> tuple[list[Columns], StateMetrics]:
+        """One partition against an open store: the columns to emit, and what happened."""
+        clock = Stopwatch()
+        rows = concat(batches)  # (1)
+        late = is_late(rows, None if self.output_mode == "complete" else self.event_time, self.watermarks.late_ms)  # (2)
+        rows = without(rows, late)
+        updated = self._put(store, rows)  # (3)
+        updates_ms = clock.lap()
+        expired = self._expired(store) if self.output_mode != "complete" else ([], [])
+        match self.output_mode:  # (4)
+            case "complete":
+                emitted = state_columns(self.keys, self.values, *store.rows())
+            case "update":
+                emitted = rows
+            case "append":
+                emitted = state_columns(self.keys, self.values, *expired)
+        removed = store.remove_many(expired[0])
+        removals_ms = clock.lap()
+        store.commit()  # (5)
+        return [emitted] if emitted else [], StateMetrics(
+            num_rows_updated=updated,
+            num_rows_removed=removed,
+            num_rows_dropped_by_watermark=int(late.sum()),
+            all_updates_time_ms=updates_ms,
+            all_removals_time_ms=removals_ms,
+            commit_time_ms=clock.lap(),
+            stores={"default": store.metrics()},
+        )
+
+    def _put(self, store: StateStore, rows: Columns) -> int:
+        """Put a row for each key; how many there are."""
+        size = len(rows[0]) if rows else 0
+        if size:
+            keys = UnsafeRowCodec(self.keys).encode_rows(rows[: len(self.keys)], size)
+            store.put_many(keys, UnsafeRowCodec(self.values).encode_rows(rows[len(self.keys) :], size))
+        return size
+
+    def _expired(self, store: StateStore) -> tuple[Sequence[bytes], Sequence[bytes]]:
+        """The keys and values of the rows of the state that no later row can change."""
+        if self.event_time is None or not self.watermarks.moved or not store.num_keys:
+            return [], []
+        keys, values = store.rows()
+        gone = not_after(UnsafeRowCodec(self.keys).decode(keys), self.event_time, self.watermarks.eviction_ms)
+        return chosen(keys, gone), chosen(values, gone)

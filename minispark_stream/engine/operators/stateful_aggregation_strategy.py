@@ -1,0 +1,107 @@
+"""Which operator an aggregation becomes: Spark plans it, and its plan is taken apart.
+
+Models: StatefulAggregationStrategy (From query to the plan).
+
+1. Spark's strategy plans the streaming Aggregate. From the top there are the final aggregation, save, a merge, restore, then
+   what is below the state, and the place where the new rows come in.
+2. Save and restore will be ours. The other operators are kept as they are, but for what they ask of a shuffle below them.
+3. Whether there is a session window among the keys decides which operator it is.
+
+    groupBy("k").avg("v")     final [k] <- save [k] <- merge [k] <- restore [k] <- merge [k] <- partial [k] <- new rows
+    keys (k), values (sum, count)
+
+Differs from Spark: state in format 1, which is Spark 2.3's, is refused, because no query of today writes it.
+Shown by tests/spark/test_differences.py::test_what_only_the_model_refuses.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from pyspark.errors import AnalysisException
+from pyspark.sql import SparkSession
+from pyspark.sql.types import StructField, StructType, TimestampType
+
+from minispark_stream.engine.jvm import expressions, physical, scala, sessions
+from minispark_stream.engine.jvm.scala import JavaObject
+from minispark_stream.engine.jvm.state_rdd import MapPartitions
+from minispark_stream.engine.operators.base import (
+    BatchContext,
+    StatefulOperator,
+    event_time_column,
+    event_time_names,
+    nullable,
+    state_schema,
+)
+from minispark_stream.engine.operators.session_window import SessionWindowAggregation
+from minispark_stream.engine.operators.streaming_aggregation import StreamingAggregation
+
+STATE_FORMAT = "spark.sql.streaming.aggregation.stateFormatVersion"
+
+
+@dataclass(frozen=True, kw_only=True)
+class RefusedAggregation(StatefulOperator):
+    """An aggregation that Spark's strategy refuses, as it would: when the first batch is planned."""
+
+    error: AnalysisException
+    operator_name = "stateStoreSave"
+
+    def schemas(self) -> list[tuple[str, StructType, StructType]]:
+        return []
+
+    def plan_batch(self, context: BatchContext, children: Sequence[JavaObject]) -> JavaObject:
+        raise self.error
+
+
+def compile_aggregate(
+    session: SparkSession, plan: JavaObject, operator_id: int, children: tuple[Any, ...], empty: JavaObject
+) -> StreamingAggregation | RefusedAggregation:
+    """The operator of the streaming Aggregate `plan`.
+
+    Args:
+        children: its compiled child.
+        empty: the same Aggregate as a batch plan over no rows.
+
+    Raises:
+        AnalysisException: the checkpoint's (or session's) state format is version 1, which is Spark 2.3's.
+    """
+    if sessions.conf(session, STATE_FORMAT) != "2":
+        raise AnalysisException(message=f"minispark_stream has aggregations with {STATE_FORMAT}=2 only.")
+    try:
+        planned = physical.planned_by(session, "StatefulAggregationStrategy", plan)
+    except AnalysisException as error:
+        return RefusedAggregation(operator_id=operator_id, error=error, plan=plan, empty=empty, children=children)
+    final, save, merge, restore, *below, _ = physical.chain(planned)  # (1)
+    is_session = scala.class_name(restore) == "SessionWindowStateStoreRestoreExec"
+    partial = below if is_session else below[1:]  # an aggregation without sessions merges before restore, too
+    grouping = scala.items(merge.groupingExpressions())
+    rows = state_schema(session, expressions.struct_type(scala.items(merge.output())))
+    common = {  # (2)
+        "operator_id": operator_id,
+        "tasks": MapPartitions(session, nullable(rows), nullable(rows), merge.output()),
+        "event_time": event_time_column(grouping),
+        "event_times": event_time_names(grouping),
+        "partial": tuple(reversed(partial)),
+        "merge": physical.without_distribution(session, merge),
+        "final": physical.without_distribution(session, final),
+        "plan": plan,
+        "empty": empty,
+        "children": children,
+    }
+    width = len(grouping)
+    if not is_session:  # (3)
+        keys, values = StructType(rows.fields[:width]), StructType(rows.fields[width:])
+        return StreamingAggregation(keys=keys, values=values, shuffle_keys=tuple(grouping), **common)
+    position = [a.exprId().id() for a in grouping].index(save.sessionExpression().exprId().id())
+    without_session = [i for i in range(width) if i != position]
+    start = StructField("sessionStartTime", TimestampType(), nullable=False)
+    return SessionWindowAggregation(
+        keys=state_schema(session, StructType([*(rows.fields[i] for i in without_session), start])),
+        values=rows,
+        shuffle_keys=tuple(grouping[i] for i in without_session),
+        session=position,
+        order=restore.requiredChildOrdering().head(),
+        **common,
+    )

@@ -1,0 +1,133 @@
+"""A streaming aggregation, seen from the driver: Spark's own plan, with a Python task where Spark has a state operator.
+
+Models: StatefulAggregationStrategy and AggUtils.planStreamingAggregation (From query to the plan; SIGMOD'18 paper, 5.2).
+
+An aggregate function is three things: *buffers* (what must be remembered), a *merge* (how two sets of buffers become one) and
+an *evaluation* (what the user sees). The buffers of `avg(x)` are a sum and a count. All three are Spark's, planned once
+(engine/operators/stateful_aggregation_strategy.py); in each batch,
+
+1. Spark's *partial* aggregation makes one row of group keys and buffers for each key of the new rows, in each of its tasks.
+2. The rows are shuffled by key to the partition whose store holds the key, and Spark merges those of equal keys.
+3. A task per partition *restores*: beside the new buffers of a key it puts the old ones
+   (engine/operators/state_store_restore.py).
+4. Spark merges the two.
+5. A second task per partition *saves* the merged buffers, evicts and emits (engine/operators/state_store_save.py).
+6. Spark evaluates the functions over the buffers that come out.
+
+       final aggregation [k], [sum / count]                 (6)     a: 4.0
+         mapInArrow StateStoreSave        state/0/<p>       (5)     a: sum 16.0, count 4
+           merge [k], [sum, count]                          (4)     a: sum 16.0, count 4
+             mapInArrow StateStoreRestore state/0/<p>       (3)     a: sum 6.0, count 3    a: sum 10.0, count 1
+               merge [k], [sum, count]                              a: sum 10.0, count 1
+                 shuffle by k into N                        (2)
+                   partial aggregation [k], [sum, count]    (1)     a: sum 10.0, count 1
+                     new rows
+
+So every function that Spark can keep on a stream can be kept here, sketches included, with Spark's bytes in the state.
+
+Differs from Spark: nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from functools import reduce
+
+from pyspark.sql import SparkSession
+from pyspark.sql.types import StructType
+
+from minispark_stream.engine.jvm import physical, scala
+from minispark_stream.engine.jvm.errors import analysis_error
+from minispark_stream.engine.jvm.scala import JavaObject
+from minispark_stream.engine.jvm.state_rdd import MapPartitions
+from minispark_stream.engine.operators.base import (
+    BatchContext,
+    StatefulOperator,
+    check_event_time,
+)
+from minispark_stream.engine.operators.columns import EventTime
+from minispark_stream.engine.operators.decision import EMITS, GROUPS, Decision, Entry
+from minispark_stream.engine.operators.state_store_restore import StateStoreRestore
+from minispark_stream.engine.operators.state_store_save import StateStoreSave
+from minispark_stream.engine.operators.state_task import OperatorWatermarks
+
+
+@dataclass(frozen=True, kw_only=True)
+class StreamingAggregation(StatefulOperator):
+    """An aggregation whose buffers live in state. `keys` and `values` are the schemas of its state rows.
+
+    `event_time` is the grouping column that carries the watermark; `event_times` are the names of all that carry one. Spark's
+    operators: those of `partial` below the shuffle by `shuffle_keys`, `merge` before restore and before save, `final` after
+    save. Between them flow grouping columns and buffers; `tasks` plans both tasks, which take and give the same columns.
+    """
+
+    keys: StructType
+    values: StructType
+    event_time: EventTime | None
+    event_times: tuple[str, ...]
+    tasks: MapPartitions = field(repr=False, compare=False)
+    shuffle_keys: tuple[JavaObject, ...] = field(repr=False, compare=False)
+    partial: tuple[JavaObject, ...] = field(repr=False, compare=False)
+    merge: JavaObject = field(repr=False, compare=False)
+    final: JavaObject = field(repr=False, compare=False)
+    operator_name = "stateStoreSave"
+    in_words = "aggregations"
+
+    def schemas(self) -> list[tuple[str, StructType, StructType]]:
+        return [("default", self.keys, self.values)]
+
+    def partitions(self, num_partitions: int) -> int:
+        return num_partitions if self.keys.fields else 1
+
+    def entries(self) -> Sequence[Entry]:
+        grouping = scala.items(self.plan.groupingExpressions())
+        return (Entry.of(dict(zip(self.keys.names, grouping)), grouping, grouping, self.event_time),)
+
+    def decision(self, watermarks: OperatorWatermarks, output_mode: str) -> Decision:
+        if output_mode == "complete":
+            return Decision(GROUPS, emits=EMITS[output_mode])
+        return Decision(GROUPS, watermarks.late_ms, (watermarks.eviction_ms,), emits=EMITS[output_mode])
+
+    def should_run_another_batch(self, output_mode: str, eviction_ms: int, watermark_ms: int) -> bool:
+        return output_mode in ("append", "update") and watermark_ms > eviction_ms
+
+    def check(self, session: SparkSession, output_mode: str) -> None:
+        """What the check at the start of a query can miss, since it sees the plan that is not optimised yet; and may be off.
+
+        Raises:
+            AnalysisException: two watermarks, or in append mode none (UNSUPPORTED_STREAMING_OPERATOR_WITHOUT_WATERMARK).
+        """
+        if output_mode != "complete":
+            check_event_time(session, self.event_times)
+        if output_mode == "append" and self.event_time is None:
+            condition = "UNSUPPORTED_STREAMING_OPERATOR_WITHOUT_WATERMARK"
+            raise analysis_error(session, condition, outputMode="Append", statefulOperator=self.in_words)
+
+    def plan_batch(self, context: BatchContext, children: Sequence[JavaObject]) -> JavaObject:
+        session, info = context.session, context.state_info(self)
+        self.check(session, context.output_mode)
+        restore = StateStoreRestore(info=info, output=self.tasks.arrow_schema, keys=self.keys, values=self.values)
+        save = StateStoreSave(
+            info=info,
+            watermarks=context.watermarks[self.operator_id],
+            output=self.tasks.arrow_schema,
+            metrics=context.accumulators[self.operator_id],
+            output_mode=context.output_mode,
+            keys=self.keys,
+            values=self.values,
+            event_time=self.event_time,
+        )
+        new = self.new_rows(session, children[0])
+        by_key = physical.shuffled(session, new, self.shuffle_keys, info.num_partitions)  # (2)
+        merged = physical.prepared(session, physical.over(session, self.merge, by_key))
+        restored = context.map_partitions(self.tasks, merged, restore)  # (3)
+        both = physical.prepared(session, physical.over(session, self.merge, restored))  # (4)
+        saved = context.map_partitions(self.tasks, both, save, gathered=True)  # (5)
+        return context.leaf(physical.over(session, self.final, saved))  # (6)
+
+    def new_rows(self, session: SparkSession, child: JavaObject) -> JavaObject:
+        """(1) The new rows, partially aggregated, as a physical plan."""
+        rows = physical.physical_under(session, child)
+        return reduce(lambda below, node: physical.over(session, node, below), self.partial, rows)
+

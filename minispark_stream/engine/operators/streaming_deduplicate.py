@@ -1,0 +1,216 @@
+"""dropDuplicates on a stream: a row passes when its key has not been seen.
+
+Models: StreamingDeduplicateExec and StreamingDeduplicateWithinWatermarkExec (About state; SIGMOD'18 paper, 4.3).
+
+In a task, for the rows of its keys:
+1. Drop rows that are not after the *late* watermark, and count them; this looks at the row, whatever the key is.
+2. A key that is not in the state: the row passes, the key is put. Otherwise the row is a duplicate, and counted.
+3. Forget keys, as far as it is known that no row with them can pass (1) any more:
+       dropDuplicates, event time among its columns      keys not after the *eviction* watermark
+       dropDuplicates, event time not among them         never: the state grows with each new key
+       dropDuplicatesWithinWatermark                     event time of the first row + delay is not after it
+4. Commit, and let the rows go.
+
+    dropDuplicatesWithinWatermark("id"), delay 10 min, id 7 at 12:02   kept until the watermark is 12:12
+    id 7 again at 12:08                                                a duplicate
+
+The state of dropDuplicates has nothing but keys (its value is one null); within the watermark the value is the time of expiry.
+
+With event time among the columns, an unmoved watermark needs no search of the state; `numRowsReadDuringEviction` counts the
+rows as if they had been read.
+
+Differs from Spark: nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyspark.sql import SparkSession
+from pyspark.sql.types import LongType, NullType, StructField, StructType
+
+from minispark_stream.engine.checkpointing.unsafe_row import UnsafeRowCodec, chosen, rows_of
+from minispark_stream.engine.jvm import expressions, physical, plans, scala
+from minispark_stream.engine.jvm.scala import JavaObject
+from minispark_stream.engine.jvm.state_rdd import MapPartitions
+from minispark_stream.engine.operators.base import (
+    BatchContext,
+    StatefulOperator,
+    check_event_time,
+    event_time_column,
+    event_time_names,
+    state_schema,
+)
+from minispark_stream.engine.operators.columns import (
+    Columns,
+    EventTime,
+    concat,
+    distinct,
+    event_time_micros,
+    is_late,
+    normalized,
+    not_after,
+    take,
+    without,
+)
+from minispark_stream.engine.operators.decision import CHANGED, KEYS, Decision, Entry
+from minispark_stream.engine.operators.metrics import StateMetrics
+from minispark_stream.engine.operators.state_task import OperatorWatermarks, StateTask, Stopwatch
+from minispark_stream.engine.state.state_store import StateStore
+
+SEEN = StructType([StructField("__dummy__", NullType())])
+EXPIRES = StructType([StructField("expiresAtMicros", LongType())])
+
+
+@dataclass(frozen=True, kw_only=True)
+class StreamingDeduplicate(StatefulOperator):
+    """The driver half. `positions`: where the key is; `delay_ms`: how long a key is kept within the watermark, or None."""
+
+    positions: tuple[int, ...]
+    keys: StructType
+    event_time: EventTime | None
+    key_event_time: EventTime | None
+    event_times: tuple[str, ...]
+    delay_ms: int | None
+    tasks: MapPartitions = field(repr=False, compare=False)
+    passes_rows_on = True
+
+    @property
+    def operator_name(self) -> str:
+        return "dedupe" if self.delay_ms is None else "dedupeWithinWatermark"
+
+    @property
+    def checks_values(self) -> bool:
+        return self.delay_ms is not None  # else there is nothing in the values, although older versions named all columns
+
+    def schemas(self) -> list[tuple[str, StructType, StructType]]:
+        return [("default", self.keys, SEEN if self.delay_ms is None else EXPIRES)]
+
+    def entries(self) -> Sequence[Entry]:
+        keys = {key.name(): key for key in scala.items(self.plan.keys())}
+        return (Entry.of(keys, [*keys.values()], scala.items(self.plan.output()), self.event_time),)
+
+    def decision(self, watermarks: OperatorWatermarks, output_mode: str) -> Decision:
+        leaves_ms = watermarks.eviction_ms if self.delay_ms is not None or self.key_event_time is not None else None
+        return Decision(KEYS, watermarks.late_ms, (leaves_ms,), self.delay_ms, CHANGED)
+
+    def plan_batch(self, context: BatchContext, children: Sequence[JavaObject]) -> JavaObject:
+        session = context.session
+        check_event_time(session, self.event_times)
+        task = Deduplicate(
+            info=context.state_info(self),
+            watermarks=context.watermarks[self.operator_id],
+            output=self.tasks.arrow_schema,
+            metrics=context.accumulators[self.operator_id],
+            positions=self.positions,
+            keys=self.keys,
+            event_time=self.event_time,
+            key_event_time=self.key_event_time,
+            delay_ms=self.delay_ms,
+        )
+        columns = scala.items(children[0].output())
+        keys = [expressions.column(session, columns[i]) for i in self.positions]
+        by_key = plans.of_rows(session, children[0]).repartition(task.info.num_partitions, *keys)
+        return context.leaf(context.map_partitions(self.tasks, physical.executable(by_key), task))
+
+
+def compile_deduplicate(
+    session: SparkSession, plan: JavaObject, operator_id: int, children: tuple[Any, ...], empty: JavaObject
+) -> StreamingDeduplicate:
+    """Read the operator off Spark's Deduplicate or DeduplicateWithinWatermark node `plan`."""
+    columns = scala.items(plan.output())
+    position = {column.exprId().id(): i for i, column in enumerate(columns)}
+    positions = tuple(position[key.exprId().id()] for key in scala.items(plan.keys()))
+    event_time = event_time_column(columns)
+    delay_ms = None
+    if scala.class_name(plan) == "DeduplicateWithinWatermark" and event_time is not None:
+        delay_ms = int(columns[event_time.position].metadata().getLong("spark.watermarkDelayMs"))
+    key_columns = [columns[i] for i in positions]
+    schema = expressions.struct_type(columns)
+    return StreamingDeduplicate(
+        operator_id=operator_id,
+        tasks=MapPartitions(session, schema, schema, plan.output()),
+        positions=positions,
+        keys=state_schema(session, expressions.struct_type(key_columns)),
+        event_time=event_time,
+        key_event_time=event_time_column(key_columns),
+        event_times=event_time_names(columns),
+        delay_ms=delay_ms,
+        plan=plan,
+        empty=empty.child(),  # as good when there are no rows; Spark refuses dropDuplicatesWithinWatermark in a batch plan
+        children=children,
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Deduplicate(StateTask):
+    """The task half; calling it runs one partition (for mapInArrow)."""
+
+    positions: tuple[int, ...]
+    keys: StructType
+    event_time: EventTime | None
+    key_event_time: EventTime | None
+    delay_ms: int | None
+
+    def run(self, store: StateStore, batches: Iterable[pa.RecordBatch]) -> tuple[list[Columns], StateMetrics]:
+        """One partition against an open store: the rows that pass, and what happened."""
+        clock = Stopwatch()
+        rows = concat(batches)
+        dropped = duplicates = 0
+        passed: list[Columns] = []
+        if rows:
+            late = is_late(rows, self.event_time, self.watermarks.late_ms)  # (1)
+            rows, dropped = without(rows, late), int(late.sum())
+            passed = [take(rows, self._put_new(store, rows))]  # (2)
+            duplicates = len(rows[0]) - len(passed[0][0])
+        updates_ms = clock.lap()
+        forgets = self.delay_ms is not None or self.key_event_time is not None
+        read = store.num_keys if forgets else 0
+        removed = store.remove_many(self._expired(store)) if forgets else 0  # (3)
+        removals_ms = clock.lap()
+        store.commit()  # (4)
+        return passed, StateMetrics(
+            num_rows_updated=sum(len(columns[0]) for columns in passed),
+            num_rows_removed=removed,
+            num_rows_dropped_by_watermark=dropped,
+            all_updates_time_ms=updates_ms,
+            all_removals_time_ms=removals_ms,
+            commit_time_ms=clock.lap(),
+            stores={"default": store.metrics()},
+            custom={"numDroppedDuplicateRows": duplicates, "numRowsIncrementallyRemoved": 0, "numRowsReadDuringEviction": read},
+        )
+
+    def _put_new(self, store: StateStore, rows: Columns) -> np.ndarray[Any, Any]:
+        """Put the keys that are new; the positions of the first row of each."""
+        keys = [normalized(rows[i]) for i in self.positions]
+        different, first, _ = distinct(UnsafeRowCodec(self.keys).encode_array(keys, len(rows[0])))
+        encoded = rows_of(different)
+        is_new = ~store.values_of(encoded)[0]
+        positions = first[is_new]
+        store.put_many(chosen(encoded, is_new), self._values(take(rows, positions), len(positions)))
+        return positions
+
+    def _values(self, rows: Columns, size: int) -> Sequence[bytes]:
+        if self.delay_ms is None or self.event_time is None:
+            return UnsafeRowCodec(SEEN).encode_rows([pa.nulls(size)], size)
+        micros = pc.fill_null(event_time_micros(rows, self.event_time), 0)
+        return UnsafeRowCodec(EXPIRES).encode_rows([pc.add(micros, self.delay_ms * 1000)], size)
+
+    def _expired(self, store: StateStore) -> Sequence[bytes]:
+        eviction_ms = self.watermarks.eviction_ms
+        if not store.num_keys or not self.watermarks.moved and self.delay_ms is None:
+            return []
+        seen, values = store.rows()
+        if self.delay_ms is not None:  # also with an unmoved watermark: a null event time expires at once
+            [expires] = UnsafeRowCodec(EXPIRES).decode(values)
+            gone = np.asarray(expires) <= eviction_ms * 1000
+        elif self.key_event_time is not None:
+            gone = not_after(UnsafeRowCodec(self.keys).decode(seen), self.key_event_time, eviction_ms)
+        else:
+            return []
+        return chosen(seen, gone)

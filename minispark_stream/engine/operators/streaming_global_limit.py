@@ -1,0 +1,113 @@
+"""limit(n) on a stream: the first n rows that ever come, and no more.
+
+Models: StreamingGlobalLimitExec (About state). One task sees all rows; its state is one number.
+
+1. Read how many rows have passed so far.
+2. Let rows pass until there are n.
+3. If any passed, put the new number; commit.
+
+    limit(5)     batch 0: 3 rows, 3 pass, state 3     batch 1: 4 rows, 2 pass, state 5     batch 2: none passes
+
+Above an aggregation in complete mode, a limit is one of each whole answer, and Spark SQL's own; below the aggregation it is one
+of the stream, as in append mode.
+
+Differs from Spark: nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import pyarrow as pa
+from pyspark.sql import SparkSession
+from pyspark.sql.types import LongType, NullType, StructField, StructType
+
+from minispark_stream.engine.checkpointing.unsafe_row import UnsafeRowCodec
+from minispark_stream.engine.jvm import expressions, physical, plans, scala
+from minispark_stream.engine.jvm.scala import JavaObject
+from minispark_stream.engine.jvm.state_rdd import MapPartitions
+from minispark_stream.engine.operators.base import BatchContext, StatefulOperator
+from minispark_stream.engine.operators.columns import Columns, concat
+from minispark_stream.engine.operators.decision import COUNT, Decision, Entry
+from minispark_stream.engine.operators.metrics import StateMetrics
+from minispark_stream.engine.operators.state_task import OperatorWatermarks, StateTask, Stopwatch
+from minispark_stream.engine.state.state_store import StateStore
+
+KEY = StructType([StructField("key", NullType())])
+VALUE = StructType([StructField("value", LongType())])
+
+
+@dataclass(frozen=True, kw_only=True)
+class StreamingGlobalLimit(StatefulOperator):
+    """The driver half."""
+
+    limit: int
+    tasks: MapPartitions = field(repr=False, compare=False)
+    operator_name = "globalLimit"
+    passes_rows_on = True
+
+    def schemas(self) -> list[tuple[str, StructType, StructType]]:
+        return [("default", KEY, VALUE)]
+
+    def partitions(self, num_partitions: int) -> int:
+        return 1
+
+    def entries(self) -> Sequence[Entry]:
+        return (Entry({}, []),)
+
+    def decision(self, watermarks: OperatorWatermarks, output_mode: str) -> Decision:
+        return Decision(COUNT, limit=self.limit)
+
+    def should_run_another_batch(self, output_mode: str, eviction_ms: int, watermark_ms: int) -> bool:
+        return False
+
+    def plan_batch(self, context: BatchContext, children: Sequence[JavaObject]) -> JavaObject:
+        task = GlobalLimit(
+            info=context.state_info(self),
+            watermarks=context.watermarks[self.operator_id],
+            output=self.tasks.arrow_schema,
+            metrics=context.accumulators[self.operator_id],
+            limit=self.limit,
+        )
+        together = plans.of_rows(context.session, children[0]).repartition(1)
+        return context.leaf(context.map_partitions(self.tasks, physical.executable(together), task))
+
+
+def compile_global_limit(
+    session: SparkSession, plan: JavaObject, operator_id: int, children: tuple[Any, ...], empty: JavaObject
+) -> StreamingGlobalLimit:
+    """Read the operator off Spark's GlobalLimit node `plan`."""
+    columns = expressions.struct_type(scala.items(plan.output()))
+    tasks = MapPartitions(session, columns, columns, plan.output())
+    return StreamingGlobalLimit(
+        operator_id=operator_id, limit=int(plan.limitExpr().value()), tasks=tasks, plan=plan, empty=empty, children=children
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class GlobalLimit(StateTask):
+    """The task half; calling it runs the one partition (for mapInArrow)."""
+
+    limit: int
+
+    def run(self, store: StateStore, batches: Iterable[pa.RecordBatch]) -> tuple[list[Columns], StateMetrics]:
+        """The partition against an open store: the rows that pass, and what happened."""
+        clock = Stopwatch()
+        [key] = UnsafeRowCodec(KEY).encode([pa.nulls(1)], 1)
+        codec = UnsafeRowCodec(VALUE)
+        known = store.get(key)
+        before = 0 if known is None else codec.decode([known])[0][0].as_py()  # (1)
+        rows = concat(batches)
+        passed = min(len(rows[0]) if rows else 0, max(0, self.limit - before))  # (2)
+        updates_ms = clock.lap()
+        if passed:  # (3)
+            store.put(key, codec.encode([pa.array([before + passed])], 1)[0])
+        store.commit()
+        return [[column[:passed] for column in rows]] if passed else [], StateMetrics(
+            num_rows_updated=int(passed > 0),
+            all_updates_time_ms=updates_ms,
+            commit_time_ms=clock.lap(),
+            stores={"default": store.metrics()},
+        )

@@ -1,0 +1,297 @@
+"""A stream-stream join, seen from the driver: whose rows may meet, and until when they must be kept.
+
+Models: StreamingSymmetricHashJoinExec, StreamingJoinStrategy and StreamingSymmetricHashJoinHelper (About state; SIGMOD'18
+paper, 4.3: joins; From query to the plan).
+
+1. Once: take equal keys and the rest of the condition off Spark's Join node. What concerns one side only is asked before a
+   row is stored, what concerns both of each pair.
+2. Each batch: how long must a side's rows wait? The *state watermark* of a side:
+       a join key carries a watermark         the watermark: rows with an older key find no partner any more
+       l.ts >= r.ts - 10 min and the like     the other side's watermark, carried over by the condition
+       neither                                none: the state grows for ever
+3. Both sides go by key to the partition that keeps the key. In one stage, a task finds candidate pairs
+   (symmetric_hash_join_probe.py), Spark filters them, and a task changes the state (symmetric_hash_join_build.py).
+
+       mapInArrow Build                                   state/0/<p>/{left,right}-{keyToNumValues,keyWithIndexToValue}
+         Filter  rest of the condition
+           mapInArrow Probe
+             Union, partition by partition
+               Repartition by key into N   (left, key, row)
+               Repartition by key into N   (right, key, row)
+
+    l.k = r.k and r.ts <= l.ts + 10 min, watermark 12:30      left rows until 12:20 go: r.ts > 12:30 is all that comes
+
+Differs from Spark: state in another format than 2, Spark's default, is refused: one layout is enough to show what is kept, and
+Spark 4.3 itself begins no query with format 1.
+Shown by tests/spark/test_differences.py::test_what_only_the_model_refuses.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from functools import reduce
+from typing import Any
+
+from pyspark.errors import AnalysisException
+from pyspark.sql import SparkSession
+from pyspark.sql import functions as F
+from pyspark.sql.types import StructType
+
+from minispark_stream.engine.jvm import expressions, physical, plans, scala, sessions
+from minispark_stream.engine.jvm.errors import analysis_error
+from minispark_stream.engine.jvm.scala import JavaObject
+from minispark_stream.engine.jvm.state_rdd import MapPartitions
+from minispark_stream.engine.operators.base import (
+    BatchContext,
+    StatefulOperator,
+    check_event_time,
+    event_time_column,
+    event_time_names,
+    state_schema,
+)
+from minispark_stream.engine.operators.columns import EventTime
+from minispark_stream.engine.operators.decision import ROWS, Decision, Entry
+from minispark_stream.engine.operators.state_task import OperatorWatermarks
+from minispark_stream.engine.operators.symmetric_hash_join_build import Build
+from minispark_stream.engine.operators.symmetric_hash_join_probe import Probe
+from minispark_stream.engine.operators.symmetric_hash_join_rows import LEFT, RIGHT, TAGS, Join, JoinSide, check_join_type
+from minispark_stream.engine.operators.symmetric_hash_join_shuffle import RowsByKey
+from minispark_stream.engine.operators.symmetric_hash_join_state_manager import (
+    COUNT_SCHEMA,
+    COUNTS,
+    VALUES,
+    indexed,
+    store_name,
+    with_matched,
+)
+
+STATE_FORMAT = "spark.sql.streaming.join.stateFormatVersion"
+
+
+@dataclass(frozen=True)
+class Condition:
+    """The join condition without the equal keys: what concerns left rows, right rows, and pairs."""
+
+    left: JavaObject | None
+    right: JavaObject | None
+    both: JavaObject | None
+
+
+@dataclass(frozen=True, kw_only=True)
+class SymmetricHashJoin(StatefulOperator):
+    """A join of two streams.
+
+    `key_event_time` is the join key that carries a watermark; `shifts_ms` are what to add to the watermark for the state
+    watermark of each side; `keys` are the Catalyst expressions of each side. Planned once are `rows_by_key`, the way to the
+    first task, `probes`; `pairs_that_match`, the filter between the tasks, if there is one; and `builds`, the second task.
+    """
+
+    join_type: str
+    key_schema: StructType
+    rows: tuple[StructType, StructType]
+    state_rows: tuple[StructType, StructType]
+    event_times: tuple[EventTime | None, EventTime | None]
+    key_event_time: EventTime | None
+    shifts_ms: tuple[int | None, int | None]
+    keys: tuple[tuple[JavaObject, ...], tuple[JavaObject, ...]] = field(repr=False, compare=False)
+    rows_by_key: RowsByKey = field(repr=False, compare=False)
+    pairs_that_match: JavaObject | None = field(repr=False, compare=False)
+    probes: MapPartitions = field(repr=False, compare=False)
+    builds: MapPartitions = field(repr=False, compare=False)
+    operator_name = "symmetricHashJoin"
+
+    def schemas(self) -> list[tuple[str, StructType, StructType]]:
+        return [
+            store
+            for side, row in enumerate(self.state_rows)
+            for store in (
+                (store_name(side, COUNTS), self.key_schema, COUNT_SCHEMA),
+                (store_name(side, VALUES), indexed(self.key_schema), with_matched(row)),
+            )
+        ]
+
+    def entries(self) -> Sequence[Entry]:
+        rows = [scala.items(side.output()) for side in (self.plan.left(), self.plan.right())]
+        return tuple(
+            Entry.of({f"field{i}": key for i, key in enumerate(keys)}, keys, row, event_time, row)
+            for keys, row, event_time in zip(self.keys, rows, self.event_times)
+        )
+
+    def decision(self, watermarks: OperatorWatermarks, output_mode: str) -> Decision:
+        join = self.join(watermarks.eviction_ms)
+        bounds = tuple(side.evict_value_ms if side.evict_key_ms is None else side.evict_key_ms for side in join.sides)
+        unstored = None if join.is_outer(join.order[1]) else join.order[1]
+        return Decision(ROWS, watermarks.late_ms, bounds, join_type=self.join_type, unstored=unstored)
+
+    def should_run_another_batch(self, output_mode: str, eviction_ms: int, watermark_ms: int) -> bool:
+        bounded = self.key_event_time is not None or self.shifts_ms != (None, None)
+        return bounded and watermark_ms > eviction_ms
+
+    def output_watermark(self, watermark_ms: int) -> int | None:
+        """Rows of a side leave as long as they wait: the least of the state watermarks and the watermark."""
+        if self.key_event_time is not None:
+            return watermark_ms
+        return min([watermark_ms, *(watermark_ms + shift for shift in self.shifts_ms if shift is not None)])
+
+    def plan_batch(self, context: BatchContext, children: Sequence[JavaObject]) -> JavaObject:
+        session = context.session
+        if not self.keys[LEFT]:  # refused where Spark refuses it: when the first batch is planned
+            raise analysis_error(session, "_LEGACY_ERROR_TEMP_1181")
+        check_join_type(self.join_type, context.output_mode)
+        for child in (self.plan.left(), self.plan.right()):
+            check_event_time(session, event_time_names(scala.items(child.output())))
+        info, watermarks = context.state_info(self), context.watermarks[self.operator_id]
+        join = self.join(watermarks.eviction_ms)
+        by_key = self.rows_by_key.over(session, children, info.num_partitions)  # (3)
+        probe = Probe(info=info, watermarks=watermarks, output=self.probes.arrow_schema, join=join)
+        probed = context.map_partitions(self.probes, physical.executable(plans.of_rows(session, by_key)), probe)
+        candidates = context.leaf(probed)
+        if self.pairs_that_match is not None:
+            candidates = plans.with_children(session, self.pairs_that_match, [candidates])
+        build = Build(
+            info=info,
+            watermarks=watermarks,
+            output=self.builds.arrow_schema,
+            metrics=context.accumulators[self.operator_id],
+            join=join,
+        )
+        pairs = physical.executable(plans.of_rows(session, candidates))
+        return context.leaf(context.map_partitions(self.builds, pairs, build, gathered=True))
+
+    def join(self, watermark_ms: int) -> Join:
+        """What the tasks know of the join in a batch that evicts by `watermark_ms`."""
+        sides = (self.side(LEFT, watermark_ms), self.side(RIGHT, watermark_ms))
+        return Join(self.join_type, self.key_schema, self.key_event_time, sides)
+
+    def side(self, number: int, watermark_ms: int) -> JoinSide:
+        """(2) One side in a batch that evicts by `watermark_ms`."""
+        shift_ms = self.shifts_ms[number]
+        by_key = watermark_ms if self.key_event_time is not None else None
+        by_value = watermark_ms + shift_ms if by_key is None and shift_ms is not None else None
+        return JoinSide(self.rows[number], self.event_times[number], by_key, by_value)
+
+
+def compile_symmetric_hash_join(
+    session: SparkSession, plan: JavaObject, operator_id: int, children: tuple[Any, ...], empty: JavaObject
+) -> SymmetricHashJoin:
+    """(1) Read the join off Spark's Join node.
+
+    Raises:
+        AnalysisException: a state format other than 2, which is Spark's default.
+    """
+    extract = scala.companion(session, "org.apache.spark.sql.catalyst.planning.ExtractEquiJoinKeys")
+    found = extract.unapply(plan)
+    if (version := sessions.conf(session, STATE_FORMAT)) != "2":
+        raise AnalysisException(message=f"minispark_stream has stream-stream joins with {STATE_FORMAT}=2 only, not {version}.")
+    left_keys: list[JavaObject] = []
+    right_keys: list[JavaObject] = []
+    condition = plan.condition()
+    if found.isDefined():
+        _, left_seq, right_seq, condition, *_ = (found.get().productElement(i) for i in range(found.get().productArity()))
+        left_keys, right_keys = scala.items(left_seq), scala.items(right_seq)
+    left, right = scala.items(plan.left().output()), scala.items(plan.right().output())
+    rows = (expressions.struct_type(left), expressions.struct_type(right))
+    key_schema = state_schema(session, _key_schema(left_keys))
+    pairs = _pair_schema(key_schema, *rows)
+    candidates = _pair_output(session, pairs, [*left, *right])
+    split = _split(session, condition, plan)
+    return SymmetricHashJoin(
+        operator_id=operator_id,
+        join_type=str(plan.joinType().toString()),
+        key_schema=key_schema,
+        rows=rows,
+        state_rows=(state_schema(session, rows[0]), state_schema(session, rows[1])),
+        event_times=(event_time_column(left), event_time_column(right)),
+        key_event_time=_key_event_time(left_keys) or _key_event_time(right_keys),
+        shifts_ms=_shifts_ms(session, plan, condition),
+        keys=(tuple(left_keys), tuple(right_keys)),
+        rows_by_key=RowsByKey((empty.left(), empty.right()), (left, right), (left_keys, right_keys), (split.left, split.right)),
+        pairs_that_match=_pairs_that_match(session, candidates, split.both),
+        probes=MapPartitions(session, pairs, pairs, candidates),
+        builds=MapPartitions(session, pairs, expressions.struct_type(scala.items(plan.output())), plan.output()),
+        plan=plan,
+        empty=empty,
+        children=children,
+    )
+
+
+def _pair_schema(keys: StructType, left: StructType, right: StructType) -> StructType:
+    """What goes from one task to the other: tags, keys, left and right columns."""
+    return StructType([*TAGS.fields, *expressions.positional(keys, left, right).fields])
+
+
+def _pair_output(session: SparkSession, schema: StructType, rows: list[JavaObject]) -> JavaObject:
+    """Attributes that the condition can be resolved against (by expression id), under names of their own."""
+    no_rows = plans.rdd_frame(session, plans.empty_rows(session), expressions.java_schema(session, schema))
+    plan = plans.analyzed(no_rows)
+    own = scala.items(plan.output())
+    ids = [*own[: len(own) - len(rows)], *rows]
+    return plans.rename(session, plan, [(a.name(), e.exprId()) for a, e in zip(own, ids)]).output()
+
+
+def _pairs_that_match(session: SparkSession, candidates: JavaObject, condition: JavaObject | None) -> JavaObject | None:
+    """Spark's filter by the condition of both sides. It lets the new rows through, which have a side and are no pairs."""
+    if condition is None:
+        return None
+    pairs = plans.of_rows(session, plans.leaf_over(session, plans.empty_rows(session), candidates, streaming=False))
+    return plans.analyzed(pairs.where(F.col("side").isNotNull() | expressions.column(session, condition)))
+
+
+def _key_schema(keys: Sequence[JavaObject]) -> StructType:
+    fields = [
+        {"name": f"field{i}", "type": json.loads(key.dataType().json()), "nullable": True, "metadata": {}}
+        for i, key in enumerate(keys)
+    ]
+    return StructType.fromJson({"type": "struct", "fields": fields})
+
+
+def _key_event_time(keys: Sequence[JavaObject]) -> EventTime | None:
+    """The first join key that is a column under a watermark."""
+    for i, key in enumerate(keys):
+        if scala.class_name(key) == "AttributeReference" and key.metadata().contains("spark.watermarkDelayMs"):
+            return EventTime(i, is_window=scala.class_name(key.dataType()) == "StructType")
+    return None
+
+
+def _shifts_ms(session: SparkSession, plan: JavaObject, condition: JavaObject) -> tuple[int | None, int | None]:
+    """(2) How far the state watermark of each side is from the watermark, as the time range in the condition says."""
+    helper = scala.companion(session, "org.apache.spark.sql.catalyst.analysis.StreamingJoinHelper")
+    left, right = plan.left(), plan.right()
+    some_time = 1 << 40  # the helper only adds and subtracts; this number is too big for py4j to take it for a Java int
+    watermark = scala.some(session, some_time)
+
+    def shift(own: JavaObject, other: JavaObject) -> int | None:
+        if event_time_column(scala.items(own.output())) is None:
+            return None
+        bound = helper.getStateValueWatermark(own.outputSet(), other.outputSet(), condition, watermark)
+        return int(bound.get()) - some_time if bound.isDefined() else None
+
+    return shift(left, right), shift(right, left)
+
+
+def _split(session: SparkSession, condition: JavaObject, plan: JavaObject) -> Condition:
+    """JoinConditionSplitPredicates: what a side decides alone, what a pair decides. Random parts are asked once a pair."""
+    if not condition.isDefined():
+        return Condition(None, None, None)
+    left, right = plan.left().outputSet(), plan.right().outputSet()
+    parts: tuple[list[JavaObject], list[JavaObject], list[JavaObject]] = ([], [], [])
+    for part in _conjuncts(condition.get()):
+        of_left, of_right = (part.deterministic() and part.references().subsetOf(side) for side in (left, right))
+        if of_left:
+            parts[0].append(part)
+        if of_right:
+            parts[1].append(part)
+        if not of_left and not of_right:
+            parts[2].append(part)
+    conjunction = scala.java_class(session, "org.apache.spark.sql.catalyst.expressions.And")
+    return Condition(*(reduce(conjunction, some) if some else None for some in parts))
+
+
+def _conjuncts(expression: JavaObject) -> Iterator[JavaObject]:
+    if scala.class_name(expression) == "And":
+        yield from _conjuncts(expression.left())
+        yield from _conjuncts(expression.right())
+    else:
+        yield expression

@@ -1,0 +1,132 @@
+"""Who meets whom in a stream-stream join: new rows, and the rows of the other side under the same key.
+
+Models: StreamingSymmetricHashJoinExec.processPartitions (About state: SymmetricHashJoin).
+
+A row is known by its *position*: a new row by its number, a row from the state by a number behind those of all new rows.
+
+1. The partners of a new row are positions in the order of their places: first those that the state has under the key, then the
+   new rows that the state will have by then. `Partners` has them for all keys in one array, key by key.
+2. Pairs are numbers, a row and the place of its partner, and get their columns a chunk at a time, because they may be many more
+   than rows: 10,000 rows on each side under one key are 20,000 positions, and 100 million pairs.
+
+    2 new rows, 0: right a, 1: left b; state: left a (2)     row 0 meets place 0 of a: position 2     columns left 2, right 0
+
+Differs from Spark: nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+import numpy as np
+import pyarrow as pa
+
+from minispark_stream.engine.operators.columns import Columns
+from minispark_stream.engine.operators.symmetric_hash_join_rows import (
+    LEFT,
+    RIGHT,
+    Ints,
+    KeyNumbers,
+    NewRows,
+    PairNumbers,
+    Pairs,
+)
+from minispark_stream.engine.operators.symmetric_hash_join_state_manager import JoinSideState
+
+PAIRS_AT_A_TIME = 50_000
+NOBODY = -1  # the place of the partner of a row that leaves alone
+
+
+class Partners:
+    """(1) The rows of one side that new rows of the other side may meet.
+
+    `asked` are the numbers of the keys that the other side asks for, `new` the new rows that it finds beside those of the
+    state. `of_key` says how many rows each key has.
+    """
+
+    def __init__(self, side: JoinSideState, keys: KeyNumbers, asked: Ints, new: Ints):
+        numbers, num_new = np.arange(len(keys.keys)), len(keys.of_row)
+        is_asked = np.zeros(len(numbers), np.bool_)
+        is_asked[asked] = True
+        in_state = np.where(is_asked, side.counts(keys.keys), 0)
+        self._side = side
+        self._stored = side.rows_of(keys.columns, in_state).values
+        key = np.concatenate([np.repeat(numbers, in_state), keys.of_row[new]])
+        positions = np.concatenate([num_new + np.arange(len(self._stored)), new])
+        self.num_positions = num_new + len(self._stored)
+        self._positions = positions[np.argsort(key, kind="stable")]
+        self.of_key = np.bincount(key, minlength=len(numbers))
+        self._begin = np.cumsum(self.of_key) - self.of_key
+
+    def at(self, key: Ints, place: Ints) -> Ints:
+        """The position of the row at a place of a key."""
+        return self._positions[self._begin[key] + place]
+
+    def columns(self, new: Columns) -> Columns:
+        """The columns of this side by position: of all new rows (`new`), then of those from the state."""
+        stored = self._side.decode(self._stored)
+        return [pa.concat_arrays([of_new, of_stored.cast(of_new.type)]) for of_new, of_stored in zip(new, stored)]
+
+
+class Meetings:
+    """New rows of a partition and whom they may meet. `asking` are those that ask for partners, `new` those that they find."""
+
+    def __init__(self, rows: NewRows, keys: KeyNumbers, sides: tuple[JoinSideState, JoinSideState], asking: Ints, new: Ints):
+        self._rows, self._key = rows, keys.of_row
+        asked, new_side = keys.of_row[asking], rows.side[new]
+        self._partners = [
+            Partners(state, keys, asked[rows.side[asking] != side], new[new_side == side]) for side, state in enumerate(sides)
+        ]
+
+    def all_pairs(self, joining: Ints) -> Iterator[PairNumbers]:
+        """Some rows with all of their partners, in order, a chunk at a time."""
+        left, right = self._partners
+        key = self._key[joining]
+        met = np.where(self._rows.side[joining] == LEFT, right.of_key[key], left.of_key[key])
+        ends = np.cumsum(met)
+        for begin in range(0, int(met.sum()), PAIRS_AT_A_TIME):
+            numbers = np.arange(begin, min(begin + PAIRS_AT_A_TIME, ends[-1]))
+            meeting = np.searchsorted(ends, numbers, "right")
+            yield PairNumbers(joining[meeting], numbers - (ends - met)[meeting])
+
+    def partners(self, pairs: PairNumbers) -> Ints:
+        """The position of each pair's partner; `NOBODY` for a row that leaves alone."""
+        positions = np.full(len(pairs.row), NOBODY)
+        for side, partners in enumerate(self._partners):
+            mine = np.flatnonzero((self._rows.side[pairs.row] != side) & (pairs.partner != NOBODY))
+            positions[mine] = partners.at(self._key[pairs.row[mine]], pairs.partner[mine])
+        return positions
+
+    def first_of_each_partner(self, pairs: PairNumbers) -> Ints:
+        """Which of some pairs are the first with their partner. The rows of the pairs are all of one side."""
+        is_met = np.zeros(max(partners.num_positions for partners in self._partners), np.bool_)
+        first = [np.array([], np.int64)]
+        for number, chunk in enumerate(chunks(pairs)):
+            positions = self.partners(chunk)
+            new = np.flatnonzero(~is_met[positions])
+            new = new[np.sort(np.unique(positions[new], return_index=True)[1])]
+            is_met[positions[new]] = True
+            first.append(new + number * PAIRS_AT_A_TIME)
+        return np.concatenate(first)
+
+    def pairs(self, numbers: Iterable[PairNumbers]) -> Iterator[Pairs]:  # (2)
+        """Pairs with their columns."""
+        both = None
+        for pairs in numbers:
+            both = both or [self._partners[side].columns(self._rows.columns[side]) for side in (LEFT, RIGHT)]
+            positions = self.partners(pairs)
+            is_left = self._rows.side[pairs.row] == LEFT
+            left, right = np.where(is_left, pairs.row, positions), np.where(is_left, positions, pairs.row)
+            yield Pairs(*pairs, (_take(both[LEFT], left), _take(both[RIGHT], right)))
+
+
+def chunks(pairs: PairNumbers) -> Iterator[PairNumbers]:
+    """(2) `PAIRS_AT_A_TIME`."""
+    for begin in range(0, len(pairs.row), PAIRS_AT_A_TIME):
+        yield pairs.some(slice(begin, begin + PAIRS_AT_A_TIME))
+
+
+def _take(columns: Columns, positions: Ints) -> Columns:
+    """The rows at some positions; nulls for nobody."""
+    at = pa.array(positions, mask=positions < 0)
+    return [column.take(at) for column in columns]

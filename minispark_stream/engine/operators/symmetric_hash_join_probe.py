@@ -1,0 +1,66 @@
+"""The first task of a stream-stream join: who may join whom? Nothing is changed.
+
+Models: StreamingSymmetricHashJoinExec.processPartitions (About state: SymmetricHashJoin).
+
+1. Late rows, and rows that fail the part of the condition that is about their own side alone, meet nobody.
+2. Each new row of the side that comes first meets the other side's rows in the state.
+3. Each new row of the other side meets the first side's rows in the state, then the new ones of (2). So each pair is found
+   once.
+4. The new rows leave, then the pairs in the order in which Spark would meet them, a chunk at a time
+   (symmetric_hash_join_partners.py). Spark filters the pairs with the rest of the join condition, and hands what remains to
+   `Build`.
+
+    state     left a: (12:00)
+    batch     left a: (12:01), right a: (12:03)      pairs     (12:00, 12:03), (12:01, 12:03)
+
+The left side comes first, in a semi join the right side.
+
+Differs from Spark: nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+
+from minispark_stream.engine.operators.state_task import (
+    OperatorWatermarks,
+    StatefulOperatorStateInfo,
+    own_partition,
+    record_batches,
+)
+from minispark_stream.engine.operators.symmetric_hash_join_partners import Meetings
+from minispark_stream.engine.operators.symmetric_hash_join_rows import Ints, Join, NewRows, number_keys
+from minispark_stream.engine.operators.symmetric_hash_join_state_manager import JoinSideState, open_sides
+
+
+@dataclass(frozen=True, kw_only=True)
+class Probe:
+    """New rows in, new rows and pairs out; calling it runs one partition (for mapInArrow)."""
+
+    info: StatefulOperatorStateInfo
+    watermarks: OperatorWatermarks
+    output: pa.Schema
+    join: Join
+
+    def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        partition, new = own_partition(batches)
+        rows, _ = self.join.read(new)
+        if rows is None:
+            return
+        with open_sides(self.info, partition, self.join) as sides:
+            meetings, joining = self.meetings(rows, sides)
+        yield from record_batches([self.join.write(rows)], self.output)  # (4)
+        pairs = meetings.pairs(meetings.all_pairs(joining))
+        yield from record_batches(map(self.join.write_pairs, pairs), self.output)
+
+    def meetings(self, rows: NewRows, sides: tuple[JoinSideState, JoinSideState]) -> tuple[Meetings, Ints]:
+        """Whom the new rows meet, and the rows that meet anybody, in the order in which they do."""
+        joins = rows.passes & ~self.join.is_late(rows, self.watermarks.late_ms)  # (1)
+        first, second = (np.flatnonzero(joins & (rows.side == side)) for side in self.join.order)
+        joining = np.concatenate([first, second])  # (2), (3)
+        keys = number_keys(self.join.keys, rows.keys, len(rows.side))
+        return Meetings(rows, keys, sides, asking=joining, new=first), joining

@@ -1,0 +1,189 @@
+"""A stream-stream join as its two tasks see it: the sides, new rows, pairs, and how both travel from one task to the other.
+
+Models: JoinStateWatermarkPredicates, and the rows that OneSideHashJoiner joins (About state: SymmetricHashJoin).
+
+1. The rows of both sides come in one table. A new row has its own columns filled, those of the other side are null.
+2. A pair is a new row and its *partner*, a row of the other side under the same key. The partner is known by its place: the
+   number of rows that the state has before it under this key, at the time when the new row is joined. So a partner can be a
+   new row, too: those of the side that comes first are in the state by then.
+3. `Join.write` and `write_pairs` make the parts of one table, the new rows first, so that Spark can filter the pairs.
+   `Join.read` takes the table apart again, and of the pairs it keeps the two numbers: whatever else they have is in the rows.
+
+    columns          side    passes   row    partner   keys   left row   right row
+    a new row        right   true     null   null      a      null       12:03
+    a pair           null    null     0      0         null   12:00      12:03          new row 0 meets left row 0 of its key
+
+Differs from Spark: nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+from pyspark.errors import IllegalArgumentException
+from pyspark.sql.types import BooleanType, LongType, StructField, StructType
+
+from minispark_stream.engine.checkpointing.unsafe_row import UnsafeRowCodec, rows_of
+from minispark_stream.engine.operators.columns import Columns, EventTime, Ints, Mask, concat, distinct, is_late, not_after, take
+
+LEFT, RIGHT = 0, 1
+SIDES = ("left", "right")
+
+# In front of the keys and the rows. A new row has a side, and whether it passes the condition of its own side; a pair has the
+# number of its new row, and the place of the partner.
+TAGS = StructType(
+    [
+        StructField("side", LongType()),
+        StructField("passes", BooleanType()),
+        StructField("row", LongType()),
+        StructField("partner", LongType()),
+    ]
+)
+
+
+class JoinSide(NamedTuple):
+    """What is known of one side: its row, its event time, and up to when its state may go (None: never).
+
+    `evict_key_ms` is a bound on the event time in the join keys, `evict_value_ms` one on the event time in the row.
+    """
+
+    row: StructType
+    event_time: EventTime | None
+    evict_key_ms: int | None
+    evict_value_ms: int | None
+
+
+class NewRows(NamedTuple):
+    """The new rows of a partition, numbered from 0: side, condition of their own side, keys, left and right columns."""
+
+    side: Ints
+    passes: Mask
+    keys: Columns
+    columns: tuple[Columns, Columns]
+
+
+class KeyNumbers(NamedTuple):
+    """The keys of some rows, numbered: the key of each number, as bytes and as columns, and the number of each row."""
+
+    keys: Sequence[bytes]
+    columns: Columns
+    of_row: Ints
+
+
+def number_keys(schema: StructType, columns: Columns, num_rows: int) -> KeyNumbers:
+    """Equal keys get the same number, in the order in which the keys come."""
+    keys, first, of_row = distinct(UnsafeRowCodec(schema).encode_array(columns, num_rows))
+    return KeyNumbers(rows_of(keys), take(columns, first), of_row)
+
+
+class PairNumbers(NamedTuple):
+    """Pairs of a new row and a partner: the number of the row, the place of the partner. Those of a row are together."""
+
+    row: Ints
+    partner: Ints
+
+    def some(self, which: Any) -> PairNumbers:
+        """Those that a mask, a slice or positions choose."""
+        return PairNumbers(self.row[which], self.partner[which])
+
+
+class Pairs(NamedTuple):
+    """The same with their left and right columns."""
+
+    row: Ints
+    partner: Ints
+    columns: tuple[Columns, Columns]
+
+
+def check_join_type(join_type: str, output_mode: str) -> None:
+    """Raises IllegalArgumentException: Spark's operator takes no such join (no `crossJoin`), or not in update mode."""
+    at_once = ("Inner", "LeftSemi")  # whose rows are final as soon as they are there
+    if join_type not in (*at_once, "LeftOuter", "RightOuter", "FullOuter"):
+        name = "StreamingSymmetricHashJoinExec"
+        raise IllegalArgumentException(f"requirement failed: {name} should not take {join_type} as the JoinType")
+    if output_mode == "update" and join_type not in at_once:
+        kind = f"stream-stream {join_type} join"
+        raise IllegalArgumentException(f"requirement failed: Update output mode is not supported for {kind}")
+
+
+@dataclass(frozen=True)
+class Join:
+    """What both tasks know of the join. `key_event_time` is the join key that carries a watermark."""
+
+    join_type: str
+    keys: StructType
+    key_event_time: EventTime | None
+    sides: tuple[JoinSide, JoinSide]
+
+    @property
+    def order(self) -> tuple[int, int]:
+        """Which side's new rows come first: they meet the state; those of the other side meet them, too."""
+        return (RIGHT, LEFT) if self.join_type == "LeftSemi" else (LEFT, RIGHT)
+
+    def is_outer(self, side: int) -> bool:
+        """Whether rows of a side that find no partner leave with nulls."""
+        return self.join_type in (f"{SIDES[side].capitalize()}Outer", "FullOuter")
+
+    def is_late(self, rows: NewRows, late_ms: int) -> Mask:
+        """Which rows are late, on each side by its own event time."""
+        left, right = (
+            (rows.side == number) & is_late(rows.columns[number], side.event_time, late_ms)
+            for number, side in enumerate(self.sides)
+        )
+        return left | right
+
+    def key_is_old(self, side: int, keys: Columns) -> Mask:
+        """Which keys the state watermark of a side has passed."""
+        bound_ms = self.sides[side].evict_key_ms
+        if self.key_event_time is None or bound_ms is None:
+            return np.zeros(len(keys[0]), np.bool_)
+        return not_after(keys, self.key_event_time, bound_ms)
+
+    def value_is_old(self, side: int, rows: Columns) -> Mask:
+        """Which rows the state watermark of a side has passed."""
+        event_time, bound_ms = self.sides[side].event_time, self.sides[side].evict_value_ms
+        if event_time is None or bound_ms is None:
+            return np.zeros(len(rows[0]), np.bool_)
+        return not_after(rows, event_time, bound_ms)
+
+    # -- (3) the table between the tasks -------------------------------------------------------------------------
+
+    def write(self, rows: NewRows) -> Columns:
+        """New rows as a part of the table."""
+        nothing = pa.nulls(len(rows.side), pa.int64())
+        tags = [pa.array(rows.side, pa.int64()), pa.array(rows.passes, pa.bool_()), nothing, nothing]
+        return [*tags, *rows.keys, *rows.columns[LEFT], *rows.columns[RIGHT]]
+
+    def write_pairs(self, pairs: Pairs) -> Columns:
+        """Pairs as a part of the table, to come after all new rows."""
+        n = len(pairs.row)
+        tags = [pa.nulls(n, pa.int64()), pa.nulls(n, pa.bool_())]
+        numbers = [pa.array(pairs.row, pa.int64()), pa.array(pairs.partner, pa.int64())]
+        keys = [pa.nulls(n, key) for key in UnsafeRowCodec(self.keys).arrow_types]
+        return [*tags, *numbers, *keys, *pairs.columns[LEFT], *pairs.columns[RIGHT]]
+
+    def read(self, batches: Iterable[pa.RecordBatch]) -> tuple[NewRows | None, PairNumbers]:
+        """The new rows of a table, and what is left of its pairs; None when there are no new rows."""
+        of_rows, row, partner = [], [np.array([], np.int32)], [np.array([], np.int32)]
+        for batch in batches:
+            n = batch.num_rows - batch.column(0).null_count
+            if n:
+                of_rows.append(batch.slice(0, n))
+            row.append(np.asarray(batch.column(2)[n:]).astype(np.int32))  # a copy, so that the batch can go
+            partner.append(np.asarray(batch.column(3)[n:]).astype(np.int32))
+        pairs = PairNumbers(np.concatenate(row), np.concatenate(partner))
+        if not (table := concat(of_rows)):
+            return None, pairs
+        side, passes = (np.asarray(column) for column in table[:2])
+        keys = table[len(TAGS) : len(TAGS) + len(self.keys)]
+        return NewRows(side, passes, keys, self.halves(table)), pairs
+
+    def halves(self, table: Columns) -> tuple[Columns, Columns]:
+        """The left and the right columns of a table."""
+        left = len(TAGS) + len(self.keys)
+        right = left + len(self.sides[LEFT].row)
+        return table[left:right], table[right:]

@@ -1,0 +1,227 @@
+"""The rows that one side of a stream-stream join has buffered, in two state stores.
+
+Models: SymmetricHashJoinStateManager, state format 2 (About state: KeyToNumValuesStore, KeyWithIndexToValueStore).
+
+    keyToNumValues           key          -> how many rows
+    keyWithIndexToValue      key, index   -> the row, and whether it has ever been matched
+
+1. `append` puts a row behind the last one of its key.
+2. `mark_matched` sets the flag of a row that has none yet: an outer join must not send it out with nulls later.
+3. `remove_by_key` removes all rows of a key; `remove_where` some of them, and moves the last row into each hole, so that
+   the indexes of a key stay dense.
+
+    key a: rows r0 r1 r2     remove r0  ->  (a,0) = r2, (a,2) removed, a -> 2
+
+Every put and remove is Spark's, in Spark's order, because the delta file keeps them all.
+
+Differs from Spark: nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import NamedTuple
+
+import numpy as np
+import pyarrow as pa
+from pyspark.sql.types import BooleanType, LongType, StructField, StructType
+
+from minispark_stream.engine.checkpointing.unsafe_row import FixedField, UnsafeRowCodec, chosen, long_row
+from minispark_stream.engine.checkpointing.unsafe_row.columns import numbered
+from minispark_stream.engine.operators.columns import Columns, Mask, take
+from minispark_stream.engine.operators.state_task import StatefulOperatorStateInfo
+from minispark_stream.engine.operators.symmetric_hash_join_rows import LEFT, RIGHT, SIDES, Ints, Join, KeyNumbers, number_keys
+from minispark_stream.engine.state.state_store import StateStore
+
+COUNTS, VALUES = "keyToNumValues", "keyWithIndexToValue"
+COUNT_SCHEMA = StructType([StructField("value", LongType())])
+
+
+class StoredRows(NamedTuple):
+    """Rows of the buffer: their keys in keyWithIndexToValue, and the rows with the flag at the end."""
+
+    at: Sequence[bytes]
+    values: Sequence[bytes]
+
+    def some(self, mask: Mask) -> StoredRows:
+        return StoredRows(chosen(self.at, mask), chosen(self.values, mask))
+
+
+class Changes(NamedTuple):
+    """Keys that are put, or with None removed, in order."""
+
+    keys: list[bytes]
+    values: list[bytes | None]
+
+    def add(self, key: bytes, value: bytes | None) -> None:
+        self.keys.append(key)
+        self.values.append(value)
+
+
+class JoinSideState:
+    """One side of a join in one partition.
+
+    Args:
+        keys: the schema of the join keys.
+        row: the schema of the side's rows.
+        counts, values: its two stores, open at the version that the batch begins with.
+    """
+
+    def __init__(self, keys: StructType, row: StructType, counts: StateStore, values: StateStore):
+        self._keys = keys
+        self._at_codec = UnsafeRowCodec(indexed(keys))
+        self._count_codec = UnsafeRowCodec(COUNT_SCHEMA)
+        self._value_codec = UnsafeRowCodec(with_matched(row))
+        self._flag = len(row.fields)
+        self._matched = FixedField(self._flag, of=self._flag + 1)
+        self._counts = counts
+        self._values = values
+
+    @property
+    def stores(self) -> tuple[StateStore, StateStore]:
+        return self._counts, self._values
+
+    @property
+    def num_rows(self) -> int:
+        return self._values.num_keys
+
+    # -- what there is ------------------------------------------------------------------------------------------
+
+    def keys(self, among: Sequence[bytes] | None = None) -> Sequence[bytes]:
+        """The keys that have rows: all of them, or those `among` some."""
+        if among is None:
+            return self._counts.rows()[0]
+        return chosen(among, self._counts.values_of(among)[0])
+
+    def counts(self, keys: Sequence[bytes]) -> Ints:
+        """How many rows each key has."""
+        has_rows, values = self._counts.values_of(keys)
+        counts = np.zeros(len(keys), np.int64)
+        counts[has_rows] = np.asarray(self._count_codec.decode(values)[0])
+        if len(wrong := counts[(counts < 0) | (counts > self.num_rows)]):
+            raise ValueError(f"The state of a join has {self.num_rows} rows, but a key with {wrong[0]} of them")
+        return counts
+
+    def rows(self, among: Sequence[bytes] | None = None) -> StoredRows:
+        """All rows, or those of some keys."""
+        if among is not None:
+            return self.rows_of(self.decode_keys(among), self.counts(among))
+        return StoredRows(*self._values.rows())
+
+    def rows_of(self, keys: Columns, counts: Ints) -> StoredRows:
+        """The first rows of some keys, of each as many as `counts` says; those of a key are together, in order."""
+        return self._rows_at(take(keys, np.repeat(np.arange(len(counts)), counts)), numbered(counts))
+
+    def _rows_at(self, keys: Columns, places: Ints) -> StoredRows:
+        at = self._at_codec.encode_rows([*keys, pa.array(places, pa.int64())], len(places))
+        is_there, values = self._values.values_of(at)
+        if not is_there.all():
+            raise ValueError(f"The state of a join has no row {places[~is_there][0]} of a key that has more rows")
+        return StoredRows(at, values)
+
+    def decode_keys(self, keys: Sequence[bytes]) -> Columns:
+        return UnsafeRowCodec(self._keys).decode(keys)
+
+    def decode(self, values: Sequence[bytes], only: int | None = None) -> Columns:
+        return self._value_codec.decode(values, only)[:-1]
+
+    def is_matched(self, values: Sequence[bytes]) -> Mask:
+        """Which rows have been matched."""
+        return np.asarray(self._value_codec.decode(values, only=self._flag)[self._flag])
+
+    # -- changes ------------------------------------------------------------------------------------------------
+
+    def append(self, keys: KeyNumbers, rows: Ints, columns: Columns, matched: Mask) -> None:
+        """(1) Some of the rows of `keys`, in order. `columns` and `matched` are those of all rows."""
+        key = keys.of_row[rows]
+        by_key = np.argsort(key, kind="stable")
+        before = np.empty(len(rows), np.int64)  # how many of them come before a row under its key
+        before[by_key] = numbered(np.bincount(key, minlength=len(keys.keys)))
+        places = self.counts(keys.keys)[key] + before
+        values = [*take(columns, rows), pa.array(matched[rows])]
+        at = self._at_codec.encode_rows([*take(keys.columns, key), pa.array(places)], len(rows))
+        self._values.put_many(at, self._value_codec.encode_rows(values, len(rows)))
+        self._counts.put_many(chosen(keys.keys, key), self._count_codec.encode_rows([pa.array(places + 1)]))
+
+    def mark_matched(self, keys: Columns, places: Ints) -> None:
+        """(2) The rows at some places; `keys` are their keys."""
+        rows = self._rows_at(keys, places)
+        new = rows.some(~self.is_matched(rows.values))
+        self._values.put_many(new.at, self._matched.with_true(new.values))
+
+    def remove_by_key(self, keys: Sequence[bytes]) -> Sequence[bytes]:
+        """(3) Removes every row of `keys`; gives what was removed."""
+        rows = self.rows(keys)
+        self._counts.remove_many(keys)
+        self._values.remove_many(rows.at)
+        return rows.values
+
+    def remove_rows(self, rows: StoredRows) -> Sequence[bytes]:
+        """(3) Removes rows, in any order of the keys; gives what was removed."""
+        *columns, places = self._at_codec.decode(rows.at)
+        keys = number_keys(self._keys, columns, len(rows.at))
+        is_alone = self.counts(keys.keys)[keys.of_row] == 1  # most often a key has one row, which leaves no hole
+        alone = rows.some(is_alone)
+        self._values.remove_many(alone.at)
+        self._counts.remove_many(chosen(keys.keys, keys.of_row[is_alone]))
+        if is_alone.all():
+            return alone.values
+        gone: dict[int, set[int]] = {}
+        for number, place in zip(keys.of_row[~is_alone].tolist(), np.asarray(places)[~is_alone].tolist()):
+            gone.setdefault(number, set()).add(place)
+        return [*alone.values, *self.remove_where(keys, list(gone.items()))]
+
+    def remove_where(self, keys: KeyNumbers, gone: list[tuple[int, set[int]]]) -> list[bytes]:
+        """(3) Removes the rows that were at some places of a key, one (number of the key, places) after the other.
+
+        A key may come several times, with other places, which are those of the beginning. Gives what was removed.
+        """
+        numbers = list(dict.fromkeys(number for number, _ in gone))
+        counts = np.zeros(len(keys.keys), np.int64)
+        counts[numbers] = self.counts(chosen(keys.keys, np.array(numbers, np.int64)))
+        rows, begins = self.rows_of(keys.columns, counts), np.cumsum(counts) - counts
+        there = {number: list(range(int(counts[number]))) for number in numbers}  # the places of the rows that are left
+        removed: list[bytes] = []
+        changed, counted = Changes([], []), Changes([], [])
+        for number, places in gone:
+            left, begin, index = there[number], int(begins[number]), 0
+            while index < len(left):
+                if left[index] not in places:
+                    index += 1
+                    continue
+                removed.append(rows.values[begin + left[index]])
+                last = left.pop()
+                if index < len(left):
+                    left[index] = last
+                    changed.add(rows.at[begin + index], rows.values[begin + last])
+                changed.add(rows.at[begin + len(left)], None)
+            counted.add(keys.keys[number], long_row(len(left)) if left else None)
+        self._values.change_many(*changed)
+        self._counts.change_many(*counted)
+        return removed
+
+
+@contextmanager
+def open_sides(info: StatefulOperatorStateInfo, partition: int, join: Join) -> Iterator[tuple[JoinSideState, JoinSideState]]:
+    """The two sides of a partition; stores that are not committed when the block ends forget their changes."""
+    names = [store_name(side, kind) for side in (LEFT, RIGHT) for kind in (COUNTS, VALUES)]
+    with info.open_stores(partition, *names) as [left_counts, left_values, right_counts, right_values]:
+        yield (
+            JoinSideState(join.keys, join.sides[LEFT].row, left_counts, left_values),
+            JoinSideState(join.keys, join.sides[RIGHT].row, right_counts, right_values),
+        )
+
+
+def store_name(side: int, kind: str) -> str:
+    return f"{SIDES[side]}-{kind}"
+
+
+def indexed(keys: StructType) -> StructType:
+    """The key of keyWithIndexToValue."""
+    return StructType([*keys.fields, StructField("index", LongType())])
+
+
+def with_matched(row: StructType) -> StructType:
+    """The value of keyWithIndexToValue."""
+    return StructType([*row.fields, StructField("matched", BooleanType())])

@@ -1,0 +1,88 @@
+"""A logical plan as the checks of a query see it: its nodes, read once, and how one of them is refused.
+
+Models: what UnsupportedOperationChecker asks of a LogicalPlan (`isStreaming`, `foreachUp`, `collect`, `throwError`).
+
+1. The plan is read once into `Node`s, because each question to the JVM takes its time.
+2. A refusal carries Spark's text, and shows the plan from the refused node down.
+
+    read(plan)                    Aggregate (streaming) -> Project (streaming) -> LogicalRDD (streaming)
+    refuse(query, node, "...")    raises: ...; and below it the plan, as `explain` prints it
+
+Differs from Spark: nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import NoReturn
+
+from pyspark.sql import SparkSession
+
+from minispark_stream.engine.jvm import scala
+from minispark_stream.engine.jvm.errors import extended_analysis_error
+from minispark_stream.engine.jvm.scala import JavaObject
+
+EVENT_TIME = "spark.watermarkDelayMs"  # in the metadata of a column under a watermark
+AGGREGATIONS = ("Aggregate", "Distinct")  # the optimizer makes an aggregation of a Distinct
+
+
+@dataclass(frozen=True, eq=False)
+class Node:
+    """A plan node, and what is asked of it over and over."""
+
+    name: str
+    plan: JavaObject
+    streaming: bool
+    children: tuple[Node, ...]
+
+    def down(self) -> Iterator[Node]:
+        """This node and all below it, parents first."""
+        yield self
+        for child in self.children:
+            yield from child.down()
+
+    def up(self) -> Iterator[Node]:
+        """This node and all below it, children first."""
+        for child in self.children:
+            yield from child.up()
+        yield self
+
+    def aggregations(self) -> list[Node]:
+        return [node for node in self.down() if node.streaming and node.name in AGGREGATIONS]
+
+
+@dataclass(frozen=True)
+class Query:
+    """What is checked: a plan, and the output mode as Spark prints it ("Append", "Update", "Complete")."""
+
+    session: SparkSession
+    root: Node
+    mode: str
+
+
+def read(plan: JavaObject) -> Node:  # (1)
+    """An analysed plan and all below it."""
+    children = tuple(read(child) for child in scala.items(plan.children()))
+    return Node(scala.class_name(plan), plan, bool(plan.isStreaming()), children)
+
+
+def refuse(query: Query, node: Node, message: str) -> NoReturn:  # (2)
+    raise extended_analysis_error(query.session, node.plan, "_LEGACY_ERROR_TEMP_3102", msg=message)
+
+
+def is_attribute(expression: JavaObject) -> bool:
+    return scala.class_name(expression) == "AttributeReference"
+
+
+def has_event_time(expressions: JavaObject) -> bool:
+    """Is one of these columns under a watermark?"""
+    return any(is_attribute(e) and e.metadata().contains(EVENT_TIME) for e in scala.items(expressions))
+
+
+def is_stream_stream_join(node: Node) -> bool:
+    return node.name == "Join" and all(child.streaming for child in node.children)
+
+
+def has_event_time_timeout(node: Node) -> bool:
+    return str(node.plan.timeout().toString()) == "EventTimeTimeout"

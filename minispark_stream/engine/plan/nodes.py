@@ -1,0 +1,71 @@
+"""The few nodes of a compiled query.
+
+Models: what IncrementalExecution distinguishes in a logical plan (From query to the plan).
+
+Everything that needs no state stays a Catalyst plan and is only given new children; what is incremental is a node of its own.
+
+       Stateless(Project)                         Project [window, count]
+         StreamingAggregation(operator 0)         Aggregate [window], [window, count(1)]
+           Stateless(Project)                     Project [window(ts, 5 minutes)]
+             Watermark(delay 10 min)              EventTimeWatermark ts, 10 minutes
+               SourceLeaf(0)                      LogicalRDD [ts, k], streaming
+
+The stateful operators are nodes as well (engine/operators/base.py): a node is whatever has `children`.
+
+Differs from Spark: nothing.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from minispark_stream.engine.jvm.scala import JavaObject
+from minispark_stream.engine.plan.streaming_relation import StreamingRelation
+
+
+@dataclass(frozen=True)
+class SourceLeaf:
+    """A place in the plan where the new rows of source `ordinal` go."""
+
+    ordinal: int
+    relation: StreamingRelation
+    attributes: tuple[tuple[str, JavaObject], ...]
+    empty: JavaObject = field(repr=False, compare=False)
+    children: tuple[Node, ...] = ()
+
+    @property
+    def asks_for_metadata(self) -> bool:
+        """Whether the query uses `_metadata`, of a source of files."""
+        return len(self.attributes) > len(self.relation.schema)
+
+
+@dataclass(frozen=True)
+class Stateless:
+    """A Catalyst node that needs no state: it runs on each batch alone."""
+
+    plan: JavaObject
+    children: tuple[Node, ...]
+
+
+@dataclass(frozen=True)
+class Watermark:
+    """`withWatermark(column, delay)`: measures the event times that pass through, under an observed metric."""
+
+    node_id: str
+    column: str
+    delay_ms: int
+    observation: str
+    plan: JavaObject = field(repr=False, compare=False)
+    children: tuple[Node, ...]
+
+
+@dataclass(frozen=True)
+class Static:
+    """A subtree without streams: the same rows in every batch."""
+
+    plan: JavaObject
+    children: tuple[Node, ...] = ()
+
+
+Node = SourceLeaf | Stateless | Watermark | Static | Any  # Any: a StatefulOperator

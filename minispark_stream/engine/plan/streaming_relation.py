@@ -1,0 +1,173 @@
+"""A stream in a plan: a leaf without rows that remembers which source it stands for.
+
+Models: StreamingRelation, StreamingExecutionRelation (From query to the plan).
+
+    LogicalRDD [timestamp#0, value#1], isStreaming=true      <- the leaf; its RDD leads to StreamingRelation("rate", ...)
+    Project [value#1 % 10 AS k#2]
+    Aggregate [k#2], [k#2, count(1)]
+
+1. `readStream.load()` makes a relation over an empty RDD, and notes in the JVM that this RDD has token 7, and in Python that
+   token 7 stands for this source. For a source of files it is a relation over no files: of that one, a query may also select
+   `_metadata`, the column in which Spark says where a row comes from.
+2. The JVM holds the RDD (the relation over files) weakly: when no plan has it any more, it is collected, and its token with it.
+3. When the next leaf is made, Python forgets the tokens that the JVM does not have any more.
+4. When a query starts, an RDD takes the place of each relation over files, with the columns that the query asks for: the
+   optimizer would look into the relation and take it for an empty table.
+
+The leaf is a relation of Spark SQL, because that is a node that a plan may hold without any class of Structured Streaming.
+
+Differs from Spark: each `load()` is a leaf of its own, so that two loads of one folder are not `sameSemantics`: the relation
+does not say what it reads.
+Shown by tests/spark/test_differences.py::test_each_load_is_a_stream_of_its_own.
+"""
+
+from __future__ import annotations
+
+import itertools
+import threading
+import uuid
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.types import StructType
+
+from minispark_stream.engine.jvm import expressions, files, plans, scala
+from minispark_stream.engine.jvm.scala import JavaObject
+
+
+@dataclass(frozen=True)
+class StreamingRelation:
+    """What `readStream.load()` leaves in the plan: enough to create the source when a query starts.
+
+    `create(session, metadata_path)` is called once per query on the query's own thread, with the query's session
+    and the source's own folder in the checkpoint (`sources/<i>`). A source of files has a `file_format`, and its `get_batch`
+    gives Spark's own relation over the files. `create_continuous` makes a ContinuousStream of the same arguments, if the source
+    has one.
+    """
+
+    source_name: str
+    schema: StructType
+    create: Callable[[SparkSession, str], Any]
+    file_format: str | None = None
+    create_continuous: Callable[[SparkSession, str], Any] | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class StreamingLeaf:
+    """What a streaming leaf stands for, and the model session that is to run it; one object for each `load()`."""
+
+    relation: StreamingRelation
+    session: SparkSession
+
+
+class _Leaves:
+    """What the leaves stand for, for as long as a plan has them (see above)."""
+
+    def __init__(self) -> None:
+        self._by_token: dict[int, StreamingLeaf] = {}
+        self._tokens = itertools.count()
+        self._lock = threading.Lock()
+
+    def add(self, session: SparkSession, source: JavaObject, leaf: StreamingLeaf) -> None:  # (1)
+        """Note what an RDD, or a relation over files, stands for."""
+        tokens = _java_tokens(scala.jvm(session))
+        with self._lock:
+            token = next(self._tokens)
+            tokens.put(source, token)
+            self._by_token[token] = leaf
+            if tokens.size() < len(self._by_token):  # (3)
+                alive = set(map(int, scala.texts(session, scala.as_scala(session, tokens).values())))
+                self._by_token = {t: found for t, found in self._by_token.items() if t in alive}
+
+    def get(self, session: SparkSession, source: JavaObject) -> StreamingLeaf | None:
+        with self._lock:
+            return self._by_token.get(_java_tokens(scala.jvm(session)).get(source))
+
+    def __len__(self) -> int:
+        return len(self._by_token)
+
+
+@lru_cache(maxsize=1)
+def _java_tokens(view: Any) -> JavaObject:  # (2)
+    """The map from RDDs and relations to tokens, one for each JVM."""
+    return view.java.util.WeakHashMap()
+
+
+# Any PySpark call may put a leaf into a new plan, so who a leaf belongs to must be known to the whole process.
+_leaves = _Leaves()
+
+
+def streaming_dataframe(session: SparkSession, relation: StreamingRelation) -> DataFrame:
+    """The streaming DataFrame of a source that has not been started yet; `session` is the model's."""
+    leaf = StreamingLeaf(relation, session)
+    if relation.file_format is not None:
+        over_files = files.stream_of_files(session, relation.file_format, relation.schema, identity=str(uuid.uuid4()))
+        _leaves.add(session, over_files.relation(), leaf)
+        return plans.of_rows(session, over_files)
+    rdd = plans.empty_rows(session)
+    _leaves.add(session, rdd, leaf)
+    return plans.rdd_frame(session, rdd, expressions.java_schema(session, relation.schema), streaming=True)
+
+
+def streaming_leaf(session: SparkSession, node: JavaObject) -> StreamingLeaf | None:
+    """What a plan node stands for, or None when it is no leaf of ours."""
+    match scala.class_name(node):
+        case "LogicalRDD":
+            return _leaves.get(session, node.rdd())
+        case "LogicalRelation":
+            return _leaves.get(session, node.relation())
+        case _:
+            return None
+
+
+def streaming_sources(session: SparkSession, plan: JavaObject) -> list[tuple[tuple[Any, ...], StreamingRelation]]:
+    """The streaming leaves of an analysed plan, in order: what identifies the source, and what it stands for.
+
+    A stream that is used twice (`df.union(df)`) is one source with two leaves, and two lines in the offset log.
+    """
+    leaves = [(leaf, streaming_leaf(session, leaf)) for leaf in scala.items(plan.collectLeaves())]
+    return [(leaf_key(leaf, stream), stream.relation) for leaf, stream in leaves if stream is not None]
+
+
+def leaf_key(leaf: JavaObject, stream: StreamingLeaf) -> tuple[Any, ...]:
+    """What tells one source from another: the `load()`, and the columns, which a join of a stream with itself renames."""
+    return (stream, *(a.exprId().id() for a in scala.items(leaf.output())))
+
+
+def described(session: SparkSession, plan: JavaObject) -> str:
+    """A plan as Spark prints it; each streaming leaf has the name of its source: `StreamingRelation FileSource[/in], [k#0]`."""
+    text = str(plan.toString())
+    for leaf in scala.items(plan.collectLeaves()):
+        if (stream := streaming_leaf(session, leaf)) is not None:
+            columns = leaf.output().mkString(", ")
+            text = text.replace(leaf.toString().strip(), f"StreamingRelation {stream.relation.source_name}, [{columns}]")
+    return text
+
+
+def without_file_relations(session: SparkSession, plan: JavaObject) -> JavaObject:  # (4)
+    """An analysed plan whose streaming leaves are all over RDDs, one for each `load()`."""
+    rdds: dict[StreamingLeaf, JavaObject] = {}
+
+    def replaced(node: JavaObject) -> JavaObject:
+        if not node.isStreaming():
+            return node
+        if scala.class_name(node) == "LogicalRelation" and (stream := streaming_leaf(session, node)) is not None:
+            if stream not in rdds:
+                rdds[stream] = plans.empty_rows(session)
+                _leaves.add(session, rdds[stream], stream)
+            return plans.leaf_over(session, rdds[stream], node.output(), streaming=True)
+        children = [replaced(child) for child in scala.items(node.children())]
+        return plans.with_children(session, node, children) if children else node
+
+    return replaced(plan)
+
+
+def model_session_of(df: DataFrame) -> SparkSession | None:
+    """The model session that runs this DataFrame's stream; None when it reads from no source of ours."""
+    if not df.isStreaming:
+        return None
+    leaves = (streaming_leaf(df.sparkSession, leaf) for leaf in scala.items(plans.analyzed(df).collectLeaves()))
+    return next((leaf.session for leaf in leaves if leaf is not None), None)

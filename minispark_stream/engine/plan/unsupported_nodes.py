@@ -1,0 +1,248 @@
+"""Which nodes of a plan a streaming query may not have: the checks of single nodes, one entry a node in NODE_CHECKS.
+
+Models: the node by node part of UnsupportedOperationChecker.checkForStreaming, and checkForStreamStreamJoinWatermark.
+
+A check gets the query (session, root node, output mode) and one node (checked_plan.py), and either returns or refuses the node.
+
+    Offset 1                              NODE_CHECKS["Offset"] refuses, wherever it stands
+    Limit 3      mode "Update"            refused: a row that was among the first three might have to be taken back
+    Join LeftAnti, a stream on the right  refused: a row without match today may have one tomorrow
+
+Whether a range condition bounds the wait of an outer join is asked of Spark SQL's own StreamingJoinHelper.
+
+Differs from Spark: nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+from minispark_stream.engine.jvm import scala
+from minispark_stream.engine.jvm.errors import analysis_error
+from minispark_stream.engine.jvm.scala import JavaObject
+from minispark_stream.engine.plan.checked_plan import (
+    Node,
+    Query,
+    has_event_time,
+    has_event_time_timeout,
+    refuse,
+)
+
+STREAM = "a streaming DataFrame/Dataset"
+
+Check = Callable[[Query, Node], None]
+
+
+# -- joins ----------------------------------------------------------------------------------------------------
+
+
+def _check_join(query: Query, node: Node) -> None:
+    join_type = str(node.plan.joinType().toString())
+    left, right = (child.streaming for child in node.children)
+    if left and right:
+        _check_stream_stream_join(query, node, join_type)
+    elif left or right:
+        _check_stream_static_join(query, node, join_type, stream_side="left" if left else "right")
+
+
+def _check_stream_static_join(query: Query, node: Node, join_type: str, stream_side: str) -> None:
+    """A table's row without match could only be told at the end of the stream."""
+    table_side = "right" if stream_side == "left" else "left"
+    if join_type == "FullOuter":
+        refuse(
+            query, node,
+            f"FullOuter joins with streaming DataFrames/Datasets on the {stream_side} and a static DataFrame/Dataset "
+            f"on the {table_side} is not supported",
+        )
+    if join_type == "LeftAnti" and stream_side == "right":
+        refuse(query, node, f"LeftAnti joins with {STREAM} on the right are not supported")
+    if join_type in ("LeftOuter", "LeftSemi") and stream_side == "right":
+        refuse(
+            query, node,
+            f"{join_type} join with {STREAM} on the right and a static DataFrame/Dataset on the left is not supported",
+        )
+    if join_type == "RightOuter" and stream_side == "left":
+        refuse(
+            query, node, f"RightOuter join with {STREAM} on the left and a static DataFrame/DataSet on the right not supported"
+        )
+
+
+def _check_stream_stream_join(query: Query, node: Node, join_type: str) -> None:
+    mode = f"{join_type} join between two streaming DataFrames/Datasets is not supported in {query.mode} output mode"
+    if join_type == "LeftAnti":
+        refuse(query, node, f"LeftAnti joins with {STREAM} on the right are not supported")
+    if join_type in ("LeftOuter", "RightOuter", "FullOuter") and query.mode != "Append":
+        refuse(query, node, f"{mode}, only in Append output mode")
+    if query.mode == "Complete":
+        refuse(query, node, f"{mode}, only in Append and Update output modes")
+    if join_type not in ("Inner", "Cross") and not _wait_for_a_match_ends(query, node.plan, join_type):
+        refuse(
+            query, node,
+            f"Stream-stream {join_type} join between two streaming DataFrame/Datasets is not supported without a "
+            "watermark in the join keys, or a watermark on the nullable side and an appropriate range condition",
+        )
+
+
+def _wait_for_a_match_ends(query: Query, join: JavaObject, join_type: str) -> bool:
+    """Is there a watermark on a join key, or one on the other side and a condition that carries it over?"""
+    helper = scala.companion(query.session, "org.apache.spark.sql.catalyst.analysis.StreamingJoinHelper")
+    if helper.isWatermarkInJoinKeys(join):
+        return True
+    left, right = join.left().outputSet(), join.right().outputSet()
+    waiting_and_awaited = {
+        "LeftOuter": [(left, right)], "LeftSemi": [(left, right)], "RightOuter": [(right, left)],
+        "FullOuter": [(left, right), (right, left)],
+    }
+    # Any watermark will do, its value does not matter; this one is too big for py4j to take it for a Java int.
+    watermark = scala.some(query.session, 1 << 40)
+    return any(
+        helper.getStateValueWatermark(waiting, awaited, join.condition(), watermark).isDefined()
+        for waiting, awaited in waiting_and_awaited[join_type]
+    )
+
+
+# -- aggregations and other operators with state --------------------------------------------------------------
+
+
+def _check_aggregate(query: Query, node: Node) -> None:
+    if node.children[0].streaming and _has_distinct_aggregate(query, node.plan):
+        refuse(
+            query, node,
+            "Distinct aggregations are not supported on streaming DataFrames/Datasets. Consider using "
+            "approx_count_distinct() instead.",
+        )
+
+
+def _has_distinct_aggregate(query: Query, aggregate: JavaObject) -> bool:
+    patterns = scala.java_class(query.session, "org.apache.spark.sql.catalyst.trees.TreePattern")
+    pattern = patterns.AGGREGATE_EXPRESSION()
+
+    def is_or_holds_one(expression: JavaObject) -> bool:
+        if not expression.containsPattern(pattern):
+            return False
+        if scala.class_name(expression) == "AggregateExpression":
+            return bool(expression.isDistinct())
+        return any(is_or_holds_one(child) for child in scala.items(expression.children()))
+
+    return any(is_or_holds_one(e) for e in scala.items(aggregate.aggregateExpressions()))
+
+
+def _check_apply_in_pandas_with_state(query: Query, node: Node) -> None:
+    if not node.streaming:
+        return
+    mode = str(node.plan.outputMode().toString())
+    operator = f"applyInPandasWithState in {mode.lower()} mode is not supported"
+    if not query.root.aggregations():
+        if mode != query.mode:
+            refuse(query, node, f"{operator} with {query.mode} output mode on {STREAM}")
+    elif mode == "Update":
+        refuse(query, node, f"{operator} with aggregation on {STREAM}")
+    elif node.aggregations():
+        refuse(query, node, f"{operator} after aggregation on {STREAM}")
+    if has_event_time_timeout(node) and not has_event_time(node.children[0].plan.output()):
+        refuse(
+            query, query.root,
+            "Watermark must be specified in the query using '[Dataset/DataFrame].withWatermark()' for using event-time "
+            "timeout in a applyInPandasWithState. Event-time timeout not supported without watermark.",
+        )
+
+
+def _check_deduplicate_within_watermark(query: Query, node: Node) -> None:
+    if node.streaming and not has_event_time(node.children[0].plan.output()):
+        refuse(
+            query, query.root,
+            "dropDuplicatesWithinWatermark is not supported on streaming DataFrames/DataSets without watermark",
+        )
+
+
+# -- what would need the whole stream -------------------------------------------------------------------------
+
+
+def _check_sort(query: Query, node: Node) -> None:
+    # A Distinct does not count here, although `complete` takes it for an aggregation.
+    complete = query.mode == "Complete" and any(n.name == "Aggregate" for n in node.aggregations())
+    if node.streaming and not complete:
+        refuse(
+            query, node,
+            "Sorting is not supported on streaming DataFrames/Datasets, unless it is on aggregated DataFrame/Dataset "
+            "in Complete output mode",
+        )
+
+
+def _check_window(query: Query, node: Node) -> None:
+    if not node.children[0].streaming:
+        return
+    found = [
+        (str(window.windowFunction().toString()).upper(), _quoted(column), str(window.windowSpec().sql()).upper())
+        for column in scala.items(node.plan.windowExpressions())
+        for window in expressions_named(column, "WindowExpression")
+    ]
+    functions, columns, specifications = (",".join(texts) for texts in zip(*found))
+    raise analysis_error(
+        query.session, "NON_TIME_WINDOW_NOT_SUPPORTED_IN_STREAMING", node.plan.origin(), windowFunc=functions,
+        columnName=columns, windowSpec=specifications,
+    )
+
+
+def _quoted(column: JavaObject) -> str:
+    return "`" + str(column.name()).replace("`", "``") + "`"
+
+
+def expressions_named(expression: JavaObject, name: str) -> Iterator[JavaObject]:
+    """All expressions of a class in an expression tree."""
+    if scala.class_name(expression) == name:
+        yield expression
+    for child in scala.items(expression.children()):
+        yield from expressions_named(child, name)
+
+
+def check_expressions(query: Query, node: Node) -> None:
+    """Refuse an id that counts the rows of a partition: a stream would count from 0 again in each batch."""
+    for expression in scala.items(node.plan.expressions()):
+        if not expression.deterministic() and any(expressions_named(expression, "MonotonicallyIncreasingID")):
+            refuse(
+                query, node,
+                "Expression(s): monotonically_increasing_id() is not supported with streaming DataFrames/Datasets",
+            )
+
+
+def _refuse_if(condition: Callable[[Query, Node], bool], message: str) -> Check:
+    """The check of a node that a single condition describes."""
+
+    def check(query: Query, node: Node) -> None:
+        if condition(query, node):
+            refuse(query, node, message)
+
+    return check
+
+
+_check_limit = _refuse_if(
+    lambda query, node: node.streaming and query.mode == "Update",
+    "Limits are not supported on streaming DataFrames/Datasets in Update output mode",
+)
+
+NODE_CHECKS: dict[str, Check] = {
+    "Aggregate": _check_aggregate,
+    "FlatMapGroupsInPandasWithState": _check_apply_in_pandas_with_state,
+    "AsOfJoin": _refuse_if(
+        lambda _, node: node.children[1].streaming, f"ASOF join with {STREAM} on the right is not supported"
+    ),
+    "Join": _check_join,
+    "DeduplicateWithinWatermark": _check_deduplicate_within_watermark,
+    "Union": _refuse_if(
+        lambda _, node: len({child.streaming for child in node.children}) == 2,
+        "Union between streaming and batch DataFrames/Datasets is not supported",
+    ),
+    "Except": _refuse_if(
+        lambda _, node: node.children[1].streaming, f"Except on {STREAM} on the right is not supported"
+    ),
+    "Intersect": _refuse_if(
+        lambda _, node: node.streaming, "Intersect of streaming DataFrames/Datasets is not supported"
+    ),
+    "GlobalLimit": _check_limit,
+    "LocalLimit": _check_limit,
+    "Offset": _refuse_if(lambda *_: True, "Offset is not supported on streaming DataFrames/Datasets"),
+    "Sort": _check_sort,
+    "Sample": _refuse_if(lambda _, node: node.streaming, "Sampling is not supported on streaming DataFrames/Datasets"),
+    "Window": _check_window,
+}

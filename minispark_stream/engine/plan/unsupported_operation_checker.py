@@ -1,0 +1,216 @@
+"""What may not run as a stream, and in which output mode.
+
+Models: UnsupportedOperationChecker.checkForStreaming and checkForContinuous (SIGMOD'18 paper, section 5.1: "the query must be
+incrementalizable"). The checks of single nodes are in unsupported_nodes.py.
+
+1. The plan must have a streaming source.
+2. At most one applyInPandasWithState; and no aggregation, join, ... on a state store that is told to write Avro.
+3. The output mode must suit the topmost aggregation. `complete` rewrites the whole result, so it wants one; `append`
+   writes a row once, so a grouping column needs a watermark that makes rows final; a session that may still grow has
+   no `update`.
+4. Then every node, children before parents: what would need the whole stream (sort, offset, window functions, distinct
+   aggregates, ...), rows that would never be final (outer joins, deduplication within the watermark and event-time
+   timeouts when there is no watermark), and what the output mode cannot express (some joins, limits).
+5. Two stateful operators in a row: the first must emit nothing that the second takes for late.
+6. A continuous query takes each row by itself, so there are only projections and filters; and no current time, which is that
+   of a batch.
+
+    groupBy("k").count()                            append    (3) refused: no watermark, no final row
+    withWatermark("ts", ..).groupBy(window("ts"))   append    accepted: a window is final when the watermark passes it
+    ... and groupBy(window("window")) once more     append    accepted;  update: (5) refused, an update may come late
+    left.join(right, "k", "left")                   append    (4) refused: which left row will never match?
+
+Left out are nodes that a PySpark DataFrame cannot hold (Scala's [flatMap|map]GroupsWithState and CoGroup, commands,
+ReturnAnswer, unresolved grouping sets, change data capture), and the further limits of real-time triggers, which are refused
+as such. What is said of an aggregation without a watermark has a hint below it: a note of the exception, whose text and
+condition are Spark's.
+
+Differs from Spark: nothing.
+"""
+
+from __future__ import annotations
+
+import logging
+from typing import NoReturn
+
+from pyspark.sql import SparkSession
+
+from minispark_stream.engine.jvm import of_batch, scala, sessions
+from minispark_stream.engine.jvm.errors import analysis_error
+from minispark_stream.engine.jvm.scala import JavaObject
+from minispark_stream.engine.plan.checked_plan import (
+    AGGREGATIONS,
+    Node,
+    Query,
+    has_event_time,
+    has_event_time_timeout,
+    is_attribute,
+    is_stream_stream_join,
+    read,
+    refuse,
+)
+from minispark_stream.engine.plan.streaming_relation import streaming_leaf
+from minispark_stream.engine.plan.unsupported_nodes import NODE_CHECKS, check_expressions
+
+logger = logging.getLogger(__name__)
+
+CORRECTNESS_CHECK = "spark.sql.streaming.statefulOperator.checkCorrectness.enabled"
+STATE_ENCODING = "spark.sql.streaming.stateStore.encodingFormat"
+SESSION_WINDOW = "spark.sessionWindow"  # in the metadata of a session window's column
+MAP_LIKE = ("Project", "Filter", "SubqueryAlias")
+STATEFUL = (
+    *AGGREGATIONS, "FlatMapGroupsInPandasWithState", "DeduplicateWithinWatermark", "TransformWithState",
+    "TransformWithStateInPySpark",
+)
+WITHOUT_AVRO = {
+    "Aggregate": "aggregation", "Distinct": "distinct", "FlatMapGroupsInPandasWithState": "applyInPandasWithState",
+    "Deduplicate": "dropDuplicates", "DeduplicateWithinWatermark": "dropDuplicatesWithinWatermark",
+}
+
+
+def check_for_streaming(session: SparkSession, plan: JavaObject, output_mode: str) -> None:
+    """Refuse what Spark refuses, with Spark's condition and text.
+
+    Args:
+        plan: an analysed Catalyst plan.
+        output_mode: "append", "update" or "complete".
+
+    Raises:
+        AnalysisException: the plan or the combination with the output mode is not supported.
+    """
+    query = Query(session, read(plan), output_mode.capitalize())
+    if not query.root.streaming:  # (1)
+        refuse(query, query.root, "Queries without streaming sources cannot be executed with writeStream.start()")
+    _check_number_of_pandas_operators(query)  # (2)
+    _check_state_encoding(query)
+    _check_output_mode(query)  # (3)
+    deterministic = plan.deterministic()
+    for node in query.root.up():  # (4)
+        if node.name in NODE_CHECKS:
+            NODE_CHECKS[node.name](query, node)
+        if not deterministic:
+            check_expressions(query, node)
+    _check_chained_operators(query)  # (5)
+
+
+def check_for_continuous(session: SparkSession, plan: JavaObject, output_mode: str) -> None:  # (6)
+    """The same for a query of the continuous engine."""
+    check_for_streaming(session, plan, output_mode)
+    query = Query(session, read(plan), output_mode.capitalize())
+    for node in query.root.up():
+        stream = streaming_leaf(session, node.plan)
+        if stream is not None and stream.relation.file_format is not None:
+            refuse(query, node, "Continuous processing does not support StreamingRelation operations.")
+        if stream is None and node.name not in MAP_LIKE and not _is_temporary_view(node):
+            refuse(query, node, f"Continuous processing does not support {node.name} operations.")
+        if any(of_batch.asks_for_current_time(session, one) for one in scala.items(node.plan.expressions())):
+            refuse(query, node, "Continuous processing does not support current time operations.")
+
+
+def _is_temporary_view(node: Node) -> bool:
+    return node.name == "View" and bool(node.plan.isTempViewStoringAnalyzedPlan())
+
+
+# -- (2) ------------------------------------------------------------------------------------------------------
+
+
+def _check_number_of_pandas_operators(query: Query) -> None:
+    if sum(node.streaming and node.name == "FlatMapGroupsInPandasWithState" for node in query.root.down()) > 1:
+        refuse(query, query.root, "Multiple applyInPandasWithStates are not supported on a streaming DataFrames/Datasets")
+
+
+def _check_state_encoding(query: Query) -> None:
+    if (sessions.conf(query.session, STATE_ENCODING) or "").lower() != "avro":
+        return
+    for node in query.root.down():
+        operator = WITHOUT_AVRO.get(node.name) if node.streaming else None
+        if operator or is_stream_stream_join(node):
+            refuse(
+                query, query.root,
+                f"State store encoding format as avro is not supported for operator={operator or 'join'} used within "
+                "the query",
+            )
+
+
+# -- (3) ------------------------------------------------------------------------------------------------------
+
+
+def _check_output_mode(query: Query) -> None:
+    aggregations = query.root.aggregations()
+    if query.mode == "Complete" and not aggregations:
+        _refuse_output_mode(query, "no streaming aggregations")
+    if not aggregations:
+        return
+    keys = _grouping_keys(aggregations[0])
+    if query.mode == "Append" and not has_event_time(keys):
+        _refuse_output_mode(query, "streaming aggregations without watermark", _where_the_watermark_is(query, aggregations[0]))
+    if query.mode == "Update" and any(_is_session_window(key) for key in scala.items(keys)):
+        _refuse_output_mode(query, "session window streaming aggregations")
+
+
+def _refuse_output_mode(query: Query, operation: str, hint: str | None = None) -> NoReturn:
+    condition = "STREAMING_OUTPUT_MODE.UNSUPPORTED_OPERATION"
+    error = analysis_error(query.session, condition, outputMode=query.mode.lower(), operation=operation)
+    if hint is not None:
+        error.add_note(hint)
+    raise error
+
+
+def _where_the_watermark_is(query: Query, aggregation: Node) -> str:
+    """A hint, shown below Spark's text: the text is the same wherever a watermark was put."""
+    if any(node.name == "EventTimeWatermark" for node in aggregation.down()):
+        return "Hint: the watermark is on a column that is not grouped by. Group by it, or by a window of it."
+    if any(node.name == "EventTimeWatermark" for node in query.root.down()):
+        return "Hint: withWatermark stands after groupBy, where it comes too late. Put it before groupBy."
+    return "Hint: put withWatermark before groupBy and group by its column or a window of it, or use update or complete mode."
+
+
+def _grouping_keys(aggregation: Node) -> JavaObject:
+    if aggregation.name == "Distinct":
+        return aggregation.children[0].plan.output()
+    return aggregation.plan.groupingExpressions()
+
+
+def _is_session_window(key: JavaObject) -> bool:
+    if not is_attribute(key):
+        return False
+    metadata = key.metadata()
+    return bool(metadata.contains(SESSION_WINDOW) and metadata.getBoolean(SESSION_WINDOW))
+
+
+# -- (5) ------------------------------------------------------------------------------------------------------
+
+
+def _check_chained_operators(query: Query) -> None:
+    emitters = [node for node in query.root.down() if _may_emit_late_rows(query, node)]
+    if not any(
+        emitter is not node and emitter in node.down() and _is_stateful(node)
+        for emitter in emitters
+        for node in query.root.down()
+    ):
+        return
+    message = (
+        "Detected pattern of possible 'correctness' issue due to global watermark. The query contains stateful "
+        "operation which can emit rows older than the current watermark plus allowed late record delay, which are "
+        '"late rows" in downstream stateful operations and these rows can be discarded. Please refer the programming '
+        "guide doc for more details. If you understand the possible risk of correctness issue and still need to run "
+        f"the query, you can disable this check by setting the config `{CORRECTNESS_CHECK}` to false."
+    )
+    if not sessions.flag(query.session, CORRECTNESS_CHECK):
+        logger.warning("%s;\n%s", message, query.root.plan.toString())
+    else:
+        refuse(query, query.root, message)
+
+
+def _may_emit_late_rows(query: Query, node: Node) -> bool:
+    if not node.streaming:
+        return False
+    if node.name == "FlatMapGroupsInPandasWithState":
+        return has_event_time_timeout(node)
+    return node.name in AGGREGATIONS and query.mode != "Append"
+
+
+def _is_stateful(node: Node) -> bool:
+    if node.name == "Deduplicate":  # without event time it knows no late rows
+        return node.streaming and has_event_time(node.plan.keys())
+    return is_stream_stream_join(node) or (node.streaming and node.name in STATEFUL)

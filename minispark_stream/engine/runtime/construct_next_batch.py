@@ -1,0 +1,104 @@
+"""What will the next batch read, and should there be one?
+
+Models: MicroBatchExecution.constructNextBatch (Execution flow, steps 2 and 3; From query to the plan: "a gatekeeper").
+
+1. Ask each source how far the next batch may read, under its read limit.
+2. Run a batch if a source has something new, or if the last batch left work that needs no data: the watermark has
+   moved, so state can be evicted and windows emitted (`spark.sql.streaming.noDataMicroBatches.enabled`).
+3. Write the batch into the offset log *before* anything is read: from here on, a restart runs exactly this batch.
+4. Batch N is logged, so batch N-1 can never be asked for again: tell the sources (that is why the last batch of a query
+   is never cleaned up), and purge log entries below N - minBatchesToRetain.
+
+    source at 7, query at 5, maxFilesPerTrigger 1   -> end 6, run
+    source at 7, query at 7, watermark moved        -> end 7, run without data
+    source at 7, query at 7                         -> wait
+
+Differs from Spark: nothing.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from minispark_stream.engine.checkpointing.offset_seq_log import OffsetSeq
+from minispark_stream.engine.jvm.errors import concurrent_stream_log_update
+from minispark_stream.engine.runtime.micro_batch_execution_context import MicroBatchExecutionContext
+from minispark_stream.engine.runtime.recorded import step
+from minispark_stream.engine.runtime.stream_execution import StreamExecution
+from minispark_stream.engine.sources.base import Offset, ReadLimit, Source, SupportsAdmissionControl
+
+
+@step("constructNextBatch")
+def construct_next_batch(query: StreamExecution, context: MicroBatchExecutionContext) -> MicroBatchExecutionContext:
+    """Decide on the next batch and log it. `is_current_batch_constructed` says whether there is one."""
+    with query.progress_lock:  # processAllAvailable begins to wait before the sources are asked, or after the answer
+        context = latest_offsets(query, context)  # (1)
+        metadata = replace(
+            context.metadata,
+            batch_watermark_ms=context.watermark_tracker.current_watermark,
+            batch_timestamp_ms=query.clock.get_time_millis(),
+        )
+        context = replace(context, metadata=metadata)
+        another_batch = query.no_data_batches_enabled and context.should_run_another_batch()
+        if not context.is_new_data_available() and not another_batch:  # (2)
+            query.no_new_data = True
+            query.progress_lock.notify_all()
+            return context
+        entry = OffsetSeq(tuple(context.end_offsets.get(i) for i in query.leaf_sources), metadata)
+        wal_commit(query, context, entry)  # (3)
+        return replace(context, is_current_batch_constructed=True)
+
+
+def latest_offsets(query: StreamExecution, context: MicroBatchExecutionContext) -> MicroBatchExecutionContext:
+    """How far each source would let the next batch read, and how far it is itself."""
+    end_offsets, newest_offsets = dict(context.end_offsets), dict(context.latest_offsets)
+    for ordinal, limit in query.read_limits.items():
+        source = query.sources[ordinal]
+        query.update_status(message=f"Getting offsets from {source.description}")
+        end, newest = latest_offset(query, source, context.start_offsets.get(ordinal), limit)
+        if end is not None:
+            end_offsets[ordinal] = end
+        if newest is not None:
+            newest_offsets[ordinal] = newest
+    return replace(context, end_offsets=end_offsets, latest_offsets=newest_offsets)
+
+
+@step("latestOffset")
+def latest_offset(
+    query: StreamExecution, source: Source, start: Offset | None, limit: ReadLimit
+) -> tuple[Offset | None, Offset | None]:
+    if isinstance(source, SupportsAdmissionControl):
+        return source.latest_offset(start, limit), source.report_latest_offset()
+    end = source.get_offset()
+    return end, end
+
+
+@step("walCommit")
+def wal_commit(query: StreamExecution, context: MicroBatchExecutionContext, entry: OffsetSeq) -> None:
+    query.update_status(message="Writing offsets to log")
+    if not query.offset_log.add(context.batch_id, entry):
+        raise concurrent_stream_log_update(context.batch_id)
+    clean_up(query, context.batch_id)  # (4)
+
+
+def clean_up(query: StreamExecution, batch_id: int) -> None:
+    """The batch before can never be asked for again."""
+    if batch_id > 0:
+        previous = query.offset_log.get(batch_id - 1)
+        if previous is None:
+            raise RuntimeError(f"batch {batch_id - 1} doesn't exist")
+        for ordinal, end in previous.to_stream_progress(query.leaf_sources).items():
+            commit_source(query, query.sources[ordinal], end)
+    if query.min_batches_to_retain < batch_id:
+        purge(query, batch_id - query.min_batches_to_retain)
+
+
+@step("commitSource")
+def commit_source(query: StreamExecution, source: Source, end: Offset) -> None:
+    source.commit(end)
+
+
+@step("purge")
+def purge(query: StreamExecution, before: int) -> list[int]:
+    """Delete log entries that no restart can need."""
+    return [*query.offset_log.purge(before), *query.commit_log.purge(before)]

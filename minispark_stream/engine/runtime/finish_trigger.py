@@ -1,0 +1,138 @@
+"""What a trigger did, in Spark's words.
+
+Models: ProgressContext.finishTrigger and StreamingQueryProgress (SIGMOD'18 paper, section 7.4).
+The JSON is Spark's, key by key.
+
+1. After a batch: the rows of each source, offsets, event times and watermark, what the state operators and the sink counted.
+2. Without a batch, every `spark.sql.streaming.noDataProgressEventInterval` (10 s): the same without rows.
+
+    {"batchId": 2, "numInputRows": 3, "durationMs": {"addBatch": 310, ...}, "eventTime": {"watermark": "...12:04:00.000Z"}, ...}
+
+Differs from Spark: nothing.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from minispark_stream.engine.runtime.micro_batch_execution_context import MicroBatchExecutionContext
+from minispark_stream.engine.runtime.recorded import step
+from minispark_stream.engine.runtime.stream_execution import StreamExecution
+from minispark_stream.engine.runtime.watermark_tracker import EventTimeStats
+from minispark_stream.engine.sources.base import Offset
+from minispark_stream.lens.trace.times import iso_time
+
+
+def report_progress(query: StreamExecution, context: MicroBatchExecutionContext) -> None:
+    """The batch has run: keep its report, and show it to the listeners."""
+    assert context.execution is not None
+    progress = finish_trigger(query, context)
+    query.reporter.add(progress, query.clock.get_time_millis())
+    query.announce("progress", report=progress, observed=context.execution.metrics_of_user())
+
+
+@step("finishTrigger")
+def finish_trigger(query: StreamExecution, context: MicroBatchExecutionContext) -> dict[str, Any]:
+    """(1) The report of a batch."""
+    assert context.execution is not None
+    rows = context.execution.num_input_rows() if context.is_new_data_available() else {}
+    times = event_time(
+        context.event_time_stats, context.metadata.batch_watermark_ms, bool(context.watermark_tracker.operators)
+    )
+    progress = _progress(query, context, rows, times)
+    if observed := context.execution.metrics_of_user():
+        progress["observedMetrics"] = {name: json.loads(row.json()) for name, row in observed.items()}
+    return progress
+
+
+def report_idle(query: StreamExecution, context: MicroBatchExecutionContext) -> None:
+    """(2) Report that nothing happens; a query that has not run a batch yet does so at once, but tells no listener."""
+    now_ms, last_ms = query.clock.get_time_millis(), query.reporter.last_report_ms
+    if last_ms is not None and now_ms - query.idle_interval_ms < last_ms:
+        return
+    query.reporter.add(_quiet_progress(query, context), now_ms)
+    if last_ms is not None:
+        query.announce("idle", id=query.id, runId=query.run_id, timestamp=iso_time(query.reporter.trigger_start_ms))
+
+
+def _quiet_progress(query: StreamExecution, context: MicroBatchExecutionContext) -> dict[str, Any]:
+    last = context.previous or context
+    times = event_time([], context.metadata.batch_watermark_ms, bool(last.event_time_stats))
+    progress = _progress(query, context, {}, times)
+    progress["stateOperators"] = [_quiet(operator) for operator in last.state_operators]
+    progress["sink"]["numOutputRows"] = -1 if last.num_output_rows is None else 0
+    return progress
+
+
+# What a batch did, of the report of a stateful operator; the rest is what there is.
+_DONE = (
+    "numRowsUpdated", "allUpdatesTimeMs", "numRowsRemoved", "allRemovalsTimeMs", "commitTimeMs", "numRowsDroppedByWatermark",
+)
+
+
+def _quiet(operator: Mapping[str, Any]) -> dict[str, Any]:
+    """The report of a stateful operator, when it has done nothing since (StateOperatorProgress.copyForNoExecution)."""
+    there_is = ("SnapshotLastUploaded", "stateOnCurrentVersionSizeBytes")
+    custom = {name: value if name.startswith(there_is) else 0 for name, value in operator["customMetrics"].items()}
+    return {**operator, **dict.fromkeys(_DONE, 0), "customMetrics": custom}
+
+
+def event_time(stats: Sequence[EventTimeStats], watermark_ms: int, has_watermark: bool) -> Mapping[str, str]:
+    """The `eventTime` entry: what the batch saw, and the watermark that it ran under. Without a watermark there is none."""
+    if not has_watermark:
+        return {}
+    report: dict[str, str] = {}
+    for seen in stats:
+        if seen.count > 0:  # of several operators, Spark reports the first that saw a row
+            times = {"avg": seen.avg, "max": seen.max, "min": seen.min}
+            report = {name: iso_time(ms) for name, ms in times.items()}
+            break
+    return {**report, "watermark": iso_time(watermark_ms)}
+
+
+def _progress(
+    query: StreamExecution, context: MicroBatchExecutionContext, rows: Mapping[int, int], times: Mapping[str, str]
+) -> dict[str, Any]:
+    now_ms, reporter = query.clock.get_time_millis(), query.reporter
+    total = sum(rows.values())
+    return {
+        "id": query.id,
+        "runId": query.run_id,
+        "name": query.name,
+        "timestamp": iso_time(reporter.trigger_start_ms),
+        "batchId": context.batch_id,
+        "batchDuration": now_ms - reporter.trigger_start_ms,
+        "numInputRows": total,
+        **reporter.rates(total, now_ms),
+        "durationMs": reporter.durations(),
+        **({"eventTime": times} if times else {}),
+        "stateOperators": list(context.state_operators),
+        "sources": [
+            {
+                "description": source.description,
+                "startOffset": _json(context.start_offsets.get(i)),
+                "endOffset": _json(context.end_offsets.get(i)),
+                "latestOffset": _json(context.latest_offsets.get(i)),
+                "numInputRows": rows.get(i, 0),
+                **reporter.rates(rows.get(i, 0), now_ms),
+                **({"metrics": metrics} if (metrics := source.metrics(context.end_offsets.get(i))) else {}),
+            }
+            for i, source in enumerate(query.sources)
+        ],
+        "sink": {
+            "description": query.sink.description,
+            "numOutputRows": -1 if context.num_output_rows is None else context.num_output_rows,
+        },
+    }
+
+
+def _json(offset: Offset | None) -> Any:
+    """An offset inside a progress report: JSON where it is JSON, else the text."""
+    if offset is None:
+        return None
+    try:
+        return json.loads(offset)
+    except ValueError:
+        return offset

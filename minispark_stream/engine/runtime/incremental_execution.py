@@ -1,0 +1,149 @@
+"""One batch: the template plan plus the new data of this batch, as a Spark batch job.
+
+Models: IncrementalExecution (Execution flow, steps 5 to 8; From query to the plan).
+
+1. Replace each source leaf of the template by the plan of its new rows, or by no rows. The new plan's columns take the
+   names and expression ids of the leaf, so all that was resolved against the leaf still fits.
+2. At a stateful operator, the plan is cut around a Python task for each partition, which reads version N of its state store
+   and writes version N+1. (An aggregation has a task for each of the two: engine/operators/streaming_aggregation.py.)
+3. What is above the cut continues on top of the rows that came out.
+4. The whole is handed out as a DataFrame, `next_batch`: every action of the sink runs it, and its metrics are the batch's.
+
+       batch plan     Project <- final <- save x N <- merge <- restore x N <- merge <- shuffle <- partial <- observe <- files
+       state                              writes version 8     reads version 7
+
+Spark keeps state inside its own physical operators. The result is the same, row for row and file for file.
+
+Differs from Spark: where two operators need the same rows by the same keys (two aggregations of one stream that are joined; the
+two joins that a semi join over a union becomes), Spark shuffles them once, so that the stream is read once; here each operator
+has a plan of its own and reads it, and numInputRows says so.
+Shown by tests/spark/test_differences.py::test_what_two_operators_share.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from functools import cached_property
+from typing import Any
+
+from minispark_stream.engine.jvm import expressions, plans, scala, sessions
+from minispark_stream.engine.jvm.scala import JavaObject
+from minispark_stream.engine.operators import instance_metrics
+from minispark_stream.engine.operators.base import BatchContext, StatefulOperator
+from minispark_stream.engine.operators.metrics import state_operator_progress
+from minispark_stream.engine.plan.nodes import Node, SourceLeaf, Stateless, Static, Watermark
+from minispark_stream.engine.runtime.template import Template
+from minispark_stream.engine.runtime.watermark_propagator import propagate
+from minispark_stream.engine.runtime.watermark_tracker import EventTimeStats
+
+# They would drop what is below a filter that no row can pass, and beside an empty table in a join. In a streaming plan they do
+# not: what is there may keep state.
+OPTIMIZER = "org.apache.spark.sql.catalyst.optimizer"
+PRUNING = (f"{OPTIMIZER}.PruneFilters", f"{OPTIMIZER}.PropagateEmptyRelation")
+
+
+class IncrementalExecution:
+    """The plan of one batch, and after the batch has run, what it measured.
+
+    Args:
+        new_data: the ordinal of a source -> the batch plan of its new rows; sources without new rows are missing.
+    """
+
+    def __init__(self, template: Template, batch: BatchContext, new_data: Mapping[int, JavaObject]):
+        self.template = template
+        self.batch = batch
+        self.new_data = new_data
+        self._session = batch.session
+        with sessions.without_rules(self._session, PRUNING):
+            plan = self._plan(template.root)
+            if isinstance(template.root, StatefulOperator):  # (4) its rows are planned already
+                self.next_batch = plans.rdd_frame(self._session, plan.rdd(), plan.schema())
+            else:
+                physical, self.next_batch = plans.executed(plans.of_rows(self._session, plan))
+                batch.executed.append(physical)
+
+    def _plan(self, node: Node) -> JavaObject:
+        match node:
+            case Static(plan):
+                return plan
+            case SourceLeaf():  # (1)
+                if (data := self.new_data.get(node.ordinal)) is None:
+                    return node.empty
+                rows = data.withMetadataColumns() if node.asks_for_metadata else data
+                return plans.rename(self._session, rows, node.attributes)
+            case Stateless() | Watermark():  # (3)
+                return plans.with_children(self._session, node.plan, self._children(node))
+            case operator:  # (2)
+                return operator.plan_batch(self.batch, self._children(operator))
+
+    def _children(self, node: Node) -> list[JavaObject]:
+        return [self._plan(child) for child in node.children]
+
+    def explain(self) -> str:
+        """The physical plans of this batch, from the sink down; the stateful operators sit between them."""
+        return "\n-- state --\n".join(plan.toString() for plan in self._physical_plans())
+
+    def _physical_plans(self) -> list[JavaObject]:
+        return self.batch.executed[::-1]
+
+    @cached_property
+    def observed_metrics(self) -> dict[str, JavaObject]:
+        """All observed metrics of the batch (`DataFrame.observe`), Java rows by name; to be asked for after it has run."""
+        collect = scala.companion(self._session, "org.apache.spark.sql.execution.CollectMetricsExec").collect
+        found: dict[str, JavaObject] = {}
+        for plan in self._physical_plans():
+            rows = collect(plan)
+            if rows.nonEmpty():
+                found |= {name: rows.apply(name) for name in scala.items(rows.keys().toSeq())}
+        return found
+
+    def event_time_stats(self) -> dict[str, EventTimeStats]:
+        """What each watermark operator measured, by the name of its observation."""
+        seen: dict[str, EventTimeStats] = {}
+        for observation in (w.observation for w in self.template.watermarks):
+            if (metrics := self.observed_metrics.get(observation)) is not None:
+                row = json.loads(metrics.json())
+                seen[observation] = EventTimeStats(row.get("max", 0), row.get("min", 0), row.get("avg", 0.0), row["count"])
+        return seen
+
+    def metrics_of_user(self) -> dict[str, JavaObject]:
+        """The observed metrics without those of the watermarks."""
+        ours = {w.observation for w in self.template.watermarks}
+        return {name: row for name, row in self.observed_metrics.items() if name not in ours}
+
+    def num_input_rows(self) -> dict[int, int]:
+        """Rows that each source delivered, by its ordinal: the `numOutputRows` of the scans in the executed plans."""
+        owner: dict[int, int] = {}
+        for ordinal, plan in self.new_data.items():
+            for leaf in scala.items(plan.collectLeaves()):
+                owner.update(dict.fromkeys(self._marks(leaf), ordinal))
+        rows = dict.fromkeys(self.new_data, 0)
+        for plan in self._physical_plans():
+            for leaf in scala.items(plan.collectLeaves()):
+                ordinal_of_leaf = next((owner[mark] for mark in self._marks(leaf) if mark in owner), None)
+                metric = leaf.metrics().get("numOutputRows")
+                if ordinal_of_leaf is not None and metric.isDefined():
+                    rows[ordinal_of_leaf] += metric.get().value()
+        return rows
+
+    def _marks(self, leaf: JavaObject) -> list[int]:
+        """By what the leaf of a source is known. A scan of no column (count(*)) or of a self-union has ids of its own."""
+        relation = plans.relation_id(self._session, leaf)
+        return [*expressions.expression_ids(self._session, leaf), *([relation] if relation is not None else [])]
+
+    def state_operator_progress(self, operator: StatefulOperator) -> dict[str, Any]:
+        """The entry of one operator under `stateOperators` of the progress report."""
+        reports = self.batch.accumulators[operator.operator_id].value
+        most = int(sessions.conf(self.batch.session, instance_metrics.CONF) or 5)
+        return state_operator_progress(operator.operator_name, reports, self.batch.num_partitions, most)
+
+    def should_run_another_batch(self, watermark_ms: int) -> bool:
+        """Whether a stateful operator has work to do without data, now that the watermark is at `watermark_ms`."""
+        seen = propagate(self.template, watermark_ms, self.batch.allow_multiple)
+        return any(
+            op.should_run_another_batch(
+                self.batch.output_mode, self.batch.watermarks[op.operator_id].eviction_ms, seen[op.operator_id]
+            )
+            for op in self.template.operators
+        )

@@ -1,0 +1,100 @@
+"""The micro-batch engine: what happens on a query's thread.
+
+Models: MicroBatchExecution.runActivatedStream (Execution flow; the StructuredStreaming analysis, "About Trigger").
+
+1. Once, before the first trigger: create the sources, and find out where to begin (populate_start_offsets.py).
+2. On each trigger, unless a batch is waiting to be run again: decide on a batch and log it (construct_next_batch.py).
+3. If there is a batch: run it (run_batch.py), report progress, and move on to the next batch id.
+4. If there is none: an AvailableNow query ends; any other waits `pollingDelay` (10 ms), and then for its trigger. (A Once
+   query has one trigger and no more: trigger_executor.py.)
+
+    trigger   context            construct_next_batch           run_batch                 context.next()
+    first     batch 0            new data, offsets/0 written    commits/0 written         batch 1
+    second    batch 1            nothing new, watermark moved:  commits/1 written         batch 2
+                                 offsets/1 written
+    third     batch 2            nothing to do                  -                         batch 2 (waits)
+
+What is known of the batches is in `self.context`: the three modules take it and return the next one.
+
+Differs from Spark: nothing.
+"""
+
+from __future__ import annotations
+
+from minispark_stream.engine.runtime import trigger_executor
+from minispark_stream.engine.runtime.construct_next_batch import construct_next_batch
+from minispark_stream.engine.runtime.finish_trigger import report_idle, report_progress
+from minispark_stream.engine.runtime.populate_start_offsets import populate_start_offsets
+from minispark_stream.engine.runtime.recorded import step
+from minispark_stream.engine.runtime.run_batch import run_batch
+from minispark_stream.engine.runtime.stream_execution import StreamExecution
+from minispark_stream.engine.runtime.trigger_executor import AvailableNowTrigger
+from minispark_stream.engine.sinks.base import BATCH_ID_KEY
+
+
+class MicroBatchExecution(StreamExecution):
+    """One streaming query in micro-batches."""
+
+    def run_activated_stream(self) -> None:
+        self.create_sources()  # (1)
+        self.context = populate_start_offsets(self, self.context)
+        self.planner.begin(self.context)
+        self.start_maintenance()
+        self.update_status(message="Initializing StreamExecution")
+        trigger_executor.execute(self.trigger, self.execute_one_batch, self.clock, self.stop_requested)
+
+    def execute_one_batch(self) -> bool:
+        """One trigger, which runs at most one batch. False when the query is to end."""
+        if self.stop_requested.is_set():
+            return False
+        self.begin_trigger()
+        ran = self.execute_trigger()
+        if ran:
+            self.context = self.context.next()
+        return self.end_trigger(ran)
+
+    @step("trigger")
+    def execute_trigger(self) -> bool:
+        """Whether there was a batch to run."""
+        if not self.context.is_current_batch_constructed:
+            self.context = construct_next_batch(self, self.context)  # (2)
+        has_data = self.context.is_new_data_available()
+        self.update_status(isDataAvailable=has_data)
+        if not self.context.is_current_batch_constructed:
+            self.update_status(message="Waiting for data to arrive")
+            return False
+        self.update_status(message="Processing new data" if has_data else "No new data but cleaning up state")
+        self.context = run_batch(self, self.context)  # (3)
+        report_progress(self, self.context)
+        return True
+
+    def begin_trigger(self) -> None:
+        """Say to reports, status, trace and jobs which batch it is; a task finds it among the local properties."""
+        batch = str(self.context.batch_id)
+        self.reporter.start_trigger(self.clock.get_time_millis())
+        self.update_status(isTriggerActive=True)
+        self.recorder.batch_id = self.context.batch_id
+        self.session.sparkContext.setJobDescription(self.described(batch))
+        self.session.sparkContext.setLocalProperty(BATCH_ID_KEY, batch)
+
+    def end_trigger(self, ran: bool) -> bool:
+        """Whether another trigger follows, if the query's trigger wants one."""
+        self.recorder.next_trigger(ran)
+        self.update_status(isTriggerActive=False)
+        if not ran:  # (4)
+            report_idle(self, self.context)
+            if isinstance(self.trigger, AvailableNowTrigger):
+                return False
+            self.stop_requested.wait(self.polling_delay_s)
+        self.update_status(message="Waiting for next trigger")
+        return True
+
+    def explain(self, extended: bool) -> None:
+        execution = self.context.execution or (self.context.previous and self.context.previous.execution)
+        if not execution:
+            print("No physical plan. Waiting for data.")
+            return
+        if extended:
+            print(f"== Analyzed Logical Plan ==\n{self.plan_text}")
+            print(f"== Optimized Logical Plan ==\n{execution.template.text}")
+        print(f"== Physical Plan ==\n{execution.explain()}")

@@ -1,0 +1,144 @@
+"""Where does the query begin? Compare the last entries of the two logs.
+
+Models: MicroBatchExecution.populateStartOffsets (Execution flow, step 1). With O the last batch in the offset log and C
+the last one in the commit log:
+
+    no O       a new query: batch 0 from the beginning; with a C or state, somebody has deleted offsets: the query fails
+    C = O      batch O is done: next is O+1, and it starts where O ended
+    C = O-1    batch O was planned but not finished: run O again, with exactly its logged offsets, watermark and time
+    C < O-1    the logs disagree (somebody deleted commits): Spark warns, and runs O again
+    no C       batch O is the first one, or somebody deleted all commits: run O again
+    C > O      somebody has deleted offsets: O runs again, and fails where its commit is written if that is still there
+
+1. Read the last entry of the offset log, and the entry before it: the end of batch O-1 is the start of batch O.
+2. Take over the logged confs: they win over the session's, because the state was written under them.
+3. Compare with the commit log; the watermark is the greater of what both logs say.
+4. A finished batch: ask each V1 source for it once more, because such a source may expect that of a restart. Of an unfinished
+   batch, ask only those that had nothing new in it: the others are asked when it runs.
+
+A checkpoint of the continuous engine cannot be continued: its entries have no metadata.
+
+    offsets/ 0 1 2   commits/ 0 1     -> run batch 2 again, from the end of batch 1 to the end of batch 2
+    offsets/ 0 1 2   commits/ 0 1 2   -> batch 3, from the end of batch 2
+
+Differs from Spark: a checkpoint of the continuous engine is refused in words; Spark fails with a NullPointerException.
+Shown by tests/conformance/test_continuous.py::test_no_engine_continues_with_the_other_trigger.
+"""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import replace
+
+from pyspark.errors import UnsupportedOperationException
+
+from minispark_stream.engine.checkpointing.checkpoint_file_manager import CheckpointFileManager, redacted
+from minispark_stream.engine.checkpointing.offset_seq_log import OffsetSeq, OffsetSeqMetadata
+from minispark_stream.engine.jvm import sessions
+from minispark_stream.engine.jvm.errors import spark_error
+from minispark_stream.engine.runtime.micro_batch_execution_context import MicroBatchExecutionContext
+from minispark_stream.engine.runtime.recorded import step
+from minispark_stream.engine.runtime.stream_execution import StreamExecution
+
+logger = logging.getLogger(__name__)
+
+
+@step("populateStartOffsets")
+def populate_start_offsets(query: StreamExecution, context: MicroBatchExecutionContext) -> MicroBatchExecutionContext:
+    """The context of the first batch of this run.
+
+    Raises:
+        RuntimeError: the entry before the last is missing, or the log is one of the continuous engine.
+        UnsupportedOperationException: there are no offsets, but state (STATE_STORE_CHECKPOINT_LOCATION_NOT_EMPTY).
+        AssertionError: the query has another number of sources than its log, or commits without any offsets.
+    """
+    latest = query.offset_log.get_latest()
+    committed = query.commit_log.get_latest()
+    if latest is None:
+        if committed is not None:
+            raise AssertionError(
+                f"assertion failed: {redacted(query.checkpoint)}/commits has batch {committed[0]}, but there are no offsets. "
+                "Restore offsets/ from a copy, or start the query with a new checkpoint location."
+            )
+        _check_is_new(query)
+        return replace(context, watermark_tracker=query.planner.new_watermark_tracker())
+    context = _last_batch(query, context, *latest)  # (1), (2)
+    if is_finished(context.batch_id, committed and committed[0]):  # (3)
+        assert committed is not None
+        _ask_again(query, context)  # (4)
+        reached = max(context.watermark_tracker.current_watermark, committed[1].next_batch_watermark_ms)
+        return replace(context, watermark_tracker=context.watermark_tracker.set_watermark(reached)).next()
+    if committed is not None and committed[0] == context.batch_id - 1:
+        _ask_again(query, context, only_unmoved=True)
+    return replace(context, is_current_batch_constructed=True)
+
+
+def _check_is_new(query: StreamExecution) -> None:
+    """A query without a logged batch must not find what another one has left in its checkpoint."""
+    if not sessions.flag(query.session, "spark.sql.streaming.verifyCheckpointDirectoryEmptyOnStart"):
+        return
+    files = CheckpointFileManager(query.checkpoint)
+    for folder in ("offsets", "state", "commits"):
+        if files.exists(folder) and files.list(folder):
+            raise spark_error(
+                query.session, UnsupportedOperationException, "STATE_STORE_CHECKPOINT_LOCATION_NOT_EMPTY",
+                checkpointLocation=f"{redacted(query.checkpoint)}/{folder}",
+            )
+
+
+def is_finished(last_offset: int, last_commit: int | None) -> bool:
+    """Whether the last batch of the offset log (O) is done, going by the last one of the commit log (C)."""
+    if last_commit is None:
+        logger.info("no commit log present")
+    elif last_commit < last_offset - 1:
+        logger.warning(
+            "Batch completion log latest batch id is %d, which is not trailing batchid %d by one", last_commit, last_offset
+        )
+    return last_commit == last_offset
+
+
+def _last_batch(
+    query: StreamExecution, context: MicroBatchExecutionContext, batch_id: int, entry: OffsetSeq
+) -> MicroBatchExecutionContext:
+    """The last batch of the offset log, as it was when it was logged."""
+    end_offsets = entry.to_stream_progress(query.leaf_sources)
+    before = _entry_before(query, batch_id) if batch_id > 0 else None
+    if entry.metadata is None:
+        raise RuntimeError(
+            f"The checkpoint {redacted(query.checkpoint)} was written by a query with a continuous trigger, which a query in "
+            "micro-batches cannot continue. Start it with a continuous trigger, or with a new checkpoint location."
+        )
+    entry.metadata.apply_to_session(query.session.conf.set, query.conf)  # (2)
+    metadata = replace(entry.metadata, conf=OffsetSeqMetadata.from_session(query.conf).conf)
+    previous = None
+    if before is not None:
+        previous = MicroBatchExecutionContext(batch_id - 1, metadata=before.metadata or OffsetSeqMetadata())
+    return replace(
+        context,
+        batch_id=batch_id,
+        start_offsets=before.to_stream_progress(query.leaf_sources) if before else {},
+        end_offsets=end_offsets,
+        metadata=metadata,
+        watermark_tracker=query.planner.new_watermark_tracker().set_watermark(metadata.batch_watermark_ms),
+        previous=previous,
+    )
+
+
+def _entry_before(query: StreamExecution, batch_id: int) -> OffsetSeq:
+    before = query.offset_log.get(batch_id - 1)
+    if before is None:
+        raise RuntimeError(
+            f"batch {batch_id - 1} doesn't exist. The offset log in {query.offset_log.files.root} must hold two subsequent "
+            f"entries to restart from batch {batch_id}: restore offsets/{batch_id - 1}, or delete the newest entries of "
+            "offsets/ and commits/ until the last two offsets follow each other and the last commit is equal to the last "
+            "offset or one batch earlier."
+        )
+    return before
+
+
+def _ask_again(query: StreamExecution, context: MicroBatchExecutionContext, only_unmoved: bool = False) -> None:
+    """Have the V1 sources give their last batch once more; `only_unmoved`: those with nothing new in it, or without a start."""
+    for ordinal, end in context.end_offsets.items():
+        source, start = query.sources[ordinal], context.start_offsets.get(ordinal)
+        if source.is_v1 and (not only_unmoved or start is None or start == end):
+            source.get_batch(start, end)

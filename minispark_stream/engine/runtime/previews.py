@@ -1,0 +1,149 @@
+"""Rows for the trace (level "rows"): a look at the input, the output and the state of a batch.
+
+Models: nothing of Spark, which does not keep rows to show them.
+
+They cost extra work: a Spark job for rows, and a read of every state file of the version for state.
+
+Differs from Spark: nothing.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, TypeVar
+
+from pyspark.sql import DataFrame
+from pyspark.sql.types import (
+    ArrayType,
+    CalendarIntervalType,
+    DataType,
+    DateType,
+    MapType,
+    StringType,
+    StructField,
+    StructType,
+    TimestampNTZType,
+    TimestampType,
+    YearMonthIntervalType,
+)
+
+from minispark_stream.engine.checkpointing.unsafe_row import UnsafeRowCodec
+from minispark_stream.engine.checkpointing.unsafe_row.plain import plain
+from minispark_stream.engine.operators.base import StatefulOperator
+from minispark_stream.engine.runtime.query_planner import QueryPlanner
+from minispark_stream.engine.sinks.base import Sink
+from minispark_stream.engine.state.loaded_providers import get_store
+from minispark_stream.engine.state.state_store import StateStoreId
+from minispark_stream.lens.trace.events import MAX_ROWS
+
+logger = logging.getLogger(__name__)
+T = TypeVar("T")
+
+
+class PreviewSink(Sink):
+    """A sink that keeps the first rows of the batch that it hands on.
+
+    The batch is computed once: its rows are cached for as long as the other sink works. `taken` are the first rows that the
+    batch reads, by the number of their source (arrivals.py).
+    """
+
+    def __init__(self, sink: Sink):
+        self.taken: dict[int, Any] = {}
+        self._sink = sink
+        self.description = sink.description
+        self.may_read_a_part = sink.may_read_a_part
+        self.shown: dict[str, Any] = {}
+
+    def add_batch(self, batch_id: int, data: DataFrame) -> int | None:
+        cached = data.persist()
+        try:
+            num_output_rows = self._sink.add_batch(batch_id, cached)
+            self.shown = harmless(lambda: _shown(cached)) or {}
+            self.written = self._sink.written
+        finally:
+            cached.unpersist()
+        return num_output_rows
+
+
+def _shown(data: DataFrame) -> dict[str, Any]:
+    rows = preview(data)
+    return {"rows": rows, "emitted": len(rows) if len(rows) < MAX_ROWS else data.count()}
+
+
+def harmless(look: Callable[[], T], warning: str = "rows cannot be shown") -> T | None:
+    """What a look gives, or None when it fails: that is logged, and must not end the query."""
+    try:
+        return look()
+    except Exception:
+        logger.warning(warning, exc_info=True)
+        return None
+
+
+def preview(data: DataFrame, rows_at_most: int = MAX_ROWS) -> list[dict[str, Any]]:
+    """The first rows as JSON values; times as Spark prints them, because Python's own end with the year 9999."""
+    numbered = data.limit(rows_at_most).toDF(*map(str, range(len(data.columns))))
+    texts = {f.name: numbered[f.name].cast(kind) for f in numbered.schema if (kind := times_as_text(f.dataType)) != f.dataType}
+    rows = (numbered.withColumns(texts) if texts else numbered).collect()
+    return [dict(zip(data.columns, _json(list(row.asDict(recursive=True).values())))) for row in rows]
+
+
+def warn_of_nulls(rows: Sequence[Mapping[str, Any]], source: str) -> None:
+    """Warn of columns that have no value in any of the first rows of a source: that is what a wrong type in a schema gives."""
+    empty = [name for name in (rows[0] if len(rows) > 1 else ()) if all(row[name] is None for row in rows)]
+    if empty:
+        logger.warning(
+            "In the first batch of %s, %s null in every row: if the files have values there, the schema has another type for "
+            "them.", source, f"{empty[0]} is" if len(empty) == 1 else f"{', '.join(empty)} are",
+        )
+
+
+def times_as_text(kind: DataType) -> DataType:
+    """A type with a string in the place of every date, timestamp, and interval that Python has no type for."""
+    match kind:
+        case DateType() | TimestampType() | TimestampNTZType() | YearMonthIntervalType() | CalendarIntervalType():
+            return StringType()
+        case ArrayType():
+            return ArrayType(times_as_text(kind.elementType), kind.containsNull)
+        case MapType():
+            return MapType(times_as_text(kind.keyType), times_as_text(kind.valueType), kind.valueContainsNull)
+        case StructType():
+            return StructType([StructField(f.name, times_as_text(f.dataType), f.nullable) for f in kind])
+        case _:
+            return kind
+
+
+def state_rows(planner: QueryPlanner, operator: StatefulOperator, version: int) -> list[dict[str, Any]]:
+    """The state of one operator at a version: partition, key and value of each row."""
+    if version == 0:
+        return []
+    rows: list[dict[str, Any]] = []
+    for store_name, key_schema, value_schema in operator.schemas():
+        keys, values = UnsafeRowCodec(key_schema), UnsafeRowCodec(value_schema)
+        for partition in range(operator.partitions(planner.num_partitions)):
+            store_id = StateStoreId(planner.state_dir, operator.operator_id, partition, store_name)
+            store = get_store(store_id, planner.state_conf, version)
+            found = sorted(store.items())[:MAX_ROWS]
+            store.abort()
+            decoded = zip(
+                _rows(key_schema.names, keys.decode([k for k, _ in found]), len(found)),
+                _rows(value_schema.names, values.decode([v for _, v in found]), len(found)),
+            )
+            rows += [{"store": store_name, "partition": partition, "key": key, "value": value} for key, value in decoded]
+    return rows
+
+
+def _rows(names: list[str], columns: list[Any], count: int) -> list[dict[str, Any]]:
+    lists = [plain(column) for column in columns]
+    return [{name: values[i] for name, values in zip(names, lists)} for i in range(count)]
+
+
+def _json(value: Any) -> Any:
+    """Any value of a row as something that JSON can hold and a person can read."""
+    if isinstance(value, dict):
+        return {str(k): _json(v) for k, v in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_json(v) for v in value]
+    if isinstance(value, (bool, int, float, str)) or value is None:
+        return value
+    return value.hex() if isinstance(value, (bytes, bytearray)) else str(value)

@@ -1,0 +1,78 @@
+"""How long the phases of a trigger took, and the reports of the last triggers.
+
+Models: ProgressReporter and ProgressContext (SIGMOD'18 paper, section 7.4). finish_trigger.py puts a report together.
+
+    step("getBatch") 4 ms, step("getBatch") 2 ms   ->   durationMs {"getBatch": 6, ...}
+
+Differs from Spark: nothing.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+from collections.abc import Iterator
+from contextlib import contextmanager
+from decimal import ROUND_HALF_UP, Decimal
+from typing import Any
+
+from minispark_stream.lens.trace.recorder import NullRecorder, OpenStep
+
+# The phases that Spark reports under durationMs; the other steps only show in the trace.
+PHASES = frozenset(("latestOffset", "walCommit", "getBatch", "queryPlanning", "addBatch", "commitOffsets"))
+
+
+class ProgressReporter:
+    """Phases of the current trigger, and the progress of the last triggers, as Spark's JSON.
+
+    `keep` is `spark.sql.streaming.numRecentProgressUpdates`; as in Spark, one less are kept.
+    """
+
+    def __init__(self, recorder: NullRecorder, keep: int):
+        self.recorder = recorder
+        self.recent: deque[dict[str, Any]] = deque(maxlen=max(0, keep - 1))
+        self.last_report_ms: int | None = None
+        self.trigger_start_ms = -1
+        self._last_trigger_start_ms = -1
+        self._durations: dict[str, int] = {}
+        self._began = 0.0
+
+    def start_trigger(self, now_ms: int) -> None:
+        self._last_trigger_start_ms, self.trigger_start_ms = self.trigger_start_ms, now_ms
+        self._durations, self._began = {}, time.monotonic()
+
+    @contextmanager
+    def step(self, name: str, /, **inputs: Any) -> Iterator[OpenStep]:
+        """Record a step; a phase of `durationMs` is also timed (several calls add up)."""
+        began = time.monotonic()
+        with self.recorder.step(name, **inputs) as step:
+            yield step
+        if name in PHASES:
+            self._durations[name] = self._durations.get(name, 0) + _milliseconds_since(began)
+
+    def durations(self) -> dict[str, int]:
+        """`durationMs` of the trigger so far; a batch for which no source had anything has asked none of them."""
+        asked = {"getBatch": 0} if "addBatch" in self._durations else {}
+        return dict(sorted({**asked, **self._durations, "triggerExecution": _milliseconds_since(self._began)}.items()))
+
+    def add(self, progress: dict[str, Any], now_ms: int) -> None:
+        self.recent.append(progress)
+        self.last_report_ms = now_ms
+
+    def rates(self, rows: int, now_ms: int) -> dict[str, float]:
+        """Rows per second: of input, over the time between two triggers; processed, over the time of this one."""
+        between = self.trigger_start_ms - self._last_trigger_start_ms if self._last_trigger_start_ms >= 0 else None
+        spent = max(1, now_ms - self.trigger_start_ms)
+        return {
+            "inputRowsPerSecond": _rounded(rows * 1000 / between) if between else 0.0,
+            "processedRowsPerSecond": _rounded(rows * 1000 / spent),
+        }
+
+
+def _rounded(rate: float) -> float:
+    """To one decimal, halves up, as the JSON of a report has it."""
+    return float(Decimal(rate).quantize(Decimal("0.1"), ROUND_HALF_UP))
+
+
+def _milliseconds_since(began: float) -> int:
+    return round((time.monotonic() - began) * 1000)

@@ -1,0 +1,179 @@
+"""What of a query's plan is made once: each batch only has to fill it in.
+
+Models: the `logicalPlan` of MicroBatchExecution, and the checks that IncrementalExecution makes before the first batch of a run
+(From query to the plan; About state).
+
+1. `template`: the analysed plan, compiled (template.py). It is compiled when the query starts, so that what the model does not
+   have fails in `start()`; what Spark's planner refuses fails in the first batch, as in Spark. It is compiled again when the
+   query goes on from a checkpoint, whose confs win, and in each batch if it has the current time or random numbers.
+2. How the state lies: the number of its partitions and the confs of the stores, which do not change over a checkpoint's life.
+3. Before the first batch of a run, the operators and schemas of the state must be those of the checkpoint.
+4. `plan` gives the plan of one batch: IncrementalExecution.
+
+Spark analyses once too, but optimises in every batch.
+
+Differs from Spark: when a partition was not written, the query's error is STATE_STORE_COMMIT_VALIDATION_FAILED itself; Spark's
+says only that an exception was thrown in awaitResult, and has that one as its cause.
+Shown by tests/spark/test_differences.py::test_what_an_error_tells.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import cached_property
+
+from pyspark.accumulators import Accumulator
+from pyspark.errors import SparkRuntimeException
+from pyspark.sql import SparkSession
+from pyspark.sql.types import StructType
+
+from minispark_stream.engine.jvm import of_batch, plans, sessions
+from minispark_stream.engine.jvm.errors import spark_error
+from minispark_stream.engine.jvm.scala import JavaObject
+from minispark_stream.engine.operators.base import ALLOW_MULTIPLE, BatchContext, OperatorWatermarks
+from minispark_stream.engine.operators.metrics import Report, Reports
+from minispark_stream.engine.plan import checked_plan
+from minispark_stream.engine.runtime.incremental_execution import IncrementalExecution
+from minispark_stream.engine.runtime.micro_batch_execution_context import MicroBatchExecutionContext
+from minispark_stream.engine.runtime.template import Template, compile_template
+from minispark_stream.engine.runtime.watermark_propagator import operator_watermarks
+from minispark_stream.engine.runtime.watermark_tracker import WatermarkTracker
+from minispark_stream.engine.state.operator_state_metadata import check_operators
+from minispark_stream.engine.state.state_schema_compatibility_checker import validate_or_write_schema
+from minispark_stream.engine.state.state_store import StateStoreConf
+
+
+class QueryPlanner:
+    """Plans the batches of one query.
+
+    Args:
+        session: the query's own session; its confs decide how Spark optimises and how the state lies.
+        analyzed: the analysed plan of the user's DataFrame.
+        state_dir: `state/` in the checkpoint.
+        run_id: of the query's run, for the state stores.
+        now_ms: what current_timestamp() stands for until the first batch says it, in milliseconds since the epoch.
+    """
+
+    def __init__(
+        self, session: SparkSession, analyzed: JavaObject, output_mode: str, state_dir: str, run_id: str, now_ms: int
+    ):
+        self.session = session
+        self.analyzed = analyzed
+        self.output_mode = output_mode
+        self.state_dir = state_dir
+        self._run_id = run_id
+        self._allow_multiple = sessions.flag(session, ALLOW_MULTIPLE)
+        self._changes_with_batch = of_batch.changes_with_batch(session, analyzed)
+        with sessions.active_session(session):
+            self.template = self._compile(now_ms)  # (1)
+        self.num_partitions: int
+        self.state_conf: StateStoreConf
+        self._accumulators: Mapping[int, Accumulator[list[Report]]] = {}
+        self._state_variables: dict[int, Mapping[str, StructType]] = {}
+
+    def begin(self, context: MicroBatchExecutionContext) -> None:
+        """The confs are settled: those of a checkpoint have been taken over, and may have changed the plan.
+
+        To be called on the thread that runs the query.
+        """
+        sessions.propagate_confs(self.session)
+        if context.is_current_batch_constructed or context.previous is not None:
+            self.template = self._compile(context.metadata.batch_timestamp_ms)
+        operators = self.template.operators
+        self.num_partitions = int(context.metadata.conf["spark.sql.shuffle.partitions"])  # (2)
+        column_families = all(op.uses_column_families for op in operators)
+        get = self._conf if operators else dict[str, str]().get  # a query without state may have any state store
+        self.state_conf = StateStoreConf.from_conf(get, self._run_id, column_families)
+        spark = self.session.sparkContext
+        self._accumulators = {op.operator_id: spark.accumulator([], Reports()) for op in operators}
+
+    def stop(self) -> None:
+        """The run is over: nothing more is counted."""
+        for accumulator in self._accumulators.values():
+            sessions.forget_accumulator(accumulator)
+
+    def _prepare_state(self, batch_id: int) -> None:
+        """(3) Compare the operators and schemas with those of the checkpoint, or write them down in a new one."""
+        check = sessions.flag(self.session, "spark.sql.streaming.stateStore.stateSchemaCheck")
+        operators = self.template.operators
+        check_operators(self.state_dir, [op.metadata(self.num_partitions) for op in operators], batch_id)
+        for op in operators:
+            for store, keys, values in op.schemas():
+                validate_or_write_schema(self.state_dir, op.operator_id, store, keys, values, check, op.checks_values)
+
+    def plan(self, context: MicroBatchExecutionContext, new_data: Mapping[int, JavaObject]) -> IncrementalExecution:  # (4)
+        """The plan of one batch; before the first batch of a run, the state is checked, too."""
+        if self._changes_with_batch:
+            self.template = self._compile(context.metadata.batch_timestamp_ms)
+        for accumulator in self._accumulators.values():
+            accumulator.value = []
+        batch = BatchContext(
+            session=self.session,
+            batch_id=context.batch_id,
+            timestamp_ms=context.metadata.batch_timestamp_ms,
+            state_dir=self.state_dir,
+            state_conf=self.state_conf,
+            output_mode=self.output_mode,
+            num_partitions=self.num_partitions,
+            watermarks=self.watermarks(context),
+            allow_multiple=self._allow_multiple,
+            accumulators=self._accumulators,
+            state_variables=self._state_variables,
+        )
+        execution = IncrementalExecution(self.template, batch, new_data)
+        if context.is_first_of_run:
+            self._prepare_state(context.batch_id)
+        return execution
+
+    def watermarks(self, context: MicroBatchExecutionContext) -> dict[int, OperatorWatermarks]:
+        """Both watermarks of each stateful operator in this batch."""
+        before_ms, now_ms = context.previous_watermark_ms, context.metadata.batch_watermark_ms
+        return operator_watermarks(self.template, before_ms, now_ms, self._allow_multiple)
+
+    def of_the_query(self, context: MicroBatchExecutionContext) -> tuple[int, int]:
+        """The late and the eviction watermark that enter the plan in this batch."""
+        now_ms = context.metadata.batch_watermark_ms
+        return (context.previous_watermark_ms if self._allow_multiple else now_ms), now_ms
+
+    def new_watermark_tracker(self) -> WatermarkTracker:
+        """The tracker of a run that begins: no operator has seen a row yet."""
+        policy = (self._conf("spark.sql.streaming.multipleWatermarkPolicy") or "min").lower()
+        return WatermarkTracker(policy, dict.fromkeys(plans.watermark_nodes(self.analyzed)))
+
+    def verify_commits(self, execution: IncrementalExecution) -> None:
+        """Every partition of every operator must have written its version. A sink that reads a part of a batch prevents that.
+
+        As in Spark, a query with a limit or with an aggregation of all rows is not checked.
+
+        Raises:
+            SparkRuntimeException: STATE_STORE_COMMIT_VALIDATION_FAILED.
+        """
+        is_on = sessions.flag(self.session, "spark.sql.streaming.stateStore.commitValidation.enabled")
+        if not is_on or self._has_global_aggregate_or_limit:
+            return
+        operators = execution.template.operators
+        expected = {(op.operator_id, p) for op in operators for p in range(op.partitions(self.num_partitions))}
+        done = {(op.operator_id, p) for op in operators for p, what in self._accumulators[op.operator_id].value if what.stores}
+        if missing := sorted(expected - done):
+            raise spark_error(
+                self.session,
+                SparkRuntimeException,
+                "STATE_STORE_COMMIT_VALIDATION_FAILED",
+                batchId=str(execution.batch.batch_id),
+                expectedCommits=str(len(expected)),
+                actualCommits=str(len(done)),
+                missingCommits=", ".join(f"(operatorId={o}, partitionId={p})" for o, p in missing),
+            )
+
+    @cached_property
+    def _has_global_aggregate_or_limit(self) -> bool:
+        return any(
+            node.name == "GlobalLimit" or node.name == "Aggregate" and node.plan.groupingExpressions().isEmpty()
+            for node in checked_plan.read(self.analyzed).down()
+        )
+
+    def _compile(self, timestamp_ms: int) -> Template:
+        return compile_template(self.session, self.analyzed, timestamp_ms, self.output_mode)
+
+    def _conf(self, key: str) -> str | None:
+        return sessions.conf(self.session, key)

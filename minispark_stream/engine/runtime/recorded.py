@@ -1,0 +1,274 @@
+"""What the trace keeps of each step, declared beside the engine and not between its lines.
+
+Models: ProgressContext.reportTimeTaken, which times the steps (Execution flow).
+
+A function of the engine that is a step of the documents says so in one line, `@step("walCommit")`, and takes the query as its
+first argument. `RECORDED` says what the trace keeps of it: what goes in, from the arguments; and what comes out, from the
+result, which is the second argument of `after`. lens/trace/events.py declares the steps themselves.
+
+    @step("getBatch")                                    {"step": "getBatch",
+    def get_batch(query, source, start, end):    ->       "inputs": {"source": "0: FileStreamSource[in]", ...},
+        return source.get_batch(start, end)               "outputs": {"files": ["2.csv"]}}
+
+1. Every step goes through the reporter, because progress reports show how long the phases took (`durationMs`).
+2. With tracing off, nothing else is done. At the level "rows", `after` may run Spark jobs to show rows (previews.py).
+3. The trace keeps many batches, so of the files of a batch it keeps the first names only, and how many more there were.
+
+Differs from Spark: nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import wraps
+from typing import Any, TypeVar
+
+from minispark_stream.engine.operators.base import StatefulOperator
+from minispark_stream.engine.plan.nodes import Node, SourceLeaf, Static, Watermark
+from minispark_stream.engine.runtime.arrivals import arrivals, take
+from minispark_stream.engine.runtime.incremental_execution import IncrementalExecution
+from minispark_stream.engine.runtime.micro_batch_execution_context import MicroBatchExecutionContext, Offsets
+from minispark_stream.engine.runtime.previews import PreviewSink, harmless, preview, state_rows, warn_of_nulls
+from minispark_stream.engine.runtime.stream_execution import StreamExecution
+from minispark_stream.engine.runtime.trigger_executor import ProcessingTimeTrigger
+from minispark_stream.engine.sources.base import ReadLimit
+from minispark_stream.lens.trace.events import MAX_ROWS
+
+Function = TypeVar("Function", bound=Callable[..., Any])
+Values = Mapping[str, Any]
+
+MAX_FILES = 100  # how many names of files an event shows
+
+
+def _nothing(*_: Any) -> Values:
+    return {}
+
+
+@dataclass(frozen=True)
+class Recorded:
+    """What goes into a step, from (query, *arguments), and what comes out of it, from (query, result, *arguments)."""
+
+    before: Callable[..., Values] = _nothing
+    after: Callable[..., Values] = _nothing
+
+
+def step(name: str) -> Callable[[Function], Function]:
+    """Make a function a step of the engine."""
+
+    def declare(function: Function) -> Function:
+        @wraps(function)
+        def run(query: StreamExecution, *arguments: Any) -> Any:
+            recorded = RECORDED[name] if query.recorder.level != "off" else Recorded()  # (2)
+            with query.reporter.step(name, **recorded.before(query, *arguments)) as open_step:  # (1)
+                result = function(query, *arguments)
+                open_step.out(**recorded.after(query, result, *arguments))
+            return result
+
+        return run  # type: ignore[return-value]
+
+    return declare
+
+
+def _trigger(query: StreamExecution) -> Values:
+    interval = f"({query.trigger.interval_ms} ms)" if isinstance(query.trigger, ProcessingTimeTrigger) else ""
+    return {"trigger": type(query.trigger).__name__ + interval}
+
+
+def _triggered(query: StreamExecution, ran: bool) -> Values:
+    return {"ran": ran, "message": query.status["message"]}
+
+
+def _logs(query: StreamExecution, context: MicroBatchExecutionContext) -> Values:
+    offsets, commits = query.offset_log.get_latest(), query.commit_log.get_latest()
+    return {"offsetLog": offsets and offsets[0], "commitLog": commits and commits[0]}
+
+
+def _populated(query: StreamExecution, after: MicroBatchExecutionContext, *_: Any) -> Values:
+    return {
+        "batchId": after.batch_id,
+        **_range(query, after),
+        "rerun": after.is_current_batch_constructed,
+        "watermark": after.watermark_tracker.current_watermark,
+    }
+
+
+def _constructed(query: StreamExecution, after: MicroBatchExecutionContext, *_: Any) -> Values:
+    return {
+        "end": _by_name(query, after.end_offsets),
+        "newData": after.is_new_data_available(),
+        "anotherBatch": query.no_data_batches_enabled and after.should_run_another_batch(),
+        "run": after.is_current_batch_constructed,
+        "watermark": after.metadata.batch_watermark_ms,
+    }
+
+
+def _latest(query: StreamExecution, source: Any, start: str | None, limit: ReadLimit) -> Values:
+    values = ", ".join(f"{name} {value}" for name, value in vars(limit).items())
+    words = f"{type(limit).__name__}({values})" if values else "all available"
+    return {"source": query.name_of(source), "start": start, "limit": words}
+
+
+def _found(query: StreamExecution, found: Any, source: Any, start: str | None, limit: ReadLimit) -> Values:
+    end, _ = found
+    look = source.last_look(MAX_ROWS)
+    return {"end": end, **look, "files": _first(look.get("files", ()))}
+
+
+def _batch(query: StreamExecution, data: Any, source: Any, start: str | None, end: str) -> Values:
+    found: dict[str, Any] = {"files": _first(source.files_between(start, end))}
+    if isinstance(query.sink, PreviewSink):
+        ordinal = query.number_of(source)
+        taken = take(query.session, query.planner.template, ordinal, query.name_of(source), data)
+        if taken is not None:
+            query.sink.taken[ordinal] = taken
+        rows = harmless(lambda: preview(data)) if taken is None else taken.first(MAX_ROWS, data.columns)
+        if rows is not None:
+            found["rows"] = rows
+            if found["files"] and query.recorder.batch_id == 0:
+                warn_of_nulls(rows, source.description)
+    return found
+
+
+def _first(names: Sequence[str]) -> list[str]:
+    """(3) All names if they are few; else the first ones, and for the others one text, "and 19900 more"."""
+    more = len(names) - MAX_FILES
+    return [*names[:MAX_FILES], f"and {more} more"] if more > 0 else list(names)
+
+
+def _watermarks(query: StreamExecution, context: MicroBatchExecutionContext, *_: Any) -> Values:
+    late_ms, eviction_ms = query.planner.of_the_query(context)
+    has_state = bool(query.planner.template.operators)
+    return {
+        "watermarkLate": late_ms if has_state else None,
+        "watermarkEviction": eviction_ms if has_state else None,
+        "timestamp": context.metadata.batch_timestamp_ms,
+    }
+
+
+def _planned(query: StreamExecution, execution: IncrementalExecution, *_: Any) -> Values:
+    template = execution.template
+    operators = [{"operatorId": op.operator_id, "operator": op.operator_name} for op in template.operators]
+    return {"plan": template.text, "operators": operators, "tree": _tree(query, execution, template.root)}
+
+
+def _tree(query: StreamExecution, execution: IncrementalExecution, node: Node) -> Values:
+    """Where a watermark enters the plan and how it goes up, operator by operator; nodes that only pass it on are left out."""
+    below = [_tree(query, execution, child) for child in node.children if not isinstance(child, Static)]
+    match node:
+        case SourceLeaf():
+            return {"source": query.name_of(query.sources[node.ordinal])}
+        case Watermark():
+            return {"watermark": node.column, "delayMs": node.delay_ms, "below": below}
+        case StatefulOperator():
+            output_ms = node.output_watermark(execution.batch.watermarks[node.operator_id].eviction_ms)
+            return {"operatorId": node.operator_id, "operator": node.operator_name, "output": output_ms, "below": below}
+    return below[0] if len(below) == 1 else {"below": below}
+
+
+def _added(
+    query: StreamExecution, after: MicroBatchExecutionContext, _: Any, execution: IncrementalExecution
+) -> Values:
+    added: dict[str, Any] = {"numOutputRows": after.num_output_rows}
+    if isinstance(query.sink, PreviewSink):
+        added |= {**query.sink.shown, "arrivals": arrivals(execution, query.sink.taken)}
+        query.sink.taken = {}
+    written = query.sink.written or {}
+    added["written"] = {**written, "added": _first(written["added"])} if "added" in written else query.sink.written
+    return added
+
+
+def _operator(query: StreamExecution, execution: IncrementalExecution, operator: StatefulOperator) -> Values:
+    watermarks = execution.batch.watermarks[operator.operator_id]
+    return {
+        "operatorId": operator.operator_id,
+        "operator": operator.operator_name,
+        "outputMode": query.output_mode,
+        "version": execution.batch.batch_id,
+        "stores": [name for name, _, _ in operator.schemas()],
+        "watermarkLate": watermarks.late_ms,
+        "watermarkEviction": watermarks.eviction_ms,
+        "decides": operator.decision(watermarks, query.output_mode).to_json(),
+    }
+
+
+def _operated(
+    query: StreamExecution, metrics: Values, execution: IncrementalExecution, operator: StatefulOperator
+) -> Values:
+    if query.recorder.level != "rows":
+        return {"metrics": metrics}
+    version = execution.batch.batch_id
+    versions = {"before": version, "after": version + 1}
+    rows = harmless(lambda: {name: state_rows(query.planner, operator, one) for name, one in versions.items()})
+    return {"metrics": metrics, **(rows or {})}
+
+
+def _tracked(
+    query: StreamExecution, after: MicroBatchExecutionContext, _: Any, execution: IncrementalExecution
+) -> Values:
+    tracker, stats = after.watermark_tracker, execution.event_time_stats()
+    operators = [
+        {
+            "node": node.column,
+            "delayMs": node.delay_ms,
+            "watermark": tracker.operators.get(node.node_id),
+            **(vars(stats[node.observation]) if node.observation in stats else {}),
+        }
+        for node in execution.template.watermarks
+    ]
+    return {"watermark": tracker.current_watermark, "operators": operators}
+
+
+def _range(query: StreamExecution, context: MicroBatchExecutionContext) -> Values:
+    return {"start": _by_name(query, context.start_offsets), "end": _by_name(query, context.end_offsets)}
+
+
+def _by_name(query: StreamExecution, offsets: Offsets) -> Values:
+    return query.offsets_by_name(offsets)
+
+
+RECORDED: Mapping[str, Recorded] = {
+    "trigger": Recorded(_trigger, _triggered),
+    "populateStartOffsets": Recorded(_logs, _populated),
+    "constructNextBatch": Recorded(lambda query, context: {"start": _by_name(query, context.start_offsets)}, _constructed),
+    "latestOffset": Recorded(_latest, _found),
+    "walCommit": Recorded(
+        lambda query, context, entry: {"file": f"offsets/{context.batch_id}"},
+        lambda query, _, context, entry: {"text": query.offset_log.serialize(entry).decode()},
+    ),
+    "commitSource": Recorded(lambda query, source, end: {"source": query.name_of(source), "end": end}),
+    "purge": Recorded(lambda query, before: {"before": before}, lambda query, deleted, before: {"deleted": deleted}),
+    "runBatch": Recorded(lambda query, context: {"batchId": context.batch_id, **_range(query, context)}),
+    "getBatch": Recorded(
+        lambda query, source, start, end: {"source": query.name_of(source), "start": start, "end": end}, _batch
+    ),
+    "queryPlanning": Recorded(_watermarks, _planned),
+    "addBatch": Recorded(
+        lambda query, context, execution: {"sink": query.sink.description, "batchId": context.batch_id}, _added
+    ),
+    "stateOperator": Recorded(_operator, _operated),
+    "updateWatermark": Recorded(
+        lambda query, context, execution: {
+            "policy": context.watermark_tracker.policy, "watermark": context.watermark_tracker.current_watermark,
+        },
+        _tracked,
+    ),
+    "commitOffsets": Recorded(
+        lambda query, context: {"file": f"commits/{context.batch_id}"},
+        lambda query, metadata, context: {"text": query.commit_log.serialize(metadata).decode()},
+    ),
+    "getStartOffset": Recorded(
+        lambda query: {"commitLog": query.commit_log.get_latest_batch_id()},
+        lambda query, start: {"epoch": query.context.batch_id, "start": start},
+    ),
+    "runContinuous": Recorded(),
+    "addOffset": Recorded(
+        lambda query, epoch, end: {"epoch": epoch, "file": f"offsets/{epoch}"}, lambda query, text, *_: {"text": text.decode()}
+    ),
+    "commitEpoch": Recorded(
+        lambda query, epoch, messages, end: {
+            "epoch": epoch, "end": end, "writers": len(messages), "sink": query.sink.description, "file": f"commits/{epoch}",
+        }
+    ),
+    "finishTrigger": Recorded(after=lambda query, progress, context: {"progress": progress}),
+}

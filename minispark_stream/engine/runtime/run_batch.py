@@ -1,0 +1,115 @@
+"""Run one batch: steps 4 to 10 of the execution flow.
+
+Models: MicroBatchExecution.runBatch (Execution flow; From query to the plan, "Plan execution").
+
+    (4)  getBatch         each source with new data gives a plan; nothing is read
+    (5)  ... (8)          the template plan is filled in and planned: IncrementalExecution
+    (9)  addBatch         the sink acts on the rows: only now does a job read, compute and write them
+    (10) commitOffsets    the watermark moves, then the batch is entered in the commit log
+
+    batch 2, files (1, 2]  ->  3 rows in  ->  state version 2 becomes 3  ->  1 row out  ->  commits/2, watermark 12:04
+
+Each step hands its result to the next one: the new data, the plan over it, the context with what has come out. When a step
+raises, the batch is in the offset log and not in the commit log, and a restart runs it again.
+
+Differs from Spark: nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+from pyspark.sql import DataFrame
+
+from minispark_stream.engine.checkpointing.commit_log import CommitMetadata
+from minispark_stream.engine.jvm import plans
+from minispark_stream.engine.jvm.errors import concurrent_stream_log_update
+from minispark_stream.engine.jvm.scala import JavaObject
+from minispark_stream.engine.operators.base import StatefulOperator
+from minispark_stream.engine.runtime.incremental_execution import IncrementalExecution
+from minispark_stream.engine.runtime.micro_batch_execution_context import MicroBatchExecutionContext
+from minispark_stream.engine.runtime.recorded import step
+from minispark_stream.engine.runtime.stream_execution import StreamExecution
+from minispark_stream.engine.runtime.watermark_tracker import Measured
+from minispark_stream.engine.sources.base import Offset, Source
+
+
+@step("runBatch")
+def run_batch(query: StreamExecution, context: MicroBatchExecutionContext) -> MicroBatchExecutionContext:
+    """Run the batch that has been constructed, or that was found unfinished in the log."""
+    new_data = get_batches(query, context)  # (4)
+    execution = plan_batch(query, context, new_data)  # (5) to (8)
+    query.check_not_stopped()  # stop() may have come while the driver planned; after this there are Spark jobs to cancel
+    context = add_batch(query, context, execution)  # (9)
+    context = update_watermark(query, context, execution)
+    commit_offsets(query, context)  # (10)
+    return context
+
+
+def get_batches(query: StreamExecution, context: MicroBatchExecutionContext) -> dict[int, JavaObject]:
+    """A plan over the new rows of each source that has any, by the number of the source."""
+    return {
+        ordinal: plans.analyzed(get_batch(query, query.sources[ordinal], context.start_offsets.get(ordinal), end))
+        for ordinal, end in context.end_offsets.items()
+        if end != context.start_offsets.get(ordinal)
+    }
+
+
+@step("getBatch")
+def get_batch(query: StreamExecution, source: Source, start: Offset | None, end: Offset) -> DataFrame:
+    return source.get_batch(start, end)
+
+
+@step("queryPlanning")
+def plan_batch(
+    query: StreamExecution, context: MicroBatchExecutionContext, new_data: Mapping[int, JavaObject]
+) -> IncrementalExecution:
+    """One Spark plan for this batch: the template, with the new data in the place of the sources."""
+    return query.planner.plan(context, new_data)
+
+
+@step("addBatch")
+def add_batch(
+    query: StreamExecution, context: MicroBatchExecutionContext, execution: IncrementalExecution
+) -> MicroBatchExecutionContext:
+    """Hand the rows to the sink: its action is what runs the plan, and with it the stateful operators."""
+    num_output_rows = query.sink.add_batch(context.batch_id, execution.next_batch)
+    if query.sink.may_read_a_part:  # partitions that it did not read have no next version of their state
+        query.planner.verify_commits(execution)
+    state_operators = tuple(state_operator(query, execution, operator) for operator in execution.template.operators)
+    return replace(context, execution=execution, num_output_rows=num_output_rows, state_operators=state_operators)
+
+
+@step("stateOperator")
+def state_operator(query: StreamExecution, execution: IncrementalExecution, operator: StatefulOperator) -> dict[str, Any]:
+    """What a stateful operator did to its state in this batch, in Spark's words."""
+    return execution.state_operator_progress(operator)
+
+
+@step("updateWatermark")
+def update_watermark(
+    query: StreamExecution, context: MicroBatchExecutionContext, execution: IncrementalExecution
+) -> MicroBatchExecutionContext:
+    """The event times that this batch saw decide the watermark of the next one."""
+    stats = execution.event_time_stats()
+    measured = [
+        Measured(node.node_id, stats[node.observation], node.delay_ms)
+        for node in execution.template.watermarks
+        if node.observation in stats
+    ]
+    return replace(
+        context,
+        watermark_tracker=context.watermark_tracker.update_watermark(measured),
+        event_time_stats=tuple(one.stats for one in measured),
+    )
+
+
+@step("commitOffsets")
+def commit_offsets(query: StreamExecution, context: MicroBatchExecutionContext) -> CommitMetadata:
+    """The batch is done: a restart will not run it again."""
+    metadata = CommitMetadata(context.watermark_tracker.current_watermark)
+    if not query.commit_log.add(context.batch_id, metadata):
+        raise concurrent_stream_log_update(context.batch_id)
+    return metadata

@@ -1,0 +1,298 @@
+"""A query while it runs: its thread, what it reads and writes, and how it ends.
+
+Models: StreamExecution (Execution flow: "start ... a separate thread to run the streaming query").
+
+    INITIALIZING --thread runs--> ACTIVE --stop(), end of a Once or AvailableNow run, or an error--> TERMINATED
+
+1. `start` runs the thread; it tells the listeners "started" and runs the engine (`run_activated_stream`).
+2. Whatever is raised on the thread ends the query, as StreamingQueryException [STREAM_FAILED] with the cause's message
+   (stream_failure.py).
+3. At the end, sources are released, waiters are woken and the listeners are told "terminated".
+
+    a sink raises OSError("disk full")  ->  [STREAM_FAILED] Query [id = ...] terminated with exception: disk full
+
+The steps of the engine (run_batch.py and its neighbours) are handed this object for what they share, from the first batch to
+the last: sources, logs, sink, planner, clock, recorder. What is known of the batches is in `context`.
+
+Differs from Spark: a Python thread cannot be interrupted, so `stop()` cancels the Spark jobs of the query, those that it would
+still start included, and waits for the current Python call (a source, a foreachBatch function) to return. Listeners are called
+on the query's own thread, because there is no bus of events here; a slow one holds the query up.
+Shown by tests/conformance/test_ending.py::test_stop_cancels_the_jobs_that_begin_later,
+tests/unit/test_streaming_query_manager.py::test_listeners_are_told_on_the_thread_that_has_something_to_tell.
+"""
+
+from __future__ import annotations
+
+import logging
+import shutil
+import threading
+import uuid
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from typing import Any
+
+from pyspark import InheritableThread
+from pyspark.sql import SparkSession
+
+from minispark_stream.engine.checkpointing.commit_log import CommitLog
+from minispark_stream.engine.checkpointing.offset_seq_log import OffsetSeqLog, OffsetSeqMetadata
+from minispark_stream.engine.clock import Clock
+from minispark_stream.engine.jvm import sessions
+from minispark_stream.engine.jvm.errors import as_captured
+from minispark_stream.engine.plan.streaming_relation import described, streaming_sources
+from minispark_stream.engine.runtime.micro_batch_execution_context import MicroBatchExecutionContext, Offsets
+from minispark_stream.engine.runtime.previews import PreviewSink
+from minispark_stream.engine.runtime.progress_reporter import ProgressReporter
+from minispark_stream.engine.runtime.query_planner import QueryPlanner
+from minispark_stream.engine.runtime.stream_failure import StreamFailure
+from minispark_stream.engine.runtime.trigger_executor import AvailableNowTrigger, OneTimeTrigger
+from minispark_stream.engine.runtime.write_to_stream import WriteToStream
+from minispark_stream.engine.sinks.base import QUERY_ID_KEY
+from minispark_stream.engine.sources.base import (
+    ALL_AVAILABLE,
+    Offset,
+    ReadLimit,
+    Source,
+    SupportsAdmissionControl,
+    SupportsTriggerAvailableNow,
+)
+from minispark_stream.engine.state.maintenance import MaintenanceTask
+from minispark_stream.engine.state.state_store import state_error_of
+from minispark_stream.lens.trace.recorder import NullRecorder, error_words
+from minispark_stream.lens.trace.times import iso_time
+
+logger = logging.getLogger(__name__)
+
+Announce = Callable[["StreamExecution", str, dict[str, Any]], None]
+
+
+class QueryStopped(Exception):
+    """Ends a run that `stop()` has asked to end; nobody gets to see it."""
+
+
+class StreamExecution(ABC):
+    """One run of one query.
+
+    Args:
+        session: the query's own session.
+        write: what the query does.
+        on_event: is told of this run "started", "progress", "idle", "ended" and "terminated", with the event's values.
+    """
+
+    def __init__(self, session: SparkSession, write: WriteToStream, clock: Clock, recorder: NullRecorder, on_event: Announce):
+        self.session = session
+        self.id = write.query_id
+        self.run_id = str(uuid.uuid4())
+        self.name = write.name
+        self.checkpoint = write.checkpoint
+        self.analyzed = write.analyzed
+        self.plan_text = described(session, write.analyzed)
+        self.sink = PreviewSink(write.sink) if recorder.level == "rows" else write.sink
+        self.output_mode = write.output_mode
+        self.trigger = write.trigger
+        self.clock = clock
+        self.recorder = recorder
+        self.reporter = ProgressReporter(recorder, int(self.conf("spark.sql.streaming.numRecentProgressUpdates") or 100))
+        self.offset_log = OffsetSeqLog(f"{self.checkpoint}/offsets")
+        self.commit_log = CommitLog(f"{self.checkpoint}/commits")
+        self.planner = QueryPlanner(
+            session, write.analyzed, write.output_mode, f"{self.checkpoint}/state", self.run_id, clock.get_time_millis()
+        )
+        self.no_data_batches_enabled = sessions.flag(session, "spark.sql.streaming.noDataMicroBatches.enabled")
+        self.min_batches_to_retain = int(self.conf("spark.sql.streaming.minBatchesToRetain") or 100)
+        self.polling_delay_s = self.conf_ms("spark.sql.streaming.pollingDelay") / 1000
+        self.idle_interval_ms = self.conf_ms("spark.sql.streaming.noDataProgressEventInterval")
+        self.sources: list[Source] = []
+        self.leaf_sources: list[int] = []  # which source each streaming leaf of the plan reads: one line each in the offset log
+        self.read_limits: dict[int, ReadLimit] = {}
+        self.context = MicroBatchExecutionContext(metadata=OffsetSeqMetadata.from_session(self.conf))
+        self.maintenance: MaintenanceTask | None = None
+
+        self.status = {"message": "Initializing sources", "isDataAvailable": False, "isTriggerActive": False}
+        self.failure: StreamFailure | None = None
+        self.stop_requested = threading.Event()
+        self.terminated = threading.Event()
+        self.progress_lock = threading.Condition(threading.RLock())
+        self.no_new_data = False
+        self._temporary_checkpoint = write.temporary
+        self._force_delete = sessions.flag(session, "spark.sql.streaming.forceDeleteTempCheckpointLocation")
+        self._started = threading.Event()
+        self._on_event = on_event
+        self._thread = InheritableThread(
+            target=self._run_stream, name=f"stream execution thread for {self.name or self.id}", daemon=True
+        )
+
+    @abstractmethod
+    def run_activated_stream(self) -> None:
+        """Run until the query ends."""
+
+    @abstractmethod
+    def explain(self, extended: bool) -> None:
+        """Print the last physical plan; if `extended`, below the logical plans."""
+
+    def release(self) -> None:
+        """Let go what the run holds of its sources."""
+        for source in self.sources:
+            self._attempt(source.stop)
+
+    # -- what the engine asks for -------------------------------------------------------------------------
+
+    def conf(self, key: str) -> str | None:
+        """A conf of this query's session (or its default); None when there is neither."""
+        return sessions.conf(self.session, key)
+
+    def conf_ms(self, key: str) -> int:
+        """A conf that is a time ("60s", "200ms"), in milliseconds."""
+        return sessions.conf_ms(self.session, key)
+
+    def described(self, batch: str) -> str:
+        return f"{self.name or ''}\nid = {self.id}\nrunId = {self.run_id}\nbatch = {batch}"
+
+    def update_status(self, **changes: Any) -> None:
+        self.status = {**self.status, **changes}
+
+    def announce(self, kind: str, **event: Any) -> None:
+        """Tell the manager of the queries, and through it the listeners, of all but "ended"."""
+        self._on_event(self, kind, event)
+
+    def offsets_by_name(self, offsets: Offsets) -> dict[str, Offset]:
+        """Offsets under names that a person can read."""
+        return {self.name_of(self.sources[i]): offset for i, offset in sorted(offsets.items())}
+
+    def name_of(self, source: Source) -> str:
+        """What tells a source from another one with the same description: its number."""
+        return f"{self.number_of(source)}: {source.description}"
+
+    def number_of(self, source: Source) -> int:
+        return next(i for i, one in enumerate(self.sources) if one is source)
+
+    def create_sources(self) -> None:
+        """Create the sources that the plan names, and fix how much a batch may read of each."""
+        leaves = streaming_sources(self.session, self.analyzed)
+        relations = dict(leaves)
+        self.leaf_sources = [list(relations).index(key) for key, _ in leaves]
+        for ordinal, relation in enumerate(relations.values()):
+            self.sources.append(relation.create(self.session, f"{self.checkpoint}/sources/{ordinal}"))
+        know_where_to_stop = all(isinstance(source, SupportsTriggerAvailableNow) for source in self.sources)
+        if isinstance(self.trigger, AvailableNowTrigger) and not know_where_to_stop:
+            self.trigger = OneTimeTrigger()
+        for ordinal, source in enumerate(self.sources):
+            if isinstance(self.trigger, AvailableNowTrigger) and isinstance(source, SupportsTriggerAvailableNow):
+                source.prepare_for_trigger_available_now()
+            limited = isinstance(source, SupportsAdmissionControl) and not isinstance(self.trigger, OneTimeTrigger)
+            self.read_limits[ordinal] = source.default_read_limit() if limited else ALL_AVAILABLE  # type: ignore[attr-defined]
+
+    def start_maintenance(self) -> None:
+        """Write snapshots and delete old files in the background, if there is state."""
+        if self.planner.template.operators:
+            interval = self.conf_ms("spark.sql.streaming.stateStore.maintenanceInterval")
+            planner = self.planner
+            self.maintenance = MaintenanceTask(
+                planner.state_dir, planner.state_conf, interval, self._committed_version, self.recorder.step
+            )
+            self.maintenance.start()
+
+    def _committed_version(self) -> int:
+        return self.context.batch_id  # batch N begins with version N
+
+    # -- the thread -----------------------------------------------------------------------------------------
+
+    def start(self) -> None:
+        """Start the thread and return when the query has been announced to listeners."""
+        self._thread.start()
+        self._started.wait()
+
+    def stop(self) -> None:
+        """End the query: cancel its jobs and wait for its thread (`spark.sql.streaming.stopTimeout`, 0 = forever)."""
+        self.stop_requested.set()
+        if self._thread.is_alive() and not self.is_current_thread():
+            sessions.cancel_jobs(self.session, self.run_id)
+            timeout_ms = self.conf_ms("spark.sql.streaming.stopTimeout")
+            self._thread.join(timeout_ms / 1000 if timeout_ms > 0 else None)
+            if self._thread.is_alive():
+                words = f"Stream Execution thread for stream {self._pretty()} failed to stop within {timeout_ms} milliseconds"
+                raise TimeoutError(f"{words} (specified by spark.sql.streaming.stopTimeout).")
+
+    def check_not_stopped(self) -> None:
+        """Raises QueryStopped after `stop()`."""
+        if self.stop_requested.is_set():
+            raise QueryStopped("stop() was called")
+
+    def check_other_thread(self) -> None:
+        """Raises RuntimeError when a foreachBatch function or a listener would wait for the query that waits for it."""
+        if self.is_current_thread() and not self.terminated.is_set():
+            raise RuntimeError("Cannot wait for a query state from the same thread that is running the query")
+
+    def is_current_thread(self) -> bool:
+        return threading.current_thread() is self._thread
+
+    def _run_stream(self) -> None:  # (1)
+        try:
+            sessions.set_active_session(self.session)
+            self.session.sparkContext.setJobGroup(self.run_id, self.described("init"), interruptOnCancel=True)
+            self.session.sparkContext.setLocalProperty(QUERY_ID_KEY, self.id)
+            now = iso_time(self.clock.get_time_millis())
+            self.announce("started", id=self.id, runId=self.run_id, name=self.name, timestamp=now)
+            self._started.set()
+            self.run_activated_stream()
+        except BaseException as e:  # (2)
+            words = error_words(e)
+            if self._is_interrupted_by_stop(e):
+                logger.info("Query %s was stopped: %s", self._pretty(), words)
+            else:
+                logger.error("Query %s terminated with error", self._pretty(), exc_info=True)
+                self.failure = StreamFailure(self.id, self.run_id, state_error_of(e, words) or e, self._where())
+        finally:
+            self._started.set()
+            self._finish()
+
+    def _is_interrupted_by_stop(self, error: BaseException) -> bool:
+        """Whether `stop()` broke the run off: a job that it cancelled says so in its error or a cause, with the job group."""
+        told = as_captured(error)._stackTrace if self.stop_requested.is_set() else ""
+        return isinstance(error, QueryStopped) or "cancelled" in told and self.run_id in told
+
+    def _attempt(self, let_go: Callable[[], None]) -> None:
+        """What cannot be stopped must not keep the rest from being stopped."""
+        try:
+            let_go()
+        except Exception:
+            logger.warning("Failed to stop all of %s", self._pretty(), exc_info=True)
+
+    def _finish(self) -> None:  # (3)
+        if self.maintenance is not None:
+            self._attempt(self.maintenance.stop)
+        self._attempt(self.planner.stop)
+        self._attempt(self.release)
+        failure = self.failure
+        self.update_status(
+            message="Stopped" if failure is None else f"Terminated with exception: {failure.message}",
+            isDataAvailable=False, isTriggerActive=False,
+        )
+        if self._temporary_checkpoint and (failure is None or self._force_delete):
+            shutil.rmtree(self.checkpoint.removeprefix("file:"), ignore_errors=True)
+        self.announce("ended")
+        self.terminated.set()
+        with self.progress_lock:
+            self.progress_lock.notify_all()
+        self.announce(
+            "terminated", id=self.id, runId=self.run_id, exception=failure and failure.stack_trace,
+            errorClassOnException=failure and failure.condition,
+        )
+
+    def _where(self) -> str:
+        """What the query is, and how far it has come."""
+        try:
+            progress = self._progress_and_plan()
+        except Exception as e:  # a JVM that died cannot describe its plan, but the query has failed all the same
+            progress = f"Offsets and plan cannot be shown: {e}"
+        return f"=== Streaming Query ===\nIdentifier: {self._pretty()}\n{progress}"
+
+    def _progress_and_plan(self) -> str:
+        return (
+            f"Current Committed Offsets: {self.offsets_by_name(self.context.start_offsets)}\n"
+            f"Current Available Offsets: {self.offsets_by_name(self.context.end_offsets)}\n\nCurrent State: ACTIVE\n"
+            f"Thread State: RUNNABLE\n\nLogical Plan:\n{self.analyzed}"
+        )
+
+    def _pretty(self) -> str:
+        return f"{self.name or ''} [id = {self.id}, runId = {self.run_id}]".strip()

@@ -1,0 +1,108 @@
+"""What a user asks for with `start()`, and the checks before a query begins.
+
+Models: WriteToStream and ResolveWriteToStream (Execution flow; From query to the plan).
+
+1. Find the checkpoint: the option, else `spark.sql.streaming.checkpointLocation`/<name>, else a temporary folder for
+   sinks that may forget (memory, console, noop, foreachBatch).
+2. Check what may not run: unsupported operations and output modes.
+3. Read or create `metadata` (the id of the query) in the checkpoint.
+
+    option checkpointLocation "cp"          -> cp
+    conf "/checkpoints", queryName "counts" -> /checkpoints/counts
+    neither, format "memory"                -> /tmp/temporary-..., deleted when the query stops; after a failure, at exit
+
+Differs from Spark: nothing.
+"""
+
+from __future__ import annotations
+
+import atexit
+import shutil
+import tempfile
+import uuid
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import partial
+
+from pyspark.sql import SparkSession
+
+from minispark_stream.engine.checkpointing import stream_metadata
+from minispark_stream.engine.checkpointing.checkpoint_file_manager import CheckpointFileManager, redacted
+from minispark_stream.engine.jvm import sessions
+from minispark_stream.engine.jvm.errors import analysis_error, illegal_argument
+from minispark_stream.engine.jvm.scala import JavaObject
+from minispark_stream.engine.plan.unsupported_operation_checker import check_for_continuous, check_for_streaming
+from minispark_stream.engine.runtime.trigger_executor import ContinuousTrigger, Trigger
+from minispark_stream.engine.sinks.base import Sink
+
+
+@dataclass(frozen=True)
+class WriteToStream:
+    """What a query does: compute `analyzed` and write it to `sink`, with its logs and state in `checkpoint`.
+
+    A `temporary` checkpoint is deleted when the query stops, or after a failure when the process ends.
+    """
+
+    analyzed: JavaObject
+    sink: Sink
+    output_mode: str
+    trigger: Trigger
+    name: str | None
+    checkpoint: str
+    temporary: bool
+    query_id: str
+
+    @property
+    def shown_checkpoint(self) -> str:
+        """The checkpoint as it is shown to people."""
+        return redacted(self.checkpoint)
+
+
+def resolve_write_to_stream(
+    session: SparkSession,
+    *,
+    analyzed: JavaObject,
+    sink: Sink,
+    output_mode: str,
+    trigger: Trigger,
+    name: str | None,
+    options: Mapping[str, str],
+    temporary_checkpoint: bool,
+    recover_from_checkpoint: bool,
+) -> WriteToStream:
+    """Find the checkpoint and check the query.
+
+    Args:
+        temporary_checkpoint: the sink may do without a checkpoint that outlives the query.
+        recover_from_checkpoint: False for a sink that lost its rows with its process.
+
+    Raises:
+        AnalysisException: an operation or output mode that streams do not support, or no checkpoint.
+    """
+    location, temporary = _checkpoint_location(session, options, name, temporary_checkpoint)  # (1)
+    files = CheckpointFileManager(location)
+    if not recover_from_checkpoint and files.exists("offsets"):
+        raise analysis_error(session, "_LEGACY_ERROR_TEMP_1299", checkpointPath=f"{redacted(location)}/offsets")
+    if sessions.flag(session, "spark.sql.streaming.unsupportedOperationCheck"):
+        is_continuous = isinstance(trigger, ContinuousTrigger) and not sink.is_v1
+        check = check_for_continuous if is_continuous else check_for_streaming
+        check(session, analyzed, output_mode)  # (2)
+    query_id = stream_metadata.read_or_create(files.location, partial(sessions.conf, session))  # (3)
+    return WriteToStream(analyzed, sink, output_mode, trigger, name, files.location, temporary, query_id)
+
+
+def _checkpoint_location(
+    session: SparkSession, options: Mapping[str, str], name: str | None, temporary_allowed: bool
+) -> tuple[str, bool]:
+    location, root = options.get("checkpointlocation"), session.conf.get("spark.sql.streaming.checkpointLocation", None)
+    if (root if location is None else location) == "":
+        raise illegal_argument("Can not create a Path from an empty string")
+    if location is not None:
+        return location, False
+    if root is not None:
+        return f"{root.rstrip('/')}/{name or uuid.uuid4()}", False
+    if temporary_allowed:
+        folder = tempfile.mkdtemp(prefix="temporary-")
+        atexit.register(shutil.rmtree, folder, ignore_errors=True)  # unless the query has deleted it
+        return folder, True
+    raise analysis_error(session, "_LEGACY_ERROR_TEMP_1298", config="spark.sql.streaming.checkpointLocation")

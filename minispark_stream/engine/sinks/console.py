@@ -1,0 +1,75 @@
+"""console: print the first rows of each batch.
+
+Models: ConsoleTable, ConsoleWrite (Sink document).
+
+    -------------------------------------------
+    Batch: 0
+    -------------------------------------------
+    +-----+
+    |value|
+    +-----+
+    |    1|
+    +-----+
+    only showing top 1 row
+
+An option that is no number or no boolean is found out by the first batch, which ends the query.
+
+Differs from Spark: the rows are printed by Python, so that they appear in the notebook's cell and not in the terminal of the
+JVM. The description in the progress lacks the id of Spark's object, which is none here.
+Shown by tests/spark/test_jvm.py::test_console_shows_as_many_rows_as_it_is_told, tests/spark/test_differences.py::test_sinks.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.types import StructType
+
+from minispark_stream.engine.jvm import plans
+from minispark_stream.engine.jvm.builders import case_insensitive
+from minispark_stream.engine.sinks.base import Sink, StreamingWrite
+from minispark_stream.engine.sinks.packed_rows import packed_rows
+
+logger = logging.getLogger(__name__)
+
+
+class ConsoleSink(Sink):
+    """`writeStream.format("console").options(options)`.
+
+    Args:
+        options: `numRows` (20), `truncate` (true: cells are cut after 20 characters); names in lower case.
+
+    Raises:
+        IllegalArgumentException: (from `add_batch`) `truncate` is no boolean, or (NumberFormatException) `numRows` no number.
+    """
+
+    description = "org.apache.spark.sql.execution.streaming.ConsoleTable$"
+    supports_continuous = True
+
+    def __init__(self, session: SparkSession, options: Mapping[str, str]):
+        self._options = case_insensitive(session, options)
+
+    def add_batch(self, batch_id: int, data: DataFrame) -> int:
+        num_rows, truncate = self._options.getInt("numRows", 20), self._options.getBoolean("truncate", True)
+        # Collected once: printing alone would stop at the first rows, and state must run every partition.
+        rows = plans.collect_rows(data)
+        local = plans.local_frame(data.sparkSession, plans.analyzed(data).output(), rows)
+        _print(f"-------------------------------------------\nBatch: {batch_id}\n-------------------------------------------")
+        _print(plans.show_string(local, num_rows, 20 if truncate else 0))
+        return int(rows.size())
+
+    def streaming_write(self, session: SparkSession, schema: StructType) -> StreamingWrite:
+        return packed_rows(self, session, schema)
+
+
+def _print(text: str) -> None:
+    """Print as Java does: a letter that the terminal does not have is a question mark, a terminal that is gone is no error."""
+    try:
+        try:
+            print(text)
+        except UnicodeEncodeError as e:
+            print(text.encode(e.encoding, "replace").decode(e.encoding))
+    except OSError as e:
+        logger.warning("A batch could not be shown: %s", e)

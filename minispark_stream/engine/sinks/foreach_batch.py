@@ -1,0 +1,45 @@
+"""foreachBatch: hand each batch to a user's function.
+
+Models: ForeachBatchSink (Sink document). The function gets the batch as a DataFrame and the batch id. It runs at least
+once per batch; a restart may run the last batch again under the same id, so the id is what makes a write idempotent.
+Every action on the DataFrame runs the batch's job again (cache it when there are several), and every partition must be
+read, or the state of the query would miss a version.
+
+    batch 7   function(df, 7) -> the user overwrites the folder out/7 -> crash    restart   function(df, 7) overwrites it again
+
+Differs from Spark: the DataFrame has no statistics, because they do not pass through the Python tasks; so a join of a small
+batch is planned as one of unknown size, where Spark may broadcast it.
+Shown by tests/spark/test_differences.py::test_a_batch_in_a_foreach_batch_function_has_no_size.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from pyspark.errors import PySparkException
+from pyspark.sql import DataFrame
+
+from minispark_stream.engine.jvm.errors import spark_error
+from minispark_stream.engine.sinks.base import Sink
+
+
+class ForeachBatchUserFunctionError(PySparkException):
+    """The user's function raised (condition FOREACH_BATCH_USER_FUNCTION_ERROR)."""
+
+
+class ForeachBatchSink(Sink):
+    description = "ForeachBatchSink"
+    is_v1 = True
+    may_read_a_part = True
+
+    def __init__(self, function: Callable[[DataFrame, int], object]):
+        self.function = function
+
+    def add_batch(self, batch_id: int, data: DataFrame) -> None:
+        try:
+            self.function(data, batch_id)
+        except Exception as e:
+            raise spark_error(
+                data.sparkSession, ForeachBatchUserFunctionError, "FOREACH_BATCH_USER_FUNCTION_ERROR",
+                reason=f"{type(e).__name__}: {e}",
+            ) from e

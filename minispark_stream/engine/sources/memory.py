@@ -1,0 +1,92 @@
+"""The memory source: rows that a test or a lesson hands in by itself.
+
+Models: MemoryStream (Source document). Not a format of `readStream`, as in Spark: the stream is an object that data can be
+added to.
+
+    numbers = MemoryStream(mini, "value int")
+    query = numbers.to_df().writeStream...start()
+    numbers.add_data([(1,), (2,)])         # offset 0
+    numbers.add_data([(3,)])               # offset 1
+
+1. Each `add_data` is one block; its number is the offset.
+2. A batch `(start, end]` reads the blocks start+1 … end, so that a batch is made of whole blocks.
+3. Every query has a reader of its own, and how far it has come is in its checkpoint: several queries may read one stream.
+
+Blocks live as long as the object, so a query may be stopped and restarted on its checkpoint; they do not outlive the
+process.
+
+Differs from Spark: a block that a query has committed is kept, because another query may be behind; Spark drops it, and
+another query on the same stream never sees its rows. A batch whose blocks are not there (the stream was made anew, its
+checkpoint was not) fails; Spark skips them.
+Shown by tests/unit/test_memory_stream.py::test_two_queries_read_one_stream_each_at_its_own_pace,
+tests/unit/test_memory_stream.py::test_blocks_that_are_not_there_are_never_skipped.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterable
+from typing import Any, cast
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.types import StructType
+
+from minispark_stream.engine.plan.streaming_relation import StreamingRelation, streaming_dataframe
+from minispark_stream.engine.sources.base import ALL_AVAILABLE, Offset, ReadLimit, SupportsTriggerAvailableNow
+
+
+class MemoryStream:
+    """A stream of rows that are added by hand.
+
+    Args:
+        session: the MiniSparkSession that will read it.
+        schema: a StructType or a DDL string.
+    """
+
+    def __init__(self, session: SparkSession, schema: StructType | str):
+        self._mini = session
+        self.schema = cast(StructType, StructType.fromDDL(schema)) if isinstance(schema, str) else schema
+        self.blocks: list[list[Any]] = []
+        self._lock = threading.Lock()
+
+    def add_data(self, rows: Iterable[Any]) -> Offset:  # (1)
+        """Add one block of rows (tuples, dicts or Rows that fit the schema); returns its offset."""
+        block = list(rows)
+        with self._lock:
+            self.blocks.append(block)
+            return str(len(self.blocks) - 1)
+
+    def to_df(self) -> DataFrame:
+        """The streaming DataFrame over this stream."""
+        relation = StreamingRelation("memory", self.schema, lambda session, metadata_path: MemoryStreamReader(session, self))
+        return streaming_dataframe(self._mini, relation)
+
+
+class MemoryStreamReader(SupportsTriggerAvailableNow):  # (3)
+    """A query's view of a MemoryStream."""
+
+    is_v1 = False
+
+    def __init__(self, session: SparkSession, stream: MemoryStream):
+        self._session = session
+        self._stream = stream
+        self._available_now: int | None = None
+        self.description = f"MemoryStream[{','.join(stream.schema.names)}]"
+
+    def latest_offset(self, start: Offset | None, limit: ReadLimit = ALL_AVAILABLE) -> Offset | None:
+        blocks = len(self._stream.blocks) if self._available_now is None else self._available_now
+        return str(blocks - 1) if blocks else None
+
+    def prepare_for_trigger_available_now(self) -> None:
+        self._available_now = len(self._stream.blocks)
+
+    def get_batch(self, start: Offset | None, end: Offset) -> DataFrame:  # (2)
+        """Raises RuntimeError when the stream does not have the blocks, or not any more."""
+        first, last = 0 if start is None else int(start) + 1, int(end)
+        if not first <= last + 1 <= len(self._stream.blocks):
+            raise RuntimeError(
+                f"{self.description} cannot give the blocks {first} to {last}: it has {len(self._stream.blocks)} blocks. They "
+                "live as long as the MemoryStream; start the query with a new checkpoint location."
+            )
+        rows = [row for block in self._stream.blocks[first : last + 1] for row in block]
+        return self._session.createDataFrame(rows, self._stream.schema)

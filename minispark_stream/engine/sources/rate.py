@@ -1,0 +1,190 @@
+"""rate: rows with a timestamp and a counting value, so many per second; for trying things out.
+
+Models: RateStreamProvider, RateStreamMicroBatchStream (Source document, "rate").
+
+1. The first run writes its start time into the source log (`sources/0/0`); every run counts from there.
+2. The offset is the number of whole seconds since the start, a bare number in the offset log. It never runs backwards
+   while the query runs. When the clock was set back before a restart, the first batch would end before it begins, and the
+   query fails until the clock has caught up.
+3. `value_at_second` says how many values exist after a number of seconds: `rowsPerSecond` each, or during `rampUpTime` a
+   speed that grows by the same step every second.
+4. A batch (a, b] has the values from value_at_second(a) up to value_at_second(b). Their timestamps are spread evenly over
+   the seconds a to b. Value number n goes to partition n mod numPartitions.
+
+    rowsPerSecond 10, rampUpTime 4s      seconds   0  1  2   3   4   5   6
+                                         speed     0  2  4   6   8  10  10
+                                         values    0  2  6  12  20  30  40
+
+    batch (1, 3] of it: values 2 … 11, one every 200 ms from second 1 on
+
+The rows are made by Spark SQL (`range` and expressions), never by Python.
+
+Differs from Spark: nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from pyspark.errors import SparkRuntimeException
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+from pyspark.sql.types import LongType, StructField, StructType, TimestampType
+
+from minispark_stream.engine.checkpointing.metadata_log import HDFSMetadataLog
+from minispark_stream.engine.clock import Clock
+from minispark_stream.engine.jvm import plans
+from minispark_stream.engine.jvm.builders import case_insensitive
+from minispark_stream.engine.jvm.errors import illegal_argument, spark_error
+from minispark_stream.engine.jvm.times import time_string_as_sec
+from minispark_stream.engine.plan.streaming_relation import StreamingRelation
+from minispark_stream.engine.sources.base import Offset, Source, offset_of_another_source
+from minispark_stream.engine.sources.source_options import check, refuse_user_schema
+
+SCHEMA = StructType([StructField("timestamp", TimestampType()), StructField("value", LongType())])
+_MAX_LONG = 2**63 - 1
+
+
+@dataclass(frozen=True)
+class RateOptions:
+    """How fast rows are made, in how many partitions; `described` is the number of partitions as the user gave it."""
+
+    rows_per_second: int
+    ramp_up_s: int
+    partitions: int
+    described: str
+
+    @staticmethod
+    def of(spark: SparkSession, schema: StructType | None, options: Mapping[str, str]) -> RateOptions:
+        """The options of `readStream.format("rate")`.
+
+        Args:
+            options: `rowsPerSecond` (1), `rampUpTime` ("0s"; parts of a second are cut off), `numPartitions` (the default
+                parallelism); names in lower case.
+
+        Raises:
+            IllegalArgumentException: a value out of range, or (NumberFormatException) no number.
+            UnsupportedOperationException: a schema was given.
+        """
+        refuse_user_schema(spark, "RateStreamProvider", schema)
+        given = case_insensitive(spark, options)
+        rows_per_second = given.getLong("rowsPerSecond", 1)
+        check(rows_per_second > 0, rows_per_second, "rowsPerSecond", "positive")
+        ramp_up_s = time_string_as_sec(spark, options.get("rampuptime", "0s"))
+        if ramp_up_s < 0:
+            raise illegal_argument(f"Invalid value '{ramp_up_s}'. The option 'rampUpTime' must not be negative")
+        partitions = given.getInt("numPartitions", spark.sparkContext.defaultParallelism)
+        check(partitions > 0, partitions, "numPartitions", "positive")
+        return RateOptions(rows_per_second, ramp_up_s, partitions, f"numPartitions={options.get('numpartitions', 'default')}")
+
+    @property
+    def description(self) -> str:
+        """What progress reports call the source; Spark's lacks its closing bracket too."""
+        return f"RateStreamV2[rowsPerSecond={self.rows_per_second}, rampUpTimeSeconds={self.ramp_up_s}, {self.described}"
+
+
+def rate_relation(
+    spark: SparkSession, schema: StructType | None, options: Mapping[str, str], clock: Clock
+) -> StreamingRelation:
+    """`readStream.format("rate").options(options).load()`; raises as RateOptions.of does."""
+    rate = RateOptions.of(spark, schema, options)
+    return StreamingRelation("rate", SCHEMA, lambda session, metadata_path: RateStream(session, rate, metadata_path, clock))
+
+
+class RateStream(Source):
+    """The source of one query.
+
+    Raises:
+        SparkRuntimeException: INCORRECT_RAMP_UP_RATE, when so many rows could not be counted even once the ramp is up.
+    """
+
+    is_v1 = False
+
+    def __init__(self, session: SparkSession, rate: RateOptions, metadata_path: str, clock: Clock):
+        self._session = session
+        self._rate = rate
+        self._clock = clock
+        self.description = rate.description
+        self._max_seconds = _MAX_LONG // rate.rows_per_second
+        if rate.ramp_up_s > self._max_seconds:
+            raise spark_error(
+                session, SparkRuntimeException, "INCORRECT_RAMP_UP_RATE", rowsPerSecond=str(rate.rows_per_second),
+                maxSeconds=str(self._max_seconds), rampUpTimeSeconds=str(rate.ramp_up_s),
+            )
+        log = StartTimeLog(metadata_path)  # (1)
+        started = log.get(0)
+        if started is None:
+            started = clock.get_time_millis()
+            log.add(0, started)
+        self._start_ms = self._last_ms = started
+
+    def get_offset(self) -> Offset:  # (2)
+        self._last_ms = max(self._last_ms, self._clock.get_time_millis())
+        return str((self._last_ms - self._start_ms) // 1000)
+
+    def get_batch(self, start: Offset | None, end: Offset) -> DataFrame:  # (4)
+        start_s, end_s = (_seconds(offset) for offset in (start or "0", end))
+        if start_s > end_s:
+            raise AssertionError(f"assertion failed: startSeconds({start_s}) > endSeconds({end_s})")
+        if end_s > self._max_seconds:
+            raise SparkRuntimeException(
+                message=f"Max offset with {self._rate.rows_per_second} rowsPerSecond is {self._max_seconds}, "
+                f"but it's {end_s} now."
+            )
+        first, last = (value_at_second(s, self._rate.rows_per_second, self._rate.ramp_up_s) for s in (start_s, end_s))
+        values = striped_range(self._session, first, last, self._rate.partitions if last > first else 0)
+        ms_per_value = (end_s - start_s) * 1000 / max(1, last - first)
+        since_start = F.round((F.col("value") - first) * F.lit(ms_per_value)).cast("long")
+        made = values.select(
+            F.timestamp_millis(since_start + (self._start_ms + start_s * 1000)).alias("timestamp"), "value"
+        )
+        return plans.as_leaf(made)
+
+
+def _seconds(offset: Offset) -> int:
+    try:
+        return int(offset)
+    except ValueError as e:
+        raise offset_of_another_source(offset, "rate") from e
+
+
+class StartTimeLog(HDFSMetadataLog[int]):
+    """`sources/<i>/0`: the start time in ms since the epoch."""
+
+    incomplete = "Log file was malformed: failed to detect the log file version line"
+
+    def serialize(self, entry: int) -> bytes:
+        return f"v1\n{entry}".encode()
+
+    def deserialize(self, data: bytes) -> int:
+        if not (data.startswith(b"v") and b"\n" in data):
+            raise ValueError(self.incomplete)
+        return super().deserialize(data)
+
+    def deserialize_lines(self, version: int, lines: list[str]) -> int:
+        text = lines[0] if lines else ""
+        try:
+            return int(text)
+        except ValueError:
+            raise ValueError(f'For input string: "{text[:80]}"') from None
+
+
+def value_at_second(seconds: int, rows_per_second: int, ramp_up_s: int) -> int:  # (3)
+    """How many values there are when so many seconds have passed."""
+    step = rows_per_second // (ramp_up_s + 1)
+    ramp = min(seconds, ramp_up_s)
+    return step * ramp * (ramp + 1) // 2 + (seconds - ramp) * rows_per_second
+
+
+def striped_range(session: SparkSession, first: int, last: int, partitions: int) -> DataFrame:
+    """The numbers first … last-1 as `value`; number first+n is in partition n mod `partitions`.
+
+    `range` fills its partitions with runs, so its id is translated:
+    5 numbers, 2 partitions: ids 0 1 2 | 3 4 5 -> values 0 2 4 | 1 3 (5 is beyond the end).
+    """
+    rows = -(-(last - first) // partitions) if partitions else 0
+    run = max(rows, 1)
+    ids = session.range(0, partitions * rows, 1, max(partitions, 1))
+    value = F.expr(f"{first}L + id div {run}L + {partitions}L * (id % {run}L)")
+    return ids.select(value.alias("value")).where(F.col("value") < last)

@@ -1,0 +1,193 @@
+"""Versions of one store in memory, backed by delta and snapshot files.
+
+Models: HDFSBackedStateStoreProvider (About state).
+
+The provider keeps one map, at one version, and for each of the last versions that this process made an *undo record*: the keys
+that the version changed, with the values before. So a batch costs what it changes, however large the state is.
+
+1. To load version v: undo newer versions if their records are still there; or apply the deltas after the version in
+   memory; or else begin at the newest snapshot <= v (at nothing when there is none) and apply the deltas after it.
+2. What is in memory may be trusted only if it is still what the files say: a batch that ran again, in this process or
+   another, has replaced the file of its version. So the provider remembers the identity of the file of every version
+   that it holds, and looks whether it is the same before it uses the version. (Older files need no look: a
+   version is only ever asked for after everything from the replaced one up to it was written again.)
+3. Changes go straight into the map, with an undo record; `abort` plays it back.
+4. `commit` writes N.delta whole, in the place of the file that version N had when the store was opened, if any: that one
+   comes from an earlier run of the batch, and so does a snapshot of it, which would hide the new delta. If the file of version
+   N is another one by now, a second task writes this version at the same time, and which of the two belongs to the batch
+   nobody can tell: a task may outlive a query that was stopped, with other code than the query that runs now. So the file
+   stays if it says the same, and else `commit` fails. A version that had no file is created, which only one of two tasks can
+   do; two that replace the file of an earlier run in the same moment both can, and the second one's stays.
+5. A snapshot that cannot be read is skipped: an older one and more deltas give the same state (auto_snapshot_loader.py).
+
+    version 7: {a: 1, b: 2}    put a 5, remove b, put c 1, commit
+    version 8: {a: 5, c: 1}    undo record of 8: a was 1, b was 2, c was none; 8.delta: put a 5, remove b, put c 1
+
+Differs from Spark: Spark trusts what it has in memory, always puts its N.delta in the place of another one, and leaves
+snapshots alone. Here a partition wanders from process to process, so each version is looked at (2) and not every file may be
+replaced (4).
+Shown by tests/unit/test_state_store.py::test_a_version_that_another_process_wrote_again_is_not_trusted,
+tests/unit/test_state_store.py::test_a_snapshot_of_an_earlier_run_does_not_hide_the_new_delta,
+tests/unit/test_state_store.py::test_a_task_that_outlived_its_query_cannot_replace_what_the_next_run_wrote,
+tests/unit/test_attempts.py::test_of_two_attempts_the_first_to_commit_wins.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
+
+from pyspark.errors import SparkRuntimeException
+
+from minispark_stream.engine.state.auto_snapshot_loader import load_snapshot
+from minispark_stream.engine.state.hdfs_backed_state_store import HDFSBackedStateStore, Undo
+from minispark_stream.engine.state.hdfs_backed_state_store_map import HDFSBackedStateStoreMap
+from minispark_stream.engine.state.state_files import StateFiles
+from minispark_stream.engine.state.state_records import Change, records
+from minispark_stream.engine.state.state_store import StateStoreConf, StateStoreId, StateStoreMetrics, state_error
+
+logger = logging.getLogger(__name__)
+
+
+class HDFSBackedStateStoreProvider:
+    """Loads and commits the versions of one store. One version at a time can be open for changes."""
+
+    def __init__(self, store_id: StateStoreId, conf: StateStoreConf):
+        self.store_id, self.conf = store_id, conf
+        self.files = StateFiles(store_id, conf)
+        self.lock: AbstractContextManager[object] = threading.RLock()
+        self.loaded_map_cache_hit_count = 0
+        self.loaded_map_cache_miss_count = 0
+        self.snapshot_was_repaired = False
+        self.open_store: HDFSBackedStateStore | None = None
+        self._forget()
+
+    def _forget(self) -> None:
+        self.map = HDFSBackedStateStoreMap()
+        self.version = 0
+        self.undo_records: dict[int, Undo] = {}  # of version n: back to n - 1
+        self.identities: dict[int, object] = {}
+        self._found_at_opening: object = None  # (4)
+
+    def get_store(self, version: int) -> HDFSBackedStateStore:
+        with self.lock:
+            if self.open_store is not None:
+                self.open_store.abort()
+            self.load(version)
+            self.open_store = HDFSBackedStateStore(self, version)
+            self._found_at_opening = self.files.identity(version + 1)
+            return self.open_store
+
+    # -- (1) loading --------------------------------------------------------------------------------------------
+
+    def load(self, version: int) -> None:
+        """Bring the map to `version`."""
+        if version < 0:
+            text = f"An error occurred during loading state. Version cannot be {version} because it is less than 0."
+            raise state_error("CANNOT_LOAD_STATE_STORE.UNEXPECTED_VERSION", text, "58030", version=version)
+        self.snapshot_was_repaired = False
+        if self._is_in_memory(version):
+            self.loaded_map_cache_hit_count += version > 0
+            while self.version > version:
+                self.roll_back(self.undo_records.pop(self.version))
+                self.version -= 1
+            return
+        self.loaded_map_cache_miss_count += version > 0
+        if self._can_catch_up(version):
+            try:
+                self._apply_deltas_up_to(version)
+                return
+            except SparkRuntimeException as e:  # a delta may have been cleaned up behind a newer snapshot
+                logger.info("Loading %s from its snapshot: %s", self.files, e)
+        try:
+            self._load_base(version)
+            self._apply_deltas_up_to(version)
+        except BaseException:
+            self._forget()
+            raise
+
+    def _is_in_memory(self, version: int) -> bool:
+        steps_back = range(version + 1, self.version + 1)
+        return version <= self.version and all(v in self.undo_records for v in steps_back) and self._is_current(version)
+
+    def _can_catch_up(self, version: int) -> bool:
+        behind = version - self.version
+        return 0 < behind <= self.conf.min_deltas_for_snapshot and self._is_current(self.version)
+
+    def _is_current(self, version: int) -> bool:  # (2)
+        known = self.identities.get(version)
+        return version == 0 or known is not None and known == self.files.identity(version)
+
+    def _load_base(self, version: int) -> None:
+        """Begin at the newest snapshot that can be read, or at nothing."""
+        self._forget()
+        base = load_snapshot(self.files, self.conf, version)  # (5)
+        self.map.apply(base.changes)
+        self.snapshot_was_repaired = base.was_repaired
+        self.version, self.identities[base.version] = base.version, base.identity
+
+    def _apply_deltas_up_to(self, version: int) -> None:
+        for v in range(self.version + 1, version + 1):
+            identity = self.files.identity(v)  # before the file is read: if it changes meanwhile, it will not match
+            changes = self.files.read_delta(v)
+            with self.changing() as entries:
+                entries.apply(changes)
+            self._becomes(v, None, identity)
+
+    # -- (3), (4) changing --------------------------------------------------------------------------------------
+
+    @contextmanager
+    def changing(self) -> Iterator[HDFSBackedStateStoreMap]:
+        """The map. If a change of it breaks off halfway, nobody can say what is in it, and nothing of it is used again."""
+        try:
+            yield self.map
+        except BaseException:
+            self.open_store = None
+            self._forget()
+            raise
+
+    def roll_back(self, undo: Undo) -> None:
+        with self.changing() as entries:
+            entries.apply(reversed(undo))
+
+    def commit(self, undo: Undo, changes: Sequence[Change]) -> None:
+        version = self.version + 1
+        self._becomes(version, undo, self._write(version, changes))
+
+    def _write(self, version: int, changes: Sequence[Change]) -> object:
+        """The file of `version`, written here or by another task with the same changes: its identity."""
+        if self.files.identity(version) == self._found_at_opening:
+            try:
+                self.files.delete(f"{version}.snapshot")
+                return self.files.write_delta(version, changes, overwrite=self._found_at_opening is not None)
+            except FileExistsError:
+                pass  # written since the look
+        identity = self.files.identity(version)  # before the file is read, as when it is loaded
+        if dict(records(self.files.read_delta(version))) != dict(records(changes)):
+            raise ValueError(f"another task has written other changes to {self.files.root}/{version}.delta meanwhile")
+        return identity
+
+    def _becomes(self, version: int, undo: Undo | None, identity: object) -> None:
+        """The map is now at `version`; versions that are too old to be kept in memory are dropped."""
+        self.version, self.identities[version] = version, identity
+        if undo is not None:
+            self.undo_records[version] = undo
+        oldest = version - max(1, self.conf.max_versions_to_retain_in_memory) + 1
+        self.undo_records = {v: undo for v, undo in self.undo_records.items() if v > oldest}
+        self.identities = {v: identity for v, identity in self.identities.items() if v >= oldest}
+        if self.conf.max_versions_to_retain_in_memory <= 0:
+            self.identities.clear()  # nothing in memory is used again
+
+    def metrics(self) -> StateStoreMetrics:
+        undo = self.map.num_bytes(sum(len(keys) for undo in self.undo_records.values() for keys, _ in undo))
+        custom = {
+            "loadedMapCacheHitCount": self.loaded_map_cache_hit_count,
+            "loadedMapCacheMissCount": self.loaded_map_cache_miss_count,
+            "numSnapshotsAutoRepaired": int(self.snapshot_was_repaired),
+            "stateOnCurrentVersionSizeBytes": self.map.memory_used_bytes,
+            "forceSnapshotCount": 0,
+            f"SnapshotLastUploaded.partition_{self.store_id.partition_id}_{self.store_id.store_name}": -1,
+        }
+        return StateStoreMetrics(len(self.map), self.map.memory_used_bytes + undo, custom)

@@ -1,0 +1,153 @@
+"""The files of one state store: what each batch changed, and now and then everything there is in a version.
+
+Models: the file half of HDFSBackedStateStoreProvider (About state: delta and snapshot files).
+
+    state/<operator>/<partition>[/<store>]/7.delta       what batch 6 changed: version 6 -> version 7
+                                           11.snapshot   everything there is in version 11
+
+1. Both are a compressed stream (engine/checkpointing/lz4_block.py) of records (state_records.py). A snapshot has no removes.
+2. A file appears whole or not at all (written aside, then renamed) and may be replaced by a batch that runs again, so
+   a reader who keeps what it read remembers the `identity` of the file.
+3. Where a version has both files, the snapshot is the shorter way to it.
+
+    1.delta 2.delta 3.delta 3.snapshot     store_files(): 1.delta, 2.delta, 3.snapshot
+
+Files are not trusted: every error names the file and the byte.
+
+Differs from Spark: the error of a damaged file, CANNOT_LOAD_STATE_STORE.UNCATEGORIZED, has the reason in its message, because
+what a Python worker raises reaches the driver as text; Spark's has it in the cause.
+Shown by tests/unit/test_state_store.py::test_a_damaged_delta_is_one_clear_error.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
+
+from pyspark.errors import SparkRuntimeException
+
+from minispark_stream.engine.checkpointing.checkpoint_file_manager import CheckpointFileManager, canonical_number
+from minispark_stream.engine.checkpointing.lz4_block import LimitExceeded, compress, decompress
+from minispark_stream.engine.checkpointing.unsafe_row.rows import Rows
+from minispark_stream.engine.state.state_records import (
+    Change,
+    NegativeKeySize,
+    RowChecksumMismatch,
+    decode_changes,
+    encode_records,
+)
+from minispark_stream.engine.state.state_store import StateStoreConf, StateStoreId, state_error
+
+
+class StoreFile(NamedTuple):
+    version: int
+    name: str
+    is_snapshot: bool
+
+
+class StateFiles:
+    """Reads, writes, lists and deletes the delta and snapshot files of one store.
+
+    `manager`: for the store's directory, if not the usual one; `max_bytes`: the memory that a file's records may take.
+    """
+
+    def __init__(
+        self, store_id: StateStoreId, conf: StateStoreConf,
+        manager: CheckpointFileManager | None = None, max_bytes: int | None = None,
+    ):
+        self.store_id, self.conf, self.max_bytes = store_id, conf, max_bytes
+        self.manager = manager or CheckpointFileManager(store_id.location)
+        self.root = self.manager.root
+        self._has_directory = False
+
+    def __str__(self) -> str:
+        s = self.store_id
+        store = f"StateStoreId[ operatorId={s.operator_id}, partitionId={s.partition_id}, storeName={s.store_name} ]"
+        provider = f"StateStoreProviderId[ storeId={store}, queryRunId={self.conf.query_run_id} ]"
+        return f"HDFSStateStoreProvider[stateStoreProviderId={provider}]"
+
+    def write_delta(self, version: int, changes: Iterable[Change], overwrite: bool = True) -> object:
+        """The identity of the new file. Without `overwrite` and with a file there: FileExistsError."""
+        name = f"{version}.delta"
+        return name, self._write(name, encode_records(changes, self.conf.row_checksum_enabled), overwrite)
+
+    def write_snapshot(self, version: int, keys: Sequence[bytes], values: Sequence[bytes]) -> None:
+        self._write(f"{version}.snapshot", encode_records([(keys, values)], self.conf.row_checksum_enabled))
+
+    def read_delta(self, version: int) -> list[Change]:
+        """The records of a delta, in order. A missing file is CANNOT_READ_DELTA_FILE_NOT_EXISTS."""
+        try:
+            return self._read(f"{version}.delta", "delta")
+        except FileNotFoundError as e:
+            file = f"{version}.delta"
+            raise self._error("CANNOT_READ_DELTA_FILE_NOT_EXISTS", "delta", file, "{f} does not exist") from e
+
+    def read_snapshot(self, version: int) -> list[Change]:
+        try:
+            changes = self._read(f"{version}.snapshot", "snapshot")
+        except FileNotFoundError as e:
+            file = f"{version}.snapshot"
+            raise self._error("CANNOT_READ_MISSING_SNAPSHOT_FILE", "snapshot", file, "{f} does not exist") from e
+        if any(not isinstance(values, Rows) and None in values for _, values in changes):
+            reason = "value size cannot be -1"
+            raise self._error("CANNOT_READ_SNAPSHOT_FILE_VALUE_SIZE", "snapshot", f"{version}.snapshot", reason)
+        return changes
+
+    def delete(self, name: str) -> None:
+        self.manager.delete(name)
+
+    def store_files(self) -> list[StoreFile]:
+        """The delta and snapshot files by version; where a version has both, the snapshot (Spark's fetchFiles)."""  # (3)
+        found: dict[int, StoreFile] = {}
+        for name, *_ in self._names():
+            stem, _, suffix = name.partition(".")
+            version, is_snapshot = canonical_number(stem), suffix == "snapshot"
+            if version is not None and suffix in ("delta", "snapshot"):
+                if is_snapshot or version not in found:
+                    found[version] = StoreFile(version, name, is_snapshot)
+        return [found[version] for version in sorted(found)]
+
+    def snapshots(self) -> list[int]:
+        return [f.version for f in self.store_files() if f.is_snapshot]
+
+    def identity(self, version: int) -> object:
+        """What tells this file of `version` from one that replaced it; None when there is no file."""  # (2)
+        for name in (f"{version}.delta", f"{version}.snapshot"):
+            if (found := self.manager.identity(name)) is not None:
+                return name, found
+        return None
+
+    def _names(self) -> list[tuple[str, int, int]]:
+        try:
+            return self.manager.list("")
+        except FileNotFoundError:
+            return []
+
+    def _write(self, name: str, records: bytes, overwrite: bool = True) -> object:
+        if not self._has_directory:
+            self.manager.mkdirs("")
+            self._has_directory = True
+        return self.manager.create_atomic(name, compress(records, self.conf.compression_codec), overwrite)  # (1)
+
+    def _read(self, name: str, kind: str) -> list[Change]:
+        data = self.manager.open(name)
+        try:
+            records = decompress(data, self.conf.compression_codec, self.max_bytes)
+            return decode_changes(records, self.conf.row_checksum_enabled, self.max_bytes)
+        except LimitExceeded as e:
+            raise LimitExceeded(f"{self.root}/{name}: {e}") from e
+        except NegativeKeySize as e:
+            raise self._error(f"CANNOT_READ_{kind.upper()}_FILE_KEY_SIZE", kind, name, str(e)) from e
+        except RowChecksumMismatch as e:
+            text = f"Row checksum verification failed for stateStore={self}. The row may be corrupted.\n{e}, in {name}."
+            raise state_error("STATE_STORE_ROW_CHECKSUM_VERIFICATION_FAILED", text, "XXKST", stateStoreId=self) from e
+        except ValueError as e:
+            reason = f"{e}. Restore the file from a copy, or start the query with a new checkpoint"
+            raise self._error("UNCATEGORIZED", kind, name, reason) from e
+
+    def _error(self, sub_condition: str, kind: str, name: str, reason: str) -> SparkRuntimeException:
+        file = f"{self.root}/{name}"
+        text = f"Error reading {kind} file {file} of {self}: {reason.replace('{f}', file)}."
+        condition = f"CANNOT_LOAD_STATE_STORE.{sub_condition}"
+        text = f"An error occurred during loading state. {text}"
+        return state_error(condition, text, "58030", fileToRead=file, clazz=self)

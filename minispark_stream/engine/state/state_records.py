@@ -1,0 +1,216 @@
+"""The records in a delta or snapshot file.
+
+Models: the record format of HDFSBackedStateStoreProvider (About state: delta and snapshot files).
+
+1. A payload is records with big-endian lengths, one behind the other:
+
+       put     i32 key length, key, i32 value length, value
+       remove  i32 key length, key, i32 -1                     in deltas only
+       end     i32 -1
+
+2. With `rowChecksum.enabled` a put value is preceded by the CRC32C of key and value (i32, little-endian, part of the
+   value's length), and the key of a remove by the CRC32C of the key.
+3. Rows without variable parts are all of one size. Many records in a row that are alike in their sizes are a table of bytes
+   (engine/checkpointing/unsafe_row/rows.py), which is written and read as one.
+
+    put a -> 1, remove b     00000001 61 00000001 31 | 00000001 62 ffffffff | ffffffff
+
+The payload is not trusted: lengths are checked before they are used, and every error names the byte. A reader may also limit
+the memory that the records take: one of an empty key and an empty value has 8 bytes in the file, and 130 in Python.
+
+Differs from Spark: nothing.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import chain
+
+import numpy as np
+
+from minispark_stream.engine.checkpointing.lz4_block import LimitExceeded
+from minispark_stream.engine.checkpointing.unsafe_row.rows import Rows
+
+Pair = tuple[bytes, "bytes | None"]  # a put, or with None a remove
+Change = tuple[Sequence[bytes], "Sequence[bytes | None]"]  # the keys and values of many of them
+
+BYTES_PER_RECORD = 130  # what CPython needs for a pair in a list, besides the bytes of key and value
+_END = b"\xff\xff\xff\xff"
+_length = struct.Struct(">i")
+
+
+class NegativeKeySize(ValueError):
+    pass
+
+
+class RowChecksumMismatch(ValueError):
+    pass
+
+
+class _Lengths(dict[int, bytes]):
+    """Each length as four bytes, made once."""
+
+    def __missing__(self, length: int) -> bytes:
+        self[length] = packed = _length.pack(length)
+        return packed
+
+
+def encode_records(changes: Iterable[Change], checksum: bool = False) -> bytes:
+    """`changes` in order as the payload of a delta or snapshot file."""
+    lengths = _Lengths()
+    out: list[bytes] = []
+    for keys, values in changes:
+        if checksum:  # (2)
+            keys, values = _with_checksum(keys, values)
+        if (table := _table(keys, values)) is not None:
+            out.append(table)
+            continue
+        records: list[bytes] = [b""] * (4 * len(keys))  # (1)
+        records[::4] = map(lengths.__getitem__, map(len, keys))
+        records[1::4] = keys
+        records[2::4] = [_END if value is None else lengths[len(value)] for value in values]
+        records[3::4] = [value or b"" for value in values]
+        out += records
+    return b"".join([*out, _END])
+
+
+def _table(keys: Sequence[bytes], values: Sequence[bytes | None]) -> bytes | None:
+    """(3) The records of rows of one size, if all are put or all are removed; None for others."""
+    keys = Rows.of(keys)
+    removed = 0 if isinstance(values, Rows) else values.count(None)
+    if not isinstance(keys, Rows) or removed not in (0, len(keys)):
+        return None
+    puts = Rows(np.empty((removed, 0), np.uint8)) if removed else Rows.of(values)  # type: ignore[arg-type]
+    if not isinstance(puts, Rows):
+        return None
+    table = np.empty((len(keys), 8 + keys.size + puts.size), np.uint8)
+    table[:, :4] = np.frombuffer(_length.pack(keys.size), np.uint8)
+    table[:, 4 : 4 + keys.size] = keys.table
+    table[:, 4 + keys.size : 8 + keys.size] = np.frombuffer(_END if removed else _length.pack(puts.size), np.uint8)
+    table[:, 8 + keys.size :] = puts.table
+    return table.tobytes()
+
+
+def decode_records(data: bytes, checksum: bool = False, max_bytes: int | None = None) -> list[Pair]:
+    """The records of a payload, in order, each as a pair. Raises what `decode_changes` raises."""
+    return list(records(decode_changes(data, checksum, max_bytes)))
+
+
+def records(changes: Iterable[Change]) -> Iterator[Pair]:
+    """Changes, record by record."""
+    return chain.from_iterable(zip(keys, values) for keys, values in changes)
+
+
+def decode_changes(data: bytes, checksum: bool = False, max_bytes: int | None = None) -> list[Change]:
+    """The records of a payload, in order.
+
+    Raises ValueError with the byte at which the payload is broken; LimitExceeded when the records need more than `max_bytes`
+    of memory.
+    """
+    changes: list[Change] = []
+    one_by_one: tuple[list[bytes], list[bytes | None]] = [], []
+    number = 0
+    for found in _records(data):
+        if isinstance(found[0], bytes):
+            key, value = found
+            one_by_one[0].append(key)
+            one_by_one[1].append(value)
+            number += 1
+        else:
+            changes += [one_by_one, found]
+            one_by_one = [], []
+            number += len(found[0])
+        if max_bytes is not None and number > max(0, max_bytes - len(data)) // BYTES_PER_RECORD:
+            raise LimitExceeded(f"more than {max_bytes:,} bytes when its records are in memory")
+    changes = [change for change in [*changes, one_by_one] if change[0]]
+    return _checked(changes) if checksum else changes
+
+
+def _records(data: bytes) -> Iterator[Pair | Change]:
+    """All records, one at a time; (3) where they go on alike, as many more as were alike before, as a change."""
+    at, end, read, alike, before = 0, len(data), _length.unpack_from, 0, (0, 0)
+    while True:  # (1)
+        if end - at < 4:
+            raise ValueError(f"byte {at} of the records: the file ends without its end mark (-1)")
+        (key,) = read(data, at)
+        if key < 0:
+            if key == -1:
+                return
+            raise NegativeKeySize(f"key size cannot be {key}")
+        if at + 8 + key > end:
+            raise ValueError(f"byte {at} of the records: a key of {key} bytes, but the file ends before")
+        (value,) = read(data, at + 4 + key)
+        width = 8 + key + max(value, 0)
+        if at + width > end:
+            raise ValueError(f"byte {at + 4 + key} of the records: a value of {value} bytes, but the file ends before")
+        alike = alike + 1 if (key, value) == before else 0
+        if alike >= 16:
+            some = _alike(data, at, key, value, alike)
+            alike += len(some[0])
+            at += len(some[0]) * width
+            yield some
+        else:
+            yield data[at + 4 : at + 4 + key], None if value < 0 else data[at + 8 + key : at + width]
+            at += width
+        before = key, value
+
+
+def _alike(data: bytes, at: int, key: int, value: int, most: int) -> Change:
+    """(3) Records from byte `at` on, as long as their sizes are `key` and `value` (negative: they remove), at most `most`."""
+    width = 8 + key + max(value, 0)
+    n = min(most, (len(data) - at) // width)
+    keys, values = (np.ndarray(n, ">i4", data, offset, (width,)) for offset in (at, at + 4 + key))
+    others = np.flatnonzero((keys != key) | (values != value))
+    n = int(others[0]) if len(others) else n
+    table = np.frombuffer(data, np.uint8, n * width, at).reshape(n, width)
+    return _rows(table[:, 4 : 4 + key]), [None] * n if value < 0 else _rows(table[:, 8 + key :])
+
+
+def _rows(table: np.ndarray) -> Sequence[bytes]:
+    return Rows(table) if table.shape[1] else [b""] * len(table)
+
+
+# --- (2) row checksums -----------------------------------------------------------------------------------------
+
+
+def _with_checksum(keys: Sequence[bytes], values: Sequence[bytes | None]) -> Change:
+    sums = [c.to_bytes(4, "little") for c in crc32c([k + (v or b"") for k, v in zip(keys, values)])]
+    changes = [(c + k, None) if v is None else (k, c + v) for k, v, c in zip(keys, values, sums)]
+    return [key for key, _ in changes], [value for _, value in changes]
+
+
+def _checked(changes: list[Change]) -> list[Change]:
+    pairs = list(records(changes))
+    plain: list[Pair] = [(k[4:], None) if v is None else (k, v[4:]) for k, v in pairs]
+    sums = [int.from_bytes((k if v is None else v)[:4], "little") for k, v in pairs]
+    computed = crc32c([k if v is None else k + v for k, v in plain])
+    if sums != computed:
+        i = next(i for i, (a, b) in enumerate(zip(sums, computed)) if a != b)
+        raise RowChecksumMismatch(f"Expected checksum: {sums[i]}, Computed checksum: {computed[i]}, record {i}")
+    return [([k for k, _ in plain], [v for _, v in plain])]
+
+
+def _crc_table() -> np.ndarray:
+    table = np.arange(256, dtype=np.uint32)
+    for _ in range(8):
+        table = (table >> np.uint32(1)) ^ (np.uint32(0x82F63B78) * (table & np.uint32(1)))
+    return table
+
+
+_CRC = _crc_table()
+
+
+def crc32c(rows: Sequence[bytes]) -> list[int]:
+    """The CRC32C (Castagnoli) of each row: the nth bytes of all rows at a time."""
+    data = np.frombuffer(b"".join(rows), np.uint8)
+    lengths = np.fromiter(map(len, rows), np.int64, len(rows))
+    start = np.cumsum(lengths) - lengths
+    sums = np.full(len(rows), 0xFFFFFFFF, np.uint32)
+    live, nth = np.flatnonzero(lengths > 0), 0
+    while len(live):
+        crc = sums[live]
+        sums[live] = _CRC[(crc ^ data[start[live] + nth]) & np.uint32(255)] ^ (crc >> np.uint32(8))
+        nth += 1
+        live = live[lengths[live] > nth]
+    return (~sums).tolist()

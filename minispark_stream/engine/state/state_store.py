@@ -1,0 +1,193 @@
+"""The state store: versioned keys and values, one store for each operator and partition.
+
+Models: StateStore and StateStoreProvider (About state; SIGMOD'18 paper, section 6.1).
+
+A stateful operator remembers across batches by way of a store: a map from key bytes to value bytes (UnsafeRows) that
+exists in versions. Batch N opens version N, changes it and commits version N + 1. Versions are never changed, so a
+batch that runs again opens the same version N and writes N + 1 once more: running twice is the same as running once.
+
+1. `get_store(id, conf, version)` opens a version (loaded_providers.py).
+2. The operator reads and writes: `get`, `put`, `remove`, `items`; most of them also for many keys in one call.
+3. `commit` makes the changes version + 1; `abort` forgets them.
+
+    store = get_store(StateStoreId("/ck/state", operator_id=0, partition_id=3), StateStoreConf(), version=7)
+    store.put(key, value)
+    store.commit()                      # 8; the file is /ck/state/0/3/8.delta
+
+This module says what a store, its id, its confs and its metrics are.
+
+Differs from Spark: nothing.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, fields
+from typing import Any, NamedTuple, Protocol
+
+from pyspark.errors import SparkRuntimeException
+
+from minispark_stream.engine.checkpointing.metadata_log import is_true
+from minispark_stream.engine.checkpointing.unsafe_row.rows import Table
+
+PrefixesOf = Callable[[Sequence[bytes]], Sequence[bytes]]
+
+class Found(NamedTuple):
+    """Entries of a store, and for each the position, among what was looked for, of what it was found by."""
+
+    keys: Sequence[bytes]
+    values: Sequence[bytes]
+    positions: Table
+
+
+DEFAULT_STORE_NAME = "default"
+HDFS_PROVIDER = "org.apache.spark.sql.execution.streaming.state.HDFSBackedStateStoreProvider"
+ROCKS_DB_PROVIDER = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
+PROVIDER_CLASS = "spark.sql.streaming.stateStore.providerClass"
+
+
+@dataclass(frozen=True)
+class StateStoreId:
+    """Which store: `checkpoint_root` is the query's `state` directory (a path or URI)."""
+
+    checkpoint_root: str
+    operator_id: int
+    partition_id: int
+    store_name: str = DEFAULT_STORE_NAME
+
+    @property
+    def relative_path(self) -> str:
+        path = f"{self.operator_id}/{self.partition_id}"
+        return path if self.store_name == DEFAULT_STORE_NAME else f"{path}/{self.store_name}"
+
+    @property
+    def location(self) -> str:
+        """The directory of this store's files."""
+        return f"{self.checkpoint_root}/{self.relative_path}"
+
+
+_PARSERS: Mapping[type, Callable[[str], Any]] = {bool: is_true, int: int, str: str}
+
+
+def _conf(key: str, default: Any) -> Any:
+    return field(default=default, metadata={"key": f"spark.sql.streaming.{key}"})
+
+
+@dataclass(frozen=True)
+class StateStoreConf:
+    """The confs that state stores read, with Spark's defaults, and the id of the query's run.
+
+    A new run trusts the files only, not what the stores of an earlier run have in memory (StateStoreProviderId).
+    """
+
+    min_deltas_for_snapshot: int = _conf("stateStore.minDeltasForSnapshot", 10)
+    min_versions_to_retain: int = _conf("minBatchesToRetain", 100)
+    max_versions_to_retain_in_memory: int = _conf("maxBatchesToRetainInMemory", 2)
+    compression_codec: str = _conf("stateStore.compression.codec", "lz4")
+    row_checksum_enabled: bool = _conf("stateStore.rowChecksum.enabled", False)
+    auto_snapshot_repair_enabled: bool = _conf("stateStore.autoSnapshotRepair.enabled", True)
+    auto_snapshot_repair_num_failures: int = _conf("stateStore.autoSnapshotRepair.numFailuresBeforeActivating", 1)
+    auto_snapshot_repair_max_replay: int = _conf("stateStore.autoSnapshotRepair.maxChangeFileReplay", 500)
+    query_run_id: str = ""
+
+    @staticmethod
+    def from_conf(
+        conf_get: Callable[[str], str | None], query_run_id: str = "", column_families: bool = False
+    ) -> StateStoreConf:
+        """Read the confs through `conf_get`, which gives None for a conf that is not set.
+
+        `column_families`: all operators make column families of their own, so RocksDB's provider may be asked for.
+        Raises SparkRuntimeException for a provider or checkpoint format other than the HDFS-backed one's.
+        """
+        provider = conf_get(PROVIDER_CLASS) or HDFS_PROVIDER
+        if provider != HDFS_PROVIDER and not (column_families and provider == ROCKS_DB_PROVIDER):
+            text = (
+                f"The state store provider {provider} is not supported here; set it to {HDFS_PROVIDER} "
+                "(a query of transformWithState alone may ask for RocksDB's)."
+            )
+            raise state_error("UNSUPPORTED_FEATURE.STATE_STORE_PROVIDER", text, "0A000", provider=provider)
+        if int(conf_get("spark.sql.streaming.stateStore.checkpointFormatVersion") or 1) > 1:
+            text = "HDFSBackedStateStoreProvider does not support checkpointFormatVersion > 1"
+            raise state_error("STATE_STORE_CHECKPOINT_IDS_NOT_SUPPORTED", text, "KD002", msg=text)
+        values: dict[str, Any] = {}
+        for f in fields(StateStoreConf):
+            value = conf_get(f.metadata["key"]) if f.metadata else None
+            if value is not None:
+                values[f.name] = _PARSERS[type(f.default)](value.strip())
+        return StateStoreConf(**values, query_run_id=query_run_id)
+
+
+@dataclass(frozen=True)
+class StateStoreMetrics:
+    """`memory_used_bytes` counts the entries and undo records that this process keeps; `custom` has Spark's metric names."""
+
+    num_keys: int
+    memory_used_bytes: int
+    custom: Mapping[str, int]
+
+
+class StateStore(Protocol):
+    """One version of a store, open for the changes that make the next version."""
+
+    version: int
+
+    def get(self, key: bytes) -> bytes | None: ...
+
+    def get_many(self, keys: Sequence[bytes]) -> list[bytes | None]: ...
+
+    def values_of(self, keys: Sequence[bytes]) -> tuple[Table, Sequence[bytes]]:
+        """Which of some keys are there, and the values of those."""
+
+    def put(self, key: bytes, value: bytes) -> None: ...
+
+    def put_many(self, keys: Sequence[bytes], values: Sequence[bytes]) -> None: ...
+
+    def remove(self, key: bytes) -> bytes | None:
+        """Remove `key`; the value it had, None when there was none."""
+
+    def remove_many(self, keys: Sequence[bytes]) -> int:
+        """Remove `keys`; how many of them there were."""
+
+    def change_many(self, keys: Sequence[bytes], values: Sequence[bytes | None]) -> None:
+        """Put each of `keys`, or with None remove it, in order. What is removed must be there."""
+
+    def items(self) -> Iterator[tuple[bytes, bytes]]:
+        """All keys and values, with the changes so far."""
+
+    def rows(self) -> tuple[Sequence[bytes], Sequence[bytes]]:
+        """All keys, and their values."""
+
+    def prefix_scan(self, prefixes: Sequence[bytes], prefixes_of: PrefixesOf) -> Found:
+        """The entries whose keys have one of some prefixes, no prefix twice; `prefixes_of` gives the prefixes of keys."""
+
+    @property
+    def num_keys(self) -> int: ...
+
+    def commit(self) -> int:
+        """Write the next version; its number."""
+
+    def abort(self) -> None:
+        """Forget the changes. Does nothing after a commit."""
+
+    def metrics(self) -> StateStoreMetrics: ...
+
+
+def state_error_of(error: BaseException, words: str) -> SparkRuntimeException | None:
+    """What `state_error` raised on a worker, out of the traceback in the `words` of an error; None when it was not that."""
+    found = re.findall(r"^\S*SparkRuntimeException: \[(\w*STATE_STORE[\w.]*)\] (.*? SQLSTATE: \w{5})", words, re.M | re.S)
+    if not found:
+        return None
+    condition, text = found[-1]  # the ones before are its causes
+    raised = SparkRuntimeException(message=text, errorClass=condition, messageParameters={})
+    raised.__cause__ = error
+    return raised
+
+
+def state_error(condition: str, text: str, sql_state: str, **parameters: object) -> SparkRuntimeException:
+    """An error as Spark words it; its `str` is `[CONDITION] text SQLSTATE: xxxxx`."""
+    return SparkRuntimeException(
+        message=f"{text} SQLSTATE: {sql_state}",
+        errorClass=condition,
+        messageParameters={name: str(value) for name, value in parameters.items()},
+    )

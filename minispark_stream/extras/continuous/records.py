@@ -1,0 +1,55 @@
+"""Rows that lie on the driver, read by the tasks one by one: what the memory and the socket stream have in common.
+
+Models: ContinuousRecordEndpoint, ContinuousRecordPartitionOffset (Continuous processing).
+
+Each partition has a list of rows; an offset is the number of rows before it. A task asks the driver for the rows from its
+offset on. When there are none, it waits a little and asks again.
+
+    partition 0   a c e      a task at offset 1 asks, and is given c and e
+
+A question is answered with all rows that are there, up to a thousand.
+
+Differs from Spark: nothing.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from minispark_stream.engine.sources.base import ContinuousInputPartition
+from minispark_stream.extras.rpc import RpcEndpointRef
+
+_POLL_INTERVAL_S = 0.01
+MAX_RECORDS = 1000  # in one answer
+
+
+@dataclass(frozen=True)
+class GetRecords:
+    """The rows of a partition from an offset on."""
+
+    partition_id: int
+    offset: int
+
+
+@dataclass(frozen=True)
+class ContinuousRecordPartition(ContinuousInputPartition):
+    partition_id: int
+    start_offset: int
+    endpoint: RpcEndpointRef
+
+    def read(self, stopped: threading.Event) -> Iterator[tuple[tuple[Any, ...], Any]]:
+        offset = self.start_offset
+        try:
+            endpoint = self.endpoint.connect()
+            while not stopped.is_set():
+                rows = endpoint.ask(GetRecords(self.partition_id, offset))
+                for row in rows:
+                    offset += 1
+                    yield row, offset
+                if not rows:
+                    stopped.wait(_POLL_INTERVAL_S)
+        except (OSError, EOFError):  # the driver has stopped the stream
+            stopped.set()

@@ -1,0 +1,157 @@
+"""Sinks written in Python: a class registered by `spark.dataSource.register(...)` that has a `streamWriter`.
+
+Models: PythonStreamingWrite, WriteToDataSourceV2 (Sink document: write, commit, abort). For each batch:
+
+1. Each task hands the rows of its partition to `write(rows)`, which returns a commit message.
+2. When all tasks are done: `commit(messages, batch_id)` on the driver.
+3. When a task or `commit` fails: `abort(messages, batch_id)`, with None for the tasks that have no message; then the query
+   ends.
+
+    batch 7    write(rows 0) -> "file-a"   write(rows 1) -> "file-b"   commit(["file-a", "file-b"], 7)
+
+A batch that was committed but not entered in the commit log is written and committed again under the same id.
+
+Differs from Spark: `commit` and `abort` run in the driver's Python, which is there anyway; Spark gives them a process of their
+own. When `abort` fails, too, that is logged, and the query ends with the error before it; in Spark it ends with "Writing job
+failed.", of which that error is the cause.
+Shown by tests/spark/test_differences.py::test_python_data_sources_run_in_the_drivers_python,
+tests/conformance/test_python_data_sources.py::test_an_abort_that_fails_does_not_hide_why.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+from pyspark import TaskContext
+from pyspark.accumulators import Accumulator, AccumulatorParam
+from pyspark.errors import PySparkRuntimeError
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.datasource import DataSource, DataSourceStreamArrowWriter, DataSourceStreamWriter, WriterCommitMessage
+from pyspark.sql.types import StructType
+
+from minispark_stream.engine.jvm import sessions
+from minispark_stream.engine.jvm.errors import analysis_error, illegal_argument
+from minispark_stream.engine.sinks.base import Sink
+
+logger = logging.getLogger(__name__)
+
+Messages = dict[int, tuple[Any, int]]
+
+
+class _Collected(AccumulatorParam[Messages]):
+    """Commit messages and row counts of the tasks, by partition."""
+
+    def zero(self, value: Messages) -> Messages:
+        return {}
+
+    def addInPlace(self, value1: Messages, value2: Messages) -> Messages:  # noqa: N802
+        return {**value1, **value2}
+
+
+class PythonDataSourceSink(Sink):
+    """Args: `source`, the data source, created with the options of `writeStream`; `schema` of the rows.
+
+    Raises:
+        AnalysisException: PYTHON_DATA_SOURCE_ERROR, when there is no writer.
+    """
+
+    def __init__(self, session: SparkSession, source: DataSource, schema: StructType, output_mode: str):
+        self._name = source.name()
+        self._output_mode = output_mode
+        try:
+            self._writer = source.streamWriter(schema, output_mode == "complete")
+        except Exception as e:
+            raise analysis_error(
+                session, "PYTHON_DATA_SOURCE_ERROR", action="plan", type="write", msg=f"{type(e).__name__}: {e}"
+            ) from e
+        self.description = f"PythonTable[{source.name()}]"
+
+    def add_batch(self, batch_id: int, data: DataFrame) -> int:
+        if self._output_mode == "update":  # refused where Spark refuses it: when the first batch is planned
+            raise illegal_argument(f"requirement failed: {self._name} does not support Update mode.")
+        context = data.sparkSession.sparkContext
+        collected = context.accumulator(Messages(), _Collected())
+        if not data.rdd.getNumPartitions():  # as in Spark, a batch without partitions is written by one task
+            data = data.sparkSession.createDataFrame(context.parallelize([], 1), data.schema)
+        partitions = data.rdd.getNumPartitions()
+        try:
+            if isinstance(self._writer, DataSourceStreamArrowWriter):  # (1)
+                data.mapInArrow(_WriteArrow(self._writer, collected), "done boolean").collect()
+            else:
+                data.rdd.foreachPartition(_WriteRows(self._writer, collected))
+            self._writer.commit(self._messages(collected.value, partitions), batch_id)  # (2)
+        except Exception:
+            self._abort(self._messages(collected.value, partitions), batch_id)  # (3)
+            raise
+        finally:
+            sessions.forget_accumulator(collected)
+        return sum(count for _, count in collected.value.values())
+
+    def _abort(self, messages: list[WriterCommitMessage | None], batch_id: int) -> None:
+        try:
+            self._writer.abort(messages, batch_id)
+        except Exception:
+            logger.error("Batch %d could not be aborted", batch_id, exc_info=True)
+
+    def _messages(self, collected: Messages, partitions: int) -> list[WriterCommitMessage | None]:
+        return [collected.get(i, (None, 0))[0] for i in range(partitions)]
+
+
+@dataclass(frozen=True)
+class _WriteRows:
+    """The task half of a writer that takes Rows."""
+
+    writer: DataSourceStreamWriter
+    collected: Accumulator[Messages]
+
+    def __call__(self, rows: Iterable[Any]) -> None:
+        counted = _Counted(rows)
+        message = self.writer.write(iter(counted))
+        self.collected.add({_partition(): (_checked(message), counted.count)})
+
+
+@dataclass(frozen=True)
+class _WriteArrow:
+    """The task half of a writer that takes record batches."""
+
+    writer: DataSourceStreamArrowWriter
+    collected: Accumulator[Messages]
+
+    def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        counted = _Counted(batches, lambda batch: batch.num_rows)
+        message = self.writer.write(iter(counted))
+        self.collected.add({_partition(): (_checked(message), counted.count)})
+        return iter(())
+
+
+class _Counted:
+    """An iterable that knows how many rows have been taken from it."""
+
+    def __init__(self, items: Iterable[Any], size: Callable[[Any], int] = lambda item: 1):
+        self._items = items
+        self._size = size
+        self.count = 0
+
+    def __iter__(self) -> Iterator[Any]:
+        for item in self._items:
+            self.count += self._size(item)
+            yield item
+
+
+def _partition() -> int:
+    return TaskContext.get().partitionId()  # type: ignore[union-attr]
+
+
+def _checked(message: Any) -> Any:
+    if isinstance(message, WriterCommitMessage):
+        return message
+    raise PySparkRuntimeError(
+        errorClass="DATA_SOURCE_TYPE_MISMATCH",
+        messageParameters={
+            "expected": "'WriterCommitMessage' as the return type of the `write` method", "actual": type(message).__name__
+        },
+    )

@@ -1,0 +1,205 @@
+"""Sources written in Python: a class registered by `spark.dataSource.register(...)` is read as a stream.
+
+Models: PythonMicroBatchStream (Source document: a source is looked up by its short name). PySpark's own API is the way to
+write a source for this engine, too: `DataSource.streamReader` or `simpleStreamReader`.
+
+1. The class is looked up by the name that it was registered under, and created with the options of `readStream`.
+2. On the driver: `initialOffset` once, `latestOffset` for each batch, `commit` when a batch is done. An offset is a dict,
+   logged as JSON.
+3. `partitions(start, end)` plans a batch; each partition is read by one task on the executors: `read(partition)`.
+4. A *simple* reader has no partitions: its `read(start)` gives rows and the next offset at once, on the driver. The rows
+   are kept until the batch runs; after a restart `readBetweenOffsets` reads them again.
+
+    class Counter(DataSourceStreamReader):          batch 0   {"n": 2}   partitions 0, 1
+        def latestOffset(self): ...                 batch 1   {"n": 4}   partitions 2, 3
+
+Differs from Spark: the driver's half runs in the driver's Python, which is there anyway; Spark gives it a process of its own.
+Shown by tests/spark/test_differences.py::test_python_data_sources_run_in_the_drivers_python.
+"""
+
+from __future__ import annotations
+
+import inspect
+import json
+import os
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+from pyspark import cloudpickle
+from pyspark.errors import SparkRuntimeException
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.datasource import CaseInsensitiveDict, DataSource, DataSourceStreamReader
+from pyspark.sql.datasource_internal import _SimpleStreamReaderWrapper, _streamReader
+from pyspark.sql.pandas.types import to_arrow_schema
+from pyspark.sql.streaming.datasource import SupportsTriggerAvailableNow as ReaderSupportsTriggerAvailableNow
+from pyspark.sql.types import StructType
+
+from minispark_stream.engine.checkpointing.metadata_log import json_object
+from minispark_stream.engine.jvm import plans
+from minispark_stream.engine.jvm.builders import pickled_data_source
+from minispark_stream.engine.jvm.errors import analysis_error, spark_error
+from minispark_stream.engine.plan.streaming_relation import StreamingRelation
+from minispark_stream.engine.sources.base import (
+    ALL_AVAILABLE,
+    Offset,
+    ReadLimit,
+    Source,
+    SupportsAdmissionControl,
+    SupportsTriggerAvailableNow,
+)
+
+
+def find_data_source(session: SparkSession, name: str) -> type[DataSource] | None:
+    """(1) The class that was registered under `name`, or None."""
+    pickled = pickled_data_source(session, name)  # PySpark's register() pickled it in this process
+    found: type[DataSource] | None = None if pickled is None else cloudpickle.loads(pickled)
+    return found
+
+
+def python_relation(
+    session: SparkSession, data_source: type[DataSource], schema: StructType | None, options: Mapping[str, str]
+) -> StreamingRelation:
+    """`readStream.format(name).options(options).load()`.
+
+    Raises:
+        AnalysisException: PYTHON_DATA_SOURCE_ERROR, when the class cannot be created or has no schema.
+    """
+    source = created(session, data_source, options)
+    given: Any = schema or _attempt(session, "create", "instance", source.schema)
+    resolved: Any = StructType.fromDDL(given) if isinstance(given, str) else given
+    return StreamingRelation(
+        f"Python[{data_source.name()}]", resolved, lambda query_session, _: _stream(query_session, source, resolved)
+    )
+
+
+def created(session: SparkSession, data_source: type[DataSource], options: Mapping[str, str]) -> DataSource:
+    """An instance of the class; its errors are Spark's PYTHON_DATA_SOURCE_ERROR."""
+    return _attempt(session, "create", "instance", lambda: data_source(CaseInsensitiveDict(options)))
+
+
+def _attempt(session: SparkSession, action: str, what: str, make: Callable[[], Any]) -> Any:
+    try:
+        return make()
+    except Exception as e:
+        raise analysis_error(
+            session, "PYTHON_DATA_SOURCE_ERROR", action=action, type=what, msg=f"{type(e).__name__}: {e}"
+        ) from e
+
+
+def _stream(session: SparkSession, source: DataSource, schema: StructType) -> PythonMicroBatchStream:
+    """The stream of one query: of the kind that the reader's own abilities allow."""
+    reader = _attempt(session, "plan", "initialize source", lambda: _streamReader(source, schema))
+    simple = isinstance(reader, _SimpleStreamReaderWrapper)
+    kind: type[PythonMicroBatchStream] = PythonMicroBatchStream
+    if simple or inspect.signature(reader.latestOffset).parameters:
+        kind = PythonMicroBatchStreamWithAdmissionControl
+        if isinstance(reader.simple_reader if simple else reader, ReaderSupportsTriggerAvailableNow):
+            kind = PythonMicroBatchStreamWithTriggerAvailableNow
+    return kind(session, source, schema, reader)
+
+
+class PythonMicroBatchStream(Source):
+    """The stream of a reader whose `latestOffset()` takes no limit."""
+
+    is_v1 = False
+
+    def __init__(self, session: SparkSession, source: DataSource, schema: StructType, reader: DataSourceStreamReader):
+        self._session = session
+        self._source = source
+        self._schema = schema
+        self._reader = reader
+        self._initial: dict[str, Any] | None = None
+        self.description = f"{type(self).__name__}[{source.name()}]"
+
+    def get_offset(self) -> Offset | None:
+        return json.dumps(self._call("latestOffset", self._reader.latestOffset))
+
+    def get_batch(self, start: Offset | None, end: Offset) -> DataFrame:
+        between = self._dict(start), self._dict(end)
+        partitions = list(self._call("planPartitions", self._reader.partitions, *between))  # (3)
+        kept = self._reader.getCache(*between) if isinstance(self._reader, _SimpleStreamReaderWrapper) else None
+        read = _Read(self._reader, self._source, self._schema, partitions)
+        if kept is not None:  # (4)
+            batches = self._call("planPartitions", lambda: list(read.to_arrow(kept)))
+            table = pa.Table.from_batches(batches, to_arrow_schema(self._schema, timezone="UTC"))
+            return plans.as_leaf(self._session.createDataFrame(table, self._schema))
+        numbers = self._session.range(0, len(partitions), 1, max(1, len(partitions)))
+        return plans.as_leaf(numbers.mapInArrow(read, self._schema))
+
+    def commit(self, end: Offset) -> None:
+        self._call("commitSource", self._reader.commit, self._dict(end))
+
+    def stop(self) -> None:
+        self._reader.stop()
+
+    def _dict(self, offset: Offset | None) -> dict[str, Any]:  # (2)
+        if offset is not None:
+            return json_object(offset)
+        if self._initial is None:
+            self._initial = self._call("initialOffset", self._reader.initialOffset)
+        return self._initial
+
+    def _call(self, action: str, function: Callable[..., Any], *arguments: Any) -> Any:
+        try:
+            return function(*arguments)
+        except Exception as e:
+            raise spark_error(
+                self._session, SparkRuntimeException, "PYTHON_STREAMING_DATA_SOURCE_RUNTIME_ERROR", action=action,
+                msg=f"{type(e).__name__}: {e}",
+            ) from e
+
+
+class PythonMicroBatchStreamWithAdmissionControl(PythonMicroBatchStream, SupportsAdmissionControl):
+    """... whose `latestOffset(start, limit)` does."""
+
+    def default_read_limit(self) -> ReadLimit:
+        return self._reader.getDefaultReadLimit()
+
+    def latest_offset(self, start: Offset | None, limit: ReadLimit = ALL_AVAILABLE) -> Offset | None:
+        return json.dumps(self._call("latestOffset", self._reader.latestOffset, self._dict(start), limit))
+
+    def report_latest_offset(self) -> Offset | None:
+        if isinstance(self._reader, _SimpleStreamReaderWrapper):
+            return None
+        newest = self._reader.reportLatestOffset()
+        return None if newest is None else json.dumps(newest)
+
+
+class PythonMicroBatchStreamWithTriggerAvailableNow(PythonMicroBatchStreamWithAdmissionControl, SupportsTriggerAvailableNow):
+    """... and which can say where "now" ends."""
+
+    def prepare_for_trigger_available_now(self) -> None:
+        reader: Any = self._reader
+        getattr(reader, "simple_reader", reader).prepareForTriggerAvailableNow()
+
+
+@dataclass(frozen=True)
+class _Read:
+    """The task half: row i of the input says to read partition i."""
+
+    reader: DataSourceStreamReader
+    source: DataSource
+    schema: StructType
+    partitions: list[Any]
+
+    def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            for i in batch.column(0).to_pylist():
+                yield from self.to_arrow(self.reader.read(self.partitions[i]))
+
+    def to_arrow(self, rows: Iterator[Any]) -> Iterable[pa.RecordBatch]:
+        """Tuples, Rows or record batches, checked against the schema by PySpark's own rules."""
+        return _records_to_arrow_batches()(iter(rows), 10_000, self.schema, self.source)
+
+
+def _records_to_arrow_batches() -> Callable[..., Iterable[pa.RecordBatch]]:
+    """PySpark's own converter. Where Spark is tested (SPARK_TESTING), its module refuses to be imported by a driver."""
+    testing = os.environ.pop("SPARK_TESTING", None)
+    try:
+        from pyspark.sql.worker.plan_data_source_read import records_to_arrow_batches
+    finally:
+        if testing is not None:
+            os.environ["SPARK_TESTING"] = testing
+    return records_to_arrow_batches

@@ -1,0 +1,51 @@
+"""The connection of a socket source: a thread that reads lines of text as they come.
+
+Models: the read thread of TextSocketMicroBatchStream and TextSocketContinuousStream (Source document).
+
+    bytes "one\\ntw", later "o\\n"     ->   add("one", 1000), add("two", 1400)
+
+Lines end with \\n, \\r or \\r\\n; bytes that are not UTF-8 become U+FFFD. Differs from Spark: nothing.
+"""
+
+from __future__ import annotations
+
+import logging
+import socket
+import threading
+from collections.abc import Callable
+
+from minispark_stream.engine.clock import Clock
+
+logger = logging.getLogger(__name__)
+
+
+class SocketLines:
+    """An open connection; `add` is given each line with the time of its arrival in ms since the epoch.
+
+    Raises:
+        OSError: the connection cannot be opened.
+    """
+
+    def __init__(self, host: str, port: int, clock: Clock, add: Callable[[str, int], None]):
+        self._host, self._port, self._clock, self._add = host, port, clock, add
+        try:
+            self._connection = socket.create_connection((host, port))
+        except OSError as e:
+            raise type(e)(e.strerror) from e
+        threading.Thread(target=self._read, name=f"TextSocketSource({host}, {port})", daemon=True).start()
+
+    def stop(self) -> None:
+        try:
+            self._connection.shutdown(socket.SHUT_RDWR)  # ends the read of the other thread
+        except OSError:
+            pass  # the other side was quicker
+        self._connection.close()
+
+    def _read(self) -> None:
+        try:
+            with self._connection.makefile("r", encoding="utf-8", errors="replace") as text:
+                for line in text:
+                    self._add(line.removesuffix("\n"), self._clock.get_time_millis())
+            logger.warning("Stream closed by %s:%s", self._host, self._port)
+        except (OSError, ValueError):
+            pass  # the query was stopped

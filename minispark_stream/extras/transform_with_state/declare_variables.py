@@ -1,0 +1,67 @@
+"""Which state variables does a StatefulProcessor have? Ask it, before its first batch.
+
+Models: TransformWithStateInPySparkPythonPreInitRunner and DriverStatefulProcessorHandleImpl (About state).
+
+One task calls `init` with a handle that writes down what it is asked for, then `close`. No state is there yet. The driver gets
+the answer as JSON and reads the schemas (transform_with_state.py), because a task has no JVM to read DDL with.
+
+    handle.getValueState("total", "n long")      ["value", "total", [[true, "n long"]], false]
+
+Differs from Spark: nothing.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+import pyarrow as pa
+from pyspark.sql.streaming.stateful_processor import ListState, MapState, StatefulProcessorHandle, ValueState
+from pyspark.sql.types import StructType
+
+from minispark_stream.extras.transform_with_state.transform_with_state_task import load_processor
+
+
+@dataclass(frozen=True)
+class DeclareVariables:
+    """A task that calls `init` and gives back what it declared: one row of JSON."""
+
+    command: bytes
+
+    def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        processor, handle = load_processor(self.command), DeclaringHandle()
+        for _ in batches:
+            pass
+        processor.init(handle)
+        processor.close()
+        yield pa.RecordBatch.from_arrays([pa.array([json.dumps(handle.declared)])], names=["variables"])
+
+
+class DeclaringHandle(StatefulProcessorHandle):
+    """Writes down what it is asked for: kind, name, schemas (is it DDL, the text), whether it has a time to live."""
+
+    def __init__(self) -> None:
+        self.declared: list[tuple[str, str, list[tuple[bool, str]], bool]] = []
+
+    def getValueState(self, stateName: str, schema: StructType | str, ttlDurationMs: int | None = None) -> ValueState:  # noqa: N802, N803
+        self._add("value", stateName, [schema], ttlDurationMs)
+        return ValueState(None, stateName)  # type: ignore[arg-type]
+
+    def getListState(self, stateName: str, schema: StructType | str, ttlDurationMs: int | None = None) -> ListState:  # noqa: N802, N803
+        self._add("list", stateName, [schema], ttlDurationMs)
+        return ListState(None, stateName)  # type: ignore[arg-type]
+
+    def getMapState(  # noqa: N802
+        self, stateName: str, userKeySchema: StructType | str, valueSchema: StructType | str,  # noqa: N803
+        ttlDurationMs: int | None = None,  # noqa: N803
+    ) -> MapState:
+        self._add("map", stateName, [userKeySchema, valueSchema], ttlDurationMs)
+        return MapState(None, stateName)  # type: ignore[arg-type]
+
+    def deleteIfExists(self, stateName: str) -> None:  # noqa: N802, N803
+        pass
+
+    def _add(self, kind: str, name: str, schemas: list[StructType | str], ttl_ms: int | None) -> None:
+        texts = [(True, s) if isinstance(s, str) else (False, s.json()) for s in schemas]
+        self.declared.append((kind, name, texts, bool(ttl_ms)))

@@ -1,0 +1,78 @@
+"""Column families under the *implicit key*: the grouping key whose rows a StatefulProcessor is being given.
+
+Models: ImplicitGroupingKeyTracker and StateTypesEncoder (About state; SIGMOD'18 paper, 4.3.2: a state of the user's own).
+
+1. The task sets the implicit key before it calls the processor; state variables and timers only name their family and element.
+2. `Rows` makes an UnsafeRow of a Python tuple and back, as in applyInPandasWithState
+   (engine/operators/group_state_rows.py). With a time to
+   live, the time of expiry is part of the row.
+3. `updated` and `removed` count, for the progress report, what the state variables put and remove.
+
+    set_implicit_key(("ann",)); put("total", value)      the row ("total", ann, null) -> value
+
+Differs from Spark: nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from pyspark.errors import PySparkRuntimeError
+from pyspark.sql.streaming import stateful_processor_api_client
+from pyspark.sql.types import StructType
+
+from minispark_stream.engine.operators.group_state_rows import NO_TIMESTAMP, GroupStateRows
+from minispark_stream.extras.transform_with_state.column_families import ColumnFamilies, Element
+
+
+class Rows:
+    """(2) Python tuples as UnsafeRows of a schema. `ttl_ms`: the time to live of a row, 0 for ever."""
+
+    def __init__(self, schema: StructType, ttl_ms: int = 0):
+        self.ttl_ms = ttl_ms
+        self._rows = GroupStateRows(schema, bool(ttl_ms))
+        stateful_processor_api_client._load_numpy()
+
+    def encode(self, value: Iterable[Any], expires_ms: int = NO_TIMESTAMP) -> bytes:
+        plain = tuple(map(stateful_processor_api_client._normalize_state_value, value))
+        return self._rows.encode([plain], [expires_ms])[0]
+
+    def decode(self, rows: list[bytes]) -> list[Any]:
+        return self._rows.decode(rows)
+
+    def is_expired(self, row: bytes, now_ms: int) -> bool:
+        return self.ttl_ms > 0 and int(self._rows.timeouts([row])[0]) <= now_ms
+
+
+class KeyedFamilies:
+    """The families of a store, as the variables of one processor see them in a batch of the time `now_ms`."""
+
+    def __init__(self, families: ColumnFamilies, keys: StructType, now_ms: int):
+        self.families, self.now_ms = families, now_ms
+        self.keys = Rows(keys)
+        self.updated = self.removed = 0  # (3)
+        self._key: bytes | None = None
+
+    def set_implicit_key(self, key: Iterable[Any] | None) -> None:  # (1)
+        self._key = None if key is None else self.keys.encode(key)
+
+    def get_many(self, family: str, elements: list[Element]) -> list[bytes | None]:
+        return self.families.get_many(family, self._implicit_key, elements)
+
+    def elements(self, family: str) -> list[Element]:
+        """The elements of the implicit key, in the order of their bytes."""
+        return self.families.elements(family, self._implicit_key)
+
+    def put(self, family: str, value: bytes, element: Element = None) -> None:
+        self.families.put(family, self._implicit_key, value, element)
+
+    def remove(self, family: str, elements: list[Element]) -> int:
+        """Remove some elements of the implicit key; how many of them there were."""
+        return self.families.remove(family, self._implicit_key, elements)
+
+    @property
+    def _implicit_key(self) -> bytes:
+        if self._key is None:
+            raise PySparkRuntimeError("Implicit key not found in state store. SQLSTATE: 42802")
+        return self._key

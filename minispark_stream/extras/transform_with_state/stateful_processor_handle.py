@@ -1,0 +1,149 @@
+"""What a StatefulProcessor holds on to: it declares state variables with it, and sets timers.
+
+Models: StatefulProcessorHandleImpl and TimerStateImpl (SIGMOD'18 paper, 4.3.2: a state of the user's own; About state).
+
+1. `init` asks the handle for variables, each with a schema (state_variables.py). After `init` there are no new ones.
+2. A timer is a row (key, time) without a value, in a column family of the engine's own. The timers that are due are those of
+   all keys, the earliest first.
+3. At the end of the batch, `remove_expired` removes what has outlived its time to live.
+
+    key ann: registerTimer(12:05)     ("$eventTimers", ann, 12:05) -> nothing       due when the watermark is 12:05
+
+The timers of one key are listed by the bytes of their times, as in Spark, and so are not sorted by time.
+
+Differs from Spark: nothing.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from pyspark.errors import PySparkRuntimeError
+from pyspark.sql.streaming.stateful_processor import ListState, MapState, StatefulProcessorHandle, ValueState
+from pyspark.sql.types import Row, StructType
+
+from minispark_stream.extras.transform_with_state.column_families import INTERNAL
+from minispark_stream.extras.transform_with_state.keyed_families import KeyedFamilies, Rows
+from minispark_stream.extras.transform_with_state.state_variables import ListVariable, MapVariable, ValueVariable, Variable
+
+PROCESSING_TIME, EVENT_TIME, NO_TIME = "ProcessingTime", "EventTime", "NoTime"
+TIMERS = {PROCESSING_TIME: f"{INTERNAL}procTimers", EVENT_TIME: f"{INTERNAL}eventTimers"}
+_TIME = struct.Struct("<q")
+
+
+class Handle(StatefulProcessorHandle):
+    """`schemas`: what the driver read the schemas as that `init` gives as text. `counts`: Spark's metrics of the handle."""
+
+    def __init__(self, keyed: KeyedFamilies, time_mode: str, schemas: Mapping[str, StructType]):
+        self.keyed, self.time_mode, self.schemas = keyed, time_mode, schemas
+        self.counts: Counter[str] = Counter()
+        self.initialized = False
+        self.variables: dict[str, Variable] = {}
+
+    # -- (1) variables -----------------------------------------------------------------------------------------
+
+    def getValueState(self, stateName: str, schema: StructType | str, ttlDurationMs: int | None = None) -> ValueState:  # noqa: N802, N803
+        rows = Rows(self._parsed(schema), self._ttl(stateName, ttlDurationMs))
+        return self._declare(ValueVariable(self.keyed, stateName, rows))
+
+    def getListState(self, stateName: str, schema: StructType | str, ttlDurationMs: int | None = None) -> ListState:  # noqa: N802, N803
+        rows = Rows(self._parsed(schema), self._ttl(stateName, ttlDurationMs))
+        return self._declare(ListVariable(self.keyed, stateName, rows))
+
+    def getMapState(  # noqa: N802
+        self, stateName: str, userKeySchema: StructType | str, valueSchema: StructType | str,  # noqa: N803
+        ttlDurationMs: int | None = None,  # noqa: N803
+    ) -> MapState:
+        rows = Rows(self._parsed(valueSchema), self._ttl(stateName, ttlDurationMs))
+        return self._declare(MapVariable(self.keyed, stateName, rows, Rows(self._parsed(userKeySchema))))
+
+    def deleteIfExists(self, stateName: str) -> None:  # noqa: N802, N803
+        self._verify_init("delete_if_exists")
+        variable = self.variables.pop(stateName, None)
+        self.counts["numDeletedStateVars"] += self.keyed.families.drop(stateName) or variable is not None
+        if variable is not None:
+            variable.is_deleted = True
+
+    def _declare(self, variable: Any) -> Any:
+        self._verify_init(f"get_{variable.kind.lower()}_state")
+        if variable.name in self.variables:
+            raise PySparkRuntimeError(
+                f"Error initializing {variable.kind.lower()} state: {variable.kind} state {variable.name} already exists"
+            )
+        self.variables[variable.name] = variable
+        ttl = "WithTTL" if variable.rows.ttl_ms else ""
+        self.counts[f"num{variable.kind}State{ttl}Vars"] += 1
+        return variable
+
+    def _parsed(self, schema: StructType | str) -> StructType:
+        if isinstance(schema, StructType):
+            return schema
+        if schema not in self.schemas:
+            raise PySparkRuntimeError(f"init() must declare the same variables every time; {schema!r} is new.")
+        return self.schemas[schema]
+
+    def _ttl(self, name: str, ttl_ms: int | None) -> int:
+        if not ttl_ms:
+            return 0
+        if self.time_mode != PROCESSING_TIME:
+            raise PySparkRuntimeError(
+                f"[STATEFUL_PROCESSOR_INCORRECT_TIME_MODE_TO_ASSIGN_TTL] Cannot use TTL for state={name} in timeMode="
+                f"{self.time_mode}, use TimeMode.ProcessingTime() instead. SQLSTATE: 42802"
+            )
+        if ttl_ms < 0:
+            raise PySparkRuntimeError(
+                "[STATEFUL_PROCESSOR_TTL_DURATION_MUST_BE_POSITIVE] TTL duration must be greater than zero for State store "
+                f"operation=update on state={name}. SQLSTATE: 42802"
+            )
+        return ttl_ms
+
+    def _verify_init(self, operation: str) -> None:
+        if self.initialized:
+            raise PySparkRuntimeError(
+                "[STATEFUL_PROCESSOR_CANNOT_PERFORM_OPERATION_WITH_INVALID_HANDLE_STATE] Failed to perform stateful processor "
+                f"operation={operation} with invalid handle state=INITIALIZED. SQLSTATE: 42802"
+            )
+
+    def remove_expired(self) -> None:
+        """(3) The end of the batch."""
+        for variable in self.variables.values():
+            if variable.rows.ttl_ms:
+                removed = variable.remove_expired()
+                self.counts["numValuesRemovedDueToTTLExpiry"] += removed
+                self.keyed.removed += removed
+
+    # -- (2) timers --------------------------------------------------------------------------------------------
+
+    def registerTimer(self, expiryTimestampMs: int) -> None:  # noqa: N802, N803
+        family, time = self._timers("register_timer"), _TIME.pack(expiryTimestampMs)
+        if self.keyed.get_many(family, [time]) == [None]:
+            self.keyed.put(family, b"", time)
+        self.counts["numRegisteredTimers"] += 1
+
+    def deleteTimer(self, expiryTimestampMs: int) -> None:  # noqa: N802, N803
+        self.keyed.remove(self._timers("delete_timer"), [_TIME.pack(expiryTimestampMs)])
+        self.counts["numDeletedTimers"] += 1
+
+    def listTimers(self) -> Iterator[int]:  # noqa: N802
+        times = self.keyed.elements(self._timers("list_timers"))
+        return iter([_TIME.unpack(time)[0] for time in times if time is not None])
+
+    def expired_timers(self, at_ms: int) -> list[tuple[Row, int]]:
+        """The timers of all keys that are due: key and time."""
+        rows = self.keyed.families.rows(self._timers("get_expired_timers"))
+        due = sorted((_TIME.unpack(time)[0], key) for key, time in rows if time and _TIME.unpack(time)[0] <= at_ms)
+        return [(self.keyed.keys.decode([key])[0], time) for time, key in due]
+
+    def _timers(self, operation: str) -> str:
+        """The family of the timers."""
+        if self.time_mode == NO_TIME:
+            raise PySparkRuntimeError(
+                "[STATEFUL_PROCESSOR_CANNOT_PERFORM_OPERATION_WITH_INVALID_TIME_MODE] Failed to perform stateful processor "
+                f"operation={operation} with invalid timeMode={self.time_mode} SQLSTATE: 42802"
+            )
+        if not self.initialized:
+            raise PySparkRuntimeError(f"Failed to perform stateful processor operation={operation} in init(). SQLSTATE: 42802")
+        return TIMERS[self.time_mode]

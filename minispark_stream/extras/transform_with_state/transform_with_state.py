@@ -1,0 +1,277 @@
+"""transformWithState and transformWithStateInPandas, seen from the driver: a processor with state variables of its own.
+
+Models: the TransformWithStateInPySpark node, TransformWithStateInPySparkExec and its driver worker (About state; SIGMOD'18
+paper, 4.3.2: a state of the user's own).
+
+A StatefulProcessor has any number of named state variables (values, lists, maps, timers). Each of them is a column family
+of one store, and of Spark's state store providers only RocksDB's has column families: with another one the first batch fails,
+when its offsets are logged.
+
+1. Once: read keys, schemas, modes and the pickled processor off Spark's logical node.
+2. Before the first batch of a run: a job of one task (declare_variables.py) calls the processor's `init`, to learn the schemas
+   of its variables. The context remembers them for the run. A variable that was there before must have a compatible schema
+   (engine/state/state_schema_compatibility_checker.py).
+3. Each batch: shuffle the rows by key to the partition whose store holds the key, and sort them by key; in the first batch
+   of the query, the rows of the initial state among them.
+4. One task per partition calls the processor (transform_with_state_task.py).
+5. Another batch without data is worth running: in processing-time mode always, because time has passed; otherwise when the
+   watermark has moved.
+
+       mapInArrow TransformWithStateTask        state/0/<p>        (4)
+         Sort by k
+           Repartition by k into N                                 (3)
+             new rows (union initial state)
+
+Differs from Spark: with the conf set to RocksDBStateStoreProvider, the variables behave as Spark's, but are kept in the
+model's own store (column_families.py), because there is no RocksDB for Python that comes with Spark; neither engine can go on
+from the other's checkpoint. The schemas are in one file for each variable, below state/<op>/_variables. A variable keeps its
+schema; in Spark, it may get another field at a restart when it is kept as Avro (`stateStore.encodingFormat`).
+Shown by tests/unit/test_column_families.py::test_scans_see_all_versions_and_all_changes,
+tests/spark/test_differences.py::test_a_state_variable_cannot_grow.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any
+from urllib.parse import quote
+
+from pyspark.errors import SparkRuntimeException, UnsupportedOperationException
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+from pyspark.sql.types import LongType, StructType
+
+from minispark_stream.engine.jvm import expressions, physical, plans, scala, sessions
+from minispark_stream.engine.jvm.errors import spark_error
+from minispark_stream.engine.jvm.scala import JavaObject
+from minispark_stream.engine.jvm.state_rdd import MapPartitions
+from minispark_stream.engine.operators.base import (
+    BatchContext,
+    StatefulOperator,
+    check_event_time,
+    event_time_column,
+    event_time_names,
+    nullable,
+    state_schema,
+)
+from minispark_stream.engine.operators.columns import EventTime
+from minispark_stream.engine.operators.decision import Entry
+from minispark_stream.engine.operators.grouped_map_pandas_with_state import PandasConf
+from minispark_stream.engine.state.schema_files import read_schemas
+from minispark_stream.engine.state.state_schema_compatibility_checker import validate_or_write_schema
+from minispark_stream.engine.state.state_store import HDFS_PROVIDER, PROVIDER_CLASS
+from minispark_stream.extras.transform_with_state.column_families import KEY_SCHEMA, VALUE_SCHEMA
+from minispark_stream.extras.transform_with_state.declare_variables import DeclareVariables
+from minispark_stream.extras.transform_with_state.stateful_processor_handle import EVENT_TIME, NO_TIME, PROCESSING_TIME
+from minispark_stream.extras.transform_with_state.transform_with_state_task import Input, TransformWithStateTask
+
+Schemas = dict[str, StructType]
+
+
+@dataclass(frozen=True, kw_only=True)
+class TransformWithState(StatefulOperator):
+    """A processor with state variables: what the node of the plan says about it.
+
+    `attributes` and `initial_attributes` are the columns that the two `Input`s speak of; `output_event_time` is the position
+    of the output column that carries the watermark on.
+    """
+
+    in_pandas: bool
+    input: Input
+    initial: Input | None
+    keys: StructType
+    result: StructType
+    output_mode: str
+    time_mode: str
+    event_time: EventTime | None
+    event_times: tuple[str, ...]
+    output_event_time: int | None
+    command: bytes = field(repr=False)
+    function: JavaObject = field(repr=False, compare=False)
+    tasks: MapPartitions = field(repr=False, compare=False)
+    attributes: tuple[JavaObject, ...] = field(repr=False, compare=False)
+    initial_attributes: tuple[JavaObject, ...] = field(repr=False, compare=False)
+
+    @property
+    def uses_column_families(self) -> bool:
+        return True
+
+    @property
+    def operator_name(self) -> str:
+        return f"transformWithStateIn{'Pandas' if self.in_pandas else 'PySpark'}Exec"
+
+    def schemas(self) -> list[tuple[str, StructType, StructType]]:
+        return [("default", KEY_SCHEMA, VALUE_SCHEMA)]
+
+    def entries(self) -> Sequence[Entry]:
+        keys = {self.attributes[i].name(): self.attributes[i] for i in self.input.grouping}
+        decides = self.event_time if self.time_mode == EVENT_TIME else None
+        return (Entry.of(keys, [*keys.values()], self.attributes, decides),)
+
+    def should_run_another_batch(self, output_mode: str, eviction_ms: int, watermark_ms: int) -> bool:
+        """(5)"""
+        if self.time_mode == PROCESSING_TIME:
+            return True
+        return self.output_mode in ("Append", "Update") and watermark_ms > eviction_ms
+
+    def output_watermark(self, watermark_ms: int) -> int | None:
+        return None if self.time_mode == PROCESSING_TIME else watermark_ms
+
+    def plan_batch(self, context: BatchContext, children: Sequence[JavaObject]) -> JavaObject:
+        session = context.session
+        if (provider := sessions.conf(session, PROVIDER_CLASS) or HDFS_PROVIDER) == HDFS_PROVIDER:
+            condition = "UNSUPPORTED_FEATURE.STORE_BACKEND_NOT_SUPPORTED_FOR_TWS"
+            raise spark_error(session, UnsupportedOperationException, condition, stateStoreProvider=provider)
+        check_event_time(session, self.event_times)
+        if self.operator_id not in context.state_variables:
+            context.state_variables[self.operator_id] = self._declare(context)  # (2)
+        with_initial = self.initial is not None and context.batch_id == 0
+        task = TransformWithStateTask(
+            info=context.state_info(self),
+            watermarks=context.watermarks[self.operator_id],
+            output=self.tasks.arrow_schema,
+            metrics=context.accumulators[self.operator_id],
+            command=self.command,
+            in_pandas=self.in_pandas,
+            input=self.input,
+            initial=self.initial if with_initial else None,
+            keys=self.keys,
+            result=self.result,
+            schemas=context.state_variables[self.operator_id],
+            time_mode=self.time_mode,
+            event_time=self.event_time,
+            output_event_time=self.output_event_time,
+            batch_timestamp_ms=context.timestamp_ms,
+            pandas=PandasConf.from_conf(partial(sessions.conf, session)),
+        )
+        rows = self._with_initial_state(session, children) if with_initial else _rows(session, children[0], self.attributes)
+        keys = [rows[rows.columns[i]] for i in (range(len(self.keys)) if with_initial else self.input.grouping)]
+        by_key = rows.repartition(task.info.num_partitions, *keys).sortWithinPartitions(*keys)  # (3)
+        tasks = self._tasks(session, by_key.schema) if with_initial else self.tasks
+        return context.leaf(context.map_partitions(tasks, physical.executable(by_key), task))  # (4)
+
+    def _tasks(self, session: SparkSession, columns: StructType) -> MapPartitions:
+        return MapPartitions(session, columns, self.result, self.plan.output(), self.function)
+
+    def _with_initial_state(self, session: SparkSession, children: Sequence[JavaObject]) -> DataFrame:
+        """Keys, a struct of the columns that come in, a struct of the initial state's columns; one of the two is null."""
+        assert self.initial is not None
+        new = self._side(session, children[0], self.attributes, self.input, "new")
+        old = self._side(session, children[1], self.initial_attributes, self.initial, "old")
+        nothing_new, nothing_old = (F.lit(None).cast(df.schema[-1].dataType) for df in (new, old))
+        keys = new.columns[:-1]
+        return new.withColumn("old", nothing_old).union(old.withColumn("new", nothing_new).select(*keys, "new", "old"))
+
+    @staticmethod
+    def _side(session: SparkSession, plan: JavaObject, attributes: Sequence[JavaObject], source: Input, name: str) -> DataFrame:
+        rows = _rows(session, plan, attributes)
+        keys = [rows[f"_{i}"].alias(f"k{n}") for n, i in enumerate(source.grouping)]
+        return rows.select(*keys, F.struct(*rows.columns).alias(name))
+
+    def _declare(self, context: BatchContext) -> Schemas:
+        """Ask the processor for its variables, and compare their schemas with those of the checkpoint."""
+        session = context.session
+        one_row = session.range(0, 1, 1, 1).select(F.lit("").alias("variables"))
+        tasks = MapPartitions(session, one_row.schema, one_row.schema, plans.analyzed(one_row).output(), self.function)
+        job = tasks.over(physical.executable(one_row).execute(), DeclareVariables(self.command))
+        [(text,)] = plans.of_rows(session, physical.leaf(session, physical.prepared(session, job))).collect()
+        parse = scala.jvm(session).org.apache.spark.sql.types.StructType
+        schemas: Schemas = {}
+        names = set()
+        for kind, name, texts, has_ttl in json.loads(text):
+            if name in names:
+                raise spark_error(
+                    session, SparkRuntimeException, "STATEFUL_PROCESSOR_DUPLICATE_STATE_VARIABLE_DEFINED", stateVarName=name
+                )
+            names.add(name)
+            parsed = [
+                StructType.fromJson(json.loads(parse.fromDDL(t).json() if is_ddl else t)) for is_ddl, t in texts
+            ]
+            schemas |= {t: schema for (is_ddl, t), schema in zip(texts, parsed) if is_ddl}
+            key = StructType().add("key", self.keys)
+            if kind != "value":  # the schema says which kind of variable it is
+                key = key.add(kind, nullable(parsed[0]) if kind == "map" else LongType())
+            value = StructType().add("value", nullable(parsed[-1]))
+            check = sessions.flag(session, "spark.sql.streaming.stateStore.stateSchemaCheck")
+            variables, store = f"{context.state_dir}/{self.operator_id}/_variables", quote(name, safe="")
+            _check_kind(session, name, kind, variables, self.operator_id, store)
+            validate_or_write_schema(
+                variables, self.operator_id, store, key, value.add("ttlExpirationMs", "long") if has_ttl else value, check
+            )
+        return schemas
+
+
+def _check_kind(session: SparkSession, name: str, kind: str, variables: str, operator_id: int, store: str) -> None:
+    """A variable stays what it was. Raises UnsupportedOperationException: STATE_STORE_INVALID_VARIABLE_TYPE_CHANGE."""
+    try:
+        stored, _ = read_schemas(variables, operator_id, store)
+    except FileNotFoundError:
+        return
+    old = stored.names[1] if len(stored) > 1 else "value"
+    if old != kind and old != "element":  # as earlier versions named it, whatever the kind: the schemas must tell
+        raise spark_error(
+            session, UnsupportedOperationException, "STATE_STORE_INVALID_VARIABLE_TYPE_CHANGE",
+            stateVarName=name, newType=f"{kind.capitalize()}State", oldType=f"{old.capitalize()}State",
+        )
+
+
+def _rows(session: SparkSession, plan: JavaObject, attributes: Sequence[JavaObject]) -> DataFrame:
+    """Some columns of a plan, named _0, _1, ..."""
+    columns = [expressions.column(session, a).alias(f"_{i}") for i, a in enumerate(attributes)]
+    return plans.of_rows(session, plan).select(*columns)
+
+
+def compile_transform_with_state(
+    session: SparkSession, plan: JavaObject, operator_id: int, children: tuple[Any, ...], empty: JavaObject,
+    output_event_time: JavaObject | None = None,
+) -> TransformWithState:
+    """(1) Read the operator off Spark's TransformWithStateInPySpark node `plan`.
+
+    `output_event_time` is the column of the output that carries the watermark from here on.
+    """
+    names = {str(plan.productElementName(i)): plan.productElement(i) for i in range(plan.productArity())}
+    child = scala.items(names["child"].output())
+    attributes, source = _input(child, names["groupingAttributesLen"])
+    initial_attributes: list[JavaObject] = []
+    initial = None
+    if names["hasInitialState"]:
+        initial_attributes, initial = _input(scala.items(names["initialState"].output()), names["initGroupingAttrsLen"])
+    result = expressions.struct_type(scala.items(plan.output()))
+    ids = [a.exprId().id() for a in scala.items(plan.output())]
+    rows = plans.rdd_frame(session, plans.empty_rows(session), expressions.java_schema(session, expressions.positional(result)))
+    function = names["functionExpr"].func()
+    return TransformWithState(
+        operator_id=operator_id,
+        in_pandas=str(names["userFacingDataType"].toString()).lower() == "pandas",
+        input=source,
+        initial=initial,
+        keys=state_schema(session, expressions.struct_type(child[: names["groupingAttributesLen"]])),
+        result=result,
+        output_mode=str(names["outputMode"].toString()),
+        time_mode=str(names["timeMode"].toString()) or NO_TIME,
+        event_time=event_time_column(attributes),
+        event_times=event_time_names(attributes),
+        output_event_time=ids.index(output_event_time.exprId().id()) if output_event_time is not None else None,
+        command=expressions.command(session, names["functionExpr"]),
+        function=function,
+        tasks=MapPartitions(session, source.columns, result, plan.output(), function),
+        attributes=tuple(attributes),
+        initial_attributes=tuple(initial_attributes),
+        plan=plan,
+        empty=plans.rename(session, plans.analyzed(rows), [(a.name(), a.exprId()) for a in scala.items(plan.output())]),
+        children=children,
+    )
+
+
+def _input(columns: list[JavaObject], grouping: int) -> tuple[list[JavaObject], Input]:
+    """The keys that are none of the data columns, then the data columns (PandasGroupUtils.resolveArgOffsets)."""
+    keys, data = columns[:grouping], columns[grouping:]
+    place = {column.exprId().id(): i for i, column in reversed(list(enumerate(data)))}
+    own = [key for key in keys if key.exprId().id() not in place]
+    at = {key.exprId().id(): i for i, key in enumerate(own)} | {column: len(own) + i for column, i in place.items()}
+    return own + data, Input(
+        expressions.struct_type(own + data), tuple(at[key.exprId().id()] for key in keys), len(own)
+    )

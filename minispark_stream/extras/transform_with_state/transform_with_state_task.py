@@ -1,0 +1,265 @@
+"""transformWithState in one task: give the StatefulProcessor each key's rows, then the timers that are due.
+
+Models: TransformWithStateInPySparkExec.processDataWithPartition, and PySpark's worker for it (SIGMOD'18 paper, 4.3.2: a state
+of the user's own). In this order:
+
+1. Read the rows of the partition, sorted by key. In event-time mode, drop those that are not after the *late* watermark.
+2. `init` declares the state variables.
+3. For each key: `handleInitialState` for its rows of the initial state, which is there in the first batch only; then
+   `handleInputRows`, if the key has new rows. As PySpark's worker does it:
+       transformWithStateInPandas    frames of at most maxRecordsPerBatch rows, made of the rows one by one
+       transformWithState            Rows
+4. `handleExpiredTimer` for each timer at or before the batch's time (processing time) or the *eviction* watermark (event
+   time), of all keys, the earliest first. Then the timer is deleted.
+   With an `eventTimeColumnName`, no row that leaves may be late: the operators above would not see it.
+5. `close`; remove what has outlived its ttl; commit: write version N+1.
+
+    version 3    ann -> (2), timer 12:05
+    batch        bob: 1 row                     eviction watermark 12:05
+    calls        handleInputRows(bob, 1 row), handleExpiredTimer(ann, 12:05)
+
+Differs from Spark: frames are not cut by `spark.sql.execution.arrow.maxBytesPerBatch` (see
+engine/operators/grouped_map_pandas_with_state.py).
+Shown by tests/spark/test_differences.py::test_frames_are_not_cut_by_their_bytes.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyspark.errors import PySparkValueError
+from pyspark.sql.conversion import ArrowBatchTransformer, PandasToArrowConversion
+from pyspark.sql.pandas.types import to_arrow_type
+from pyspark.sql.streaming.stateful_processor import ExpiredTimerInfo, StatefulProcessor, TimerValues
+from pyspark.sql.types import Row, StructField, StructType
+
+from minispark_stream.engine.operators.columns import (
+    Columns,
+    EventTime,
+    Mask,
+    concat,
+    event_time_micros,
+    is_late,
+    not_after,
+    without,
+)
+from minispark_stream.engine.operators.grouped_map_pandas_with_state import PandasConf, load_command
+from minispark_stream.engine.operators.metrics import StateMetrics
+from minispark_stream.engine.operators.state_task import StateTask, Stopwatch
+from minispark_stream.engine.state.state_store import StateStore, state_error
+from minispark_stream.extras.transform_with_state.column_families import ColumnFamilies
+from minispark_stream.extras.transform_with_state.keyed_families import KeyedFamilies
+from minispark_stream.extras.transform_with_state.stateful_processor_handle import EVENT_TIME, NO_TIME, PROCESSING_TIME, Handle
+
+Key = tuple[Any, ...]
+
+
+@dataclass(frozen=True)
+class Input:
+    """Columns that a processor gets: `grouping` are the positions of the keys, `data` begins after keys that are no column."""
+
+    columns: StructType
+    grouping: tuple[int, ...]
+    data: int = 0
+
+
+@dataclass(frozen=True, kw_only=True)
+class TransformWithStateTask(StateTask):
+    """What a task needs to know; calling it runs one partition (for mapInArrow).
+
+    With an `initial` state, the columns that come in are the grouping keys, a struct of the row's columns, and a struct of
+    the initial state's; one of the two is null.
+    """
+
+    command: bytes
+    in_pandas: bool
+    input: Input
+    initial: Input | None
+    keys: StructType
+    result: StructType
+    schemas: Mapping[str, StructType]
+    time_mode: str
+    event_time: EventTime | None
+    output_event_time: int | None
+    batch_timestamp_ms: int
+    pandas: PandasConf
+
+    def run(self, store: StateStore, batches: Iterable[pa.RecordBatch]) -> tuple[list[Columns], StateMetrics]:
+        """One partition against an open store: the columns to emit, and what happened."""
+        clock = Stopwatch()
+        processor = load_processor(self.command)
+        families = ColumnFamilies(store)
+        keyed = KeyedFamilies(families, self.keys, self.batch_timestamp_ms)
+        handle = Handle(keyed, self.time_mode, self.schemas)
+        now = () if self.time_mode == NO_TIME else (self.batch_timestamp_ms, self.watermarks.eviction_ms)
+        times = TimerValues(*now)
+        rows, initial, turns, dropped = self._read(concat(batches))  # (1)
+        processor.init(handle)  # (2)
+        handle.initialized = True
+        emitted: list[Columns] = []
+        for key, data, states in self._groups(rows, initial, turns):  # (3)
+            keyed.set_implicit_key(key)
+            for state in states:
+                processor.handleInitialState(key, state, times)
+                keyed.set_implicit_key(key)
+            if data is not None:
+                emitted += self._columns(processor.handleInputRows(key, data, times))
+        updates_ms = clock.lap()
+        emitted += self._columns(self._timers(processor, handle, times))  # (4)
+        keyed.set_implicit_key(None)
+        processor.close()  # (5)
+        handle.remove_expired()
+        removals_ms = clock.lap()
+        lists = {name for name, variable in handle.variables.items() if variable.kind == "List"}
+        total = families.num_rows(lists) if lists or self.time_mode != NO_TIME else store.num_keys
+        store.commit()
+        return emitted, StateMetrics(
+            num_rows_updated=keyed.updated,
+            num_rows_removed=keyed.removed,
+            num_rows_dropped_by_watermark=dropped,
+            all_updates_time_ms=updates_ms + removals_ms,
+            all_removals_time_ms=removals_ms,
+            commit_time_ms=clock.lap(),
+            stores={"default": replace(store.metrics(), custom={})},
+            num_rows_total=total,
+            custom=dict.fromkeys(COUNTS, 0) | handle.counts,
+        )
+
+    def _timers(self, processor: StatefulProcessor, handle: Handle, times: TimerValues) -> Iterator[Any]:
+        if self.time_mode == NO_TIME:
+            return
+        now = self.batch_timestamp_ms if self.time_mode == PROCESSING_TIME else self.watermarks.eviction_ms
+        for key, time in handle.expired_timers(now):
+            handle.keyed.set_implicit_key(key)
+            yield from processor.handleExpiredTimer(key=key, timerValues=times, expiredTimerInfo=ExpiredTimerInfo(time))
+            handle.deleteTimer(time)
+
+    # -- input -------------------------------------------------------------------------------------------------
+
+    def _read(self, columns: Columns) -> tuple[Columns, Columns, list[bool], int]:
+        """The columns of the rows and of the initial state, which of them has each turn, and how many rows were late."""
+        if not columns:
+            return [], [], [], 0
+        if self.initial is None:
+            late = self._late(columns)
+            rows = without(columns, late)
+            return rows, [], [True] * len(rows[0]), int(late.sum())
+        data, state = columns[-2:]
+        is_data = data.is_valid()
+        rows = [column.filter(is_data) for column in data.flatten()]
+        late = self._late(rows)
+        dropped = iter(late.tolist())
+        turns = [row for row in is_data.to_pylist() if not row or not next(dropped)]
+        states = [column.filter(pc.invert(is_data)) for column in state.flatten()]
+        return without(rows, late), states, turns, int(late.sum())
+
+    def _late(self, rows: Columns) -> Mask:
+        return is_late(rows, self.event_time if self.time_mode == EVENT_TIME else None, self.watermarks.late_ms)
+
+    def _groups(
+        self, rows: Columns, initial: Columns, turns: list[bool]
+    ) -> Iterator[tuple[Key, Iterator[Any] | None, Iterable[Any]]]:
+        """Each key with what it has of new rows (None: nothing) and of initial state."""
+        new = self._keyed(self.input, rows)
+        old = self._keyed(self.initial, initial) if self.initial else iter(())
+        stream = ((is_new, *next(new if is_new else old)) for is_new in turns)
+        for key, group in itertools.groupby(stream, key=lambda row: row[1]):
+            if self.initial is None:
+                yield key, self._cut((row for _, _, row in group), self.input.data), ()
+                continue
+            both = list(group)
+            data = [row for is_new, _, row in both if is_new]
+            states = [row for is_new, _, row in both if not is_new]
+            yield key, self._cut(iter(data), 0) if data else None, self._cut(iter(states), 0)
+
+    def _keyed(self, source: Input, columns: Columns) -> Iterator[tuple[Key, Any]]:
+        """Key and row of each row, as PySpark's worker takes them out of Arrow."""
+        if not columns:
+            return
+        table = pa.Table.from_arrays(columns, names=source.columns.names)
+        make = Row(*source.columns.names)
+        for batch in table.to_batches(max_chunksize=self.pandas.max_records_per_batch):
+            if self.in_pandas:
+                import pandas as pd
+
+                series = ArrowBatchTransformer.to_pandas(
+                    batch, timezone=self.pandas.timezone, prefer_int_ext_dtype=self.pandas.integer_extension
+                )
+                rows: Iterable[Any] = pd.concat(series, axis=1).itertuples(index=False)
+            else:
+                rows = (make(*(column[i].as_py() for column in batch.columns)) for i in range(batch.num_rows))
+            for row in rows:
+                yield tuple(row[i] for i in source.grouping), row
+
+    def _cut(self, rows: Iterator[Any], begin: int) -> Iterator[Any]:
+        """Rows as the processor gets them: one by one, or in frames without the keys that are no column."""
+        if not self.in_pandas:
+            yield from rows
+            return
+        import pandas as pd
+
+        while part := list(itertools.islice(rows, self.pandas.max_records_per_batch)):
+            yield pd.DataFrame(part).iloc[:, begin:]
+
+    # -- output ------------------------------------------------------------------------------------------------
+
+    def _columns(self, results: Iterable[Any]) -> list[Columns]:
+        """What the processor gave, as Arrow columns."""
+        batches = self._frames(results) if self.in_pandas else [self._rows(results)]
+        emitted = ([c.cast(kind) for c, kind in zip(columns, self.output.types)] for columns in batches)
+        return [self._not_late(columns) for columns in emitted if columns and len(columns[0])]
+
+    def _not_late(self, columns: Columns) -> Columns:
+        """`columns`, if the event time that they give to the operators above is after the late watermark."""
+        if self.output_event_time is None:
+            return columns
+        event_time, late_ms = EventTime(self.output_event_time, is_window=False), self.watermarks.late_ms
+        late = not_after(columns, event_time, late_ms)
+        if late.any():
+            first = event_time_micros(columns, event_time)[int(np.flatnonzero(late)[0])].as_py()
+            text = (
+                f"Previous node emitted a row with eventTime={first} which is older than current_watermark_value={late_ms}\n"
+                "This can lead to correctness issues in the stateful operators downstream in the execution pipeline.\n"
+                "Please correct the operator logic to emit rows after current global watermark value."
+            )
+            condition = "EMITTING_ROWS_OLDER_THAN_WATERMARK_NOT_ALLOWED"
+            raise state_error(condition, text, "42815", currentWatermark=late_ms, emittedRowEventTime=first)
+        return columns
+
+    def _frames(self, results: Iterable[Any]) -> Iterator[Columns]:
+        import pandas as pd
+
+        for frame in results:
+            if not isinstance(frame, pd.DataFrame):
+                raise PySparkValueError(
+                    "Invalid return type. Please make sure that the UDF returns a "
+                    "pandas.DataFrame when the specified return type is StructType."
+                )
+            batch = PandasToArrowConversion.convert(
+                [frame], StructType([StructField("_0", self.result)]), timezone=self.pandas.timezone,
+                safecheck=self.pandas.safe, arrow_cast=True, assign_cols_by_name=self.pandas.by_name,
+                int_to_decimal_coercion_enabled=self.pandas.int_to_decimal,
+            )
+            yield batch.column(0).flatten()
+
+    def _rows(self, results: Iterable[Any]) -> Columns:
+        schema = pa.schema(list(to_arrow_type(self.result, timezone="UTC", prefers_large_types=False)))
+        return list(pa.RecordBatch.from_pylist([row.asDict(True) for row in results], schema=schema).columns)
+
+
+COUNTS = (
+    *(f"num{kind}State{ttl}Vars" for ttl in ("", "WithTTL") for kind in ("Value", "List", "Map")), "numDeletedStateVars",
+    "numRegisteredTimers", "numDeletedTimers", "numExpiredTimers", "numValuesRemovedDueToTTLExpiry",
+)
+
+
+def load_processor(command: bytes) -> StatefulProcessor:
+    """The user's processor, out of the function that PySpark made of it and pickled."""
+    processor: StatefulProcessor = load_command(command).__self__._stateful_processor
+    return processor

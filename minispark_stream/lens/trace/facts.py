@@ -1,0 +1,169 @@
+"""What the events of a batch say, gathered: which rows came, which watermarks held, what the operators did.
+
+The fates of the rows (fates.py), and the pictures and questions that are made of them, begin with these facts.
+
+    batch 4   arrivals: 12:05 "a", 12:40 "f"     late 12:11, eviction 12:20, next 12:30     operator 0: stateStoreSave, append
+
+A batch that failed has no facts: what it did is done again by the batch that runs after the restart. Shapes are not trusted, as
+events may come from a file.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+from minispark_stream.lens.trace.recording import Batch, Recording
+from minispark_stream.lens.trace.times import iso_ms
+from minispark_stream.lens.trace.values import as_int, as_list, as_map, as_watermark, name_of
+
+
+@dataclass(frozen=True)
+class OperatorFacts:
+    """A stateful operator in a batch, with its watermarks; `before` and `after` are its state rows.
+
+    By what it decided, as it said itself (engine/operators/decision.py): `keeps` says what it keeps of a row (None: a trace
+    that does not tell), `drops_ms` up to when rows are late, `leaves_ms` up to when state leaves (by side), which ends
+    `lasts_ms` after the time of its row, and `emits` what of it goes out.
+    """
+
+    operator_id: int
+    operator: str
+    mode: str
+    late_ms: int | None
+    eviction_ms: int | None
+    keeps: str | None
+    drops_ms: int | None
+    leaves_ms: Sequence[int | None]
+    lasts_ms: int | None
+    emits: str | None
+    limit: int | None
+    join_type: str | None
+    unstored: int | None
+    metrics: Mapping[str, Any]
+    before: Sequence[Any]
+    after: Sequence[Any]
+
+    @cached_property
+    def changed_keys(self) -> tuple[Mapping[str, Any], ...]:
+        """The keys whose state is not the same after the batch as before it."""
+        before, after = ({name_of(row): as_map(row).get("key") for row in rows} for rows in (self.before, self.after))
+        changed = {name: key for name, key in (before | after).items() if name not in before.keys() & after.keys()}
+        by_name = {name_of(key): key for key in changed.values() if isinstance(key, Mapping)}
+        return tuple(by_name.values())
+
+    @cached_property
+    def held_keys(self) -> frozenset[str]:
+        """The names of the keys in the state after the batch."""
+        return frozenset(name_of(as_map(row).get("key")) for row in self.after)
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether all of the state after the batch was recorded: of a large one the first rows are."""
+        return (as_int(self.metrics.get("numRowsTotal")) or 0) <= len(self.after)
+
+    def leaves(self, side: int) -> int | None:
+        """Up to when the state of one side leaves; None: never."""
+        return self.leaves_ms[side] if side < len(self.leaves_ms) else None
+
+
+@dataclass(frozen=True)
+class BatchFacts:
+    """A batch that ended well, with the `trigger` of its events. `number` counts them from 0.
+
+    Where rows were not recorded, `arrivals` is None. `offsets` are (start, end) by source. `late_ms` and `eviction_ms` are the
+    watermarks that enter the plan in this batch, `next_ms` is the next one; 0 is none yet. `above` has, for each stateful
+    operator, the one above it.
+    """
+
+    number: int
+    trigger: int | None
+    batch_id: int
+    arrivals: Sequence[Mapping[str, Any]] | None
+    offsets: Mapping[str, tuple[Any, Any]]
+    late_ms: int | None
+    eviction_ms: int | None
+    next_ms: int | None
+    operators: Mapping[int, OperatorFacts]
+    above: Mapping[int, int]
+    rows_out: Sequence[Any] | None
+    progress: Mapping[str, Any]
+
+    @property
+    def event_times(self) -> Mapping[str, int]:
+        """"min", "avg" and "max" of the event times, as far as the progress report tells."""
+        told = as_map(self.progress.get("eventTime"))
+        times = {name: iso_ms(told.get(name)) for name in ("min", "avg", "max")}
+        return {name: ms for name, ms in times.items() if ms is not None}
+
+
+def batch_facts(recording: Recording) -> tuple[BatchFacts, ...]:
+    """The facts of every batch that ended well, in the order in which they ran."""
+    finished = [batch for batch in recording.batches if batch.progress and batch.error is None]
+    return tuple(_facts(number, batch) for number, batch in enumerate(finished))
+
+
+def _facts(number: int, batch: Batch) -> BatchFacts:
+    ins = {e.step: as_map(e.inputs) for e in batch.events}
+    outs = {e.step: as_map(e.outputs) for e in batch.events}
+    planning, added = ins.get("queryPlanning", {}), outs.get("addBatch", {})
+    late_ms, eviction_ms = (as_watermark(planning.get(name)) for name in ("watermarkLate", "watermarkEviction"))
+    operators = [
+        _operator(as_map(e.inputs), as_map(e.outputs), late_ms, eviction_ms) for e in batch.events if e.step == "stateOperator"
+    ]
+    arrivals, rows_out = added.get("arrivals"), added.get("rows")
+    return BatchFacts(
+        number=number,
+        trigger=batch.trigger,
+        batch_id=batch.batch_id,
+        arrivals=tuple(map(as_map, arrivals)) if isinstance(arrivals, (list, tuple)) else None,
+        offsets={
+            str(e.inputs.get("source")): (e.inputs.get("start"), e.inputs.get("end"))
+            for e in batch.events if e.step == "getBatch"
+        },
+        late_ms=late_ms,
+        eviction_ms=eviction_ms,
+        next_ms=as_watermark(outs.get("updateWatermark", {}).get("watermark")),
+        operators={operator.operator_id: operator for operator in operators},
+        above=dict(_above(outs.get("queryPlanning", {}).get("tree"))),
+        rows_out=rows_out if isinstance(rows_out, (list, tuple)) else None,
+        progress=batch.progress,
+    )
+
+
+def _above(tree: Any, parent: int | None = None) -> Iterator[tuple[int, int]]:
+    """(operator, the one above it) of a plan as the step queryPlanning records it."""
+    number = as_int(as_map(tree).get("operatorId"))
+    if number is not None and parent is not None:
+        yield number, parent
+    for child in as_list(as_map(tree).get("below")):
+        yield from _above(child, parent if number is None else number)
+
+
+def _operator(ins: Mapping[str, Any], outs: Mapping[str, Any], late_ms: int | None, eviction_ms: int | None) -> OperatorFacts:
+    decides = as_map(ins.get("decides"))
+    own_late, own_eviction = as_watermark(ins.get("watermarkLate")), as_watermark(ins.get("watermarkEviction"))
+    return OperatorFacts(
+        operator_id=as_int(ins.get("operatorId")) or 0,
+        operator=str(ins.get("operator")),
+        mode=str(ins.get("outputMode")).lower(),
+        late_ms=late_ms if own_late is None else own_late,
+        eviction_ms=eviction_ms if own_eviction is None else own_eviction,
+        keeps=_text(decides.get("keeps")),
+        drops_ms=as_watermark(decides.get("late_ms")),
+        leaves_ms=tuple(map(as_watermark, as_list(decides.get("leaves_ms")))),
+        lasts_ms=as_int(decides.get("lasts_ms")),
+        emits=_text(decides.get("emits")),
+        limit=as_int(decides.get("limit")),
+        join_type=_text(decides.get("join_type")),
+        unstored=as_int(decides.get("unstored")),
+        metrics=as_map(outs.get("metrics")),
+        before=as_list(outs.get("before")),
+        after=as_list(outs.get("after")),
+    )
+
+
+def _text(value: Any) -> str | None:
+    return value if isinstance(value, str) else None

@@ -1,0 +1,117 @@
+"""Records the steps of a query while it runs.
+
+The engine is handed a recorder, and each of its steps runs in `with recorder.step("walCommit", file=...) as step:`, where
+`step.out(text=...)` adds what came out (engine/runtime/recorded.py does both for the steps of a batch). Two recorders share
+that interface:
+
+    Recorder        keeps events; `level` "steps", or "rows" for row previews (they cost extra work)
+    NullRecorder    keeps nothing: tracing off
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import deque
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from minispark_stream.lens.trace.events import STEPS, Event
+
+MAX_TRIGGERS = 1000
+
+
+def error_words(error: BaseException) -> str:
+    """The class of an error, and what it says: of an error of a JVM that has died, nothing."""
+    try:
+        return f"{type(error).__name__}: {error}"
+    except Exception:
+        return type(error).__name__
+
+
+class OpenStep:
+    """A step that is under way: what went in, and what came out so far."""
+
+    __slots__ = ("inputs", "outputs")
+
+    def __init__(self, inputs: dict[str, Any]):
+        self.inputs = inputs
+        self.outputs: dict[str, Any] = {}
+
+    def out(self, **outputs: Any) -> None:
+        self.outputs.update(outputs)
+
+
+class NullRecorder:
+    """Tracing off."""
+
+    level = "off"
+    batch_id: int | None = None
+
+    @contextmanager
+    def step(self, name: str, /, **inputs: Any) -> Iterator[OpenStep]:
+        yield OpenStep(inputs)
+
+    def next_trigger(self, ran: bool) -> None:
+        pass
+
+    @property
+    def events(self) -> tuple[Event, ...]:
+        return ()
+
+
+class Recorder(NullRecorder):
+    """Keeps the events of the last `MAX_TRIGGERS` triggers that ran a batch.
+
+    A trigger that found nothing to do leaves no events behind, so a query that polls every 10 ms stays small. Every thread has
+    a depth of its own: maintenance, on its thread, is inside of nothing.
+    """
+
+    def __init__(self, level: str = "steps"):
+        self.level = level
+        self.batch_id = None
+        self._start = time.monotonic()
+        self._trigger = 0
+        self._nesting = threading.local()
+        self._lock = threading.Lock()
+        self._current: list[Event] = []
+        self._kept: deque[list[Event]] = deque(maxlen=MAX_TRIGGERS)
+
+    @contextmanager
+    def step(self, name: str, /, **inputs: Any) -> Iterator[OpenStep]:
+        if name not in STEPS:
+            raise KeyError(f"unknown step {name!r}")
+        step, error = OpenStep(inputs), None
+        began, depth = time.monotonic(), getattr(self._nesting, "depth", 0)
+        self._nesting.depth = depth + 1
+        try:
+            yield step
+        except BaseException as e:
+            error = error_words(e)
+            raise
+        finally:
+            self._nesting.depth = depth
+            with self._lock:
+                self._current.append(
+                    Event(
+                        step=name, engine="model", trigger=self._trigger, batch_id=self.batch_id, depth=depth,
+                        start_ms=(began - self._start) * 1000, duration_ms=(time.monotonic() - began) * 1000,
+                        inputs=step.inputs, outputs=step.outputs, error=error,
+                    )
+                )
+
+    def next_trigger(self, ran: bool) -> None:
+        """The trigger is over: keep its events if it ran a batch, else forget them (but not how the query began)."""
+        with self._lock:
+            if ran:
+                self._kept.append(self._current)
+                self._trigger += 1
+                self._current = []
+            else:
+                self._current = [e for e in self._current if e.depth == 0 and e.step != "trigger"]
+
+    @property
+    def events(self) -> tuple[Event, ...]:
+        with self._lock:
+            return tuple(e for group in [*self._kept, self._current] for e in group)

@@ -1,0 +1,78 @@
+"""What was recorded of a query: its events, cut into batches, and a few words about it.
+
+Everything that is drawn is drawn from a `Recording`. It is plain data and knows nothing of a running engine.
+
+    recording.batches[2].progress["numInputRows"]
+    recording.batches[3].error        'OSError: No space left on device'
+    recording.batches[4].rerun        True: batch 3 again, after a restart
+
+Differs from Spark: Spark keeps no such record; `recentProgress` is the nearest thing.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from itertools import groupby
+from typing import Any
+
+from minispark_stream.lens.trace.events import Event
+from minispark_stream.lens.trace.values import as_map
+
+
+@dataclass(frozen=True)
+class Batch:
+    """The events of one trigger that ran a batch (in the order in which they ended)."""
+
+    trigger: int | None
+    batch_id: int
+    events: tuple[Event, ...]
+
+    @property
+    def progress(self) -> Mapping[str, Any]:
+        """The progress report, as Spark's JSON; empty if the batch did not get that far."""
+        return next((as_map(e.outputs.get("progress")) for e in reversed(self.events) if e.step == "finishTrigger"), {})
+
+    @property
+    def durations(self) -> dict[str, float]:
+        """Milliseconds of each phase that Spark reports under `durationMs`, from the progress report."""
+        given = as_map(self.progress.get("durationMs"))
+        return {str(k): float(v) for k, v in given.items() if isinstance(v, (int, float)) and math.isfinite(v)}
+
+    @property
+    def rerun(self) -> bool:
+        """Whether this is a batch that an earlier run had logged but not finished."""
+        return any(is_rerun(e) for e in self.events)
+
+    @property
+    def error(self) -> str | None:
+        """What the first step that failed raised; None if the batch ended well."""
+        return next((e.error for e in self.events if e.error is not None), None)
+
+
+@dataclass(frozen=True)
+class Recording:
+    """The steps of a query. `engine` is "model" or "spark", `plan` the analysed plan as text; `note` says what is missing."""
+
+    events: tuple[Event, ...]
+    engine: str = "model"
+    name: str | None = None
+    plan: str | None = None
+    note: str | None = None
+
+    @property
+    def batches(self) -> tuple[Batch, ...]:
+        """The triggers that ran a batch. A batch that was run again after a restart is there twice."""
+        found = []
+        for trigger, group in groupby(self.events, key=lambda e: e.trigger):
+            events = tuple(group)
+            ids = [e.batch_id for e in events if e.step in ("runBatch", "trigger") and e.batch_id is not None]
+            if ids:
+                found.append(Batch(trigger, ids[-1], events))
+        return tuple(found)
+
+
+def is_rerun(event: Event) -> bool:
+    """Whether this step found a batch that an earlier run had logged but not finished."""
+    return event.step == "populateStartOffsets" and event.outputs.get("rerun") is True

@@ -1,0 +1,289 @@
+"""A recorded query, ready to be looked at, saved and loaded.
+
+A `Trace` is a recording (recording.py) that never changes. A trace of the model, one of real Structured Streaming
+(tools/compare/trace_of.py) and one from a file are the same thing.
+
+    trace = query.trace
+    trace.batches[2].progress["numInputRows"]
+    trace.save("run.json"); Trace.load("run.json") == trace
+    trace                  in Jupyter: a table of the batches, and how long each took
+    trace.stepper()        in Jupyter: forward and back through every step
+    trace.to_pandas()                a row for each batch
+    trace.fate({"word": "late"})     what became of a row, and why
+    trace.to_html("run.html"), trace.to_text(), trace.draw(batch=2, step="walCommit"), trace.timeline()
+    trace.event_time()               rows, watermarks and windows in the plane of batches and event times
+    trace.join(), trace.sessions(), trace.watermarks(), trace.state_files(), trace.logs(), trace.files()
+    trace.epochs()                   epochs or batches on the axis of time, and when each was logged and committed
+
+A file is JSON that somebody else may have written: `load` checks it before anything is drawn. The pictures are drawn by
+view/, which is imported only when one is asked for: a query that runs draws nothing.
+
+Differs from Spark: Spark keeps no trace; `recentProgress` is the nearest thing.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from minispark_stream.lens.trace.events import Event
+from minispark_stream.lens.trace.recording import Recording
+
+if TYPE_CHECKING:
+    import graphviz
+    import pandas as pd
+
+    from minispark_stream.lens.view.fate import FateAnswer
+    from minispark_stream.lens.view.stepper import Stepper
+    from minispark_stream.lens.view.timeline import Picture
+
+FORMAT = {"format": "minispark_stream trace", "version": 1}
+
+
+@dataclass(frozen=True)
+class Trace(Recording):
+    """A recording that can be put on file and shown."""
+
+    def __add__(self, later: Trace) -> Trace:
+        """This trace and, after it, one of a later run: one query over a restart."""
+        shift = 1 + max((e.trigger for e in self.events if e.trigger is not None), default=-1)
+        moved = (e if e.trigger is None else replace(e, trigger=e.trigger + shift) for e in later.events)
+        return replace(self, events=(*self.events, *moved), name=self.name or later.name, plan=later.plan or self.plan)
+
+    # -- files -------------------------------------------------------------------------------------------
+
+    def to_json(self) -> dict[str, Any]:
+        """The trace as JSON values; `from_json` reads them."""
+        head = {**FORMAT, "engine": self.engine, "name": self.name, "plan": self.plan, "note": self.note}
+        return {**head, "events": [dict(vars(e)) for e in self.events]}
+
+    def save(self, path: str | Path) -> Path:
+        """Write the trace as JSON, one event a line. Returns the path."""
+        head = self.to_json()
+        lines = ",\n".join(json.dumps(e, ensure_ascii=False, default=str) for e in head.pop("events"))
+        Path(path).write_text(f'{json.dumps(head, ensure_ascii=False)[:-1]}, "events": [\n{lines}\n]}}\n', encoding="utf-8")
+        return Path(path)
+
+    @staticmethod
+    def load(path: str | Path) -> Trace:
+        """Read a saved trace.
+
+        Raises:
+            ValueError: the file is not a trace, or not one that this version can read.
+        """
+        try:
+            return Trace.from_json(json.loads(Path(path).read_text(encoding="utf-8")))
+        except (ValueError, RecursionError) as e:
+            raise ValueError(f"{path} is not a saved trace (Trace.save writes them): {e}") from e
+
+    @staticmethod
+    def from_json(value: Any) -> Trace:
+        """The trace that `to_json` gave.
+
+        Raises:
+            ValueError: it is something else.
+        """
+        if not isinstance(value, Mapping) or value.get("format") != FORMAT["format"]:
+            raise ValueError(f'expected a JSON object with "format": "{FORMAT["format"]}"')
+        if value.get("version") != FORMAT["version"]:
+            raise ValueError(f"version {value.get('version')!r} is not supported, only {FORMAT['version']}")
+        _check_texts(value, ("engine", "name", "plan", "note"), "the trace")
+        if value.get("engine") not in ("model", "spark"):
+            raise ValueError(f'engine must be "model" or "spark", not {value.get("engine")!r}')
+        if not isinstance(value.get("events"), list):
+            raise ValueError("events must be a list")
+        events = tuple(_event(e, f"event {i}") for i, e in enumerate(value["events"]))
+        return Trace(events, value["engine"], value.get("name"), value.get("plan"), value.get("note"))
+
+    def to_pandas(self) -> pd.DataFrame:
+        """A row for each batch: rows in and out, watermark, state, late rows, and the milliseconds of each phase."""
+        from minispark_stream.lens.view.batch_table import to_pandas
+
+        return to_pandas(self)
+
+    # -- questions ---------------------------------------------------------------------------------------
+
+    def fate(self, row: Mapping[str, Any]) -> FateAnswer:
+        """What became of a row: its file, batch, key, and whether it was merged, emitted, held, evicted or dropped, and why.
+
+        Args:
+            row: some columns of the row, as its source, its key or its side of a join has them. Times as Spark prints them.
+
+        Returns:
+            the way of every row that has these columns, as text and as HTML; a note where the trace has no rows.
+        """
+        from minispark_stream.lens.trace.fates import fates
+        from minispark_stream.lens.view.fate import answer
+
+        return answer(fates(self), row)
+
+    # -- pictures ----------------------------------------------------------------------------------------
+
+    def to_text(self, durations: bool = False) -> str:
+        """Every step on a line, the same on every machine: no ids, no wall clock, durations only if asked for."""
+        from minispark_stream.lens.view.text import to_text
+
+        return to_text(self, durations)
+
+    def draw(self, batch: int | None = None, step: str | None = None) -> graphviz.Digraph:
+        """The flow of one batch, with `step` lit.
+
+        Args:
+            batch: a batch id; of a batch that ran again, the last run is drawn. None is the last batch.
+            step: a step of `STEPS` to light.
+
+        Raises:
+            ValueError: the trace has no such batch, or there is no such step.
+        """
+        from minispark_stream.lens.view.flow import draw
+
+        return draw({self.engine: self}, batch, step)
+
+    def timeline(self, *others: Trace) -> Picture:
+        """How long each batch took, and in which phase. Shown as a picture in Jupyter.
+
+        Args:
+            others: traces to be drawn below this one, on the same scale.
+        """
+        from minispark_stream.lens.view.timeline import Picture, svg
+
+        return Picture(svg(self.batches, *(other.batches for other in others)))
+
+    def event_time(self) -> Picture:
+        """Rows, watermarks, windows and sessions in the plane of batches and event times.
+
+        Raises:
+            ValueError: no batch has event times.
+        """
+        return self._picture("event_time")
+
+    def join(self) -> Picture:
+        """The two buffers of a stream-stream join: rows that wait, pairs, and what leaves.
+
+        Raises:
+            ValueError: the query has no such join, or its rows were not recorded.
+        """
+        return self._picture("join")
+
+    def sessions(self) -> Picture:
+        """Sessions of each key, as they open, grow, become one, and leave.
+
+        Raises:
+            ValueError: the query has no session windows, or its rows were not recorded.
+        """
+        return self._picture("sessions")
+
+    def watermarks(self) -> Picture:
+        """What each operator of the plan sees of the watermark and promises of its output, batch by batch.
+
+        Raises:
+            ValueError: the query has no watermark; or the trace is one of real Spark, which does not tell.
+        """
+        return self._picture("watermarks")
+
+    def state_files(self) -> Picture:
+        """The deltas and snapshots of the state stores: who wrote and deleted them, what a load reads.
+
+        Raises:
+            ValueError: the query has written no state.
+        """
+        return self._picture("state_files")
+
+    def logs(self) -> Picture:
+        """The offset log and the commit log as two tapes: which one is ahead, and what a restart found.
+
+        Raises:
+            ValueError: no batch was logged.
+        """
+        return self._picture("logs")
+
+    def files(self) -> Picture:
+        """The files that each batch takes and leaves, and the manifest of a file sink.
+
+        Raises:
+            ValueError: neither a source nor the sink has files.
+        """
+        return self._picture("files")
+
+    def _picture(self, name: str) -> Picture:
+        from minispark_stream.lens.view.pictures import picture
+
+        return picture(self, name)
+
+    def epochs(self, *others: Trace) -> Picture:
+        """When each epoch, or batch, began, had its offsets logged and was committed. Shown as a picture in Jupyter.
+
+        Args:
+            others: traces to be drawn below this one, on the same axis.
+
+        Raises:
+            ValueError: nothing was committed.
+        """
+        from minispark_stream.lens.view.epochs import svg
+        from minispark_stream.lens.view.timeline import Picture
+
+        return Picture(svg([self, *others]))
+
+    def to_html(self, path: str | Path) -> Path:
+        """Write one file that opens in any browser and steps through the trace. Returns the path."""
+        from minispark_stream.lens.view.page import page
+
+        Path(path).write_text(page({self.engine: self}), encoding="utf-8")
+        return Path(path)
+
+    def stepper(self, batch: int | None = None, step: str | None = None, ask: bool = False) -> Stepper:
+        """Forward and back through every step, for Jupyter; it needs no kernel.
+
+        Args:
+            batch, step: where to begin: the first step of this batch and of this name; None is any.
+            ask: whether it asks before a step what it will do; the button "ask" turns this on and off.
+
+        Raises:
+            ValueError: there is no such step.
+        """
+        from minispark_stream.lens.view.stepper import Stepper
+
+        return Stepper({self.engine: self}, batch=batch, step=step, ask=ask)
+
+    def _repr_html_(self) -> str:
+        from minispark_stream.lens.view.summary import summary
+
+        return summary(self)
+
+    def __repr__(self) -> str:
+        query = f" of query {self.name!r}" if self.name else ""
+        return f"<Trace{query} on {self.engine}: {len(self.batches)} batches, {len(self.events)} events>"
+
+
+def _event(value: Any, where: str) -> Event:
+    """One event of a file, every field checked."""
+    if not isinstance(value, Mapping):
+        raise ValueError(f"{where} must be an object")
+    if extra := set(value) - set(Event.__dataclass_fields__):
+        raise ValueError(f"{where} has unknown fields: {', '.join(sorted(extra))}")
+    _check_texts(value, ("step", "engine", "error"), where)
+    for name in ("trigger", "batch_id"):
+        if not (value.get(name) is None or type(value[name]) is int):
+            raise ValueError(f"{where}: {name} must be a whole number or null")
+    if type(value.get("depth")) is not int or not 0 <= value["depth"] <= 100:
+        raise ValueError(f"{where}: depth must be a whole number from 0 to 100")
+    for name in ("start_ms", "duration_ms"):
+        if type(value.get(name)) not in (int, float) or not math.isfinite(value[name]):
+            raise ValueError(f"{where}: {name} must be a number")
+    for name in ("inputs", "outputs"):
+        if not isinstance(value.get(name, {}), Mapping):
+            raise ValueError(f"{where}: {name} must be an object")
+    try:
+        return Event.from_json(value)
+    except TypeError as e:
+        raise ValueError(f"{where}: {e}") from e
+
+
+def _check_texts(value: Mapping[str, Any], names: Iterable[str], where: str) -> None:
+    for name in names:
+        if not (value.get(name) is None or isinstance(value[name], str)):
+            raise ValueError(f"{where}: {name} must be text")

@@ -1,0 +1,63 @@
+"""The batches of a trace as rows of numbers: for the table that Jupyter shows (summary.py), and for pandas.
+
+    batch  rows_in  rows_out  watermark            state_rows  state_bytes  late_rows  took_ms  rerun  error  ...  addBatch  ...
+    3      2        2         2024-01-01 12:11:00  3           1540         0          1204     True   None   ...  1032      ...
+
+`watermark` is the one that the batch ran under. For pandas, a column for each phase follows, with its milliseconds.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from minispark_stream.lens.trace.recording import Batch, Recording
+from minispark_stream.lens.trace.times import iso_ms
+from minispark_stream.lens.trace.values import as_int, as_list, as_map
+from minispark_stream.lens.view.timeline import phases
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+
+def batch_rows(recording: Recording) -> list[dict[str, Any]]:
+    """A row for each batch; what a batch does not tell is None."""
+    return [_row(batch) for batch in recording.batches]
+
+
+def to_pandas(recording: Recording) -> pd.DataFrame:
+    """The same as a DataFrame; `watermark` is a timestamp in UTC."""
+    import pandas as pd
+
+    rows = [{**row, **phases(batch)} for row, batch in zip(batch_rows(recording), recording.batches)]
+    table = pd.DataFrame(rows, columns=[*(rows[0] if rows else COLUMNS)]).rename(columns={"watermark_ms": "watermark"})
+    table["watermark"] = pd.to_datetime(pd.to_numeric(table["watermark"]), unit="ms", utc=True, errors="coerce")
+    return table
+
+
+COLUMNS = (
+    "batch", "rows_in", "rows_out", "watermark_ms", "state_rows", "state_bytes", "late_rows", "took_ms", "rerun", "error",
+)
+
+
+def _row(batch: Batch) -> dict[str, Any]:
+    progress = batch.progress
+    operators = [as_map(o) for o in as_list(progress.get("stateOperators"))]
+    kept, size, late = (
+        sum(as_int(o.get(key)) or 0 for o in operators) if operators else None
+        for key in ("numRowsTotal", "memoryUsedBytes", "numRowsDroppedByWatermark")
+    )
+    values = (
+        batch.batch_id, as_int(progress.get("numInputRows")), _num_rows_out(batch),
+        iso_ms(as_map(progress.get("eventTime")).get("watermark")), kept, size, late, batch.durations.get("triggerExecution"),
+        batch.rerun, batch.error,
+    )
+    return dict(zip(COLUMNS, values))
+
+
+def _num_rows_out(batch: Batch) -> int | None:
+    """What the sink reported, or else the rows that were recorded."""
+    reported = as_int(as_map(batch.progress.get("sink")).get("numOutputRows"))
+    if reported is not None and reported >= 0:
+        return reported
+    recorded = [e.outputs for e in batch.events if e.step == "addBatch" and "rows" in e.outputs]
+    return as_int(recorded[-1].get("emitted")) or len(as_list(recorded[-1]["rows"])) if recorded else None

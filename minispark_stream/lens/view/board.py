@@ -1,0 +1,79 @@
+"""The board: what the page shows of one stop of the walk, as a fragment of HTML for each of its places.
+
+1. The panels: with two engines a panel that is equal on both is shown once, and one that differs in two columns. What only one
+   engine tells is no difference: the other's world is completed with it.
+2. The panels that a step is about are lit while it is shown.
+
+    +--------------------------------------------------+
+    | steps   |  what, said       |  why, code, recorded
+    |         |  logs      | watermark  | sources
+    |         |  rows-in   | state      | rows-out
+    +--------------------------------------------------+
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import partial
+from html import escape
+from typing import Any
+
+from minispark_stream.lens.view.merged_walk import Stop, completed
+from minispark_stream.lens.view.panels import PANELS
+from minispark_stream.lens.view.row_fates import RowFates
+from minispark_stream.lens.view.row_panels import NEW, rows_in
+from minispark_stream.lens.view.step_panel import recorded, said
+from minispark_stream.lens.view.world import World
+
+LIGHTS: Mapping[str, tuple[str, ...]] = {  # (2)
+    "populateStartOffsets": ("logs",), "latestOffset": ("sources",), "constructNextBatch": ("sources", "watermark"),
+    "walCommit": ("logs",), "commitSource": ("sources",), "purge": ("logs",), "getBatch": ("sources", "rows-in"),
+    "queryPlanning": ("watermark",), "addBatch": ("rows-in", "rows-out"), "stateOperator": ("state",),
+    "updateWatermark": ("watermark",), "commitOffsets": ("logs",), "getStartOffset": ("logs", "sources"),
+    "addOffset": ("logs",), "commitEpoch": ("logs",),
+}
+
+
+class Board:
+    """Writes the fragments of stop after stop; a panel that shows what it showed before is not written again."""
+
+    def __init__(self, fates: RowFates | None = None):
+        self._renders = {name: panel.render for name, panel in PANELS.items()} | {"rows-in": partial(rows_in, fates=fates)}
+        self._last: dict[str, tuple[Any, str]] = {}  # panel -> what it looked at, and its fragment
+
+    def fragments(self, stop: Stop) -> dict[str, str]:
+        """Place -> HTML, for every place of the board that changes from stop to stop."""
+        return {"said": said(stop), "recorded": recorded(stop), **self.panels(stop)}
+
+    def panels(self, stop: Stop) -> dict[str, str]:
+        """Panel name -> HTML, for every panel."""
+        worlds = {engine: _told(stop, engine) for engine in stop.worlds}
+        found = {}
+        for name, panel in PANELS.items():
+            looked_at = [(engine in stop.here, panel.looks_at(world)) for engine, world in worlds.items()]
+            if name not in self._last or self._last[name][0] != looked_at:
+                bodies = {engine: self._renders[name](world) for engine, world in worlds.items()}
+                self._last[name] = (looked_at, _panel(panel.heading, bodies, len(stop.here) == len(bodies)))
+            found[name] = self._last[name][1]
+        return found
+
+
+def _panel(heading: str, bodies: Mapping[str, str], told_by_all: bool) -> str:  # (1)
+    if len({_without_marks(body) for body in bodies.values()}) == 1:
+        equal = f" <small title='equal on {' and '.join(map(escape, bodies))}'>equal</small>" if len(bodies) > 1 else ""
+        return f"<h3>{heading}{equal}</h3>{next(iter(bodies.values()))}"
+    columns = "".join(f"<div><h4>{escape(engine)}</h4>{html}</div>" for engine, html in bodies.items())
+    head = f"<h3 class='differs'>{heading} <small>different</small></h3>" if told_by_all else f"<h3>{heading}</h3>"
+    return f"{head}<div class='both'>{columns}</div>"
+
+
+def _told(stop: Stop, engine: str) -> World:
+    """The world of one engine, with what only the others tell."""
+    world = stop.worlds[engine]
+    for name, other in stop.worlds.items():
+        world = world if name == engine else completed(world, other)
+    return world
+
+
+def _without_marks(html: str) -> str:
+    return html.replace(NEW, "").replace("<mark>", "").replace("</mark>", "")

@@ -1,0 +1,107 @@
+"""What a step did, in the few words that stand under it in the flow diagram.
+
+    populateStartOffsets   offsetLog 4, commitLog 3   -> "logs end at 4, 3: run again 4"
+    stateOperator          version 4                  -> "v4 → v5: 1 upd, 2 rem"
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+
+from minispark_stream.lens.trace.events import Event
+from minispark_stream.lens.trace.values import as_int, as_map
+from minispark_stream.lens.view.sentences import Values, deleted_words, out_rows
+from minispark_stream.lens.view.walk import failed
+from minispark_stream.lens.view.words import clock_words, offset_words, plain, plural
+
+
+def caption(event: Event) -> str:
+    """What this step did, in a few words."""
+    return "failed" if failed(event) else _CAPTIONS[event.step](event.inputs, event.outputs)
+
+
+def captions_of(events: Iterable[Event]) -> dict[str, str]:
+    """Step -> caption, for the steps that happened; several events of one step (two sources) share a caption."""
+    found: dict[str, list[str]] = {}
+    for event in events:
+        found.setdefault(event.step, []).append(caption(event))
+    return {step: " | ".join(dict.fromkeys(words)) for step, words in found.items()}
+
+
+def caption_lines(step: str, captions: Mapping[str, Mapping[str, str]]) -> list[str]:
+    """One line if the engines agree (or one says nothing), else one per engine; none if the step did not happen."""
+    said = {engine: words[step] for engine, words in captions.items() if step in words}
+    if len({words for words in said.values() if words}) > 1:
+        return [f"{engine}: {words}" for engine, words in said.items()]
+    return [max(said.values(), key=len)] if said else []
+
+
+def _populate_caption(ins: Values, outs: Values) -> str:
+    logged, committed = as_int(ins.get("offsetLog")), as_int(ins.get("commitLog"))
+    if "offsetLog" not in ins:
+        return ""
+    if logged is None:
+        return "new query: batch 0"
+    action = "run again" if outs.get("rerun") else "next is"
+    return f"logs end at {logged}, {'none' if committed is None else committed}: {action} {plain(outs.get('batchId'))}"
+
+
+def _decide_caption(ins: Values, outs: Values) -> str:
+    if outs.get("newData"):
+        return "new data: run"
+    return "watermark moved: run" if outs.get("run") else "nothing new: wait"
+
+
+def _planning_caption(ins: Values, outs: Values) -> str:
+    if not as_int(ins.get("watermarkEviction")):
+        return "no state" if as_int(ins.get("watermarkEviction")) is None else "no watermark yet"
+    late = f"late {clock_words(ins.get('watermarkLate'))}" if ins.get("watermarkLate") else "none late"
+    return f"{late}, evict {clock_words(ins.get('watermarkEviction'))}"
+
+
+def _state_caption(ins: Values, outs: Values) -> str:
+    version = as_int(ins.get("version")) or 0
+    metrics = as_map(outs.get("metrics"))
+    changes = ", ".join(
+        f"{plain(metrics[key])} {word}"
+        for key, word in (("numRowsUpdated", "upd"), ("numRowsRemoved", "rem"), ("numRowsDroppedByWatermark", "late"))
+        if metrics.get(key)
+    ) or "unchanged"
+    return f"v{version} → v{version + 1}: {changes}"
+
+
+def _watermark_caption(ins: Values, outs: Values) -> str:
+    before, after = ins.get("watermark"), outs.get("watermark")
+    if not after:
+        return ""
+    if before == after:
+        return f"stays {clock_words(after)}"
+    return f"{clock_words(before)} → {clock_words(after)}" if before else f"first: {clock_words(after)}"
+
+
+_CAPTIONS: dict[str, Callable[[Values, Values], str]] = {
+    "startQuery": lambda ins, outs: f"output mode {plain(ins.get('outputMode'))}",
+    "trigger": lambda ins, outs: plain(ins.get("trigger", "")).replace("Trigger", ""),
+    "populateStartOffsets": _populate_caption,
+    "constructNextBatch": _decide_caption,
+    "latestOffset": lambda ins, outs: f"{offset_words(ins.get('start'))} → {offset_words(outs.get('end'))}",
+    "walCommit": lambda ins, outs: plain(ins.get("file")),
+    "commitSource": lambda ins, outs: f"up to {offset_words(ins.get('end'))}",
+    "purge": lambda ins, outs: deleted_words(outs, "file"),
+    "runBatch": lambda ins, outs: f"batch {plain(ins.get('batchId'))}",
+    "getBatch": lambda ins, outs: f"({offset_words(ins.get('start'))}, {offset_words(ins.get('end'))}]",
+    "queryPlanning": _planning_caption,
+    "addBatch": lambda ins, outs: out_rows(outs).removeprefix(": "),
+    "stateOperator": _state_caption,
+    "updateWatermark": _watermark_caption,
+    "commitOffsets": lambda ins, outs: plain(ins.get("file")),
+    "finishTrigger": lambda ins, outs: f"{plural(as_map(outs.get('progress')).get('numInputRows'), 'row')} in",
+    "maintenance": lambda ins, outs: (
+        f"{plain(outs['snapshot'])}.snapshot" if as_int(outs.get("snapshot")) is not None
+        else deleted_words(outs, "file")
+    ),
+    "getStartOffset": lambda ins, outs: f"epoch {plain(outs.get('epoch'))}",
+    "runContinuous": lambda ins, outs: "",
+    "addOffset": lambda ins, outs: plain(ins.get("file")),
+    "commitEpoch": lambda ins, outs: plain(ins.get("file")),
+}

@@ -1,0 +1,60 @@
+"""What becomes of a number when another one grows: lines through measured points, in one or more charts beside each other.
+
+    picture({"rows per second": {"spark": [(1000, 2600), (4000, 9900)], "model": [(1000, 3100)]}}, x="rows in a batch")
+
+1. A chart for each title, a line for each name in it. A line of the same name has the same colour in every chart.
+2. A line goes straight from point to point. With `steps`, it stays where it is until the next point.
+3. A level is drawn across a chart, dashed: a threshold, say.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from minispark_stream.lens.view.latency import COLOURS
+from minispark_stream.lens.view.sheet import settings, svg_of
+from minispark_stream.lens.view.timeline import Picture
+
+Points = Sequence[tuple[float, float]]
+
+
+def picture(
+    charts: Mapping[str, Mapping[str, Points]], x: str, *, log: bool = False, steps: bool = False, level: float | None = None
+) -> Picture:
+    """A chart for each title.
+
+    Args:
+        charts: title -> name of a line -> its points.
+        x: what the horizontal axis of all charts is.
+        log: whether both axes are logarithmic.
+        steps: whether a line stays at its height until the next point.
+        level: a height that is marked.
+
+    Raises:
+        ValueError: there is no line, or one without points.
+        ModuleNotFoundError: without matplotlib.
+    """
+    from matplotlib.figure import Figure
+
+    names = list(dict.fromkeys(name for lines in charts.values() for name in lines))
+    if not names or not all(points for lines in charts.values() for points in lines.values()):
+        raise ValueError("a curve needs at least one point")
+    colours = {name: COLOURS[i % len(COLOURS)] for i, name in enumerate(names)}
+    with settings():
+        figure = Figure(figsize=(10, 3.2), layout="constrained")
+        for ax, (title, lines) in zip(figure.subplots(1, len(charts), squeeze=False).flat, charts.items()):
+            for name, points in lines.items():  # (1)
+                (line,) = ax.plot(*zip(*points), color=colours[name], marker="o", markersize=3.5, linewidth=1.6, label=name)
+                line.set_drawstyle("steps-post" if steps else "default")  # (2)
+            if level is not None:  # (3)
+                ax.axhline(level, color="#c62828", linestyle="--", linewidth=1)
+            if log:
+                ax.set_xscale("log")
+                ax.set_yscale("log")
+            else:
+                ax.set_ylim(bottom=0)
+                ax.locator_params(axis="x", integer=True)  # no window begins at minute 7.5
+            ax.set_title(title, loc="left", fontsize=10)
+            ax.set_xlabel(x)
+            ax.legend(frameon=False)
+        return Picture(svg_of(figure, {}, "curves"))

@@ -1,0 +1,129 @@
+"""Epochs, or batches, on the axis of time: when each one began, when its offsets were logged, when it was committed.
+
+1. Three moments of each, from the recorded steps. An epoch begins where the one before it ended for the readers; its offsets
+   are logged when all readers have passed its end (`addOffset`); a batch begins with its trigger, and its offsets are logged
+   before anything is read (`walCommit`). Each is committed last (`commitEpoch`, `commitOffsets`).
+2. A row of the picture for each, a bar from its beginning to its commit, and a mark where its offsets were logged.
+3. Several traces stand one below the other, on one axis.
+
+    batch 0  ▼━━━━━━━━━━━━━━━●                        logged first, then run
+    batch 1                  ▼━━━━━━━━━●
+    epoch 0  ━━━━━━━━━▼━●                             read first, then logged
+    epoch 1           ━━━━━━━━━▼━●                    while its rows are read, the epoch before is still written
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from minispark_stream.lens.trace.events import Event
+from minispark_stream.lens.trace.recording import Recording
+from minispark_stream.lens.trace.values import as_int
+from minispark_stream.lens.view.sheet import settings, svg_of
+from minispark_stream.lens.view.words import duration_words
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+MOST = 60  # rows of a picture: the newest
+BAR, LOGGED, COMMITTED = "#9cc3e6", "#8a5600", "#2f7a45"
+
+
+@dataclass(frozen=True)
+class Span:
+    """An epoch or a batch; milliseconds since the query was started."""
+
+    name: str
+    begin_ms: float
+    logged_ms: float
+    committed_ms: float
+
+
+def spans(recording: Recording) -> list[Span]:  # (1)
+    """The epochs of a continuous query, or the batches of any other one, that were committed."""
+    logged = _by_epoch(recording, "addOffset")
+    if not logged:
+        return [span for batch in recording.batches if (span := _batch(batch.batch_id, batch.events)) is not None]
+    committed = _by_epoch(recording, "commitEpoch")
+    started = min((e.start_ms for e in recording.events if e.step == "getStartOffset"), default=0.0)
+    return [
+        Span(
+            f"epoch {epoch}", logged[epoch - 1].start_ms if epoch - 1 in logged else started,
+            logged[epoch].start_ms, _end(committed[epoch]),
+        )
+        for epoch in sorted(logged.keys() & committed.keys())
+    ]
+
+
+def _by_epoch(recording: Recording, step: str) -> dict[int, Event]:
+    """The steps that ended well, by the number of their epoch; without one, they came from a file that is no trace of ours."""
+    done = (e for e in recording.events if e.step == step and e.error is None)
+    return {epoch: e for e in done if (epoch := as_int(e.inputs.get("epoch"))) is not None}
+
+
+def of_epochs(recording: Recording) -> str | None:
+    """The picture of a continuous query; None for any other one, as the durations of its batches are a picture already."""
+    return svg([recording]) if _by_epoch(recording, "addOffset") and spans(recording) else None
+
+
+def _batch(batch_id: int, events: Sequence[Event]) -> Span | None:
+    at = {e.step: e for e in events if e.error is None}
+    if not {"walCommit", "commitOffsets"} <= at.keys():  # it failed, or ran again
+        return None
+    begin = at.get("constructNextBatch", at["walCommit"])
+    return Span(f"batch {batch_id}", begin.start_ms, _end(at["walCommit"]), _end(at["commitOffsets"]))
+
+
+def _end(event: Event) -> float:
+    return event.start_ms + event.duration_ms
+
+
+def svg(recordings: Sequence[Recording]) -> str:
+    """The picture of one query, or of several.
+
+    Raises:
+        ValueError: a query has committed nothing.
+        ModuleNotFoundError: without matplotlib.
+    """
+    drawn = [spans(recording)[-MOST:] for recording in recordings]
+    if not all(drawn):
+        raise ValueError("nothing to draw: no epoch and no batch was committed")
+    from matplotlib.figure import Figure
+    from matplotlib.lines import Line2D
+
+    rows = [max(len(one), 3) for one in drawn]
+    with settings():
+        figure = Figure(figsize=(10, 0.24 * sum(rows) + 0.5 * len(rows) + 0.9), layout="constrained")
+        axes = figure.subplots(len(drawn), 1, sharex=True, squeeze=False, height_ratios=rows)[:, 0]
+        titles: dict[str, str] = {}
+        for number, (one, ax) in enumerate(zip(drawn, axes)):  # (3)
+            _draw(ax, one, f"p{number}", titles)
+        axes[-1].set_xlabel("seconds since the query was started")
+        figure.legend(
+            handles=[
+                Line2D([], [], color=BAR, linewidth=6, label="from its beginning to its commit"),
+                Line2D([], [], linestyle="", marker="v", color=LOGGED, label="offsets logged"),
+                Line2D([], [], linestyle="", marker="o", color=COMMITTED, label="committed"),
+            ],
+            loc="outside upper left", ncols=3, frameon=False, fontsize=9,
+        )
+        return svg_of(figure, titles, "epochs")
+
+
+def _draw(ax: Axes, drawn: Sequence[Span], prefix: str, titles: dict[str, str]) -> None:  # (2)
+    for row, span in enumerate(drawn):
+        [bar] = ax.barh(row, (span.committed_ms - span.begin_ms) / 1000, left=span.begin_ms / 1000, height=0.55, color=BAR)
+        bar.set_gid(f"{prefix}-{row}")
+        titles[f"{prefix}-{row}"] = (
+            f"{span.name}: offsets logged after {duration_words(span.logged_ms - span.begin_ms)}, "
+            f"committed after {duration_words(span.committed_ms - span.begin_ms)}"
+        )
+    rows = range(len(drawn))
+    ax.plot([one.logged_ms / 1000 for one in drawn], rows, linestyle="", marker="v", color=LOGGED, markersize=6)
+    ax.plot([one.committed_ms / 1000 for one in drawn], rows, linestyle="", marker="o", color=COMMITTED, markersize=4)
+    ax.set_yticks(rows, [one.name for one in drawn], fontsize=8)
+    ax.invert_yaxis()
+    ax.spines["left"].set_visible(False)
+    ax.tick_params(axis="y", length=0)

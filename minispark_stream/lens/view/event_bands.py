@@ -1,0 +1,87 @@
+"""The bands in the picture of event time: windows and sessions, and what else is held in a state.
+
+1. Windows of different keys with the same start and end are one band.
+2. A band goes from the batch that opened it to the one that evicted it, and says how many rows it has after each batch. A
+   session grows from batch to batch; one that becomes a part of a longer one ends there.
+3. Bands that overlap are given different lanes, in which their numbers are written.
+
+    window [12:00, 12:05)    batch 0: 1 row, batch 2: 2 rows, emitted in batch 3, evicted in batch 3
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from minispark_stream.lens.trace.fates import Fates, Holding
+from minispark_stream.lens.view.words import clock_words, plural
+
+
+@dataclass(frozen=True)
+class Band:
+    """A window or session: the rows in it after each batch, which batches emitted it, and the last batch that held it.
+
+    `extents` are its start and end in each batch: a session grows.
+    What is held without being a window, the key of dropDuplicates or a row of a join, starts and ends at its own time. Bands
+    that overlap have different lanes, from 0, in which their numbers are written.
+    """
+
+    start_ms: float
+    end_ms: float
+    rows: Mapping[int, int]
+    extents: Mapping[int, tuple[float, float]]
+    emitted: tuple[int, ...]
+    evicted: int | None
+    title: str
+    lane: int = 0
+
+
+def bands(found: Fates, held: Iterable[Holding]) -> tuple[Band, ...]:  # (1)
+    """The bands of what was held, by their start."""
+    windows: dict[tuple[float, float], list[Holding]] = {}
+    for holding in held:
+        if holding.start_ms is not None and holding.end_ms is not None:
+            windows.setdefault((holding.start_ms, holding.end_ms), []).append(holding)
+    return _in_lanes(_band(found, *ends, of_window) for ends, of_window in sorted(windows.items()))
+
+
+def _band(found: Fates, start_ms: float, end_ms: float, of_window: Sequence[Holding]) -> Band:  # (2)
+    counts = sum((h.counts for h in of_window), Counter())
+    evicted = [h.evicted for h in of_window if h.evicted is not None]
+    gone = max(evicted) if len(evicted) == len(of_window) else None
+    merged = [h.merged for h in of_window if h.merged is not None]
+    last = merged[0] - 1 if merged else len(found.batches) - 1 if gone is None else gone
+    rows = {n: sum(counts[m] for m in counts if m <= n) for n in range(min(counts), last + 1)}
+    emitted = sorted({n for h in of_window for n in h.emitted})
+
+    def batches(numbers: Iterable[int]) -> str:
+        return "batch " + ", ".join(str(found.batches[n].batch_id) for n in numbers)
+
+    said = [
+        f"{f'{len(of_window)} keys, ' if len(of_window) > 1 else ''}{plural(sum(counts.values()), 'row')}",
+        f"emitted in {batches(emitted)}" if emitted else "",
+        f"became part of a longer one in {batches(merged[:1])}" if merged
+        else f"evicted in {batches([gone])}" if gone is not None else "still held",
+    ]
+    name = f"[{clock_words(start_ms)}, {clock_words(end_ms)})" if start_ms < end_ms else f"held at {clock_words(start_ms)}"
+    title = f"{name}: {'; '.join(filter(None, said))}"
+    return Band(start_ms, end_ms, rows, _extents(of_window[0], rows), tuple(emitted), gone, title)
+
+
+def _extents(holding: Holding, batches: Iterable[int]) -> dict[int, tuple[float, float]]:
+    """From when to when a holding reached in each batch."""
+    found, now = {}, (holding.start_ms, holding.end_ms)
+    for batch in batches:
+        now = holding.extents.get(batch, now)
+        found[batch] = (now[0] or 0, now[1] or 0)
+    return found
+
+
+def _in_lanes(bands: Iterable[Band]) -> tuple[Band, ...]:  # (3)
+    placed: list[Band] = []
+    for band in bands:
+        over = (b for b in placed if b.start_ms < band.end_ms and band.start_ms < b.end_ms)
+        near = {b.lane for b in over if set(b.rows) & set(band.rows)}
+        placed.append(replace(band, lane=next(lane for lane in range(len(placed) + 1) if lane not in near)))
+    return tuple(placed)

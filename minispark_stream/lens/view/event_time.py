@@ -1,0 +1,213 @@
+"""The picture of event time, drawn: batches across, event time up.
+
+1. What stands where is known before (event_plane.py); here it is given to matplotlib, one axes for each plane.
+2. The picture is SVG with text as text. Its ids are the same in every run, and it has no date.
+3. What has a title is given an id while it is drawn, and a `<title>` under this id afterwards: browsers show it as a tooltip.
+
+    dots      blue: counted   orange: behind, but counted red cross: dropped   grey: left out (many counted rows: bars)
+    bands     a window, darker with every row; green in the batches that emit it; ends where it is evicted
+    stairs    red: late watermark   amber: eviction watermark   violet: state watermark of a side of a join
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Any
+
+from minispark_stream.lens.trace.fates import Fates
+from minispark_stream.lens.view.event_bands import Band
+from minispark_stream.lens.view.event_plane import (
+    BEHIND,
+    COUNTED,
+    DROPPED,
+    EVICTION_STAIR,
+    LATE_STAIR,
+    NULL,
+    OUT,
+    SIDE_STAIR,
+    TWICE,
+    Dot,
+    Plane,
+    first_shown,
+    planes,
+)
+from minispark_stream.lens.view.sheet import INK, PALE, round_times, settings, svg_of
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+DOTS = {  # kind -> (marker, colour, colour of the edge)
+    COUNTED: ("o", "#245482", "white"), BEHIND: ("o", "#f0a020", "#7a4b00"), DROPPED: ("X", "#c62828", "white"),
+    TWICE: ("X", "#7a7f87", "white"), OUT: ("o", "#ffffff", "#7a7f87"), NULL: ("s", "#ffffff", "#7a7f87"),
+}
+STAIRS: dict[str, tuple[str, Any]] = {
+    LATE_STAIR: ("#c62828", "-"), EVICTION_STAIR: ("#8a5600", "--"), SIDE_STAIR: ("#6a3fa0", "-."),
+}
+OPEN, EMITTED, EDGE = "#9cc3e6", "#5aa46f", "#6d8fae"
+MOST_LABELS = 60  # numbers of rows in bands, before they are left out
+
+
+def svg(found: Fates) -> str | None:
+    """The picture as SVG; None if the trace has no event times.
+
+    Raises:
+        ModuleNotFoundError: without matplotlib.
+    """
+    drawn = planes(found)
+    if not drawn:
+        return None
+    from matplotlib.figure import Figure
+
+    batches = found.batches[first_shown(found):]
+    names = [f"batch {b.batch_id}" if len(batches) <= 16 else str(b.batch_id) for b in batches]
+    with settings():
+        width = min(max(3.2 + 0.95 * len(names), 8.5), 15.0)
+        figure = Figure(figsize=(width, 4.4 * len(drawn) + 0.9), layout="constrained")
+        axes = figure.subplots(len(drawn), 1, sharex=True, squeeze=False)[:, 0]
+        titles: dict[str, str] = {}
+        for number, (plane, ax) in enumerate(zip(drawn, axes)):  # (1)
+            _Drawing(ax, plane, len(names), f"p{number}", titles).draw()
+        every = -(-len(names) // 30)
+        axes[-1].set_xticks([i + 0.5 for i in range(len(names))][::every], names[::every], parse_math=False)
+        newest = f" (the newest {len(names)})" if len(names) < len(found.batches) else ""
+        axes[-1].set_xlabel(f"processing time: one column for each batch{newest}")
+        handles = _legend(drawn)
+        figure.legend(handles=handles, loc="outside upper left", ncols=2 if width < 11 else 3, frameon=False, fontsize=9)
+    return svg_of(figure, titles, "event-time")  # (2) (3)
+
+
+class _Drawing:
+    """One plane on its axes. `titles` takes what is to be shown as a tooltip, by the id of what it belongs to."""
+
+    def __init__(self, ax: Axes, plane: Plane, batches: int, prefix: str, titles: dict[str, str]):
+        self.ax, self.plane, self.batches, self.prefix, self.titles = ax, plane, batches, prefix, titles
+        times = list(plane.times())
+        low, high = min(times), max(times)
+        margin = (high - low) * 0.06 or 60_000
+        self.low, self.high = low - margin, high + margin
+        self.null_ms = self.low - (self.high - self.low) * 0.07  # rows without an event time stand below the plane
+
+    def draw(self) -> None:
+        ax, has_null = self.ax, any(dot.ms is None for dot in self.plane.dots)
+        ax.set_xlim(0, self.batches)
+        ax.set_ylim(self.null_ms - (self.low - self.null_ms) * 0.6 if has_null else self.low, self.high)
+        ax.set_yticks(*round_times(self.low, self.high))
+        ax.set_ylabel("event time (UTC)")
+        ax.set_title(self.plane.title, loc="left", fontsize=11, parse_math=False)
+        for i in range(1, self.batches):
+            ax.axvline(i, color=PALE, linewidth=0.8, zorder=0)
+        if has_null:
+            ax.axhline(self.low, color=PALE, linewidth=0.8)
+            ax.text(0.05, self.null_ms, "null", color="#5b6875", va="center", fontsize=9)
+        for number, band in enumerate(self.plane.bands):
+            self._band(f"{self.prefix}-band-{number}", band)
+        for name, stair in self.plane.stairs.items():
+            self._stair(name, stair)
+        for number, dot in enumerate(self.plane.dots):
+            self._dot(f"{self.prefix}-dot-{number}", dot)
+        self._told()
+
+    def _band(self, gid: str, band: Band) -> None:
+        from matplotlib.patches import Rectangle
+
+        if band.start_ms == band.end_ms:
+            self._held(gid, band)
+            return
+        most, label = max([*band.rows.values(), 1]), sum(len(b.rows) for b in self.plane.bands) <= MOST_LABELS
+        for batch, count in band.rows.items():
+            (start, end), emits = band.extents[batch], batch in band.emitted
+            self.ax.add_patch(Rectangle(
+                (batch, start), 1, end - start, facecolor=EMITTED if emits else OPEN, edgecolor="none", zorder=1,
+                alpha=0.55 if emits else 0.12 + 0.38 * count / most, gid=f"{gid}-{batch}",
+            ))
+            self.ax.hlines([start, end], batch, batch + 1, color=EDGE, linewidth=0.8, zorder=2)
+            self.titles[f"{gid}-{batch}"] = band.title
+            if label and count:
+                right, top = batch + 0.97 - 0.22 * (band.lane % 4), end - (end - start) * 0.12
+                self.ax.text(
+                    right, top, f"{count}{' out' if emits else ''}", ha="right", va="top", fontsize=7.5, zorder=7,
+                    color="#1d5a33" if emits else "#3d5a73",
+                )
+        first, last = min(band.rows), max(band.rows) + 1
+        self.ax.plot([first, first], band.extents[first], color=EDGE, linewidth=0.8, zorder=2)
+        if band.evicted is not None:
+            self.ax.vlines(last, *band.extents[last - 1], color=INK, linewidth=2.2, zorder=3, clip_on=False)
+
+    def _held(self, gid: str, band: Band) -> None:
+        first, last = min(band.rows), max(band.rows) + 1
+        line = self.ax.plot([first, last], [band.start_ms] * 2, color=OPEN, linewidth=3, zorder=1, solid_capstyle="butt")
+        line[0].set_gid(gid)
+        self.titles[gid] = band.title
+        if band.evicted is not None:
+            self.ax.plot([last], [band.start_ms], "|", color=INK, markersize=9, markeredgewidth=2, zorder=3, clip_on=False)
+
+    def _stair(self, name: str, stair: Sequence[int | None]) -> None:
+        colour, style = STAIRS[name]
+        for run in _runs(stair):
+            xs = [x for batch, _ in run for x in (batch, batch + 1)]
+            ys = [ms for _, ms in run for _ in range(2)]
+            self.ax.plot(xs, ys, color=colour, linestyle=style, linewidth=2, zorder=4, label=name)
+
+    def _dot(self, gid: str, dot: Dot) -> None:
+        marker, colour, edge = DOTS[dot.kind]
+        self.titles[gid] = dot.title
+        if dot.height_ms and dot.kind == COUNTED and dot.ms is not None:
+            width = 0.55 * dot.count / max(d.count for d in self.plane.dots if d.kind == COUNTED)
+            self.ax.barh(
+                dot.ms, max(width, 0.015), dot.height_ms * 0.9, dot.batch + 0.06, color=colour, zorder=5
+            )[0].set_gid(gid)
+            return
+        size = 46 if dot.count == 1 else min(30 + 14 * dot.count**0.75, 320)
+        self.ax.scatter(
+            [dot.batch + 0.06 + 0.8 * dot.across], [self.null_ms if dot.ms is None else dot.ms], s=size, marker=marker,
+            facecolor=colour, edgecolor=edge, linewidth=0.9, zorder=6, gid=gid,
+        )
+
+    def _told(self) -> None:
+        """What a progress report tells instead of rows."""
+        for span in self.plane.spans:
+            across, up = [span.batch + 0.5] * 2, [span.min_ms, span.max_ms]
+            self.ax.plot(across, up, color="#245482", linewidth=7, alpha=0.5, zorder=5, solid_capstyle="projecting")
+            if span.avg_ms is not None:
+                self.ax.plot([span.batch + 0.5], [span.avg_ms], "o", color="#245482", zorder=6)
+        for batch, count in self.plane.dropped.items():
+            self.ax.text(batch + 0.5, self.low, f"✗ {count} dropped", color="#c62828", ha="center", va="bottom", fontsize=9)
+
+
+def _runs(stair: Sequence[int | None]) -> Iterable[list[tuple[int, int]]]:
+    """The parts of a stair that are known; a watermark of 0 is none yet."""
+    run: list[tuple[int, int]] = []
+    for batch, ms in enumerate(stair):
+        if ms:
+            run.append((batch, ms))
+        elif run:
+            yield run
+            run = []
+    if run:
+        yield run
+
+
+def _legend(drawn: Sequence[Plane]) -> list[Any]:
+    from matplotlib.lines import Line2D
+    from matplotlib.patches import Patch
+
+    kinds = {dot.kind for plane in drawn for dot in plane.dots}
+    handles: list[Any] = [
+        Line2D([], [], linestyle="", marker=marker, markerfacecolor=colour, markeredgecolor=edge, markersize=8, label=kind)
+        for kind, (marker, colour, edge) in DOTS.items() if kind in kinds
+    ]
+    if any(plane.spans for plane in drawn):
+        label = "event times of a batch, and their average"
+        handles.append(Line2D([], [], color="#245482", linewidth=6, alpha=0.5, label=label))
+    stairs = {name for plane in drawn for name, stair in plane.stairs.items() if any(stair)}
+    handles += [
+        Line2D([], [], color=colour, linestyle=style, linewidth=2, label=name)
+        for name, (colour, style) in STAIRS.items() if name in stairs
+    ]
+    bands = [band for plane in drawn for band in plane.bands]
+    if any(band.start_ms < band.end_ms for band in bands):
+        handles += [Patch(color=OPEN, alpha=0.5, label="window in the state, with its rows"),
+                    Patch(color=EMITTED, alpha=0.55, label="emitted; a thick edge: evicted")]
+    if any(band.start_ms == band.end_ms for band in bands):
+        handles.append(Line2D([], [], color=OPEN, linewidth=3, label="held in the state; a thick end: evicted"))
+    return handles

@@ -1,0 +1,249 @@
+"""The fate of a row, said: from its file to what became of it, with the numbers that decided.
+
+    {'time': '2024-01-01 12:05:00', 'word': 'dropped as late'}
+      file         4.csv
+      offset       FileStreamSource[in]: after logOffset 3 up to logOffset 4
+      batch        4
+      event time   12:05:00; late watermark 12:11:00, eviction watermark 12:20:00
+      operator 0   stateStoreSave, partition 0, key window=[2024-01-01 12:05, 12:10)
+      fate         dropped: its window ended 12:10:00, at or before the late watermark, 12:11:00
+
+Where another stateful operator stands above (lens/trace/onward.py), one more station says what of the row went on to it:
+
+      then operator 0    stateStoreSave: what it became went on to it in batch 2, became a part of window=[12:00, 12:10) and ...
+
+What became of it was worked out before (lens/trace/fates.py); here are only the words.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from html import escape
+from typing import Any
+
+from minispark_stream.lens.trace.fates import (
+    AGGREGATES,
+    BEYOND,
+    DUPLICATE,
+    KEPT,
+    LATE,
+    LEFT_OUT,
+    PASSED,
+    Fate,
+    Fates,
+    matching,
+)
+from minispark_stream.lens.trace.onward import Onward, onward
+from minispark_stream.lens.trace.values import as_int, as_map
+from minispark_stream.lens.view.fate_watermarks import compared, counted, end_of_holding, event_time, until_words
+from minispark_stream.lens.view.style import CSS, card, table
+from minispark_stream.lens.view.words import offset_words, plain, plural, row_words, short, two_clocks
+
+MOST = 20  # rows that one answer tells of
+
+
+@dataclass(frozen=True)
+class RowFate:
+    """What became of one row: (name, words) for each station of its way.
+
+    One of them is its fate, at the operator that decided; after it come the operators to which what it became went on.
+    """
+
+    row: Mapping[str, Any]
+    stations: tuple[tuple[str, str], ...]
+
+    @property
+    def fate(self) -> str:
+        """The words of its fate."""
+        return dict(self.stations)["fate"]
+
+    def __str__(self) -> str:
+        width = max(len(name) for name, _ in self.stations) + 3
+        return "\n".join([row_words(self.row), *(f"  {name.ljust(width)}{words}" for name, words in self.stations)])
+
+    def _repr_html_(self) -> str:
+        lines = table(("", ""), [("", (escape(name), escape(words))) for name, words in self.stations])
+        return card(escape(row_words(self.row)), lines)
+
+
+@dataclass(frozen=True)
+class FateAnswer:
+    """The answer to `trace.fate(row)`: what became of the rows that were asked for. `note` says what is missing."""
+
+    rows: tuple[RowFate, ...]
+    note: str = ""
+
+    def __str__(self) -> str:
+        return "\n\n".join([*map(str, self.rows), *filter(None, [self.note])])
+
+    __repr__ = __str__
+
+    def _repr_html_(self) -> str:
+        note = f"<p class='note'>{escape(self.note)}</p>" if self.note else ""
+        return f"<style>{CSS}</style><div class='ms'>{''.join(row._repr_html_() for row in self.rows)}{note}</div>"
+
+
+def answer(found: Fates, wanted: Mapping[str, Any]) -> FateAnswer:
+    """What became of the rows that have the `wanted` columns."""
+    if all(batch.arrivals is None for batch in found.batches):
+        return FateAnswer((), 'The trace has no rows: MiniSparkSession(spark, trace="rows") records them.')
+    fates = list(matching(found, wanted))
+    if not fates:
+        columns = ", ".join(sorted({name for fate in found.rows for name in fate.row}))
+        return FateAnswer((), f"No recorded row has {row_words(wanted)}. Columns of the sources: {columns or 'none'}.")
+    rest = f"and {plural(len(fates) - MOST, 'row')} more" if len(fates) > MOST else ""
+    return FateAnswer(tuple(told(found, fate) for fate in fates[:MOST]), rest)
+
+
+def told(found: Fates, fate: Fate) -> RowFate:
+    """What became of one row, in words."""
+    return RowFate(fate.row, tuple(_stations(found, fate)))
+
+
+def _stations(found: Fates, fate: Fate) -> Iterator[tuple[str, str]]:
+    if fate.file:
+        yield "file", str(fate.file).rsplit("/", 1)[-1]
+    start, end = fate.batch.offsets.get(fate.source, (None, None))
+    source = short(re.sub(r"^\d+: ", "", fate.source))
+    yield "offset", f"{source}: after {offset_words(start)} up to {offset_words(end)}"
+    yield "batch", str(fate.batch.batch_id)
+    if fate.event_ms is not None:
+        yield "event time", event_time(fate, fate.event_ms)
+    if fate.operator is not None:
+        key = f", key {row_words(fate.at['key'])}" if fate.at.get("key") else ""
+        name = f"{fate.operator.operator}{_side(fate)}, partition {plain(fate.at.get('partition'))}{key}"
+        yield f"operator {fate.operator.operator_id}", name
+    yield "fate", _ENDS[fate.what](found, fate)
+    is_pair = fate.operator is not None and fate.operator.keeps == "rows"
+    for way in onward(found, fate):
+        yield f"then operator {way.operator.operator_id}", _onward(way, is_pair)
+
+
+def _onward(way: Onward, is_pair: bool) -> str:
+    thing = "what it was joined to, if the condition of the join let it pass," if is_pair else "what it became"
+    went = f"{way.operator.operator}: {thing} went on to it in batch {way.batch.batch_id}"
+    if not way.groups:
+        return f"{went}. No group of its recorded state fits: it left in the same batch, or it was dropped"
+    groups = "; ".join(row_words(group) for group in way.groups)
+    if len(way.groups) > 1:
+        return f"{went}. {len(way.groups)} of the groups that changed there fit, and which one it was is not recorded: {groups}"
+    left = f"left with it in batch {way.left.batch_id}" if way.left else "is still held with it"
+    return f"{went}, became a part of {groups} and {left}"
+
+
+def _side(fate: Fate) -> str:
+    is_join = fate.operator is not None and fate.operator.join_type is not None
+    return f", {'right' if fate.at.get('side') else 'left'} side" if is_join else ""
+
+
+def _left_out(found: Fates, fate: Fate) -> str:
+    followed = any(other.what != LEFT_OUT for other in found.rows)
+    if not followed:
+        return "not known: this plan does not let a row be followed to its operators"
+    if fate.event_ms is None and any(other.event_ms is not None for other in found.rows):
+        return "left out: its event time is null, so it belongs to no window; nothing counts it as dropped"
+    return "left out: a filter, or a join with a table, below the state let it go"
+
+
+def _late(found: Fates, fate: Fate) -> str:
+    shared = ""
+    if fate.together > 1:
+        shared = (
+            f". {plural(fate.together, 'row')} of this batch had its key and were merged before they met the filter: they "
+            "share this fate, and count as one dropped row"
+        )
+    time, watermark = two_clocks(fate.time_ms, fate.watermark_ms)
+    thing = compared(fate, "ended", "was")
+    return f"dropped: {thing} {time}, at or before the late watermark, {watermark}{shared}"
+
+
+def _duplicate(found: Fates, fate: Fate) -> str:
+    assert fate.holding is not None
+    batch = found.batches[fate.holding.opened].batch_id
+    where = "of this batch" if batch == fate.batch.batch_id else f"of batch {batch}"
+    return f"dropped as a duplicate: its key is held since a row {where}{until_words(fate)}"
+
+
+def _beyond(found: Fates, fate: Fate) -> str:
+    limit = plain(fate.operator.limit) if fate.operator else ""
+    return f"dropped: {limit} rows had passed the limit before it"
+
+
+def _passed(found: Fates, fate: Fate) -> str:
+    if fate.operator is not None and fate.operator.join_type:
+        time, bound = two_clocks(fate.time_ms, fate.operator.leaves(as_int(fate.at.get("side")) or 0))
+        passed = f"its event time, {time}, was at or before the state watermark of its side, {bound}"
+        return f"joined with what was held, and not stored: {passed}"
+    return f"emitted in batch {fate.batch.batch_id}: it went on to the sink" if fate.operator is None else (
+        f"emitted in batch {fate.batch.batch_id}: the limit let it pass")
+
+
+def _kept(found: Fates, fate: Fate) -> str:
+    assert fate.operator is not None and fate.holding is not None
+    keeps = fate.operator.keeps
+    if keeps == "keys":
+        said = f"emitted in batch {fate.batch.batch_id}: the first row with its key. The key is held"
+    elif keeps == "rows":
+        said = f"stored on its side; {_joined(found, fate)}. Held"
+    elif keeps in AGGREGATES:
+        said = f"{_merged(fate)}{_emitted(found, fate)}. Held"
+    else:
+        return f"given to your function, with its key{_state(fate)}; what becomes of it is the function's business"
+    return f"{said} {end_of_holding(found, fate)}"
+
+
+def _joined(found: Fates, fate: Fate) -> str:
+    """What a join made of a row: the rows of the sink with its columns, or at least the rows that had its key meanwhile."""
+    assert fate.holding is not None
+    own = fate.holding
+    own_row, left = as_map(fate.at.get("row")), len(found.batches) if own.evicted is None else own.evicted
+    for batch in found.batches[own.opened : left + 1]:
+        for row in map(as_map, batch.rows_out or ()):
+            shared = row.keys() & own_row.keys()
+            if shared and all(row[name] == own_row[name] for name in shared):
+                alone = all(value is None for name, value in row.items() if name not in shared)
+                return f"emitted in batch {batch.batch_id}{' without a partner, with nulls' if alone else ' with a partner'}"
+    met = sum(
+        h.operator_id == own.operator_id and h.side != own.side and h.key == own.key and h.opened <= left
+        and (h.evicted is None or h.evicted >= own.opened)
+        for h in found.holdings
+    )
+    return f"{plural(met, 'row')} of the other side with its key {'was' if met == 1 else 'were'} held meanwhile"
+
+
+def _merged(fate: Fate) -> str:
+    assert fate.operator is not None and fate.holding is not None
+    what = "session" if fate.operator.keeps == "sessions" else "window" if "start" in fate.at else "key"
+    also = f" with {plural(fate.together - 1, 'other row')} of this batch" if fate.together > 1 else ""
+    rows = plural(sum(fate.holding.last.counts.values()), "row")
+    merged = f"merged into its {what}{also}, {rows} in all"
+    return f"counted, as {counted(fate)}. It was {merged}" if fate.is_behind else merged
+
+
+def _state(fate: Fate) -> str:
+    """What the state had of the key before the batch and after it, as far as it was recorded."""
+    assert fate.operator is not None
+    before, after = (
+        [row_words(as_map(row).get("value")) for row in map(as_map, rows) if row.get("key") == fate.at.get("key")]
+        for rows in (fate.operator.before, fate.operator.after)
+    )
+    if not before and not after:
+        return ""
+    return f"; the state of this key went from {', '.join(before) or 'nothing'} to {', '.join(after) or 'nothing'}"
+
+
+def _emitted(found: Fates, fate: Fate) -> str:
+    assert fate.holding is not None and fate.operator is not None
+    batches = [found.batches[n].batch_id for n in fate.holding.last.emitted if n >= fate.batch.number]
+    if not batches:
+        return "; not emitted yet" if fate.operator.emits == "leaving" else ""
+    above = fate.batch.above.get(fate.operator.operator_id)
+    to = f", to operator {above}" if above is not None else ""
+    return f"; emitted in batch {batches[0]}{to}" + (" and later ones" if len(batches) > 1 else "")
+
+
+_ENDS: Mapping[str, Callable[[Fates, Fate], str]] = {
+    LEFT_OUT: _left_out, LATE: _late, DUPLICATE: _duplicate, BEYOND: _beyond, PASSED: _passed, KEPT: _kept,
+}

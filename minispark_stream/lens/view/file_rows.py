@@ -1,0 +1,217 @@
+"""Which files a batch takes and which it leaves, and what the manifest of a file sink says of those that it wrote.
+
+1. Of each file source, a row for each batch, as in the chart of fetchMaxOffset (Source document): whether it listed the folder
+   or had files left over from the last listing; how many files it had read before; which new ones the batch takes (at most
+   `maxFilesPerTrigger` or `maxBytesPerTrigger`); and which it leaves, to be kept, or to be looked for again.
+2. Of a file sink, a row for each batch: its entry in `_spark_metadata` and the files that it names. Every tenth entry is a
+   compact one, which repeats all before it; so a reader needs the newest compact entry and those after it.
+3. Of many batches the newest `MOST` are shown, of many files the first. Real Spark does not tell what it left.
+
+    batch 0   lists 5 files   read 0   takes a.csv b.csv   leaves c.csv d.csv e.csv        manifest 0   part-00000
+    batch 1   3 were kept     read 2   takes c.csv d.csv   leaves e.csv                    manifest 1   part-00000
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from minispark_stream.lens.trace.recording import Batch, Recording
+from minispark_stream.lens.trace.values import as_int, as_list, as_map
+from minispark_stream.lens.view.sheet import GONE, GREY, HELD, MARGIN, MARKED, NEW, OUT, PALE, VIOLET, Look, Sheet, Shown
+from minispark_stream.lens.view.words import plural, short
+
+MOST, MOST_FILES = 24, 5
+LABEL, LOOKS, SEEN, BOX, TALL, ROW = 70.0, 84.0, 60.0, 84.0, 19.0, 27.0
+_FILE_SOURCE = re.compile(r"\d+: FileStreamSource\[")
+
+
+@dataclass(frozen=True)
+class Taken:
+    """What a batch did with the files of one source.
+
+    Attributes:
+        looks_at: where its new files come from, in words.
+        seen: how many files earlier batches have read.
+        left: the new files that it did not take, None where it is not known; `left_count` counts all of them.
+        keeps: whether the next batch gets these without listing the folder again.
+    """
+
+    batch_id: int
+    looks_at: str
+    seen: int
+    taken: tuple[str, ...]
+    left: tuple[str, ...] | None
+    left_count: int
+    keeps: bool
+    again: bool
+
+
+@dataclass(frozen=True)
+class Entry:
+    """What a batch entered in the manifest; `skipped`: its entry was there from an earlier run."""
+
+    batch_id: int
+    name: str
+    added: tuple[str, ...]
+    skipped: bool
+
+    @property
+    def is_compact(self) -> bool:
+        return self.name.endswith(".compact")
+
+
+@dataclass(frozen=True)
+class Files:
+    """The rows of each file source by its name, and those of the manifest."""
+
+    sources: tuple[tuple[str, tuple[Taken, ...]], ...]
+    manifest: tuple[Entry, ...]
+    sink: str = ""
+
+
+def files(recording: Recording) -> Files:
+    """What is recorded of files; empty where neither a source nor the sink has files."""
+    rows: dict[str, list[Taken]] = {}
+    seen: dict[str, set[str]] = {}
+    entries, sink = [], ""
+    for batch in recording.batches:
+        looked, read = _by_source(batch, "latestOffset"), _by_source(batch, "getBatch")
+        for source in sorted(looked | read):
+            look = as_map(looked.get(source))
+            taken = _names(as_map(read.get(source)).get("files")) or _names(look.get("files"))
+            before = seen.setdefault(source, set())
+            left = None if look.get("left") is None else _names(look["left"])
+            count = max(as_int(look.get("leftCount")) or 0, len(left or ()))
+            looks_at, keeps = _looks_at(look, len(taken) + count), look.get("kept") != 0
+            rows.setdefault(source, []).append(
+                Taken(batch.batch_id, looks_at, len(before - set(taken)), taken, left, count, keeps, batch.rerun)
+            )
+            before.update(taken)
+        for event in batch.events:
+            written = as_map(event.outputs.get("written")) if event.step == "addBatch" else {}
+            if "file" in written:
+                sink = short(str(event.inputs.get("sink")))
+                name = str(written["file"])
+                entries.append(Entry(batch.batch_id, name, _names(written.get("added")), written.get("skipped") is True))
+    return Files(tuple((short(source), tuple(found)) for source, found in rows.items()), tuple(entries), sink)
+
+
+def _looks_at(look: Mapping[str, object], new: int) -> str:
+    if "listed" not in look:
+        return ""
+    listed = as_int(look["listed"])
+    return f"{new} were kept" if listed is None else f"lists {plural(listed, 'file')}"
+
+
+def _by_source(batch: Batch, step: str) -> dict[str, dict[str, object]]:
+    found = {}
+    for event in batch.events:
+        source = str(event.inputs.get("source"))
+        if event.step == step and _FILE_SOURCE.match(source):
+            found[source] = dict(event.outputs)
+    return found
+
+
+def _names(value: object) -> tuple[str, ...]:
+    """The last parts of paths."""
+    return tuple(str(path).rsplit("/", 1)[-1] for path in as_list(value))
+
+
+# -- the drawing -------------------------------------------------------------------------------------------
+
+CAPTION = (
+    "A source lists its folder, or has kept files of the last listing. It takes whole files, from the oldest on, and leaves "
+    "the rest: follow a file from “leaves” down to “takes”. It is not taken again, as long as the source remembers it."
+)
+MANIFEST = " What the sink has written counts for a reader when an entry of the manifest names it."
+
+
+def svg(found: Files) -> str | None:
+    """The picture; None if there are no files."""
+    if not found.sources and not found.manifest:
+        return None
+    rows = [row for _, taken in found.sources for row in taken[-MOST:]]
+    legend: list[Shown] = [
+        (NEW, "taken by the batch", bool(rows)),
+        (MARKED, "taken again: the batch had not ended", any(row.again and row.taken for row in rows)),
+        (HELD, "left: kept for the next batch", any(row.left_count and row.keeps for row in rows)),
+        (GONE, "left: dropped, the next batch looks for it again", any(row.left_count and not row.keeps for row in rows)),
+        (OUT, "entry of the manifest, and the files that it names", bool(found.manifest)),
+        (VIOLET, "compact entry: repeats all before it", any(entry.is_compact for entry in found.manifest)),
+        (GONE, "skipped: the entry was there", any(entry.skipped for entry in found.manifest)),
+    ]
+    takes, leaves, names = (
+        min(max(counts, default=0), MOST_FILES) + any(count > MOST_FILES for count in counts)
+        for counts in ([len(r.taken) for r in rows], [r.left_count for r in rows], [len(e.added) for e in found.manifest])
+    )
+    wide = max(LABEL + LOOKS + SEEN + (max(takes, 2) + max(leaves, 2)) * BOX + 10, LABEL + (names + 4) * BOX, 530)
+    caption = (CAPTION if rows else "") + (MANIFEST if found.manifest else "")
+    sheet = Sheet("files", 2 * MARGIN + wide, "Files", caption, legend)
+    for source, taken in found.sources:
+        _source(sheet, source, taken, MARGIN + LABEL + LOOKS + SEEN + max(takes, 2) * BOX + 10)
+    if found.manifest:
+        _manifest(sheet, found.sink, found.manifest)
+    return sheet.svg()
+
+
+def _source(sheet: Sheet, source: str, taken: Sequence[Taken], leaves: float) -> None:
+    looks, seen, takes = MARGIN + LABEL, MARGIN + LABEL + LOOKS, MARGIN + LABEL + LOOKS + SEEN
+    sheet.words(MARGIN, sheet.top + 6, f"source {source}", size=11, bold=True)
+    sheet.top += 22
+    for x, words in ((looks, "looks"), (seen, "had read"), (takes, "takes"), (leaves, "leaves")):
+        sheet.words(x, sheet.top + 4, words, ink=GREY)
+    sheet.top += 16
+    for row in taken[-MOST:]:
+        y = sheet.top
+        sheet.line([MARGIN, sheet.width - MARGIN], [y - 4] * 2, PALE, 0.7, layer=1)
+        sheet.words(MARGIN, y + TALL / 2, f"batch {row.batch_id}{' again' if row.again else ''}", bold=True, size=8.5)
+        sheet.words(looks, y + TALL / 2, row.looks_at or "not told", ink=GREY)
+        sheet.words(seen, y + TALL / 2, plural(row.seen, "file") if row.seen else "none", ink=GREY)
+        _boxes(sheet, takes, row.taken, len(row.taken), MARKED if row.again else NEW, "no new file")
+        left = HELD if row.keeps else GONE
+        _boxes(sheet, leaves, row.left or (), row.left_count, left, "not told" if row.left is None else "nothing")
+        sheet.top += ROW
+    _newest(sheet, len(taken))
+
+
+def _manifest(sheet: Sheet, sink: str, entries: Sequence[Entry]) -> None:
+    sheet.words(MARGIN, sheet.top + 6, f"sink {sink}: its manifest _spark_metadata/", size=11, bold=True)
+    sheet.top += 24
+    for entry in entries[-MOST:]:
+        y = sheet.top
+        sheet.line([MARGIN, sheet.width - MARGIN], [y - 4] * 2, PALE, 0.7, layer=1)
+        sheet.words(MARGIN, y + TALL / 2, f"batch {entry.batch_id}", bold=True, size=8.5)
+        look = GONE if entry.skipped else VIOLET if entry.is_compact else OUT
+        sheet.box(MARGIN + LABEL, y, BOX, TALL, entry.name, look, size=8.5)
+        after = MARGIN + LABEL + BOX + 8
+        said = "skipped: an earlier run has written it" if entry.skipped else "names no file: the batch gave no rows"
+        used = _boxes(sheet, after, entry.added, len(entry.added), OUT, said)
+        if entry.is_compact and not entry.skipped:
+            first = max((e.batch_id for e in entries if e.is_compact and e.batch_id < entry.batch_id), default=0)
+            words = f"and all that the entries {first} to {entry.batch_id - 1} name, once more"
+            sheet.words(after + used + 4, y + TALL / 2, words, ink=VIOLET.edge)
+        sheet.top += ROW
+    _newest(sheet, len(entries))
+
+
+def _newest(sheet: Sheet, count: int) -> None:
+    if count > MOST:
+        sheet.note(f"The newest {MOST} of {count} batches.")
+    sheet.top += 10
+
+
+def _boxes(sheet: Sheet, x: float, names: Sequence[str], count: int, look: Look, none: str) -> float:
+    """A box for each file, as far as there is place. Returns how wide they are."""
+    y = sheet.top
+    if not count:
+        sheet.words(x, y + TALL / 2, none, ink=GREY)
+        return len(none) * 5.6
+    for place, name in enumerate(names[:MOST_FILES]):
+        sheet.box(x + place * BOX, y, BOX - 6, TALL, name, look, size=8.5)
+    used = min(len(names), MOST_FILES) * BOX
+    if count > MOST_FILES:
+        sheet.words(x + used, y + TALL / 2, f"and {count - MOST_FILES} more", ink=GREY)
+        used += BOX
+    return used

@@ -1,0 +1,183 @@
+"""A stream-stream join as two buffers: a lane for each row, from the batch that brings it to the batch in which it leaves.
+
+1. A lane ends where the state watermark of its side evicts the row. Rows of the left side stand above, those of the right
+   side below, in the order in which they came.
+2. A pair is a line between two lanes, in the batch that brings the second of the two. The rows of the sink say which pairs came
+   out, if they have all columns of both sides; else two rows with the same key that were there together *may* be a pair.
+3. A row of a side that an outer join keeps, and that leaves without a pair, goes out with nulls.
+4. Of many rows those of the first keys are shown, of many batches the newest, of many pairs in a batch the first.
+
+    left   x 12:00   |==*===========|         batch 1: pair with x 12:01; batch 4: evicted, state watermark 12:05
+    right  x 12:01      *========|
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import groupby
+from typing import Any
+
+from minispark_stream.lens.trace.events import MAX_ROWS
+from minispark_stream.lens.trace.facts import OperatorFacts
+from minispark_stream.lens.trace.fates import KEPT, LATE, Fate, Fates
+from minispark_stream.lens.trace.values import as_int, as_map
+from minispark_stream.lens.view.words import clock_words, plain, row_words
+
+MOST_LANES, MOST_BATCHES, MOST_PAIRS = 14, 16, 12  # lanes of a side, pairs of a batch
+SIDES = ("left", "right")
+
+
+@dataclass(frozen=True)
+class Lane:
+    """A row of one side. `last`: the batch that evicted it (None: it is held); numbers of batches count from 0.
+
+    `is_late`: it was dropped; `is_stored` False: it met the other side and left at once; `is_alone`: it goes out with nulls.
+    """
+
+    label: str
+    key: str
+    row: Mapping[str, Any]
+    first: int
+    last: int | None
+    is_late: bool = False
+    is_stored: bool = True
+    is_alone: bool = False
+
+
+@dataclass(frozen=True)
+class Pair:
+    """Two rows that met in a batch, by their places in `left` and `right`; `is_sure`: the sink has their row."""
+
+    batch: int
+    left: int
+    right: int
+    is_sure: bool
+
+
+@dataclass(frozen=True)
+class Buffers:
+    """One join. `leaves_ms` is the state watermark of each side in each batch; `rows` are all rows of each side.
+
+    `left_out` are pairs of the lanes that are not drawn.
+    """
+
+    title: str
+    batch_ids: tuple[int, ...]
+    left: tuple[Lane, ...]
+    right: tuple[Lane, ...]
+    pairs: tuple[Pair, ...]
+    leaves_ms: tuple[tuple[int | None, ...], tuple[int | None, ...]]
+    rows: tuple[int, int]
+    first_batch: int = 0
+    left_out: int = 0
+
+
+def buffers(found: Fates) -> tuple[Buffers, ...]:
+    """Every join of a trace that has rows."""
+    joins: dict[int, OperatorFacts] = {}
+    for batch in found.batches:
+        joins |= {number: one for number, one in batch.operators.items() if one.join_type}
+    made = (_buffers(found, joins[number]) for number in sorted(joins, reverse=True))
+    return tuple(one for one in made if any(one.rows))
+
+
+def _buffers(found: Fates, join: OperatorFacts) -> Buffers:
+    fates = [f for f in found.rows if f.operator is not None and f.operator.operator_id == join.operator_id]
+    lanes = tuple([_lane(f) for f in fates if _side(f) == side] for side in (0, 1))
+    pairs = list(_pairs(found, *lanes))
+    for side in (0, 1):  # (3)
+        paired = {(pair.left, pair.right)[side] for pair in pairs}
+        keeps = join.join_type in (f"{SIDES[side].capitalize()}Outer", "FullOuter")
+        lanes[side][:] = [
+            replace(one, is_alone=keeps and one.last is not None and place not in paired and not one.is_late)
+            for place, one in enumerate(lanes[side])
+        ]
+    first = max(len(found.batches) - MOST_BATCHES, 0)
+    shown = _shown(lanes, first)
+    place = tuple({old: new for new, old in enumerate(side)} for side in shown)
+    drawn = [
+        Pair(p.batch, place[0][p.left], place[1][p.right], p.is_sure)
+        for p in pairs if p.batch >= first and p.left in place[0] and p.right in place[1]
+    ]
+    few = [p for _, of_batch in groupby(sorted(drawn, key=lambda p: p.batch), key=lambda p: p.batch)
+           for p in list(of_batch)[:MOST_PAIRS]]
+    bounds = tuple(
+        tuple(_bound(batch.operators.get(join.operator_id), side) for batch in found.batches[first:]) for side in (0, 1)
+    )
+    return Buffers(
+        title=f"operator {join.operator_id}: {join.join_type} join",
+        batch_ids=tuple(batch.batch_id for batch in found.batches[first:]),
+        left=tuple(lanes[0][n] for n in shown[0]),
+        right=tuple(lanes[1][n] for n in shown[1]),
+        pairs=tuple(few),
+        leaves_ms=(bounds[0], bounds[1]),
+        rows=(len(lanes[0]), len(lanes[1])),
+        first_batch=first,
+        left_out=len(drawn) - len(few),
+    )
+
+
+def _side(fate: Fate) -> int:
+    return min(as_int(fate.at.get("side")) or 0, 1)
+
+
+def _lane(fate: Fate) -> Lane:
+    key = as_map(fate.at.get("key"))
+    words = " ".join(plain(value) for value in key.values())
+    clock = "" if fate.time_ms is None else clock_words(fate.time_ms).removesuffix(":00")
+    held = fate.holding
+    return Lane(
+        label=f"{words} {clock}".strip() or row_words(fate.row),
+        key=row_words(key),
+        row=as_map(fate.at.get("row")),
+        first=fate.batch.number,
+        last=fate.batch.number if held is None else held.evicted,  # (1)
+        is_late=fate.what == LATE,
+        is_stored=fate.what == KEPT,
+    )
+
+
+def _bound(operator: OperatorFacts | None, side: int) -> int | None:
+    return operator.leaves(side) if operator is not None and operator.eviction_ms else None
+
+
+def _pairs(found: Fates, left: Sequence[Lane], right: Sequence[Lane]) -> Iterator[Pair]:
+    """(2) Two rows with the same key that were there together, if the rows of the sink do not say that they did not meet."""
+    by_key: dict[str, list[int]] = {}
+    for number, lane in enumerate(right):
+        by_key.setdefault(lane.key, []).append(number)
+    out: dict[int, Counter[str] | None] = {}
+    for number, one in enumerate(left):
+        for other in by_key.get(one.key, ()):
+            two = right[other]
+            batch = max(one.first, two.first)
+            if one.is_late or two.is_late or any(lane.last is not None and lane.last < batch for lane in (one, two)):
+                continue
+            if batch not in out:
+                out[batch] = _rows_out(found.batches[batch].rows_out, one, two)
+            rows = out[batch]
+            if rows is None or rows[row_words({**one.row, **two.row})]:
+                yield Pair(batch, number, other, rows is not None)
+
+
+def _rows_out(rows: Sequence[Any] | None, one: Lane, two: Lane) -> Counter[str] | None:
+    """The rows of the sink in a batch, as pairs are looked up in them; None if they do not tell which rows met."""
+    names = [*one.row, *(name for name in two.row if name not in one.row)]
+    both = {name for name in one.row if name in two.row}
+    if rows is None or len(rows) >= MAX_ROWS or not names or not all(one.row[n] == two.row[n] for n in both):
+        return None
+    if not all(set(names) <= set(as_map(row)) for row in rows):
+        return None
+    return Counter(row_words({name: as_map(row)[name] for name in names}) for row in rows)
+
+
+def _shown(lanes: tuple[list[Lane], ...], first: int) -> tuple[list[int], ...]:
+    """(4) The places of the lanes of each side that are drawn: those of the first keys, of keys of both sides before others."""
+    alive = [[n for n, lane in enumerate(side) if lane.last is None or lane.last >= first] for side in lanes]
+    left, right = ({lanes[side][n].key for n in alive[side]} for side in (0, 1))
+    came = sorted((lanes[side][n].first, n, lanes[side][n].key) for side in (0, 1) for n in alive[side])
+    keys = list(dict.fromkeys(key for _, _, key in came))
+    rank = {key: place for place, key in enumerate(sorted(keys, key=lambda key: key not in left & right))}
+    return tuple(sorted(sorted(places, key=lambda n: rank[side[n].key])[:MOST_LANES]) for side, places in zip(lanes, alive))

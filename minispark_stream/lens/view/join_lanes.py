@@ -1,0 +1,138 @@
+"""The two buffers of a join, drawn: batches across, the left side above and the right side below.
+
+What stands where is known before (join_buffers.py). A bar is a row for as long as it is held, a line between two bars a pair;
+above and below the columns stands up to when the rows of a side leave.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from minispark_stream.lens.view.join_buffers import SIDES, Buffers, Lane, Pair
+from minispark_stream.lens.view.sheet import GREY, HELD, INK, MARGIN, NEW, OUT, PALE, WRONG, Sheet, Shown
+from minispark_stream.lens.view.words import clock_words, plural, row_words
+
+LABEL, COLUMN, LANE = 128.0, 92.0, 17.0
+STATE = "#8a5600"
+CAPTION = (
+    "Every row waits in the buffer of its side, as long as its bar is, for rows of the other side that fit. Follow a bar to "
+    "its end: there the state watermark of its side (the time above or below the column) has reached the row's event time."
+)
+
+
+def svg(found: Sequence[Buffers]) -> str | None:
+    """The picture of all joins of a trace; None if there are none."""
+    if not found:
+        return None
+    pairs = [pair for one in found for pair in one.pairs]
+    lanes = [lane for one in found for lane in (*one.left, *one.right)]
+    legend: list[Shown] = [
+        (NEW, "held in the buffer", True),
+        (INK, "a pair: the joined row goes out", any(pair.is_sure for pair in pairs)),
+        (GREY, "the same key: perhaps a pair (what came out does not tell)", any(not pair.is_sure for pair in pairs)),
+        (OUT, "evicted without a pair: goes out with nulls", any(lane.is_alone for lane in lanes)),
+        (WRONG, "late, dropped", any(lane.is_late for lane in lanes)),
+        (HELD, "not stored: it would leave at once", any(not lane.is_stored and not lane.is_late for lane in lanes)),
+    ]
+    width = 2 * MARGIN + LABEL + COLUMN * max(max(len(one.batch_ids) for one in found), 5)
+    sheet = Sheet("join", width, "Two buffers of a join", CAPTION, legend)
+    for one in found:
+        _Drawing(sheet, one).draw()
+    return sheet.svg()
+
+
+class _Drawing:
+    def __init__(self, sheet: Sheet, one: Buffers):
+        self.sheet, self.one = sheet, one
+        self.end = MARGIN + LABEL + COLUMN * len(one.batch_ids)
+
+    def draw(self) -> None:
+        sheet, one = self.sheet, self.one
+        sheet.words(MARGIN, sheet.top + 6, one.title, size=11, bold=True)
+        top = sheet.top + 24
+        for n, batch_id in enumerate(one.batch_ids):
+            sheet.words(self.x(n) + COLUMN / 2, top + 4, f"batch {batch_id}", size=9, bold=True, align="center")
+        sheet.top = top + 16
+        self.bounds(0)
+        above = self.lanes(one.left, "left")
+        sheet.top += 10
+        below = self.lanes(one.right, "right")
+        sheet.top += 6
+        self.bounds(1)
+        self.pairs(above, below)
+        for n in range(len(one.batch_ids) + 1):
+            sheet.line([self.x(n)] * 2, [top - 4, sheet.top - 4], PALE, 0.8, layer=1)
+        sheet.top += 4
+        hidden = [
+            f"{len(side)} of {count} rows of the {name} side"
+            for side, count, name in zip((one.left, one.right), one.rows, SIDES) if len(side) < count
+        ]
+        if hidden:
+            keys = ", ".join(dict.fromkeys(lane.key for lane in (*one.left, *one.right)))
+            newest = f" in the newest {len(one.batch_ids)} batches" if one.first_batch else ""
+            sheet.note(f"Shown are {' and '.join(hidden)}{newest}, those of the keys {keys}.")
+        if one.left_out:
+            sheet.note(f"{plural(one.left_out, 'pair')} more of these rows are left out.")
+        sheet.top += 8
+
+    def x(self, n: int) -> float:
+        return MARGIN + LABEL + COLUMN * n
+
+    def bounds(self, side: int) -> None:
+        """The state watermark of a side in each batch."""
+        if any(self.one.leaves_ms[side]):
+            self.sheet.words(MARGIN, self.sheet.top + 4, f"{SIDES[side]}: leaves up to", ink=STATE)
+            for n, ms in enumerate(self.one.leaves_ms[side]):
+                words = "" if ms is None else clock_words(ms)
+                self.sheet.words(self.x(n) + COLUMN / 2, self.sheet.top + 4, words, ink=STATE, size=8.5, align="center")
+        else:
+            self.sheet.words(MARGIN, self.sheet.top + 4, f"{SIDES[side]}: never leaves, nothing bounds it", ink=STATE)
+        self.sheet.top += 16
+
+    def lanes(self, lanes: Sequence[Lane], name: str) -> list[float]:
+        """Draw one side. Returns the height of each lane."""
+        sheet, heights = self.sheet, []
+        if not lanes:
+            sheet.words(MARGIN, sheet.top + LANE / 2, f"no rows on the {name} side", ink=GREY)
+            sheet.top += LANE
+        for lane in lanes:
+            y = sheet.top + LANE / 2
+            self.lane(lane, y)
+            heights.append(y)
+            sheet.top += LANE
+        return heights
+
+    def lane(self, lane: Lane, y: float) -> None:
+        sheet, first = self.sheet, lane.first - self.one.first_batch
+        sheet.words(MARGIN + LABEL - 10, y, lane.label[:22], align="right", size=9)
+        sheet.line([MARGIN + LABEL, self.end], [y, y], PALE, 0.5, layer=1)
+        begin, tip = self.x(first) + 8 if first >= 0 else self.x(0), row_words(lane.row)
+        if lane.is_late:
+            sheet.mark(begin + 6, y, "X", WRONG.edge, tip=f"{tip}: late, dropped", size=46)
+            return
+        if not lane.is_stored:
+            sheet.box(begin, y - 5.5, 24, 11, "", HELD, tip=f"{tip}: not stored")
+            return
+        gone = lane.last is not None
+        stop = self.x(lane.last - self.one.first_batch + 1) - 8 if lane.last is not None else self.end
+        look = OUT if lane.is_alone else NEW
+        says = f"{tip}: from batch {self.one.batch_ids[max(first, 0)]}"
+        if lane.last is not None:
+            says += f" to batch {self.one.batch_ids[lane.last - self.one.first_batch]}, where it was evicted"
+        sheet.box(begin, y - 5.5, stop - begin, 11, "", look, tip=says)
+        if gone:
+            sheet.line([stop, stop], [y - 7, y + 7], INK, 2.4, layer=6)
+        if lane.is_alone:
+            sheet.words(stop - 5, y, "→ with nulls", size=8, ink=OUT.edge, align="right", bold=True)
+
+    def pairs(self, above: Sequence[float], below: Sequence[float]) -> None:
+        in_batch: dict[int, list[Pair]] = {}
+        for pair in self.one.pairs:
+            in_batch.setdefault(pair.batch - self.one.first_batch, []).append(pair)
+        for n, pairs in in_batch.items():
+            for place, pair in enumerate(pairs):
+                x = self.x(n) + 20 + (COLUMN - 42) * (place + 0.5) / len(pairs)
+                ys = [above[pair.left], below[pair.right]]
+                tip = f"{self.one.left[pair.left].label} and {self.one.right[pair.right].label}"
+                colour, style = (INK, "-") if pair.is_sure else (GREY, ":")
+                self.sheet.line([x, x], ys, colour, 1.3, style, ends="o", layer=7, tip=tip)

@@ -1,0 +1,170 @@
+"""The two logs of a checkpoint as tapes: which entry was written when, which one is ahead, and what a restart makes of that.
+
+1. Every batch writes its entry into the offset log before it reads anything, and into the commit log when it is done. Between
+   the two the offset log is one ahead.
+2. A run begins with what it finds: equal ends, and the next batch is a new one; one entry ahead, and that batch runs again,
+   with the offsets that are written down. Its offsets are not written a second time.
+3. Of a long trace the newest `MOST` batches are shown.
+
+    run 1    offsets/0  offsets/1  offsets/2        run 2 found offsets/2, commits/1:    (offsets/2)
+             commits/0  commits/1   nothing         batch 2 runs again                    commits/2
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import groupby
+
+from minispark_stream.lens.trace.recording import Batch, Recording
+from minispark_stream.lens.trace.values import as_int, as_list, as_map, entry_metadata
+from minispark_stream.lens.view.sheet import GONE, MARGIN, MARKED, NEW, OUT, WRONG, Sheet, Shown
+from minispark_stream.lens.view.words import offset_words, time_words
+
+MOST = 48
+COLUMN, BOX, TALL = 112.0, 100.0, 38.0
+
+
+@dataclass(frozen=True)
+class Logged:
+    """What one batch did to the logs. `offsets` are its ends; `kept`: its entry was there already; `error` ended it."""
+
+    batch_id: int
+    offsets: tuple[str, ...]
+    watermark: int | None
+    next_watermark: int | None
+    kept: bool
+    committed: bool
+    error: str | None = None
+    deleted: bool = False
+
+
+@dataclass(frozen=True)
+class Run:
+    """The batches of one run, and the ends of both logs as it found them (None: empty, or not known)."""
+
+    number: int
+    found: tuple[int | None, int | None] | None
+    batches: tuple[Logged, ...]
+
+    @property
+    def says(self) -> str:  # (2)
+        again = [b.batch_id for b in self.batches if b.kept]
+        if self.found is None:
+            return f"batch {again[0]} runs again" if again else ""
+        offset, commit = self.found
+        if offset is None:
+            return "both logs are empty: begin with batch 0"
+        if offset == commit:
+            return f"both logs end with {offset}: nothing is unfinished, batch {offset + 1} is next"
+        ends = "has no entry" if commit is None else f"ends with {commit}"
+        return f"the offset log ends with {offset}, the commit log {ends}: batch {offset} runs again"
+
+
+def runs(recording: Recording) -> tuple[Run, ...]:
+    """What every run did to the logs; none where no batch was logged."""
+    deleted = {as_int(n) for e in recording.events if e.step == "purge" for n in as_list(e.outputs.get("deleted"))}
+    logged = [(batch, found) for batch in recording.batches if (found := _logged(batch, deleted)) is not None]
+    numbers: list[int] = []
+    for batch, _ in logged:
+        begins = any(event.step == "populateStartOffsets" for event in batch.events)
+        numbers.append((numbers[-1] if numbers else 0) + (begins or not numbers))
+    pairs = list(zip(numbers, logged))[-MOST:]  # (3)
+    made = []
+    for number, group in groupby(pairs, key=lambda pair: pair[0]):
+        members = [member for _, member in group]
+        made.append(Run(number, _found(members[0][0]), tuple(one for _, one in members)))
+    return tuple(made)
+
+
+def _found(batch: Batch) -> tuple[int | None, int | None] | None:
+    for event in batch.events:
+        if event.step == "populateStartOffsets" and "offsetLog" in event.inputs:
+            return as_int(event.inputs.get("offsetLog")), as_int(event.inputs.get("commitLog"))
+    return None
+
+
+def _logged(batch: Batch, deleted: set[int | None]) -> Logged | None:
+    """(1) What a batch did to the logs; None if the trace does not tell."""
+    events = {event.step: event for event in batch.events}
+    wal, commit = events.get("walCommit"), events.get("commitOffsets")
+    if wal is None and commit is None and not batch.rerun:
+        return None
+    ends = as_map(events["runBatch"].inputs.get("end")) if "runBatch" in events else {}
+    watermark = as_int(as_map(events["queryPlanning"].inputs).get("watermarkEviction")) if "queryPlanning" in events else None
+    return Logged(
+        batch_id=batch.batch_id,
+        offsets=tuple(offset_words(end) for end in ends.values()),
+        watermark=watermark,
+        next_watermark=as_int(entry_metadata(commit.outputs.get("text")).get("nextBatchWatermarkMs")) if commit else None,
+        kept=wal is None,
+        committed=commit is not None and commit.error is None,
+        error=batch.error,
+        deleted=batch.batch_id in deleted,
+    )
+
+
+# -- the drawing -------------------------------------------------------------------------------------------
+
+CAPTION = (
+    "Read from left to right, each batch from top to bottom: its entry in offsets/ is written before it reads anything, that "
+    "in commits/ when it is done. An upper box says up to where the batch reads, a lower one the watermark of the next batch. "
+    "If an upper box has nothing below it, its batch has to run again."
+)
+
+
+def svg(found: Sequence[Run], recorded: int) -> str | None:
+    """The picture, None if nothing was logged; `recorded` is how many batches the trace has."""
+    if not found:
+        return None
+    shown = [one for run in found for one in run.batches]
+    legend: list[Shown] = [
+        (NEW, "written before the batch", True),
+        (MARKED, "found by a restart: the batch runs again with these offsets", any(one.kept for one in shown)),
+        (OUT, "written when it was done", True),
+        (WRONG, "not written: the batch did not end", any(not one.committed for one in shown)),
+        (GONE, "deleted since, no restart can need it", any(one.deleted for one in shown)),
+    ]
+    across = max(min(max(len(run.batches) for run in found), 8), 5)
+    sheet = Sheet(
+        "logs", 2 * MARGIN + 62 + COLUMN * across, "The offset log and the commit log", CAPTION,
+        legend,
+    )
+    for run in found:
+        says = f": {run.says}" if run.says else ""
+        sheet.words(MARGIN, sheet.top + 6, f"Run {run.number}{says}", size=11, bold=True)
+        sheet.top += 22
+        for line in _lines(run.batches, across):
+            _tapes(sheet, line)
+        sheet.top += 6
+    if len(shown) < recorded:
+        sheet.note(f"The newest {len(shown)} of {recorded} batches.")
+    return sheet.svg()
+
+
+def _lines(batches: Sequence[Logged], across: int) -> Iterator[Sequence[Logged]]:
+    for first in range(0, len(batches), across):
+        yield batches[first : first + across]
+
+
+def _tapes(sheet: Sheet, batches: Sequence[Logged]) -> None:
+    upper, lower = sheet.top, sheet.top + TALL + 22
+    sheet.words(MARGIN, upper + TALL / 2, "offsets/", bold=True, size=10)
+    sheet.words(MARGIN, lower + TALL / 2, "commits/", bold=True, size=10)
+    for place, one in enumerate(batches):
+        x = MARGIN + 62 + place * COLUMN
+        until = "; ".join(one.offsets) or "no offsets"
+        tip = f"offsets/{one.batch_id}: up to {until}"
+        if one.watermark is not None:
+            tip += f"\nwatermark of the batch: {time_words(one.watermark)}"
+        look = GONE if one.deleted else MARKED if one.kept else NEW
+        sheet.box(x, upper, BOX, TALL, [str(one.batch_id), until], look, tip=tip)
+        sheet.arrow((x + BOX / 2, upper + TALL), (x + BOX / 2, lower), WRONG.edge if not one.committed else OUT.edge)
+        if not one.committed:
+            sheet.box(x, lower, BOX, TALL, ["✗", one.error or "not reached"], WRONG, tip=one.error or "")
+            continue
+        after = "" if one.next_watermark is None else time_words(one.next_watermark)
+        tip = f"commits/{one.batch_id}" + (f"\nwatermark of the next batch: {after}" if after else "")
+        clock = after.split(" ")[-1] if one.next_watermark else "no watermark"
+        sheet.box(x, lower, BOX, TALL, [str(one.batch_id), clock], GONE if one.deleted else OUT, tip=tip)
+    sheet.top = lower + TALL + 18

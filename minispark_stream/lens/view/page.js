@@ -1,0 +1,210 @@
+// The controls of the page of a trace. All that is shown was written by lens/view/page.py into the element #data:
+//   pieces   HTML, each kept once           steps   {step, caption, failed, differs, panels: {panel: numbers of pieces}}
+//   (a step may have "asks": see lens/view/questions.js)
+//   about    step -> {what, why, code: HTML, lights: panels}      stories   the fates of rows, as numbers of pieces
+// A step has only the panels that it changes; the others are those of the step before.
+
+const data = JSON.parse(document.getElementById("data").textContent), steps = data.steps;
+const one = selector => document.querySelector(selector), all = selector => [...document.querySelectorAll(selector)];
+const html = numbers => (numbers || []).map(number => data.pieces[number]).join("");
+const panels = all("[data-panel]"), batches = all("nav button"), buttons = all("[data-step]"), tabs = all("[role=tab]");
+const slider = one("#slider"), search = one("input[type=search]"), root = document.body;
+const inFrame = location.protocol === "about:";  // the stepper of a notebook, which has no address of its own
+const batchOf = batches.flatMap((batch, number) => Array(batch.dataset.to - batch.dataset.from + 1).fill(number));  // by step
+let at = 0, tab = "why", timer = null;
+
+steps.forEach((step, i) => { if (i) step.panels = { ...steps[i - 1].panels, ...step.panels }; });
+slider.max = Math.max(steps.length, 1);
+
+// -- showing a step --------------------------------------------------------------------------------------------------
+
+function show(wanted) {
+  if (!steps.length) return;
+  const to = Math.min(Math.max(wanted, 0), steps.length - 1), asked = nextQuestion(at, to);
+  at = asked ? asked.step - 1 : to;
+  const now = steps[at], about = data.about[now.step];
+  for (const panel of panels) {
+    const name = panel.dataset.panel;
+    if (panel.shown !== now.panels[name]) {
+      panel.innerHTML = html(panel.shown = now.panels[name]);
+      bringIntoView(panel, panel.querySelector("mark, .new, .add, .change, .remove, .dropped"));
+    }
+    panel.classList.toggle("lit", about.lights.includes(name));
+  }
+  one("[data-about=what]").innerHTML = about.what;
+  one(".now").classList.toggle("failed", !!now.failed);
+  showTab(tab);
+  lightSteps();
+  slider.value = at + 1;
+  one("#count").textContent = `step ${at + 1} of ${steps.length}`;
+  if (!inFrame) history.replaceState(null, "", "#" + (at + 1));
+  ask(asked);
+}
+
+function lightSteps() {
+  const batch = batches[batchOf[at]], looks = {};
+  for (const old of all("nav .on")) { old.classList.remove("on"); old.ariaCurrent = null; }
+  batch.classList.add("on");
+  batch.ariaCurrent = "true";
+  bringIntoView(one("nav"), batch);
+  for (let i = +batch.dataset.from; i <= +batch.dataset.to; i++) {
+    const { step, caption, failed, differs } = steps[i];
+    if (i <= at) looks[step] = { look: failed ? "failed" : differs ? "differs" : "done", caption };
+    else looks[step] ||= { look: "todo", caption: "" };
+  }
+  for (const button of buttons) {
+    const { look, caption } = looks[button.dataset.step] || { look: "pale", caption: "" };
+    const lit = button.dataset.step === steps[at].step;
+    button.className = lit ? `lit ${look === "failed" ? "failed" : ""}` : look;
+    button.disabled = look === "pale";
+    button.ariaCurrent = lit ? "step" : null;
+    const words = button.querySelector(".caption");
+    words.textContent = words.title = caption;
+    if (lit) bringIntoView(one(".steps"), button);
+  }
+}
+
+function showTab(name) {
+  tab = name;
+  for (const button of tabs) {
+    button.ariaSelected = button.dataset.go === tab;
+    button.tabIndex = button.dataset.go === tab ? 0 : -1;
+  }
+  const now = steps[at], more = one("#more");
+  more.setAttribute("aria-labelledby", "tab-" + tab);
+  const text = tab === "recorded" ? html(now.panels.recorded) : data.about[now.step][tab];
+  if (more.shown !== text) more.innerHTML = more.shown = text;
+}
+
+// Scrolls a box, and only this box, until an element in it can be seen.
+function bringIntoView(box, element) {
+  if (!element) { box.scrollTop = 0; return; }
+  const outer = box.getBoundingClientRect(), inner = element.getBoundingClientRect(), room = 34;
+  if (inner.top < outer.top + room) box.scrollTop -= outer.top + room - inner.top;
+  if (inner.bottom > outer.bottom) box.scrollTop += Math.min(inner.bottom - outer.bottom, inner.top - outer.top - room);
+  if (box.tagName !== "NAV") return;
+  if (inner.left < outer.left) box.scrollLeft -= outer.left + 40 - inner.left;
+  if (inner.right > outer.right) box.scrollLeft += inner.right + 40 - outer.right;
+}
+
+// -- controls --------------------------------------------------------------------------------------------------------
+
+const first = number => +batches[Math.min(Math.max(number, 0), batches.length - 1)].dataset.from;
+const actions = {
+  "back": () => show(at - 1),
+  "forward": () => show(at + 1),
+  "batch-back": () => show(at > first(batchOf[at]) ? first(batchOf[at]) : first(batchOf[at] - 1)),
+  "batch-forward": () => show(batchOf[at] === batches.length - 1 ? steps.length - 1 : first(batchOf[at] + 1)),
+  "first": () => show(0),
+  "last": () => show(steps.length - 1),
+  "play": () => timer ? pause() : play(),
+  "find": () => { search.focus(); search.select(); },
+  "why": () => showTab("why"), "code": () => showTab("code"), "recorded": () => showTab("recorded"),
+  "theme": () => { root.dataset.theme = isDark() ? "light" : "dark"; },
+  "ask": () => setAsking(!asking), "skip": skip, "next": () => show(at + 1),
+  "projector": projector,
+  "below": () => scrollTo({ top: scrollY ? 0 : one(".below").offsetTop }),
+  "help": () => one("#help").showModal(),
+};
+const keys = {
+  ArrowLeft: "back", ArrowRight: "forward", Home: "first", End: "last", " ": "play", "/": "find", "?": "help",
+  w: "why", c: "code", i: "recorded", d: "theme", p: "projector", b: "below", q: "ask", s: "skip",
+};
+
+const moves = ["back", "forward", "batch-back", "batch-forward", "first", "last"];
+
+function go(name) {
+  if (moves.includes(name)) pause();
+  if (steps.length) actions[name]();
+}
+
+const isDark = () => root.dataset.theme ? root.dataset.theme === "dark" : matchMedia("(prefers-color-scheme: dark)").matches;
+
+function projector() {
+  const on = root.classList.toggle("projector");
+  one("[data-go=projector]").ariaPressed = on;
+  const change = on ? document.documentElement.requestFullscreen?.() : document.fullscreenElement && document.exitFullscreen();
+  if (change) change.catch(() => {});  // a frame may not be allowed to fill the screen: larger it is anyway
+}
+
+function play() {
+  if (at === steps.length - 1) show(0);
+  timer = setTimeout(() => { show(at + 1); at < steps.length - 1 && !question ? play() : pause(); }, +one("#speed").value);
+  setPlaying(true);
+}
+
+function pause() {
+  clearTimeout(timer);
+  timer = null;
+  setPlaying(false);
+}
+
+function setPlaying(playing) {
+  const button = one("[data-go=play]");
+  button.textContent = playing ? "❚❚" : "▶";
+  button.ariaLabel = playing ? "pause" : "play";
+}
+
+// The next step, after the last one the first, of which the name, the sentence or a panel that it is about has the text.
+function find(text) {
+  const wanted = escaped(text.trim()).toLowerCase();
+  const says = step => [step.step, ...["said", ...data.about[step.step].lights].flatMap(name => step.panels[name]).map(words)];
+  for (let i = 1; wanted && i <= steps.length; i++) {
+    const there = (at + i) % steps.length;
+    if (says(steps[there]).join(" ").toLowerCase().includes(wanted)) { show(there); return true; }
+  }
+  return !wanted;
+}
+
+const escaped = text => text.replace(/&/g, "&amp;").replace(/</g, "&lt;").replace(/>/g, "&gt;");
+const found = [];  // piece -> its words, which are HTML without elements
+const words = number => found[number] ??= data.pieces[number].replace(/<[^>]*>/g, " ").replace(/\s+/g, " ");
+
+function tell(number) {
+  one("#story div").innerHTML = html(data.stories[number]);
+  one("#story").showModal();
+}
+
+function toStepOfBatch(name) {
+  const batch = batches[batchOf[at]], from = +batch.dataset.from;
+  const found = steps.slice(from, +batch.dataset.to + 1).findIndex(step => step.step === name);
+  if (found >= 0) show(from + found);
+}
+
+document.addEventListener("click", event => {
+  const on = selector => event.target.closest(selector);
+  const row = on("tr"), fate = on("[data-fate]") || (row && row.querySelector("[data-fate]"));
+  if (on("[data-choice]")) answer(+on("[data-choice]").dataset.choice);
+  else if (on("[data-go]")) go(on("[data-go]").dataset.go);
+  else if (on("[data-from]")) { pause(); show(+on("[data-from]").dataset.from); }
+  else if (on("[data-step]")) { pause(); toStepOfBatch(on("[data-step]").dataset.step); }
+  else if (fate) { pause(); tell(fate.dataset.fate); }
+});
+
+document.addEventListener("keydown", event => {
+  const typing = event.target.matches("input[type=search], select, #what-if input"), pressing = event.key === " " && event.target.matches("button");
+  if (event.key === "Escape" && typing) event.target.blur();
+  if (typing || pressing || event.ctrlKey || event.metaKey || event.altKey || one("dialog[open]")) return;
+  let name = keys[event.key];
+  if (event.target.matches("[role=tab]") && event.key.startsWith("Arrow")) {
+    const number = tabs.indexOf(event.target) + (event.key === "ArrowRight" ? 1 : -1);
+    const next = tabs[(number + tabs.length) % tabs.length];
+    next.focus();
+    name = next.dataset.go;
+  } else if (event.shiftKey && event.key.startsWith("Arrow") && name) name = "batch-" + name;
+  if (question && event.key >= "1" && event.key <= "9") answer(event.key - 1);
+  if (name) { event.preventDefault(); go(name); }
+});
+
+slider.addEventListener("input", () => { pause(); show(+slider.value - 1); });
+search.form.addEventListener("submit", event => {
+  event.preventDefault();
+  pause();
+  search.classList.toggle("nothing", !find(search.value));
+});
+window.addEventListener("hashchange", () => show(+location.hash.slice(1) - 1));
+at = (+location.hash.slice(1) || data.first + 1) - 1;
+show(at);
+one("[data-go=ask]").hidden = !steps.some(step => step.asks);
+if (data.ask) setAsking(true);
+if (data.what_if) drawWhatIf();

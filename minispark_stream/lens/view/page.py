@@ -1,0 +1,164 @@
+"""A trace as one HTML file that steps through it: no Jupyter, no network, no library.
+
+The same page is the stepper in Jupyter (stepper.py). What does not depend on the trace stands in files of their own: page.html
+(the elements), page.css (their places), page.js (the controls; it computes nothing about the trace), and questions.js (which
+asks before a step what it will do).
+
+1. Every panel of every step is rendered here, in Python (board.py). Of a step the page keeps only the panels that it changes,
+   and a panel is cut into pieces (its rows), of which equal ones are kept once.
+2. The file holds the pieces, the steps, and what is known of each kind of step (step_panel.py).
+3. Data is JSON in which "<" is written \\u003c, so that no text of a trace can end the script element; fragments are
+   escaped where they are made.
+4. Below the board stand the pictures that the trace gives (pictures.py), and the plan; where the query is simple enough,
+   sliders for the delay of its watermark and the size of its windows (what_if_page.py).
+
+    {"pieces": ["<h3>..", "<tr>.."], "steps": [{"step": "walCommit", "caption": "offsets/0", "panels": {"logs": [0, 1]}}, ..]}
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping, Sequence
+from html import escape
+from itertools import groupby
+from string import Template
+from typing import Any
+
+from minispark_stream.lens.trace.events import STEPS
+from minispark_stream.lens.trace.fates import Fates, fates
+from minispark_stream.lens.trace.recording import Recording, is_rerun
+from minispark_stream.lens.view.board import LIGHTS, Board
+from minispark_stream.lens.view.merged_walk import Stop, stops
+from minispark_stream.lens.view.pictures import pictures
+from minispark_stream.lens.view.questions import questions
+from minispark_stream.lens.view.row_fates import RowFates
+from minispark_stream.lens.view.step_list import step_list
+from minispark_stream.lens.view.step_panel import about
+from minispark_stream.lens.view.style import CSS, file_beside
+from minispark_stream.lens.view.walk import Key, failed
+from minispark_stream.lens.view.what_if_page import card, what_if_data
+from minispark_stream.lens.view.words import short, without_ids
+
+
+def page(
+    recordings: Mapping[str, Recording], intro: str = "", batch: int | None = None, step: str | None = None, ask: bool = False
+) -> str:
+    """The whole file. With two engines, the panels compare them.
+
+    Args:
+        recordings: engine -> what was recorded of it.
+        intro: HTML to show below the board.
+        batch, step: where to begin: the first step of this batch (its last run) and of this name; None is any.
+        ask: whether the page asks before a step what it will do (questions.py); its reader can turn this on and off.
+
+    Raises:
+        ValueError: there is no such step.
+    """
+    shown = stops(recordings)
+    first = _first(shown, batch, step)
+    names = [recording.name for recording in recordings.values() if recording.name]
+    found = {engine: fates(recording) for engine, recording in recordings.items()}
+    what_if = next(filter(None, map(what_if_data, recordings.values(), found.values())), None)
+    heading = f"{names[0] if names else 'A query'} on {' and '.join(recordings)}"
+    return Template(file_beside(__file__, "page.html")).substitute(
+        title=escape(heading),
+        css=CSS + file_beside(__file__, "page.css"),
+        batches=_chips(shown),
+        steps=step_list(recordings.values()),
+        different="<li class='differs'>engines differ</li>" if len(recordings) > 1 else "",
+        below=(card(what_if) if what_if else "") + _below(recordings, found, intro),
+        data=_json({**_data(shown, recordings, found), "first": first, "ask": ask, "what_if": what_if}),
+        script="".join(file_beside(__file__, name) for name in ("questions.js", "what_if_page.js", "page.js")),
+    )
+
+
+def _data(shown: Sequence[Stop], recordings: Mapping[str, Recording], found: Mapping[str, Fates]) -> dict[str, Any]:
+    pieces: dict[str, int] = {}
+    row_fates = RowFates(found.values())
+    asked: dict[Key, list[tuple[Any, ...]]] = {}
+    for question in max(map(questions, recordings.values(), found.values()), key=len):  # of the engine that tells more
+        asked.setdefault(question.before, []).append(question[1:])
+
+    def numbers(html: str) -> list[int]:
+        return [pieces.setdefault(piece, len(pieces)) for piece in re.split("(?=<tr|<dt)", html)]
+
+    board, before = Board(row_fates), dict[str, str]()
+    steps = []
+    for stop in shown:  # (1)
+        now = board.fragments(stop)
+        step: dict[str, Any] = {"step": stop.moment.event.step, "caption": " · ".join(stop.caption)}
+        step |= {"failed": 1} if stop.failed else {}
+        step |= {"differs": 1} if len(stop.caption) > 1 else {}
+        step |= {"asks": asked[stop.moment.key]} if stop.moment.key in asked else {}
+        steps.append({**step, "panels": {name: numbers(html) for name, html in now.items() if before.get(name) != html}})
+        before = now
+    kinds = dict.fromkeys(stop.moment.event.step for stop in shown)
+    return {  # (2)
+        "steps": steps,
+        "about": {step: {**about(STEPS[step]), "lights": LIGHTS.get(step, ())} for step in kinds},
+        "stories": [numbers(story) for story in row_fates.stories],
+        "pieces": list(pieces),
+    }
+
+
+def _json(data: Any) -> str:  # (3)
+    return json.dumps(data, ensure_ascii=False, separators=(",", ":")).replace("<", "\\u003c")
+
+
+def _first(shown: Sequence[Stop], batch: int | None, step: str | None) -> int:
+    """Where to begin; of a batch that ran again, in its last run."""
+    if batch is None and step is None:
+        return 0
+    of_batch = [(number, stop.moment) for number, stop in enumerate(shown) if batch in (None, stop.moment.batch_id)]
+    last = max((moment.attempt for _, moment in of_batch), default=0)
+    for number, moment in of_batch:
+        if step in (None, moment.event.step) and (batch is None or moment.attempt == last):
+            return number
+    raise ValueError(f"the trace has no step {step or ''} of batch {'any' if batch is None else batch}")
+
+
+def _below(recordings: Mapping[str, Recording], found: Mapping[str, Fates], intro: str) -> str:  # (4)
+    cards = f"<section class='card'>{intro}</section>" if intro else ""
+    plans = ""
+    for engine, recording in recordings.items():
+        cards += "".join(_picture(escape(f"{heading} on {engine}"), svg) for heading, svg in pictures(recording, found[engine]))
+        if recording.plan:
+            plans += f"<h3>On {escape(engine)}</h3><pre>{escape(short(without_ids(recording.plan)))}</pre>"
+    return cards + (f"<section class='card'><h2>The analysed plan</h2>{plans}</section>" if plans else "")
+
+
+def _picture(name: str, svg: str) -> str:
+    framed = f"<div class='picture' role='region' tabindex='0' aria-label='{name}'>{svg}</div>"
+    return f"<section class='card'><h2>{name}</h2>{framed}</section>"
+
+
+def _batch_names(shown: Sequence[Stop]) -> list[tuple[int, str, str, str]]:
+    """Of every batch: the number of its first step, its name, what became of it, and "failed", "empty", "restart" or ""."""
+    names = []
+    for (batch_id, _), group in groupby(enumerate(shown), key=lambda pair: pair[1].batch):
+        members = list(group)
+        events = [stop.worlds[engine].moment.event for _, stop in members for engine in stop.here]
+        steps = {event.step for event in events}
+        kind, note = "", ""
+        if any(map(failed, events)):
+            kind, note = "failed", " ✗"
+        elif any(map(is_rerun, events)):
+            kind, note = "restart", " again"
+        elif "runBatch" in steps and "getBatch" not in steps:
+            kind, note = "empty", " no data"
+        name = f"batch {batch_id}" if batch_id is not None else "other"
+        names.append((members[0][0], name, note, kind))
+    return names
+
+
+def _chips(shown: Sequence[Stop]) -> str:
+    """A button for each batch, which leads to its first step."""
+    names = _batch_names(shown)
+    ends = [*(start - 1 for start, *_ in names[1:]), len(shown) - 1]
+    chips = ""
+    for (start, name, note, kind), end in zip(names, ends):
+        moment = shown[start].moment
+        chips += "<span>restart</span>" if moment.event.step == "startQuery" and moment.run > 1 else ""
+        chips += f"<button class='{kind}' data-from='{start}' data-to='{end}'>{escape(name)}<i>{note}</i></button>"
+    return chips

@@ -1,0 +1,206 @@
+"""Predict, then run: what can be asked before a step, with the right answer and its reason.
+
+1. The walk through the trace (walk.py) is gone through; before some of its steps there is something to predict.
+       populateStartOffsets    with which batch does a restart begin?
+       constructNextBatch      if there were no new data, would a batch run all the same?
+       addBatch                does this row count? Which batch emits this window? How many rows are emitted?
+       updateWatermark         which watermark has the next batch?
+       commitOffsets           killed before this step, with which batch would a restart begin? (once, in the first batch)
+2. All that is needed to answer can be seen by then, or is said in the question. Of the rows and windows of a batch the one
+   nearest to the watermark is asked for, whatever became of it, so that the choice gives nothing away.
+3. Right is what was recorded, or what the rows' fates say (lens/trace/fates.py); the reason is their sentence, or that
+   of the step.
+
+    before addBatch of batch 4    "Will the row time=2024-01-01 12:05:00 word=dropped as late count?"
+    choices                       "Yes, it counts", "No, it is late"
+    right                         1: "dropped: its window ended 12:10:00, at or before the watermark 12:11:00 ..."
+
+A trigger that finds nothing to do leaves nothing in a trace, so nothing is asked about it. Nor about sessions: when one of them
+ends depends on rows that are still to come.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from itertools import groupby
+from typing import NamedTuple
+
+from minispark_stream.lens.trace.events import Event
+from minispark_stream.lens.trace.facts import BatchFacts
+from minispark_stream.lens.trace.fates import AGGREGATES, BEYOND, DUPLICATE, LATE, LEFT_OUT, Fate, Fates, decisive
+from minispark_stream.lens.trace.recording import Recording
+from minispark_stream.lens.trace.values import as_int, as_list, as_map
+from minispark_stream.lens.view.fate import told
+from minispark_stream.lens.view.fate_watermarks import counted
+from minispark_stream.lens.view.sentences import narrate
+from minispark_stream.lens.view.walk import Key, moments
+from minispark_stream.lens.view.words import clock_words, delay_words, plain, row_words, time_words, two_clocks
+
+NO = {LATE: "No, it is late", DUPLICATE: "No, it is a duplicate", BEYOND: "No, the limit is reached"}
+
+
+class Question(NamedTuple):
+    """What is asked before the step `before`; `right` is the number of the right choice, `why` the reason."""
+
+    before: Key
+    asks: str
+    choices: tuple[str, ...]
+    right: int
+    why: str
+
+
+Asked = tuple[str, Sequence[str], int, str]
+
+
+def questions(recording: Recording, found: Fates) -> tuple[Question, ...]:
+    """All that can be asked on the walk through a trace, in its order; `found` are the fates of its rows."""
+    facts = {batch.trigger: batch for batch in found.batches}
+    return tuple(  # (1)
+        Question(moment.key, asks, tuple(choices), right, why)
+        for moment in moments(recording.events) if moment.event.error is None
+        for ask in ASKED.get(moment.event.step, ())
+        for asks, choices, right, why in ask(found, facts.get(moment.event.trigger), moment.event)
+    )
+
+
+def _restart(found: Fates, batch: BatchFacts | None, event: Event) -> Iterator[Asked]:
+    logged, committed = as_int(event.inputs.get("offsetLog")), as_int(event.inputs.get("commitLog"))
+    if logged is not None:
+        ends = "is empty" if committed is None else f"ends at {committed}"
+        choices = (f"Batch {logged}, again", f"Batch {logged + 1}")
+        right = 0 if event.outputs.get("rerun") is True else 1
+        asks = f"The offset log ends at batch {logged}, the commit log {ends}. Which batch runs first?"
+        yield asks, choices, right, narrate(event)
+
+
+def _without_data(found: Fates, batch: BatchFacts | None, event: Event) -> Iterator[Asked]:
+    another, now = event.outputs.get("anotherBatch"), as_int(event.outputs.get("watermark"))
+    has_data = event.outputs.get("newData") is True
+    if batch is None or batch.number == 0 or not now or not has_data or not isinstance(another, bool):
+        return
+    before = found.batches[batch.number - 1].eviction_ms or 0
+    moved = now != before
+    if another:
+        way = f"has moved, from {time_words(before)} to {time_words(now)}" if before else f"is {time_words(now)}, the first one"
+        why = f"the watermark {way}, and state may be finished now"
+        why = why if moved else "an operator asks for it, although the watermark has not moved"
+    else:
+        why = "no operator waits for the watermark" if moved else f"the watermark is still {time_words(now)}"
+    asks = "There is new data, so a batch runs. If there were none, would a batch run all the same?"
+    yield asks, ("Yes, one without data", "No, the query would wait"), 0 if another else 1, why
+
+
+def _row(found: Fates, batch: BatchFacts | None, event: Event) -> Iterator[Asked]:
+    operators = batch.operators.values() if batch else ()
+    ends = [
+        what for what, is_possible in (
+            (LATE, any(o.drops_ms for o in operators)),
+            (DUPLICATE, any(o.keeps == "keys" for o in operators)),
+            (BEYOND, any(o.keeps == "count" for o in operators)),
+        ) if is_possible
+    ]
+    of_batch = groupby((fate for fate in found.rows if fate.batch is batch), key=lambda fate: fate.number)
+    known = [fate for _, of_row in of_batch if (fate := decisive(list(of_row))).operator and fate.what != LEFT_OUT]
+    if not ends or not known:
+        return
+    fate = min(known, key=_distance)  # (2)
+    is_dropped = fate.what in ends
+    why = told(found, fate).fate if is_dropped else counted(fate)  # (3)
+    right = 1 + ends.index(fate.what) if is_dropped else 0
+    yield f"Will the row {row_words(fate.row)} count?", ("Yes, it counts", *(NO[what] for what in ends)), right, why
+
+
+def _distance(fate: Fate) -> tuple[float, int]:
+    """How far from the watermark a row is; of those of which no watermark decides, the newest row is the nearest."""
+    bound = fate.operator.drops_ms if fate.operator and fate.operator.keeps != "keys" else None
+    is_compared = bound and fate.time_ms is not None
+    return abs((fate.time_ms or 0) - (bound or 0)) if is_compared else float("inf"), -fate.number
+
+
+def _window(found: Fates, batch: BatchFacts | None, event: Event) -> Iterator[Asked]:
+    if batch is None:
+        return
+    bounds = {
+        number: bound for number, operator in batch.operators.items()
+        if operator.emits == "leaving" and operator.keeps == "groups" and (bound := operator.leaves(0))
+    }
+    held = [
+        holding for holding in found.holdings
+        if holding.operator_id in bounds and holding.until_ms is not None and holding.opened <= batch.number
+        and (holding.evicted is None or holding.evicted >= batch.number)
+    ]
+    if not held:
+        return
+    holding = min(held, key=lambda h: abs((h.until_ms or 0) - bounds[h.operator_id]))  # (2)
+    now, until = two_clocks(bounds[holding.operator_id], holding.until_ms)
+    leaves_now = holding.evicted == batch.number
+    why = f"the watermark of this batch, {now}, has " + (
+        f"reached its end, {until}: it leaves the state and is emitted" if leaves_now
+        else f"not reached its end, {until}: it stays in the state, and more rows may come"
+    )
+    asks = f"Which batch will emit {row_words(holding.key)}?"
+    yield asks, (f"This one, batch {batch.batch_id}", "A later one"), 0 if leaves_now else 1, why
+
+
+def _emitted(found: Fates, batch: BatchFacts | None, event: Event) -> Iterator[Asked]:
+    """Of an aggregation that has the query to itself and waits for no watermark: the batch's keys, or all keys of the state."""
+    if batch is None or len(batch.operators) != 1:
+        return
+    (operator,) = batch.operators.values()
+    emitted = as_int(as_map(batch.progress.get("sink")).get("numOutputRows"))
+    if emitted is None or operator.keeps not in AGGREGATES or operator.emits not in _EMITTED:
+        return
+    read, changed, kept = batch.progress.get("numInputRows"), *map(operator.metrics.get, ("numRowsUpdated", "numRowsTotal"))
+    counts = sorted({count for count in map(as_int, (read, changed, kept, emitted)) if count is not None})
+    if len(counts) > 1:
+        asks = f"Output mode {operator.mode}: of this batch, how many rows does the sink get?"
+        yield asks, tuple(map(str, counts)), counts.index(emitted), _EMITTED[operator.emits]
+
+
+_EMITTED = {
+    "all": "every key that is in the state after the batch is emitted, changed or not",
+    "changed": "the keys that this batch has changed are emitted, one row for each",
+}
+
+
+def _killed(found: Fates, batch: BatchFacts | None, event: Event) -> Iterator[Asked]:
+    if batch is None or batch.number > 0:
+        return
+    now = batch.batch_id
+    asks = f"Batch {now} has run. If the query were killed now, before this step, with which batch would a restart begin?"
+    why = f"offsets/{now} is there and commits/{now} is not, so nobody knows that the batch has run: it runs once more"
+    yield asks, (f"Batch {now}, again", f"Batch {now + 1}"), 0, why
+
+
+def _watermark(found: Fates, batch: BatchFacts | None, event: Event) -> Iterator[Asked]:
+    before, after = as_int(event.inputs.get("watermark")), as_int(event.outputs.get("watermark"))
+    measured = [
+        (plain(o.get("node")), newest, delay) for o in map(as_map, as_list(event.outputs.get("operators")))
+        if (newest := as_int(o.get("max"))) and (delay := as_int(o.get("delayMs"))) is not None
+    ]
+    if before is None or not after or not measured:
+        return
+    reached = [newest - delay for _, newest, delay in measured]
+    times = sorted({before, after, min(reached), max(reached), max(newest for _, newest, _ in measured)})
+    if len(times) == 1:
+        return
+    days = {time_words(ms).split(" ")[0] for ms in times if ms}
+    said = clock_words if len(days) == 1 else time_words
+    each = "; ".join(
+        f"{f'of {node}, ' if len(measured) > 1 else ''}the newest event time is {said(newest)}, the delay {delay_words(delay)}"
+        for node, newest, delay in measured
+    )
+    policy = f" Of all operators the {plain(event.inputs.get('policy'))}imum counts." if len(measured) > 1 else ""
+    so_far = f"The watermark is {said(before)}" if before else "There is no watermark yet"
+    asks = f"In this batch, {each}.{policy} {so_far}. What is the next one?"
+    choices = [said(ms) if ms else "there is none yet" for ms in times]
+    yield asks, choices, times.index(after), narrate(event)
+
+
+ASKED: dict[str, tuple[Callable[[Fates, BatchFacts | None, Event], Iterator[Asked]], ...]] = {
+    "populateStartOffsets": (_restart,),
+    "constructNextBatch": (_without_data,),
+    "addBatch": (_row, _window, _emitted),
+    "updateWatermark": (_watermark,),
+    "commitOffsets": (_killed,),
+}

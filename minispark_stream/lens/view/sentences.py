@@ -1,0 +1,222 @@
+"""What a step did, in a sentence.
+
+`STEPS[step].says` tells what a step does in every batch; here is what it did this time, from its inputs and outputs:
+
+    populateStartOffsets   offsetLog 4, commitLog 3   -> "the offset log ends at batch 4, the commit log at 3: batch 4
+                                                          was planned but not finished, run it again ..."
+    updateWatermark        12:04 -> 12:11             -> "12:21 - 10 min = 12:11; the watermark goes from 12:04 to 12:11"
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from minispark_stream.lens.trace.events import Event
+from minispark_stream.lens.trace.values import as_int, as_list, as_map, as_watermark, entry_metadata
+from minispark_stream.lens.view.walk import failed
+from minispark_stream.lens.view.words import delay_words, number, offset_words, plain, plural, short, time_words
+
+Values = Mapping[str, Any]
+
+
+def narrate(event: Event) -> str:
+    """What this step did, as a sentence without a full stop."""
+    if failed(event):
+        return f"failed: {short(str(event.error))}"
+    sentence = _SENTENCES[event.step](event.inputs, event.outputs)
+    return sentence if event.error is None else f"{sentence}; it ends with an error"
+
+
+def _start_query(ins: Values, outs: Values) -> str:
+    name = f"query {plain(ins['name'])}" if ins.get("name") else "a query without a name"
+    return f"{name}, output mode {plain(ins.get('outputMode'))}, into {short(plain(ins.get('sink')))}"
+
+
+def _populate(ins: Values, outs: Values) -> str:
+    logged, committed, batch = as_int(ins.get("offsetLog")), as_int(ins.get("commitLog")), plain(outs.get("batchId"))
+    if "offsetLog" not in ins:
+        return f"run batch {batch} again, with the offsets in the log" if outs.get("rerun") else f"begin with batch {batch}"
+    if logged is None:
+        return "the offset log is empty: a new query, begin with batch 0"
+    ends = f"the offset log ends at batch {logged}, the commit log "
+    ends += "is empty" if committed is None else f"at {committed}"
+    if outs.get("rerun"):
+        return f"{ends}: batch {batch} was planned but not finished, run it again with the offsets in the log"
+    return f"{ends}: batch {logged} is done, go on with batch {batch}"
+
+
+def _decide(ins: Values, outs: Values) -> str:
+    if outs.get("newData"):
+        return "there is new data: run a batch"
+    if outs.get("anotherBatch"):
+        return (
+            "no new data, but the watermark has moved since the last batch: run a batch without data, "
+            "to emit and drop the state that is finished now"
+        )
+    return "no new data: wait"
+
+
+def _latest_offset(ins: Values, outs: Values) -> str:
+    if outs.get("end") is None or outs.get("end") == ins.get("start"):
+        return f"{_source(ins)}: nothing after {offset_words(ins.get('start'))}"
+    files = as_list(outs.get("files"))
+    listed = f", {_how_many_files(files)}: {', '.join(short(plain(f)) for f in files)}" if files else ""
+    return f"{_source(ins)}: from {offset_words(ins.get('start'))} up to {offset_words(outs['end'])}{listed}"
+
+
+def _log_entry(ins: Values, outs: Values) -> str:
+    lines = plain(outs.get("text")).split("\n")[1:]
+    metadata = entry_metadata(outs.get("text"))
+    offsets = ", ".join(offset_words(line) for line in lines[1:])
+    return f"{plain(ins.get('file'))} written: read up to {offsets}; {_mark(metadata.get('batchWatermarkMs'))}"
+
+
+def _commit_entry(ins: Values, outs: Values) -> str:
+    watermark = entry_metadata(outs.get("text")).get("nextBatchWatermarkMs")
+    return f"{plain(ins.get('file'))} written: the batch is done; next, {_mark(watermark)}"
+
+
+def _mark(watermark: Any) -> str:
+    return "no watermark yet" if watermark == 0 else f"watermark {time_words(watermark)}"
+
+
+def _get_batch(ins: Values, outs: Values) -> str:
+    files = _how_many_files(as_list(outs.get("files"))) or "the rows"
+    start, end = offset_words(ins.get("start")), offset_words(ins.get("end"))
+    return f"{_source(ins)}: a plan for {files} after {start} up to {end}"
+
+
+def _planning(ins: Values, outs: Values) -> str:
+    if as_int(ins.get("watermarkEviction")) is None:
+        return "the new data is in the template plan; no state in this query"
+    if not as_int(ins.get("watermarkEviction")):
+        return "no watermark yet: no row is late, no state leaves"
+    late, eviction = as_watermark(ins.get("watermarkLate")), time_words(ins.get("watermarkEviction"))
+    dropped = f"late watermark {time_words(late)}: what ends by then is dropped" if late else "no late watermark yet"
+    return f"{dropped}; eviction watermark {eviction}: state that ends by then leaves{_of_their_own(outs)}"
+
+
+def _of_their_own(outs: Values) -> str:
+    """Which operators have other bounds than the query."""
+    names = [as_map(one).get("operator") for one in as_list(outs.get("operators"))]
+    if "symmetricHashJoin" in names:
+        return ", but each side of a join has a bound of its own"
+    return ", as far as the operators below let the watermark through" if len(names) > 1 else ""
+
+
+def _add_batch(ins: Values, outs: Values) -> str:
+    return f"batch {plain(ins.get('batchId'))} computed and handed to {short(plain(ins.get('sink')))}{out_rows(outs)}"
+
+
+def out_rows(outs: Values) -> str:
+    """`: 3 rows out`, or nothing if the trace does not tell."""
+    emitted, rows = as_int(outs.get("emitted")), outs.get("rows")
+    if emitted is None and isinstance(rows, (list, tuple)):
+        emitted = len(rows)
+    count = as_int(outs.get("numOutputRows")) if emitted is None else emitted
+    return f": {plural(count, 'row')} out" if count is not None and count >= 0 else ""
+
+
+def _state(ins: Values, outs: Values) -> str:
+    metrics, version = as_map(outs.get("metrics")), as_int(ins.get("version")) or 0
+    words = {
+        "numRowsUpdated": "updated", "numRowsRemoved": "removed", "numRowsDroppedByWatermark": "dropped as late",
+    }
+    counts = ", ".join(f"{number(metrics.get(key, 0))} {word}" for key, word in words.items())
+    total = plural(metrics.get("numRowsTotal", 0), "row")
+    done = f"version {version} read, version {version + 1} written: {counts}, {total} kept"
+    return f"{plain(ins.get('operator'))}: {done}{_bounds(as_map(ins.get('decides')))}"
+
+
+def _bounds(decides: Values) -> str:
+    """Up to when the rows of each side of a join leave."""
+    leaves = map(as_watermark, as_list(decides.get("leaves_ms")) if decides.get("join_type") else ())
+    said = [f"{side} rows up to {time_words(ms)}" for side, ms in zip(("left", "right"), leaves) if ms]
+    return f"; {' and '.join(said)} leave" if said else ""
+
+
+def _watermark(ins: Values, outs: Values) -> str:
+    before, after = ins.get("watermark"), outs.get("watermark")
+    measured = [as_map(o) for o in as_list(outs.get("operators"))]
+    if not measured and "operators" in outs:
+        return "no watermark in this query"
+    seen = [o for o in measured if as_int(o.get("count")) or o.get("max") and o.get("count") is None]
+    sums = "; ".join(map(_reached, seen)) + "; " if seen else ""
+    if measured and not seen:
+        sums = "no row with an event time in this batch; "
+    if len(measured) > 1:
+        sums += f"of all operators the {plain(ins.get('policy'))}imum counts; "
+    if before == after:
+        return f"{sums}" + (f"the watermark stays at {time_words(after)}" if after else "there is no watermark yet")
+    if not before:
+        return f"{sums}the first watermark is {time_words(after)}"
+    return f"{sums}the watermark goes from {time_words(before)} to {time_words(after)}"
+
+
+def _reached(operator: Values) -> str:
+    newest, delay = operator.get("max"), as_int(operator.get("delayMs"))
+    if delay is None:
+        return f"newest event time {time_words(newest)}"
+    if (as_int(newest) or 0) <= delay:
+        return "no event time from which there is a watermark"  # a null counts as the beginning of 1970
+    return f"{time_words(newest)} - {delay_words(delay)} = {time_words((as_int(newest) or 0) - delay)}"
+
+
+def _finish(ins: Values, outs: Values) -> str:
+    progress = as_map(outs.get("progress"))
+    return f"batch {plain(progress.get('batchId'))}: {plural(progress.get('numInputRows'), 'row')} in"
+
+
+def _maintain(ins: Values, outs: Values) -> str:
+    store = f"operator {plain(ins.get('operatorId'))}, partition {plain(ins.get('partition'))}"
+    snapshot = as_int(outs.get("snapshot"))
+    written = f"{snapshot}.snapshot written" if snapshot is not None else "no snapshot due"
+    deleted = [plain(f) for f in as_list(outs.get("deleted"))]
+    return f"{store}: {written}, " + (f"deleted {', '.join(deleted)}" if deleted else "nothing deleted")
+
+
+def _how_many_files(names: Sequence[Any]) -> str:
+    """How many files a step had; of many, a trace has the first names, and at the end "and 900 more"."""
+    cut_off = re.fullmatch(r"and (\d+) more", plain(names[-1])) if names else None
+    count = len(names) - 1 + int(cut_off[1]) if cut_off else len(names)
+    return plural(count, "file") if names else ""
+
+
+def deleted_words(outs: Values, noun: str) -> str:
+    """`2 files deleted`."""
+    return f"{plural(len(as_list(outs.get('deleted'))), noun)} deleted"
+
+
+def _source(ins: Values) -> str:
+    """A source without its number."""
+    return short(re.sub(r"^\d+: ", "", plain(ins.get("source"))))
+
+
+_SENTENCES: dict[str, Callable[[Values, Values], str]] = {
+    "startQuery": _start_query,
+    "trigger": lambda ins, outs: ": ".join(
+        filter(None, (plain(ins.get("trigger", "")), plain(outs.get("message", "")).lower()))) or "a trigger",
+    "populateStartOffsets": _populate,
+    "constructNextBatch": _decide,
+    "latestOffset": _latest_offset,
+    "walCommit": _log_entry,
+    "commitSource": lambda ins, outs: f"{_source(ins)}: done with everything up to {offset_words(ins.get('end'))}",
+    "purge": lambda ins, outs: f"entries of batches before {plain(ins.get('before'))}: {deleted_words(outs, 'file')}",
+    "runBatch": lambda ins, outs: f"batch {plain(ins.get('batchId'))} begins",
+    "getBatch": _get_batch,
+    "queryPlanning": _planning,
+    "addBatch": _add_batch,
+    "stateOperator": _state,
+    "updateWatermark": _watermark,
+    "commitOffsets": _commit_entry,
+    "finishTrigger": _finish,
+    "maintenance": _maintain,
+    "getStartOffset": lambda ins, outs: f"begin with epoch {plain(outs.get('epoch'))}, from {offset_words(outs.get('start'))}",
+    "runContinuous": lambda ins, outs: "the job of all epochs ends",
+    "addOffset": lambda ins, outs: f"{plain(ins.get('file'))} written: epoch {plain(ins.get('epoch'))} has been read",
+    "commitEpoch": lambda ins, outs: (
+        f"{plain(ins.get('file'))} written: epoch {plain(ins.get('epoch'))} is done, up to {offset_words(ins.get('end'))}"
+    ),
+}

@@ -1,0 +1,263 @@
+"""A sheet of paper for the pictures: boxes, lines and words at places in points, drawn by matplotlib.
+
+1. Every sheet begins with its title, its caption and its legend. One point is one unit; x goes to the right and y down.
+2. The sheet is as wide as it is made and as high as what stands on it.
+3. It becomes SVG with text as text. Its ids are the same in every run, and it has no date.
+4. What has a title of its own is given an id while it is drawn, and a `<title>` under this id afterwards: browsers show it as a
+   tooltip.
+
+    sheet = Sheet("logs", 400, "The logs", "An entry above without one below is a batch that has to run again.")
+    sheet.box(10, sheet.top, 80, 20, "offsets/0", NEW, tip="...")
+    sheet.svg()
+"""
+
+from __future__ import annotations
+
+import io
+import warnings
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any
+from xml.etree import ElementTree
+
+from minispark_stream.lens.view.words import time_words
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+SVG = "http://www.w3.org/2000/svg"
+INK, GREY, PALE = "#1d2733", "#5b6875", "#d9dfe5"
+FONT = "DejaVu Sans"
+POINTS = 72  # to an inch
+MARGIN, LINE, ROUND = 14.0, 14.0, 2.5
+STEPS_MS = [s * 1000 for s in (
+    1, 2, 5, 10, 30, 60, 120, 300, 600, 1800, 3600, 7200, 10_800, 21_600, 43_200, 86_400, 2 * 86_400, 7 * 86_400, 30 * 86_400,
+    365 * 86_400, 3650 * 86_400,
+)]
+
+
+@dataclass(frozen=True)
+class Look:
+    """How a box is filled and framed, and how words on it are written."""
+
+    fill: str
+    edge: str
+    ink: str = INK
+    dashed: bool = False
+    thick: bool = False
+
+
+NEW = Look("#cfe3f5", "#4a7fb5")  # the same things have the same colours in all pictures
+HELD = Look("#eef3f8", "#9fb4c7")
+OUT = Look("#cfe8d5", "#2d6e42")
+GONE = Look("#f4f5f7", "#aab2bb", "#5f6872", dashed=True)
+MARKED = Look("#ffe6a8", "#8a5600", thick=True)
+WRONG = Look("#fbdad7", "#c62828", "#8e1b1b")
+VIOLET = Look("#e6ddf3", "#6a3fa0")
+
+
+# An entry of the legend: a box or a line of this colour, what it means, and whether there is any in the picture.
+Shown = tuple[Look | str, str, bool]
+
+
+class Sheet:
+    """One picture under way. `top` is where the next thing may stand; `kind` is its class, and begins the ids of tooltips."""
+
+    def __init__(self, kind: str, width: float, title: str, caption: str, legend: Sequence[Shown] = ()):
+        from matplotlib.figure import Figure
+
+        self.kind, self.width, self.top, self._tips = kind, width, MARGIN, dict[str, str]()
+        with settings():
+            self._figure = Figure()
+            self._axes = self._figure.add_axes((0, 0, 1, 1))
+        self._axes.axis("off")
+        self.words(MARGIN, self.top + 8, title, size=14, bold=True)
+        self.top += 24  # (1)
+        for line in wrapped(caption, width - 2 * MARGIN, 10):
+            self.words(MARGIN, self.top + 6, line, size=10, ink=GREY)
+            self.top += LINE
+        self._legend(legend)
+
+    def _legend(self, legend: Sequence[Shown]) -> None:
+        x, entries = MARGIN, [(look, says) for look, says, is_there in legend if is_there]
+        self.top += 4
+        for look, says in entries:
+            wide = 24 + text_width(says, 9) + 18
+            if x > MARGIN and x + wide > self.width - MARGIN:
+                x, self.top = MARGIN, self.top + 17
+            if isinstance(look, Look):
+                self.box(x, self.top + 2, 16, 11, "", look)
+            else:
+                self.line([x, x + 16], [self.top + 7.5] * 2, look, 2)
+            self.words(x + 21, self.top + 7.5, says, size=9)
+            x += wide
+        self.top += (20 if entries else 0) + 10
+
+    # -- what can stand on it --------------------------------------------------------------------------------
+
+    def words(
+        self, x: float, y: float, words: str, *, size: float = 9, ink: str = INK, align: str = "left", bold: bool = False
+    ) -> None:
+        """One line, its middle at height `y`; `align` says which end of it is at `x`."""
+        self._axes.text(
+            x, y, printable(words), fontsize=size, color=ink, ha=align, va="center_baseline", parse_math=False, zorder=8,
+            fontweight="bold" if bold else "normal",
+        )
+
+    def box(
+        self, x: float, y: float, width: float, height: float, words: str | Sequence[str], look: Look, *, tip: str = "",
+        size: float = 9,
+    ) -> None:
+        """A box with its upper left corner at (x, y), and lines in it. What is too long is clipped, and is in the tooltip."""
+        from matplotlib.patches import FancyBboxPatch
+
+        lines = [words] if isinstance(words, str) else words
+        fitting = [clipped(line, width - 6, size) for line in lines]
+        patch = FancyBboxPatch(
+            (x + ROUND, y + ROUND), width - 2 * ROUND, height - 2 * ROUND, facecolor=look.fill, edgecolor=look.edge,
+            boxstyle=f"round,pad={ROUND}", linewidth=1.8 if look.thick else 0.9, linestyle="--" if look.dashed else "-",
+            zorder=4,
+        )
+        self._axes.add_patch(patch)
+        patch.set_gid(self._tip(tip or ("\n".join(lines) if fitting != list(lines) else "")))
+        first = y + height / 2 - (len(lines) - 1) * (size + 2) / 2
+        for number, line in enumerate(fitting):
+            self.words(x + width / 2, first + number * (size + 2), line, size=size, ink=look.ink, align="center")
+
+    def line(
+        self, xs: Sequence[float], ys: Sequence[float], colour: str, width: float = 1.0, style: str = "-", *, tip: str = "",
+        layer: int = 3, ends: str = "",
+    ) -> None:
+        """A line through points; `ends` is a matplotlib marker for each of its points."""
+        (drawn,) = self._axes.plot(
+            xs, ys, color=colour, linewidth=width, linestyle=style, zorder=layer, solid_capstyle="butt", marker=ends or None,
+            markersize=5,
+        )
+        drawn.set_gid(self._tip(tip))
+
+    def arrow(self, start: tuple[float, float], end: tuple[float, float], colour: str = GREY) -> None:
+        self._axes.annotate(
+            "", end, start, arrowprops={"arrowstyle": "-|>", "color": colour, "linewidth": 1.1, "shrinkA": 0, "shrinkB": 0},
+            zorder=5,
+        )
+
+    def mark(self, x: float, y: float, kind: str, colour: str, *, size: float = 34, tip: str = "") -> None:
+        """A dot, or another marker of matplotlib's."""
+        self._axes.scatter(
+            [x], [y], s=size, marker=kind, facecolor=colour, edgecolor="white", linewidth=0.8, zorder=7, gid=self._tip(tip)
+        )
+
+    def note(self, words: str, x: float = MARGIN) -> None:
+        """A sentence below everything, for what is left out."""
+        for line in wrapped(words, self.width - x - MARGIN, 9):
+            self.words(x, self.top + 8, line, ink=GREY)
+            self.top += LINE
+
+    def _tip(self, tip: str) -> str | None:
+        if not tip:
+            return None
+        name = f"{self.kind}-{len(self._tips)}"
+        self._tips[name] = tip
+        return name
+
+    # -- what becomes of it --------------------------------------------------------------------------------
+
+    def svg(self) -> str:
+        """The sheet as SVG."""
+        height = self.top + MARGIN  # (2)
+        self._figure.set_size_inches(self.width / POINTS, height / POINTS)
+        self._axes.set_xlim(0, self.width)
+        self._axes.set_ylim(height, 0)
+        return svg_of(self._figure, self._tips, self.kind)
+
+
+@contextmanager
+def settings() -> Iterator[None]:
+    """matplotlib as the pictures want it."""
+    import matplotlib
+
+    chosen: Any = {
+        "svg.hashsalt": "minispark_stream", "svg.fonttype": "none", "font.family": [FONT],
+        "axes.spines.top": False, "axes.spines.right": False,
+    }
+    with matplotlib.rc_context(chosen), warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "Glyph .* missing from font", UserWarning)  # a browser has other fonts
+        yield
+
+
+def svg_of(figure: Figure, tips: Mapping[str, str], kind: str) -> str:  # (3)
+    """A figure as SVG of the class `kind`. `tips`: the tooltip of what has this id."""
+    text = io.BytesIO()
+    with settings():
+        figure.savefig(text, format="svg", metadata={"Date": None})
+    ElementTree.register_namespace("", SVG)
+    ElementTree.register_namespace("xlink", "http://www.w3.org/1999/xlink")
+    root = ElementTree.fromstring(text.getvalue())
+    for element in root.iter(f"{{{SVG}}}g"):
+        if (words := tips.get(element.get("id", ""))) is not None:  # (4)
+            title = ElementTree.Element(f"{{{SVG}}}title")
+            title.text = "\n".join(map(printable, words.split("\n")))
+            element.insert(0, title)
+    for metadata in root.findall(f"{{{SVG}}}metadata"):
+        root.remove(metadata)
+    root.set("class", kind)
+    return ElementTree.tostring(root, encoding="unicode")
+
+
+# -- how wide words are, and which times are round ----------------------------------------------------------
+
+
+@lru_cache(maxsize=4096)
+def text_width(words: str, size: float) -> float:
+    """The width of a line in points."""
+    from matplotlib.font_manager import FontProperties
+    from matplotlib.textpath import TextToPath
+
+    font = FontProperties(family=FONT, size=size)
+    with settings():
+        width, _, _ = TextToPath().get_text_width_height_descent(printable(words), font, ismath=False)
+    return float(width)
+
+
+def printable(words: str) -> str:
+    """On one line, and without characters that SVG must not have."""
+    return "".join(c if c.isprintable() else " " for c in words)
+
+
+def clipped(words: str, width: float, size: float) -> str:
+    """As much of a line as fits."""
+    if text_width(words, size) <= width:
+        return words
+    for end in range(len(words) - 1, 0, -1):
+        if text_width(words[:end] + "…", size) <= width:
+            return words[:end] + "…"
+    return ""
+
+
+def wrapped(words: str, width: float, size: float) -> Iterable[str]:
+    """A paragraph as lines."""
+    line = ""
+    for word in words.split():
+        if line and text_width(f"{line} {word}", size) > width:
+            yield line
+            line = word
+        else:
+            line = f"{line} {word}".strip()
+    if line:
+        yield line
+
+
+def round_times(low: float, high: float, most: int = 10) -> tuple[list[float], list[str]]:
+    """At most `most` round times, and how they are written; the date where the day is another one."""
+    step = next((s for s in STEPS_MS if (high - low) / s <= most), (high - low) / 8)
+    first = -(-low // step) * step
+    at = [first + i * step for i in range(int((high - first) // step) + 1)]
+    labels, day = [], ""
+    for ms in at:
+        date, _, clock = time_words(ms or 1).partition(" ")
+        clock = clock.removesuffix(":00")
+        labels.append(clock if date == day or not clock else f"{date}\n{clock}")
+        day = date
+    return at, labels

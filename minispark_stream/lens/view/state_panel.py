@@ -1,0 +1,66 @@
+"""The panel of the state: the rows of each stateful operator before and after a batch; of a join, its two sides.
+
+    left buffer, 2 rows             right buffer, 1 row
+      12:00 · A  matched              12:01 · A  matched
+    + 12:02 · B  no match yet
+
+1. A row that the batch has added, changed or removed has its mark and its colour.
+2. Spark keeps a side of a join in two stores: how many rows a key has, and the rows, numbered. Only the rows are shown.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from html import escape
+
+from minispark_stream.lens.trace.values import as_map
+from minispark_stream.lens.view.row_panels import NO_ROWS
+from minispark_stream.lens.view.style import say, table
+from minispark_stream.lens.view.words import number, plural
+from minispark_stream.lens.view.world import OperatorView, StateRow
+
+MARKS = {"+": "add", "~": "change", "-": "remove", "": "same"}
+COUNTS = "keyToNumValues"
+
+
+def operator(view: OperatorView) -> str:
+    """One operator: its version, what it counted, and its rows."""
+    version = "" if view.version is None else f" · version {view.version}"
+    counts = [
+        f"<span class='count {look}'>{say(number(view.metrics[key]))} {words}</span>"
+        for key, words, look in (
+            ("numRowsTotal", "kept", "same"), ("numRowsUpdated", "updated", "add"), ("numRowsRemoved", "removed", "remove"),
+            ("numRowsDroppedByWatermark", "dropped as late", "late"),
+        ) if key in view.metrics and (view.metrics[key] or key == "numRowsTotal")
+    ]
+    head = f"<p><b>{view.operator_id}</b> <code>{escape(view.operator)}</code>{version} {' '.join(counts)}</p>"
+    if view.rows is None:
+        return head + (f"<p class='note'>{NO_ROWS}</p>" if view.version is not None else "")
+    if not view.rows:
+        return head + "<p class='note'>Empty.</p>"
+    if view.operator == "symmetricHashJoin":
+        sides = "".join(_side(side, view.rows) for side in ("left", "right"))
+        return f"{head}<div class='sides'>{sides}</div>"
+    names = ", ".join(map(say, dict.fromkeys(name for row in view.rows for name in as_map(row.key))))
+    return head + table(("", f"key{f': {names}' if names else ''}", "before", "after", "part."), map(_row, view.rows))
+
+
+def _row(row: StateRow) -> tuple[str, list[str]]:  # (1)
+    where = f"{row.partition}" if row.store == "default" else f"{row.partition} {row.store}"
+    before, after = ("" if value is None else say(value) for value in (row.before, row.after))
+    key = " ".join(map(say, as_map(row.key).values())) if as_map(row.key) else say(row.key)
+    return f' class="{MARKS[row.mark]}"', [escape(row.mark), key, before, after, escape(where)]
+
+
+def _side(side: str, rows: Iterable[StateRow]) -> str:  # (2)
+    buffered = [row for row in rows if row.store.startswith(side) and not row.store.endswith(COUNTS)]
+    body = table(("", "row"), map(_buffered, buffered)) if buffered else "<p class='note'>Empty.</p>"
+    return f"<div><h4>{side} buffer, {plural(sum(row.mark != '-' for row in buffered), 'row')}</h4>{body}</div>"
+
+
+def _buffered(row: StateRow) -> tuple[str, list[str]]:
+    values = dict(as_map(row.after if row.after is not None else row.before))
+    met = {True: "matched", False: "no match yet"}.get(values.pop("matched", None), "")
+    key = {name: value for name, value in as_map(row.key).items() if name != "index" and value not in values.values()}
+    words = " · ".join(map(say, [*key.values(), *values.values()]))
+    return f' class="{MARKS[row.mark]}"', [escape(row.mark), f"{words} <small class='note'>{met}</small>"]

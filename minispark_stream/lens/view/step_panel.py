@@ -1,0 +1,86 @@
+"""The panel of the step: what it did, why there is such a step, its code, and what went in and out.
+
+    (3) walCommit                                         [Why]  Code  In and out
+    Spark: OffsetSeqLog.add · Execution flow (3)          Write down what the batch will read before it reads anything.
+    offsets/2 written: read up to logOffset 2; ...        Why? Written before anything is read: ...
+    took 8.1 ms
+
+With two engines their sentences stand one below the other where they differ. Whatever comes from the trace is escaped here.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from html import escape
+from typing import Any
+
+from minispark_stream.lens.trace.events import Event, Step
+from minispark_stream.lens.view.flow import title
+from minispark_stream.lens.view.merged_walk import Stop
+from minispark_stream.lens.view.sentences import narrate
+from minispark_stream.lens.view.step_source import step_sources
+from minispark_stream.lens.view.why import WHY
+from minispark_stream.lens.view.words import duration_words
+
+IN_PANELS = ("rows", "before", "after", "plan", "arrivals")  # what a panel or a picture shows
+
+
+def about(step: Step) -> dict[str, str]:
+    """What is the same whenever this step is shown, as HTML: what it is, why it is there, and its code."""
+    number, _, name = title(step.name).rpartition(" ")
+    source = step_sources()[step.name]
+    return {
+        "what": f"<h2><small>{escape(number)}</small> {escape(name)}</h2>"
+                f"<p class='where'>Spark: <code>{escape(step.spark)}</code> · {escape(step.document)}</p>",
+        "why": f"<p>{_sentence(step.says)}</p><p><b>Why?</b> {escape(WHY[step.name])}</p>",
+        "code": f"<p class='where'><code>{escape(source.where)}</code></p><pre class='code'>{source.html}</pre>",
+    }
+
+
+def said(stop: Stop) -> str:
+    """What happened in this step, in a sentence; in two if the engines differ."""
+    events = _events(stop)
+    sentences = {engine: narrate(event) for engine, event in events.items()}
+    if len(set(sentences.values())) == 1:
+        words = f"<p class='did'>{_sentence(next(iter(sentences.values())))}</p>"
+    else:
+        words = "".join(f"<p class='did'><b>{escape(e)}</b> {_sentence(said)}</p>" for e, said in sentences.items())
+    missing = [engine for engine in stop.worlds if engine not in stop.here]
+    unseen = f"<p class='note'>The trace of {escape(', '.join(missing))} does not show this step.</p>" if missing else ""
+    took = " · ".join(
+        (f"{escape(engine)} " if len(events) > 1 else "") + duration_words(event.duration_ms)
+        for engine, event in events.items() if event.duration_ms > 0
+    )
+    return words + unseen + (f"<p class='note'>Took {took}.</p>" if took else "")
+
+
+def recorded(stop: Stop) -> str:
+    """What went in and out, as recorded, engine by engine."""
+    events = _events(stop)
+    return "".join(_raw(e, events) for e in events) or "<p class='note'>Nothing but what the panels show.</p>"
+
+
+def _events(stop: Stop) -> dict[str, Event]:
+    return {engine: stop.worlds[engine].moment.event for engine in stop.here}
+
+
+def _sentence(words: str) -> str:
+    first = words.split(" ", 1)[0]
+    begin = first.capitalize() if first.isalpha() and first.islower() else first
+    return escape(begin + words[len(first):] + ("" if words.endswith(".") else "."))
+
+
+def _raw(engine: str, events: Mapping[str, Event]) -> str:
+    """What went in and out, as recorded; what the panels show is left out."""
+    event = events[engine]
+    values = {**event.inputs, **event.outputs}
+    shown = {name: v for name, v in values.items() if name not in IN_PANELS and v is not None}
+    if not shown:
+        return ""
+    lines = "".join(f"<dt>{escape(name)}</dt><dd>{escape(_pretty(value))}</dd>" for name, value in shown.items())
+    return f"{f'<h4>{escape(engine)}</h4>' if len(events) > 1 else ''}<dl>{lines}</dl>"
+
+
+def _pretty(value: Any) -> str:
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str, indent=1)

@@ -1,0 +1,50 @@
+"""The stepper: forward and back through every step of every trigger of a recorded trace, in Jupyter.
+
+All steps are known when it is made, so it needs no kernel: it is the page of the trace (page.py) in a frame of its own. So it
+moves in a saved notebook, too, and on a page that nbconvert has made of it. The frame may run its script and nothing else.
+
+    trace.stepper()                 from the first step
+    trace.stepper(2, "walCommit")   from this step of batch 2
+    trace.stepper(ask=True)         asks before a step what it will do, as the button "ask" does
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from html import escape
+
+from minispark_stream.lens.trace.recording import Recording
+from minispark_stream.lens.view.page import page
+
+HEIGHT = 720  # pixels
+
+
+class Stepper:
+    """Steps through one trace, or through two side by side.
+
+    Args:
+        recordings: engine -> what was recorded of it.
+        intro: HTML to show below the steps.
+        batch, step: where to begin: the first step of this batch and of this name; None is any.
+        ask: whether it asks before a step what it will do.
+
+    Raises:
+        ValueError: there is no such step.
+    """
+
+    def __init__(
+        self, recordings: Mapping[str, Recording], intro: str = "", batch: int | None = None, step: str | None = None,
+        ask: bool = False,
+    ):
+        self._recordings = recordings
+        self._page = page(recordings, intro, batch, step, ask)
+
+    def _repr_html_(self) -> str:
+        html = escape(self._page, quote=True)
+        return (
+            f'<iframe title="{self}" sandbox="allow-scripts" allow="fullscreen" srcdoc="{html}" '
+            f'style="width:100%;height:{HEIGHT}px;border:0;border-radius:10px"></iframe>'
+        )
+
+    def __repr__(self) -> str:
+        return f"Stepper of {' and '.join(self._recordings)}"

@@ -1,0 +1,112 @@
+"""The order in which a trace is walked.
+
+Events are recorded when a step *ends*, so a step comes after the steps inside it. A person wants to see a batch in the
+order in which it makes sense:
+
+1. Rebuild the tree from `depth`: a step contains the deeper ones that ended before it.
+2. Walk it. `startQuery`, `trigger`, `runBatch`, `addBatch` and `walCommit` are shown before what happens inside them.
+   `constructNextBatch` is shown when it decides: after the sources have answered, before anything is written down.
+   Every other step is shown when it ends.
+
+    recorded   latestOffset, commitSource, walCommit, constructNextBatch, getBatch, addBatch, runBatch, trigger
+    walked     trigger, latestOffset, constructNextBatch, walCommit, commitSource, runBatch, getBatch, addBatch
+
+Maintenance runs on a thread of its own: it contains nothing and is contained in nothing.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import groupby
+
+from minispark_stream.lens.trace.events import Event
+from minispark_stream.lens.trace.recording import is_rerun
+
+AROUND_OTHERS = frozenset(("startQuery", "trigger", "runBatch", "walCommit"))  # an error of theirs is one of a step inside
+SHOWN_BEFORE_ITS_STEPS = AROUND_OTHERS | {"addBatch"}
+
+Key = tuple[int | None, int, str, int]
+
+
+@dataclass(frozen=True)
+class Moment:
+    """One step on the walk through a trace.
+
+    `batch_id` is that of the trigger; `attempt` tells a batch that is run again after a restart from the first try, and
+    `occurrence` the second `latestOffset` of a batch from the first. `within` are the steps around this one, from the
+    outside in. `run` counts the starts of the query from 1.
+    """
+
+    event: Event
+    run: int
+    batch_id: int | None
+    attempt: int
+    within: tuple[str, ...]
+    occurrence: int
+
+    @property
+    def key(self) -> Key:
+        """What makes this the same moment in the trace of another engine, which may not tell when the query starts."""
+        return (self.batch_id, self.attempt, self.event.step, self.occurrence)
+
+
+def failed(event: Event) -> bool:
+    """Whether this step is where something went wrong: not a step around it."""
+    return event.error is not None and event.step not in AROUND_OTHERS
+
+
+@dataclass(frozen=True)
+class _Node:
+    event: Event
+    children: tuple[_Node, ...] = ()
+
+
+def moments(events: Sequence[Event]) -> tuple[Moment, ...]:
+    """The events in the order in which they make sense."""
+    walk: list[Moment] = []
+    run = 0
+    attempts: Counter[int | None] = Counter()
+    for _, group in groupby(events, key=lambda e: e.trigger):
+        of_trigger = list(group)
+        batch_id = next((e.batch_id for e in of_trigger if e.step in ("runBatch", "trigger")), None)
+        if batch_id is None or any(map(is_rerun, of_trigger)):
+            attempts[batch_id] += 1
+        seen: Counter[str] = Counter()
+        for event, within in (pair for node in _tree(of_trigger) for pair in _walk(node)):
+            run += event.step == "startQuery"
+            walk.append(Moment(event, max(run, 1), batch_id, attempts[batch_id], within, seen[event.step]))
+            seen[event.step] += 1
+    return tuple(walk)
+
+
+def _tree(events: Iterable[Event]) -> list[_Node]:  # (1)
+    roots: list[_Node] = []
+    apart: list[_Node] = []
+    for event in events:
+        if event.step == "maintenance":
+            apart.append(_Node(event))
+            continue
+        first = len(roots)
+        while first > 0 and roots[first - 1].event.depth > event.depth:
+            first -= 1
+        roots[first:] = [_Node(event, tuple(roots[first:]))]
+    return roots + apart
+
+
+def _walk(node: _Node, within: tuple[str, ...] = ()) -> Iterator[tuple[Event, tuple[str, ...]]]:  # (2)
+    step = node.event.step
+    inside = (*within, step)
+    if step in SHOWN_BEFORE_ITS_STEPS:
+        before, after = [], list(node.children)
+    elif step == "constructNextBatch":
+        before = [c for c in node.children if c.event.step == "latestOffset"]
+        after = [c for c in node.children if c.event.step != "latestOffset"]
+    else:
+        before, after = list(node.children), []
+    for child in before:
+        yield from _walk(child, inside)
+    yield node.event, within
+    for child in after:
+        yield from _walk(child, inside)

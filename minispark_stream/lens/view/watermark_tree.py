@@ -1,0 +1,204 @@
+"""How a watermark goes up the plan: what each operator sees and promises, batch by batch.
+
+1. The tree is the plan without what only passes a watermark on: sources and `withWatermark` below, operators above.
+2. The query has one watermark: the least (or greatest, by the policy) of what its `withWatermark` nodes have measured. It
+   enters the plan at each of them.
+3. An operator drops rows by the watermark that it saw in the batch before, evicts by the one that it sees now, and promises
+   what its output is not older than: that is what the operator above it sees.
+4. Of a long trace the newest `MOST` batches are shown.
+
+                              batch 3
+    stateStoreSave            evicts up to 12:19:59     an aggregation above the join sees what the join promises
+      symmetricHashJoin       evicts up to 12:30, promises 12:19:59
+        withWatermark ta      12:30
+
+Real Spark does not report the watermarks of its operators, so only the model's traces have this picture.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from minispark_stream.lens.trace.recording import Batch, Recording
+from minispark_stream.lens.trace.values import as_int, as_list, as_map, as_watermark
+from minispark_stream.lens.view.sheet import GREY, HELD, MARGIN, NEW, PALE, VIOLET, Sheet
+from minispark_stream.lens.view.words import clock_words, delay_words, short
+
+MOST, DEEPEST = 10, 20
+TREE, COLUMN, INDENT, WORDS = 310.0, 84.0, 18.0, 60.0
+DROPS, EVICTS, PROMISES = "#c62828", "#8a5600", "#6a3fa0"
+LINES = [("drops", DROPS), ("evicts", EVICTS), ("promises", PROMISES)]
+HEIGHTS = {"operator": 50.0, "watermark": 24.0, "source": 24.0}
+
+
+@dataclass(frozen=True)
+class Cell:
+    """An operator in a batch: rows up to `drops_ms` are late, state up to `evicts_ms` leaves, and it promises `promises_ms`.
+
+    A `withWatermark` has only the last: what it has measured after the batch. 0 and None: nothing yet.
+    """
+
+    drops_ms: int | None
+    evicts_ms: int | None
+    promises_ms: int | None
+
+
+@dataclass(frozen=True)
+class Node:
+    """A line of the tree; `depth` 0 is the operator next to the sink. A cell for each batch, None where it has none."""
+
+    kind: str
+    label: str
+    depth: int
+    cells: tuple[Cell | None, ...]
+
+
+@dataclass(frozen=True)
+class Tree:
+    """The plan from the sink down, and the watermark of the query in each batch."""
+
+    nodes: tuple[Node, ...]
+    batch_ids: tuple[int, ...]
+    watermarks: tuple[int | None, ...]
+    policy: str
+    batches: int
+
+
+def tree(recording: Recording) -> Tree | None:
+    """The tree of the newest batches; None where no plan with a watermark was recorded."""
+    planned = [(batch, plan) for batch in recording.batches if (plan := _plan(batch)) and not batch.error]
+    shown = planned[-MOST:]  # (4)
+    if not shown:
+        return None
+    nodes = tuple(_nodes(shown[-1][1], 0, [batch for batch, _ in shown], {}))
+    if not any(node.kind == "watermark" for node in nodes):
+        return None
+    tracked = [_events(batch, "updateWatermark") for batch, _ in shown]
+    return Tree(
+        nodes, tuple(batch.batch_id for batch, _ in shown), tuple(as_int(ins.get("watermark")) for ins, _ in tracked),
+        str(tracked[-1][0].get("policy") or "min"), len(planned),
+    )
+
+
+def _plan(batch: Batch) -> Mapping[str, Any]:
+    return as_map(_events(batch, "queryPlanning")[1].get("tree"))
+
+
+def _events(batch: Batch, step: str) -> tuple[Mapping[str, Any], Mapping[str, Any]]:
+    found = next((event for event in batch.events if event.step == step), None)
+    return ({}, {}) if found is None else (as_map(found.inputs), as_map(found.outputs))
+
+
+def _nodes(plan: Mapping[str, Any], depth: int, batches: Sequence[Batch], counted: dict[str, int]) -> Iterator[Node]:
+    """(1) Depth first; `counted` numbers the `withWatermark` nodes of the same column."""
+    if depth > DEEPEST:
+        return
+    below = [as_map(child) for child in as_list(plan.get("below"))]
+    if "operator" in plan:
+        number = as_int(plan.get("operatorId"))
+        yield Node("operator", f"{number}: {plan['operator']}", depth, tuple(_operator(batch, number) for batch in batches))
+    elif "watermark" in plan:
+        column, delay = str(plan["watermark"]), as_int(plan.get("delayMs")) or 0
+        place = counted[column] = counted.get(column, -1) + 1
+        cells = tuple(_measured(batch, column, place) for batch in batches)
+        yield Node("watermark", f"withWatermark {column}, {delay_words(delay)}", depth, cells)
+    elif "source" in plan:
+        yield Node("source", f"source {short(str(plan['source']))}", depth, ())
+    else:
+        depth -= 1  # a node with several children, such as a union
+    for child in below:
+        yield from _nodes(child, depth + 1, batches, counted)
+
+
+def _operator(batch: Batch, number: int | None) -> Cell | None:
+    """(3) What an operator drops, evicts and promises in a batch; None if it did not run in it."""
+    ins = next((e.inputs for e in batch.events if e.step == "stateOperator" and e.inputs.get("operatorId") == number), None)
+    if ins is None:
+        return None
+    promises = _output(_plan(batch), number, 0)
+    return Cell(as_watermark(ins.get("watermarkLate")), as_watermark(ins.get("watermarkEviction")), promises)
+
+
+def _output(plan: Mapping[str, Any], number: int | None, depth: int) -> int | None:
+    if "operator" in plan and plan.get("operatorId") == number:
+        return as_int(plan.get("output"))
+    children = as_list(plan.get("below")) if depth <= DEEPEST else ()
+    found = (_output(as_map(child), number, depth + 1) for child in children)
+    return next((ms for ms in found if ms is not None), None)
+
+
+def _measured(batch: Batch, column: str, place: int) -> Cell | None:
+    """(2) What a `withWatermark` node measured in a batch; `place` counts those of the same column."""
+    own = [as_map(one) for one in as_list(_events(batch, "updateWatermark")[1].get("operators"))]
+    same = [one for one in own if one.get("node") == column]
+    return Cell(None, None, as_int(same[place].get("watermark"))) if place < len(same) else None
+
+
+# -- the drawing -------------------------------------------------------------------------------------------
+
+CAPTION = (
+    "Read a column from the bottom up. Each withWatermark measures the newest event time less its delay; {which} of them is "
+    "the watermark of the query from the next batch on. What an operator promises is what the one above it sees."
+)
+
+
+def svg(found: Tree | None) -> str | None:
+    """The picture of a tree, if there is one."""
+    if found is None:
+        return None
+    which = "the greatest" if found.policy == "max" else "the least"
+    width = 2 * MARGIN + TREE + COLUMN * max(len(found.batch_ids), 4)
+    sheet = Sheet("watermarks", width, "The watermark on its way up the plan", CAPTION.format(which=which), [
+        (DROPS, "drops rows up to (what it saw in the batch before)", True), (EVICTS, "evicts state up to", True),
+        (PROMISES, "promises to the operator above", True),
+    ])
+    top = sheet.top
+    sheet.words(MARGIN, top + 27, "watermark of the query", bold=True, size=9.5)
+    for n, (batch_id, ms) in enumerate(zip(found.batch_ids, found.watermarks)):
+        x = MARGIN + TREE + COLUMN * n + COLUMN / 2
+        sheet.words(x, top + 6, f"batch {batch_id}", size=9, bold=True, align="center")
+        sheet.words(x, top + 27, _clock(ms), size=9, bold=True, align="center")
+    sheet.top = top + 44
+    centres: list[tuple[int, float]] = []  # depth and height of the nodes above
+    for node in found.nodes:
+        tall = HEIGHTS[node.kind]
+        y, x = sheet.top, MARGIN + INDENT * node.depth
+        look = {"operator": NEW, "watermark": VIOLET, "source": HELD}[node.kind]
+        sheet.box(x, y + 2, MARGIN + TREE - WORDS - 8 - x, tall - 6, node.label, look)
+        said = LINES if node.kind == "operator" else [("measures", PROMISES)] if node.kind == "watermark" else []
+        for line, (words, colour) in enumerate(said):
+            middle = y + tall / 2 - 1 + 14 * (line - (len(said) - 1) / 2)
+            sheet.words(MARGIN + TREE - 8, middle, words, ink=colour, size=8.5, align="right")
+        parent = next((height for depth, height in reversed(centres) if depth < node.depth), None)
+        if parent is not None:
+            sheet.line([x - INDENT / 2, x - INDENT / 2, x], [parent, y + tall / 2 - 1, y + tall / 2 - 1], GREY, 1.1)
+        centres.append((node.depth, y + tall - 4))
+        for n, cell in enumerate(node.cells):
+            _cell(sheet, MARGIN + TREE + COLUMN * n + COLUMN / 2, y + tall / 2 - 1, node, cell)
+        sheet.line([MARGIN, sheet.width - MARGIN], [y - 1] * 2, PALE, 0.6, layer=1)
+        sheet.top += tall + 2
+    for n in range(len(found.batch_ids) + 1):
+        sheet.line([MARGIN + TREE + COLUMN * n] * 2, [top, sheet.top], PALE, 0.7, layer=1)
+    sheet.top += 6
+    if len(found.batch_ids) < found.batches:
+        sheet.note(f"The newest {len(found.batch_ids)} of {found.batches} batches.")
+    return sheet.svg()
+
+
+def _cell(sheet: Sheet, x: float, y: float, node: Node, cell: Cell | None) -> None:
+    if cell is None:
+        return
+    if node.kind == "watermark":
+        words = _clock(cell.promises_ms) if cell.promises_ms else "no row yet"
+        sheet.words(x, y, words, ink=PROMISES, size=9, align="center")
+        return
+    promises = "no promise" if cell.promises_ms is None else _clock(cell.promises_ms)
+    for line, words in enumerate((_clock(cell.drops_ms), _clock(cell.evicts_ms), promises)):
+        colour = LINES[line][1]
+        sheet.words(x, y + 14 * (line - 1), words, ink=colour, size=8.5, align="center")
+
+
+def _clock(ms: int | None) -> str:
+    return clock_words(ms) if ms and ms > 0 else "–"

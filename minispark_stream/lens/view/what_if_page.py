@@ -1,0 +1,107 @@
+"""What if, in a page without Python: what the page needs of a trace to answer for other delays and other windows.
+
+The answer is worked out in the page, by a small model of watermark and windows (what_if_page.js). It knows no more than these,
+so only some traces have it:
+
+1. One source, one watermark, and one aggregation over windows that do not overlap, in append mode.
+2. All rows were recorded from batch 0 on, each with its event time and its window. A row that a filter has left out, or that
+   has no event time, must have been left out for the watermark, too.
+
+    {"arrivals": [[{"time": 12:02, "key": ""}, ..], ..], "waits": false, "delays": [0, ..], "sizes": [..], ..}
+
+Where batches without data stand between those with data, each file came only when the query had nothing left to do (`waits`),
+and so it is assumed to be for the other delays.
+
+Differs from Spark: the page knows a watermark and windows, and nothing else of a query.
+Shown by tests/spark/test_what_if_page.py::test_other_delays_and_windows_come_to_the_same_in_the_page_and_in_the_engine.
+"""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from typing import Any
+
+from minispark_stream.lens.trace.facts import BatchFacts
+from minispark_stream.lens.trace.fates import Fates
+from minispark_stream.lens.trace.recording import Recording
+from minispark_stream.lens.trace.times import is_window
+from minispark_stream.lens.trace.values import as_int, as_list, as_map
+from minispark_stream.lens.view.words import row_words
+
+SECOND, MINUTE, HOUR = 1000, 60_000, 3_600_000
+STEPS = ((SECOND, (1, 2, 5, 10, 20, 30)), (MINUTE, (1, 2, 5, 10, 15, 20, 30)), (HOUR, (1, 2, 6, 12, 24)))
+LAST_TIME = 8_640_000_000_000_000  # ms since the epoch, of a date in JavaScript
+DURATIONS = [n * unit for unit, counts in STEPS for n in counts]  # that a slider offers, besides the one of the query
+
+
+def what_if_data(recording: Recording, found: Fates) -> dict[str, Any] | None:
+    """What the page needs; None for a trace that its model does not fit. `found` are the fates of its rows."""
+    delay, size = _delay(recording), _size(found)
+    if delay is None or size is None or found.batches[0].batch_id != 0:
+        return None
+    if any(as_int(row["time"]) is None or abs(row["time"]) > LAST_TIME for batch in found.batches for row in _rows(batch)):
+        return None
+    measured = {e.trigger: as_list(e.outputs.get("operators")) for e in recording.events if e.step == "updateWatermark"}
+    arrivals = {batch.number: rows for batch in found.batches if (rows := _rows(batch))}
+    for batch in found.batches:
+        if [as_map(one).get("count") for one in measured.get(batch.trigger, ())] != [len(arrivals.get(batch.number, ()))]:
+            return None  # the watermark has seen other rows than the windows have
+    delays, sizes = sorted({0, delay, *DURATIONS}), sorted({size, *DURATIONS})
+    return {
+        "arrivals": list(arrivals.values()),
+        "waits": any(later > earlier + 1 for earlier, later in pairwise(arrivals)),
+        "delays": delays, "delay": delays.index(delay), "sizes": sizes, "size": sizes.index(size),
+    }
+
+
+def _delay(recording: Recording) -> int | None:
+    """The delay of the only watermark of a query with one source."""
+    updates = [as_list(e.outputs.get("operators")) for e in recording.events if e.step == "updateWatermark"]
+    delays = {as_int(as_map(one).get("delayMs")) for update in updates for one in update}
+    sources = {str(e.inputs.get("source")) for e in recording.events if e.step == "latestOffset"}
+    return delays.pop() if len(delays) == 1 and len(sources) == 1 else None
+
+
+def _size(found: Fates) -> int | None:
+    """The size of the windows, where there is one aggregation over windows and all rows are known."""
+    for batch in found.batches:
+        if [(o.operator, o.mode) for o in batch.operators.values()] != [("stateStoreSave", "append")]:
+            return None
+        if batch.arrivals is None or as_int(batch.progress.get("numInputRows")) != len(batch.arrivals):
+            return None
+        if any(len(as_list(arrival.get("at"))) > 1 for arrival in batch.arrivals):
+            return None
+    sizes = {_aligned(as_int(holding.start_ms), as_int(holding.end_ms)) for holding in found.holdings}
+    return sizes.pop() if len(sizes) == 1 else None
+
+
+def _aligned(start: int | None, end: int | None) -> int | None:
+    """The size of a window that begins at a multiple of it."""
+    return end - start if start is not None and end is not None and start < end and start % (end - start) == 0 else None
+
+
+def _rows(batch: BatchFacts) -> list[dict[str, Any]]:
+    """The rows that got to the windows: their event time, and the other columns of their key."""
+    rows = []
+    for arrival in batch.arrivals or ():
+        for at in map(as_map, as_list(arrival.get("at"))):
+            others = {name: value for name, value in as_map(at.get("key")).items() if not is_window(value)}
+            rows.append({"time": arrival.get("time"), "key": row_words(others)})
+    return rows
+
+
+def card(data: dict[str, Any]) -> str:
+    """The card of the page, with a slider for the delay and one for the windows."""
+    def slider(name: str, words: str) -> str:
+        return (
+            f"<label>{words} <input type='range' name='{name}' min='0' max='{len(data[name + 's']) - 1}' value='{data[name]}'>"
+            "<b></b></label>"
+        )
+
+    return (
+        "<section class='card' id='what-if'><h2>What if?</h2>"
+        "<p class='note'>A small model in this page, of watermark and windows only, works on the recorded rows. "
+        "<code>what_if</code> in a notebook runs the query itself.</p>"
+        f"<p>{slider('delay', 'delay of the watermark')} {slider('size', 'size of the windows')}</p><p role='status'></p>"
+        "<table><thead><tr><th>emitted in</th><th>window</th><th>made of</th></tr></thead><tbody></tbody></table></section>"
+    )

@@ -1,0 +1,142 @@
+"""How the values of a trace are said: offsets, times, rows and file names, in as few characters as a reader needs.
+
+A trace may come from a file that somebody else wrote, so nothing here trusts the shape of a value: what is not the
+expected mapping or list is said as it is.
+
+    offset_words('{"logOffset":3}')            -> "logOffset 3"
+    time_words(1704111060000)                  -> "2024-01-01 12:11:00"
+    row_words({"word": "a", "count": 2})       -> "word=a count=2"
+    plain({"start": "2024-01-01 12:00:00", "end": "2024-01-01 12:05:00"}) -> "[2024-01-01 12:00, 12:05)"
+    short("FileStreamSource[file:/data/in]")   -> "FileStreamSource[in]"
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from minispark_stream.lens.trace.times import is_window, iso_time
+
+# A path of at least two parts, with or without a scheme; and the expression ids of a plan, "count#12L".
+_PATH = re.compile(r"(?:\b[a-z][a-z0-9+.-]*:)?/{1,3}(?:[^\s\[\],;:\"'/]+/)+([^\s\[\],;:\"'/]+)")
+_EXPRESSION_ID = re.compile(r"(?<=\S)#\d+L?\b")
+_UUID = re.compile(r"\b[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}(?:, )?")
+_TIMESTAMP = re.compile(r"(\d{4}-\d\d-\d\d)[ T](\d\d:\d\d)(:\d\d(?:\.\d+)?)?(?:\+00:00|Z)?")
+
+
+def short(text: str) -> str:
+    """Paths shortened to their last part."""
+    return _PATH.sub(r"\1", text)
+
+
+def without_ids(plan: str) -> str:
+    """A plan without the ids that are new in every run: `count#12L` -> `count`."""
+    return _UUID.sub("", _EXPRESSION_ID.sub("", plan))
+
+
+def clip(words: str, width: int) -> str:
+    """At most `width` characters."""
+    return words if len(words) <= width else words[: width - 1] + "…"
+
+
+def offset_words(offset: Any) -> str:
+    """An offset as the log holds it (JSON text) or as a progress report does (JSON value)."""
+    value = offset
+    if isinstance(offset, str):
+        try:
+            value = json.loads(offset)
+        except (ValueError, RecursionError):
+            return offset
+    if value is None:
+        return "the beginning"
+    if isinstance(value, Mapping):
+        return ", ".join(f"{name} {short(_plain(v))}" for name, v in value.items()) or "{}"
+    return _plain(value)
+
+
+def time_words(ms: Any) -> str:
+    """Milliseconds since the epoch in UTC. 0 is what a watermark is before it has seen a row."""
+    if not isinstance(ms, (int, float)) or isinstance(ms, bool):
+        return "unknown"
+    if ms == 0:
+        return "none yet"
+    if not -(2**63) <= ms < 2**63:
+        return f"{ms} ms"
+    return iso_time(ms).replace("T", " ").removesuffix("Z").removesuffix(".000")
+
+
+def clock_words(ms: Any) -> str:
+    """The time of day alone."""
+    words = time_words(ms)
+    return words.split(" ")[1] if re.match(r"\d{4}-\d\d-\d\d ", words) else words
+
+
+def two_clocks(one_ms: Any, other_ms: Any) -> tuple[str, str]:
+    """The times of day of two times; with their dates if they are of different days."""
+    one, other = time_words(one_ms), time_words(other_ms)
+    same_day = one.split(" ")[0] == other.split(" ")[0]
+    return (clock_words(one_ms), clock_words(other_ms)) if same_day else (one, other)
+
+
+def row_words(row: Any) -> str:
+    """A row, a key or a state value on one line."""
+    if isinstance(row, Mapping):
+        return " ".join(f"{name}={_plain(value)}" for name, value in row.items())
+    return _plain(row)
+
+
+def window_words(value: Mapping[str, Any]) -> str | None:
+    """A struct of a start and an end time as the half-open interval that it is; None for any other struct."""
+    if not is_window(value):
+        return None
+    start, end = (_TIMESTAMP.fullmatch(str(value[side])) for side in ("start", "end"))
+    if start is None or end is None:
+        return None
+    begins, ends = (m[2] + (m[3] if m[3] and m[3] != ":00" else "") for m in (start, end))
+    return f"[{start[1]} {begins}, {'' if start[1] == end[1] else end[1] + ' '}{ends})"
+
+
+def _plain(value: Any) -> str:
+    if isinstance(value, Mapping):
+        return window_words(value) or "{" + row_words(value) + "}"
+    if isinstance(value, (list, tuple)):
+        return "[" + ", ".join(map(_plain, value)) + "]"
+    if value is None:
+        return "null"
+    if isinstance(value, str) and _TIMESTAMP.fullmatch(value):
+        return value.removesuffix("+00:00")
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def plain(value: Any) -> str:
+    """Any JSON value for a person: no quotes, maps as name=value."""
+    return (window_words(value) if isinstance(value, Mapping) else None) or row_words(value)
+
+
+def plural(count: Any, noun: str) -> str:
+    """`2 rows`, `1 row`, `no rows`."""
+    if count == 1:
+        return f"1 {noun}"
+    ies = noun.endswith("y") and noun[-2] not in "aeiou"
+    plural_noun = f"{noun[:-1]}ies" if ies else f"{noun}{'es' if noun.endswith('ch') else 's'}"
+    return f"{count or 'no'} {plural_noun}"
+
+
+def number(value: Any) -> str:
+    """12345 -> "12,345"."""
+    return f"{value:,}" if isinstance(value, (int, float)) and not isinstance(value, bool) else plain(value)
+
+
+def duration_words(ms: float) -> str:
+    """Milliseconds: 8.12 -> "8.1 ms", 16812.0 -> "16.8 s"."""
+    return f"{ms:.1f} ms" if ms < 10 else f"{ms:.0f} ms" if ms < 10_000 else f"{ms / 1000:.1f} s"
+
+
+def delay_words(ms: int) -> str:
+    """The delay of a watermark: 600000 -> "10 min"."""
+    for size, unit in ((86_400_000, "d"), (3_600_000, "h"), (60_000, "min"), (1000, "s")):
+        if ms and ms % size == 0:
+            return f"{ms // size} {unit}"
+    return f"{ms} ms"

@@ -1,0 +1,109 @@
+"""The world at one moment: what the logs, the sources, the watermark, the rows and the state look like.
+
+A `World` is plain data. Each step changes it a little (world_changes.py), and what it changed is marked. The text, the HTML
+page and the stepper all show these worlds and compute nothing themselves.
+
+    offset log      0, 1, 2 (new)        the step walCommit has just written offsets/2
+    commit log      0, 1                 batch 2 is not finished
+    sources         after logOffset 1 up to logOffset 2
+    watermark       late 11:57, eviction 12:04
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from minispark_stream.lens.view.walk import Moment
+
+
+@dataclass(frozen=True)
+class LogEntry:
+    """A file of the offset log, the commit log or a source's log; `text` None: written before the trace begins."""
+
+    id: int
+    text: str | None
+    new: bool = False
+
+
+@dataclass(frozen=True)
+class SourceLogEntry:
+    """The files that one offset of a source stands for."""
+
+    end: Any
+    files: tuple[str, ...]
+    new: bool = False
+
+
+@dataclass(frozen=True)
+class SourceView:
+    """A source: the batch reads what comes after `start` up to `end`, and no batch will ask again for data up to `done`."""
+
+    name: str
+    start: Any = None
+    end: Any = None
+    done: Any = None
+    log: tuple[SourceLogEntry, ...] = ()
+    rows: tuple[Any, ...] | None = None
+    num_rows: int | None = None
+    changed: bool = False
+
+
+@dataclass(frozen=True)
+class WatermarkView:
+    """Times in ms since the epoch: rows up to `late` are dropped, state up to `eviction` leaves, the next batch has `next`.
+
+    `operators` is what each watermark operator measured: node, max, min, avg, count, delayMs, watermark.
+    """
+
+    late: int | None = None
+    eviction: int | None = None
+    next: int | None = None
+    operators: tuple[Mapping[str, Any], ...] = ()
+    changed: bool = False
+
+
+@dataclass(frozen=True)
+class StateRow:
+    """A row of state before and after a batch. `mark`: "+" added, "~" changed, "-" removed, "" as it was."""
+
+    store: str
+    partition: int | None
+    key: Any
+    before: Any
+    after: Any
+    mark: str
+
+
+@dataclass(frozen=True)
+class OperatorView:
+    """A stateful operator. `rows` None: the trace has no row previews."""
+
+    operator_id: int
+    operator: str
+    version: int | None = None
+    metrics: Mapping[str, Any] = field(default_factory=dict)
+    rows: tuple[StateRow, ...] | None = None
+    changed: bool = False
+
+
+@dataclass(frozen=True)
+class World:
+    """Everything a learner may look at after `moment`."""
+
+    moment: Moment
+    offset_log: tuple[LogEntry, ...] = ()
+    commit_log: tuple[LogEntry, ...] = ()
+    earlier_entries: int = 0
+    sources: tuple[SourceView, ...] = ()
+    watermark: WatermarkView = field(default_factory=WatermarkView)
+    rows_out: tuple[Any, ...] | None = None
+    num_rows_out: int | None = None
+    operators: tuple[OperatorView, ...] = ()
+    checkpoint: str | None = None
+
+    @property
+    def is_computed(self) -> bool:
+        """Whether this batch has been computed, so that the fates of its rows are known."""
+        return self.rows_out is not None or self.num_rows_out is not None

@@ -1,0 +1,252 @@
+"""How each step changes the world.
+
+`worlds(events)` is a pure fold over the moments of a trace (walk.py): the world after a moment is the world before it and
+what this step changed.
+
+    moment            what it changes in the world
+    latestOffset      a source: how far the next batch may read, and which files that means
+    walCommit         offset log: + offsets/N
+    getBatch          the rows that come in
+    queryPlanning     the two watermarks of this batch
+    stateOperator     the state: rows added (+), changed (~), removed (-)
+    addBatch          the rows that go out
+    updateWatermark   the watermark of the next batch
+    commitOffsets     commit log: + commits/N
+
+Example, a windowed count that evicts: state before [12:00 -> 2], after [12:05 -> 1] gives
+    StateRow(key 12:00, before 2, after None, mark "-") and StateRow(key 12:05, before None, after 1, mark "+")
+
+Events may come from a file, so shapes are not trusted.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from minispark_stream.lens.trace.events import Event
+from minispark_stream.lens.trace.values import as_int, as_list, as_map, as_watermark, name_of
+from minispark_stream.lens.view.walk import Moment, failed, moments
+from minispark_stream.lens.view.world import LogEntry, OperatorView, SourceLogEntry, SourceView, StateRow, WatermarkView, World
+
+KEPT = 8  # entries of a log that stay in view
+
+
+def worlds(events: Sequence[Event]) -> tuple[World, ...]:
+    """The world after each moment of a trace, in the order of `moments`."""
+    found: list[World] = []
+    for moment in moments(events):
+        world = World(moment) if not found else _settled(found[-1], moment)
+        found.append(_after(world, moment.event))
+    return tuple(found)
+
+
+def _settled(world: World, moment: Moment) -> World:
+    """What was new is not new any more."""
+    return replace(
+        world,
+        moment=moment,
+        offset_log=tuple(replace(e, new=False) if e.new else e for e in world.offset_log),
+        commit_log=tuple(replace(e, new=False) if e.new else e for e in world.commit_log),
+        sources=tuple(
+            replace(s, changed=False, log=tuple(replace(e, new=False) if e.new else e for e in s.log)) for s in world.sources
+        ),
+        watermark=replace(world.watermark, changed=False),
+        operators=tuple(replace(o, changed=False) for o in world.operators),
+    )
+
+
+def _after(world: World, event: Event) -> World:
+    ins, outs = event.inputs, event.outputs
+    if failed(event):
+        return world  # the step did not do its work
+    match event.step:
+        case "startQuery":
+            checkpoint = str(ins.get("checkpoint"))
+            known = world if world.checkpoint in (None, checkpoint) else World(world.moment)
+            return replace(known, checkpoint=checkpoint, operators=_operators(known, outs))
+        case "trigger":
+            return _new_batch(world)
+        case "populateStartOffsets":
+            return _resumed(world, ins, outs)
+        case "latestOffset":
+            return _source(world, ins.get("source"), _read_up_to, outs.get("end"), as_list(outs.get("files")))
+        case "constructNextBatch":
+            world = _offsets(world, ins.get("start"), outs.get("end"))
+            return replace(world, watermark=replace(world.watermark, eviction=as_int(outs.get("watermark"))))
+        case "walCommit" if "text" in outs:
+            return _newest(replace(world, offset_log=_with(world.offset_log, ins.get("file"), outs.get("text"))))
+        case "commitSource":
+            return _source(world, ins.get("source"), lambda s, end: replace(s, done=end, changed=True), ins.get("end"))
+        case "purge":
+            before = as_int(ins.get("before")) or 0
+            kept = tuple(e for e in world.offset_log if e.id >= before)
+            earlier = max(kept[0].id - before, 0) if kept else 0
+            return replace(
+                world, offset_log=kept, commit_log=tuple(e for e in world.commit_log if e.id >= before),
+                earlier_entries=min(world.earlier_entries, earlier),
+            )
+        case "runBatch":
+            return _offsets(world, ins.get("start"), ins.get("end"))
+        case "getBatch":
+            return _source(world, ins.get("source"), _rows_in, outs)
+        case "queryPlanning":
+            late, eviction = as_watermark(ins.get("watermarkLate")), as_watermark(ins.get("watermarkEviction"))
+            world = replace(world, operators=_operators(world, outs))
+            if late is None and eviction is None:
+                return world
+            return replace(world, watermark=replace(world.watermark, late=late, eviction=eviction, changed=True))
+        case "stateOperator":
+            return _state(world, ins, outs)
+        case "addBatch":
+            return replace(
+                world, num_rows_out=as_int(outs.get("numOutputRows")),
+                rows_out=tuple(outs["rows"]) if isinstance(outs.get("rows"), (list, tuple)) else None,
+            )
+        case "updateWatermark":
+            measured = tuple(as_map(o) for o in as_list(outs.get("operators")))
+            next_ms = as_int(outs.get("watermark"))
+            changed = next_ms != as_int(ins.get("watermark"))
+            return replace(world, watermark=replace(world.watermark, next=next_ms, operators=measured, changed=changed))
+        case "commitOffsets":
+            return replace(world, commit_log=_with(world.commit_log, ins.get("file"), outs.get("text")))
+        case "finishTrigger":
+            return _counted(world, as_map(outs.get("progress")))
+    return world
+
+
+def _new_batch(world: World) -> World:
+    return replace(
+        world,
+        rows_out=None,
+        num_rows_out=None,
+        sources=tuple(replace(s, rows=None, num_rows=None) for s in world.sources),
+        watermark=replace(world.watermark, late=None, eviction=None, operators=()),
+        operators=tuple(
+            replace(o, rows=None if o.rows is None else _kept(o.rows), metrics={}) for o in world.operators
+        ),
+    )
+
+
+def _kept(rows: Sequence[StateRow]) -> tuple[StateRow, ...]:
+    return tuple(replace(row, before=row.after, mark="") for row in rows if row.mark != "-")
+
+
+def _resumed(world: World, ins: Mapping[str, Any], outs: Mapping[str, Any]) -> World:
+    """A run begins: what the logs held before the trace did is only known by its number."""
+    logged, committed = as_int(ins.get("offsetLog")), as_int(ins.get("commitLog"))
+    if not world.offset_log and logged is not None:
+        world = replace(world, offset_log=(LogEntry(logged, None),), earlier_entries=logged)
+    if not world.commit_log and committed is not None:
+        world = replace(world, commit_log=(LogEntry(committed, None),))
+    world = _offsets(world, outs.get("start"), outs.get("end"))
+    watermark = as_int(outs.get("watermark"))
+    return replace(world, watermark=WatermarkView(next=watermark, changed=bool(watermark)))
+
+
+def _with(log: tuple[LogEntry, ...], file: Any, text: Any) -> tuple[LogEntry, ...]:
+    """The log with entry `file` ("offsets/3")."""
+    found = re.search(r"(\d{1,18})$", str(file))
+    if found is None:
+        return log
+    entry = LogEntry(int(found.group(1)), _text(text), new=True)
+    return (*(e for e in log if e.id != entry.id), entry)
+
+
+def _newest(world: World) -> World:
+    """Only the newest entries stay in view."""
+    dropped = max(len(world.offset_log) - KEPT, 0)
+    return replace(
+        world, offset_log=world.offset_log[dropped:], commit_log=world.commit_log[-KEPT:],
+        earlier_entries=world.earlier_entries + dropped,
+    )
+
+
+def _offsets(world: World, start: Any, end: Any) -> World:
+    start, end = as_map(start), as_map(end)
+    known = {s.name: s for s in world.sources}
+    for name in dict.fromkeys((*start, *end)):
+        source = known.get(name, SourceView(name))
+        known[name] = replace(source, start=start.get(name, source.start), end=end.get(name, source.end))
+    return replace(world, sources=tuple(known[name] for name in sorted(known)))
+
+
+def _source(world: World, name: Any, change: Callable[..., SourceView], *values: Any) -> World:
+    """Apply `change` to one source."""
+    found = next((s for s in world.sources if s.name == str(name)), None)
+    if found is None:
+        found = SourceView(str(name))
+        world = replace(world, sources=(*world.sources, found))
+    return replace(world, sources=tuple(change(s, *values) if s is found else s for s in world.sources))
+
+
+def _read_up_to(source: SourceView, end: Any, files: Sequence[Any]) -> SourceView:
+    if end is None or end == source.end and not files:
+        return source
+    entry = SourceLogEntry(end, tuple(map(str, files)), new=True)
+    log = (*(e for e in source.log if e.end != end), entry)[-KEPT:]
+    return replace(source, end=end, log=log, changed=True)
+
+
+def _rows_in(source: SourceView, outs: Mapping[str, Any]) -> SourceView:
+    rows = outs.get("rows")
+    return replace(source, rows=tuple(rows) if isinstance(rows, (list, tuple)) else None, changed=True)
+
+
+def _counted(world: World, progress: Mapping[str, Any]) -> World:
+    counts = [as_int(as_map(s).get("numInputRows")) for s in as_list(progress.get("sources"))]
+    numbered = zip(world.sources, [*counts, *([None] * len(world.sources))])
+    return replace(world, sources=tuple(replace(s, num_rows=count) for s, count in numbered))
+
+
+def _operators(world: World, outs: Mapping[str, Any]) -> tuple[OperatorView, ...]:
+    known = {o.operator_id: o for o in world.operators}
+    for operator in map(as_map, as_list(outs.get("operators"))):
+        operator_id = as_int(operator.get("operatorId"))
+        if operator_id is not None and operator_id not in known:
+            known[operator_id] = OperatorView(operator_id, str(operator.get("operator")))
+    return tuple(known[i] for i in sorted(known))
+
+
+def _state(world: World, ins: Mapping[str, Any], outs: Mapping[str, Any]) -> World:
+    operator_id, version = as_int(ins.get("operatorId")) or 0, as_int(ins.get("version"))
+    rows = None
+    if isinstance(outs.get("after"), (list, tuple)):
+        rows = state_changes(as_list(outs.get("before")), as_list(outs.get("after")))
+    view = OperatorView(
+        operator_id, str(ins.get("operator")), None if version is None else version + 1, as_map(outs.get("metrics")), rows, True
+    )
+    others = [o for o in world.operators if o.operator_id != operator_id]
+    return replace(world, operators=tuple(sorted((*others, view), key=lambda o: o.operator_id)))
+
+
+def state_changes(before: Sequence[Any], after: Sequence[Any]) -> tuple[StateRow, ...]:
+    """Every row of either side, by store, partition and key."""
+    old = {_identity(row): as_map(row) for row in before}
+    new = {_identity(row): as_map(row) for row in after}
+    rows = []
+    for identity in sorted(old.keys() | new.keys()):
+        row = new.get(identity, old.get(identity, {}))
+        was, now = old.get(identity), new.get(identity)
+        if was is None:
+            mark = "+"
+        elif now is None:
+            mark = "-"
+        else:
+            mark = "" if was.get("value") == now.get("value") else "~"
+        rows.append(StateRow(
+            str(row.get("store") or "default"), as_int(row.get("partition")), row.get("key"),
+            None if was is None else was.get("value"), None if now is None else now.get("value"), mark,
+        ))
+    return tuple(rows)
+
+
+def _identity(row: Any) -> tuple[str, int, str]:
+    row = as_map(row)
+    return (str(row.get("store") or "default"), as_int(row.get("partition")) or 0, name_of(row.get("key")))
+
+
+def _text(value: Any) -> str | None:
+    return value if value is None else str(value)

@@ -1,0 +1,1 @@
+"""What stands around the engine: checkpoints inspected, engines compared, the demo, the doctor, the command line."""

@@ -1,0 +1,58 @@
+"""The commands: `demo`, `inspect` and `doctor`.
+
+    python -m minispark_stream demo --days 2       flights and word count on both engines
+    python -m minispark_stream inspect CHECKPOINT  what is in a checkpoint, without a JVM
+    python -m minispark_stream doctor              what is there and what is missing
+
+A command imports what it needs when it runs, so that `doctor` works where PySpark is what is missing.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Sequence
+from datetime import date
+from pathlib import Path
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run one command. Returns the exit code."""
+    args = parser().parse_args(argv)
+    if args.command == "doctor":
+        from minispark_stream.tools.doctor import doctor
+
+        return doctor()
+    if args.command == "inspect":
+        from minispark_stream.tools.inspection.command import run
+
+        return run(args)
+
+    from minispark_stream.tools.demo import demo
+
+    return demo(args.first_day, args.days, args.out)
+
+
+def parser() -> argparse.ArgumentParser:
+    top = argparse.ArgumentParser(prog="minispark_stream", description="Spark Structured Streaming, to learn from")
+    commands = top.add_subparsers(dest="command", required=True)
+    demo = commands.add_parser("demo", help="flights and word count on both engines, side by side")
+    demo.add_argument("--first-day", type=date.fromisoformat, default=date(2013, 1, 9), help="YYYY-MM-DD, in 2013")
+    demo.add_argument("--days", type=int, default=2, help="days of flights (2)")
+    demo.add_argument("--out", type=Path, default=Path("build/demo"), help="where to write (build/demo)")
+    add_inspect_arguments(commands.add_parser("inspect", help="what is in a checkpoint"))
+    commands.add_parser("doctor", help="what is there and what is missing")
+    return top
+
+
+def add_inspect_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("checkpoint", help="directory or URI")
+    parser.add_argument("--json", action="store_true", help="print JSON")
+    parser.add_argument("--html", metavar="OUT", help="write a page")
+    parser.add_argument("--operator", type=int, metavar="N", help="rows of this stateful operator (0)")
+    parser.add_argument("--store", help="one of its stores, if it has several")
+    parser.add_argument("--partition", type=int, metavar="P", help="one partition (all)")
+    parser.add_argument("--version", type=int, metavar="V", help="state before batch V (that of the next batch)")
+    parser.add_argument("--rows", type=int, default=1000, help="rows to print at most (1000)")
+    parser.add_argument("--key", metavar="K", help='rows with this key: {"word": "be"}, or be')
+    parser.add_argument("--diff", type=int, nargs=2, metavar=("V1", "V2"), help="what is different in version V2")
+    parser.add_argument("--max-bytes", type=int, default=256 << 20, help="largest file and state to read (268435456)")

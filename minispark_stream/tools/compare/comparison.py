@@ -1,0 +1,173 @@
+"""Two engines, one query, one input: what each did, batch by batch, and where they disagree.
+
+A `Comparison` is data: the engines are not needed any more when it is looked at. What counts as a difference is in
+differences.py.
+
+    batch  offsets            in  out  watermark  state   spark ms  model ms
+    0      {"logOffset":0}     4    0  none yet       3        812       540   equal
+    1      {"logOffset":1}     2    0  11:57          4        301       205   equal
+"""
+
+from __future__ import annotations
+
+import html
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from itertools import zip_longest
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import graphviz
+import pandas as pd
+
+from minispark_stream.lens.trace.times import iso_ms
+from minispark_stream.lens.trace.trace import Trace
+from minispark_stream.lens.view import flow
+from minispark_stream.lens.view.page import page
+from minispark_stream.lens.view.words import clip, plural
+from minispark_stream.tools.compare.differences import LONGEST, Difference, differences, row_key
+from minispark_stream.tools.compare.engine_run import EngineRun
+
+if TYPE_CHECKING:
+    from minispark_stream.lens.view.stepper import Stepper
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """The outcome of `side_by_side`. In Jupyter it shows itself as a table.
+
+    Attributes:
+        differences: what the engines disagree on; empty when they are equal.
+        spark, model: what each engine did.
+    """
+
+    spark: EngineRun
+    model: EngineRun
+    columns: tuple[str, ...]
+    ordered: bool = False
+    differences: tuple[Difference, ...] = field(init=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "differences", tuple(differences(self.spark, self.model, self.ordered)))
+
+    @property
+    def traces(self) -> dict[str, Trace]:
+        """Engine -> its trace."""
+        return {"spark": self.spark.trace, "model": self.model.trace}
+
+    def table(self) -> pd.DataFrame:
+        """One line per batch, both engines; `equal` says whether all that is compared agrees."""
+        differing = {d.batch_id for d in self.differences}
+        lines = []
+        for ours, theirs in zip_longest(self.model.batches, self.spark.batches):
+            shown = ours or theirs
+            progress = shown.progress
+            lines.append(
+                {
+                    "batch": shown.batch_id,
+                    "offsets": " ".join(str(s["endOffset"]).replace(" ", "") for s in progress["sources"]),
+                    "rows in": progress["numInputRows"],
+                    "rows out": len(shown.rows),
+                    "watermark": _watermark(progress["eventTime"].get("watermark", "")),
+                    "state rows": sum(op["numRowsTotal"] for op in progress["stateOperators"]),
+                    "late rows dropped": sum(op["numRowsDroppedByWatermark"] for op in progress["stateOperators"]),
+                    "spark ms": theirs and theirs.progress["durationMs"].get("triggerExecution"),
+                    "model ms": ours and ours.progress["durationMs"].get("triggerExecution"),
+                    "equal": shown.batch_id not in differing,
+                }
+            )
+        return pd.DataFrame(lines, columns=COLUMNS)
+
+    def rows(self, batch_id: int) -> pd.DataFrame:
+        """The rows that left a batch, with the engine that sent them (one line per row that both sent)."""
+        spark, model = (
+            {row_key(row): row for b in run.batches if b.batch_id == batch_id for row in b.rows}
+            for run in (self.spark, self.model)
+        )
+        lines = [(*row, _which(key in spark, key in model)) for key, row in sorted({**spark, **model}.items())]
+        return pd.DataFrame(lines, columns=[*self.columns, "engine"])
+
+    def draw(self, batch: int | None = None, step: str | None = None) -> graphviz.Digraph:
+        """The flow of one batch (the last one) on both engines, differences marked."""
+        return flow.draw(self.traces, batch, step)
+
+    def stepper(self, batch: int | None = None, step: str | None = None, ask: bool = False) -> Stepper:
+        """Forward and back through every step of both engines, for Jupyter; it needs no kernel.
+
+        Args:
+            batch, step: where to begin: the first step of this batch and of this name; None is any.
+            ask: whether it asks before a step what it will do; the button "ask" turns this on and off.
+
+        Raises:
+            ValueError: there is no such step.
+        """
+        from minispark_stream.lens.view.stepper import Stepper
+
+        return Stepper(self.traces, self._repr_html_(), batch, step, ask)
+
+    def to_html(self, path: str | Path) -> Path:
+        """Write one file that opens in any browser: the table, the differences, and every step. Returns the path."""
+        Path(path).write_text(page(self.traces, self._repr_html_()), encoding="utf-8")
+        return Path(path)
+
+    def to_text(self) -> str:
+        """The table and the verdict as text, without durations."""
+        table = self.table().drop(columns=["spark ms", "model ms"])
+        return f"{table.to_string(index=False)}\n{self._verdict()}"
+
+    def _verdict(self) -> str:
+        batches = plural(len(self.model.batches), "batch")
+        if not self.differences and self.model.error is not None:
+            return f"{batches}, and then both engines fail alike: {self.model.cause or self.model.error}"
+        if not self.differences:
+            return f"{batches}: both engines agree." if self.model.batches else "No batch ran: there is nothing to compare."
+        return "\n".join([f"{len(self.differences)} differences:", *(f"  {d}" for d in self.differences)])
+
+    def __repr__(self) -> str:
+        return f"<Comparison: {len(self.model.batches)} batches, {len(self.differences)} differences>"
+
+    def _repr_html_(self) -> str:
+        table = self.table()
+        head = "".join(f"<th>{html.escape(str(c))}</th>" for c in table.columns)
+        body = "".join(_html_row(list(map(str, table.columns)), line) for line in table.itertuples(index=False))
+        found = "".join(f"<li>{html.escape(clip(str(d), LONGEST))}</li>" for d in self.differences[:50])
+        proven = self.model.batches and self.model.error is None
+        color = "#b3261e" if self.differences else "#1b6e3c" if proven else "#8a5a00"
+        verdict = html.escape(self._verdict().split("\n")[0])
+        return (
+            f"{_STYLE}<div class='mss-compare'><p style='color:{color}'><b>{verdict}</b></p>"
+            f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>{f'<ul>{found}</ul>' if found else ''}</div>"
+        )
+
+
+COLUMNS = (
+    "batch", "offsets", "rows in", "rows out", "watermark", "state rows", "late rows dropped", "spark ms", "model ms", "equal",
+)
+_STYLE = (
+    "<style>.mss-compare table{border-collapse:collapse;font:13px system-ui,sans-serif}"
+    ".mss-compare th{background:#eef2f7;text-align:left;padding:4px 10px;border-bottom:2px solid #c5cedb}"
+    ".mss-compare td{padding:3px 10px;border-bottom:1px solid #e2e8f0;text-align:left}"
+    ".mss-compare td.n{text-align:right;font-variant-numeric:tabular-nums}"
+    ".mss-compare tr.differs td{background:#fde8e6}.mss-compare td.ok{color:#1b6e3c}"
+    ".mss-compare td.bad{color:#b3261e;font-weight:600}</style>"
+)
+
+
+def _html_row(columns: Sequence[str], line: Sequence[Any]) -> str:
+    cells = []
+    for name, value in zip(columns, line):
+        if name == "equal":
+            cells.append("<td class='ok'>&#10003; equal</td>" if value else "<td class='bad'>&#10007; differs</td>")
+        else:
+            text = "" if value is None or value != value else str(value)
+            cells.append(f"<td class='{'n' if isinstance(value, int) else 't'}'>{html.escape(text)}</td>")
+    return f"<tr class='{'' if line[-1] else 'differs'}'>{''.join(cells)}</tr>"
+
+
+def _watermark(told: str) -> str:
+    """The watermark of a progress report, which has the beginning of 1970 as long as there is none."""
+    return "none yet" if iso_ms(told) == 0 else told
+
+
+def _which(in_spark: bool, in_model: bool) -> str:
+    return "both" if in_spark and in_model else "spark only" if in_spark else "model only"

@@ -1,0 +1,133 @@
+"""On what do two runs of a query disagree?
+
+1. Batches are matched in the order in which they ran; a batch that was run again after a restart counts again.
+2. Compared per batch: offsets, rows in, rows out (in any order, unless the query sorts), event times and watermark, state
+   rows and counts of every stateful operator, and the entries of the offset log, commit log and source log.
+3. Compared at the end: how the engines failed (where the causes have conditions of Spark's, those too), or else the files of
+   the checkpoint, state files record by record.
+
+    Difference(2, "rows", ["('a', 3)"], ["('a', 2)"])   "batch 2, rows: Spark has ["('a', 3)"], the model ["('a', 2)"]"
+
+What must differ is left out: ids, wall-clock times and durations, sizes in memory. Floating-point results are compared to
+nine digits and average event times to the millisecond, because both engines may add partial results in any order.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from minispark_stream.lens.trace.times import iso_ms
+from minispark_stream.lens.view.words import clip
+from minispark_stream.tools.compare.checkpoint_files import without_time
+from minispark_stream.tools.compare.engine_run import EngineBatch, EngineRun
+
+LONGEST = 1000  # characters of a value
+
+
+@dataclass(frozen=True)
+class Difference:
+    """One thing on which the engines disagree."""
+
+    batch_id: int | None
+    what: str
+    spark: Any
+    model: Any
+
+    def __str__(self) -> str:
+        where = "checkpoint" if self.batch_id is None else f"batch {self.batch_id}"
+        return f"{where}, {self.what}: Spark has {self.spark!r}, the model {self.model!r}"
+
+
+def differences(spark: EngineRun, model: EngineRun, ordered: bool) -> Iterator[Difference]:
+    """Everything on which two runs disagree; `ordered`: whether the order of the rows counts."""
+    if spark.error != model.error:
+        yield Difference(None, "error", spark.error, model.error)
+    causes = [run.cause for run in (spark, model) if run.cause is not None and run.cause.has_condition]
+    if len({cause.name for cause in causes}) > 1:
+        yield Difference(None, "cause of the error", *map(str, causes))
+    if len(spark.batches) != len(model.batches):
+        yield Difference(None, "batches", [b.batch_id for b in spark.batches], [b.batch_id for b in model.batches])
+    for theirs, ours in zip(spark.batches, model.batches):  # (1)
+        for what, a, b in zip(_COMPARED, _comparable(theirs, ordered), _comparable(ours, ordered)):  # (2)
+            if a != b:
+                yield from _explain(theirs.batch_id, what, a, b)
+        averages = (theirs.progress["eventTime"].get("avg"), ours.progress["eventTime"].get("avg"))
+        if not _same_average(*averages):
+            yield Difference(theirs.batch_id, "event time avg", *averages)
+    if spark.error is None and model.error is None:  # (3)
+        for name in sorted({*spark.files, *model.files}):
+            a, b = spark.files.get(name), model.files.get(name)
+            if a != b:
+                yield Difference(None, name, clip(str(a), LONGEST), clip(str(b), LONGEST))
+
+
+_COMPARED = ("batch id", "rows in", "rows out", "event time", "sources", "state operators", "sink", "logs", "rows")
+
+
+def _comparable(batch: EngineBatch, ordered: bool) -> tuple[Any, ...]:
+    progress = batch.progress
+    rows = [row_key(row) for row in batch.rows]
+    return (
+        batch.batch_id,
+        progress["numInputRows"],
+        len(rows),
+        {name: time for name, time in progress["eventTime"].items() if name != "avg"},
+        [(s["startOffset"], s["endOffset"], s["numInputRows"]) for s in progress["sources"]],
+        [{key: op[key] for key in _STATE_METRICS} | _counts(op) for op in progress["stateOperators"]],
+        progress["sink"].get("numOutputRows"),
+        {name: without_time(text) for name, text in batch.logs.items()},
+        rows if ordered else sorted(rows),
+    )
+
+
+_STATE_METRICS = (
+    "operatorName", "numRowsTotal", "numRowsUpdated", "numRowsRemoved", "numRowsDroppedByWatermark", "numShufflePartitions",
+    "numStateStoreInstances",
+)
+
+
+def _counts(operator: Mapping[str, Any]) -> dict[str, Any]:
+    """The custom metrics that count rows (the others measure time, memory and caches)."""
+    custom = operator.get("customMetrics", {})
+    return {name: value for name, value in custom.items() if name.startswith("num") or name.endswith("Rows")}
+
+
+def _same_average(one: str | None, other: str | None) -> bool:
+    """To the millisecond. Spark merges running means as tasks finish, so the last digit of its own average varies."""
+    ms, other_ms = iso_ms(one), iso_ms(other)
+    return one == other if ms is None or other_ms is None else abs(ms - other_ms) <= 1
+
+
+def _explain(batch_id: int, what: str, spark: Any, model: Any) -> Iterator[Difference]:
+    """A difference of two collections as a difference of their parts."""
+    if what == "rows":
+        only_spark, only_model = ([r for r in a if r not in b] for a, b in ((spark, model), (model, spark)))
+        yield Difference(batch_id, "rows", only_spark[:5] or spark[:5], only_model[:5] or model[:5])
+    elif isinstance(spark, Mapping):
+        for key in sorted({*spark, *model}, key=str):
+            if spark.get(key) != model.get(key):
+                yield Difference(batch_id, f"{what} {key}", spark.get(key), model.get(key))
+    elif what == "state operators" and len(spark) == len(model):
+        for i, (a, b) in enumerate(zip(spark, model)):
+            if a != b:
+                yield from _explain(batch_id, f"operator {i}", a, b)
+    else:
+        yield Difference(batch_id, what, spark, model)
+
+
+def row_key(row: Any) -> str:
+    """A text that is the same for two rows that count as equal."""
+    return repr(_canonical(row))
+
+
+def _canonical(value: Any) -> Any:
+    if isinstance(value, float):
+        return value if math.isnan(value) or math.isinf(value) else float(f"{value:.9g}")
+    if isinstance(value, Mapping):
+        return sorted((row_key(k), _canonical(v)) for k, v in value.items())
+    if isinstance(value, (tuple, list)):
+        return tuple(_canonical(v) for v in value)
+    return value

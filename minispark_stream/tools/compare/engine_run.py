@@ -1,0 +1,69 @@
+"""What one engine did with a query: its batches, its trace and the files that it left.
+
+    EngineRun(batches=(EngineBatch(0, {...progress...}, rows=(("a", 2), ("b", 1)), logs={"offsets/0": "v1\\n..."}),),
+              trace=..., files={"commits/0": ..., "state/0/1/1.delta": ...})
+
+A run that failed has the condition of the error (STREAM_FAILED, whatever went wrong) and its cause, out of the message:
+
+    "[STREAM_FAILED] Query [...] terminated with exception: ... ArithmeticException: [DIVIDE_BY_ZERO] Division by zero. ..."
+    ->  Cause("DIVIDE_BY_ZERO", "Division by zero. ...")
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from minispark_stream.lens.trace.trace import Trace
+
+Rows = Sequence[tuple[Any, ...]]
+# What stands around the error of a user: the query's end, its sink and its Python worker.
+WRAPPERS = ("STREAM_FAILED", "FOREACH_BATCH_USER_FUNCTION_ERROR", "PYTHON_EXCEPTION")
+_CONDITION = re.compile(r"\[([A-Z][A-Z0-9_]+(?:\.[A-Z0-9_]+)*)\] (?=([^\n]*))")
+_RAISED = re.compile(r"(?:^|[ .])(\w+(?:Error|Exception)): (?=([^\n]*))", re.MULTILINE)
+
+
+@dataclass(frozen=True)
+class EngineBatch:
+    """What one engine did in one batch: the progress report, the rows that the sink got, the log files it left."""
+
+    batch_id: int
+    progress: Mapping[str, Any]
+    rows: Rows
+    logs: Mapping[str, str]
+
+
+@dataclass(frozen=True)
+class Cause:
+    """What went wrong below the wrappers: a condition of Spark's, or else the class of an exception; and what it says."""
+
+    name: str
+    message: str
+
+    @property
+    def has_condition(self) -> bool:
+        return self.name.isupper()
+
+    def __str__(self) -> str:
+        return f"{self.name}: {self.message}"
+
+
+def cause_of(message: str) -> Cause | None:
+    """The innermost error that the message of a StreamingQueryException names."""
+    text = message.split("\n=== Streaming Query ===")[0]
+    conditions = [found for found in _CONDITION.findall(text) if found[0] not in WRAPPERS]
+    found = conditions or _RAISED.findall(text)
+    return Cause(found[-1][0], re.sub(r" SQLSTATE: \w{5}", "", found[-1][1])) if found else None
+
+
+@dataclass(frozen=True)
+class EngineRun:
+    """All batches of one engine, its trace, and the comparable content of its checkpoint's files."""
+
+    batches: tuple[EngineBatch, ...]
+    trace: Trace
+    files: Mapping[str, Any]
+    error: str | None = None
+    cause: Cause | None = None

@@ -1,0 +1,80 @@
+"""Watch a query while it runs, of the model or of real Structured Streaming.
+
+    query = spark.readStream ... .start()
+    live(query)                      as the last line of a cell: charts that grow with every batch
+
+1. What is drawn are the progress reports of the query. It keeps the newest hundred; the view remembers more than that.
+2. A query of the model also has a trace, of which the newest steps are drawn.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+from pyspark.sql.streaming import StreamingQuery
+
+from minispark_stream.lens.trace.recording import Recording
+from minispark_stream.lens.view.live_view import LiveView, Look
+from minispark_stream.streaming_query import StreamingQuery as ModelQuery
+from minispark_stream.tools.compare.engine_run import cause_of
+from minispark_stream.tools.compare.spark_trace import SparkBatch, ran_a_batch, spark_trace
+
+MOST_BATCHES = 200  # in the charts
+
+
+def live(query: StreamingQuery, every_s: float = 1.0) -> LiveView:
+    """A view of a query for Jupyter, which is drawn again until the query ends, or until its `close()` is called.
+
+    Args:
+        query: of real Structured Streaming or of the model.
+        every_s: seconds between two looks at the query.
+
+    Returns:
+        an ipywidgets view: rates, batch durations by phase, watermark, state, the numbers of the newest batch; of a query of
+        the model also the flow diagram with the step that ended last.
+
+    Raises:
+        TypeError: what is given is no query.
+    """
+    if not isinstance(query, StreamingQuery):
+        raise TypeError(f"live takes the StreamingQuery that start() gave, not {type(query).__name__}")
+    return LiveView(_looking(query), every_s)
+
+
+def _looking(query: StreamingQuery) -> Callable[[], Look]:
+    batches: dict[tuple[str, int], SparkBatch] = {}
+    engine = "this engine" if isinstance(query, ModelQuery) else "Spark"
+    title = f"query {query.name or query.id} on {engine}"
+
+    def look() -> Look:
+        is_active = query.isActive  # asked first: what it did before it ended is in the reports
+        for progress in query.recentProgress:  # (1)
+            if ran_a_batch(progress):
+                batches.setdefault((str(progress.runId), progress.batchId), SparkBatch(progress, {}))
+        while len(batches) > MOST_BATCHES:
+            del batches[next(iter(batches))]
+        error = None if is_active else query.exception()
+        return Look(
+            title=title,
+            is_active=is_active,
+            message=query.status["message"],
+            error=None if error is None else str(cause_of(str(error)) or error),
+            recording=spark_trace(list(batches.values())),
+            steps=newest_steps(query),
+        )
+
+    return look
+
+
+def newest_steps(query: StreamingQuery) -> Recording | None:
+    """(2) The steps of the newest trigger that runs a batch; None of Spark. One under way has its own event added to them."""
+    if not isinstance(query, ModelQuery):
+        return None
+    events = query.trace.events
+    with_a_batch = {e.trigger for e in events if e.step in ("walCommit", "getBatch", "runBatch")}
+    newest = max((trigger for trigger in with_a_batch if trigger is not None), default=0)
+    steps = [e for e in events if e.trigger == newest]
+    if steps and steps[-1].step != "trigger":
+        steps.append(replace(steps[-1], step="trigger", depth=0, inputs={}, outputs={}, error=None))
+    return Recording(tuple(steps))

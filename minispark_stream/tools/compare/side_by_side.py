@@ -1,0 +1,107 @@
+"""Run one query on real Structured Streaming and on the model, with the same input, and compare.
+
+    def word_count(session, input_dir):
+        lines = session.readStream.schema("value string").format("text").load(input_dir)
+        return lines.select(F.explode(F.split("value", " ")).alias("word")).groupBy("word").count()
+
+    side_by_side(spark, word_count, feed=[["a b a"], ["b c"]], output_mode="update")
+
+Each engine, Spark first, begins with an empty input folder and an empty checkpoint, and is given one step of `feed` after the
+other (runner.py). The engines run one after the other, so that neither slows the other down.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from typing import Any
+
+from pyspark.sql import DataFrame, SparkSession
+from tqdm.auto import tqdm
+
+from minispark_stream.session import MiniSparkSession
+from minispark_stream.tools.compare.comparison import Comparison
+from minispark_stream.tools.compare.engine_run import EngineRun
+from minispark_stream.tools.compare.mistakes import check_trigger, knows_camel_case
+from minispark_stream.tools.compare.runner import COLLECT, Build, Runner, Step, confs_set
+
+
+@knows_camel_case
+def side_by_side(
+    spark: SparkSession,
+    build: Build,
+    feed: Sequence[Step],
+    *,
+    output_mode: str = "append",
+    trigger: Mapping[str, Any] | None = None,
+    confs: Mapping[str, str] | None = None,
+    restart_after: Collection[int] | Mapping[int, Callable[[str], object]] = (),
+    relay: Sequence[str] = ("model",),
+    input_dir: str | None = None,
+    directory: str | None = None,
+    collect: Callable[[DataFrame], Iterable[Any]] = COLLECT,
+    trace: str = "rows",
+    progress: bool = True,
+) -> Comparison:
+    """Run a query on both engines.
+
+    Args:
+        spark: the session that both engines use.
+        build: `build(session)` or `build(session, input_dir)`; returns the streaming DataFrame.
+        feed: the steps of the input. A step is a list of text lines (a new file in the input folder), a mapping from a
+            subfolder to lines (for several inputs), or a function that is given the folder. Steps run once per engine.
+        output_mode: "append", "update" or "complete".
+        trigger: the arguments of `DataStreamWriter.trigger`; with `once` or `availableNow` each step is a run of its own.
+        confs: SQL confs to set while the queries run.
+        restart_after: steps (from 0) after which the query is stopped and restarted; a mapping also gives a function that
+            is called with the checkpoint's path in between, to do damage.
+        relay: who runs the query the second time. ("model", "spark") take turns on one checkpoint: after each restart the
+            other one goes on, and the outcome must be the same as if real Structured Streaming had run all of it.
+        input_dir: the input folder. By default `input` below `directory`, which is emptied before each engine runs; in a folder
+            of your own, only the files of steps that are lines are removed.
+        directory: where checkpoints go; a temporary folder by default, which is deleted.
+        collect: what the sink does with a batch to get the rows that are compared.
+        trace: what the model records: "steps", or "rows" with row previews.
+        progress: show a progress bar.
+
+    Returns:
+        a Comparison; its `differences` are empty when both engines agree.
+
+    Raises:
+        FileExistsError: `directory` has a folder `input` with files that no comparison has put there.
+        TypeError: `trigger` is not a mapping.
+    """
+    check_trigger(trigger)
+    base = directory or tempfile.mkdtemp(prefix="side_by_side-")
+    inputs = input_dir or os.path.join(base, "input")
+    if input_dir is None:
+        _check_may_be_emptied(inputs, os.path.join(base, "checkpoint-spark"))
+    actions = restart_after if isinstance(restart_after, Mapping) else dict.fromkeys(restart_after)
+    runs: dict[str, EngineRun] = {}
+    wanted = dict(confs or {})
+    try:
+        mini = MiniSparkSession(spark, trace=trace)
+        engines: dict[str, list[Any]] = {"spark": [spark], "model": [spark if name == "spark" else mini for name in relay]}
+        with confs_set(spark, wanted), tqdm(total=2 * len(feed), unit="step", disable=not progress, leave=False) as bar:
+            for engine, sessions in engines.items():
+                bar.set_description(engine)
+                checkpoint = os.path.join(base, f"checkpoint-{engine}")
+                if input_dir is None:
+                    shutil.rmtree(inputs, ignore_errors=True)
+                runner = Runner(sessions, build, inputs, checkpoint, output_mode, trigger, wanted, collect)
+                runs[engine] = runner.run(feed, actions, bar.update)
+                columns, ordered = runner.columns, runner.ordered
+    finally:
+        if directory is None:
+            shutil.rmtree(base, ignore_errors=True)
+    return Comparison(runs["spark"], runs["model"], columns, ordered)
+
+
+def _check_may_be_emptied(inputs: str, own_checkpoint: str) -> None:
+    """The input folder has no files, or lies beside the checkpoint of an earlier comparison. Raises FileExistsError."""
+    if os.path.exists(inputs) and os.listdir(inputs) and not os.path.exists(own_checkpoint):
+        raise FileExistsError(
+            f"{inputs} is not empty, and side_by_side would empty it: give another directory=, or input_dir= for your own files"
+        )

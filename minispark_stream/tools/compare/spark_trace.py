@@ -1,0 +1,276 @@
+"""The steps of real Structured Streaming, from what it leaves behind.
+
+Models: what StreamingQueryProgress, the listener and the checkpoint directory tell about MicroBatchExecution (SIGMOD'18
+paper, section 7.4: monitoring).
+
+Spark cannot be asked for its steps, but each of them leaves something:
+
+    durationMs of the progress     how long each phase took
+    offsets/N  commits/N           what was logged before and after the batch, watermark included
+    sources/i/n                    which files came in a log entry
+    stateOperators                 what the stateful operators did
+    collected rows                 what the sink got (a foreachBatch that looks)
+
+`read_logs` keeps the log files of each batch while they are there (Spark purges them later). `spark_trace` puts progress
+reports and logs together as the same events that the model records, so one drawing shows both. A watermark that no log has any
+more is taken from the reports.
+
+Spark reports how long a phase took and not when it began, so the phases of a trigger are laid end to end. A batch without a
+`walCommit` was in the log already: it is run again after a restart. Where the reports do not begin with batch 0, or the logs
+are gone, the trace has a note that says so.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import Any
+
+from minispark_stream.engine.checkpointing.checkpoint_file_manager import CheckpointFileManager
+from minispark_stream.lens.trace.events import MAX_ROWS, Event
+from minispark_stream.lens.trace.times import iso_ms
+from minispark_stream.lens.trace.trace import Trace
+from minispark_stream.lens.trace.values import as_int, as_map, entry_metadata
+
+
+@dataclass(frozen=True)
+class SparkBatch:
+    """One batch that Spark ran: its progress report, its log files (name -> text), and the rows that the sink got."""
+
+    progress: Mapping[str, Any]
+    logs: Mapping[str, str]
+    rows: Sequence[Mapping[str, Any]] | None = None
+
+    @property
+    def batch_id(self) -> int:
+        return int(self.progress["batchId"])
+
+    @property
+    def rerun(self) -> bool:
+        """Whether an earlier run had logged the batch but not finished it."""
+        took = as_map(self.progress.get("durationMs"))
+        return "addBatch" in took and "walCommit" not in took
+
+    @property
+    def watermark_ms(self) -> int | None:
+        """The watermark that the batch ran under."""
+        logged = as_int(entry_metadata(self.logs.get(f"offsets/{self.batch_id}")).get("batchWatermarkMs"))
+        return iso_ms(as_map(self.progress.get("eventTime")).get("watermark")) if logged is None else logged
+
+    @property
+    def timestamp_ms(self) -> int | None:
+        return as_int(entry_metadata(self.logs.get(f"offsets/{self.batch_id}")).get("batchTimestampMs"))
+
+    @property
+    def next_watermark_ms(self) -> int | None:
+        return as_int(entry_metadata(self.logs.get(f"commits/{self.batch_id}")).get("nextBatchWatermarkMs"))
+
+
+def ran_a_batch(progress: Mapping[str, Any]) -> bool:
+    """Whether a progress report is that of a batch."""
+    return "addBatch" in progress["durationMs"]
+
+
+def read_logs(checkpoint: str, batch_id: int, progress: Mapping[str, Any]) -> dict[str, str]:
+    """The log files of one batch: its offsets, its commit, and the source log entries that came with it."""
+    files = CheckpointFileManager(checkpoint)
+    names = [f"offsets/{batch_id}", f"commits/{batch_id}"]
+    for i, source in enumerate(progress.get("sources", ())):
+        start, end = (_log_offset(source.get(key)) for key in ("startOffset", "endOffset"))
+        if end is not None:
+            for n in range(0 if start is None else start + 1, end + 1):
+                names += [f"sources/{i}/{n}", f"sources/{i}/{n}.compact"]
+    found = {}
+    for name in names:
+        with suppress(FileNotFoundError):
+            found[name] = files.open(name).decode("utf-8", "replace")
+    return found
+
+
+def spark_trace(
+    batches: Sequence[SparkBatch], name: str | None = None, plan: str | None = None, error: str | None = None
+) -> Trace:
+    """The trace of batches that Spark ran, in the order in which they ran; `error` is what ended the query after them."""
+    events = list(_events(batches))
+    if error is not None:
+        events += _failed(batches, error, events[-1].start_ms + events[-1].duration_ms if events else 0.0)
+    return Trace(tuple(events), engine="spark", name=name, plan=plan, note=_note(batches))
+
+
+def spark_batches(checkpoint: str, reports: Iterable[Mapping[str, Any]]) -> list[SparkBatch]:
+    """The batches that progress reports tell of, with what the checkpoint still has of them. Rows are not known."""
+    plain = (json.loads(json.dumps(report, default=str)) for report in reports if ran_a_batch(report))  # ids as text
+    return [SparkBatch(report, read_logs(checkpoint, report["batchId"], report)) for report in plain]
+
+
+def _note(batches: Sequence[SparkBatch]) -> str | None:
+    """What the trace does not have."""
+    missing = []
+    if batches and batches[0].batch_id > 0:
+        missing.append(
+            f"Batches before {batches[0].batch_id} are not in here: a query tells of its own run alone, and of that the newest "
+            "batches (spark.sql.streaming.numRecentProgressUpdates)."
+        )
+    if batches and not any(batch.logs for batch in batches):
+        missing.append(
+            "The checkpoint is gone, as a temporary one is when its query stops: files and log entries are not known, and "
+            "watermarks are those of the progress reports."
+        )
+    return " ".join(missing) or None
+
+
+@dataclass
+class _Writer:
+    """Lays steps end to end, and closes the steps that contain them."""
+
+    trigger: int
+    batch_id: int
+    now_ms: float
+    events: list[Event] = field(default_factory=list)
+
+    def step(
+        self, name: str, depth: int, duration_ms: float, inputs: Mapping[str, Any], outputs: Mapping[str, Any],
+        start_ms: float | None = None,
+    ) -> None:
+        start = self.now_ms if start_ms is None else start_ms
+        self.events.append(Event(
+            name, "spark", self.trigger, self.batch_id, depth, start, duration_ms, inputs=dict(inputs), outputs=dict(outputs)
+        ))
+        self.now_ms = max(self.now_ms, start + duration_ms)
+
+
+def _events(batches: Sequence[SparkBatch]) -> Iterator[Event]:
+    now_ms = 0.0
+    watermarks = {batch.batch_id: batch.watermark_ms for batch in batches}
+    run_id = None
+    for trigger, batch in enumerate(batches):
+        writer = _Writer(trigger, batch.batch_id, now_ms)
+        begins = batch.batch_id == 0 if run_id is None else batch.progress.get("runId") != run_id
+        _trigger(writer, batch, begins or batch.rerun, watermarks)
+        now_ms, run_id = writer.now_ms, batch.progress.get("runId")
+        yield from writer.events
+
+
+def _failed(batches: Sequence[SparkBatch], error: str, now_ms: float) -> Iterator[Event]:
+    """The trigger that the query did not survive. In which of its steps that was, Spark does not tell."""
+    batch_id = batches[-1].batch_id + 1 if batches else 0
+    for depth, step in ((1, "runBatch"), (0, "trigger")):
+        yield Event(step, "spark", len(batches), batch_id, depth, now_ms, 0.0, {"batchId": batch_id}, error=error)
+
+
+def _trigger(writer: _Writer, batch: SparkBatch, begins: bool, watermarks: Mapping[int, int | None]) -> None:
+    """`begins`: whether the batch is the first one of a run."""
+    progress = batch.progress
+    durations = progress.get("durationMs", {})
+    n, began = writer.batch_id, writer.now_ms
+    sources = progress.get("sources", [])
+    watermark = batch.watermark_ms
+    if begins:
+        writer.step(
+            "populateStartOffsets", 0, 0, {},
+            {"batchId": n, "rerun": batch.rerun, "start": _by_source(sources, "startOffset"), "watermark": watermark},
+        )
+    if not batch.rerun:
+        _construct(writer, batch, sources, durations, watermark)
+    run_began = writer.now_ms
+    late = watermarks.get(n - 1) if n > 0 else 0  # unknown, if the batch before is not in here
+    for i, source in enumerate(sources):
+        if source.get("startOffset") != source.get("endOffset"):
+            writer.step(
+                "getBatch", 2, durations.get("getBatch", 0) if i == 0 else 0,
+                {
+                    "source": _name(i, source),
+                    "start": _text(source.get("startOffset")),
+                    "end": _text(source.get("endOffset")),
+                },
+                {"files": _files(batch, i)},
+            )
+    writer.step(
+        "queryPlanning", 2, durations.get("queryPlanning", 0),
+        {"watermarkLate": late, "watermarkEviction": watermark or 0, "timestamp": batch.timestamp_ms},
+        {"operators": [
+            {"operatorId": i, "operator": op["operatorName"]} for i, op in enumerate(progress.get("stateOperators", []))
+        ]},
+    )
+    add_began, spent = writer.now_ms, durations.get("addBatch", 0)
+    for i, op in enumerate(progress.get("stateOperators", [])):
+        writer.step("stateOperator", 3, 0, {"operatorId": i, "operator": op["operatorName"], "version": n}, {"metrics": op})
+    rows = {} if batch.rows is None else {"rows": list(batch.rows)[:MAX_ROWS], "emitted": len(batch.rows)}
+    writer.step(
+        "addBatch", 2, spent, {"sink": progress["sink"]["description"], "batchId": n},
+        {**rows, "numOutputRows": progress["sink"].get("numOutputRows")}, add_began,
+    )
+    after = watermarks.get(n + 1) if batch.next_watermark_ms is None else batch.next_watermark_ms
+    writer.step("updateWatermark", 2, 0, {"watermark": watermark}, {"watermark": after})
+    writer.step("commitOffsets", 2, durations.get("commitOffsets", 0), {"file": f"commits/{n}"},
+                {"text": batch.logs.get(f"commits/{n}")})
+    writer.step("runBatch", 1, writer.now_ms - run_began, {
+        "batchId": n, "start": _by_source(sources, "startOffset"), "end": _by_source(sources, "endOffset")}, {}, run_began)
+    writer.step("finishTrigger", 1, 0, {}, {"progress": dict(progress)})
+    total = max(durations.get("triggerExecution", 0), writer.now_ms - began)
+    writer.step("trigger", 0, total, {}, {"ran": True, "message": "Processing new data" if progress.get("numInputRows")
+                                          else "No new data but cleaning up state"}, began)
+
+
+def _construct(
+    writer: _Writer, batch: SparkBatch, sources: Sequence[Mapping[str, Any]], durations: Mapping[str, float], watermark: Any
+) -> None:
+    began, n = writer.now_ms, writer.batch_id
+    new_data = any(s.get("startOffset") != s.get("endOffset") for s in sources)
+    for i, source in enumerate(sources):
+        writer.step(
+            "latestOffset", 2, durations.get("latestOffset", 0) if i == 0 else 0,
+            {"source": _name(i, source), "start": _text(source.get("startOffset"))},
+            {"end": _text(source.get("endOffset")), "files": _files(batch, i)},
+        )
+    wal = f"offsets/{n}"
+    writer.step("walCommit", 2, durations.get("walCommit", 0), {"file": wal}, {"text": batch.logs.get(wal)})
+    writer.step(
+        "constructNextBatch", 1, writer.now_ms - began, {"start": _by_source(sources, "startOffset")},
+        {"end": _by_source(sources, "endOffset"), "newData": new_data, "anotherBatch": not new_data, "run": True,
+         "watermark": watermark}, began,
+    )
+
+
+def _files(batch: SparkBatch, source: int) -> list[str]:
+    """The files that came to a source in this batch, from its log entries."""
+    found = []
+    for name, text in batch.logs.items():
+        if name.startswith(f"sources/{source}/"):
+            own = int(name.rsplit("/", 1)[-1].removesuffix(".compact"))
+            for line in text.split("\n")[1:]:
+                try:
+                    entry = json.loads(line)
+                except ValueError:
+                    continue
+                if entry.get("batchId") == own:
+                    found.append(entry.get("path"))
+    return found
+
+
+def _log_offset(offset: Any) -> int | None:
+    try:
+        value = json.loads(offset)["logOffset"]
+    except (KeyError, TypeError, ValueError):  # an offset of another source
+        return None
+    return value if isinstance(value, int) else None
+
+
+def _text(offset: Any) -> str | None:
+    """An offset as it stands in the log; progress reports put spaces into its JSON, and have `null` for none."""
+    try:
+        value = json.loads(offset or "null")
+    except (TypeError, ValueError):
+        return str(offset)
+    return None if value is None else json.dumps(value, separators=(",", ":"))
+
+
+def _by_source(sources: Sequence[Mapping[str, Any]], key: str) -> dict[str, str | None]:
+    return {_name(i, source): _text(source.get(key)) for i, source in enumerate(sources)}
+
+
+def _name(number: int, source: Mapping[str, Any]) -> str:
+    """What tells a source from another one with the same description."""
+    return f"{number}: {source['description']}"

@@ -1,0 +1,107 @@
+"""A listener that keeps the traces of all queries of a session, from the moment when it is added.
+
+    listener = TraceListener(spark)
+    spark.streams.addListener(listener)             before the queries start
+    ...
+    listener.traces["counts"].timeline()            by name, or by id if the query has no name
+
+1. When a query starts, it is asked where its checkpoint is.
+2. After every batch the progress report is kept, with the log files of the batch, which Spark deletes later. A query that is
+   started again on its checkpoint goes on where it was.
+3. When it ends, its error is kept.
+
+Of each query the newest `max_batches` batches are kept, and of the queries the newest `max_queries`.
+
+Spark tells listeners of a batch a moment after it has ended.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import deque
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+from pyspark.sql import SparkSession
+from pyspark.sql.streaming.listener import (
+    QueryIdleEvent,
+    QueryProgressEvent,
+    QueryStartedEvent,
+    QueryTerminatedEvent,
+    StreamingQueryListener,
+    StreamingQueryProgress,
+)
+
+from minispark_stream.engine.jvm.queries import look_at
+from minispark_stream.lens.trace.trace import Trace
+from minispark_stream.streaming_query import StreamingQuery as ModelQuery
+from minispark_stream.tools.compare.spark_trace import SparkBatch, spark_batches, spark_trace
+
+
+@dataclass
+class _Watched:
+    """What is known of a query. One of the model keeps its own trace; `earlier` is that of its runs before."""
+
+    name: str | None
+    checkpoint: str
+    plan: str | None
+    batches: deque[SparkBatch]
+    query: ModelQuery | None = None
+    earlier: Trace = Trace(())
+    error: str | None = None
+
+    @property
+    def trace(self) -> Trace:
+        if self.query is not None:
+            return self.earlier + self.query.trace
+        return spark_trace(list(self.batches), self.name, self.plan, self.error)
+
+
+class TraceListener(StreamingQueryListener):
+    """Keeps the traces of all queries of a session; add it with `session.streams.addListener`.
+
+    Args:
+        session: the SparkSession, or MiniSparkSession, whose queries are started.
+        max_batches: how many batches of a query are kept.
+        max_queries: how many queries are kept.
+    """
+
+    def __init__(self, session: SparkSession, max_batches: int = 1000, max_queries: int = 100):
+        self._session = session
+        self._max_batches = max_batches
+        self._max_queries = max_queries
+        self._watched: dict[str, _Watched] = {}  # by the id of the query
+
+    @property
+    def traces(self) -> Mapping[str, Trace]:
+        """The trace of every query by its name, or by its id if it has no name; of two with one name, the later one."""
+        return {watched.name or id: watched.trace for id, watched in list(self._watched.items())}
+
+    def onQueryStarted(self, event: QueryStartedEvent) -> None:  # noqa: N802
+        query = self._session.streams.get(str(event.id))  # (1)
+        if query is None:
+            return  # of another session
+        before = self._watched.pop(str(event.id), None) or _Watched(None, "", None, deque(maxlen=self._max_batches))
+        if isinstance(query, ModelQuery):
+            earlier = before.earlier if before.query is None else before.trace
+            now = replace(before, name=event.name, query=query, earlier=earlier)
+        else:
+            seen = look_at(query)
+            now = replace(before, name=event.name, checkpoint=seen.checkpoint, plan=seen.plan, error=None)
+        self._watched[str(event.id)] = now
+        while len(self._watched) > self._max_queries:
+            del self._watched[next(iter(self._watched))]
+
+    def onQueryProgress(self, event: QueryProgressEvent) -> None:  # noqa: N802
+        watched = self._watched.get(str(event.progress.id))
+        if watched is not None and watched.query is None:
+            report = StreamingQueryProgress.fromJson(json.loads(event.progress.json))  # as `recentProgress` writes offsets
+            watched.batches += spark_batches(watched.checkpoint, [report])  # (2)
+
+    def onQueryIdle(self, event: QueryIdleEvent) -> None:  # noqa: N802
+        pass
+
+    def onQueryTerminated(self, event: QueryTerminatedEvent) -> None:  # noqa: N802
+        watched = self._watched.get(str(event.id))
+        if watched is not None:
+            watched.error = event.exception  # (3)

@@ -1,0 +1,43 @@
+"""The trace of a query that is not this project's: what it has done so far, with no change to its code.
+
+    query = spark.readStream ... .start()         anybody's code, on real Structured Streaming
+    trace_of(query).draw(batch=3)                 while it runs, or after it has ended
+
+1. A query of the model records its own trace.
+2. Of real Structured Streaming the JVM says where the checkpoint is; the progress reports of the query and the log files of
+   the checkpoint become the same events (spark_trace.py).
+
+A query keeps its newest reports only, and a temporary checkpoint is deleted when its query stops: `Trace.note` says what is
+missing. A listener that was there from the start has it all (trace_listener.py).
+"""
+
+from __future__ import annotations
+
+from pyspark.sql.streaming import StreamingQuery
+
+from minispark_stream.engine.jvm.queries import look_at
+from minispark_stream.lens.trace.trace import Trace
+from minispark_stream.streaming_query import StreamingQuery as ModelQuery
+from minispark_stream.tools.compare.spark_trace import spark_batches, spark_trace
+
+
+def trace_of(query: StreamingQuery) -> Trace:
+    """The trace of every batch that a query still knows of: `draw`, `stepper`, `event_time` and others.
+
+    Args:
+        query: of real Structured Streaming or of the model; running or ended.
+
+    Returns:
+        the trace as of now. Rows are in the trace of a model query with `trace="rows"`; Spark keeps none, and does
+        not tell what its operators see of the watermark: `join`, `sessions` and `watermarks` are not to be had of it.
+
+    Raises:
+        TypeError: what is given is no query.
+    """
+    if isinstance(query, ModelQuery):
+        return query.trace  # (1)
+    if not isinstance(query, StreamingQuery):
+        raise TypeError(f"trace_of takes the StreamingQuery that start() gave, not {type(query).__name__}")
+    seen, error = look_at(query), query.exception()  # (2)
+    batches = spark_batches(seen.checkpoint, query.recentProgress)
+    return spark_trace(batches, query.name, seen.plan, None if error is None else str(error))

@@ -1,0 +1,157 @@
+"""The demo: real flights and word count, on both engines, compared.
+
+1. Some days of departures from New York (flights.py), six hours of arrival in each file; event time is when a flight was
+   scheduled, arrival order is when it really left, so late rows are really late.
+2. Flights per carrier and scheduled hour, with a watermark, in append mode: an hour is written when it is final.
+3. The same for the words of the steps that the trace shows, in update mode.
+4. A table of batches for each, and one HTML page with every step, opened in the browser where there is a screen.
+
+A batch is a line while it runs, by a StreamingQueryListener, which both engines call:
+
+    flights per carrier and hour, 2 days from 2013-01-09
+      Spark  batch 0      92 rows    6.1 s
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import webbrowser
+from collections.abc import Callable, Mapping
+from datetime import date
+from pathlib import Path
+from typing import Any
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.streaming.listener import (
+    QueryIdleEvent,
+    QueryProgressEvent,
+    QueryStartedEvent,
+    QueryTerminatedEvent,
+    StreamingQueryListener,
+)
+
+from minispark_stream.lens.trace.events import STEPS
+from minispark_stream.session import MiniSparkSession
+from minispark_stream.tools.compare.comparison import Comparison
+from minispark_stream.tools.compare.side_by_side import side_by_side
+from minispark_stream.tools.flights import flight_steps, flights_per_carrier_and_hour, word_count
+
+AVAILABLE_NOW = {"availableNow": True}
+
+
+def demo(first_day: date, days: int, out: Path) -> int:
+    """Run the demo.
+
+    Args:
+        first_day: the first day of flights, in 2013.
+        days: how many days.
+        out: where the HTML pages go.
+
+    Returns:
+        the exit code: 0 when both engines agree on everything.
+    """
+    out.mkdir(parents=True, exist_ok=True)
+    print("Two queries, each on Spark (real Structured Streaming) and then on the model (this engine): two to five minutes.")
+    print("starting Spark", flush=True)
+    spark = _session()
+    watch = _Watch()
+    try:
+        print(f"\nflights per carrier and hour, {days} days from {first_day}", flush=True)
+        flights = side_by_side(
+            spark, watch(flights_per_carrier_and_hour), [_all_flights(first_day, days)], trigger=AVAILABLE_NOW, progress=False
+        )
+        page = _show(flights, out / "flights.html")
+        print("\nword count", flush=True)
+        lines = [step.says for step in STEPS.values()]
+        words = side_by_side(
+            spark, watch(word_count), [lines[:6], lines[6:12], lines[12:]], output_mode="update", progress=False
+        )
+        _show(words, out / "word_count.html")
+    finally:
+        spark.stop()
+    if sys.stdout.isatty() and has_screen(os.environ, sys.platform):
+        webbrowser.open(page)
+    return 1 if flights.differences or words.differences else 0
+
+
+def has_screen(env: Mapping[str, str], platform: str) -> bool:
+    """Whether a browser that is opened would be seen: never in CI, nor over ssh or on a server without a display."""
+    if env.get("CI"):
+        return False
+    if env.get("DISPLAY") or env.get("WAYLAND_DISPLAY"):
+        return True
+    return not platform.startswith("linux") and "SSH_CONNECTION" not in env
+
+
+class _Watch:
+    """Makes every session that a query is built on print its batches."""
+
+    def __init__(self) -> None:
+        self._known: list[Any] = []
+
+    def __call__(self, build: Callable[[Any, str], DataFrame]) -> Callable[[Any, str], DataFrame]:
+        def watched(session: Any, folder: str) -> DataFrame:
+            if not any(session is known for known in self._known):
+                self._known.append(session)
+                session.streams.addListener(BatchLines("model" if isinstance(session, MiniSparkSession) else "Spark"))
+            return build(session, folder)
+
+        return watched
+
+
+class BatchLines(StreamingQueryListener):
+    """A line for each batch: which engine, how many rows came in, and how long it took.
+
+    The engine is on every line because Spark tells its listeners a little later.
+    """
+
+    def __init__(self, engine: str) -> None:
+        self._engine = engine
+
+    def onQueryStarted(self, event: QueryStartedEvent) -> None:
+        pass
+
+    def onQueryProgress(self, event: QueryProgressEvent) -> None:
+        batch = event.progress
+        seconds = batch.batchDuration / 1000
+        print(f"  {self._engine}  batch {batch.batchId:<3}{batch.numInputRows:>6,} rows {seconds:>6.1f} s", flush=True)
+
+    def onQueryIdle(self, event: QueryIdleEvent) -> None:
+        pass
+
+    def onQueryTerminated(self, event: QueryTerminatedEvent) -> None:
+        pass
+
+
+def _session() -> SparkSession:
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    builder: Any = SparkSession.builder.master("local[2]").appName("minispark_stream demo")
+    spark: SparkSession = (
+        builder.config("spark.sql.shuffle.partitions", "2")
+        .config("spark.sql.session.timeZone", "UTC")
+        .config("spark.ui.enabled", "false")
+        .config("spark.ui.showConsoleProgress", "false")
+        .getOrCreate()
+    )
+    spark.sparkContext.setLogLevel("ERROR")
+    return spark
+
+
+def _all_flights(first_day: date, days: int) -> Callable[[str], None]:
+    def write(folder: str) -> None:
+        for old in Path(folder).glob("*.csv"):
+            old.unlink()
+        for write_one in flight_steps(folder, first_day, days, hours=6):
+            write_one()
+
+    return write
+
+
+def _show(comparison: Comparison, page: Path) -> str:
+    """Print the batches of both engines and write the page; returns its address."""
+    print(f"\n{comparison.table().to_string(index=False)}")
+    print("Both engines agree." if not comparison.differences else "\n".join(map(str, comparison.differences)))
+    address = comparison.to_html(page).resolve().as_uri()
+    print(f"Every step of every batch: {address}", flush=True)
+    return address

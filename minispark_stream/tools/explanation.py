@@ -1,0 +1,42 @@
+"""Why did nothing come out? Asked of a query of either engine, or of a checkpoint.
+
+    explain_output("/data/checkpoint")        a checkpoint alone
+    explain_output(query)                     of the model or of real Structured Streaming, running or not
+
+A query of the model answers itself. Of one of Spark's, the checkpoint and the output mode are asked of the JVM, and the rest is
+in the checkpoint and in the progress reports (tools/inspection/why_no_output.py).
+
+Differs from Spark: Spark has no such answer.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from pyspark.sql.streaming import StreamingQuery
+
+from minispark_stream.engine.jvm.queries import look_at
+from minispark_stream.streaming_query import StreamingQuery as ModelQuery
+from minispark_stream.tools.inspection.checkpoint import inspect
+from minispark_stream.tools.inspection.why_no_output import Asked, OutputExplanation, explain, explain_query
+
+
+def explain_output(query_or_checkpoint: StreamingQuery | str | Path) -> OutputExplanation:
+    """What a query holds, what it dropped, for which watermark it waits, and what would have to arrive.
+
+    Args:
+        query_or_checkpoint: a query of the model or of Spark, or the path of a checkpoint as `inspect` takes it.
+
+    Returns:
+        the answer, which prints as text and shows itself in Jupyter.
+
+    Raises:
+        FileNotFoundError: there is no such directory.
+        ValueError: the directory is not a checkpoint.
+    """
+    if isinstance(query_or_checkpoint, (str, Path)):
+        return explain(Asked(inspect(str(query_or_checkpoint))))
+    if isinstance(query_or_checkpoint, ModelQuery):
+        return query_or_checkpoint.explain_output()
+    seen = look_at(query_or_checkpoint)
+    return explain_query(query_or_checkpoint, seen.checkpoint, seen.output_mode)

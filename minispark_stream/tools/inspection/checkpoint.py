@@ -1,0 +1,81 @@
+"""Open a checkpoint and say what is in it, without a JVM and without writing anything.
+
+1. List all files, once.
+2. Read `metadata` and both logs; that gives the batches, and what a restart would do.
+3. Read the sources' own logs; that gives the files of each batch.
+4. Read the state, partition after partition, as the last batch's confs say (codec, checksums).
+5. Check all of it for what is missing or unusual.
+
+    report = inspect("s3://bucket/checkpoint")
+    print(report); report.to_html("checkpoint.html"); report.find({"word": "be"})
+
+Damaged files do not stop it: each is a finding that names the file and what is wrong with it.
+
+Differs from Spark: Spark reads the state of a checkpoint with jobs (`format("statestore")`) and its logs not at all.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from pyarrow import fs
+
+from minispark_stream.engine.checkpointing.metadata_log import is_true
+from minispark_stream.engine.state.state_store import StateStoreConf
+from minispark_stream.tools.inspection.findings import check
+from minispark_stream.tools.inspection.logs import Logs, batches, next_batch, read_logs
+from minispark_stream.tools.inspection.operators import read_operators
+from minispark_stream.tools.inspection.read_only_files import ReadOnlyFiles
+from minispark_stream.tools.inspection.report import CheckpointReport
+from minispark_stream.tools.inspection.sources import read_sources
+from minispark_stream.tools.inspection.values import printable
+
+LEVELS = ("error", "warning", "note")
+
+
+def inspect(path: str, filesystem: fs.FileSystem | None = None, *, max_bytes: int = 256 << 20) -> CheckpointReport:
+    """What is in the checkpoint of a streaming query, of Spark or of the model.
+
+    Args:
+        path: a local path, or a URI that pyarrow.fs knows (`file:///`, `s3://`, `gs://`, `hdfs://`, `abfs://`).
+        filesystem: where `path` is, for a file system that no URI describes.
+        max_bytes: the largest file to read, and the largest state of a partition to hold in memory, in bytes.
+
+    Raises:
+        FileNotFoundError: there is no such directory.
+        ValueError: the directory is not a checkpoint.
+    """
+    files = ReadOnlyFiles(str(path), filesystem, max_bytes)
+    _check_is_checkpoint(files)  # (1)
+    logs = read_logs(files)  # (2)
+    upcoming = next_batch(logs)
+    sources, found, of_sources = read_sources(files, batches(logs))  # (3)
+    version = upcoming.batch_id if upcoming.batch_id is not None else max(logs.commits, default=-1) + 1
+    state = read_operators(files, _state_conf(logs), version, max_bytes)  # (4)
+    checks = check(files, logs, found, upcoming, state.operators)  # (5)
+    findings = sorted((*logs.findings, *of_sources, *state.findings, *checks), key=lambda f: LEVELS.index(f.level))
+    if upcoming.batch_id is not None and (broken := next((f for f in findings if f.level == "error"), None)):
+        upcoming = replace(upcoming, says=f"{upcoming.says}. It may fail: {broken.where}: {broken.says}")
+    return CheckpointReport(
+        files.root, logs.query_id, upcoming, found, sources, state.operators, tuple(dict.fromkeys(findings)),
+        states=state.stores, next_version=version,
+    )
+
+
+def _check_is_checkpoint(files: ReadOnlyFiles) -> None:
+    names = {name.split("/")[0] for name in files.files}
+    if not names & {"metadata", "offsets", "commits"}:
+        inside = printable(", ".join(sorted(names)[:5])) or "nothing"
+        raise ValueError(
+            f"{files.root} is not the checkpoint of a streaming query: it has no metadata, offsets/ or commits/, but {inside}"
+        )
+
+
+def _state_conf(logs: Logs) -> StateStoreConf:
+    """Codec and checksums as the newest readable offsets say."""
+    metadata = logs.last_offsets.metadata if logs.last_offsets else None
+    conf = metadata.conf if metadata else {}
+    return StateStoreConf(
+        compression_codec=conf.get("spark.sql.streaming.stateStore.compression.codec", "lz4"),
+        row_checksum_enabled=is_true(conf.get("spark.sql.streaming.stateStore.rowChecksum.enabled")),
+    )

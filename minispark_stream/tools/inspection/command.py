@@ -1,0 +1,66 @@
+"""`python -m minispark_stream inspect CHECKPOINT`: the report, or an answer about its state.
+
+    inspect CHECKPOINT                                   the whole report as text
+    inspect CHECKPOINT --json                            the same as JSON
+    inspect CHECKPOINT --html out.html                   the same as a page
+    inspect CHECKPOINT --partition 1 --version 7         the rows of a version of the state
+    inspect CHECKPOINT --key '{"word": "be"}'            the rows with a key (or --key be: the first key column)
+    inspect CHECKPOINT --diff 6 7                        what batch 6 changed
+
+Exit code 0; 1 when the checkpoint, or the state that was asked for, cannot be read: one line on stderr says why.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from typing import Any
+
+from pyspark.errors import PySparkException
+
+from minispark_stream.tools.inspection.checkpoint import inspect
+from minispark_stream.tools.inspection.report import CheckpointReport, as_json
+from minispark_stream.tools.inspection.text import changes_to_text, rows_to_text
+from minispark_stream.tools.inspection.values import printable
+
+
+def run(args: argparse.Namespace) -> int:
+    """Returns the exit code."""
+    try:
+        report = inspect(args.checkpoint, max_bytes=args.max_bytes)
+        print(printable(_html(report, args.html) if args.html else _answer(report, args)))
+    except (ValueError, OSError, PySparkException) as e:
+        print(printable(f"inspect: {' '.join(str(e).split())}"), file=sys.stderr)
+        return 1
+    return 0
+
+
+def _html(report: CheckpointReport, path: str) -> str:
+    return f"wrote {report.to_html(path)}"
+
+
+def _answer(report: CheckpointReport, args: argparse.Namespace) -> str:
+    where: dict[str, Any] = {"operator": args.operator or 0, "store": args.store, "partition": args.partition}
+    if args.diff:
+        changes = report.diff(*args.diff, **where)
+        return _json(changes) if args.json else changes_to_text(changes)
+    if args.key is not None:
+        rows = report.find(_key(args.key), **where, version=args.version)
+    elif any(value is not None for value in (args.operator, args.store, args.partition, args.version)):
+        rows = report.rows(**where, version=args.version, limit=args.rows)
+    else:
+        return report.to_json(indent=2) if args.json else str(report)
+    return _json(rows) if args.json else rows_to_text(rows)
+
+
+def _json(value: Any) -> str:
+    return json.dumps(as_json(value), ensure_ascii=False, indent=2)
+
+
+def _key(text: str) -> Any:
+    """JSON if it is JSON, else the text itself."""
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError):
+        return text

@@ -1,0 +1,126 @@
+"""What is wrong with a checkpoint as a whole, or worth a look, beyond files that cannot be read.
+
+Each check is a function from what was read to findings:
+
+    uncommitted    a batch was planned and not finished: it runs again
+    gaps           a batch is missing in a log between two others
+    partitions     shuffle partitions were changed, or a partition of an operator is missing
+    growing        the state only ever grows
+    ahead          state of versions that the logs do not know
+    strays         temporary files of writers that died
+    not_listed     directories and files that may not be looked at
+
+A state grows when, over the last 10 versions or more, the number of keys never went down and still grew by half in the
+second half: 10 20 30 40 50 60 70 80 90 100 grows; 10 20 25 25 25 25 25 25 25 25 does not.
+
+Differs from Spark: Spark finds these one at a time, when it fails.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from minispark_stream.tools.inspection.contents import Batch, Finding, NextBatch, Operator
+from minispark_stream.tools.inspection.logs import Logs
+from minispark_stream.tools.inspection.operators import states_ahead
+from minispark_stream.tools.inspection.read_only_files import ReadOnlyFiles
+
+SHUFFLE_PARTITIONS = "spark.sql.shuffle.partitions"
+_HISTORY = 10
+
+
+def check(
+    files: ReadOnlyFiles, logs: Logs, batches: Sequence[Batch], upcoming: NextBatch, operators: Sequence[Operator]
+) -> Iterator[Finding]:
+    """Every finding of every check."""
+    yield from uncommitted(upcoming)
+    yield from gaps(logs)
+    yield from partitions(batches, operators)
+    yield from growing(operators)
+    yield from ahead(batches, operators)
+    yield from strays(files)
+    yield from not_listed(files)
+
+
+def uncommitted(upcoming: NextBatch) -> Iterator[Finding]:
+    """A batch was planned and not finished: it runs again."""
+    if upcoming.batch_id is None:
+        yield Finding("error", "logs", upcoming.says)
+    elif upcoming.rerun:
+        yield Finding("warning", "logs", f"batch {upcoming.batch_id} was planned but is not committed: it runs again")
+        if "disagree" in upcoming.says or "is empty" in upcoming.says:
+            yield Finding("warning", "logs", upcoming.says)
+
+
+def gaps(logs: Logs) -> Iterator[Finding]:
+    """A batch is missing in a log between two others."""
+    for name, ids in (("offsets", sorted(logs.offsets)), ("commits", sorted(logs.commits))):
+        for a, b in zip(ids, ids[1:]):
+            if b > a + 1:
+                missing = f"{a + 1} is" if b == a + 2 else f"{a + 1} to {b - 1} are"
+                yield Finding("warning", name, f"{missing} missing, between {a} and {b}")
+
+
+def partitions(batches: Sequence[Batch], operators: Sequence[Operator]) -> Iterator[Finding]:
+    """The number of shuffle partitions was changed, or a partition of an operator is missing."""
+    logged = [(b.batch_id, b.conf[SHUFFLE_PARTITIONS]) for b in batches if SHUFFLE_PARTITIONS in b.conf]
+    for (_, before), (batch_id, after) in zip(logged, logged[1:]):
+        if before != after and operators:
+            yield Finding(
+                "error", f"offsets/{batch_id}", f"{SHUFFLE_PARTITIONS} was changed from {before} to {after}: keys are looked "
+                "for in partitions where they do not lie"
+            )
+    for operator in operators:
+        for store in operator.stores:
+            there = {p.partition for p in store.partitions}
+            where = f"state/{operator.operator_id} ({store.name})"
+            expected = operator.num_partitions
+            if expected is None or not there or there == {0}:  # without a grouping key there is partition 0 alone
+                continue
+            if max(there) >= expected:
+                says = f"partition {max(there)} is there, though the metadata says {expected} partitions"
+                yield Finding("warning", where, says)
+            if len([p for p in there if p < expected]) < expected:
+                lost = next(p for p in range(expected) if p not in there)
+                yield Finding("error", where, f"partition {lost} is missing: {len(there)} of {expected} partitions are there")
+
+
+def growing(operators: Sequence[Operator]) -> Iterator[Finding]:
+    """The state only ever grows."""
+    for operator in operators:
+        for store in operator.stores:
+            keys = list(store.history.values())
+            if len(keys) < _HISTORY or keys[-1] < 1.5 * keys[len(keys) // 2] or any(b < a for a, b in zip(keys, keys[1:])):
+                continue
+            versions = list(store.history)
+            yield Finding(
+                "warning", f"state/{operator.operator_id} ({store.name})",
+                f"the state only grows: {keys[0]:,} keys in version {versions[0]}, {keys[-1]:,} in version {versions[-1]}, and "
+                "never fewer than before. Without a watermark, or with one that does not move, nothing is ever removed"
+            )
+
+
+def ahead(batches: Sequence[Batch], operators: Sequence[Operator]) -> Iterator[Finding]:
+    """There is state of versions that the logs do not know."""
+    last = max((b.batch_id for b in batches if b.offsets is not None or b.unreadable), default=-1)
+    if last < 0:
+        return  # a restart fails, which is said already
+    for operator_id, version in states_ahead(operators, last + 1):
+        yield Finding(
+            "warning", f"state/{operator_id}", f"version {version} is there, though batch {last} is the last one in offsets/: "
+            "the logs were set back, or are incomplete. Later batches write these versions again"
+        )
+
+
+def strays(files: ReadOnlyFiles) -> Iterator[Finding]:
+    """There are temporary files of writers that died."""
+    found = [name for name in files.files if name.rsplit("/", 1)[-1].startswith(".") and name.endswith(".tmp")]
+    if found:
+        some = ", ".join(found[:3]) + (f" and {len(found) - 3} more" if len(found) > 3 else "")
+        yield Finding("note", "files", f"temporary files of a writer that died, or is writing now: {some}")
+
+
+def not_listed(files: ReadOnlyFiles) -> Iterator[Finding]:
+    """There are directories or files that may not be looked at."""
+    for name, reason in files.not_listed.items():
+        yield Finding("warning", name, f"left out, because {reason}")

@@ -1,0 +1,264 @@
+"""The stateful operators of a checkpoint: their stores, partitions, versions, keys and some rows (About state).
+
+1. The names of the files give operators, partitions, stores and versions:
+
+       state/<op>/<part>[/<store>]/<version>.delta | .snapshot               HDFS-backed
+       state/<op>/<part>[/<store>]/<version>[_<uuid>].zip | .changelog       RocksDB
+
+2. Metadata and schema files say what they are.
+3. Each store is replayed (store_versions.py) for the number of keys of every version. Of the version that the next batch
+   begins with, a few rows are decoded; then its bytes are dropped, so that one partition is in memory at a time.
+4. RocksDB: the newest zip knows the number of keys; the rows are not decoded.
+
+What cannot be read is a finding. It is an error if the next batch needs it, else a warning.
+Differs from Spark: nothing in what is read.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from minispark_stream.engine.checkpointing.checkpoint_file_manager import canonical_number
+from minispark_stream.engine.checkpointing.lz4_block import LimitExceeded
+from minispark_stream.engine.state.operator_state_metadata import OperatorStateMetadata
+from minispark_stream.engine.state.schema_files import decode_schemas
+from minispark_stream.engine.state.state_files import StateFiles
+from minispark_stream.engine.state.state_store import DEFAULT_STORE_NAME, StateStoreConf, StateStoreId
+from minispark_stream.tools.inspection import rocksdb
+from minispark_stream.tools.inspection.contents import Finding, Operator, Partition, Schemas, Store, VersionFiles
+from minispark_stream.tools.inspection.logs import attempt
+from minispark_stream.tools.inspection.read_only_files import ReadOnlyFiles
+from minispark_stream.tools.inspection.state_reader import StoreState, some_rows
+from minispark_stream.tools.inspection.store_versions import DAMAGED, StoreVersions
+
+SAMPLE = 3  # rows to decode in each partition
+_NUMBER = "(0|[1-9][0-9]{0,17})"
+_PATH = re.compile(rf"state/{_NUMBER}/{_NUMBER}/(?:([^/]+)/)?([^/]+)")
+_HDFS = re.compile(rf"{_NUMBER}\.(delta|snapshot)")
+
+Versions = dict[int, dict[str, int]]  # version -> kind of file -> bytes
+
+
+@dataclass(frozen=True)
+class Found:
+    """The operators, what their rows can be read from, and what is wrong."""
+
+    operators: tuple[Operator, ...]
+    stores: tuple[StoreState, ...]
+    findings: tuple[Finding, ...]
+
+
+@dataclass(frozen=True)
+class _Metadata:
+    name: str | None = None
+    num_partitions: int | None = None
+    stores: tuple[str, ...] = ()
+    properties: Mapping[str, Any] | None = None
+
+
+def read_operators(files: ReadOnlyFiles, conf: StateStoreConf, next_version: int, max_bytes: int) -> Found:
+    """`next_version`: what the next batch begins with."""
+    findings: list[Finding] = []
+    operators, stores = [], []
+    by_store = _list(files)
+    for operator_id in _operator_ids(files):
+        metadata = _metadata(files, operator_id, findings)
+        of_operator = {name: parts for (i, name), parts in by_store.items() if i == operator_id}
+        is_rocksdb = any(kind in ("zip", "changelog") for parts in of_operator.values()
+                         for versions in parts.values() for kinds in versions.values() for kind in kinds)
+        shown = []
+        for name in sorted(of_operator.keys() | set(metadata.stores)):
+            parts = of_operator.get(name, {})
+            schemas = _schemas(files, operator_id, name, bool(parts), findings)
+            if is_rocksdb:
+                partitions = [_rocksdb_partition(files, operator_id, name, p, parts[p], findings) for p in sorted(parts)]
+                stores.append(StoreState(operator_id, name, None, {}, rocksdb.NOT_DECODED))
+            else:
+                ids = {p: StateStoreId("", operator_id, p, name) for p in sorted(parts)}
+                on_disk = {p: _open(files, store_id, conf, parts[p], max_bytes) for p, store_id in ids.items()}
+                state = StoreState(operator_id, name, schemas[0] if schemas else None, on_disk)
+                partitions = [_partition(state, p, next_version, findings) for p in on_disk]
+                stores.append(state)
+            shown.append(Store(name, schemas, tuple(partitions)))
+        provider = "RocksDB" if is_rocksdb else "HDFS-backed"
+        operators.append(Operator(operator_id, metadata.name, metadata.num_partitions, tuple(shown), provider,
+                                  metadata.properties or {}))
+    return Found(tuple(operators), tuple(stores), tuple(findings))
+
+
+# -- (1) the files ---------------------------------------------------------------------------------------------
+
+
+def _operator_ids(files: ReadOnlyFiles) -> list[int]:
+    ids = {name.split("/")[1] for name in files.files if name.startswith("state/") and name.count("/") > 1}
+    return sorted(i for name in ids if (i := canonical_number(name)) is not None)
+
+
+def _list(files: ReadOnlyFiles) -> dict[tuple[int, str], dict[int, Versions]]:
+    """(operator, store) -> partition -> version -> kind of file -> bytes."""
+    found: dict[tuple[int, str], dict[int, Versions]] = {}
+    for path, size in files.files.items():
+        place = _PATH.fullmatch(path)
+        if place is None:
+            continue
+        operator_id, partition, store, name = place.groups()
+        file = _HDFS.fullmatch(name) or rocksdb.FILE.fullmatch(name)
+        if file is None:
+            continue
+        kinds = (
+            found.setdefault((int(operator_id), store or DEFAULT_STORE_NAME), {})
+            .setdefault(int(partition), {}).setdefault(int(file.group(1)), {})
+        )
+        kind = file.groups()[-1]
+        kinds[kind] = kinds.get(kind, 0) + size
+    return found
+
+
+def _open(
+    files: ReadOnlyFiles, store_id: StateStoreId, conf: StateStoreConf, versions: Versions, max_bytes: int
+) -> StoreVersions:
+    folder = files.folder(f"state/{store_id.relative_path}")
+    return StoreVersions(StateFiles(store_id, conf, folder, max_bytes), versions, max_bytes)
+
+
+# -- (2) what they are -----------------------------------------------------------------------------------------
+
+
+def _metadata(files: ReadOnlyFiles, operator_id: int, findings: list[Finding]) -> _Metadata:
+    name = f"state/{operator_id}/_metadata/metadata"
+    if name in files.files:
+        v1 = attempt(lambda: OperatorStateMetadata.from_text(_text(files, name)), name, findings)
+        if v1 is None:
+            return _Metadata()
+        partitions = max((s.num_partitions for s in v1.stores), default=0)
+        return _Metadata(v1.operator_name, partitions, tuple(s.store_name for s in v1.stores))
+    folder = f"state/{operator_id}/_metadata/v2/"
+    newest = _newest(files, folder)
+    if newest is None:
+        findings.append(Finding("note", name, "missing; Spark writes it again at the next start"))
+        return _Metadata()
+    v2 = attempt(lambda: rocksdb.parse_operator_metadata_v2(_text(files, newest)), newest, findings)
+    if v2 is None:
+        return _Metadata()
+    operator, partitions, stores, properties = v2
+    return _Metadata(operator, partitions, tuple(stores), properties)
+
+
+def _newest(files: ReadOnlyFiles, folder: str) -> str | None:
+    """The file with the greatest number (before a "_") in a folder."""
+    numbered = {
+        int(found.group(1)): name for name in files.files
+        if name.startswith(folder) and (found := re.fullmatch(r"([0-9]{1,18})(?:_.*)?", name.removeprefix(folder)))
+    }
+    return numbered[max(numbered)] if numbered else None
+
+
+def _text(files: ReadOnlyFiles, name: str) -> str:
+    return files.open_small(name).decode("utf-8")
+
+
+def _schemas(
+    files: ReadOnlyFiles, operator_id: int, store: str, has_state: bool, findings: list[Finding]
+) -> tuple[Schemas, ...]:
+    name = f"state/{StateStoreId('', operator_id, 0, store).relative_path}/_metadata/schema"
+    if name in files.files:
+        one = attempt(lambda: Schemas(store, *decode_schemas(files.open_small(name))), name, findings)
+        return (one,) if one else ()
+    families = _newest(files, f"state/{operator_id}/_stateSchema/{store}/")
+    if families is not None:
+        return tuple(attempt(lambda: rocksdb.decode_column_families(files.open_small(families)), families, findings) or ())
+    if has_state:
+        findings.append(Finding(
+            "warning", name, "missing, so the rows cannot be decoded, neither here nor by Spark's statestore reader; the query "
+            "itself writes it again at the next start"
+        ))
+    return ()
+
+
+# -- (3) what is in them ---------------------------------------------------------------------------------------
+
+
+def _partition(store: StoreState, partition: int, next_version: int, findings: list[Finding]) -> Partition:
+    on_disk = store.partitions[partition]
+    where = f"state/{StateStoreId('', store.operator_id, partition, store.name).relative_path}"
+    shown = Partition(partition, ())
+    versions = []
+    damages: list[tuple[int, Exception]] = []
+    for step in on_disk.replay():
+        num_keys = len(step.state.entries) if step.state else None
+        versions.append(VersionFiles(step.version, on_disk.versions[step.version], num_keys))
+        if step.damage is not None:
+            damages.append((step.version, step.damage))
+        if step.version == next_version and step.state is not None:
+            shown = _with_rows(shown, store, step.version, step.state.entries, step.state.num_bytes, where, findings)
+    if shown.version is None and next_version > 0:
+        damages, says, level = _cannot_be_loaded(damages, next_version, next_version in on_disk.versions)
+        findings.append(Finding(level, where, says))
+        shown = replace(shown, not_decoded=says)
+    for version, damage in damages:
+        level = "note" if version > next_version or isinstance(damage, LimitExceeded) else "warning"
+        again = f" (version {version} is written again before anybody reads it)" if version > next_version else ""
+        findings.append(Finding(level, where, f"{damage}{again}"))
+    return replace(shown, versions=tuple(versions))
+
+
+def _cannot_be_loaded(
+    damages: Sequence[tuple[int, Exception]], version: int, is_on_disk: bool
+) -> tuple[list[tuple[int, Exception]], str, str]:
+    """The damages but for the one that is the reason, the words, and the level."""
+    before = [d for d in damages if d[0] <= version]
+    if not is_on_disk or not before:
+        return list(damages), f"version {version}, with which the next batch begins, is not on disk", "error"
+    reason = before[-1]
+    level = "note" if isinstance(reason[1], LimitExceeded) else "error"
+    says = f"version {version}, with which the next batch begins, cannot be loaded: {reason[1]}"
+    return [d for d in damages if d is not reason], says, level
+
+
+def _with_rows(
+    shown: Partition, store: StoreState, version: int, entries: Mapping[bytes, bytes], num_bytes: int, where: str,
+    findings: list[Finding],
+) -> Partition:
+    shown = replace(shown, version=version, num_keys=len(entries), num_bytes=num_bytes)
+    if store.schemas is None:
+        return replace(shown, not_decoded="the schema is not known")
+    try:
+        return replace(shown, sample=tuple(some_rows(store, shown.partition, entries, SAMPLE)))
+    except DAMAGED as e:
+        findings.append(Finding("error", where, str(e)))
+        return replace(shown, not_decoded=str(e))
+
+
+# -- (4) RocksDB -----------------------------------------------------------------------------------------------
+
+
+def _rocksdb_partition(
+    files: ReadOnlyFiles, operator_id: int, store: str, partition: int, versions: Versions, findings: list[Finding]
+) -> Partition:
+    folder = f"state/{StateStoreId('', operator_id, partition, store).relative_path}/"
+    zips: dict[int, str] = {}
+    for name in files.files:
+        found = rocksdb.FILE.fullmatch(name.removeprefix(folder)) if name.startswith(folder) else None
+        if found and found.group(3) == "zip":
+            zips[int(found.group(1))] = name
+    keys = size = version = None
+    if zips:
+        version = max(zips)
+        newest = zips[version]
+        keys, size = attempt(lambda: rocksdb.read_zip_metadata(files.open(newest)), newest, findings) or (None, None)
+    shown = tuple(VersionFiles(v, versions[v], keys if v == version else None) for v in sorted(versions))
+    return Partition(partition, shown, version, keys, size, not_decoded=rocksdb.NOT_DECODED)
+
+
+def states_ahead(operators: Sequence[Operator], version: int) -> list[tuple[int, int]]:
+    """(operator, version) of stores with versions after `version`."""
+    newest: dict[int, int] = {}
+    for operator in operators:
+        for store in operator.stores:
+            for partition in store.partitions:
+                for v in partition.versions:
+                    newest[operator.operator_id] = max(newest.get(operator.operator_id, 0), v.version)
+    return [(i, v) for i, v in newest.items() if v > version]

@@ -1,0 +1,129 @@
+"""The files of a checkpoint that somebody else is responsible for: listed once, read with a limit, never written.
+
+1. One recursive listing of the whole directory, because on an object store each listing is a request, and a checkpoint
+   has three levels of directories. Only plain files count: a link may lead out of the checkpoint, to a file that is
+   nobody's business here. Which entries and versions there are is read off this listing, so a running query cannot make two
+   looks contradict each other.
+2. A file is read up to a limit, and every way to write raises an error.
+
+    ReadOnlyFiles("/data/checkpoint", None, 1 << 20).files    {"commits/0": 29, "metadata": 45, "offsets/0": 712}
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Iterator, Mapping
+from functools import cached_property
+from typing import Any, NoReturn
+
+from pyarrow import fs
+
+from minispark_stream.engine.checkpointing.checkpoint_file_manager import CheckpointFileManager
+from minispark_stream.engine.checkpointing.lz4_block import LimitExceeded
+
+MAX_ENTRY = 4 << 20  # bytes of a log entry, a schema, metadata; a source of 10,000 Kafka partitions needs 0.2 MB
+
+
+class ReadOnlyFiles(CheckpointFileManager):
+    """The files under one directory; `max_bytes` is the largest file that `open` reads.
+
+    Attributes:
+        not_listed: what the listing had to leave out, and why: path -> reason.
+    """
+
+    def __init__(self, path: str, filesystem: fs.FileSystem | None, max_bytes: int):
+        super().__init__(path, filesystem)
+        self.max_bytes = max_bytes
+        self.not_listed: dict[str, str] = {}
+
+    def folder(self, name: str, max_bytes: int | None = None) -> ReadOnlyFiles:
+        """The same for a directory below, with a lower limit if `max_bytes` is given."""
+        below = ReadOnlyFiles(f"{self._path}/{name}", self._fs, min(max_bytes or self.max_bytes, self.max_bytes))
+        below.root = f"{self.root}/{name}"
+        return below
+
+    def open_small(self, name: str) -> bytes:
+        """The content of a file that should be small, whatever else may be read."""
+        folder, _, base = name.rpartition("/")
+        return (self.folder(folder, MAX_ENTRY) if folder else self).open(base)
+
+    @cached_property
+    def files(self) -> Mapping[str, int]:  # (1)
+        """Size in bytes of every file, by its path relative to this directory. Raises FileNotFoundError."""
+        return dict(sorted(self._walk_local() if self._fs is None else self._walk(self._fs)))
+
+    def _walk_local(self) -> Iterator[tuple[str, int]]:
+        if not os.path.isdir(self._path):
+            raise FileNotFoundError(f"{self.root} is not a directory")
+        for folder, folders, names in os.walk(self._path, onerror=lambda e: self._leave_out(str(e.filename), e)):
+            for name in (*folders, *names):
+                path = os.path.join(folder, name)
+                try:
+                    found = os.lstat(path)
+                except OSError as e:
+                    self._leave_out(path, e)
+                    continue
+                if stat.S_ISREG(found.st_mode):
+                    yield self._relative(path), found.st_size
+                elif stat.S_ISLNK(found.st_mode):
+                    self.not_listed[self._relative(path)] = "it is a symbolic link"
+
+    def _leave_out(self, path: str, error: OSError) -> None:
+        if not isinstance(error, FileNotFoundError):  # gone meanwhile
+            self.not_listed[self._relative(path)] = f"it cannot be listed: {error.strerror or error}"
+
+    def _relative(self, path: str) -> str:
+        return os.path.relpath(path, self._path).replace(os.sep, "/")
+
+    def _walk(self, filesystem: fs.FileSystem) -> Iterator[tuple[str, int]]:
+        base = self._path.strip("/")
+        found = filesystem.get_file_info(fs.FileSelector(self._path, recursive=True, allow_not_found=True))
+        if not found:
+            raise FileNotFoundError(f"{self.root} is not a directory with files")
+        for info in found:
+            if info.type == fs.FileType.File:
+                relative = info.path.strip("/").removeprefix(base).lstrip("/")
+                yield relative, info.size or 0
+
+    def list(self, name: str = "") -> list[tuple[str, int, int]]:
+        """As for any checkpoint; a folder that cannot be listed is among `not_listed` already, and seems empty here."""
+        try:
+            return super().list(name)
+        except OSError:
+            return []
+
+    def open(self, name: str) -> bytes:  # (2)
+        """The content of a file. Raises FileNotFoundError; ValueError for a file that is too large or cannot be read."""
+        path = self._full(name)
+        try:
+            if self._fs is None:
+                with open(path, "rb", opener=_open_no_link) as file:
+                    return self._read(name, os.fstat(file.fileno()).st_size, file)
+            with self._fs.open_input_file(path) as remote:
+                return self._read(name, remote.size(), remote)
+        except FileNotFoundError:
+            raise
+        except OSError as e:
+            raise ValueError(f"{self.root}/{name}: {e.strerror or e}") from e
+
+    def _read(self, name: str, size: int, file: Any) -> bytes:
+        if size > self.max_bytes:
+            raise LimitExceeded(
+                f"{self.root}/{name}: {size:,} bytes, more than the {self.max_bytes:,} that are read at most (max_bytes)"
+            )
+        return bytes(file.read(size))
+
+    def create_atomic(self, name: str, data: bytes, overwrite: bool = False, new_folder: bool = True) -> NoReturn:
+        """Raises PermissionError, as the two below do."""
+        raise PermissionError(f"{self.root}: inspecting writes nothing")
+
+    def delete(self, name: str) -> NoReturn:
+        raise PermissionError(f"{self.root}: inspecting deletes nothing")
+
+    def mkdirs(self, name: str = "") -> NoReturn:
+        raise PermissionError(f"{self.root}: inspecting writes nothing")
+
+
+def _open_no_link(path: str, flags: int) -> int:
+    return os.open(path, flags | os.O_NOFOLLOW)

@@ -1,0 +1,169 @@
+"""The sources of a checkpoint: what kind they are, and what each batch read of them (Source document).
+
+1. The kind is not written down; the form of the offset and the directory sources/<i>/ tell.
+2. A file source's offset is a number in its own log, sources/<i>/. A batch reads the log entries after the offset of the
+   batch before, up to its own. Entry n is the file `n`, or is repeated in a later compact file `m.compact`.
+
+    offsets/3 {"logOffset":4}   offsets/4 {"logOffset":6}     batch 4 reads the files of entries 5 and 6
+    sources/0/  0 ... 8  9.compact                            both are in 9.compact: {"path":...,"batchId":5}
+
+All files of the log are read once and their entries sorted by batch id, so that a forged offset costs no more than this.
+Differs from Spark: nothing.
+"""
+
+from __future__ import annotations
+
+import json
+from bisect import bisect_left, bisect_right
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+from minispark_stream.engine.checkpointing.checkpoint_file_manager import canonical_number
+from minispark_stream.engine.checkpointing.compactible_file_stream_log import CompactionConf, FileEntry, FileStreamSourceLog
+from minispark_stream.engine.checkpointing.metadata_log import HDFSMetadataLog
+from minispark_stream.tools.inspection.contents import Batch, Finding, SourceLog
+from minispark_stream.tools.inspection.logs import attempt
+from minispark_stream.tools.inspection.read_only_files import ReadOnlyFiles
+
+MAX_SOURCES = 1000  # more than that is no query, but a forged log
+SHOWN = 500  # characters of a log entry whose form is not known
+
+
+def read_sources(
+    files: ReadOnlyFiles, found: tuple[Batch, ...]
+) -> tuple[tuple[SourceLog, ...], tuple[Batch, ...], tuple[Finding, ...]]:
+    """The sources, the batches with the files that each one read, and what is wrong."""
+    findings: list[Finding] = []
+    logs = _log_files(files)
+    numbers = [len(b.offsets) for b in found if b.offsets is not None] + [i + 1 for i in logs]
+    count = min(max(numbers, default=0), MAX_SOURCES)
+    sources, by_source = [], []
+    for ordinal in range(count):
+        offsets = [b.offsets[ordinal] if b.offsets and ordinal < len(b.offsets) else None for b in found]
+        latest = next((o for o in reversed(offsets) if o is not None), None)
+        kind = kind_of(latest, bool(logs.get(ordinal)))
+        source = SourceLog(ordinal, kind, latest)
+        of_batches: list[tuple[str, ...] | None] = [None] * len(found)
+        if kind == "files":
+            entries = _file_entries(files, ordinal, logs.get(ordinal, []), findings)
+            source = replace(source, num_files=len(entries), entries={
+                name: f"{size:,} bytes" for name, size in logs.get(ordinal, [])
+            })
+            of_batches = files_of_batches(found, offsets, entries)
+            _check_log_reaches(ordinal, found, offsets, entries, logs.get(ordinal, []), findings)
+        else:
+            source = replace(source, entries={
+                name: _beginning(files, f"sources/{ordinal}/{name}", findings) for name, _ in logs.get(ordinal, [])
+            })
+        sources.append(source)
+        by_source.append(of_batches)
+    with_files = tuple(replace(b, files=tuple(of[i] for of in by_source)) for i, b in enumerate(found))
+    return tuple(sources), with_files, tuple(findings)
+
+
+def kind_of(offset: str | None, has_log: bool) -> str:  # (1)
+    """`files`, `kafka`, `rate`, `rate-micro-batch`, `delta`, or `other`."""
+    try:
+        value = json.loads(offset) if offset is not None else None
+    except (ValueError, RecursionError):
+        return "other"
+    match value:
+        case {"logOffset": _}:
+            return "files"
+        case {"offset": _, "timestamp": _}:
+            return "rate-micro-batch"
+        case {"sourceVersion": _, "reservoirVersion": _}:
+            return "delta"
+        case dict() if value and all(isinstance(v, dict) and all(p.isdigit() for p in v) for v in value.values()):
+            return "kafka"
+        case int() if has_log:
+            return "rate"
+        case int():
+            return "a number: memory, socket or the like"
+        case _:
+            return "other"
+
+
+def log_offset(offset: str | None) -> int | None:
+    """The entry of the source's log that a file source's offset names."""
+    try:
+        value = json.loads(offset) if offset is not None else None
+    except (ValueError, RecursionError):
+        return None
+    number: Any = value.get("logOffset") if isinstance(value, dict) else value
+    return number if isinstance(number, int) and not isinstance(number, bool) else None
+
+
+def files_of_batches(
+    found: Sequence[Batch], offsets: Sequence[str | None], entries: Sequence[FileEntry]
+) -> list[tuple[str, ...] | None]:  # (2)
+    """What each batch read. None where its start is not known, because the entry of the batch before is gone."""
+    ids = [entry.batch_id for entry in entries]
+    result: list[tuple[str, ...] | None] = []
+    for i, (batch, offset) in enumerate(zip(found, offsets)):
+        end = log_offset(offset)
+        follows = i > 0 and found[i - 1].batch_id == batch.batch_id - 1
+        start = -1 if batch.batch_id == 0 else log_offset(offsets[i - 1]) if follows else None
+        if follows and start is None and found[i - 1].offsets is not None and offsets[i - 1] is None:
+            start = -1  # the source had nothing yet
+        if batch.offsets is None or start is None:
+            result.append(None)
+        elif end is None:
+            result.append(())
+        else:
+            result.append(tuple(e.path for e in entries[bisect_right(ids, start):bisect_right(ids, end)]))
+    return result
+
+
+def _log_files(files: ReadOnlyFiles) -> dict[int, list[tuple[str, int]]]:
+    """Ordinal -> (name, size) of the files in its log, by batch id."""
+    logs: dict[int, list[tuple[str, int]]] = {}
+    for path, size in files.files.items():
+        folder, _, rest = path.partition("/")
+        ordinal, _, name = rest.partition("/")
+        source = canonical_number(ordinal)
+        if folder == "sources" and source is not None and canonical_number(name.removesuffix(".compact")) is not None:
+            logs.setdefault(source, []).append((name, size))
+    return {i: sorted(names, key=lambda n: int(n[0].removesuffix(".compact"))) for i, names in sorted(logs.items())}
+
+
+def _file_entries(
+    files: ReadOnlyFiles, ordinal: int, names: Sequence[tuple[str, int]], findings: list[Finding]
+) -> list[FileEntry]:
+    """Every entry of a file source's log, by the id under which the file came in."""
+    folder = files.folder(f"sources/{ordinal}")
+    log = FileStreamSourceLog(folder, CompactionConf(delete_expired=False))
+    entries: dict[tuple[int, str], FileEntry] = {}
+    for name, _ in names:
+        one = attempt(lambda name=name: read_entry(log, name), f"sources/{ordinal}/{name}", findings)  # type: ignore[misc]
+        entries |= {(e.batch_id, e.path): e for e in one or ()}
+    return [entries[key] for key in sorted(entries, key=lambda k: k[0])]
+
+
+def read_entry(log: HDFSMetadataLog[Any], name: str) -> Any:
+    """A log's entry in the file `name`. Raises ValueError, which names the file."""
+    try:
+        return log.deserialize(log.files.open(name))
+    except (ValueError, RecursionError) as e:
+        raise ValueError(f"{log.files.root}/{name}: {e}") from e
+
+
+def _beginning(files: ReadOnlyFiles, name: str, findings: list[Finding]) -> str:
+    data = attempt(lambda: files.open_small(name), name, findings)
+    return (data or b"")[:SHOWN].decode("utf-8", "replace")
+
+
+def _check_log_reaches(
+    ordinal: int, found: Sequence[Batch], offsets: Sequence[str | None], entries: Sequence[FileEntry],
+    names: Sequence[tuple[str, int]], findings: list[Finding],
+) -> None:
+    """Each offset that a restart may need must be in the source's log."""
+    ids = [entry.batch_id for entry in entries]
+    in_names = {int(name.removesuffix(".compact")) for name, _ in names}
+    for batch, offset in list(zip(found, offsets))[-2:]:
+        n = log_offset(offset)
+        if n is None or n < 0 or n in in_names or (at := bisect_left(ids, n)) < len(ids) and ids[at] == n:
+            continue
+        says = f"batch {batch.batch_id} reads up to entry {n}, which the log does not have: running it again would fail"
+        findings.append(Finding("error", f"sources/{ordinal}", says))

@@ -1,0 +1,226 @@
+"""A report as text, for a terminal and for `print`.
+
+    checkpoint file:/data/checkpoint
+    query      5b2f6f2e-...
+    next       batch 3 next, a new one: batch 2 is in both logs, so it is done. ...
+
+    batches
+      id  offsets      watermark            time                 commit
+       2  logOffset 2  2024-01-01 12:04:00  2024-05-02 09:00:00  done, next watermark 2024-01-01 12:11:00
+    ...
+
+Times are UTC. What comes from files is printed without control characters. Long lists show their newest entries; the
+JSON has them all.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from pyspark.sql.types import StructType
+
+from minispark_stream.lens.view.words import clip, offset_words, plural, row_words, short, time_words
+from minispark_stream.tools.inspection.contents import (
+    Batch,
+    Contents,
+    Operator,
+    Partition,
+    SourceLog,
+    StateChange,
+    StateRow,
+    Store,
+)
+from minispark_stream.tools.inspection.values import printable
+
+SHOWN = 20  # batches, files and partitions
+WIDTH = 100
+
+
+def to_text(report: Contents) -> str:
+    """The whole report; ends without a newline."""
+    lines = [
+        f"checkpoint {report.path}",
+        f"query      {report.query_id or 'unknown'}",
+        f"next       {report.next.says}",
+    ]
+    if report.findings:
+        lines += ["", "findings", *(f"  {finding}" for finding in report.findings)]
+    lines += ["", *_batches(report.batches), *_sources(report.sources, report.batches), *_confs(report.batches)]
+    lines += ["", "state", *(line for operator in report.operators for line in _operator(operator))]
+    if not report.operators:
+        lines.append("  none: no stateful operator has run")
+    return "\n".join(printable(line.rstrip()) for line in lines)
+
+
+def _batches(batches: Sequence[Batch]) -> Iterator[str]:
+    yield plural(len(batches), "batch") if batches else "no batches"
+    if len(batches) > SHOWN:
+        yield f"  (the last {SHOWN})"
+    rows = [("id", "offsets", "watermark", "time", "commit"), *map(batch_cells, batches[-SHOWN:])]
+    if batches:
+        yield from table(rows)
+
+
+def batch_cells(batch: Batch) -> tuple[str, ...]:
+    """id, offsets, watermark, time and commit of a batch, in words."""
+    if batch.unreadable:
+        offsets = f"{', '.join(batch.unreadable)} cannot be read"
+    elif batch.offsets is None:
+        offsets = "no entry"
+    else:
+        offsets = " | ".join("-" if o is None else offset_words(o) for o in batch.offsets)
+    commit = "missing" if not batch.committed else "done"
+    if batch.next_watermark_ms:
+        commit += f", next watermark {time_words(batch.next_watermark_ms)}"
+    known = batch.offsets is not None
+    return (
+        str(batch.batch_id), clip(offsets, WIDTH), time_words(batch.watermark_ms) if known else "",
+        time_words(batch.timestamp_ms) if known else "", commit,
+    )
+
+
+def _sources(sources: Sequence[SourceLog], batches: Sequence[Batch]) -> Iterator[str]:
+    yield ""
+    yield "sources"
+    for source in sources:
+        files = "" if source.num_files is None else f", {plural(source.num_files, 'file')} in its log"
+        yield f"  {source.ordinal}  {source.kind}{files}"
+        for name, entry in [] if source.kind == "files" else list(source.entries.items())[-SHOWN:]:
+            yield f"     {name}: {clip(' '.join(entry.split()), WIDTH)}"
+        for batch in batches[-SHOWN:]:
+            read = batch.files[source.ordinal] if source.ordinal < len(batch.files) else None
+            if read:
+                names = ", ".join(short(path) for path in read[:SHOWN])
+                yield f"     batch {batch.batch_id} read {plural(len(read), 'file')}: {clip(names, WIDTH)}"
+
+
+def conf_changes(batches: Sequence[Batch]) -> list[str]:
+    """`batch 3: spark.sql.shuffle.partitions 2 -> 4`, for every conf that two batches in a row do not have in common."""
+    changes = []
+    with_conf = [b for b in batches if b.conf]
+    for before, after in zip(with_conf, with_conf[1:]):
+        for key in sorted(before.conf.keys() | after.conf.keys()):
+            if before.conf.get(key) != after.conf.get(key):
+                changes.append(f"batch {after.batch_id}: {key} {before.conf.get(key)} -> {after.conf.get(key)}")
+    return changes
+
+
+def _confs(batches: Sequence[Batch]) -> Iterator[str]:
+    last = next((b for b in reversed(batches) if b.conf), None)
+    if last is None:
+        return
+    yield ""
+    yield f"confs of batch {last.batch_id} (a restart goes on with these)"
+    width = max(map(len, last.conf))
+    yield from (f"  {key.ljust(width)}  {value}" for key, value in last.conf.items())
+    yield from (f"  changed in {change}" for change in conf_changes(batches))
+
+
+def _operator(operator: Operator) -> Iterator[str]:
+    partitions = "" if operator.num_partitions is None else f", {operator.num_partitions} partitions"
+    yield f"  operator {operator.operator_id}  {operator.name or 'name not known'}{partitions}, {operator.provider}"
+    for store in operator.stores:
+        yield f"    store {store.name}: {store_words(store)}"
+        for schemas in store.schemas:
+            name = "" if schemas.name == store.name else f"{schemas.name} "
+            yield f"      {name}key   {schema_words(schemas.key)}"
+            yield f"      {name}value {schema_words(schemas.value)}"
+        for partition in store.partitions[:SHOWN]:
+            yield f"      partition {partition.partition}: {partition_words(partition)}"
+            yield from (f"        {state_row_words(row)}" for row in partition.sample)
+            if partition.num_keys and len(partition.sample) < partition.num_keys and partition.sample:
+                yield f"        ... {partition.num_keys - len(partition.sample):,} more"
+        if len(store.partitions) > SHOWN:
+            yield f"      and {len(store.partitions) - SHOWN} more partitions"
+        for reason, partitions_of in not_decoded(store).items():
+            yield f"      partition {span(partitions_of)} not decoded: {reason}"
+
+
+def not_decoded(store: Store) -> dict[str, list[int]]:
+    """Why rows are not shown -> the partitions for which that is why."""
+    reasons: dict[str, list[int]] = {}
+    for partition in store.partitions:
+        if partition.not_decoded:
+            reasons.setdefault(partition.not_decoded, []).append(partition.partition)
+    return reasons
+
+
+def store_words(store: Store) -> str:
+    """`5 keys, 2 partitions, 1.2 KiB of files`."""
+    keys = "keys not known" if store.num_keys is None else plural(store.num_keys, "key")
+    size = sum(p.file_bytes for p in store.partitions)
+    return f"{keys}, {plural(len(store.partitions), 'partition')}, {size_words(size)} of files"
+
+
+def partition_words(partition: Partition) -> str:
+    """The versions on disk, and what the shown one holds."""
+    versions = [v.version for v in partition.versions]
+    kinds: dict[str, int] = {}
+    for version in partition.versions:
+        for kind in version.files:
+            kinds[kind] = kinds.get(kind, 0) + 1
+    on_disk = f"versions {span(versions)} ({', '.join(plural(n, kind) for kind, n in sorted(kinds.items()))}, " \
+              f"{size_words(partition.file_bytes)})"
+    if partition.version is None:
+        return on_disk
+    keys = "keys not known" if partition.num_keys is None else plural(partition.num_keys, "key")
+    size = "" if partition.num_bytes is None else f", {size_words(partition.num_bytes)}"
+    return f"{on_disk}; version {partition.version} has {keys}{size}"
+
+
+def span(numbers: Sequence[int]) -> str:
+    """`1-4, 6` for 1 2 3 4 6."""
+    parts: list[list[int]] = []
+    for n in numbers:
+        if parts and n == parts[-1][1] + 1:
+            parts[-1][1] = n
+        else:
+            parts.append([n, n])
+    words = [str(a) if a == b else f"{a}-{b}" for a, b in parts]
+    return ", ".join(words if len(words) <= SHOWN else [*words[:SHOWN], f"and {len(words) - SHOWN} more"]) or "none"
+
+
+def schema_words(schema: StructType) -> str:
+    """`window struct<start:timestamp,end:timestamp>, k string`."""
+    return clip(", ".join(f"{f.name} {f.dataType.simpleString()}" for f in schema.fields) or "(no columns)", 4 * WIDTH)
+
+
+def size_words(size: int) -> str:
+    """Bytes: 1234 -> "1.2 KiB"."""
+    for unit in ("bytes", "KiB", "MiB"):
+        if size < 1024:
+            return f"{size:,.0f} {unit}" if unit == "bytes" or size >= 100 else f"{size:,.1f} {unit}"
+        size /= 1024  # type: ignore[assignment]
+    return f"{size:,.1f} GiB"
+
+
+def value_words(row: Any) -> str:
+    """A decoded key or value in one line: `window=[2024-01-01 12:00, 12:05) k=a`."""
+    return row_words(row) or "()"
+
+
+def state_row_words(row: StateRow) -> str:
+    """`word=be -> count=6`."""
+    return f"{clip(value_words(row.key), WIDTH)} -> {clip(value_words(row.value), WIDTH)}"
+
+
+def rows_to_text(rows: Sequence[StateRow]) -> str:
+    """The rows of a state, one in a line."""
+    return "\n".join(printable(f"partition {row.partition}  {state_row_words(row)}") for row in rows) or "no rows"
+
+
+def changes_to_text(changes: Sequence[StateChange]) -> str:
+    """The differences of two versions, one in a line: `+` added, `~` changed, `-` removed."""
+    lines = []
+    for c in changes:
+        values = " => ".join(clip(value_words(v), WIDTH) for v in (c.before, c.after) if v is not None)
+        lines.append(printable(f"{c.mark} partition {c.partition}  {clip(value_words(c.key), WIDTH)} -> {values}"))
+    return "\n".join(lines) or "no difference"
+
+
+def table(rows: Sequence[Sequence[str]]) -> Iterator[str]:
+    """Rows as lines, every column as wide as its widest cell."""
+    widths = [max(map(len, column)) for column in zip(*rows)]
+    for row in rows:
+        yield "  " + "  ".join(cell.ljust(width) for cell, width in zip(row, widths))
