@@ -93,6 +93,11 @@ def test_old_log_entries_are_purged_alike(compare: Compare) -> None:
     assert sorted(f for f in comparison.model.files if f.startswith("offsets/")) == ["offsets/4", "offsets/5", "offsets/6"]
 
 
+def test_an_aggregate_that_has_nothing_to_remember_is_a_row_of_the_state(compare: Compare) -> None:
+    """Its state has neither keys nor buffers: a row of no columns."""
+    compare(lambda s, d: read_random(s, d).groupBy().agg(F.lit(1)), FEED[:3], output_mode="update", restart_after=(0,))
+
+
 @pytest.mark.parametrize("mode", ["update", "complete"])
 def test_an_aggregate_of_all_rows_has_a_row_in_every_batch(compare: Compare, mode: str) -> None:
     """A file without rows makes no difference, be it the first one; nor does a batch without data."""

@@ -17,6 +17,7 @@ import pandas as pd
 import pytest
 from pyspark.errors import AnalysisException, PySparkException, StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
 from pyspark.sql.streaming.state import GroupState, GroupStateTimeout
 
 from minispark_stream import MiniSparkSession
@@ -201,6 +202,32 @@ def test_zero_and_minus_zero_are_one_key_of_a_batch(compare):
 
     lines = [f'{{"x": {x}, "y": {y}}}' for x in ("0.0", "-0.0", '"NaN"') for y in ("-0.0", "0.0", "null")]
     compare(build, feed=[lines], output_mode="update")
+
+
+NOT_A_NUMBER = "case when v = 0 then double('NaN') else (double('inf') * v) - (double('inf') * v) end"  # in two bit patterns
+
+
+@pytest.mark.parametrize("key", [NOT_A_NUMBER, "struct(v as z)", "array(v, v)", "array(struct(float(v) as z))"])
+def test_equal_numbers_are_one_key_wherever_they_are(compare, key):
+    def build(session, input_dir):
+        stream = session.readStream.schema("v double").json(input_dir).selectExpr(f"{key} as x")
+        return stream.groupBy("x").applyInPandasWithState(
+            lambda key, frames, state: [pd.DataFrame({"rows": [sum(len(frame) for frame in frames)]})],
+            "rows long", "n long", "update", GroupStateTimeout.NoTimeout,
+        )
+
+    lines = [f'{{"v": {v}}}' for v in ("0.0", "-0.0", "0.0", "-0.0")]
+    assert rows(compare(build, feed=[lines], output_mode="update")) == [[(4,)]]
+
+
+def test_a_function_may_give_rows_without_columns(compare):
+    def nothing(key, frames, state):
+        yield from (frame[[]] for frame in frames)
+
+    def build(session, input_dir):
+        return with_state(nothing, "", "n long")(session, input_dir).select(F.lit(1))
+
+    assert rows(compare(build, feed=[[at("ann"), at("ann"), at("bob")]], output_mode="update")) == [[(1,)] * 3]
 
 
 def test_a_state_of_every_type_comes_back_as_it_was_put(compare):
@@ -525,6 +552,19 @@ RESULTS: dict[str, Function] = {
     "PySparkTypeError: [CANNOT_BE_NONE]": lambda k, f, s: [s.update(None)],
     "[STRUCT_ARRAY_LENGTH_MISMATCH]": lambda k, f, s: [s.update((1, 2)), pd.DataFrame()][1:],
 }
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        lambda df: df.select().dropDuplicates(),
+        lambda df: df.groupBy().applyInPandasWithState(count, "user string, total long", "total long", "update", "NoTimeout"),
+    ],
+    ids=["dropDuplicates", "applyInPandasWithState"],
+)
+def test_state_by_no_columns_is_refused(spark: SparkSession, mini: MiniSparkSession, tmp_path: Path, query: Callable[[Any], Any]):
+    nothing = "IllegalArgumentException: requirement failed: The expressions for hash of a StatefulOpClusteredDistribution"
+    assert_fails_alike(spark, mini, tmp_path, lambda session, folder: query(clicks(session, folder)), nothing)
 
 
 @pytest.mark.parametrize("cause", RESULTS)

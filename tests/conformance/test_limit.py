@@ -55,6 +55,20 @@ def test_limit_below_an_aggregation_of_the_whole_stream(compare: Compare, relay:
 
 
 @pytest.mark.parametrize(
+    ("query", "mode", "relay"),
+    [
+        (lambda df: df.limit(4).groupBy().count(), "complete", ("spark", "model")),
+        (lambda df: df.select().limit(4), "append", ("model", "spark")),
+    ],
+    ids=["counted", "emitted"],
+)
+def test_rows_without_columns_are_rows(compare: Compare, query: Any, mode: str, relay: tuple[str, ...]) -> None:
+    """What is above a limit may need none of its columns, and then it has none."""
+    comparison = compare(lambda s, d: query(read(s, d)), FEED, output_mode=mode, restart_after=(0, 1), relay=relay)
+    assert [len(b.rows) if mode == "append" else b.rows[0][0] for b in comparison.model.batches][:2] == ([3, 1] if mode == "append" else [3, 4])
+
+
+@pytest.mark.parametrize(
     ("query", "mode", "validate"),
     [
         (lambda df: df.groupBy("k").count(), "complete", "true"),

@@ -23,7 +23,7 @@ from minispark_stream.engine.operators.streaming_global_limit import GlobalLimit
 from minispark_stream.engine.operators.symmetric_hash_join_build import Build
 from minispark_stream.engine.operators.symmetric_hash_join_probe import Probe
 from minispark_stream.engine.operators.symmetric_hash_join_rows import LEFT, RIGHT, Join, JoinSide, number_keys
-from minispark_stream.engine.operators.symmetric_hash_join_state_manager import COUNT_SCHEMA, indexed, open_sides, with_matched
+from minispark_stream.engine.operators.symmetric_hash_join_state_manager import COUNT_SCHEMA, indexed, with_matched
 from minispark_stream.engine.state.state_files import StateFiles
 from minispark_stream.engine.state.state_records import records
 from minispark_stream.engine.state.state_store import StateStoreConf, StateStoreId
@@ -95,6 +95,10 @@ def test_batch_n_reads_version_n_and_writes_the_next_one(tmp_path: Path) -> None
 ROW = StructType().add("k", LongType()).add("v", StringType())
 
 
+def build_task(state: Path, batch_id: int, join: Join, output: pa.Schema | None = None) -> Build:
+    return Build(info=info(state, batch_id), watermarks=NO_WATERMARK, output=output, metrics=Accumulator(), join=join)  # type: ignore[arg-type]
+
+
 def join_batch(state: Path, batch_id: int, how: str, rows: list[tuple[int, int, str]]) -> list[tuple[Any, ...]]:
     """Both tasks of a batch; `rows` are side, key, value. No condition beside the key."""
     join = Join(how, StructType().add("field0", LongType()), None, (JoinSide(ROW, None, None, None),) * 2)
@@ -105,15 +109,14 @@ def join_batch(state: Path, batch_id: int, how: str, rows: list[tuple[int, int, 
     tags = [pa.array([side for side, _, _ in rows]), pa.array([True] * n), pa.nulls(n, pa.int64()), pa.nulls(n, pa.int64())]
     table = [*tags, k, *halves]
     schema = pa.schema([pa.field(f"_{i}", column.type) for i, column in enumerate(table)])
-    where = info(state, batch_id)
-    probe = Probe(info=where, watermarks=NO_WATERMARK, output=schema, join=join)
+    probe = Probe(info=info(state, batch_id), watermarks=NO_WATERMARK, output=schema, metrics=Accumulator(), join=join)  # type: ignore[arg-type]
     out = pa.schema(list(schema)[5:7] if how == "LeftSemi" else list(schema)[5:])
-    build = Build(info=where, watermarks=NO_WATERMARK, output=out, metrics=Accumulator(), join=join)  # type: ignore[arg-type]
+    build = build_task(state, batch_id, join, out)
     new = pa.RecordBatch.from_arrays(table, schema=schema)
     pairs = list(probe(in_partition(0, new)))
-    with open_sides(where, 0, join) as sides:
-        emitted, _ = build.run(sides, pairs)
-    return [row for columns in emitted for row in zip(*(column.to_pylist() for column in columns))]
+    with build.info.open_stores(0, *build.store_names) as stores:
+        emitted, _ = build.run(stores, pairs)
+        return [row for batch in emitted for row in zip(*(column.to_pylist() for column in batch.columns))]
 
 
 def test_new_rows_meet_the_state_and_each_other_once(tmp_path: Path) -> None:
@@ -128,11 +131,13 @@ def test_the_last_rows_of_a_key_fill_the_holes_of_those_that_go(tmp_path: Path) 
     side = JoinSide(StructType().add("t", LongType()), None, None, None)
     join = Join("Inner", StructType().add("field0", LongType()), None, (side, side))
     keys, times = [1, 1, 1, 2, None, 1, 3], [5, 90, 6, 7, 8, 91, 92]
-    with open_sides(info(tmp_path, 0), 0, join) as (left, _):
+    task = build_task(tmp_path, 0, join)
+    with task.info.open_stores(0, *task.store_names) as stores:
+        left, _ = task.sides(stores)
         numbers = number_keys(join.keys, [pa.array(keys)], len(keys))
         left.append(numbers, np.arange(len(keys)), [pa.array(times)], np.zeros(len(keys), np.bool_))
         [removed] = left.decode(left.remove_rows(left.rows().some(np.array(times) < 50)))
-        for store in left.stores:
+        for store in stores[:2]:
             assert isinstance(store.rows()[0], Rows)  # rows of one size are still a table
             store.commit()
 
@@ -154,10 +159,12 @@ def test_the_last_rows_of_a_key_fill_the_holes_of_those_that_go(tmp_path: Path) 
 def test_a_count_that_is_damaged_is_refused(tmp_path: Path) -> None:
     join = Join("Inner", StructType().add("field0", LongType()), None, (JoinSide(ROW, None, None, None),) * 2)
     for count in (-1, 2, 1 << 60):
-        with open_sides(info(tmp_path, 0), 0, join) as (left, _):
+        task = build_task(tmp_path, 0, join)
+        with task.info.open_stores(0, *task.store_names) as stores:
+            left, _ = task.sides(stores)
             left.append(number_keys(join.keys, [pa.array([1])], 1), np.array([0]), [pa.array([1]), pa.array(["a"])], np.array([False]))
             [key] = left.keys()
-            left.stores[0].put(key, long_row(count))
+            stores[0].put(key, long_row(count))
             with pytest.raises(ValueError, match="The state of a join has 1 rows, but a key with"):
                 left.rows([key])
 
@@ -239,7 +246,7 @@ def test_a_report_tells_of_the_same_five_stores_as_sparks() -> None:
 
 
 def test_a_task_beyond_the_partitions_of_the_state_does_not_run(tmp_path: Path) -> None:
-    with pytest.raises(RuntimeError, match="has 4 partitions, no number 4"), info(tmp_path, 0).open_stores(4, "default"):
+    with pytest.raises(RuntimeError, match="Partition 4 is out of range"), info(tmp_path, 0).open_stores(4, "default"):
         pass
     assert not list(tmp_path.iterdir())
 

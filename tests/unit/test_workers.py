@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from minispark_stream.engine.operators.state_task import acknowledge_at_once, spare_what_is_imported
+from minispark_stream.engine.operators.worker_tuning import acknowledge_at_once, freeze_imports
 from minispark_stream.workers import let_workers_run_this_python, send_this_package
 
 
@@ -84,7 +84,7 @@ def test_what_has_come_over_tcp_is_acknowledged_at_once():
 def test_what_is_imported_is_set_apart_whenever_there_is_more_of_it(monkeypatch):
     frozen = []
     monkeypatch.setattr(gc, "freeze", lambda: frozen.append(True))
-    spare_what_is_imported.cache_clear()
+    freeze_imports.cache_clear()
     for modules in (430, 776, 776, 776):
-        spare_what_is_imported(modules)
+        freeze_imports(modules)
     assert len(frozen) == 2

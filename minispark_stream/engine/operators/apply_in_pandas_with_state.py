@@ -33,12 +33,11 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 from pyspark.sql.streaming.state import GroupState, GroupStateTimeout
 from pyspark.sql.types import StructType
 
 from minispark_stream.engine.checkpointing.unsafe_row import UnsafeRowCodec
-from minispark_stream.engine.operators.columns import Columns, EventTime, concat, is_late, without
+from minispark_stream.engine.operators.columns import EventTime, concat, is_late, normalized, without
 from minispark_stream.engine.operators.group_state_rows import NO_TIMESTAMP, GroupStateRows
 from minispark_stream.engine.operators.grouped_map_pandas_with_state import (
     Group,
@@ -73,9 +72,10 @@ class ApplyInPandasWithState(StateTask):
     batch_timestamp_ms: int
     pandas: PandasConf
 
-    def run(self, store: StateStore, batches: Iterable[pa.RecordBatch]) -> tuple[list[Columns], StateMetrics]:
-        """One partition against an open store: the columns to emit, and what happened."""
+    def run(self, stores: Sequence[StateStore], batches: Iterable[pa.RecordBatch]) -> tuple[list[pa.RecordBatch], StateMetrics]:
+        """One partition against an open store: the rows to emit, and what happened."""
         clock = Stopwatch()
+        [store] = stores
         function = GroupedMapPandasWithState(
             load_function(self.command), self.grouping, self.result, self.output, self.pandas
         )
@@ -104,14 +104,17 @@ class ApplyInPandasWithState(StateTask):
         )
 
     def _groups(
-        self, store: StateStore, codec: UnsafeRowCodec, states: GroupStateRows, columns: Columns
+        self, store: StateStore, codec: UnsafeRowCodec, states: GroupStateRows, rows: pa.RecordBatch
     ) -> Groups:
-        """The groups of the batch, in the order of their keys; every max_records_per_batch rows, a new frame begins."""
-        if not columns or not len(columns[0]):
+        """The groups of the batch, in the order of their keys; every max_records_per_batch rows, a new frame begins.
+
+        Equal numbers are one group, whatever their bytes; its key is that of its first row.
+        """
+        if not rows.num_rows:
             return NO_GROUPS
-        rows = pa.RecordBatch.from_arrays(columns, names=self.columns.names)
-        keys = codec.encode([columns[i] for i in self.grouping], rows.num_rows)
-        equal = codec.encode([_without_negative_zero(columns[i]) for i in self.grouping], rows.num_rows)
+        columns = [rows.column(i) for i in self.grouping]
+        keys = codec.encode(columns)
+        equal = codec.encode([normalized(column) for column in columns])
         starts = [0, *(i for i in range(1, len(keys)) if equal[i] != equal[i - 1])]
         group_keys = [keys[start] for start in starts]
         found = self._group_states(states, group_keys, store.get_many(group_keys))
@@ -119,7 +122,7 @@ class ApplyInPandasWithState(StateTask):
         for key, state, start, end in zip(group_keys, found, starts, [*starts[1:], len(keys)]):
             cuts = [start, *range((start // most + 1) * most, end, most), end]
             groups.append(Group(key, list(zip(cuts, cuts[1:])), state))
-        return rows, groups
+        return rows.rename_columns(self.columns.names), groups
 
     def _timed_out(self, store: StateStore, codec: UnsafeRowCodec, states: GroupStateRows) -> Groups:
         """The groups whose timeout has passed, each with one row that has nothing but the key."""
@@ -163,11 +166,6 @@ class ApplyInPandasWithState(StateTask):
             keyAsUnsafe=key,
             valueSchema=self.state,
         )
-
-
-def _without_negative_zero(column: pa.Array) -> pa.Array:
-    """0.0 and -0.0 are one group, under the key of its first row."""
-    return pc.add(column, pa.scalar(0.0, column.type)) if pa.types.is_floating(column.type) else column
 
 
 def save(store: StateStore, states: GroupStateRows, groups: Iterable[Group]) -> tuple[int, int]:

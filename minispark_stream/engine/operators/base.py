@@ -10,8 +10,8 @@ An operator has two halves. The *driver half* is a `StatefulOperator`, made once
 3. `output_watermark` says what the operators above it may rely on, and before the next batch `should_run_another_batch` says
    whether time alone gives the operator work.
 
-The *task half* is a `StateTask` (state_task.py): `mapInArrow` calls it on each partition, it opens the store at version N and
-commits version N + 1. (An aggregation has another task before it, which only reads: state_store_restore.py.)
+The *task half* is a `StateTask` (state_task.py): `mapInArrow` calls it on each partition, it opens its stores at version N and
+commits version N + 1. (An aggregation and a join have another task before it, which only reads.)
 
     batch 7   plan_batch -> StateStoreSave(info with store_version=7, ...) over 5 partitions -> 8.delta, five times
 
@@ -26,7 +26,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from pyspark.accumulators import Accumulator
-from pyspark.sql import SparkSession
+from pyspark.errors import IllegalArgumentException
+from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql.types import StructType
 
 from minispark_stream.engine.jvm import physical, scala, sessions
@@ -163,6 +164,18 @@ class StatefulOperator(ABC):
     def num_cols_prefix_key(self) -> int:
         """How many columns of the key a prefix scan would go by; 0 where Spark has none."""
         return 0
+
+
+def by_key(rows: DataFrame, keys: Sequence[Column], num_partitions: int) -> DataFrame:
+    """Rows shuffled by their keys (StatefulOpClusteredDistribution).
+
+    Raises:
+        IllegalArgumentException: there are no keys.
+    """
+    if not keys:
+        distribution = "StatefulOpClusteredDistribution"
+        raise IllegalArgumentException(f"requirement failed: The expressions for hash of a {distribution} should not be Nil")
+    return rows.repartition(num_partitions, *keys)
 
 
 def event_time_column(attributes: Sequence[JavaObject]) -> EventTime | None:

@@ -1,4 +1,4 @@
-"""Rows as a task sees them: one Arrow array for each column.
+"""Rows as a task sees them: a record batch, which is one Arrow array for each column, and the number of rows.
 
 Models: WatermarkSupport (About watermark).
 
@@ -7,7 +7,11 @@ Models: WatermarkSupport (About watermark).
 
     is_late(window ends 12:05, 12:10;  late watermark 12:05)     [true, false]
 
+Rows may have no columns at all: `limit(3).groupBy().count()` needs none of those that it counts. So what counts rows asks for
+`num_rows`, and `record_batch` is told it. What only looks at values takes the columns as a list.
+
 Differs from Spark: nothing.
+Shown by tests/conformance/test_limit.py::test_rows_without_columns_are_rows.
 """
 
 from __future__ import annotations
@@ -43,26 +47,32 @@ def not_after(columns: Columns, event_time: EventTime, watermark_ms: int) -> Mas
     return np.asarray(pc.fill_null(pc.less_equal(event_time_micros(columns, event_time), watermark_ms * 1000), False))
 
 
-def is_late(columns: Columns, event_time: EventTime | None, late_ms: int) -> Mask:  # (2)
+def is_late(rows: pa.RecordBatch, event_time: EventTime | None, late_ms: int) -> Mask:  # (2)
     """Which rows are late; none of them without an event time."""
-    if event_time is None or not columns:
-        return np.zeros(len(columns[0]) if columns else 0, np.bool_)
-    return not_after(columns, event_time, late_ms)
+    if event_time is None:
+        return np.zeros(rows.num_rows, np.bool_)
+    return not_after(rows.columns, event_time, late_ms)
 
 
-def without(columns: Columns, dropped: Mask) -> Columns:
+def without(rows: pa.RecordBatch, dropped: Mask) -> pa.RecordBatch:
     """The rows that are not `dropped`."""
-    return take(columns, np.flatnonzero(~dropped)) if dropped.any() else columns
+    return rows.filter(pa.array(~dropped)) if dropped.any() else rows
 
 
-def concat(batches: Iterable[pa.RecordBatch]) -> Columns:
-    """All record batches of a partition as one array per column; no columns when there are no rows.
+def concat(batches: Iterable[pa.RecordBatch]) -> pa.RecordBatch:
+    """All record batches of a partition as one; there is at least one.
 
     Raises:
         ArrowInvalid: a column holds more than 2 GiB of strings or bytes, which one array cannot.
     """
-    table = [batch for batch in batches if batch.num_rows]
-    return [pa.concat_arrays(chunks) for chunks in zip(*(batch.columns for batch in table))]
+    return pa.concat_batches(list(batches))
+
+
+def record_batch(columns: Columns, num_rows: int) -> pa.RecordBatch:
+    """Columns as a record batch, also when there are none."""
+    if not columns:
+        return pa.RecordBatch.from_struct_array(pa.StructArray.from_buffers(pa.struct([]), num_rows, [None]))
+    return pa.RecordBatch.from_arrays(columns, names=[str(i) for i in range(len(columns))])
 
 
 def normalized(column: pa.Array) -> pa.Array:

@@ -41,6 +41,7 @@ from minispark_stream.engine.operators.apply_in_pandas_with_state import ApplyIn
 from minispark_stream.engine.operators.base import (
     BatchContext,
     StatefulOperator,
+    by_key,
     check_event_time,
     event_time_column,
     event_time_names,
@@ -114,8 +115,8 @@ class FlatMapGroupsWithState(StatefulOperator):
         )
         keys = [expressions.column(session, attribute) for attribute in scala.items(self.plan.productElement(1))]
         rows = plans.of_rows(session, children[0])
-        by_key = rows.repartition(task.info.num_partitions, *keys).sortWithinPartitions(*keys)  # (2)
-        return context.leaf(context.map_partitions(self.tasks, physical.executable(by_key), task))  # (3)
+        sorted_rows = by_key(rows, keys, task.info.num_partitions).sortWithinPartitions(*keys)  # (2)
+        return context.leaf(context.map_partitions(self.tasks, physical.executable(sorted_rows), task))  # (3)
 
 
 def compile_flat_map_groups_with_state(

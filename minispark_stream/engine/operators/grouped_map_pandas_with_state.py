@@ -37,7 +37,7 @@ from pyspark.sql.types import StructType
 from pyspark.util import fail_on_stopiteration
 
 from minispark_stream.engine.checkpointing.metadata_log import is_true
-from minispark_stream.engine.operators.columns import Columns
+from minispark_stream.engine.operators.columns import record_batch
 
 Function = Callable[[tuple[Any, ...], Iterable[Any], GroupState], Iterable[Any]]
 Cut = Callable[[int, int], Any]  # the frame of the rows from a first one to before a last one
@@ -92,8 +92,8 @@ class GroupedMapPandasWithState:
     output: pa.Schema
     conf: PandasConf
 
-    def call(self, rows: pa.RecordBatch, groups: Sequence[Group]) -> Iterator[Columns]:
-        """(4) Call the function for each group of the rows; what it returned, as columns."""
+    def call(self, rows: pa.RecordBatch, groups: Sequence[Group]) -> Iterator[pa.RecordBatch]:
+        """(4) Call the function for each group of the rows; what it returned, as Arrow has it."""
         if not groups:
             return
         cut = self._frames(rows)
@@ -105,11 +105,11 @@ class GroupedMapPandasWithState:
                     frames.append(frame)
                     size += len(frame)
                 if size > self.conf.max_records_per_batch:
-                    yield self._columns(frames, size, finished)
+                    yield self._rows(frames, size, finished)
                     frames, size, finished = [], 0, 0
             finished += 1
         if size:
-            yield self._columns(frames, size, finished)
+            yield self._rows(frames, size, finished)
 
     def _results(self, group: Group, cut: Cut) -> Iterator[Any]:
         """(2), (3) What the function returns for one group, checked."""
@@ -156,8 +156,8 @@ class GroupedMapPandasWithState:
         )
         return pd.concat(series, axis=1)
 
-    def _columns(self, frames: list[Any], size: int, finished: int) -> Columns:
-        """The frames as Arrow columns.
+    def _rows(self, frames: list[Any], size: int, finished: int) -> pa.RecordBatch:
+        """The frames as a record batch.
 
         PySpark sends rows and states of a batch side by side, and so fills up the rows to the number of states with
         nulls. A filled column of integers is no column of integers any more for pandas: what can be converted to the
@@ -173,7 +173,7 @@ class GroupedMapPandasWithState:
             filled, self.result, timezone=self.conf.timezone, safecheck=self.conf.safe, arrow_cast=True,
             assign_cols_by_name=self.conf.by_name, int_to_decimal_coercion_enabled=self.conf.int_to_decimal,
         )
-        return [column.slice(0, size).cast(kind) for column, kind in zip(batch.columns, self.output.types)]
+        return record_batch([column.slice(0, size).cast(kind) for column, kind in zip(batch.columns, self.output.types)], size)
 
 
 def load_function(command: bytes) -> Function:

@@ -17,57 +17,44 @@ Differs from Spark: nothing.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
-from pyspark.accumulators import Accumulator
 
-from minispark_stream.engine.operators.columns import Columns, EventTime, concat, is_late, take, without
-from minispark_stream.engine.operators.metrics import Report, StateMetrics
-from minispark_stream.engine.operators.state_task import (
-    OperatorWatermarks,
-    StatefulOperatorStateInfo,
-    own_partition,
-    record_batches,
-)
+from minispark_stream.engine.operators.columns import EventTime, concat, is_late, record_batch, take, without
+from minispark_stream.engine.operators.metrics import StateMetrics
+from minispark_stream.engine.operators.state_task import StateTask
 from minispark_stream.engine.operators.streaming_session_window_state_manager import (
     StreamingSessionWindowStateManager,
     session_times,
 )
-from minispark_stream.engine.state.state_store import DEFAULT_STORE_NAME, StateStore
+from minispark_stream.engine.state.state_store import StateStore
 
 
 @dataclass(frozen=True, kw_only=True)
-class SessionWindowStateStoreRestore:
+class SessionWindowStateStoreRestore(StateTask):
     """What the task needs to know; calling it runs one partition (for mapInArrow)."""
 
-    info: StatefulOperatorStateInfo
-    watermarks: OperatorWatermarks
-    output: pa.Schema
-    metrics: Accumulator[list[Report]]
     state: StreamingSessionWindowStateManager
     event_time: EventTime | None
 
-    def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        partition, rows = own_partition(batches)
-        new = concat(rows)
+    def run(self, stores: Sequence[StateStore], batches: Iterable[pa.RecordBatch]) -> tuple[list[pa.RecordBatch], StateMetrics]:
+        """Old and new sessions, and how many rows were late."""
+        [store] = stores
+        new = concat(batches)
         late = is_late(new, self.event_time, self.watermarks.late_ms)  # (1)
-        if late.any():
-            self.metrics.add([(partition, StateMetrics(num_rows_dropped_by_watermark=int(late.sum())))])
-        new = without(new, late)
-        if new and len(new[0]):
-            with self.info.open_stores(partition, DEFAULT_STORE_NAME) as [store]:
-                both = self.with_old_sessions(store, new)
-            yield from record_batches([both], self.output)
+        both = self.with_old_sessions(store, without(new, late))
+        return [both], StateMetrics(num_rows_dropped_by_watermark=int(late.sum()))
 
-    def with_old_sessions(self, store: StateStore, new: Columns) -> Columns:
+    def with_old_sessions(self, store: StateStore, rows: pa.RecordBatch) -> pa.RecordBatch:
         """New rows and the sessions of their groups, sorted by group and start."""
+        new = rows.columns
         groups = self.state.groups(new)
         old = self.state.get_sessions(store, groups)  # (2)
         group = np.concatenate([old.positions, groups.of_row])
         both = [pa.concat_arrays([o, n.cast(o.type)]) for o, n in zip(self.state.columns(old.values), new)]
         start, end = session_times(both[self.state.session])
         is_new = np.arange(len(group)) >= len(old.values)
-        return take(both, np.lexsort((end, is_new, start, group)))  # (3)
+        return record_batch(take(both, np.lexsort((end, is_new, start, group))), len(group))  # (3)

@@ -24,7 +24,7 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 from minispark_stream.engine.checkpointing.unsafe_row import chosen
-from minispark_stream.engine.operators.columns import Columns, EventTime, concat, not_after
+from minispark_stream.engine.operators.columns import EventTime, concat, not_after, record_batch
 from minispark_stream.engine.operators.metrics import StateMetrics
 from minispark_stream.engine.operators.state_task import StateTask, Stopwatch
 from minispark_stream.engine.operators.streaming_session_window_state_manager import StreamingSessionWindowStateManager
@@ -39,19 +39,20 @@ class SessionWindowStateStoreSave(StateTask):
     state: StreamingSessionWindowStateManager
     event_time: EventTime | None
 
-    def run(self, store: StateStore, batches: Iterable[pa.RecordBatch]) -> tuple[list[Columns], StateMetrics]:
+    def run(self, stores: Sequence[StateStore], batches: Iterable[pa.RecordBatch]) -> tuple[list[pa.RecordBatch], StateMetrics]:
         """One partition against an open store: the columns to emit, and what happened."""
         clock = Stopwatch()
+        [store] = stores
         rows = concat(batches)  # (1)
-        updated, swallowed = self.state.update_sessions(store, rows) if rows else (0, 0)  # (2)
+        swallowed = self.state.update_sessions(store, rows.columns)  # (2)
         updates_ms = clock.lap()
         expired, values = self._expired(store) if self.output_mode != "complete" else ([], store.rows()[1])
-        emitted = self.state.columns(values)  # (3)
+        emitted = record_batch(self.state.columns(values), len(values))  # (3)
         store.remove_many(expired)
         removals_ms = clock.lap()
         store.commit()  # (4)
         return [emitted], StateMetrics(
-            num_rows_updated=updated,
+            num_rows_updated=rows.num_rows,
             num_rows_removed=swallowed + len(expired),
             all_updates_time_ms=updates_ms,
             all_removals_time_ms=removals_ms,

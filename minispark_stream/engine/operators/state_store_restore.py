@@ -17,44 +17,46 @@ Differs from Spark: nothing.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from itertools import chain
 
 import pyarrow as pa
 from pyspark.sql.types import StructType
 
 from minispark_stream.engine.checkpointing.unsafe_row import UnsafeRowCodec, chosen
-from minispark_stream.engine.operators.columns import Columns
-from minispark_stream.engine.operators.state_task import StatefulOperatorStateInfo, own_partition
-from minispark_stream.engine.state.state_store import DEFAULT_STORE_NAME, StateStore
+from minispark_stream.engine.operators.columns import record_batch
+from minispark_stream.engine.operators.metrics import StateMetrics
+from minispark_stream.engine.operators.state_task import StateTask
+from minispark_stream.engine.state.state_store import StateStore
 
 
 @dataclass(frozen=True, kw_only=True)
-class StateStoreRestore:
+class StateStoreRestore(StateTask):
     """What the task needs to know; calling it runs one partition (for mapInArrow).
 
     `keys` and `values` are the schemas of the state rows, `output` that of the rows that come in and leave.
     """
 
-    info: StatefulOperatorStateInfo
-    output: pa.Schema
     keys: StructType
     values: StructType
 
-    def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        partition, rows = own_partition(batches)
-        with self.info.open_stores(partition, DEFAULT_STORE_NAME) as [store]:
-            for batch in rows:  # (1)
-                for columns in (self.old_rows(store, batch.columns, batch.num_rows), batch.columns):  # (3)
-                    yield pa.RecordBatch.from_arrays(columns, schema=self.output)
+    def run(
+        self, stores: Sequence[StateStore], batches: Iterable[pa.RecordBatch]
+    ) -> tuple[Iterable[pa.RecordBatch], StateMetrics]:
+        """Old and new rows, a batch of new ones at a time; there is nothing to report."""
+        [store] = stores
+        return chain.from_iterable((self.old_rows(store, new), new) for new in batches), StateMetrics()  # (1), (3)
 
-    def old_rows(self, store: StateStore, new: Columns, size: int) -> Columns:
+    def old_rows(self, store: StateStore, new: pa.RecordBatch) -> pa.RecordBatch:
         """(2) The rows of the state that have the keys of the new rows."""
-        keys = UnsafeRowCodec(self.keys).encode_rows(new[: len(self.keys)], size)
+        keys = UnsafeRowCodec(self.keys).encode_rows(new.columns[: len(self.keys)], new.num_rows)
         is_there, values = store.values_of(keys)
-        return state_columns(self.keys, self.values, chosen(keys, is_there), values)
+        return state_rows(self.keys, self.values, chosen(keys, is_there), values)
 
 
-def state_columns(key_schema: StructType, value_schema: StructType, keys: Sequence[bytes], values: Sequence[bytes]) -> Columns:
+def state_rows(
+    key_schema: StructType, value_schema: StructType, keys: Sequence[bytes], values: Sequence[bytes]
+) -> pa.RecordBatch:
     """State rows as columns: group keys, then buffers."""
-    return [*UnsafeRowCodec(key_schema).decode(keys), *UnsafeRowCodec(value_schema).decode(values)]
+    return record_batch([*UnsafeRowCodec(key_schema).decode(keys), *UnsafeRowCodec(value_schema).decode(values)], len(keys))

@@ -30,9 +30,9 @@ import pyarrow as pa
 from pyspark.sql.types import StructType
 
 from minispark_stream.engine.checkpointing.unsafe_row import UnsafeRowCodec, chosen
-from minispark_stream.engine.operators.columns import Columns, EventTime, concat, is_late, not_after, without
+from minispark_stream.engine.operators.columns import EventTime, concat, is_late, not_after, without
 from minispark_stream.engine.operators.metrics import StateMetrics
-from minispark_stream.engine.operators.state_store_restore import state_columns
+from minispark_stream.engine.operators.state_store_restore import state_rows
 from minispark_stream.engine.operators.state_task import StateTask, Stopwatch
 from minispark_stream.engine.state.state_store import StateStore
 
@@ -49,27 +49,28 @@ class StateStoreSave(StateTask):
     values: StructType
     event_time: EventTime | None
 
-    def run(self, store: StateStore, batches: Iterable[pa.RecordBatch]) -> tuple[list[Columns], StateMetrics]:
+    def run(self, stores: Sequence[StateStore], batches: Iterable[pa.RecordBatch]) -> tuple[list[pa.RecordBatch], StateMetrics]:
         """One partition against an open store: the columns to emit, and what happened."""
         clock = Stopwatch()
+        [store] = stores
         rows = concat(batches)  # (1)
         late = is_late(rows, None if self.output_mode == "complete" else self.event_time, self.watermarks.late_ms)  # (2)
         rows = without(rows, late)
-        updated = self._put(store, rows)  # (3)
+        self._put(store, rows)  # (3)
         updates_ms = clock.lap()
         expired = self._expired(store) if self.output_mode != "complete" else ([], [])
         match self.output_mode:  # (4)
             case "complete":
-                emitted = state_columns(self.keys, self.values, *store.rows())
+                emitted = state_rows(self.keys, self.values, *store.rows())
             case "update":
                 emitted = rows
             case "append":
-                emitted = state_columns(self.keys, self.values, *expired)
+                emitted = state_rows(self.keys, self.values, *expired)
         removed = store.remove_many(expired[0])
         removals_ms = clock.lap()
         store.commit()  # (5)
-        return [emitted] if emitted else [], StateMetrics(
-            num_rows_updated=updated,
+        return [emitted], StateMetrics(
+            num_rows_updated=rows.num_rows,
             num_rows_removed=removed,
             num_rows_dropped_by_watermark=int(late.sum()),
             all_updates_time_ms=updates_ms,
@@ -78,13 +79,11 @@ class StateStoreSave(StateTask):
             stores={"default": store.metrics()},
         )
 
-    def _put(self, store: StateStore, rows: Columns) -> int:
-        """Put a row for each key; how many there are."""
-        size = len(rows[0]) if rows else 0
-        if size:
-            keys = UnsafeRowCodec(self.keys).encode_rows(rows[: len(self.keys)], size)
-            store.put_many(keys, UnsafeRowCodec(self.values).encode_rows(rows[len(self.keys) :], size))
-        return size
+    def _put(self, store: StateStore, rows: pa.RecordBatch) -> None:
+        """Put a row for each key."""
+        keys, values = rows.columns[: len(self.keys)], rows.columns[len(self.keys) :]
+        encoded = UnsafeRowCodec(self.keys).encode_rows(keys, rows.num_rows)
+        store.put_many(encoded, UnsafeRowCodec(self.values).encode_rows(values, rows.num_rows))
 
     def _expired(self, store: StateStore) -> tuple[Sequence[bytes], Sequence[bytes]]:
         """The keys and values of the rows of the state that no later row can change."""

@@ -1,16 +1,17 @@
-"""What the task halves of stateful operators have in common: a partition, its store, two watermarks.
+"""What the task halves of stateful operators have in common: a partition, its stores, two watermarks.
 
 Models: StatefulOperatorStateInfo, and mapPartitionsWithStateStore of StateStoreOps (About state).
 
 1. The driver says which state a task works on (`StatefulOperatorStateInfo`); the first row says which partition it is.
-2. The task opens its store at `store_version`, which is the id of the batch: batch N reads version N and writes version N + 1.
+2. The task opens its stores at `store_version`, which is the id of the batch: batch N reads version N and writes version N + 1.
    So a batch that runs again reads what it read before, and writes the same version once more.
-3. The operator works (`run`) and commits version N + 1. When it fails, its changes are forgotten.
+3. The operator works (`run`). Most of them change their stores and commit version N + 1; those that come before another task of
+   the same operator (restore, probe) only read. When an operator fails, its changes are forgotten.
 4. Only then do the metrics and the rows leave.
 
     batch 7, partition 3     get_store(.../state/0/3, version=7)  ->  run  ->  commit: 8.delta  ->  rows
 
-Because the store is committed before the first row leaves, a consumer that stops early cannot leave a store behind
+Because the stores are committed before the first row leaves, a consumer that stops early cannot leave a store behind
 without its version.
 
 Differs from Spark: nothing.
@@ -18,28 +19,22 @@ Differs from Spark: nothing.
 
 from __future__ import annotations
 
-import gc
-import os
-import socket
-import stat
-import sys
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator
-from contextlib import ExitStack, contextmanager, suppress
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
-from functools import lru_cache
 from itertools import chain
 
 import pyarrow as pa
 from pyspark.accumulators import Accumulator
 
-from minispark_stream.engine.operators.columns import Columns
 from minispark_stream.engine.operators.metrics import Report, StateMetrics
+from minispark_stream.engine.operators.worker_tuning import tune_worker
 from minispark_stream.engine.state.loaded_providers import get_store
 from minispark_stream.engine.state.state_store import DEFAULT_STORE_NAME, StateStore, StateStoreConf, StateStoreId
 
-_OPEN_FILES = "/proc/self/fd"
+ROWS_AT_A_TIME = 10_000
 
 
 @dataclass(frozen=True)
@@ -78,7 +73,8 @@ class StatefulOperatorStateInfo:
             RuntimeError: the rows came in more partitions than there are of the state, so that keys may be in two of them.
         """
         if partition >= self.num_partitions:
-            raise RuntimeError(f"Operator {self.operator_id} has {self.num_partitions} partitions, no number {partition}.")
+            there_are = f"operator {self.operator_id} has {self.num_partitions} state partitions"
+            raise RuntimeError(f"Partition {partition} is out of range: {there_are}.")
         with ExitStack() as at_the_end:
             stores = []
             for name in names:
@@ -90,7 +86,7 @@ class StatefulOperatorStateInfo:
 
 @dataclass(frozen=True, kw_only=True)
 class StateTask(ABC):
-    """The task half of an operator with one store; calling it runs one partition (for mapInArrow).
+    """The task half of an operator; calling it runs one partition (for mapInArrow).
 
     Rows leave under the schema `output`, and what happened goes to `metrics`.
     """
@@ -100,59 +96,40 @@ class StateTask(ABC):
     output: pa.Schema
     metrics: Accumulator[list[Report]]
 
+    @property
+    def store_names(self) -> Sequence[str]:
+        """The stores that `run` is given."""
+        return (DEFAULT_STORE_NAME,)
+
     @abstractmethod
-    def run(self, store: StateStore, batches: Iterable[pa.RecordBatch]) -> tuple[list[Columns], StateMetrics]:
-        """The partition's rows against the open store; commits, and returns columns to emit and what happened."""
+    def run(
+        self, stores: Sequence[StateStore], batches: Iterable[pa.RecordBatch]
+    ) -> tuple[Iterable[pa.RecordBatch], StateMetrics]:
+        """The partition's rows against the open stores; commits, and returns the rows to emit and what happened."""
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        tune_worker()
         partition, rows = own_partition(batches)
-        with self.info.open_stores(partition, DEFAULT_STORE_NAME) as [store]:
-            emitted, done = self.run(store, rows)
-        self.metrics.add([(partition, done)])  # (4)
-        yield from record_batches(emitted, self.output)
+        with self.info.open_stores(partition, *self.store_names) as stores:
+            emitted, done = self.run(stores, rows)
+            self.metrics.add([(partition, done)])  # (4)
+            for batch in emitted:
+                yield from record_batches(batch, self.output)
 
 
 def own_partition(batches: Iterable[pa.RecordBatch]) -> tuple[int, Iterator[pa.RecordBatch]]:
-    """(1) The number of the partition, which that of its first row says (engine/jvm/state_rdd.py), and its rows."""
-    spare_what_is_imported(len(sys.modules))
-    acknowledge_at_once()
+    """(1) Returns (partition number, read from the first row; remaining rows). See engine/jvm/state_rdd.py."""
     batches = iter(batches)
     first = next(batches)
     rows = chain([first.slice(1)], batches)
     return first.column(0)[0].as_py() >> 33, (batch.select(range(1, batch.num_columns)) for batch in rows)
 
 
-def acknowledge_at_once() -> None:
-    """Tell Spark at once that the beginning of its rows has come.
-
-    Over TCP, Spark keeps the end of what it sends back until then, and Linux takes 40 ms to say so unless it is asked. Which
-    socket is the worker's, PySpark does not tell, so all of them are asked; a Unix socket refuses, which is fine.
-    """
-    if not hasattr(socket, "TCP_QUICKACK") or not os.path.isdir(_OPEN_FILES):
-        return
-    for descriptor in map(int, os.listdir(_OPEN_FILES)):
-        with suppress(OSError):
-            if stat.S_ISSOCK(os.fstat(descriptor).st_mode):
-                with socket.fromfd(descriptor, socket.AF_INET, socket.SOCK_STREAM) as connection:
-                    connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_QUICKACK, 1)
-
-
-@lru_cache(maxsize=1)
-def spare_what_is_imported(modules: int) -> None:
-    """Whenever there are more `modules` than before: what they have brought is no garbage, and need not be searched for any.
-
-    After each task, PySpark's worker collects garbage. Among all that pandas, pyarrow and Spark have brought, half of it while
-    the first task ran, that takes 30 ms of CPU, more than a small task. While a task runs, Python would look for garbage after
-    each 700 new objects, among the rows of the state, too; with 200,000, a task over many rows takes a tenth less.
-    """
-    gc.freeze()
-    gc.set_threshold(200_000)
-
-
-def record_batches(emitted: Iterable[Columns], schema: pa.Schema) -> Iterator[pa.RecordBatch]:
-    """Columns as mapInArrow wants them."""
-    for columns in emitted:
-        yield from pa.Table.from_arrays(columns, schema=schema).to_batches(max_chunksize=10_000)
+def record_batches(rows: pa.RecordBatch, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+    """Rows as mapInArrow wants them."""
+    typed = pa.RecordBatch.from_arrays(rows.columns, schema=schema) if rows.columns else rows
+    for begin in range(0, rows.num_rows, ROWS_AT_A_TIME):
+        yield typed.slice(begin, ROWS_AT_A_TIME)
 
 
 class Stopwatch:

@@ -105,14 +105,22 @@ class StreamingAggregation(StatefulOperator):
             raise analysis_error(session, condition, outputMode="Append", statefulOperator=self.in_words)
 
     def plan_batch(self, context: BatchContext, children: Sequence[JavaObject]) -> JavaObject:
-        session, info = context.session, context.state_info(self)
+        session, info, watermarks = context.session, context.state_info(self), context.watermarks[self.operator_id]
+        metrics = context.accumulators[self.operator_id]
         self.check(session, context.output_mode)
-        restore = StateStoreRestore(info=info, output=self.tasks.arrow_schema, keys=self.keys, values=self.values)
+        restore = StateStoreRestore(
+            info=info,
+            watermarks=watermarks,
+            output=self.tasks.arrow_schema,
+            metrics=metrics,
+            keys=self.keys,
+            values=self.values,
+        )
         save = StateStoreSave(
             info=info,
-            watermarks=context.watermarks[self.operator_id],
+            watermarks=watermarks,
             output=self.tasks.arrow_schema,
-            metrics=context.accumulators[self.operator_id],
+            metrics=metrics,
             output_mode=context.output_mode,
             keys=self.keys,
             values=self.values,

@@ -41,13 +41,13 @@ from minispark_stream.engine.jvm.state_rdd import MapPartitions
 from minispark_stream.engine.operators.base import (
     BatchContext,
     StatefulOperator,
+    by_key,
     check_event_time,
     event_time_column,
     event_time_names,
     state_schema,
 )
 from minispark_stream.engine.operators.columns import (
-    Columns,
     EventTime,
     concat,
     distinct,
@@ -55,7 +55,6 @@ from minispark_stream.engine.operators.columns import (
     is_late,
     normalized,
     not_after,
-    take,
     without,
 )
 from minispark_stream.engine.operators.decision import CHANGED, KEYS, Decision, Entry
@@ -115,8 +114,8 @@ class StreamingDeduplicate(StatefulOperator):
         )
         columns = scala.items(children[0].output())
         keys = [expressions.column(session, columns[i]) for i in self.positions]
-        by_key = plans.of_rows(session, children[0]).repartition(task.info.num_partitions, *keys)
-        return context.leaf(context.map_partitions(self.tasks, physical.executable(by_key), task))
+        shuffled = by_key(plans.of_rows(session, children[0]), keys, task.info.num_partitions)
+        return context.leaf(context.map_partitions(self.tasks, physical.executable(shuffled), task))
 
 
 def compile_deduplicate(
@@ -157,27 +156,25 @@ class Deduplicate(StateTask):
     key_event_time: EventTime | None
     delay_ms: int | None
 
-    def run(self, store: StateStore, batches: Iterable[pa.RecordBatch]) -> tuple[list[Columns], StateMetrics]:
+    def run(self, stores: Sequence[StateStore], batches: Iterable[pa.RecordBatch]) -> tuple[list[pa.RecordBatch], StateMetrics]:
         """One partition against an open store: the rows that pass, and what happened."""
         clock = Stopwatch()
+        [store] = stores
         rows = concat(batches)
-        dropped = duplicates = 0
-        passed: list[Columns] = []
-        if rows:
-            late = is_late(rows, self.event_time, self.watermarks.late_ms)  # (1)
-            rows, dropped = without(rows, late), int(late.sum())
-            passed = [take(rows, self._put_new(store, rows))]  # (2)
-            duplicates = len(rows[0]) - len(passed[0][0])
+        late = is_late(rows, self.event_time, self.watermarks.late_ms)  # (1)
+        rows = without(rows, late)
+        passed = self._put_new(store, rows)  # (2)
+        duplicates = rows.num_rows - passed.num_rows
         updates_ms = clock.lap()
         forgets = self.delay_ms is not None or self.key_event_time is not None
         read = store.num_keys if forgets else 0
         removed = store.remove_many(self._expired(store)) if forgets else 0  # (3)
         removals_ms = clock.lap()
         store.commit()  # (4)
-        return passed, StateMetrics(
-            num_rows_updated=sum(len(columns[0]) for columns in passed),
+        return [passed], StateMetrics(
+            num_rows_updated=passed.num_rows,
             num_rows_removed=removed,
-            num_rows_dropped_by_watermark=dropped,
+            num_rows_dropped_by_watermark=int(late.sum()),
             all_updates_time_ms=updates_ms,
             all_removals_time_ms=removals_ms,
             commit_time_ms=clock.lap(),
@@ -185,21 +182,21 @@ class Deduplicate(StateTask):
             custom={"numDroppedDuplicateRows": duplicates, "numRowsIncrementallyRemoved": 0, "numRowsReadDuringEviction": read},
         )
 
-    def _put_new(self, store: StateStore, rows: Columns) -> np.ndarray[Any, Any]:
-        """Put the keys that are new; the positions of the first row of each."""
-        keys = [normalized(rows[i]) for i in self.positions]
-        different, first, _ = distinct(UnsafeRowCodec(self.keys).encode_array(keys, len(rows[0])))
+    def _put_new(self, store: StateStore, rows: pa.RecordBatch) -> pa.RecordBatch:
+        """Put the keys that are new; the first row of each."""
+        keys = [normalized(rows.column(i)) for i in self.positions]
+        different, first, _ = distinct(UnsafeRowCodec(self.keys).encode_array(keys, rows.num_rows))
         encoded = rows_of(different)
         is_new = ~store.values_of(encoded)[0]
-        positions = first[is_new]
-        store.put_many(chosen(encoded, is_new), self._values(take(rows, positions), len(positions)))
-        return positions
+        passed = rows.take(pa.array(first[is_new]))
+        store.put_many(chosen(encoded, is_new), self._values(passed))
+        return passed
 
-    def _values(self, rows: Columns, size: int) -> Sequence[bytes]:
+    def _values(self, rows: pa.RecordBatch) -> Sequence[bytes]:
         if self.delay_ms is None or self.event_time is None:
-            return UnsafeRowCodec(SEEN).encode_rows([pa.nulls(size)], size)
-        micros = pc.fill_null(event_time_micros(rows, self.event_time), 0)
-        return UnsafeRowCodec(EXPIRES).encode_rows([pc.add(micros, self.delay_ms * 1000)], size)
+            return UnsafeRowCodec(SEEN).encode_rows([pa.nulls(rows.num_rows)])
+        micros = pc.fill_null(event_time_micros(rows.columns, self.event_time), 0)
+        return UnsafeRowCodec(EXPIRES).encode_rows([pc.add(micros, self.delay_ms * 1000)])
 
     def _expired(self, store: StateStore) -> Sequence[bytes]:
         eviction_ms = self.watermarks.eviction_ms

@@ -29,7 +29,7 @@ from minispark_stream.engine.jvm import expressions, physical, plans, scala
 from minispark_stream.engine.jvm.scala import JavaObject
 from minispark_stream.engine.jvm.state_rdd import MapPartitions
 from minispark_stream.engine.operators.base import BatchContext, StatefulOperator
-from minispark_stream.engine.operators.columns import Columns, concat
+from minispark_stream.engine.operators.columns import concat
 from minispark_stream.engine.operators.decision import COUNT, Decision, Entry
 from minispark_stream.engine.operators.metrics import StateMetrics
 from minispark_stream.engine.operators.state_task import OperatorWatermarks, StateTask, Stopwatch
@@ -92,20 +92,21 @@ class GlobalLimit(StateTask):
 
     limit: int
 
-    def run(self, store: StateStore, batches: Iterable[pa.RecordBatch]) -> tuple[list[Columns], StateMetrics]:
+    def run(self, stores: Sequence[StateStore], batches: Iterable[pa.RecordBatch]) -> tuple[list[pa.RecordBatch], StateMetrics]:
         """The partition against an open store: the rows that pass, and what happened."""
         clock = Stopwatch()
+        [store] = stores
         [key] = UnsafeRowCodec(KEY).encode([pa.nulls(1)], 1)
         codec = UnsafeRowCodec(VALUE)
         known = store.get(key)
         before = 0 if known is None else codec.decode([known])[0][0].as_py()  # (1)
         rows = concat(batches)
-        passed = min(len(rows[0]) if rows else 0, max(0, self.limit - before))  # (2)
+        passed = min(rows.num_rows, max(0, self.limit - before))  # (2)
         updates_ms = clock.lap()
         if passed:  # (3)
             store.put(key, codec.encode([pa.array([before + passed])], 1)[0])
         store.commit()
-        return [[column[:passed] for column in rows]] if passed else [], StateMetrics(
+        return [rows.slice(0, passed)], StateMetrics(
             num_rows_updated=int(passed > 0),
             all_updates_time_ms=updates_ms,
             commit_time_ms=clock.lap(),

@@ -54,15 +54,15 @@ class StreamingSessionWindowStateManager:
         """(2) The state rows of some groups."""
         return store.prefix_scan(rows_of(groups.rows), self.groups_of)
 
-    def update_sessions(self, store: StateStore, rows: Columns) -> tuple[int, int]:
-        """(3) `rows` are all sessions of their groups: how many were put, and how many were removed."""
+    def update_sessions(self, store: StateStore, rows: Columns) -> int:
+        """(3) `rows` are all sessions of their groups. Returns how many others were removed."""
         start, _ = session_times(rows[self.session])
         keys = self._keys(rows, start)
         old = self.get_sessions(store, self.groups(rows)).keys
         is_kept = np.asarray(pc.is_in(as_arrow(old), keys))
         swallowed = store.remove_many(chosen(old, ~is_kept))
         store.put_many(rows_of(keys), UnsafeRowCodec(self.values).encode_rows(rows))
-        return len(keys), swallowed
+        return swallowed
 
     def columns(self, values: Sequence[bytes]) -> Columns:
         """State rows as columns."""

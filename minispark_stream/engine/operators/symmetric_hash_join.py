@@ -145,18 +145,13 @@ class SymmetricHashJoin(StatefulOperator):
         info, watermarks = context.state_info(self), context.watermarks[self.operator_id]
         join = self.join(watermarks.eviction_ms)
         by_key = self.rows_by_key.over(session, children, info.num_partitions)  # (3)
-        probe = Probe(info=info, watermarks=watermarks, output=self.probes.arrow_schema, join=join)
+        metrics = context.accumulators[self.operator_id]
+        probe = Probe(info=info, watermarks=watermarks, output=self.probes.arrow_schema, metrics=metrics, join=join)
         probed = context.map_partitions(self.probes, physical.executable(plans.of_rows(session, by_key)), probe)
         candidates = context.leaf(probed)
         if self.pairs_that_match is not None:
             candidates = plans.with_children(session, self.pairs_that_match, [candidates])
-        build = Build(
-            info=info,
-            watermarks=watermarks,
-            output=self.builds.arrow_schema,
-            metrics=context.accumulators[self.operator_id],
-            join=join,
-        )
+        build = Build(info=info, watermarks=watermarks, output=self.builds.arrow_schema, metrics=metrics, join=join)
         pairs = physical.executable(plans.of_rows(session, candidates))
         return context.leaf(context.map_partitions(self.builds, pairs, build, gathered=True))
 

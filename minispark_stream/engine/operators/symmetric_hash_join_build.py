@@ -21,24 +21,17 @@ Differs from Spark: nothing.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import chain
 
 import numpy as np
 import pyarrow as pa
-from pyspark.accumulators import Accumulator
 
 from minispark_stream.engine.checkpointing.unsafe_row import UnsafeRowCodec, chosen
-from minispark_stream.engine.operators.columns import Columns, Mask, take
-from minispark_stream.engine.operators.metrics import Report, StateMetrics
-from minispark_stream.engine.operators.state_task import (
-    OperatorWatermarks,
-    StatefulOperatorStateInfo,
-    Stopwatch,
-    own_partition,
-    record_batches,
-)
+from minispark_stream.engine.operators.columns import Columns, Mask, record_batch, take
+from minispark_stream.engine.operators.metrics import StateMetrics
+from minispark_stream.engine.operators.state_task import Stopwatch
 from minispark_stream.engine.operators.symmetric_hash_join_partners import NOBODY, Meetings, chunks
 from minispark_stream.engine.operators.symmetric_hash_join_rows import (
     LEFT,
@@ -49,38 +42,21 @@ from minispark_stream.engine.operators.symmetric_hash_join_rows import (
     Pairs,
     number_keys,
 )
-from minispark_stream.engine.operators.symmetric_hash_join_state_manager import (
-    COUNTS,
-    VALUES,
-    JoinSideState,
-    open_sides,
-    store_name,
-)
-
-Sides = tuple[JoinSideState, JoinSideState]
+from minispark_stream.engine.operators.symmetric_hash_join_state_manager import JoinSideState, JoinTask, Sides
+from minispark_stream.engine.state.state_store import StateStore
 
 
 @dataclass(frozen=True, kw_only=True)
-class Build:
+class Build(JoinTask):
     """New rows and pairs in, the rows of the join out; calling it runs one partition (for mapInArrow)."""
 
-    info: StatefulOperatorStateInfo
-    watermarks: OperatorWatermarks
-    output: pa.Schema
-    metrics: Accumulator[list[Report]]
-    join: Join
-
-    def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        partition, rows = own_partition(batches)
-        with open_sides(self.info, partition, self.join) as sides:
-            emitted, done = self.run(sides, rows)
-        self.metrics.add([(partition, done)])
-        yield from record_batches(emitted, self.output)
-
-    def run(self, sides: Sides, batches: Iterable[pa.RecordBatch]) -> tuple[Iterable[Columns], StateMetrics]:
-        """One partition against its open stores: the columns to emit, and what happened."""
+    def run(
+        self, stores: Sequence[StateStore], batches: Iterable[pa.RecordBatch]
+    ) -> tuple[Iterable[pa.RecordBatch], StateMetrics]:
+        """One partition against its open stores: the rows to emit, and what happened."""
         clock = Stopwatch()
-        emitted: list[Iterable[Columns]] = []
+        sides = self.sides(stores)
+        emitted: list[Iterable[pa.RecordBatch]] = []
         rows, pairs = self.join.read(batches)
         joiner = None
         if rows is not None:
@@ -94,7 +70,7 @@ class Build:
             if self.join.is_outer(side):
                 emitted.append([self._with_nulls(side, sides[side], gone)])
         removals_ms = clock.lap()
-        for store in (*sides[LEFT].stores, *sides[RIGHT].stores):  # (5)
+        for store in stores:  # (5)
             store.commit()
         return chain.from_iterable(emitted), StateMetrics(
             num_rows_updated=joiner.updated if joiner else 0,
@@ -103,11 +79,7 @@ class Build:
             all_updates_time_ms=updates_ms,
             all_removals_time_ms=removals_ms,
             commit_time_ms=clock.lap(),
-            stores={
-                store_name(side, kind): store.metrics()
-                for side in (LEFT, RIGHT)
-                for kind, store in zip((COUNTS, VALUES), sides[side].stores)
-            },
+            stores={name: store.metrics() for name, store in zip(self.store_names, stores)},
             num_rows_total=sides[LEFT].num_rows + sides[RIGHT].num_rows,
         )
 
@@ -123,19 +95,19 @@ class Build:
             return state.remove_rows(rows.some(self.join.value_is_old(side, columns)))
         return []
 
-    def _joined(self, pairs: Pairs) -> Columns:
+    def _joined(self, pairs: Pairs) -> pa.RecordBatch:
         """Left and right columns; of a semi join only the left ones are asked for."""
-        return self._cast([*pairs.columns[LEFT], *pairs.columns[RIGHT]])
+        return self._typed([*pairs.columns[LEFT], *pairs.columns[RIGHT]], len(pairs.row))
 
-    def _with_nulls(self, side: int, state: JoinSideState, gone: Sequence[bytes]) -> Columns:
+    def _with_nulls(self, side: int, state: JoinSideState, gone: Sequence[bytes]) -> pa.RecordBatch:
         """The rows of a side that were never matched, beside nulls."""
         never = chosen(gone, ~state.is_matched(gone))
         own = state.decode(never)
         other = [pa.nulls(len(never), t) for t in UnsafeRowCodec(self.join.sides[1 - side].row).arrow_types]
-        return self._cast([*own, *other] if side == LEFT else [*other, *own])
+        return self._typed([*own, *other] if side == LEFT else [*other, *own], len(never))
 
-    def _cast(self, columns: Columns) -> Columns:
-        return [column.cast(f.type) for column, f in zip(columns, self.output)]
+    def _typed(self, columns: Columns, num_rows: int) -> pa.RecordBatch:
+        return record_batch([column.cast(f.type) for column, f in zip(columns, self.output)], num_rows)
 
 
 class Joiner:

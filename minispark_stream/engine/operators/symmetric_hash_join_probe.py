@@ -20,44 +20,36 @@ Differs from Spark: nothing.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from itertools import chain
 
 import numpy as np
 import pyarrow as pa
 
-from minispark_stream.engine.operators.state_task import (
-    OperatorWatermarks,
-    StatefulOperatorStateInfo,
-    own_partition,
-    record_batches,
-)
+from minispark_stream.engine.operators.metrics import StateMetrics
 from minispark_stream.engine.operators.symmetric_hash_join_partners import Meetings
-from minispark_stream.engine.operators.symmetric_hash_join_rows import Ints, Join, NewRows, number_keys
-from minispark_stream.engine.operators.symmetric_hash_join_state_manager import JoinSideState, open_sides
+from minispark_stream.engine.operators.symmetric_hash_join_rows import Ints, NewRows, number_keys
+from minispark_stream.engine.operators.symmetric_hash_join_state_manager import JoinTask, Sides
+from minispark_stream.engine.state.state_store import StateStore
 
 
 @dataclass(frozen=True, kw_only=True)
-class Probe:
+class Probe(JoinTask):
     """New rows in, new rows and pairs out; calling it runs one partition (for mapInArrow)."""
 
-    info: StatefulOperatorStateInfo
-    watermarks: OperatorWatermarks
-    output: pa.Schema
-    join: Join
-
-    def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        partition, new = own_partition(batches)
-        rows, _ = self.join.read(new)
+    def run(
+        self, stores: Sequence[StateStore], batches: Iterable[pa.RecordBatch]
+    ) -> tuple[Iterable[pa.RecordBatch], StateMetrics]:
+        """New rows and pairs; there is nothing to report."""
+        rows, _ = self.join.read(batches)
         if rows is None:
-            return
-        with open_sides(self.info, partition, self.join) as sides:
-            meetings, joining = self.meetings(rows, sides)
-        yield from record_batches([self.join.write(rows)], self.output)  # (4)
+            return [], StateMetrics()
+        meetings, joining = self.meetings(rows, self.sides(stores))
         pairs = meetings.pairs(meetings.all_pairs(joining))
-        yield from record_batches(map(self.join.write_pairs, pairs), self.output)
+        return chain([self.join.write(rows)], map(self.join.write_pairs, pairs)), StateMetrics()  # (4)
 
-    def meetings(self, rows: NewRows, sides: tuple[JoinSideState, JoinSideState]) -> tuple[Meetings, Ints]:
+    def meetings(self, rows: NewRows, sides: Sides) -> tuple[Meetings, Ints]:
         """Whom the new rows meet, and the rows that meet anybody, in the order in which they do."""
         joins = rows.passes & ~self.join.is_late(rows, self.watermarks.late_ms)  # (1)
         first, second = (np.flatnonzero(joins & (rows.side == side)) for side in self.join.order)

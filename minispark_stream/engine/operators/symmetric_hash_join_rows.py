@@ -28,7 +28,17 @@ from pyspark.errors import IllegalArgumentException
 from pyspark.sql.types import BooleanType, LongType, StructField, StructType
 
 from minispark_stream.engine.checkpointing.unsafe_row import UnsafeRowCodec, rows_of
-from minispark_stream.engine.operators.columns import Columns, EventTime, Ints, Mask, concat, distinct, is_late, not_after, take
+from minispark_stream.engine.operators.columns import (
+    Columns,
+    EventTime,
+    Ints,
+    Mask,
+    concat,
+    distinct,
+    not_after,
+    record_batch,
+    take,
+)
 
 LEFT, RIGHT = 0, 1
 SIDES = ("left", "right")
@@ -130,11 +140,11 @@ class Join:
 
     def is_late(self, rows: NewRows, late_ms: int) -> Mask:
         """Which rows are late, on each side by its own event time."""
-        left, right = (
-            (rows.side == number) & is_late(rows.columns[number], side.event_time, late_ms)
-            for number, side in enumerate(self.sides)
-        )
-        return left | right
+        late = np.zeros(len(rows.side), np.bool_)
+        for number, side in enumerate(self.sides):
+            if side.event_time is not None:
+                late |= (rows.side == number) & not_after(rows.columns[number], side.event_time, late_ms)
+        return late
 
     def key_is_old(self, side: int, keys: Columns) -> Mask:
         """Which keys the state watermark of a side has passed."""
@@ -152,19 +162,19 @@ class Join:
 
     # -- (3) the table between the tasks -------------------------------------------------------------------------
 
-    def write(self, rows: NewRows) -> Columns:
+    def write(self, rows: NewRows) -> pa.RecordBatch:
         """New rows as a part of the table."""
         nothing = pa.nulls(len(rows.side), pa.int64())
         tags = [pa.array(rows.side, pa.int64()), pa.array(rows.passes, pa.bool_()), nothing, nothing]
-        return [*tags, *rows.keys, *rows.columns[LEFT], *rows.columns[RIGHT]]
+        return record_batch([*tags, *rows.keys, *rows.columns[LEFT], *rows.columns[RIGHT]], len(rows.side))
 
-    def write_pairs(self, pairs: Pairs) -> Columns:
+    def write_pairs(self, pairs: Pairs) -> pa.RecordBatch:
         """Pairs as a part of the table, to come after all new rows."""
         n = len(pairs.row)
         tags = [pa.nulls(n, pa.int64()), pa.nulls(n, pa.bool_())]
         numbers = [pa.array(pairs.row, pa.int64()), pa.array(pairs.partner, pa.int64())]
         keys = [pa.nulls(n, key) for key in UnsafeRowCodec(self.keys).arrow_types]
-        return [*tags, *numbers, *keys, *pairs.columns[LEFT], *pairs.columns[RIGHT]]
+        return record_batch([*tags, *numbers, *keys, *pairs.columns[LEFT], *pairs.columns[RIGHT]], n)
 
     def read(self, batches: Iterable[pa.RecordBatch]) -> tuple[NewRows | None, PairNumbers]:
         """The new rows of a table, and what is left of its pairs; None when there are no new rows."""
@@ -176,8 +186,9 @@ class Join:
             row.append(np.asarray(batch.column(2)[n:]).astype(np.int32))  # a copy, so that the batch can go
             partner.append(np.asarray(batch.column(3)[n:]).astype(np.int32))
         pairs = PairNumbers(np.concatenate(row), np.concatenate(partner))
-        if not (table := concat(of_rows)):
+        if not of_rows:
             return None, pairs
+        table = concat(of_rows).columns
         side, passes = (np.asarray(column) for column in table[:2])
         keys = table[len(TAGS) : len(TAGS) + len(self.keys)]
         return NewRows(side, passes, keys, self.halves(table)), pairs

@@ -19,8 +19,8 @@ Differs from Spark: nothing.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
@@ -30,7 +30,7 @@ from pyspark.sql.types import BooleanType, LongType, StructField, StructType
 from minispark_stream.engine.checkpointing.unsafe_row import FixedField, UnsafeRowCodec, chosen, long_row
 from minispark_stream.engine.checkpointing.unsafe_row.columns import numbered
 from minispark_stream.engine.operators.columns import Columns, Mask, take
-from minispark_stream.engine.operators.state_task import StatefulOperatorStateInfo
+from minispark_stream.engine.operators.state_task import StateTask
 from minispark_stream.engine.operators.symmetric_hash_join_rows import LEFT, RIGHT, SIDES, Ints, Join, KeyNumbers, number_keys
 from minispark_stream.engine.state.state_store import StateStore
 
@@ -77,10 +77,6 @@ class JoinSideState:
         self._matched = FixedField(self._flag, of=self._flag + 1)
         self._counts = counts
         self._values = values
-
-    @property
-    def stores(self) -> tuple[StateStore, StateStore]:
-        return self._counts, self._values
 
     @property
     def num_rows(self) -> int:
@@ -202,14 +198,25 @@ class JoinSideState:
         return removed
 
 
-@contextmanager
-def open_sides(info: StatefulOperatorStateInfo, partition: int, join: Join) -> Iterator[tuple[JoinSideState, JoinSideState]]:
-    """The two sides of a partition; stores that are not committed when the block ends forget their changes."""
-    names = [store_name(side, kind) for side in (LEFT, RIGHT) for kind in (COUNTS, VALUES)]
-    with info.open_stores(partition, *names) as [left_counts, left_values, right_counts, right_values]:
-        yield (
-            JoinSideState(join.keys, join.sides[LEFT].row, left_counts, left_values),
-            JoinSideState(join.keys, join.sides[RIGHT].row, right_counts, right_values),
+Sides = tuple[JoinSideState, JoinSideState]
+
+
+@dataclass(frozen=True, kw_only=True)
+class JoinTask(StateTask):
+    """A task of a join, which has two stores for each side."""
+
+    join: Join
+
+    @property
+    def store_names(self) -> Sequence[str]:
+        return [store_name(side, kind) for side in (LEFT, RIGHT) for kind in (COUNTS, VALUES)]
+
+    def sides(self, stores: Sequence[StateStore]) -> Sides:
+        """The two sides of a partition, out of its open stores."""
+        left_counts, left_values, right_counts, right_values = stores
+        return (
+            JoinSideState(self.join.keys, self.join.sides[LEFT].row, left_counts, left_values),
+            JoinSideState(self.join.keys, self.join.sides[RIGHT].row, right_counts, right_values),
         )
 
 

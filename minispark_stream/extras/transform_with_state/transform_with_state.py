@@ -51,6 +51,7 @@ from minispark_stream.engine.jvm.state_rdd import MapPartitions
 from minispark_stream.engine.operators.base import (
     BatchContext,
     StatefulOperator,
+    by_key,
     check_event_time,
     event_time_column,
     event_time_names,
@@ -149,9 +150,9 @@ class TransformWithState(StatefulOperator):
         )
         rows = self._with_initial_state(session, children) if with_initial else _rows(session, children[0], self.attributes)
         keys = [rows[rows.columns[i]] for i in (range(len(self.keys)) if with_initial else self.input.grouping)]
-        by_key = rows.repartition(task.info.num_partitions, *keys).sortWithinPartitions(*keys)  # (3)
-        tasks = self._tasks(session, by_key.schema) if with_initial else self.tasks
-        return context.leaf(context.map_partitions(tasks, physical.executable(by_key), task))  # (4)
+        sorted_rows = by_key(rows, keys, task.info.num_partitions).sortWithinPartitions(*keys)  # (3)
+        tasks = self._tasks(session, sorted_rows.schema) if with_initial else self.tasks
+        return context.leaf(context.map_partitions(tasks, physical.executable(sorted_rows), task))  # (4)
 
     def _tasks(self, session: SparkSession, columns: StructType) -> MapPartitions:
         return MapPartitions(session, columns, self.result, self.plan.output(), self.function)

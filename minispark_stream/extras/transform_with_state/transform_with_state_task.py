@@ -26,7 +26,7 @@ Shown by tests/spark/test_differences.py::test_frames_are_not_cut_by_their_bytes
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -40,13 +40,13 @@ from pyspark.sql.streaming.stateful_processor import ExpiredTimerInfo, StatefulP
 from pyspark.sql.types import Row, StructField, StructType
 
 from minispark_stream.engine.operators.columns import (
-    Columns,
     EventTime,
     Mask,
     concat,
     event_time_micros,
     is_late,
     not_after,
+    record_batch,
     without,
 )
 from minispark_stream.engine.operators.grouped_map_pandas_with_state import PandasConf, load_command
@@ -90,9 +90,10 @@ class TransformWithStateTask(StateTask):
     batch_timestamp_ms: int
     pandas: PandasConf
 
-    def run(self, store: StateStore, batches: Iterable[pa.RecordBatch]) -> tuple[list[Columns], StateMetrics]:
-        """One partition against an open store: the columns to emit, and what happened."""
+    def run(self, stores: Sequence[StateStore], batches: Iterable[pa.RecordBatch]) -> tuple[list[pa.RecordBatch], StateMetrics]:
+        """One partition against an open store: the rows to emit, and what happened."""
         clock = Stopwatch()
+        [store] = stores
         processor = load_processor(self.command)
         families = ColumnFamilies(store)
         keyed = KeyedFamilies(families, self.keys, self.batch_timestamp_ms)
@@ -102,16 +103,16 @@ class TransformWithStateTask(StateTask):
         rows, initial, turns, dropped = self._read(concat(batches))  # (1)
         processor.init(handle)  # (2)
         handle.initialized = True
-        emitted: list[Columns] = []
+        emitted: list[pa.RecordBatch] = []
         for key, data, states in self._groups(rows, initial, turns):  # (3)
             keyed.set_implicit_key(key)
             for state in states:
                 processor.handleInitialState(key, state, times)
                 keyed.set_implicit_key(key)
             if data is not None:
-                emitted += self._columns(processor.handleInputRows(key, data, times))
+                emitted += self._emitted(processor.handleInputRows(key, data, times))
         updates_ms = clock.lap()
-        emitted += self._columns(self._timers(processor, handle, times))  # (4)
+        emitted += self._emitted(self._timers(processor, handle, times))  # (4)
         keyed.set_implicit_key(None)
         processor.close()  # (5)
         handle.remove_expired()
@@ -142,28 +143,26 @@ class TransformWithStateTask(StateTask):
 
     # -- input -------------------------------------------------------------------------------------------------
 
-    def _read(self, columns: Columns) -> tuple[Columns, Columns, list[bool], int]:
-        """The columns of the rows and of the initial state, which of them has each turn, and how many rows were late."""
-        if not columns:
-            return [], [], [], 0
+    def _read(self, both: pa.RecordBatch) -> tuple[pa.RecordBatch, pa.RecordBatch, list[bool], int]:
+        """The rows and the initial state, which of them has each turn, and how many rows were late."""
         if self.initial is None:
-            late = self._late(columns)
-            rows = without(columns, late)
-            return rows, [], [True] * len(rows[0]), int(late.sum())
-        data, state = columns[-2:]
+            late = self._late(both)
+            rows = without(both, late)
+            return rows, rows.slice(0, 0), [True] * rows.num_rows, int(late.sum())
+        *_, data, state = both.columns
         is_data = data.is_valid()
-        rows = [column.filter(is_data) for column in data.flatten()]
+        rows = pa.RecordBatch.from_struct_array(data.filter(is_data))
+        states = pa.RecordBatch.from_struct_array(state.filter(pc.invert(is_data)))
         late = self._late(rows)
         dropped = iter(late.tolist())
         turns = [row for row in is_data.to_pylist() if not row or not next(dropped)]
-        states = [column.filter(pc.invert(is_data)) for column in state.flatten()]
         return without(rows, late), states, turns, int(late.sum())
 
-    def _late(self, rows: Columns) -> Mask:
+    def _late(self, rows: pa.RecordBatch) -> Mask:
         return is_late(rows, self.event_time if self.time_mode == EVENT_TIME else None, self.watermarks.late_ms)
 
     def _groups(
-        self, rows: Columns, initial: Columns, turns: list[bool]
+        self, rows: pa.RecordBatch, initial: pa.RecordBatch, turns: list[bool]
     ) -> Iterator[tuple[Key, Iterator[Any] | None, Iterable[Any]]]:
         """Each key with what it has of new rows (None: nothing) and of initial state."""
         new = self._keyed(self.input, rows)
@@ -178,23 +177,22 @@ class TransformWithStateTask(StateTask):
             states = [row for is_new, _, row in both if not is_new]
             yield key, self._cut(iter(data), 0) if data else None, self._cut(iter(states), 0)
 
-    def _keyed(self, source: Input, columns: Columns) -> Iterator[tuple[Key, Any]]:
+    def _keyed(self, source: Input, rows: pa.RecordBatch) -> Iterator[tuple[Key, Any]]:
         """Key and row of each row, as PySpark's worker takes them out of Arrow."""
-        if not columns:
-            return
-        table = pa.Table.from_arrays(columns, names=source.columns.names)
+        named = rows.rename_columns(source.columns.names)
         make = Row(*source.columns.names)
-        for batch in table.to_batches(max_chunksize=self.pandas.max_records_per_batch):
+        for begin in range(0, rows.num_rows, self.pandas.max_records_per_batch):
+            batch = named.slice(begin, self.pandas.max_records_per_batch)
             if self.in_pandas:
                 import pandas as pd
 
                 series = ArrowBatchTransformer.to_pandas(
                     batch, timezone=self.pandas.timezone, prefer_int_ext_dtype=self.pandas.integer_extension
                 )
-                rows: Iterable[Any] = pd.concat(series, axis=1).itertuples(index=False)
+                found: Iterable[Any] = pd.concat(series, axis=1).itertuples(index=False)
             else:
-                rows = (make(*(column[i].as_py() for column in batch.columns)) for i in range(batch.num_rows))
-            for row in rows:
+                found = (make(*(column[i].as_py() for column in batch.columns)) for i in range(batch.num_rows))
+            for row in found:
                 yield tuple(row[i] for i in source.grouping), row
 
     def _cut(self, rows: Iterator[Any], begin: int) -> Iterator[Any]:
@@ -209,20 +207,22 @@ class TransformWithStateTask(StateTask):
 
     # -- output ------------------------------------------------------------------------------------------------
 
-    def _columns(self, results: Iterable[Any]) -> list[Columns]:
-        """What the processor gave, as Arrow columns."""
+    def _emitted(self, results: Iterable[Any]) -> list[pa.RecordBatch]:
+        """What the processor gave, as Arrow has it."""
         batches = self._frames(results) if self.in_pandas else [self._rows(results)]
-        emitted = ([c.cast(kind) for c, kind in zip(columns, self.output.types)] for columns in batches)
-        return [self._not_late(columns) for columns in emitted if columns and len(columns[0])]
+        return [self._not_late(self._typed(batch)) for batch in batches if batch.num_rows]
 
-    def _not_late(self, columns: Columns) -> Columns:
-        """`columns`, if the event time that they give to the operators above is after the late watermark."""
+    def _typed(self, rows: pa.RecordBatch) -> pa.RecordBatch:
+        return record_batch([column.cast(kind) for column, kind in zip(rows.columns, self.output.types)], rows.num_rows)
+
+    def _not_late(self, rows: pa.RecordBatch) -> pa.RecordBatch:
+        """`rows`, if the event time that they give to the operators above is after the late watermark."""
         if self.output_event_time is None:
-            return columns
+            return rows
         event_time, late_ms = EventTime(self.output_event_time, is_window=False), self.watermarks.late_ms
-        late = not_after(columns, event_time, late_ms)
+        late = not_after(rows.columns, event_time, late_ms)
         if late.any():
-            first = event_time_micros(columns, event_time)[int(np.flatnonzero(late)[0])].as_py()
+            first = event_time_micros(rows.columns, event_time)[int(np.flatnonzero(late)[0])].as_py()
             text = (
                 f"Previous node emitted a row with eventTime={first} which is older than current_watermark_value={late_ms}\n"
                 "This can lead to correctness issues in the stateful operators downstream in the execution pipeline.\n"
@@ -230,9 +230,9 @@ class TransformWithStateTask(StateTask):
             )
             condition = "EMITTING_ROWS_OLDER_THAN_WATERMARK_NOT_ALLOWED"
             raise state_error(condition, text, "42815", currentWatermark=late_ms, emittedRowEventTime=first)
-        return columns
+        return rows
 
-    def _frames(self, results: Iterable[Any]) -> Iterator[Columns]:
+    def _frames(self, results: Iterable[Any]) -> Iterator[pa.RecordBatch]:
         import pandas as pd
 
         for frame in results:
@@ -246,11 +246,11 @@ class TransformWithStateTask(StateTask):
                 safecheck=self.pandas.safe, arrow_cast=True, assign_cols_by_name=self.pandas.by_name,
                 int_to_decimal_coercion_enabled=self.pandas.int_to_decimal,
             )
-            yield batch.column(0).flatten()
+            yield pa.RecordBatch.from_struct_array(batch.column(0))
 
-    def _rows(self, results: Iterable[Any]) -> Columns:
+    def _rows(self, results: Iterable[Any]) -> pa.RecordBatch:
         schema = pa.schema(list(to_arrow_type(self.result, timezone="UTC", prefers_large_types=False)))
-        return list(pa.RecordBatch.from_pylist([row.asDict(True) for row in results], schema=schema).columns)
+        return pa.RecordBatch.from_pylist([row.asDict(True) for row in results], schema=schema)
 
 
 COUNTS = (
