@@ -41,7 +41,10 @@ class Partners:
     """(1) The rows of one side that new rows of the other side may meet.
 
     `asked` are the numbers of the keys that the other side asks for, `new` the new rows that it finds beside those of the
-    state. `of_key` says how many rows each key has.
+    state. `of_key` says how many rows each of the k keys has.
+
+    A row has a *position*: that of a new row is its number, below n; the s rows from the state come behind them, from n to n + s.
+    `_positions` are those of all partners, key by key, and `_begin` (k) says where a key begins there.
     """
 
     def __init__(self, side: JoinSideState, keys: KeyNumbers, asked: Ints, new: Ints):

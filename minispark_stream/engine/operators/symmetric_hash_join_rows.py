@@ -68,20 +68,20 @@ class JoinSide(NamedTuple):
 
 
 class NewRows(NamedTuple):
-    """The new rows of a partition, numbered from 0: side, condition of their own side, keys, left and right columns."""
+    """The n new rows of a partition, numbered from 0: side, condition of their own side, keys, left and right columns."""
 
-    side: Ints
-    passes: Mask
-    keys: Columns
-    columns: tuple[Columns, Columns]
+    side: Ints  # n
+    passes: Mask  # n
+    keys: Columns  # of n rows each
+    columns: tuple[Columns, Columns]  # of n rows each; those of the other side are null
 
 
 class KeyNumbers(NamedTuple):
-    """The keys of some rows, numbered: the key of each number, as bytes and as columns, and the number of each row."""
+    """The k different keys of n rows, numbered: the key of each number, as bytes and as columns, and the number of each row."""
 
-    keys: Sequence[bytes]
-    columns: Columns
-    of_row: Ints
+    keys: Sequence[bytes]  # k
+    columns: Columns  # of k rows each
+    of_row: Ints  # n, below k
 
 
 def number_keys(schema: StructType, columns: Columns, num_rows: int) -> KeyNumbers:
@@ -91,10 +91,10 @@ def number_keys(schema: StructType, columns: Columns, num_rows: int) -> KeyNumbe
 
 
 class PairNumbers(NamedTuple):
-    """Pairs of a new row and a partner: the number of the row, the place of the partner. Those of a row are together."""
+    """p pairs of a new row and a partner: the number of the row, the place of the partner. Those of a row are together."""
 
-    row: Ints
-    partner: Ints
+    row: Ints  # p, below n
+    partner: Ints  # p, below the number of rows that the key of the new row has on the other side
 
     def some(self, which: Any) -> PairNumbers:
         """Those that a mask, a slice or positions choose."""
@@ -102,11 +102,11 @@ class PairNumbers(NamedTuple):
 
 
 class Pairs(NamedTuple):
-    """The same with their left and right columns."""
+    """p pairs with their left and right columns."""
 
-    row: Ints
-    partner: Ints
-    columns: tuple[Columns, Columns]
+    row: Ints  # p
+    partner: Ints  # p
+    columns: tuple[Columns, Columns]  # of p rows each
 
 
 def check_join_type(join_type: str, output_mode: str) -> None:

@@ -1,0 +1,129 @@
+"""A stream-stream join, a row at a time: what the tasks `Probe` and `Build` do with columns, in plain Python.
+
+Models: StreamingSymmetricHashJoinExec and OneSideHashJoiner (About state: SymmetricHashJoin). No query runs this. It is for
+reading, and a test holds the columnar tasks to it: the same rows leave, and the same rows wait in the same order.
+
+1. The new rows of one side are joined, one after the other, then those of the other side. Late rows are dropped first.
+2. A row meets the rows of the other side that wait under its key, those of this batch included. Who meets a partner that the
+   condition accepts leaves with it, and both have been matched. In a semi join a left row leaves once, without its partner, and
+   does not wait any longer.
+3. Then the row waits itself. Not so a row of the side that comes second which this batch would evict at once, unless it has to
+   leave with nulls then.
+4. Rows that the state watermark of their side has passed wait no longer. Those that have never been matched leave with nulls,
+   if the join keeps their side.
+
+    waiting   left a: (12:00)
+    new       right a: (12:03)          leaves (12:00, 12:03); waiting   left a: (12:00) matched   right a: (12:03) matched
+    new       watermark 12:20           a left outer join sends out nothing for (12:00), because it has been matched
+
+Differs from Spark: nothing.
+Shown by tests/unit/test_joins_in_rows.py::test_columns_do_what_rows_do.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from minispark_stream.engine.operators.columns import EventTime
+from minispark_stream.engine.operators.symmetric_hash_join_rows import LEFT, RIGHT, Join
+
+Values = tuple[Any, ...]  # times are microseconds, a window is a pair of them
+Joined = tuple[Values | None, Values | None]  # None stands for a row of nulls
+
+
+class NewRow(NamedTuple):
+    """`passes`: what the join condition asks of this side alone."""
+
+    side: int
+    key: Values
+    values: Values
+    passes: bool = True
+
+
+@dataclass
+class Waiting:
+    """A row of the state."""
+
+    values: Values
+    matched: bool
+
+
+class JoinInRows:
+    """One partition of a join. `condition` is what it asks of a left and a right row beside equal keys."""
+
+    def __init__(self, condition: Callable[[Values, Values], bool]):
+        self.condition = condition
+        self.state: tuple[dict[Values, list[Waiting]], dict[Values, list[Waiting]]] = {}, {}
+
+    def run(self, join: Join, rows: Iterable[NewRow], late_ms: int) -> list[Joined]:
+        """A batch: what leaves. `join` has the state watermarks of this batch."""
+        emitted: list[Joined] = []
+        for side in join.order:  # (1)
+            for row in rows:
+                if row.side == side and not passed(row.values, join.sides[side].event_time, late_ms):
+                    emitted += self.join_row(join, row)
+        return emitted + self.evict(join, LEFT) + self.evict(join, RIGHT)
+
+    def join_row(self, join: Join, row: NewRow) -> list[Joined]:
+        is_semi, others = join.join_type == "LeftSemi", self.state[1 - row.side]
+        if not row.passes:
+            return [pair(row.side, row.values, None)] if join.is_outer(row.side) else []
+        met = [other for other in others.get(row.key, ()) if self.condition(*pair(row.side, row.values, other.values))]  # (2)
+        if is_semi and row.side == LEFT:
+            met = met[:1]
+        for other in met:
+            other.matched = True
+        if is_semi and row.side == RIGHT:
+            self.remove(LEFT, row.key, met)
+        if self.waits(join, row, bool(met)):  # (3)
+            self.state[row.side].setdefault(row.key, []).append(Waiting(row.values, bool(met)))
+        pairs = [pair(row.side, row.values, other.values) for other in met]
+        return [(left, None) for left, _ in pairs] if is_semi else pairs
+
+    def waits(self, join: Join, row: NewRow, matched: bool) -> bool:
+        if row.side == join.order[0]:  # the rows of the other side have to find it
+            return True
+        if join.join_type == "LeftSemi" and matched:
+            return False
+        return not is_old(join, row.side, row.key, row.values) or join.is_outer(row.side) and not matched
+
+    def evict(self, join: Join, side: int) -> list[Joined]:  # (4)
+        emitted: list[Joined] = []
+        for key, rows in list(self.state[side].items()):
+            gone = [row for row in rows if is_old(join, side, key, row.values)]
+            self.remove(side, key, gone)
+            emitted += [pair(side, row.values, None) for row in gone if join.is_outer(side) and not row.matched]
+        return emitted
+
+    def remove(self, side: int, key: Values, gone: list[Waiting]) -> None:
+        """The last row of the key moves into each hole."""
+        rows, place = self.state[side].get(key, []), 0
+        while place < len(rows):
+            if not any(rows[place] is row for row in gone):
+                place += 1
+                continue
+            last = rows.pop()
+            if place < len(rows):
+                rows[place] = last
+        if not rows:
+            self.state[side].pop(key, None)
+
+
+def pair(side: int, values: Values, other: Values | None) -> Any:
+    return (values, other) if side == LEFT else (other, values)
+
+
+def is_old(join: Join, side: int, key: Values, values: Values) -> bool:
+    """Whether the state watermark of a side has passed a row: its key, or its own event time."""
+    bounds = join.sides[side]
+    return passed(key, join.key_event_time, bounds.evict_key_ms) or passed(values, bounds.event_time, bounds.evict_value_ms)
+
+
+def passed(values: Values, event_time: EventTime | None, watermark_ms: int | None) -> bool:
+    """Whether an event time is not after a watermark; of a window it is the end that counts."""
+    if event_time is None or watermark_ms is None or values[event_time.position] is None:
+        return False
+    time = values[event_time.position]
+    return bool((time[1] if event_time.is_window else time) <= watermark_ms * 1000)
