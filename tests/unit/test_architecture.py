@@ -110,29 +110,16 @@ PROCESS_STATE = {
     "engine.state.loaded_providers.LOADED_PROVIDERS": "the stores that a worker keeps loaded; bounded by their size",
 }
 CACHES = {  # functions whose answers are kept for the whole process; all bounded
-<<<<<<< /tmp/tmpc4zukqz0/cur
     "engine.jvm.plans._class_tag": "one for each JVM",
     "engine.jvm.scala._java_class": "a look-up in the JVM for every part of a class's name",
     "engine.jvm.scala._as_function": "a function object in the JVM for a method",
     "engine.jvm.scala._nil": "one object for each JVM",
     "engine.jvm.scala._none": "one object for each JVM",
     "engine.operators.instance_metrics._scala_order": "the last 100 sets of names, each a query's",
-    "engine.operators.state_task.spare_what_is_imported": "the last number of modules, for which nothing has to be done again",
+    "engine.operators.worker_tuning.freeze_imports": "the last number of modules, for which nothing has to be done again",
     "engine.plan.streaming_relation._java_tokens": "one map for each JVM",
     "lens.view.sheet.text_width": "the widths of the last 4,096 lines that were drawn",
     "lens.view.step_source.step_sources": "the code of each step, read from the package once",
-=======
-    "jvm.plans._class_tag": "one for each JVM",
-    "jvm.scala._java_class": "a look-up in the JVM for every part of a class's name",
-    "jvm.scala._as_function": "a function object in the JVM for a method",
-    "jvm.scala._nil": "one object for each JVM",
-    "jvm.scala._none": "one object for each JVM",
-    "operators.instance_metrics._scala_order": "the last 100 sets of names, each a query's",
-    "operators.worker_tuning.freeze_imports": "the last number of modules, for which nothing has to be done again",
-    "plan.streaming_relation._java_tokens": "one map for each JVM",
-    "view.sheet.text_width": "the widths of the last 4,096 lines that were drawn",
-    "view.step_source.step_sources": "the code of each step, read from the package once",
->>>>>>> /tmp/tmpc4zukqz0/mine
 }
 LONGEST_MODULE = 300
 MOST_POSITIONAL_ARGUMENTS = 8

@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+import tempfile
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from minispark_stream.engine.checkpointing.unsafe_row import UnsafeRowCodec
-from minispark_stream.engine.state.loaded_providers import get_store
+from minispark_stream.engine.state.loaded_providers import get_store, unload_stores
 from minispark_stream.engine.state.state_store import StateStoreConf, StateStoreId
+from minispark_stream.extras.transform_with_state import family_indexes
 from minispark_stream.extras.transform_with_state.column_families import KEY_SCHEMA, VALUE_SCHEMA, ColumnFamilies
+from minispark_stream.extras.transform_with_state.family_indexes import key_fields
 
 
 def open_store(folder: Path, version: int):
@@ -45,6 +51,73 @@ def test_scans_see_all_versions_and_all_changes(tmp_path: Path):
     families.put("m", b"bob", b"4", b"zz")
     assert (families.num_rows(), families.num_rows(["m"])) == (3, 2)
     assert families.drop("m") and not families.drop("m") and families.rows("m") == []
+
+
+def time_of(element: bytes | None, value: bytes) -> int:
+    """A row is due when its value says so."""
+    return value[0] if value else 0
+
+
+def times_of(elements: list[bytes | None], values: list[bytes]) -> list[int]:
+    return list(map(time_of, elements, values))
+
+
+ROW = st.tuples(st.sampled_from("ab"), st.sampled_from([b"ann", b"bob"]), st.sampled_from([None, b"x", b"y"]), st.integers(0, 9))
+BATCH = st.tuples(st.lists(st.tuples(ROW, st.booleans())), st.sampled_from(["commit", "abort", "load anew"]))
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.lists(BATCH, max_size=6))
+def test_indexes_follow_every_change(batches: list[Any]):
+    """Whatever is put, put again and removed; whether a batch commits, is forgotten, or the next one reads the files."""
+    rows: dict[Any, int] = {}
+    version = 0
+    with tempfile.TemporaryDirectory() as folder:
+        for changes, end in batches:
+            store = open_store(Path(folder), version)
+            families, after = ColumnFamilies(store), dict(rows)
+            for (family, key, element, time), is_removed in changes:
+                if is_removed:
+                    assert families.remove(family, key, [element]) == (after.pop((family, key, element), None) is not None)
+                else:
+                    families.put(family, key, bytes([time]), element)
+                    after[family, key, element] = time
+                for name in "ab":
+                    due = [(time, *row[1:]) for row, time in after.items() if row[0] == name and time <= 5]
+                    found = families.due(name, times_of, 5)
+                    assert sorted(found, key=repr) == sorted(due, key=repr) and [t for t, *_ in found] == sorted(t for t, *_ in found)
+                    assert sorted(families.rows(name), key=repr) == sorted((row[1:] for row in after if row[0] == name), key=repr)
+                assert families.num_rows() == len(after)
+                assert families.num_rows(["a", "b"]) == len({row[:2] for row in after})
+            if end == "abort":
+                store.abort()
+                continue
+            store.commit()
+            rows, version = after, version + 1
+            if end == "load anew":
+                unload_stores()
+
+
+def test_rows_that_are_due_are_found_without_the_others(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    """A batch reads as many rows as it changes, or finds due."""
+    store = open_store(tmp_path, 0)
+    families = ColumnFamilies(store)
+    for i in range(2_000):
+        families.put("t", b"%d" % i, bytes([200 if i else 3]))
+    assert families.num_rows() == 2_000 and families.due("t", times_of, 1) == []
+    store.commit()
+    read: list[bytes] = []
+
+    def noted(row: bytes) -> tuple[bytes, bytes, bytes | None]:
+        read.append(row)
+        return key_fields(row)
+
+    monkeypatch.setattr(family_indexes, "key_fields", noted)
+    families = ColumnFamilies(open_store(tmp_path, 1))
+    families.put("t", b"7", bytes([4]))
+    assert families.due("t", times_of, 5) == [(3, b"0", None), (4, b"7", None)]
+    assert families.num_rows() == 2_000
+    assert len(read) < 10
 
 
 @pytest.mark.parametrize("row", [b"", bytes(8), bytes(16), bytes(8) + (16 << 32 | 9).to_bytes(8, "little") + bytes(8)])

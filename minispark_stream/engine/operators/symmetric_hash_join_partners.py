@@ -43,7 +43,7 @@ class Partners:
     `asked` are the numbers of the keys that the other side asks for, `new` the new rows that it finds beside those of the
     state. `of_key` says how many rows each of the k keys has.
 
-    A row has a *position*: that of a new row is its number, below n; the s rows from the state come behind them, from n to n + s.
+    The positions of the n new rows are their numbers, below n; those of the s rows from the state come behind them.
     `_positions` are those of all partners, key by key, and `_begin` (k) says where a key begins there.
     """
 

@@ -17,7 +17,7 @@ Differs from Spark: nothing.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from typing import Protocol
 
@@ -25,7 +25,7 @@ from minispark_stream.engine.checkpointing.unsafe_row.rows import Rows, Table
 from minispark_stream.engine.state.hdfs_backed_state_store_map import HDFSBackedStateStoreMap
 from minispark_stream.engine.state.state_files import StateFiles
 from minispark_stream.engine.state.state_records import Change
-from minispark_stream.engine.state.state_store import Found, PrefixesOf, StateStoreMetrics, state_error
+from minispark_stream.engine.state.state_store import Found, Index, PrefixesOf, StateStoreMetrics, state_error
 
 Undo = list[Change]  # changed keys with the values before each change, in order; None: there was none
 
@@ -75,6 +75,9 @@ class HDFSBackedStateStore:
 
     def prefix_scan(self, prefixes: Sequence[bytes], prefixes_of: PrefixesOf) -> Found:
         return self._map().prefix_scan(prefixes, prefixes_of)
+
+    def index(self, name: Hashable, make: Callable[[], Index]) -> Index:
+        return self._map().index(name, make)
 
     @property
     def num_keys(self) -> int:

@@ -16,7 +16,7 @@ Differs from Spark: nothing.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Sequence
 
 import numpy as np
 
@@ -25,7 +25,7 @@ from minispark_stream.engine.state.prefix_index import PrefixIndex
 from minispark_stream.engine.state.row_dict import RowDict
 from minispark_stream.engine.state.row_table import RowTable
 from minispark_stream.engine.state.state_records import Change
-from minispark_stream.engine.state.state_store import Found, PrefixesOf
+from minispark_stream.engine.state.state_store import Found, Index, PrefixesOf
 
 LARGEST_ROW = 1000  # bytes; a table keeps room for more rows, which is too much for larger ones
 
@@ -74,6 +74,9 @@ class HDFSBackedStateStoreMap:
         if not prefixes or self._entries is None:
             return Found([], [], np.empty(0, np.int64))
         return self._dict().prefix_scan(prefixes, prefixes_of)
+
+    def index(self, name: Hashable, make: Callable[[], Index]) -> Index:
+        return self._dict().index(name, make)
 
     def put(self, keys: Sequence[bytes], values: Sequence[bytes]) -> list[Change]:  # (3)
         if not keys:

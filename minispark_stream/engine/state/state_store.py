@@ -22,7 +22,7 @@ Differs from Spark: nothing.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from typing import Any, NamedTuple, Protocol
 
@@ -32,6 +32,14 @@ from minispark_stream.engine.checkpointing.metadata_log import is_true
 from minispark_stream.engine.checkpointing.unsafe_row.rows import Table
 
 PrefixesOf = Callable[[Sequence[bytes]], Sequence[bytes]]
+
+
+class Index(Protocol):
+    """What an operator finds entries by besides their keys. It sees all entries once, and then each change."""
+
+    def change(self, keys: Sequence[bytes], before: Sequence[bytes | None], after: Sequence[bytes | None]) -> None:
+        """Some keys with the values before and after the change; None: there is none. If a key comes twice, the last counts."""
+
 
 class Found(NamedTuple):
     """Entries of a store, and for each the position, among what was looked for, of what it was found by."""
@@ -160,6 +168,10 @@ class StateStore(Protocol):
 
     def prefix_scan(self, prefixes: Sequence[bytes], prefixes_of: PrefixesOf) -> Found:
         """The entries whose keys have one of some prefixes, no prefix twice; `prefixes_of` gives the prefixes of keys."""
+
+    def index(self, name: Hashable, make: Callable[[], Index]) -> Index:
+        """The index of this name, made when it is first asked for. It is kept as long as the entries are in memory, from
+        version to version, so that it costs what a batch changes."""
 
     @property
     def num_keys(self) -> int: ...

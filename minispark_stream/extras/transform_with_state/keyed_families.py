@@ -23,7 +23,8 @@ from pyspark.sql.streaming import stateful_processor_api_client
 from pyspark.sql.types import StructType
 
 from minispark_stream.engine.operators.group_state_rows import NO_TIMESTAMP, GroupStateRows
-from minispark_stream.extras.transform_with_state.column_families import ColumnFamilies, Element
+from minispark_stream.extras.transform_with_state.column_families import ColumnFamilies
+from minispark_stream.extras.transform_with_state.family_indexes import Element
 
 
 class Rows:
@@ -41,8 +42,13 @@ class Rows:
     def decode(self, rows: list[bytes]) -> list[Any]:
         return self._rows.decode(rows)
 
+    def expiries(self, rows: list[bytes]) -> list[int]:
+        """When each of some rows expires, in milliseconds."""
+        times: list[int] = self._rows.timeouts(rows).tolist()
+        return times
+
     def is_expired(self, row: bytes, now_ms: int) -> bool:
-        return self.ttl_ms > 0 and int(self._rows.timeouts([row])[0]) <= now_ms
+        return self.ttl_ms > 0 and self.expiries([row])[0] <= now_ms
 
 
 class KeyedFamilies:

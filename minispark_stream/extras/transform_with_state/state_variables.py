@@ -25,7 +25,7 @@ from typing import Any
 from pyspark.errors import PySparkException, PySparkRuntimeError
 from pyspark.sql.streaming.stateful_processor import ListState, MapState, ValueState
 
-from minispark_stream.extras.transform_with_state.column_families import Element
+from minispark_stream.extras.transform_with_state.family_indexes import Element
 from minispark_stream.extras.transform_with_state.keyed_families import KeyedFamilies, Rows
 
 _INDEX = struct.Struct(">q")  # big-endian, so that the order of the bytes is the order of the list
@@ -89,12 +89,9 @@ class Variable:
 
     def remove_expired(self) -> int:
         """(3) Remove what has expired, of all keys; how many rows that were."""
-        families, removed = self._keyed.families, 0
-        for key, element in families.rows(self.name):
-            row = families.get(self.name, key, element)
-            if row and self.rows.is_expired(row, self._keyed.now_ms):
-                removed += families.remove(self.name, key, [element])
-        return removed
+        families = self._keyed.families
+        due = families.due(self.name, lambda _, values: self.rows.expiries(values), self._keyed.now_ms)
+        return sum(families.remove(self.name, key, [element]) for _, key, element in due)
 
 
 class ValueVariable(Variable, ValueState):

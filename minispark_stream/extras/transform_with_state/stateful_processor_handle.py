@@ -26,6 +26,7 @@ from pyspark.sql.streaming.stateful_processor import ListState, MapState, Statef
 from pyspark.sql.types import Row, StructType
 
 from minispark_stream.extras.transform_with_state.column_families import INTERNAL
+from minispark_stream.extras.transform_with_state.family_indexes import Element
 from minispark_stream.extras.transform_with_state.keyed_families import KeyedFamilies, Rows
 from minispark_stream.extras.transform_with_state.state_variables import ListVariable, MapVariable, ValueVariable, Variable
 
@@ -133,9 +134,8 @@ class Handle(StatefulProcessorHandle):
 
     def expired_timers(self, at_ms: int) -> list[tuple[Row, int]]:
         """The timers of all keys that are due: key and time."""
-        rows = self.keyed.families.rows(self._timers("get_expired_timers"))
-        due = sorted((_TIME.unpack(time)[0], key) for key, time in rows if time and _TIME.unpack(time)[0] <= at_ms)
-        return [(self.keyed.keys.decode([key])[0], time) for time, key in due]
+        due = self.keyed.families.due(self._timers("get_expired_timers"), _times, at_ms)
+        return [(self.keyed.keys.decode([key])[0], time) for time, key, _ in sorted(due)]
 
     def _timers(self, operation: str) -> str:
         """The family of the timers."""
@@ -147,3 +147,8 @@ class Handle(StatefulProcessorHandle):
         if not self.initialized:
             raise PySparkRuntimeError(f"Failed to perform stateful processor operation={operation} in init(). SQLSTATE: 42802")
         return TIMERS[self.time_mode]
+
+
+def _times(elements: list[Element], values: list[bytes]) -> list[int]:
+    """The times of timers, which are their elements."""
+    return [_TIME.unpack(element or b"")[0] for element in elements]

@@ -31,6 +31,6 @@ tests/unit/test_unsafe_row.py::test_types_that_no_state_can_hold.
 
 from minispark_stream.engine.checkpointing.unsafe_row.codec import UnsafeRowCodec, rows_of
 from minispark_stream.engine.checkpointing.unsafe_row.rows import Rows, as_arrow, chosen
-from minispark_stream.engine.checkpointing.unsafe_row.single_row import FixedField, binary_row, binary_value, long_row
+from minispark_stream.engine.checkpointing.unsafe_row.single_row import FixedField, binary_fields, binary_row, long_row
 
-__all__ = ["FixedField", "Rows", "UnsafeRowCodec", "as_arrow", "binary_row", "binary_value", "chosen", "long_row", "rows_of"]
+__all__ = ["FixedField", "Rows", "UnsafeRowCodec", "as_arrow", "binary_fields", "binary_row", "chosen", "long_row", "rows_of"]

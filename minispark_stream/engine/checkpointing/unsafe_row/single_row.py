@@ -6,7 +6,7 @@ For whole columns of rows there is UnsafeRowCodec.
 
 1. A fixed-width field has its slot of 8 bytes behind the null bits (a word for 64 fields): `FixedField` is that place.
    Bytes are immutable, so a change is a copy of the row.
-2. A row of strings or binaries is built from scratch by `binary_row`. `binary_value` is the way back for one field.
+2. A row of strings or binaries is built from scratch by `binary_row`. `binary_fields` is the way back.
 
     index = FixedField(1, of=2)             the second of two fields: bytes 16 to 24
     key (7, 0)                              0000000000000000 0700000000000000 0000000000000000
@@ -74,12 +74,19 @@ def binary_row(*fields: bytes | None) -> bytes:
     return struct.pack(f"<{1 + len(slots)}Q", nulls, *slots) + b"".join(variable)
 
 
-def binary_value(row: bytes) -> bytes:
-    """The one field of a row that `binary_row` made. Raises ValueError when it is no such row."""
-    if len(row) < 16:
-        raise ValueError(f"a state value of {len(row)} bytes is no UnsafeRow")
-    nulls, slot = struct.unpack_from("<QQ", row)
-    offset, size = slot >> 32, slot & 0xFFFFFFFF
-    if nulls or offset != 16 or offset + size > len(row):
-        raise ValueError(f"a state value is no UnsafeRow of one binary field: at byte 8: {offset}, {size}")
-    return row[offset : offset + size]
+def binary_fields(row: bytes, count: int) -> list[bytes | None]:
+    """The fields of a row that `binary_row` made. Raises ValueError when it is no such row."""
+    begin = 8 + 8 * count
+    if len(row) < begin:
+        raise ValueError(f"a state row of {len(row)} bytes is no UnsafeRow of {count} fields")
+    nulls, *slots = struct.unpack_from(f"<{1 + count}Q", row)
+    fields: list[bytes | None] = []
+    for i, slot in enumerate(slots):
+        offset, size = slot >> 32, slot & 0xFFFFFFFF
+        if nulls >> i & 1:
+            fields.append(None)
+        elif begin <= offset and offset + size <= len(row):
+            fields.append(row[offset : offset + size])
+        else:
+            raise ValueError(f"a state row is no UnsafeRow of {count} binary fields: at byte {8 + 8 * i}: {offset}, {size}")
+    return fields
