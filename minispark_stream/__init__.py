@@ -18,15 +18,15 @@ if TYPE_CHECKING:
 
 _HOME = {
     "MiniSparkSession": "session",
-    "TraceListener": "compare.trace_listener",
+    "TraceListener": "tools.compare.trace_listener",
     "explain_output": "explanation",
-    "inspect": "inspection.checkpoint",
-    "live": "compare.live",
+    "inspect": "tools.inspection.checkpoint",
+    "live": "tools.compare.live",
     "register_sink": "registry",
     "register_source": "registry",
-    "side_by_side": "compare.side_by_side",
-    "trace_of": "compare.trace_of",
-    "what_if": "compare.what_if",
+    "side_by_side": "tools.compare.side_by_side",
+    "trace_of": "tools.compare.trace_of",
+    "what_if": "tools.compare.what_if",
 }
 __all__ = [
     "MiniSparkSession",
