@@ -30,13 +30,16 @@ evicted its window, as the row of batch 3 is.
 
 What it leaves out, and where that is:
 
-- other sources (engine/sources/base.py), other operators (engine/operators/base.py), and several of them in a
-  query (engine/runtime/watermark_propagator.py); whatever else Spark can plan (engine/runtime/template.py)
-- state of which only what has changed is written (engine/state/hdfs_backed_state_store_provider.py), and
-  whose old versions are deleted (engine/state/maintenance.py)
-- Spark's own files, so that one engine resumes the other's query (engine/checkpointing/offset_seq_log.py)
-- a trigger that waits for more files (engine/runtime/trigger_executor.py), several queries at a time
-  (streaming_query_manager.py), progress reports (engine/runtime/progress_reporter.py), a trace
+- other sources (engine/sources/base.py) and other operators (engine/operators/base.py), several of
+  them in a query (engine/runtime/watermark_propagator.py), and whatever else Spark can plan
+  (engine/runtime/template.py)
+- a state of which only what has changed is written
+  (engine/state/hdfs_backed_state_store_provider.py) and old versions are deleted
+  (engine/state/maintenance.py)
+- Spark's own files, so that one engine resumes the other's query
+  (engine/checkpointing/offset_seq_log.py)
+- a trigger that waits for more files (engine/runtime/trigger_executor.py), several queries at a
+  time (streaming_query_manager.py), progress reports (engine/runtime/progress_reporter.py), a trace
   (lens/trace/events.py)
 
 Shown by tests/conformance/test_one_page.py::test_the_page_does_what_structured_streaming_does.
