@@ -150,7 +150,7 @@ class DataStreamReader(SparkDataStreamReader):
         relation = plan.collectLeaves().apply(0)
         file_format = relation.dataSource().className().lower() if scala.class_name(relation) == "StreamingRelation" else ""
         if file_format not in FILE_FORMATS:
-            raise AnalysisException(message=f"minispark_stream cannot read {name} as a stream: it is no table of files.")
+            raise AnalysisException(message=f"minispark_stream cannot read {name} as a stream: it is not a file-based table.")
         stored = relation.dataSource().options()
         merged = {key: stored.apply(key) for key in scala.items(stored.keys().toSeq())}
         path = merged.pop("path")

@@ -109,14 +109,14 @@ def in_a_catalog(session: Any, folder: Path) -> Any:
 
 
 REFUSED: dict[Callable[[Any, Path], Any], str] = {
-    join_in_format_3: "has stream-stream joins with .*stateFormatVersion=2 only",
-    applied_in_format_1: "has applyInPandasWithState with .*stateFormatVersion=2 only",
-    aggregated_in_format_1: "has aggregations with .*stateFormatVersion=2 only",
+    join_in_format_3: "implements stream-stream joins only with .*stateFormatVersion=2, not 3",
+    applied_in_format_1: "implements applyInPandasWithState only with .*stateFormatVersion=2",
+    aggregated_in_format_1: "implements aggregations only with .*stateFormatVersion=2",
     named: "has no named sources",
     in_a_catalog: "writes to tables of spark_catalog only",
     lambda session, folder: session.readStream.format(RATE_PROVIDER).load(): "has no streaming source or sink for the format",
     in_real_time: "has no engine for the trigger",
-    python_udf_in_epochs: "runs no Python UDF in continuous processing",
+    python_udf_in_epochs: "requires .* for Python UDFs in continuous mode",
 }
 
 

@@ -141,5 +141,5 @@ def test_the_job_begins_anew_with_the_new_partition_after_the_last_epoch(tmp_pat
 
 def test_a_job_that_ends_by_itself_is_no_good_end(tmp_path, monkeypatch):
     monkeypatch.setattr(continuous_execution, "run_job", lambda query, plan: None)
-    with pytest.raises(RuntimeError, match="nobody has stopped them. Can they reach the driver at"):
+    with pytest.raises(RuntimeError, match="although the query was not stopped. Can they reach the driver at"):
         WithoutSpark(tmp_path, Topic(["a"])).run_activated_stream()

@@ -1,4 +1,4 @@
-"""What of a plan is another one in each batch: the current time, and the seeds of random numbers.
+"""Replaces what differs from batch to batch in a plan: the current time, and the seeds of random numbers.
 
 Models: CurrentBatchTimestamp, as MicroBatchExecution.runBatch puts it in; IncrementalExecution.optimizedPlan, which gives every
 ExpressionWithRandomSeed a new seed (From query to the plan).

@@ -1,4 +1,4 @@
-"""What an operator says of itself to whoever follows a row: how rows come in, and by what it decides over them.
+"""Describes an operator's rules for the tracer of rows: how rows come in, and what decides about them.
 
 Models: nothing of Spark, which does not follow a row. The numbers are those that the tasks of the operator work with.
 

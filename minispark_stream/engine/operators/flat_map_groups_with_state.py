@@ -128,7 +128,7 @@ def compile_flat_map_groups_with_state(
         AnalysisException: the checkpoint's (or session's) state format is version 1, which is Spark 2.3's.
     """
     if sessions.conf(session, STATE_FORMAT) != "2":
-        raise AnalysisException(message=f"minispark_stream has applyInPandasWithState with {STATE_FORMAT}=2 only.")
+        raise AnalysisException(message=f"minispark_stream implements applyInPandasWithState only with {STATE_FORMAT}=2.")
     udf, grouping, _, state, _, timeout, child = (plan.productElement(i) for i in range(7))
     columns = scala.items(child.output())
     position = {column.exprId().id(): i for i, column in enumerate(columns)}

@@ -4,7 +4,7 @@ Models: the instance metrics in StateStoreWriter.getProgress (About state).
 
 1. Of all metrics with the same prefix, as many as the conf says are reported (5): those with the smallest values.
 2. Of equal values, those that come first in Scala's immutable HashMap, whose order is that of the names' hashes: it is a trie,
-   5 bits of the hash on each level, and on each level what is alone comes before what goes on below.
+   5 bits of the hash on each level, and on each level, leaves precede subtrees.
 
     SnapshotLastUploaded.partition_{0,1}_{left,right}-{keyToNumValues,keyWithIndexToValue}, all -1     5 of the 8
 

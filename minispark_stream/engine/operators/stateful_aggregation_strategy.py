@@ -68,7 +68,7 @@ def compile_aggregate(
         AnalysisException: the checkpoint's (or session's) state format is version 1, which is Spark 2.3's.
     """
     if sessions.conf(session, STATE_FORMAT) != "2":
-        raise AnalysisException(message=f"minispark_stream has aggregations with {STATE_FORMAT}=2 only.")
+        raise AnalysisException(message=f"minispark_stream implements aggregations only with {STATE_FORMAT}=2.")
     try:
         planned = physical.planned_by(session, "StatefulAggregationStrategy", plan)
     except AnalysisException as error:

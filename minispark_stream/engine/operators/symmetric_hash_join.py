@@ -179,7 +179,9 @@ def compile_symmetric_hash_join(
     extract = scala.companion(session, "org.apache.spark.sql.catalyst.planning.ExtractEquiJoinKeys")
     found = extract.unapply(plan)
     if (version := sessions.conf(session, STATE_FORMAT)) != "2":
-        raise AnalysisException(message=f"minispark_stream has stream-stream joins with {STATE_FORMAT}=2 only, not {version}.")
+        raise AnalysisException(
+            message=f"minispark_stream implements stream-stream joins only with {STATE_FORMAT}=2, not {version}."
+        )
     left_keys: list[JavaObject] = []
     right_keys: list[JavaObject] = []
     condition = plan.condition()

@@ -113,7 +113,7 @@ class JoinSideState:
         at = self._at_codec.encode_rows([*keys, pa.array(places, pa.int64())], len(places))
         is_there, values = self._values.values_of(at)
         if not is_there.all():
-            raise ValueError(f"The state of a join has no row {places[~is_there][0]} of a key that has more rows")
+            raise ValueError(f"Corrupt join state: row {places[~is_there][0]} of a key is missing, though its count is higher")
         return StoredRows(at, values)
 
     def decode_keys(self, keys: Sequence[bytes]) -> Columns:

@@ -1,4 +1,4 @@
-"""Where the loop stands: one batch, from the moment it is thought of until it is in the commit log.
+"""Holds where the loop stands: one batch, from planning to commit.
 
 Models: MicroBatchExecutionContext (Execution flow). A context never changes: each step of the loop takes one and returns the
 next, so that what a step did is the difference between the two.

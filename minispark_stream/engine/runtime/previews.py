@@ -72,7 +72,7 @@ def _shown(data: DataFrame) -> dict[str, Any]:
 
 
 def harmless(look: Callable[[], T], warning: str = "rows cannot be shown") -> T | None:
-    """What a look gives, or None when it fails: that is logged, and must not end the query."""
+    """Run `look`; on an error, log a warning and return None, so that the query goes on."""
     try:
         return look()
     except Exception:

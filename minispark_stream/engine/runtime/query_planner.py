@@ -1,4 +1,4 @@
-"""What of a query's plan is made once: each batch only has to fill it in.
+"""Builds the part of a query's plan that all batches share; each batch only fills it in.
 
 Models: the `logicalPlan` of MicroBatchExecution, and the checks that IncrementalExecution makes before the first batch of a run
 (From query to the plan; About state).

@@ -131,7 +131,7 @@ class StreamExecution(ABC):
         """Print the last physical plan; if `extended`, below the logical plans."""
 
     def release(self) -> None:
-        """Let go what the run holds of its sources."""
+        """Stop the sources."""
         for source in self.sources:
             self._attempt(source.stop)
 
@@ -252,7 +252,7 @@ class StreamExecution(ABC):
         return isinstance(error, QueryStopped) or "cancelled" in told and self.run_id in told
 
     def _attempt(self, let_go: Callable[[], None]) -> None:
-        """What cannot be stopped must not keep the rest from being stopped."""
+        """Stop one thing; log an error and go on, so that the others are stopped too."""
         try:
             let_go()
         except Exception:

@@ -1,4 +1,4 @@
-"""Keys and values that are all of one size: arrays, and a hash table over all of their rows at a time.
+"""Keeps keys and values of one size in arrays, with a hash table that looks up all rows together.
 
 Models: nothing of Spark, whose state is a hash map of the JVM.
 
@@ -78,7 +78,7 @@ class RowTable:
         return [nothing_before, before]
 
     def put_for_good(self, keys: Rows, values: Rows) -> None:
-        """The same, when nobody will undo it."""
+        """Like `put`, without an undo record."""
         self._write(self._lines_for(keys), values)
 
     def remove(self, keys: Rows) -> Change:

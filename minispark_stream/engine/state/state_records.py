@@ -202,7 +202,7 @@ _CRC = _crc_table()
 
 
 def crc32c(rows: Sequence[bytes]) -> list[int]:
-    """The CRC32C (Castagnoli) of each row: the nth bytes of all rows at a time."""
+    """Compute the CRC32C (Castagnoli) of each row: all rows together, one byte position after the other."""
     data = np.frombuffer(b"".join(rows), np.uint8)
     lengths = np.fromiter(map(len, rows), np.int64, len(rows))
     start = np.cumsum(lengths) - lengths

@@ -158,14 +158,17 @@ class ContinuousExecution(StreamExecution):
             raise self._failed
         if not self._reconfiguring and not self.stop_requested.is_set():
             raise RuntimeError(
-                f"All tasks have ended, and nobody has stopped them. Can they reach the driver at {endpoint.ref.address}?"
+                f"All tasks ended although the query was not stopped. Can they reach the driver at {endpoint.ref.address}?"
             )
 
     def plan(self, partitions: Sequence[ContinuousInputPartition], endpoint: RpcEndpoint) -> DataFrame:
         """The rows of the readers, through the operators of the query, into the writers; no row comes out."""
         slots = self.session.sparkContext.defaultParallelism
         if len(partitions) > slots:
-            logger.warning("No epoch will end: %d partitions need a slot each, and there are %d", len(partitions), slots)
+            logger.warning(
+                "Too few task slots: %d partitions need one each, %d are available; no epoch can complete",
+                len(partitions), slots,
+            )
         epoch = self.context.batch_id
         rows = expressions.positional(self._relation.schema, StructType().add("epoch", LongType()))
         reader = ContinuousReaderTask(

@@ -57,11 +57,14 @@ def without_markers(session: SparkSession, expression: JavaObject, marker: JavaO
     children = [without_markers(session, child, marker) for child in scala.items(expression.children())]
     if scala.class_name(expression) != "PythonUDF":
         return expression.withNewChildren(scala.seq(session, children))
-    refused = "minispark_stream runs no Python UDF in continuous processing"
     if session.sparkContext.getConf().get(_PIPELINED) != "true":
-        raise AnalysisException(message=f"{refused} unless Spark was started with {_PIPELINED}=true.")
+        raise AnalysisException(
+            message=f"minispark_stream requires {_PIPELINED}=true (set when Spark starts) for Python UDFs in continuous mode."
+        )
     if expression.evalType() not in _KINDS:
-        raise AnalysisException(message=f"{refused} without Arrow or over iterators: {expression.name()}.")
+        raise AnalysisException(
+            message=f"minispark_stream supports only Arrow UDFs without iterators in continuous mode, not {expression.name()}."
+        )
     returns = expressions.python_type(expression.dataType())
     command = ForRows(expressions.command(session, expression), returns)
     pickled = CloudPickleSerializer().dumps((command, returns))

@@ -24,7 +24,7 @@ from minispark_stream.lens.trace.values import as_int, as_list, as_map, as_water
 class OperatorFacts:
     """A stateful operator in a batch, with its watermarks; `before` and `after` are its state rows.
 
-    By what it decided, as it said itself (engine/operators/decision.py): `keeps` says what it keeps of a row (None: a trace
+    The rules that it recorded about itself (engine/operators/decision.py): `keeps` says what it keeps of a row (None: a trace
     that does not tell), `drops_ms` up to when rows are late, `leaves_ms` up to when state leaves (by side), which ends
     `lasts_ms` after the time of its row, and `emits` what of it goes out.
     """

@@ -35,7 +35,7 @@ class FixedField:
         self._at = 8 * ((of + 63) // 64) + 8 * field
 
     def with_long(self, rows: Sequence[bytes], value: int) -> Sequence[bytes]:
-        """All rows at a time, in one copy of their bytes: a row by itself would cost ten times as much."""
+        """Set the field in all rows together, in one copy of their bytes: row by row, it would cost ten times as much."""
         if isinstance(rows, Rows):
             table = rows.table.copy()
             table.view(np.int64)[:, self._at >> 3] = value
