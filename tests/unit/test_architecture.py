@@ -83,6 +83,11 @@ MAY_IMPORT: dict[str, tuple[str, ...]] = {
         "lens.view", "lens.trace.trace", "lens.trace", "engine.state", "engine.checkpointing", "session", "streaming_query",
         "engine.jvm",
     ),
+    "tools.testing": (  # a test of somebody's query; what its users import is the module `testing`
+        "tools.explanation", "tools.compare", "tools.inspection", "lens.view", "lens.trace.trace", "lens.trace",
+        "engine.checkpointing", "session", "engine.jvm", "engine.clock",
+    ),
+    "testing": ("tools.testing",),
     "tools.flights": (),
     "tools.doctor": (),
     "tools.demo": ("tools.compare", "tools.flights", "lens.trace.trace", "lens.trace", "session"),

@@ -1,0 +1,92 @@
+"""A query of real Structured Streaming by somebody else's clock, which says when it may have its next trigger.
+
+    query, clock = start_by_clock(writer, step_clock, "/data/checkpoint")
+    last_progress(query)["batchId"]
+    clock.stop(query)
+
+Models: StreamingQueryManager.startQuery with a `triggerClock`, as Spark's own tests call it. The public
+writer has all but the clock, so its parts are taken out of it.
+
+Differs from Spark: nothing.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from pyspark.sql.streaming import DataStreamWriter, StreamingQuery
+
+from minispark_stream.engine.jvm import scala
+from minispark_stream.engine.jvm.scala import JavaObject
+
+
+class JavaClock:
+    """A clock of the model (clock.py) that the JVM can ask."""
+
+    def __init__(self, clock: Any):
+        self._clock = clock
+        self._ending: StreamingQuery | None = None
+
+    def getTimeMillis(self) -> int:  # noqa: N802
+        return self._clock.get_time_millis()
+
+    def nanoTime(self) -> int:  # noqa: N802
+        return self._clock.get_time_millis() * 1_000_000
+
+    def waitTillTime(self, target_ms: int) -> int:  # noqa: N802
+        self._clock.wait_till_time(target_ms, self)  # only `is_set` is asked for
+        return self._clock.get_time_millis()
+
+    def is_set(self) -> bool:
+        """Whether a wait is to end: the interrupt by which Spark stops a query does not reach a thread that waits in here."""
+        return self._ending is not None and not self._ending.isActive
+
+    def stop(self, query: StreamingQuery) -> None:
+        """Stop the query of this clock."""
+        self._ending = query
+        query.stop()
+
+    class Java:
+        implements = ["org.apache.spark.util.Clock"]
+
+
+def start_by_clock(writer: DataStreamWriter, clock: Any, checkpoint: str) -> tuple[StreamingQuery, JavaClock]:
+    """Start a query with a foreachBatch function and a processing-time trigger, as `writer.start()` does.
+
+    Raises: what `writer.start()` raises.
+    """
+    session, java_writer, java_clock = writer._spark, writer._jwrite, JavaClock(clock)
+    df = _field(java_writer, "ds")
+    sink_class = scala.java_class(session, "org.apache.spark.sql.execution.streaming.sources.ForeachBatchSink")
+    none = scala.none(session)
+    query = scala.call(
+        session._jsparkSession.streams().startQuery,
+        name=none,
+        sink_name=none,
+        checkpoint=scala.some(session, checkpoint),
+        df=df,
+        options=scala.java_map(session, {}),
+        sink=sink_class(_field(java_writer, "foreachBatchWriter"), df.exprEnc()),
+        output_mode=_field(java_writer, "outputMode"),
+        use_temp_checkpoint=False,
+        recover_from_checkpoint=True,
+        trigger=_field(java_writer, "trigger"),
+        clock=java_clock,
+        catalog_and_identifier=none,
+        catalog_table=none,
+    )
+    return StreamingQuery(query), java_clock
+
+
+def last_progress(query: StreamingQuery) -> Mapping[str, Any] | None:
+    """Spark's newest report. PySpark cannot read one in which no time has passed: rates that are infinite are left out."""
+    progress = query._jsq.lastProgress()
+    return None if progress is None else json.loads(progress.json())
+
+
+def _field(owner: JavaObject, name: str) -> JavaObject:
+    field = owner.getClass().getDeclaredField(name)
+    field.setAccessible(True)
+    return field.get(owner)

@@ -1,0 +1,116 @@
+"""A crash that a test has ordered: the query dies at a step of the next batch, and leaves on disk what a kill would leave.
+
+Three moments can be had on either engine, whose steps look the same from outside:
+
+1. `walCommit`: the name of the log entry that is about to be written is taken, so the engine ends as if it had died before it.
+2. `addBatch` (and what comes before it: `runBatch`, `getBatch`, `queryPlanning`): the sink raises before it has read anything.
+3. `commitOffsets` (and `updateWatermark`): the sink has done its work, and the name of the commit is taken.
+4. The model also dies at the beginning of its other steps: its recorder raises. Real Spark does not say when it is there.
+
+    Crash("commitOffsets", "model")
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from pyspark.errors import PySparkException
+
+from minispark_stream.lens.trace.events import STEPS
+from minispark_stream.lens.trace.recorder import NullRecorder, OpenStep
+from minispark_stream.tools.compare.engine_run import cause_of
+
+MOMENTS = {
+    "walCommit": "walCommit",
+    "runBatch": "addBatch", "getBatch": "addBatch", "queryPlanning": "addBatch", "addBatch": "addBatch",
+    "updateWatermark": "commitOffsets", "commitOffsets": "commitOffsets",
+}
+OF_THE_MODEL = ("trigger", "constructNextBatch", "latestOffset", "commitSource", "purge", "stateOperator", "finishTrigger")
+
+
+class Killed(Exception):
+    """The query has died where the test wanted it to."""
+
+
+class Crash:
+    """One death.
+
+    Args:
+        step: a step of `STEPS`.
+        engine: "model" or "spark".
+
+    Raises:
+        ValueError: there is no such step, or the engine cannot die there.
+    """
+
+    def __init__(self, step: str, engine: str):
+        if step not in STEPS:
+            raise ValueError(f"there is no step {step!r}: {', '.join(s for s in STEPS if s in MOMENTS or s in OF_THE_MODEL)}")
+        if step not in MOMENTS and (engine == "spark" or step not in OF_THE_MODEL):
+            at = ", ".join([*MOMENTS, *(OF_THE_MODEL if engine == "model" else ())])
+            raise ValueError(f"a query on {engine} cannot be killed at {step}, which cannot be seen from outside, but at {at}")
+        self.step = step
+        self._moment = MOMENTS.get(step)
+        self._in_the_way: Path | None = None
+        self._raised = False
+
+    def before_a_trigger(self, query: Any, checkpoint: Path) -> None:
+        """The query waits for its next trigger."""
+        if self._moment == "walCommit" and self._in_the_way is None:  # (1)
+            self._take_the_name(checkpoint / "offsets" / str(1 + newest(checkpoint / "offsets")))
+        elif self._moment is None:
+            reporter = query._execution.reporter
+            if not isinstance(reporter.recorder, DeadlyRecorder):
+                reporter.recorder = DeadlyRecorder(reporter.recorder, self)
+
+    def before_the_sink(self) -> None:
+        if self._moment == "addBatch":  # (2)
+            self.die()
+
+    def after_the_sink(self, checkpoint: Path, batch_id: int) -> None:
+        if self._moment == "commitOffsets":  # (3)
+            self._take_the_name(checkpoint / "commits" / str(batch_id))
+
+    def die(self) -> None:
+        self._raised = True
+        raise Killed(f"killed at {self.step}")
+
+    def did(self, error: PySparkException) -> bool:
+        """Whether the query has ended by this crash."""
+        cause = cause_of(str(error))
+        met = self._in_the_way is not None and cause is not None and cause.name == "CONCURRENT_STREAM_LOG_UPDATE"
+        return self._raised or met
+
+    def clear_up(self) -> None:
+        """Take away what was put in the way of the engine."""
+        if self._in_the_way is not None:
+            self._in_the_way.unlink(missing_ok=True)
+            self._in_the_way = None
+
+    def _take_the_name(self, path: Path) -> None:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.touch()
+        self._in_the_way = path
+
+
+class DeadlyRecorder(NullRecorder):
+    """(4) Records as another one does, and raises at the step of a crash."""
+
+    def __init__(self, recorder: NullRecorder, crash: Crash):
+        self._recorder, self._crash = recorder, crash
+        self.level = recorder.level
+
+    @contextmanager
+    def step(self, name: str, /, **inputs: Any) -> Iterator[OpenStep]:
+        if name == self._crash.step:
+            self._crash.die()
+        with self._recorder.step(name, **inputs) as step:
+            yield step
+
+
+def newest(log: Path) -> int:
+    """The id of the last entry of a log; -1 when it is empty."""
+    return max((int(path.name) for path in log.glob("[0-9]*") if path.name.isdigit()), default=-1)

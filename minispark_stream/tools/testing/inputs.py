@@ -1,0 +1,145 @@
+"""The inputs of a query under test: what a test adds becomes a file, which appears in one rename.
+
+1. `build(session, orders, payments)` has two inputs, each a folder of Parquet files with the types that the test declares, or
+   those of its first rows. `build(session, folder)` reads a folder by itself: a text is lines as they are, a dict a line of
+   JSON, a tuple a line of CSV; named rows go to subfolders of these names.
+2. All files of one `add` are there before the query looks, so that they are one batch. Each is a second younger than the one
+   before, on whatever machine.
+
+    Inputs(build, {"orders": "id int"}).put(folder, 0, {"orders": [{"id": 7}]}, "UTC")      folder/orders/0000.parquet
+"""
+
+from __future__ import annotations
+
+import csv
+import inspect
+import io
+import json
+import os
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.conversion import LocalDataToArrowConversion
+from pyspark.sql.pandas.types import to_arrow_schema
+from pyspark.sql.types import StructType
+
+from minispark_stream.tools.compare.runner import FIRST_FILE_TIME
+from minispark_stream.tools.testing.values import fitted_row, text_table
+
+Build = Callable[..., DataFrame]
+FOLDER = ("folder", "input_dir", "path")  # what a parameter is called that takes the folder
+
+
+class Inputs:
+    """What the inputs of a query are called, and of which types they are.
+
+    Args:
+        build: the query function.
+        schemas: types by name; those that are not in it are found in the first rows.
+    """
+
+    def __init__(self, build: Build, schemas: Mapping[str, StructType | str]):
+        self.schemas = {name: _parsed(schema) for name, schema in schemas.items()}
+        rest = list(inspect.signature(build).parameters.values())[1:]
+        self.takes_folder = bool(rest) and rest[0].name in FOLDER
+        required = [p.name for p in rest if p.default is p.empty and p.kind in (p.POSITIONAL_OR_KEYWORD, p.KEYWORD_ONLY)]
+        self.names = [] if self.takes_folder else required
+        self._takes_any = any(p.kind is p.VAR_KEYWORD for p in rest)
+        if self._takes_any:
+            self.names += [name for name in self.schemas if name not in required]
+        if unknown := [name for name in self.schemas if name not in self.names]:
+            raise ValueError(f"the query has no input {', '.join(unknown)}, but {', '.join(self.names) or 'none'}")
+
+    @property
+    def are_known(self) -> bool:
+        """Whether the query can be built: the types of all inputs are known."""
+        return all(name in self.schemas for name in self.names) and (bool(self.names) or not self._takes_any)
+
+    def named(self, rows: Sequence[Any], named: Mapping[str, Any]) -> dict[str, Any]:
+        """The rows of an `add` by the name of their input; "" is the folder itself."""
+        if len(rows) > 1 or rows and named:
+            raise TypeError("add takes the rows of one input, or rows by the names of the inputs")
+        if self._takes_any:
+            self.names += [name for name in named if name not in self.names]
+        if rows and not self.takes_folder and len(self.names) != 1:
+            raise TypeError(f"say whose rows these are, as in add(name=rows): the inputs are {', '.join(self.names) or 'none'}")
+        if unknown := [name for name in named if name not in self.names and not self.takes_folder]:
+            raise ValueError(f"the query has no input {', '.join(unknown)}, but {', '.join(self.names) or 'none'}")
+        return {("" if self.takes_folder else self.names[0]): rows[0]} if rows else dict(named)
+
+    def learn(self, spark: SparkSession, rows: Mapping[str, Any]) -> None:
+        """Find the types that are not known yet in the first rows."""
+        for name, added in rows.items():
+            if name not in self.schemas and not self.takes_folder:
+                self.schemas[name] = added.schema if isinstance(added, DataFrame) else _inferred(spark, name, listed(added))
+        if missing := [name for name in self.names if name not in self.schemas]:
+            raise ValueError(f"the types of {', '.join(missing)} are not known: give schemas={{{missing[0]!r}: 'k string, …'}}")
+
+    def frames(self, session: Any, folder: Path) -> dict[str, Any]:
+        """The arguments of the query function, beside the session."""
+        for name in self.names:
+            (folder / name).mkdir(parents=True, exist_ok=True)
+        return {name: session.readStream.schema(self.schemas[name]).parquet(str(folder / name)) for name in self.names}
+
+    def put(self, folder: Path, number: int, rows: Mapping[str, Any], zone: str) -> None:
+        """(2) Write the files of one `add`, then show them all."""
+        staged = []
+        for name, added in rows.items():
+            path = folder / name / f"{number:04d}.{'txt' if self.takes_folder else 'parquet'}"
+            path.parent.mkdir(parents=True, exist_ok=True)
+            hidden = path.with_name(f".{path.name}")
+            if self.takes_folder:
+                hidden.write_text("".join(f"{line}\n" for line in _lines(added)), encoding="utf-8")
+            else:
+                pq.write_table(_table(listed(added), self.schemas[name], zone), hidden)
+            os.utime(hidden, (FIRST_FILE_TIME + number, FIRST_FILE_TIME + number))
+            staged.append((hidden, path))
+        for hidden, path in staged:
+            hidden.rename(path)
+
+
+def listed(rows: Any) -> list[Any]:
+    """Rows in any of the forms in which a test may write them, as a list."""
+    if isinstance(rows, DataFrame):
+        return rows.collect()
+    return text_table(rows) if isinstance(rows, str) else list(rows)
+
+
+def _lines(rows: Any) -> Iterable[str]:
+    """(1) Rows as lines of a text file."""
+    for row in rows.splitlines() if isinstance(rows, str) else listed(rows):
+        if isinstance(row, (Mapping, tuple)):
+            yield _line(row.asDict(recursive=True) if hasattr(row, "asDict") else row)
+        else:
+            yield str(row)
+
+
+def _line(row: Mapping[str, Any] | tuple[Any, ...]) -> str:
+    if isinstance(row, Mapping):
+        return json.dumps({name: value for name, value in row.items() if value is not None}, ensure_ascii=False, default=str)
+    line = io.StringIO()
+    csv.writer(line, lineterminator="").writerow(row)
+    return line.getvalue()
+
+
+def _parsed(schema: StructType | str) -> StructType:
+    return schema if isinstance(schema, StructType) else StructType.fromDDL(schema)  # type: ignore[return-value]
+
+
+def _inferred(spark: SparkSession, name: str, rows: list[Any]) -> StructType:
+    if not rows:
+        raise ValueError(f"the types of {name} are not known: add rows first that have some, or say schemas={{{name!r}: …}}")
+    if not isinstance(rows[0], (Mapping, tuple, list)):
+        rows = [{"value": row} for row in rows]
+    return spark.createDataFrame(rows).schema
+
+
+def _table(rows: list[Any], schema: StructType, zone: str) -> pa.Table:
+    if not rows:
+        return to_arrow_schema(schema, timezone="UTC").empty_table()
+    fitting = [fitted_row(row, schema, zone) for row in rows]
+    return LocalDataToArrowConversion.convert(fitting, schema, use_large_var_types=False)

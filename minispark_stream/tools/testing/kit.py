@@ -1,0 +1,195 @@
+"""What a test says to a query and expects of it.
+
+    with stream_test(spark, build, schemas={"events": "time timestamp, k string"}) as t:
+        t.add([("2026-03-01 12:04", "a")])                    a batch, and all that follows from it
+        t.expect_watermark("2026-03-01 11:54"); t.expect_state(rows=1); t.expect([])
+        t.add([("2026-03-01 12:30", "b")]); t.expect([...])   what has come out since the last `expect`
+        t.crash("commitOffsets"); t.add([...]); t.restart()   dies in the next batch; goes on from its checkpoint
+
+1. What is expected is expected of each engine.
+2. An error of the query is kept for `expect_error`; any other expectation, and the end of the test, fail with it.
+3. When an expectation fails, all that was done is done again on the model, to say why (explained.py).
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Mapping
+from functools import partial
+from pathlib import Path
+from types import TracebackType
+from typing import Any, NoReturn
+
+import pandas as pd
+from pyspark.sql import SparkSession
+from pyspark.sql.types import StructType, TimestampType
+
+from minispark_stream.tools.compare.engine_run import cause_of
+from minispark_stream.tools.compare.mistakes import knows_camel_case
+from minispark_stream.tools.testing.actions import Actions
+from minispark_stream.tools.testing.driven_query import DrivenQuery, OnBatch
+from minispark_stream.tools.testing.expectations import difference_in_rows, error_names, late_rows, state_found, state_rows
+from minispark_stream.tools.testing.explained import failed
+from minispark_stream.tools.testing.inputs import Build, Inputs, listed
+from minispark_stream.tools.testing.values import fitted
+
+ENGINES = {"model": ("model",), "spark": ("spark",), "both": ("spark", "model")}
+NOW = "2026-01-01 00:00:00"
+ZONE = "spark.sql.session.timeZone"
+
+
+@knows_camel_case
+def stream_test(
+    spark: SparkSession,
+    build: Build,
+    output_mode: str = "append",
+    engine: str = "model",
+    *,
+    schemas: Mapping[str, StructType | str] | None = None,
+    on_batch: OnBatch | None = None,
+    now: str = NOW,
+    seed: int | None = None,
+    directory: str | Path | None = None,
+    **confs: str,
+) -> StreamTest:
+    """A test of a streaming query; use it in a `with` statement.
+
+    Args:
+        spark: the session of both engines.
+        build: `build(session, **inputs)`, a streaming DataFrame for each input, or `build(session, folder)`.
+        output_mode: "append", "update" or "complete".
+        engine: "model", "spark", or "both", one after the other.
+        schemas: the types of inputs by their names; of others they are those of the first rows.
+        on_batch: is given each batch with its id, as the function of foreachBatch, after the test has kept its rows.
+        now: where the clock stands until `advance`, in UTC.
+        seed: the rows of each `add` are put into an order that this number decides; None keeps them as they are.
+        directory: an empty folder for inputs and checkpoints; by default a temporary one, which is deleted.
+        confs: SQL confs of the query: `**{"spark.sql.shuffle.partitions": "5"}`.
+
+    Raises:
+        ValueError: there is no such engine.
+        TypeError: an unknown argument.
+    """
+    if engine not in ENGINES:
+        raise ValueError(f"engine must be one of {', '.join(ENGINES)}, not {engine!r}")
+    if unknown := [name for name in confs if "." not in name]:
+        raise TypeError(f"stream_test() got an unexpected keyword argument {unknown[0]!r}")
+    inputs = partial(Inputs, build, schemas or {})
+    texts = {key: str(value) for key, value in confs.items()}
+    now_ms = round(pd.Timestamp(now, tz="UTC").timestamp() * 1000)
+    make = partial(DrivenQuery, spark=spark, output_mode=output_mode, confs=texts, now_ms=now_ms)
+    return StreamTest(
+        spark, build, ENGINES[engine], inputs, make, zone=texts.get(ZONE) or str(spark.conf.get(ZONE)), on_batch=on_batch,
+        shuffled=None if seed is None else random.Random(seed), directory=directory,
+    )
+
+
+class StreamTest(Actions):
+    """A query under test; `stream_test` makes it."""
+
+    def __enter__(self) -> StreamTest:
+        super().__enter__()
+        self._late = dict.fromkeys(self._engines, 0)
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None) -> None:
+        try:
+            if kind is None:
+                self._check_no_error()
+                if step := next((query.crash.step for query in self._queries if query.crash is not None), None):
+                    raise AssertionError(f"the query was to die at {step}, and no batch has come there")
+        finally:
+            super().__exit__(kind, error, traceback)
+
+    # -- what is expected -------------------------------------------------------------------------------------------
+
+    def expect(self, rows: Any) -> None:  # (1)
+        """These rows, in any order, have come out since the last `expect`; in complete mode, this is the newest result.
+
+        Args:
+            rows: dicts with all columns, tuples, Rows, a DataFrame, or a table of text.
+        """
+        self._check_no_error()
+        for query in self._queries:
+            assert query.schema is not None, "nothing was added yet, so the query was not built"
+            came = query.take()
+            if found := difference_in_rows(listed(rows), came, query.schema, self._zone):
+                self._fail(query, found)
+
+    def expect_watermark(self, watermark: str | None) -> None:
+        """The watermark of the next batch, in the session's time zone; None where there is none yet."""
+        self._check_no_error()
+        wanted = None if watermark is None else round(fitted(watermark, TimestampType(), self._zone).timestamp() * 1000)
+        for query in self._queries:
+            if (now := query.watermark_ms()) != wanted:
+                self._fail(query, f"the watermark is {self._time(now)}, not {self._time(wanted)}")
+
+    def expect_state(
+        self, rows: int | None = None, *, key: Any = None, value: Any = None, operator: int | None = None,
+        store: str | None = None,
+    ) -> None:
+        """What the state holds now.
+
+        Args:
+            rows: the number of its rows, as the progress report says it.
+            key: a key (a mapping, or the value of its first column), of which there is to be a row.
+            value: some columns of that row.
+            operator: of several stateful operators, the one that is meant.
+            store: of an operator with several stores, the one in which the key is looked up.
+        """
+        self._check_no_error()
+        for query in self._queries:
+            if rows is not None and (held := state_rows(query, operator)) != rows:
+                self._fail(query, f"the state has {held} rows, not {rows}")
+            if key is not None and (found := state_found(query, key, value, operator or 0, store)):
+                self._fail(query, found)
+
+    def expect_late(self, rows: int) -> None:
+        """So many rows were dropped since the last `expect_late`, because the watermark had passed them.
+
+        They are counted as Spark does: what an aggregation drops of one key in one batch and partition is one row.
+        """
+        self._check_no_error()
+        for query in self._queries:
+            dropped, before = late_rows(query), self._late[query.engine]
+            self._late[query.engine] = dropped
+            if dropped - before != rows:
+                self._fail(query, f"{dropped - before} rows were dropped as late, not {rows}")
+
+    def expect_error(self, condition: str) -> None:
+        """The query was refused, or has ended, with this condition of Spark's or class of exception; it may be restarted."""
+        for query in self._queries:
+            error, query.error = query.error, None
+            if error is None:
+                self._fail(query, f"the query has not failed with {condition}")
+            names = error_names(error)
+            if not any(name == condition or name.startswith(f"{condition}.") for name in names):
+                words = f"the query has failed with {' / '.join(names)}, not {condition}"
+                self._fail(query, f"{words}: {cause_of(str(error)) or error}")
+
+    # -- what a test may look at ------------------------------------------------------------------------------------
+
+    @property
+    def progress(self) -> Mapping[str, Any]:
+        """The report of the last batch (of the model, if it runs on both engines)."""
+        return next((ran.progress for ran in reversed(self._queries[-1].batches) if ran.progress), {})
+
+    @property
+    def batches(self) -> list[tuple[int, list[tuple[Any, ...]]]]:
+        """(batch id, rows) of every batch that has run."""
+        return [(ran.batch_id, list(ran.rows)) for ran in self._queries[-1].batches]
+
+    def _time(self, ms: int | None) -> str:
+        return "not there yet" if ms is None else str(pd.Timestamp(ms, unit="ms", tz=self._zone).tz_localize(None))
+
+    def _check_no_error(self) -> None:  # (2)
+        for query in self._queries:
+            if query.error is not None:
+                error, query.error = query.error, None
+                raise self._failure(query, f"the query has failed: {cause_of(str(error)) or error}") from error
+
+    def _fail(self, query: DrivenQuery, words: str) -> NoReturn:
+        raise self._failure(query, words)
+
+    def _failure(self, query: DrivenQuery, words: str) -> AssertionError:
+        return AssertionError(failed(query, words, self.replay))  # (3)

@@ -1,0 +1,52 @@
+"""The kit in pytest: a fixture, and options for the engine and for the order of rows.
+
+    def test_counts(stream_test):
+        with stream_test(counts, output_mode="update") as t:
+            t.add([{"word": "a"}]); t.expect([{"word": "a", "count": 1}])
+
+    pytest                                   on the model
+    pytest --stream-engine both              on the model and on real Structured Streaming; spark: on that alone
+    pytest --stream-seed 7                   the rows of each `add` in an order that 7 decides: no test may depend on it
+
+pytest finds it by its entry point. The session is that of the fixture `spark`, of which a test suite may have its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from functools import partial
+from typing import TYPE_CHECKING
+
+import pytest
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from minispark_stream.tools.testing.kit import StreamTest
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    group = parser.getgroup("minispark_stream")
+    group.addoption("--stream-engine", choices=("model", "spark", "both"), default="model", help="where tests of streams run")
+    group.addoption("--stream-seed", type=int, help="put the rows of each add into an order that this number decides")
+
+
+@pytest.fixture(scope="session")
+def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
+    """A small local Spark, where a test suite has no fixture `spark` of its own."""
+    from pyspark.sql import SparkSession
+
+    warehouse = str(tmp_path_factory.mktemp("warehouse"))
+    builder = SparkSession.builder.master("local[2]").config("spark.ui.enabled", "false")
+    session = builder.config("spark.sql.session.timeZone", "UTC").config("spark.sql.warehouse.dir", warehouse).getOrCreate()
+    yield session
+    session.stop()
+
+
+@pytest.fixture
+def stream_test(spark: SparkSession, request: pytest.FixtureRequest) -> Callable[..., StreamTest]:
+    """`stream_test` without its session, on the engine of `--stream-engine`."""
+    from minispark_stream.tools.testing.kit import stream_test
+
+    option = request.config.getoption
+    return partial(stream_test, spark, engine=option("--stream-engine"), seed=option("--stream-seed"))
