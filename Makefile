@@ -2,6 +2,9 @@
 # make doctor      what is there and what is missing
 # make demo        flights and word count on both engines, side by side (two to five minutes)
 # make lab         the course, in JupyterLab
+# make quick       the first answer: lint, types, the tests without Spark, the golden scripts, 25 comparisons with Spark
+# make test-changed     the tests that your change since main touches (since another commit: make test-changed SINCE=HEAD~1)
+# make unit        the tests without Spark
 # make test        the checks, with a sample of the tests that need Spark; CI=true make test runs all of them, as CI does
 # make lint types  style, spelling and types only: seconds
 # make bench       milliseconds per trigger, model against Spark, in nine workloads (of one: make bench BENCH='--only join-20k')
@@ -24,7 +27,7 @@ export SPARK_LOCAL_IP ?= 127.0.0.1
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 export PIP_NO_INPUT := 1
 
-.PHONY: help setup system demo test check lint types unit rewrite-golden notebooks lab bench docs pictures site doctor clean
+.PHONY: help setup system demo test check lint types unit quick test-changed rewrite-golden notebooks lab bench docs pictures site doctor clean
 
 help:
 	@sed -n 's/^# make /make /p' Makefile
@@ -107,13 +110,13 @@ site: setup
 
 # --- check ----------------------------------------------------------------------------------------------------------
 
-# Tests and notebooks share the workers, each of which has a Spark of its own (1 to 2 GB). tests/conftest.py says what --quick takes.
+# Tests and notebooks share the workers, each of which has a Spark of its own (1 to 2 GB). tests/conftest.py says what --sample takes.
 WORKERS ?= logical
 PYTEST := $(BIN)/pytest --numprocesses=$(WORKERS) --maxprocesses=4
 ifeq ($(CI),true)
 PYTEST += --durations=15
 else
-PYTEST += --quick
+PYTEST += --sample
 endif
 # Every notebook is run again and its outputs compared with the saved ones. NBVAL=--nbval-lax compares marked cells only.
 NBVAL ?= --nbval
@@ -132,7 +135,14 @@ types: setup
 	$(BIN)/mypy
 
 unit: setup
-	$(PYTEST) tests
+	$(PYTEST) tests/unit
+
+quick: lint types
+	$(PYTEST) --sample @tests/quick.txt
+
+SINCE ?= main
+test-changed: lint types
+	@touched=$$($(BIN)/python -m tests.changed $(SINCE)); if [ -z "$$touched" ]; then exit 0; fi; set -x; $(PYTEST) --sample $$touched
 
 rewrite-golden: setup
 	MINISPARK_GOLDEN=rewrite $(BIN)/pytest -q -k model tests/golden/test_scripts.py

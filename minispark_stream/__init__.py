@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 _HOME = {
     "MiniSparkSession": "session",
     "TraceListener": "tools.compare.trace_listener",
-    "explain_output": "explanation",
+    "explain_output": "tools.explanation",
     "inspect": "tools.inspection.checkpoint",
     "live": "tools.compare.live",
     "register_sink": "registry",

@@ -1,10 +1,11 @@
 """Fixtures that every test may ask for (a test that asks for none of them starts no JVM), and how a run is divided.
 
     pytest tests/conformance/test_limit.py      every case of these tests, in this process
-    pytest -n 2 --quick                         a sample of all tests, by two processes with a Spark each
+    pytest -n 2 --sample                        a sample of all tests, by two processes with a Spark each
+    pytest -n 2 --sample @tests/quick.txt       the tests of `make quick`
 
-With `--quick`, a test that starts no Spark runs in full, and of a test with Spark the first case runs; the files of NOT_QUICK are
-left out. Of the notebooks, those numbered 00, 07, 14 run.
+With `--sample`, a test that starts no Spark runs in full, and so do the golden scripts; of another test with Spark the first case
+runs, and the files of NOT_SAMPLED are left out. Of the notebooks, those numbered 00, 07, 14 run.
 """
 
 from __future__ import annotations
@@ -38,12 +39,12 @@ os.environ.setdefault("SPARK_SUBMIT_OPTS", "-XX:TieredStopAtLevel=1 -XX:Reserved
 FILES = "spark.sql.streaming.checkpointFileManagerClass"
 CHECKPOINTING = "org.apache.spark.sql.execution.streaming.checkpointing"
 
-NOT_QUICK = ("test_kafka.py", "test_delta.py", "test_crash.py", "test_random_queries.py")  # a broker, recordings, many restarts
-QUICK_NOTEBOOKS = 7  # of the notebooks, one in so many
+NOT_SAMPLED = ("test_kafka.py", "test_delta.py", "test_crash.py", "test_random_queries.py")  # a broker, recordings, many restarts
+SAMPLED_NOTEBOOKS = 7  # of the notebooks, one in so many
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    parser.addoption("--quick", action="store_true", help="of each test that needs Spark, only the first case")
+    parser.addoption("--sample", action="store_true", help="of each test that needs Spark, only the first case")
 
 
 @pytest.hookimpl(optionalhook=True)
@@ -60,23 +61,23 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    if config.getoption("quick"):
+    if config.getoption("sample"):
         chosen = _sample(items)
         config.hook.pytest_deselected(items=[item for item, kept in zip(items, chosen) if not kept])
         items[:] = [item for item, kept in zip(items, chosen) if kept]
 
 
 def _sample(items: Iterable[pytest.Item]) -> list[bool]:
-    """Which items a quick run keeps."""
+    """Which items a sample keeps."""
     chosen = []
     met = set()  # the tests of which there was a case already
     for item in items:
         test = item.nodeid.partition("[")[0]
         if item.path.suffix == ".ipynb":
-            chosen.append(int(item.path.stem[:2]) % QUICK_NOTEBOOKS == 0)
+            chosen.append(int(item.path.stem[:2]) % SAMPLED_NOTEBOOKS == 0)
         else:
-            starts_spark = "spark" in getattr(item, "fixturenames", ())
-            chosen.append(not starts_spark or test not in met and item.path.name not in NOT_QUICK)
+            starts_spark = "spark" in getattr(item, "fixturenames", ()) and item.path.parent.name != "golden"
+            chosen.append(not starts_spark or test not in met and item.path.name not in NOT_SAMPLED)
         met.add(test)
     return chosen
 

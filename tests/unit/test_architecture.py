@@ -9,14 +9,10 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterator
-from functools import cache
-from pathlib import Path
-from typing import NamedTuple
 
 import pytest
 
-ROOT = Path(__file__).parents[2]
-PACKAGE = "minispark_stream"
+from tests.import_graph import PACKAGE, ROOT, arrows, file_of, modules
 
 # What a folder (or a module beside the folders) may import besides its own modules, from the bottom of the house to its top.
 MAY_IMPORT: dict[str, tuple[str, ...]] = {
@@ -128,60 +124,6 @@ CACHES = {  # functions whose answers are kept for the whole process; all bounde
 }
 LONGEST_MODULE = 300
 MOST_POSITIONAL_ARGUMENTS = 8
-
-
-class Arrow(NamedTuple):
-    """`importer` imports `imported`; both are module names without the package's, for example "engine.runtime.run_batch"."""
-
-    importer: str
-    imported: str
-    line: int
-
-
-@cache
-def modules() -> dict[str, ast.Module]:
-    """All modules of the package by name, parsed."""
-    found = {}
-    for path in sorted((ROOT / PACKAGE).rglob("*.py")):
-        parts = path.relative_to(ROOT / PACKAGE).with_suffix("").parts
-        name = ".".join(parts[:-1] if parts[-1] == "__init__" and len(parts) > 1 else parts)
-        found[name] = ast.parse(path.read_text(), filename=str(path))
-    return found
-
-
-def file_of(module: str) -> str:
-    path = Path(PACKAGE, *module.split("."))
-    return str(path / "__init__.py" if (ROOT / path).is_dir() else path.with_suffix(".py"))
-
-
-@cache
-def arrows() -> list[Arrow]:
-    """All imports of one module of the package by another one."""
-    found = []
-    for importer, tree in modules().items():
-        for node in ast.walk(tree):
-            if isinstance(node, ast.Import):
-                names = [alias.name for alias in node.names]
-            elif isinstance(node, ast.ImportFrom):
-                assert node.level == 0, f"{file_of(importer)}:{node.lineno}: write the import with the package's name"
-                names = [f"{node.module}.{alias.name}" for alias in node.names]
-            else:
-                continue
-            for name in names:
-                imported = _module_of(name)
-                if imported is not None and imported != importer:
-                    found.append(Arrow(importer, imported, node.lineno))
-    return list(dict.fromkeys(found))
-
-
-def _module_of(name: str) -> str | None:
-    """The module that `name`, a module or something in one, leads to; None outside of the package."""
-    package, _, inside = name.partition(".")
-    if package != PACKAGE:
-        return None
-    while inside and inside not in modules():
-        inside = inside.rpartition(".")[0]
-    return inside or "__init__"
 
 
 def folder_of(module: str) -> str:
