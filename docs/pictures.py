@@ -30,7 +30,7 @@ OF_NOTEBOOKS = (  # file, notebook, the cell whose picture it is
     ("join.svg", "09_joins.ipynb", "comparison.model.trace.join()"),
     ("sessions.svg", "10_sessions.ipynb", "comparison.model.trace.sessions()"),
 )
-LATE_ROW = 70  # stateOperator of a batch with a late row
+LATE_ROW = 74  # stateOperator of a batch with a late row
 PHOTOGRAPHS = (("step_dark.png", 1280, 720, True), ("step_phone.png", 390, 844, False))  # file, width, height, dark
 
 

@@ -20,6 +20,9 @@ from minispark_stream.lens.view.join_buffers import buffers
 from minispark_stream.lens.view.merged_walk import stops
 from minispark_stream.lens.view.pictures import pictures
 from minispark_stream.lens.view.session_lanes import lanes
+from minispark_stream.lens.view.state_panel import operator
+from minispark_stream.lens.view.world_changes import worlds
+from minispark_stream.tools.compare.experiment import Experiment
 
 
 def events(session: Any, folder: str, name: str = "") -> DataFrame:
@@ -57,6 +60,24 @@ TWO = [
     {"a": ["12:00,x", "12:02,y"], "b": ["12:01,x"]}, {"a": ["12:20,x"], "b": ["12:30,z"]},
     {"a": ["12:30,q"], "b": ["12:31,q"]}, {"a": ["12:01,x", "12:50,q"], "b": ["12:50,q"]},
 ]
+
+
+def sums(session: Any, folder: str) -> DataFrame:
+    rows = events(session, folder).select("t", "k", F.expr("1 AS a"), F.expr("10 AS b"))
+    return rows.groupBy(F.window("t", "5 minutes"), "k").agg(F.sum("a"), F.sum("b"))
+
+
+def test_the_state_that_is_shown_is_what_changed_and_of_how_many_rows(spark: SparkSession, tmp_path: Path) -> None:
+    """120 keys: more than are shown of a partition. The marks are those of the rows that the operator counted."""
+    keys = [f"12:01,k{n}" for n in range(120)], [f"12:14,k{n}" for n in range(60)], [f"12:14,k{n}" for n in range(9)]
+    spark.conf.set("spark.sql.shuffle.partitions", 2)
+    run = Experiment(spark, sums).run({}, [*keys, ["12:31,a"], ["12:41,a"]])
+    shown = [w.operators[0] for w in worlds(run.trace.events) if w.moment.event.step == "stateOperator"]
+    marks = [Counter(row.mark for row in one.rows or () if row.mark) for one in shown]
+    assert [m.total() for m in marks] == [o.metrics["numRowsUpdated"] + o.metrics["numRowsRemoved"] for o in shown]
+    few = marks.index(Counter({"~": 9}))
+    assert len(shown[few].rows or ()) == 100 and shown[few].num_rows == 180 and "100 of 180 rows" in operator(shown[few])
+    assert (shown[0].rows or ())[0].after == {"sum": 1, "sum (2)": 10}
 
 
 @pytest.mark.parametrize(

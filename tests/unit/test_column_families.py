@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import struct
 import tempfile
 from pathlib import Path
 from typing import Any
@@ -10,13 +11,16 @@ import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from pyspark.sql.types import StructType
 
-from minispark_stream.engine.checkpointing.unsafe_row import UnsafeRowCodec
+from minispark_stream.engine.checkpointing.unsafe_row import UnsafeRowCodec, binary_row
 from minispark_stream.engine.state.loaded_providers import get_store, unload_stores
 from minispark_stream.engine.state.state_store import StateStoreConf, StateStoreId
 from minispark_stream.extras.transform_with_state import family_indexes
 from minispark_stream.extras.transform_with_state.column_families import KEY_SCHEMA, VALUE_SCHEMA, ColumnFamilies
 from minispark_stream.extras.transform_with_state.family_indexes import key_fields
+from minispark_stream.extras.transform_with_state.keyed_families import Rows
+from minispark_stream.extras.transform_with_state.readable_variables import readable_variables
 
 
 def open_store(folder: Path, version: int):
@@ -129,3 +133,22 @@ def test_a_row_that_is_none_is_refused(tmp_path: Path, row: bytes):
     store.put(key, row)
     with pytest.raises(ValueError, match="no UnsafeRow"):
         families.get("a", b"k")
+
+
+def test_variables_and_timers_are_shown_as_a_person_would_write_them() -> None:
+    keys, count = StructType().add("user", "string"), StructType().add("count", "long")
+    key, with_ttl = StructType().add("key", keys), StructType().add("value", count).add("ttlExpirationMs", "long")
+    known = {
+        "total": (key, StructType().add("value", count)),
+        "pages": (StructType().add("key", keys).add("map", StructType().add("page", "string")), with_ttl),
+    }
+    ann, home = Rows(keys).encode(("ann",)), Rows(StructType().add("page", "string")).encode(("/",))
+    three, expires = Rows(count).encode((3,)), Rows(count, ttl_ms=1).encode((4,), 60_000)
+    noon = struct.pack("<q", 1_704_110_400_000)
+    rows = [(b"total", None, three), (b"pages", home, expires), (b"$eventTimers", noon, b"")]
+    entries = [(binary_row(family, ann, element), binary_row(value)) for family, element, value in rows]
+    assert readable_variables(entries, keys, known.__getitem__) == [
+        {"store": "total", "key": {"user": "ann"}, "value": {"count": 3}},
+        {"store": "pages", "key": {"user": "ann", "page": "/"}, "value": {"count": 4, "expires": "1970-01-01 00:01:00"}},
+        {"store": "timers", "key": {"user": "ann", "timer": "2024-01-01 12:00:00"}, "value": {}},
+    ]

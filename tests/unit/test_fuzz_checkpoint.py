@@ -32,11 +32,11 @@ from minispark_stream.engine.checkpointing.lz4_block import compress, decompress
 from minispark_stream.engine.checkpointing.offset_seq_log import OffsetSeqLog
 from minispark_stream.engine.checkpointing.stream_metadata import read_id
 from minispark_stream.engine.checkpointing.unsafe_row import UnsafeRowCodec
+from minispark_stream.engine.checkpointing.unsafe_row.plain import decode_rows
 from minispark_stream.engine.state.operator_state_metadata import OperatorStateMetadata
 from minispark_stream.engine.state.schema_files import decode_schemas
 from minispark_stream.engine.state.state_records import decode_records, encode_records
 from minispark_stream.tools.inspection.rocksdb import decode_column_families, parse_operator_metadata_v2, read_zip_metadata
-from minispark_stream.tools.inspection.values import decode_rows
 from tests.unit.hand_made import content, encode, keys_of, log_batch, state_files, values_of, windowed_count
 
 QUICK = settings(deadline=None, suppress_health_check=list(HealthCheck), derandomize=True)

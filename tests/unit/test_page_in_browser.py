@@ -16,7 +16,7 @@ from minispark_stream.lens.view.page import page
 from tests.unit.browser import browser, opened, violations  # noqa: F401
 
 TRACE = Trace.load(Path(__file__).parents[1] / "golden" / "trace_windows.json")
-ADD_BATCH, LATE_BATCH = 56, 70
+ADD_BATCH, LATE_BATCH = 61, 74
 
 
 @pytest.fixture(scope="module")
@@ -56,18 +56,18 @@ def test_every_control_does_what_it_says(browser: Browser, html: str, tmp_path: 
     assert count(tab) == ADD_BATCH
     assert tab.locator("[data-step=latestOffset]").is_disabled()  # the offsets of a batch that runs again are in the log
     expect(tab.locator("[data-panel=rows-out]")).to_have_class("lit")
-    tab.locator("#slider").fill("85")
-    assert count(tab) == 85
+    tab.locator("#slider").fill("91")
+    assert count(tab) == 91
     tab.click("[data-go=code]")
     expect(tab.locator("#more")).to_contain_text("def finish_trigger(")
     tab.click("[data-go=recorded]")
     expect(tab.locator("#more")).to_contain_text('"batchId": 5')
-    tab.goto(tab.url.replace("#85", "#2"))
+    tab.goto(tab.url.replace("#91", "#2"))
     assert lit(tab) == "populateStartOffsets"
 
 
 def test_play_goes_on_by_itself_until_the_end(browser: Browser, html: str, tmp_path: Path) -> None:  # noqa: F811
-    tab = opened(browser, html, tmp_path, at=83)
+    tab = opened(browser, html, tmp_path, at=89)
     tab.clock.install(time=0)
     tab.clock.pause_at(1000)
     tab.select_option("#speed", "400")
@@ -76,7 +76,7 @@ def test_play_goes_on_by_itself_until_the_end(browser: Browser, html: str, tmp_p
     tab.clock.run_for(450)
     assert count(tab) == 84
     tab.clock.run_for(2000)
-    assert count(tab) == 85
+    assert count(tab) == 91
     expect(tab.locator("[data-go=play]")).to_have_attribute("aria-label", "play")
     tab.keyboard.press("Space")  # on the button: it begins again
     tab.clock.run_for(900)
@@ -165,7 +165,7 @@ def test_cause_and_effect_are_on_one_screen_and_nothing_jumps(
             assert 0 <= left < right <= width and 0 <= top < bottom <= 720
             assert all(right <= b[0] or b[2] <= left or bottom <= b[1] or b[3] <= top for b in boxes[:i])
         steps = places(tab, ".flow button")
-        for step in (30, ADD_BATCH, ADD_BATCH + 1, LATE_BATCH, 85):
+        for step in (30, ADD_BATCH, ADD_BATCH + 1, LATE_BATCH, 91):
             tab.evaluate(f"show({step - 1})")
             assert (places(tab, parts), places(tab, ".flow button")) == (boxes, steps)
             assert tab.evaluate(CUT) == []
@@ -191,7 +191,7 @@ def test_a_dropped_row_is_struck_through_and_tells_its_story(browser: Browser, h
     assert "its window ended 12:10:00" in (row.locator("button").get_attribute("title") or "")
     assert "line-through" in row.locator("td").first.evaluate("e => getComputedStyle(e).textDecoration")
     row.locator("td").first.click()
-    expect(tab.locator("#story")).to_contain_text("at or before the watermark 12:11:00")
+    expect(tab.locator("#story")).to_contain_text("at or before the late watermark, 12:11:00")
     tab.keyboard.press("Escape")
     row.locator("button").focus()
     tab.keyboard.press("Enter")
@@ -202,7 +202,7 @@ def test_a_script_in_a_row_is_text(browser: Browser, tmp_path: Path) -> None:  #
     attack = "</script><script>window.attacked = 1</script><img src=x onerror='window.attacked = 2'>\"&amp;"
     text = json.dumps(TRACE.to_json()).replace("late but counted", json.dumps(attack)[1:-1])
     tab = opened(browser, page({"model": Trace.from_json(json.loads(text))}), tmp_path)
-    for step in range(1, 86):
+    for step in range(1, 92):
         tab.evaluate(f"show({step - 1}); showTab('recorded')")
         if lit(tab) == "getBatch" and tab.inner_text("nav .on") == "batch 3 again":
             assert attack in tab.locator("[data-panel=rows-in]").inner_text()
@@ -240,9 +240,9 @@ def test_the_stepper_moves_in_its_frame_without_a_kernel(browser: Browser, tmp_p
     notebook = f"<!doctype html><title>notebook</title><div>{TRACE.stepper(3, 'addBatch')._repr_html_()}</div>"
     tab = opened(browser, notebook, tmp_path)
     frame = tab.frame_locator("iframe")
-    expect(frame.locator("#count")).to_have_text("step 56 of 85")
+    expect(frame.locator("#count")).to_have_text("step 61 of 91")
     frame.locator("[data-go=forward]").click()
-    expect(frame.locator("#count")).to_have_text("step 57 of 85")
+    expect(frame.locator("#count")).to_have_text("step 62 of 91")
     frame.locator("[data-go=projector]").click()
     expect(frame.locator("body")).to_have_class("ms page projector")
     assert tab.url.endswith("#1") and len(notebook) < 600_000
@@ -301,8 +301,8 @@ def test_the_page_asks_and_says_right_or_wrong_with_the_reason(browser: Browser,
     assert violations(tab) == []
     press("Enter")  # on the first choice, which is wrong
     expect(verdict).to_have_text(
-        "No, the answer is “No, it is late”. Dropped: its window ended 12:10:00, at or before the watermark 12:11:00 (that of "
-        "the batch before). 0 of 1 right so far."
+        "No, the answer is “No, it is late”. Dropped: its window ended 12:10:00, at or before the late watermark, "
+        "12:11:00. 0 of 1 right so far."
     )
     expect(tab.locator("#choices .wrong")).to_have_text("Yes, it counts")
     press("Enter")  # on "go on": there is one more before this step
@@ -318,16 +318,16 @@ def test_the_page_asks_and_says_right_or_wrong_with_the_reason(browser: Browser,
     press("q")
     assert not question.is_visible() and tab.locator(".below .card").first.is_visible()
     press("End")
-    assert count(tab) == 85
+    assert count(tab) == 91
 
 
 @pytest.mark.parametrize("width", [1280, 390])
 def test_a_stepper_can_ask_from_its_first_step(browser: Browser, tmp_path: Path, width: int) -> None:  # noqa: F811
     tab = opened(browser, page({"model": TRACE}, ask=True), tmp_path, width=width)
     places_before = places(tab, "main > section")
-    tab.locator("#slider").fill("85")
+    tab.locator("#slider").fill("91")
     assert tab.inner_text("#asks").startswith("In this batch, the newest event time is 12:07:00, the delay 10 min.")
-    assert lit(tab) == "stateOperator" and tab.input_value("#slider") == str(count(tab))
+    assert lit(tab) == "addBatch" and tab.input_value("#slider") == str(count(tab))
     tab.locator("#choices button >> nth=2").click()
     expect(tab.locator("#verdict")).to_contain_text("No, the answer is “11:57:00”. 2024-01-01 12:07:00 - 10 min")
     assert tab.evaluate("document.documentElement.scrollWidth") <= width

@@ -68,7 +68,8 @@ def evil() -> Trace:
 def test_the_page_has_every_step_of_every_batch(tmp_path: Path) -> None:
     html = TRACE.to_html(tmp_path / "trace.html").read_text(encoding="utf-8")
     data = data_of(html)
-    assert len(data["steps"]) == len(TRACE.events)
+    computed = 6  # of the 7 tries to run a batch one failed; addBatch is shown when it begins, and when it ends
+    assert len(data["steps"]) == len(TRACE.events) + computed
     assert [s["step"] for s in data["steps"][:4]] == ["startQuery", "populateStartOffsets", "trigger", "latestOffset"]
     assert set(data["steps"][0]["panels"]) == {"said", "recorded", *PANELS}
     assert ["".join(found) for found in re.findall(r"data-from='\d+' data-to='\d+'>([^<]*)<i>([^<]*)<", html)] == [

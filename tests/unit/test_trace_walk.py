@@ -38,8 +38,14 @@ def test_steps_are_walked_in_the_order_in_which_they_make_sense() -> None:
     ]
     assert [m.event.step for m in moments(recorded)] == [
         "trigger", "latestOffset", "constructNextBatch", "walCommit", "commitSource", "runBatch", "getBatch",
-        "addBatch", "stateOperator",
+        "addBatch", "stateOperator", "addBatch",
     ]
+
+
+def test_the_operators_of_a_batch_are_walked_from_the_lowest_up_and_then_its_rows_are_out() -> None:
+    recorded = [*(event("stateOperator", 3, ins={"operatorId": n}) for n in (0, 1)), event("addBatch", 2, outs={"rows": [1]})]
+    walk = [(w.moment.event.inputs.get("operatorId"), w.rows_out) for w in worlds(recorded)]
+    assert walk == [(None, None), (1, None), (0, None), (None, (1,))]
 
 
 def test_a_step_knows_the_steps_around_it() -> None:

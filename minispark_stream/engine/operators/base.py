@@ -30,6 +30,8 @@ from pyspark.errors import IllegalArgumentException
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql.types import StructType
 
+from minispark_stream.engine.checkpointing.unsafe_row import UnsafeRowCodec
+from minispark_stream.engine.checkpointing.unsafe_row.plain import decode_rows
 from minispark_stream.engine.jvm import physical, scala, sessions
 from minispark_stream.engine.jvm.errors import analysis_error
 from minispark_stream.engine.jvm.scala import JavaObject
@@ -129,6 +131,12 @@ class StatefulOperator(ABC):
     @abstractmethod
     def plan_batch(self, context: BatchContext, children: Sequence[JavaObject]) -> JavaObject:
         """The operator's rows in this batch, given the batch plans of its children."""
+
+    def readable(self, store: str, rows: Sequence[tuple[bytes, bytes]], state_dir: str) -> list[dict[str, Any]]:
+        """Keys and values of a store as the trace shows them: each with the name of its `store`, its `key` and its `value`."""
+        [(keys, values)] = [(keys, values) for name, keys, values in self.schemas() if name == store]
+        decoded = (decode_rows(UnsafeRowCodec(schema), part) for schema, part in zip((keys, values), zip(*rows)))
+        return [{"store": store, "key": key, "value": value} for key, value in zip(*decoded)]
 
     def entries(self) -> Sequence[Entry]:
         """How rows come in, for each input; none where they cannot be followed."""

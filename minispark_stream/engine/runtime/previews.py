@@ -1,8 +1,8 @@
-"""Rows for the trace (level "rows"): a look at the input, the output and the state of a batch.
+"""Rows for the trace (level "rows"): a look at the input and the output of a batch.
 
 Models: nothing of Spark, which does not keep rows to show them.
 
-They cost extra work: a Spark job for rows, and a read of every state file of the version for state.
+They cost extra work: a Spark job.
 
 Differs from Spark: nothing.
 """
@@ -28,13 +28,7 @@ from pyspark.sql.types import (
     YearMonthIntervalType,
 )
 
-from minispark_stream.engine.checkpointing.unsafe_row import UnsafeRowCodec
-from minispark_stream.engine.checkpointing.unsafe_row.plain import plain
-from minispark_stream.engine.operators.base import StatefulOperator
-from minispark_stream.engine.runtime.query_planner import QueryPlanner
 from minispark_stream.engine.sinks.base import Sink
-from minispark_stream.engine.state.loaded_providers import get_store
-from minispark_stream.engine.state.state_store import StateStoreId
 from minispark_stream.lens.trace.events import MAX_ROWS
 
 logger = logging.getLogger(__name__)
@@ -111,31 +105,6 @@ def times_as_text(kind: DataType) -> DataType:
             return StructType([StructField(f.name, times_as_text(f.dataType), f.nullable) for f in kind])
         case _:
             return kind
-
-
-def state_rows(planner: QueryPlanner, operator: StatefulOperator, version: int) -> list[dict[str, Any]]:
-    """The state of one operator at a version: partition, key and value of each row."""
-    if version == 0:
-        return []
-    rows: list[dict[str, Any]] = []
-    for store_name, key_schema, value_schema in operator.schemas():
-        keys, values = UnsafeRowCodec(key_schema), UnsafeRowCodec(value_schema)
-        for partition in range(operator.partitions(planner.num_partitions)):
-            store_id = StateStoreId(planner.state_dir, operator.operator_id, partition, store_name)
-            store = get_store(store_id, planner.state_conf, version)
-            found = sorted(store.items())[:MAX_ROWS]
-            store.abort()
-            decoded = zip(
-                _rows(key_schema.names, keys.decode([k for k, _ in found]), len(found)),
-                _rows(value_schema.names, values.decode([v for _, v in found]), len(found)),
-            )
-            rows += [{"store": store_name, "partition": partition, "key": key, "value": value} for key, value in decoded]
-    return rows
-
-
-def _rows(names: list[str], columns: list[Any], count: int) -> list[dict[str, Any]]:
-    lists = [plain(column) for column in columns]
-    return [{name: values[i] for name, values in zip(names, lists)} for i in range(count)]
 
 
 def _json(value: Any) -> Any:

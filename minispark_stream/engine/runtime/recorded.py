@@ -29,7 +29,8 @@ from minispark_stream.engine.plan.nodes import Node, SourceLeaf, Static, Waterma
 from minispark_stream.engine.runtime.arrivals import arrivals, take
 from minispark_stream.engine.runtime.incremental_execution import IncrementalExecution
 from minispark_stream.engine.runtime.micro_batch_execution_context import MicroBatchExecutionContext, Offsets
-from minispark_stream.engine.runtime.previews import PreviewSink, harmless, preview, state_rows, warn_of_nulls
+from minispark_stream.engine.runtime.previews import PreviewSink, harmless, preview, warn_of_nulls
+from minispark_stream.engine.runtime.shown_state import shown_state
 from minispark_stream.engine.runtime.stream_execution import StreamExecution
 from minispark_stream.engine.runtime.trigger_executor import ProcessingTimeTrigger
 from minispark_stream.engine.sources.base import ReadLimit
@@ -197,9 +198,7 @@ def _operated(
 ) -> Values:
     if query.recorder.level != "rows":
         return {"metrics": metrics}
-    version = execution.batch.batch_id
-    versions = {"before": version, "after": version + 1}
-    rows = harmless(lambda: {name: state_rows(query.planner, operator, one) for name, one in versions.items()})
+    rows = harmless(lambda: shown_state(query.planner, operator, execution.batch.batch_id))
     return {"metrics": metrics, **(rows or {})}
 
 

@@ -31,6 +31,11 @@ from minispark_stream.extras.transform_with_state.keyed_families import KeyedFam
 _INDEX = struct.Struct(">q")  # big-endian, so that the order of the bytes is the order of the list
 
 
+def index_of(element: bytes) -> int:
+    """The index that an element of a list stands for."""
+    return int(_INDEX.unpack(element)[0])
+
+
 def _action(words: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """A method whose errors are PySparkRuntimeErrors that say what was being done; `words` is what Spark calls that.
 
@@ -149,7 +154,7 @@ class ListVariable(Variable, ListState):
 
     def _append(self, values: list[bytes]) -> None:
         elements = self._keyed.elements(self.name)
-        begin = _INDEX.unpack(elements[-1])[0] + 1 if elements and elements[-1] else 0
+        begin = index_of(elements[-1]) + 1 if elements and elements[-1] else 0
         for i, value in enumerate(values):
             self.write(value, _INDEX.pack(begin + i))  # (2)
 

@@ -35,6 +35,11 @@ TIMERS = {PROCESSING_TIME: f"{INTERNAL}procTimers", EVENT_TIME: f"{INTERNAL}even
 _TIME = struct.Struct("<q")
 
 
+def time_of(element: bytes) -> int:
+    """The time of a timer in ms."""
+    return int(_TIME.unpack(element)[0])
+
+
 class Handle(StatefulProcessorHandle):
     """`schemas`: what the driver read the schemas as that `init` gives as text. `counts`: Spark's metrics of the handle."""
 
@@ -130,7 +135,7 @@ class Handle(StatefulProcessorHandle):
 
     def listTimers(self) -> Iterator[int]:  # noqa: N802
         times = self.keyed.elements(self._timers("list_timers"))
-        return iter([_TIME.unpack(time)[0] for time in times if time is not None])
+        return iter([time_of(time) for time in times if time is not None])
 
     def expired_timers(self, at_ms: int) -> list[tuple[Row, int]]:
         """The timers of all keys that are due: key and time."""

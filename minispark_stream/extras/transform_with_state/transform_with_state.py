@@ -66,6 +66,7 @@ from minispark_stream.engine.state.state_schema_compatibility_checker import val
 from minispark_stream.engine.state.state_store import HDFS_PROVIDER, PROVIDER_CLASS
 from minispark_stream.extras.transform_with_state.column_families import KEY_SCHEMA, VALUE_SCHEMA
 from minispark_stream.extras.transform_with_state.declare_variables import DeclareVariables
+from minispark_stream.extras.transform_with_state.readable_variables import readable_variables
 from minispark_stream.extras.transform_with_state.stateful_processor_handle import EVENT_TIME, NO_TIME, PROCESSING_TIME
 from minispark_stream.extras.transform_with_state.transform_with_state_task import Input, TransformWithStateTask
 
@@ -106,6 +107,9 @@ class TransformWithState(StatefulOperator):
 
     def schemas(self) -> list[tuple[str, StructType, StructType]]:
         return [("default", KEY_SCHEMA, VALUE_SCHEMA)]
+
+    def readable(self, store: str, rows: Sequence[tuple[bytes, bytes]], state_dir: str) -> list[dict[str, Any]]:
+        return readable_variables(rows, self.keys, lambda name: read_schemas(*_place(state_dir, self.operator_id, name)))
 
     def entries(self) -> Sequence[Entry]:
         keys = {self.attributes[i].name(): self.attributes[i] for i in self.input.grouping}
@@ -197,12 +201,15 @@ class TransformWithState(StatefulOperator):
                 key = key.add(kind, nullable(parsed[0]) if kind == "map" else LongType())
             value = StructType().add("value", nullable(parsed[-1]))
             check = sessions.flag(session, "spark.sql.streaming.stateStore.stateSchemaCheck")
-            variables, store = f"{context.state_dir}/{self.operator_id}/_variables", quote(name, safe="")
-            _check_kind(session, name, kind, variables, self.operator_id, store)
-            validate_or_write_schema(
-                variables, self.operator_id, store, key, value.add("ttlExpirationMs", "long") if has_ttl else value, check
-            )
+            place = _place(context.state_dir, self.operator_id, name)
+            _check_kind(session, name, kind, *place)
+            validate_or_write_schema(*place, key, value.add("ttlExpirationMs", "long") if has_ttl else value, check)
         return schemas
+
+
+def _place(state_dir: str, operator_id: int, name: str) -> tuple[str, int, str]:
+    """Where the schemas of a variable are."""
+    return f"{state_dir}/{operator_id}/_variables", operator_id, quote(name, safe="")
 
 
 def _check_kind(session: SparkSession, name: str, kind: str, variables: str, operator_id: int, store: str) -> None:

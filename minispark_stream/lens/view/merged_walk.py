@@ -66,7 +66,7 @@ def stops(recordings: Mapping[str, Recording]) -> tuple[Stop, ...]:
             latest = {**latest, **here}
             for engine, world in here.items():
                 captions[engine].setdefault(key[2], {})[caption(world.moment.event)] = None
-            said = {engine: {key[2]: " | ".join(of[key[2]])} for engine, of in captions.items() if key[2] in of}
+            said = {engine: {key[2]: " | ".join(filter(None, of[key[2]]))} for engine, of in captions.items() if key[2] in of}
             lines = tuple(caption_lines(key[2], said))  # (3)
             found.append(Stop(next(iter(here.values())).moment, tuple(here), latest, lines))
     return tuple(found)
@@ -103,7 +103,8 @@ def completed(world: World, other: World) -> World:
             **{name: getattr(others, name) for name in ("late", "eviction", "next") if getattr(mark, name) is None},
         ),
         operators=tuple(
-            replace(o, rows=operators[o.operator_id].rows) if o.rows is None and o.operator_id in operators else o
+            replace(o, rows=known.rows, num_rows=known.num_rows)
+            if o.rows is None and (known := operators.get(o.operator_id)) is not None else o
             for o in world.operators
         ),
         rows_out=other.rows_out if world.rows_out is None else world.rows_out,

@@ -165,9 +165,10 @@ function tell(number) {
   one("#story").showModal();
 }
 
+// To where a step of this batch has ended.
 function toStepOfBatch(name) {
   const batch = batches[batchOf[at]], from = +batch.dataset.from;
-  const found = steps.slice(from, +batch.dataset.to + 1).findIndex(step => step.step === name);
+  const found = steps.slice(from, +batch.dataset.to + 1).findLastIndex(step => step.step === name);
   if (found >= 0) show(from + found);
 }
 
@@ -206,5 +207,10 @@ window.addEventListener("hashchange", () => show(+location.hash.slice(1) - 1));
 at = (+location.hash.slice(1) || data.first + 1) - 1;
 show(at);
 one("[data-go=ask]").hidden = !steps.some(step => step.asks);
-if (data.ask) setAsking(true);
+if (data.ask) {  // whatever is to be asked about the first step that is shown is asked before it is
+  const opens = at;
+  at = Math.max(opens - 1, 0);
+  setAsking(true);
+  show(opens);
+}
 if (data.what_if) drawWhatIf();

@@ -113,7 +113,7 @@ def _first(shown: Sequence[Stop], batch: int | None, step: str | None) -> int:
     of_batch = [(number, stop.moment) for number, stop in enumerate(shown) if batch in (None, stop.moment.batch_id)]
     last = max((moment.attempt for _, moment in of_batch), default=0)
     for number, moment in of_batch:
-        if step in (None, moment.event.step) and (batch is None or moment.attempt == last):
+        if step in (None, moment.event.step) and moment.begun is None and (batch is None or moment.attempt == last):
             return number
     raise ValueError(f"the trace has no step {step or ''} of batch {'any' if batch is None else batch}")
 

@@ -55,11 +55,13 @@ Asked = tuple[str, Sequence[str], int, str]
 def questions(recording: Recording, found: Fates) -> tuple[Question, ...]:
     """All that can be asked on the walk through a trace, in its order; `found` are the fates of its rows."""
     facts = {batch.trigger: batch for batch in found.batches}
+    walk = moments(recording.events)
+    begun = {(*moment.key[:3], 0) for moment in walk if moment.begun is not None}  # these were asked about when they began
     return tuple(  # (1)
         Question(moment.key, asks, tuple(choices), right, why)
-        for moment in moments(recording.events) if moment.event.error is None
-        for ask in ASKED.get(moment.event.step, ())
-        for asks, choices, right, why in ask(found, facts.get(moment.event.trigger), moment.event)
+        for moment in walk if moment.key not in begun and (whole := moment.begun or moment.event).error is None
+        for ask in ASKED.get(whole.step, ())
+        for asks, choices, right, why in ask(found, facts.get(whole.trigger), whole)
     )
 
 

@@ -4,8 +4,8 @@
     2024-01-01 12:04     late    [dropped as late]      struck through: its window had ended
     2024-01-01 12:30     d       [kept]                 the button opens the whole story of the row
 
-A row has its fate from the moment in which the batch is computed (addBatch): before, nobody knows it. What is given out here is
-escaped.
+A row has its fate from the moment in which all operators have run, or the batch is computed: before, nobody knows it. What is
+given out here is escaped.
 """
 
 from __future__ import annotations

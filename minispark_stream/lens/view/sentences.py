@@ -107,6 +107,8 @@ def _of_their_own(outs: Values) -> str:
 
 
 def _add_batch(ins: Values, outs: Values) -> str:
+    if not outs:
+        return f"batch {plain(ins.get('batchId'))} is handed to {short(plain(ins.get('sink')))}, which asks for its rows"
     return f"batch {plain(ins.get('batchId'))} computed and handed to {short(plain(ins.get('sink')))}{out_rows(outs)}"
 
 

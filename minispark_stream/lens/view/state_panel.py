@@ -5,7 +5,8 @@
     + 12:02 · B  no match yet
 
 1. A row that the batch has added, changed or removed has its mark and its colour.
-2. Spark keeps a side of a join in two stores: how many rows a key has, and the rows, numbered. Only the rows are shown.
+2. Of a large state some rows are shown, first of all those that the batch has changed; how many there are is said.
+3. Spark keeps a side of a join in two stores: how many rows a key has, and the rows, numbered. Only the rows are shown.
 """
 
 from __future__ import annotations
@@ -38,6 +39,9 @@ def operator(view: OperatorView) -> str:
         return head + (f"<p class='note'>{NO_ROWS}</p>" if view.version is not None else "")
     if not view.rows:
         return head + "<p class='note'>Empty.</p>"
+    if len(view.rows) < (view.num_rows or 0):  # (2)
+        shown = f"{number(len(view.rows))} of {plural(view.num_rows, 'row')}"
+        head += f"<p class='note'>{shown}, first of all those that changed.</p>"
     if view.operator == "symmetricHashJoin":
         sides = "".join(_side(side, view.rows) for side in ("left", "right"))
         return f"{head}<div class='sides'>{sides}</div>"
@@ -52,7 +56,7 @@ def _row(row: StateRow) -> tuple[str, list[str]]:  # (1)
     return f' class="{MARKS[row.mark]}"', [escape(row.mark), key, before, after, escape(where)]
 
 
-def _side(side: str, rows: Iterable[StateRow]) -> str:  # (2)
+def _side(side: str, rows: Iterable[StateRow]) -> str:  # (3)
     buffered = [row for row in rows if row.store.startswith(side) and not row.store.endswith(COUNTS)]
     body = table(("", "row"), map(_buffered, buffered)) if buffered else "<p class='note'>Empty.</p>"
     return f"<div><h4>{side} buffer, {plural(sum(row.mark != '-' for row in buffered), 'row')}</h4>{body}</div>"

@@ -4,12 +4,13 @@ Events are recorded when a step *ends*, so a step comes after the steps inside i
 order in which it makes sense:
 
 1. Rebuild the tree from `depth`: a step contains the deeper ones that ended before it.
-2. Walk it. `startQuery`, `trigger`, `runBatch`, `addBatch` and `walCommit` are shown before what happens inside them.
+2. Walk it. `startQuery`, `trigger`, `runBatch` and `walCommit` are shown before what happens inside them.
    `constructNextBatch` is shown when it decides: after the sources have answered, before anything is written down.
-   Every other step is shown when it ends.
+   `addBatch` is shown twice: when the sink asks for its rows, of which nothing is known by then, and when it has them. Between
+   the two are the stateful operators, from the lowest to the highest. Every other step is shown when it ends.
 
-    recorded   latestOffset, commitSource, walCommit, constructNextBatch, getBatch, addBatch, runBatch, trigger
-    walked     trigger, latestOffset, constructNextBatch, walCommit, commitSource, runBatch, getBatch, addBatch
+    recorded   latestOffset, walCommit, constructNextBatch, getBatch, stateOperator, addBatch, runBatch, trigger
+    walked     trigger, latestOffset, constructNextBatch, walCommit, runBatch, getBatch, addBatch, stateOperator, addBatch
 
 Maintenance runs on a thread of its own: it contains nothing and is contained in nothing.
 """
@@ -18,14 +19,16 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import groupby
 
 from minispark_stream.lens.trace.events import Event
 from minispark_stream.lens.trace.recording import is_rerun
+from minispark_stream.lens.trace.values import as_int
 
 AROUND_OTHERS = frozenset(("startQuery", "trigger", "runBatch", "walCommit"))  # an error of theirs is one of a step inside
-SHOWN_BEFORE_ITS_STEPS = AROUND_OTHERS | {"addBatch"}
+
+BEGINS = -1
 
 Key = tuple[int | None, int, str, int]
 
@@ -35,8 +38,9 @@ class Moment:
     """One step on the walk through a trace.
 
     `batch_id` is that of the trigger; `attempt` tells a batch that is run again after a restart from the first try, and
-    `occurrence` the second `latestOffset` of a batch from the first. `within` are the steps around this one, from the
-    outside in. `run` counts the starts of the query from 1.
+    `occurrence` the second `latestOffset` of a batch from the first (`BEGINS`: the step only begins here). `within` are the
+    steps around this one, from the outside in. `run` counts the starts of the query from 1. The event of a step that begins
+    has no outputs; `begun` is the whole one.
     """
 
     event: Event
@@ -45,6 +49,7 @@ class Moment:
     attempt: int
     within: tuple[str, ...]
     occurrence: int
+    begun: Event | None = None
 
     @property
     def key(self) -> Key:
@@ -74,10 +79,11 @@ def moments(events: Sequence[Event]) -> tuple[Moment, ...]:
         if batch_id is None or any(map(is_rerun, of_trigger)):
             attempts[batch_id] += 1
         seen: Counter[str] = Counter()
-        for event, within in (pair for node in _tree(of_trigger) for pair in _walk(node)):
+        for event, within, begun in (one for node in _tree(of_trigger) for one in _walk(node)):
             run += event.step == "startQuery"
-            walk.append(Moment(event, max(run, 1), batch_id, attempts[batch_id], within, seen[event.step]))
-            seen[event.step] += 1
+            occurrence = seen[event.step] if begun is None else BEGINS
+            walk.append(Moment(event, max(run, 1), batch_id, attempts[batch_id], within, occurrence, begun))
+            seen[event.step] += begun is None
     return tuple(walk)
 
 
@@ -95,11 +101,16 @@ def _tree(events: Iterable[Event]) -> list[_Node]:  # (1)
     return roots + apart
 
 
-def _walk(node: _Node, within: tuple[str, ...] = ()) -> Iterator[tuple[Event, tuple[str, ...]]]:  # (2)
+def _walk(node: _Node, within: tuple[str, ...] = ()) -> Iterator[tuple[Event, tuple[str, ...], Event | None]]:  # (2)
     step = node.event.step
     inside = (*within, step)
-    if step in SHOWN_BEFORE_ITS_STEPS:
+    before: list[_Node]
+    after: list[_Node]
+    if step in AROUND_OTHERS:
         before, after = [], list(node.children)
+    elif step == "addBatch" and node.children:
+        yield replace(node.event, outputs={}, duration_ms=0, error=None), within, node.event
+        before, after = sorted(node.children, key=lambda child: -(as_int(child.event.inputs.get("operatorId")) or 0)), []
     elif step == "constructNextBatch":
         before = [c for c in node.children if c.event.step == "latestOffset"]
         after = [c for c in node.children if c.event.step != "latestOffset"]
@@ -107,6 +118,6 @@ def _walk(node: _Node, within: tuple[str, ...] = ()) -> Iterator[tuple[Event, tu
         before, after = list(node.children), []
     for child in before:
         yield from _walk(child, inside)
-    yield node.event, within
+    yield node.event, within, None
     for child in after:
         yield from _walk(child, inside)

@@ -78,7 +78,7 @@ class StateRow:
 
 @dataclass(frozen=True)
 class OperatorView:
-    """A stateful operator. `rows` None: the trace has no row previews."""
+    """A stateful operator. `rows` None: the trace has no row previews; they may be some of `num_rows` only."""
 
     operator_id: int
     operator: str
@@ -86,6 +86,7 @@ class OperatorView:
     metrics: Mapping[str, Any] = field(default_factory=dict)
     rows: tuple[StateRow, ...] | None = None
     changed: bool = False
+    num_rows: int | None = None
 
 
 @dataclass(frozen=True)
@@ -106,4 +107,5 @@ class World:
     @property
     def is_computed(self) -> bool:
         """Whether this batch has been computed, so that the fates of its rows are known."""
-        return self.rows_out is not None or self.num_rows_out is not None
+        decided = bool(self.operators) and all(operator.metrics for operator in self.operators)
+        return decided or self.rows_out is not None or self.num_rows_out is not None

@@ -216,7 +216,13 @@ def _state(world: World, ins: Mapping[str, Any], outs: Mapping[str, Any]) -> Wor
     if isinstance(outs.get("after"), (list, tuple)):
         rows = state_changes(as_list(outs.get("before")), as_list(outs.get("after")))
     view = OperatorView(
-        operator_id, str(ins.get("operator")), None if version is None else version + 1, as_map(outs.get("metrics")), rows, True
+        operator_id=operator_id,
+        operator=str(ins.get("operator")),
+        version=None if version is None else version + 1,
+        metrics=as_map(outs.get("metrics")),
+        rows=rows,
+        changed=True,
+        num_rows=as_int(outs.get("rows")),
     )
     others = [o for o in world.operators if o.operator_id != operator_id]
     return replace(world, operators=tuple(sorted((*others, view), key=lambda o: o.operator_id)))

@@ -22,9 +22,9 @@ from typing import Any, TypeVar
 from pyspark.sql.types import StructType
 
 from minispark_stream.engine.checkpointing.unsafe_row import UnsafeRowCodec
+from minispark_stream.engine.checkpointing.unsafe_row.plain import decode_columns, decode_rows, unique_names
 from minispark_stream.tools.inspection.contents import Row, Schemas, StateChange, StateRow
 from minispark_stream.tools.inspection.store_versions import StoreVersions
-from minispark_stream.tools.inspection.values import column_names, decode_columns, decode_rows
 
 T = TypeVar("T")
 
@@ -190,7 +190,7 @@ def _text(row: Row) -> str:
 
 def wanted_columns(key: Any, schema: StructType | None) -> dict[str, Any]:
     """A mapping as it is; a list as the values of all columns; anything else as the value of the first column."""
-    names = column_names(schema) if schema is not None else []
+    names = unique_names(schema.names) if schema is not None else []
     if isinstance(key, Mapping):
         unknown = [str(name) for name in key if name not in names]
         if unknown:

@@ -18,11 +18,13 @@ Differs from Spark: nothing.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
+
+from minispark_stream.engine.checkpointing.unsafe_row.codec import UnsafeRowCodec
 
 
 def plain(column: pa.Array) -> list[Any]:
@@ -87,3 +89,14 @@ def unique_names(names: Iterable[str]) -> list[str]:
         seen[name] = seen.get(name, 0) + 1
         unique.append(name if seen[name] == 1 else f"{name} ({seen[name]})")
     return unique
+
+
+def decode_columns(codec: UnsafeRowCodec, rows: Sequence[bytes]) -> dict[str, list[Any]]:
+    """The columns of some rows by their names; the second "sum" is "sum (2)"."""
+    return dict(zip(unique_names(codec.schema.names), map(plain, codec.decode(rows))))
+
+
+def decode_rows(codec: UnsafeRowCodec, rows: Sequence[bytes]) -> list[dict[str, Any]]:
+    """Each row as a dict by column name. Raises ValueError when one is not a row of the codec's schema."""
+    columns = decode_columns(codec, rows)
+    return [dict(zip(columns, values)) for values in zip(*columns.values())] if columns else [{} for _ in rows]
