@@ -11,7 +11,7 @@ or sink is created; Execution flow).
     readStream.format("text").option("maxFilesPerTrigger", 1).load("in")   SourceSpec(format "text", path "in",
                                                                                       options {"maxfilespertrigger": "1"}, ...)
 
-Differs from Spark: formats that the model has no source or sink for, named sources, tables that are not of files, and
+Differs from Spark: formats that the model has no source or sink for, tables that are not of files, and
 `trigger(realTime=...)` are refused by the name of what is missing. Real-time mode is a third engine: a batch that lasts for
 minutes, whose readers end by the clock, whose stages run at the same time and pass rows on one by one, and whose offsets are
 logged at its end. PySpark makes the trigger, so what it refuses of one ("soon", "-1 second") is refused here in its words.
@@ -21,6 +21,7 @@ Shown by tests/spark/test_differences.py::test_what_only_the_model_refuses.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Any, cast
 
 from pyspark.errors import AnalysisException
@@ -32,6 +33,7 @@ from pyspark.sql.streaming import DataStreamWriter as SparkDataStreamWriter
 from minispark_stream.engine.clock import Clock
 from minispark_stream.engine.jvm import builders, plans, scala, sessions
 from minispark_stream.engine.jvm.errors import analysis_error
+from minispark_stream.engine.plan.name_streaming_sources import named
 from minispark_stream.engine.plan.streaming_relation import streaming_dataframe, streaming_sources
 from minispark_stream.engine.runtime.trigger_executor import ContinuousTrigger, ProcessingTimeTrigger, Trigger, from_java
 from minispark_stream.engine.sinks.base import SinkSpec
@@ -81,6 +83,7 @@ class _ReaderRecorder(_Recorder):
         return self
 
     def name(self, source_name: str) -> _ReaderRecorder:
+        SparkDataStreamReader(self.session).name(source_name)  # the JVM refuses "x\n", which PySpark lets pass
         self.state["name"] = source_name
         return self
 
@@ -125,25 +128,17 @@ class DataStreamReader(SparkDataStreamReader):
     def _df(self, jdf: _ReaderRecorder) -> DataFrame:
         state = jdf.state
         if "table" in state:
-            return self._table(state["table"], state["options"])
+            return self._table(state["table"], state["options"], state.get("name"))
         options = jdf.options_with(state.get("path"), "load")  # (2)
         path = options.pop("path", None)
         spec = SourceSpec(self._spark, state["format"], path, state.get("schema"), options, self._clock)
-        relation = create_relation(spec)
-        if "name" in state:
-            raise self._refused_name(state["name"])
+        relation = named(self._spark, create_relation(spec), state.get("name"))
         return streaming_dataframe(self._spark, relation)
 
-    def _refused_name(self, name: str) -> AnalysisException:
-        """Spark refuses named sources, too, unless it is told to let sources evolve."""
-        evolution = "spark.sql.streaming.queryEvolution.enableSourceEvolution"
-        if not sessions.flag(self._spark, evolution):
-            return analysis_error(self._spark, "STREAMING_QUERY_EVOLUTION_ERROR.SOURCE_NAMING_NOT_SUPPORTED", name=name)
-        return AnalysisException(message="minispark_stream has no named sources.")
-
-    def _table(self, name: str, options: Mapping[str, str]) -> DataFrame:
+    def _table(self, name: str, options: Mapping[str, str], source_name: str | None) -> DataFrame:
         """A view of a stream is that stream; a table of files is a file source over its folder. Spark finds both."""
-        found = SparkDataStreamReader(self._spark).options(**options).table(name)
+        reader = SparkDataStreamReader(self._spark).options(**options)
+        found = (reader if source_name is None else reader.name(source_name)).table(name)
         plan = plans.analyzed(found)
         if streaming_sources(self._spark, plan):
             return found
@@ -155,7 +150,7 @@ class DataStreamReader(SparkDataStreamReader):
         merged = {key: stored.apply(key) for key in scala.items(stored.keys().toSeq())}
         path = merged.pop("path")
         source = file_stream_relation(self._spark, file_format, path, found.schema, merged)
-        return streaming_dataframe(self._spark, source).alias(name.split(".")[-1].strip("`"))
+        return streaming_dataframe(self._spark, replace(source, name=source_name)).alias(name.split(".")[-1].strip("`"))
 
 
 class _WriterRecorder(_Recorder):

@@ -84,11 +84,6 @@ def aggregated_in_format_1(session: Any, folder: Path) -> Any:
     return with_confs(session, {"spark.sql.streaming.aggregation.stateFormatVersion": "1"}, counts.start)
 
 
-def named(session: Any, folder: Path) -> Any:
-    key = "spark.sql.streaming.queryEvolution.enableSourceEvolution"
-    return with_confs(session, {key: "true"}, lambda: session.readStream.name("one").text(f"{folder}/in"))
-
-
 def in_real_time(session: Any, folder: Path) -> Any:
     return session.readStream.text(f"{folder}/in").writeStream.trigger(realTime="5 seconds").format("noop").start()
 
@@ -112,7 +107,6 @@ REFUSED: dict[Callable[[Any, Path], Any], str] = {
     join_in_format_3: "implements stream-stream joins only with .*stateFormatVersion=2, not 3",
     applied_in_format_1: "implements applyInPandasWithState only with .*stateFormatVersion=2",
     aggregated_in_format_1: "implements aggregations only with .*stateFormatVersion=2",
-    named: "has no named sources",
     in_a_catalog: "writes to tables of spark_catalog only",
     lambda session, folder: session.readStream.format(RATE_PROVIDER).load(): "has no streaming source or sink for the format",
     in_real_time: "has no engine for the trigger",

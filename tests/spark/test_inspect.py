@@ -73,10 +73,10 @@ def test_batches_are_those_of_the_progress_reports(done: Run) -> None:
     assert report.findings == ()
     assert [b.batch_id for b in report.batches] == [p["batchId"] for p in done.progress] == [0, 1, 2, 3]
     assert [b.offsets for b in report.batches] == [
-        (json.dumps(p["sources"][0]["endOffset"], separators=(",", ":")),) for p in done.progress
+        {"0": json.dumps(p["sources"][0]["endOffset"], separators=(",", ":"))} for p in done.progress
     ]
     assert [b.watermark_ms for b in report.batches] == [0, ms("11:56"), ms("12:04"), ms("12:12")]
-    assert [b.files[0] and b.files[0][0].rsplit("/", 1)[-1] for b in report.batches] == ["0.txt", "1.txt", "2.txt", ()]
+    assert [b.files["0"] and b.files["0"][0].rsplit("/", 1)[-1] for b in report.batches] == ["0.txt", "1.txt", "2.txt", ()]
     assert report.batches[-1].conf["spark.sql.shuffle.partitions"] == "2"
 
 

@@ -53,7 +53,7 @@ def fake_query(
     query = SimpleNamespace(
         checkpoint=str(checkpoint),
         sources=list(sources),
-        leaf_sources=list(range(len(sources))),
+        source_ids={str(i): i for i in range(len(sources))},
         read_limits=dict.fromkeys(range(len(sources)), limit),
         offset_log=OffsetSeqLog(str(checkpoint / "offsets")),
         commit_log=CommitLog(str(checkpoint / "commits")),

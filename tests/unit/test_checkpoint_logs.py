@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import os
 import stat
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +23,14 @@ from minispark_stream.engine.checkpointing.compactible_file_stream_log import (
     FileStreamSourceLog,
     derive_compact_interval,
 )
-from minispark_stream.engine.checkpointing.offset_seq_log import RELEVANT_CONFS, OffsetSeq, OffsetSeqLog, OffsetSeqMetadata
+from minispark_stream.engine.checkpointing.offset_seq_log import (
+    RELEVANT_CONFS,
+    OffsetMap,
+    OffsetSeq,
+    OffsetSeqLog,
+    OffsetSeqMetadata,
+    to_offsets,
+)
 
 
 class TestCheckpointFileManager:
@@ -172,11 +180,25 @@ class TestOffsetSeqLog:
             (tmp_path / name).write_text("junk")
         assert log.list_batches() == [3]
 
-    def test_version_2_is_read_by_source_number(self, tmp_path: Path) -> None:
-        (tmp_path / "0").write_text('v2\n{"batchWatermarkMs":5}\n1:{"logOffset":4}\n0:-')
-        entry = OffsetSeqLog(str(tmp_path)).get(0)
-        assert entry is not None and entry.offsets == (None, '{"logOffset":4}')
-        assert entry.metadata == OffsetSeqMetadata(5, 0, {})
+    def test_an_entry_of_named_sources_is_sparks_text(self, tmp_path: Path) -> None:
+        metadata = replace(METADATA, version=2)
+        entry = to_offsets({0: '{"logOffset":0}', 1: "7"}, {"clicks": 0, "views": 1, "idle": 2}, metadata)
+        OffsetSeqLog(str(tmp_path)).add(0, entry)
+        assert (tmp_path / "0").read_text() == (
+            'v2\n{"batchWatermarkMs":1,"batchTimestampMs":2,"conf":{"spark.sql.shuffle.partitions":"2"},"sourceMetadataInfo":{}}\n'
+            'clicks:{"logOffset":0}\nviews:7'
+        )
+        assert OffsetSeqLog(str(tmp_path)).get(0) == entry
+
+    def test_named_sources_find_their_offsets_whatever_the_query_looks_like_now(self) -> None:
+        entry = OffsetMap({"clicks": "3", "views": "7", "idle": None}, replace(METADATA, version=2))
+        assert entry.to_stream_progress({"new": 0, "views": 1, "idle": 2}) == {1: "7"}
+
+    def test_a_stream_that_is_used_twice_has_one_line_in_version_2(self) -> None:
+        twice = {"0": 0, "1": 0}
+        entry = to_offsets({0: "3"}, twice, replace(METADATA, version=2))
+        assert entry.by_id() == {"1": "3"} and entry.to_stream_progress(twice) == {0: "3"}
+        assert to_offsets({0: "3"}, twice, METADATA).by_id() == {"0": "3", "1": "3"}
 
     def test_an_entry_of_the_continuous_engine_has_no_metadata(self, tmp_path: Path) -> None:
         (tmp_path / "0").write_text("v1\n\n3")
@@ -194,7 +216,8 @@ class TestOffsetSeqLog:
             (b'v1\n{"batchWatermarkMs":"soon"}', "batchWatermarkMs must be an integer"),
             (b'v1\n{"conf":{"a":1}}', "conf must map names to texts"),
             (b"v2\n{}\nnonsense", "Invalid OffsetMap format"),
-            (b"v2\n{}\nclicks:3", "the sources must be numbered from 0, not clicks"),
+            (b"v2\n{}\n../x:3", "'../x' is no name of a source"),
+            (b"v2\n\nclicks:3", "VERSION_2 offset log requires metadata"),
             (b"v1\n\xff\xfe", "can't decode"),
         ],
     )
@@ -212,9 +235,10 @@ class TestOffsetSeqLog:
 
     @given(st.lists(st.none() | st.text(st.characters(exclude_categories=["Cc", "Cs", "Zl", "Zp"]), min_size=2), max_size=4))
     def test_entries_survive(self, offsets: list[str | None]) -> None:
-        entry = OffsetSeq(tuple(offsets), METADATA)
+        named = {f"source_{i}": offset for i, offset in enumerate(offsets)}
         log = OffsetSeqLog("/nowhere")
-        assert log.deserialize(log.serialize(entry)) == entry
+        for entry in (OffsetSeq(tuple(offsets), METADATA), OffsetMap(named, replace(METADATA, version=2))):
+            assert log.deserialize(log.serialize(entry)) == entry
 
 
 class TestConfs:

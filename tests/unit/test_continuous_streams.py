@@ -13,7 +13,7 @@ import pytest
 from pyspark.errors import IllegalArgumentException
 
 from minispark_stream.engine.checkpointing.commit_log import CommitMetadata
-from minispark_stream.engine.checkpointing.offset_seq_log import OffsetSeq
+from minispark_stream.engine.checkpointing.offset_seq_log import OffsetMap, OffsetSeq, OffsetSeqMetadata
 from minispark_stream.engine.clock import ManualClock
 from minispark_stream.engine.runtime.micro_batch_execution_context import MicroBatchExecutionContext
 from minispark_stream.extras.continuous.continuous_execution import commit_epoch, get_start_offset
@@ -108,6 +108,14 @@ def test_a_commit_without_offsets_is_an_error(tmp_path):
     query = continuous(tmp_path)
     query.commit_log.add(4, CommitMetadata())
     with pytest.raises(RuntimeError, match="Batch 4 was committed without end epoch offsets!"):
+        get_start_offset(query)
+
+
+def test_offsets_of_named_sources_are_those_of_another_engine(tmp_path):
+    query = continuous(tmp_path)
+    query.offset_log.add(0, OffsetMap({"clicks": "3"}, OffsetSeqMetadata(version=2)))
+    query.commit_log.add(0, CommitMetadata())
+    with pytest.raises(RuntimeError, match="offsets/0 was written by a query in micro-batches"):
         get_start_offset(query)
 
 

@@ -17,7 +17,11 @@ from pyspark.errors import SparkRuntimeException
 from pyspark.sql.types import LongType, StructType
 
 from minispark_stream import inspect
+from minispark_stream.engine.checkpointing.commit_log import CommitLog, CommitMetadata
+from minispark_stream.engine.checkpointing.compactible_file_stream_log import CompactionConf, FileEntry, FileStreamSourceLog
 from minispark_stream.engine.checkpointing.lz4_block import compress
+from minispark_stream.engine.checkpointing.offset_seq_log import OffsetMap, OffsetSeqLog, OffsetSeqMetadata
+from minispark_stream.engine.checkpointing.stream_metadata import read_or_create
 from minispark_stream.tools.cli import main
 from minispark_stream.tools.inspection.contents import StateRow
 from minispark_stream.tools.inspection.read_only_files import ReadOnlyFiles
@@ -50,12 +54,12 @@ def test_a_checkpoint_without_faults_has_no_findings(checkpoint: Path) -> None:
 
 def test_batches_have_offsets_watermarks_times_confs_commits_and_files(checkpoint: Path) -> None:
     first, second, third = inspect(str(checkpoint)).batches
-    assert [b.offsets for b in (first, second, third)] == [('{"logOffset":0}',), ('{"logOffset":1}',), ('{"logOffset":1}',)]
+    assert [b.offsets for b in (first, second, third)] == [{"0": f'{{"logOffset":{n}}}'} for n in (0, 1, 1)]
     assert (second.watermark_ms, second.next_watermark_ms) == (NOON_MS, NOON_MS + 300_000)
     assert second.timestamp_ms == 1_700_000_000_001
     assert second.conf["spark.sql.shuffle.partitions"] == "2"
     assert [b.committed for b in (first, second, third)] == [True] * 3
-    assert [b.files for b in (first, second, third)] == [(("file:///in/0.json",),), (("file:///in/1.json",),), ((),)]
+    assert [b.files for b in (first, second, third)] == [{"0": ("file:///in/0.json",)}, {"0": ("file:///in/1.json",)}, {"0": ()}]
 
 
 def test_the_state_is_decoded(checkpoint: Path) -> None:
@@ -331,7 +335,25 @@ def test_a_compacted_source_log(checkpoint: Path) -> None:
     (checkpoint / "sources/0/9.compact").write_text("\n".join(["v1", *lines]))
     report = inspect(str(checkpoint))
     assert findings(report) == []
-    assert [b.files for b in report.batches] == [(("file:///in/0.json",),), (("file:///in/1.json",),), ((),)]
+    assert [b.files for b in report.batches] == [{"0": ("file:///in/0.json",)}, {"0": ("file:///in/1.json",)}, {"0": ()}]
+
+
+def test_named_sources_are_shown_by_their_names(tmp_path: Path) -> None:
+    """`views` is new in batch 1; `clicks` is away in batch 2, and goes on where it was."""
+    read_or_create(str(tmp_path), lambda key: None)
+    for batch_id, ends in enumerate([{"clicks": 0}, {"clicks": 1, "views": 0}, {"views": 1}, {"clicks": 2, "views": 1}]):
+        offsets = {name: f'{{"logOffset":{n}}}' for name, n in ends.items()}
+        OffsetSeqLog(str(tmp_path / "offsets")).add(batch_id, OffsetMap(offsets, OffsetSeqMetadata(version=2)))
+        CommitLog(str(tmp_path / "commits")).add(batch_id, CommitMetadata(0))
+        for name, n in ends.items():
+            log = FileStreamSourceLog(str(tmp_path / "sources" / name), CompactionConf())
+            log.add(n, (FileEntry(f"file:///{name}/{n}.json", 0, n),))
+    report = inspect(str(tmp_path))
+    assert findings(report) == [] and [source.source_id for source in report.sources] == ["clicks", "views"]
+    clicks = [("file:///clicks/0.json",), ("file:///clicks/1.json",), (), ("file:///clicks/2.json",)]
+    assert [b.files["clicks"] for b in report.batches] == clicks
+    assert "clicks logOffset 2 | views logOffset 1" in str(report) and "clicks  files, 3 files in its log" in str(report)
+    assert "source views: files, 2 files in its log" in report.to_html(tmp_path / "page.html").read_text()
 
 
 def test_an_unreadable_log_entry_does_not_hide_the_others(checkpoint: Path) -> None:

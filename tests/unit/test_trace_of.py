@@ -94,7 +94,7 @@ def test_a_query_that_failed_has_a_last_batch_that_failed(tmp_path: Path) -> Non
 
 def test_a_listener_keeps_the_newest_batches_of_the_newest_queries_over_a_restart(monkeypatch: pytest.MonkeyPatch) -> None:
     session: Any = SimpleNamespace(streams=SimpleNamespace(get=lambda id: None if id == QUERY[:-1] + "9" else object()))
-    monkeypatch.setattr(trace_listener, "look_at", lambda query: SparkQuery("/gone", "append", "a plan"))
+    monkeypatch.setattr(trace_listener, "look_at", lambda query: SparkQuery("/gone", "append", "a plan", ("0",)))
     listener = TraceListener(session, max_batches=3, max_queries=2)
 
     def start(id: str, name: str | None, run: str = RUN) -> None:

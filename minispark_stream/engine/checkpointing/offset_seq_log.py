@@ -1,34 +1,40 @@
 """The offset log: what each batch will read, written before it reads anything.
 
-Models: OffsetSeqLog, OffsetSeq and OffsetSeqMetadata (Execution flow; SIGMOD'18 paper, section 6.1: the write-ahead log).
+Models: OffsetSeqLog, OffsetSeq, OffsetMap and OffsetSeqMetadata (Execution flow; SIGMOD'18 paper, section 6.1: the write-ahead
+log).
 
     offsets/7      v1
                    {"batchWatermarkMs":0,"batchTimestampMs":1700000000000,"conf":{"spark.sql.shuffle.partitions":"2",...}}
                    {"logOffset":7}            one line per source, in the order of the sources
                    -                          a source that has no offset yet
 
+    offsets/7      v2                         the version of named sources: the query may have others when it starts again
+                   {"batchWatermarkMs":0, ... ,"sourceMetadataInfo":{}}
+                   clicks:{"logOffset":7}     one line per source that has an offset, in any order
+
 The metadata line is what makes a batch repeatable: the watermark that evicts, the time that current_timestamp() gives, and
 the confs that shape state. On a restart the logged confs win over the session's, because the state was laid out by them;
 a conf that an older Spark did not log yet gets the value that older Spark implied. The number of shuffle partitions is logged
 for the state alone: a shuffle that keeps no state goes by the session's.
 
-Differs from Spark: a v2 entry (`sourceId:offset` lines) is read when its ids are 0, 1, 2, ...; those of named sources are
-refused, because the model has no named sources. No v2 entry is written, whatever `offsetLog.formatVersion` says.
-Shown by tests/unit/test_checkpoint_logs.py::TestOffsetSeqLog::test_version_2_is_read_by_source_number,
-tests/unit/test_checkpoint_logs.py::TestOffsetSeqLog::test_damage_is_named_with_its_file.
+Differs from Spark: an entry with a name that no source can have (`../x:0`) is damaged; Spark passes over the line.
+Shown by tests/unit/test_checkpoint_logs.py::TestOffsetSeqLog::test_damage_is_named_with_its_file.
 """
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping, Sequence
+import re
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from typing import ClassVar
 
 from minispark_stream.engine.checkpointing.metadata_log import HDFSMetadataLog, json_object, number, to_json
 
 logger = logging.getLogger(__name__)
 
 _VOID = "-"
+SOURCE_NAME = re.compile("[a-zA-Z0-9_]+")
 
 # The confs that Spark logs, in the order in which it writes them, and what a missing one means (None: the session's value).
 RELEVANT_CONFS: dict[str, str | None] = {
@@ -58,11 +64,12 @@ _IN_SESSION = {"spark.sql.shuffle.partitions": "spark.sql.streaming.internal.sta
 
 @dataclass(frozen=True)
 class OffsetSeqMetadata:
-    """The second line of an entry. Times in milliseconds since the epoch."""
+    """The second line of an entry. Times in milliseconds since the epoch; `version` is that of the whole entry."""
 
     batch_watermark_ms: int = 0
     batch_timestamp_ms: int = 0
     conf: Mapping[str, str] = field(default_factory=dict)
+    version: int = 1
 
     @staticmethod
     def from_session(conf_get: Callable[[str], str | None]) -> OffsetSeqMetadata:
@@ -82,67 +89,114 @@ class OffsetSeqMetadata:
             conf_set(key, value)
 
     def to_json(self) -> str:
-        return to_json(
-            {"batchWatermarkMs": self.batch_watermark_ms, "batchTimestampMs": self.batch_timestamp_ms, "conf": dict(self.conf)}
-        )
+        values: dict[str, object] = {
+            "batchWatermarkMs": self.batch_watermark_ms, "batchTimestampMs": self.batch_timestamp_ms, "conf": dict(self.conf)
+        }
+        if self.version == 2:
+            values["sourceMetadataInfo"] = {}  # Spark has no use for it yet
+        return to_json(values)
 
     @staticmethod
-    def from_json(text: str) -> OffsetSeqMetadata:
+    def from_json(text: str, version: int = 1) -> OffsetSeqMetadata:
         """Raises ValueError."""
         values = json_object(text)
         conf = values.get("conf", {})
         if not isinstance(conf, dict) or not all(isinstance(v, str) for v in conf.values()):
             raise ValueError("conf must map names to texts")
-        return OffsetSeqMetadata(number(values, "batchWatermarkMs"), number(values, "batchTimestampMs"), conf)
+        return OffsetSeqMetadata(number(values, "batchWatermarkMs"), number(values, "batchTimestampMs"), conf, version)
 
 
 @dataclass(frozen=True)
 class OffsetSeq:
-    """One offset per source (None: none yet), and the metadata (None in entries of the continuous engine)."""
+    """Version 1: one offset per source (None: none yet), and the metadata (None in entries of the continuous engine)."""
 
     offsets: tuple[str | None, ...]
     metadata: OffsetSeqMetadata | None
+    version: ClassVar[int] = 1
 
-    def to_stream_progress(self, leaf_sources: Sequence[int]) -> dict[int, str]:
-        """The offsets by the number of their source; `leaf_sources` says whose offset each line is.
+    def to_stream_progress(self, source_ids: Mapping[str, int]) -> dict[int, str]:
+        """The offsets by the number of their source.
+
+        Args:
+            source_ids: id -> number of the source, in the order of the query.
 
         Raises:
             AssertionError: the query has another number of sources.
         """
-        if len(self.offsets) != len(leaf_sources):
+        if len(self.offsets) != len(source_ids):
             raise AssertionError(
                 f"assertion failed: There are [{len(self.offsets)}] sources in the checkpoint offsets and now there are "
-                f"[{len(leaf_sources)}] sources requested by the query. Cannot continue. Give the query the sources that "
+                f"[{len(source_ids)}] sources requested by the query. Cannot continue. Give the query the sources that "
                 "it had, in their order, or a new checkpoint location."
             )
-        return {source: offset for source, offset in zip(leaf_sources, self.offsets) if offset is not None}
+        return {source: offset for source, offset in zip(source_ids.values(), self.offsets) if offset is not None}
+
+    def by_id(self) -> dict[str, str | None]:
+        """The offsets by the id of their source, which is the number of its line."""
+        return {str(i): offset for i, offset in enumerate(self.offsets)}
+
+    def lines(self) -> list[str]:
+        """The offsets as they stand in the log."""
+        return [_VOID if offset is None else offset for offset in self.offsets]
 
 
-class OffsetSeqLog(HDFSMetadataLog[OffsetSeq]):
+@dataclass(frozen=True)
+class OffsetMap:
+    """Version 2: the offset of each source by its id. A query may have sources that are not in here, and lack others."""
+
+    offsets: Mapping[str, str | None]
+    metadata: OffsetSeqMetadata
+    version: ClassVar[int] = 2
+
+    def to_stream_progress(self, source_ids: Mapping[str, int]) -> dict[int, str]:
+        return {source_ids[i]: o for i, o in self.offsets.items() if o is not None and i in source_ids}
+
+    def by_id(self) -> dict[str, str | None]:
+        return dict(self.offsets)
+
+    def lines(self) -> list[str]:
+        return [f"{source_id}:{_VOID if offset is None else offset}" for source_id, offset in self.offsets.items()]
+
+
+OffsetSeqBase = OffsetSeq | OffsetMap
+
+
+def to_offsets(progress: Mapping[int, str], source_ids: Mapping[str, int], metadata: OffsetSeqMetadata) -> OffsetSeqBase:
+    """The entry for a batch that ends at `progress`, an offset by the number of each source."""
+    if metadata.version == 1:
+        return OffsetSeq(tuple(progress.get(source) for source in source_ids.values()), metadata)
+    last_id = {source: source_id for source_id, source in source_ids.items()}  # of a source that stands twice in the query
+    return OffsetMap({last_id[source]: offset for source, offset in progress.items()}, metadata)
+
+
+class OffsetSeqLog(HDFSMetadataLog[OffsetSeqBase]):
     """The log in `<checkpoint>/offsets`."""
 
     max_version = 2
 
-    def serialize(self, entry: OffsetSeq) -> bytes:
+    def serialize(self, entry: OffsetSeqBase) -> bytes:
         metadata = "" if entry.metadata is None else entry.metadata.to_json()
-        return "\n".join(["v1", metadata, *(_VOID if o is None else o for o in entry.offsets)]).encode()
+        return "\n".join([f"v{entry.version}", metadata, *entry.lines()]).encode()
 
-    def deserialize_lines(self, version: int, lines: list[str]) -> OffsetSeq:
+    def deserialize_lines(self, version: int, lines: list[str]) -> OffsetSeqBase:
         if not lines:
             raise ValueError(self.incomplete)
-        metadata = OffsetSeqMetadata.from_json(lines[0]) if lines[0].strip() else None
-        offsets = lines[1:] if version == 1 else _by_source_id(lines[1:])
-        return OffsetSeq(tuple(None if o == _VOID else o for o in offsets), metadata)
+        metadata = OffsetSeqMetadata.from_json(lines[0], version) if lines[0].strip() else None
+        if version == 1:
+            return OffsetSeq(tuple(map(_offset, lines[1:])), metadata)
+        if metadata is None:
+            raise ValueError("VERSION_2 offset log requires metadata")
+        return OffsetMap(dict(map(_named_offset, lines[1:])), metadata)
 
 
-def _by_source_id(lines: list[str]) -> list[str]:
-    found: dict[str, str] = {}
-    for line in lines:
-        source_id, colon, offset = line.partition(":")
-        if not colon:
-            raise ValueError(f"Invalid OffsetMap format: {line[:80]}")
-        found[source_id] = offset
-    ids = [str(i) for i in range(len(found))]
-    if set(found) != set(ids):
-        raise ValueError(f"the sources must be numbered from 0, not {', '.join(found)[:80]}")
-    return [found[i] for i in ids]
+def _offset(text: str) -> str | None:
+    return None if text == _VOID else text
+
+
+def _named_offset(line: str) -> tuple[str, str | None]:
+    source_id, colon, offset = line.partition(":")
+    if not colon:
+        raise ValueError(f"Invalid OffsetMap format: {line[:80]}")
+    if not SOURCE_NAME.fullmatch(source_id):
+        raise ValueError(f"{source_id[:80]!r} is no name of a source: it must be made of ASCII letters, digits and underscores")
+    return source_id, _offset(offset)

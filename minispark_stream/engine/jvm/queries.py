@@ -8,17 +8,25 @@ Differs from Spark: nothing.
 
 from __future__ import annotations
 
+import itertools
 from typing import NamedTuple
 
 from pyspark.sql.streaming import StreamingQuery
 
+from minispark_stream.engine.jvm import scala
+from minispark_stream.engine.jvm.scala import JavaObject
+
 
 class SparkQuery(NamedTuple):
-    """Where the checkpoint of a query is, its output mode in small letters, and its analysed plan as text."""
+    """Where the checkpoint of a query is, its output mode in small letters, and its analysed plan as text.
+
+    `source_names`: what its sources are called in the checkpoint: a name, or a number.
+    """
 
     checkpoint: str
     output_mode: str
     plan: str
+    source_names: tuple[str, ...]
 
 
 def look_at(query: StreamingQuery) -> SparkQuery:
@@ -28,4 +36,12 @@ def look_at(query: StreamingQuery) -> SparkQuery:
         checkpoint=str(execution.resolvedCheckpointRoot()),
         output_mode=str(execution.outputMode().toString()).lower(),
         plan=str(execution.analyzedPlan().toString()),
+        source_names=_source_names(execution.analyzedPlan()),
     )
+
+
+def _source_names(plan: JavaObject) -> tuple[str, ...]:
+    leaves = dict.fromkeys(leaf for leaf in scala.items(plan.collectLeaves()) if leaf.isStreaming())
+    numbers = itertools.count()
+    names = [leaf.sourceIdentifyingName().nameOpt() for leaf in leaves]
+    return tuple(str(name.get() if name.isDefined() else next(numbers)) for name in names)

@@ -43,9 +43,9 @@ class StreamingRelation:
     """What `readStream.load()` leaves in the plan: enough to create the source when a query starts.
 
     `create(session, metadata_path)` is called once per query on the query's own thread, with the query's session
-    and the source's own folder in the checkpoint (`sources/<i>`). A source of files has a `file_format`, and its `get_batch`
-    gives Spark's own relation over the files. `create_continuous` makes a ContinuousStream of the same arguments, if the source
-    has one.
+    and the source's own folder in the checkpoint (`sources/<i>` or `sources/<name>`). A source of files has a `file_format`,
+    and its `get_batch` gives Spark's own relation over the files. `create_continuous` makes a ContinuousStream of the same
+    arguments, if the source has one. `name` is what `readStream.name` was given.
     """
 
     source_name: str
@@ -53,6 +53,7 @@ class StreamingRelation:
     create: Callable[[SparkSession, str], Any]
     file_format: str | None = None
     create_continuous: Callable[[SparkSession, str], Any] | None = None
+    name: str | None = None
 
 
 @dataclass(frozen=True, eq=False)

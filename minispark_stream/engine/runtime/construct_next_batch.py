@@ -20,7 +20,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from minispark_stream.engine.checkpointing.offset_seq_log import OffsetSeq
+from minispark_stream.engine.checkpointing.offset_seq_log import OffsetSeqBase, to_offsets
 from minispark_stream.engine.jvm.errors import concurrent_stream_log_update
 from minispark_stream.engine.runtime.micro_batch_execution_context import MicroBatchExecutionContext
 from minispark_stream.engine.runtime.recorded import step
@@ -44,8 +44,7 @@ def construct_next_batch(query: StreamExecution, context: MicroBatchExecutionCon
             query.no_new_data = True
             query.progress_lock.notify_all()
             return context
-        entry = OffsetSeq(tuple(context.end_offsets.get(i) for i in query.leaf_sources), metadata)
-        wal_commit(query, context, entry)  # (3)
+        wal_commit(query, context, to_offsets(context.end_offsets, query.source_ids, metadata))  # (3)
         return replace(context, is_current_batch_constructed=True)
 
 
@@ -74,7 +73,7 @@ def latest_offset(
 
 
 @step("walCommit")
-def wal_commit(query: StreamExecution, context: MicroBatchExecutionContext, entry: OffsetSeq) -> None:
+def wal_commit(query: StreamExecution, context: MicroBatchExecutionContext, entry: OffsetSeqBase) -> None:
     query.update_status(message="Writing offsets to log")
     if not query.offset_log.add(context.batch_id, entry):
         raise concurrent_stream_log_update(context.batch_id)
@@ -87,7 +86,7 @@ def clean_up(query: StreamExecution, batch_id: int) -> None:
         previous = query.offset_log.get(batch_id - 1)
         if previous is None:
             raise RuntimeError(f"batch {batch_id - 1} doesn't exist")
-        for ordinal, end in previous.to_stream_progress(query.leaf_sources).items():
+        for ordinal, end in previous.to_stream_progress(query.source_ids).items():
             commit_source(query, query.sources[ordinal], end)
     if query.min_batches_to_retain < batch_id:
         purge(query, batch_id - query.min_batches_to_retain)

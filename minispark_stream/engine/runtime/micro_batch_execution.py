@@ -21,6 +21,10 @@ Differs from Spark: nothing.
 
 from __future__ import annotations
 
+from minispark_stream.engine.checkpointing.metadata_log import is_true
+from minispark_stream.engine.checkpointing.offset_seq_log import RELEVANT_CONFS
+from minispark_stream.engine.plan.name_streaming_sources import SOURCE_EVOLUTION, folder_names, source_ids
+from minispark_stream.engine.plan.streaming_relation import streaming_sources
 from minispark_stream.engine.runtime import trigger_executor
 from minispark_stream.engine.runtime.construct_next_batch import construct_next_batch
 from minispark_stream.engine.runtime.finish_trigger import report_idle, report_progress
@@ -28,8 +32,9 @@ from minispark_stream.engine.runtime.populate_start_offsets import populate_star
 from minispark_stream.engine.runtime.recorded import step
 from minispark_stream.engine.runtime.run_batch import run_batch
 from minispark_stream.engine.runtime.stream_execution import StreamExecution
-from minispark_stream.engine.runtime.trigger_executor import AvailableNowTrigger
+from minispark_stream.engine.runtime.trigger_executor import AvailableNowTrigger, OneTimeTrigger
 from minispark_stream.engine.sinks.base import BATCH_ID_KEY
+from minispark_stream.engine.sources.base import ALL_AVAILABLE, SupportsAdmissionControl, SupportsTriggerAvailableNow
 
 
 class MicroBatchExecution(StreamExecution):
@@ -42,6 +47,31 @@ class MicroBatchExecution(StreamExecution):
         self.start_maintenance()
         self.update_status(message="Initializing StreamExecution")
         trigger_executor.execute(self.trigger, self.execute_one_batch, self.clock, self.stop_requested)
+
+    def create_sources(self) -> None:
+        """Create the sources that the plan names, and fix how much a batch may read of each."""
+        leaves = streaming_sources(self.session, self.analyzed)
+        relations = dict(leaves)
+        numbers = {key: number for number, key in enumerate(relations)}
+        self.source_names = folder_names(relations.values())
+        for name, relation in zip(self.source_names, relations.values()):
+            self.sources.append(relation.create(self.session, f"{self.checkpoint}/sources/{name}"))
+        self.source_ids = source_ids([(relation, numbers[key]) for key, relation in leaves], self._sources_evolve())
+        know_where_to_stop = all(isinstance(source, SupportsTriggerAvailableNow) for source in self.sources)
+        if isinstance(self.trigger, AvailableNowTrigger) and not know_where_to_stop:
+            self.trigger = OneTimeTrigger()
+        for number, source in enumerate(self.sources):
+            if isinstance(self.trigger, AvailableNowTrigger) and isinstance(source, SupportsTriggerAvailableNow):
+                source.prepare_for_trigger_available_now()
+            limited = isinstance(source, SupportsAdmissionControl) and not isinstance(self.trigger, OneTimeTrigger)
+            self.read_limits[number] = source.default_read_limit() if limited else ALL_AVAILABLE  # type: ignore[attr-defined]
+
+    def _sources_evolve(self) -> bool:
+        """Whether the offset log goes by names: as it was begun, or, if there is none, as the session wants it."""
+        latest = self.offset_log.get_latest()
+        if latest is None or latest[1].metadata is None:
+            return is_true(self.conf(SOURCE_EVOLUTION))
+        return is_true(latest[1].metadata.conf.get(SOURCE_EVOLUTION, RELEVANT_CONFS[SOURCE_EVOLUTION]))
 
     def execute_one_batch(self) -> bool:
         """One trigger, which runs at most one batch. False when the query is to end."""

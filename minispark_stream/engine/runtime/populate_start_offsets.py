@@ -10,7 +10,8 @@ the last one in the commit log:
     no C       batch O is the first one, or somebody deleted all commits: run O again
     C > O      somebody has deleted offsets: O runs again, and fails where its commit is written if that is still there
 
-1. Read the last entry of the offset log, and the entry before it: the end of batch O-1 is the start of batch O.
+1. Read the last entry of the offset log, and the entry before it: the end of batch O-1 is the start of batch O. A named source
+   that is in none of the two is a new one, even if it is in older entries.
 2. Take over the logged confs: they win over the session's, because the state was written under them.
 3. Compare with the commit log; the watermark is the greater of what both logs say.
 4. A finished batch: ask each V1 source for it once more, because such a source may expect that of a restart. Of an unfinished
@@ -33,9 +34,11 @@ from dataclasses import replace
 from pyspark.errors import UnsupportedOperationException
 
 from minispark_stream.engine.checkpointing.checkpoint_file_manager import CheckpointFileManager, redacted
-from minispark_stream.engine.checkpointing.offset_seq_log import OffsetSeq, OffsetSeqMetadata
+from minispark_stream.engine.checkpointing.metadata_log import is_true
+from minispark_stream.engine.checkpointing.offset_seq_log import OffsetSeqBase, OffsetSeqMetadata
 from minispark_stream.engine.jvm import sessions
-from minispark_stream.engine.jvm.errors import spark_error
+from minispark_stream.engine.jvm.errors import analysis_error, spark_error
+from minispark_stream.engine.plan.name_streaming_sources import SOURCE_EVOLUTION
 from minispark_stream.engine.runtime.micro_batch_execution_context import MicroBatchExecutionContext
 from minispark_stream.engine.runtime.recorded import step
 from minispark_stream.engine.runtime.stream_execution import StreamExecution
@@ -51,8 +54,10 @@ def populate_start_offsets(query: StreamExecution, context: MicroBatchExecutionC
         RuntimeError: the entry before the last is missing, or the log is one of the continuous engine.
         UnsupportedOperationException: there are no offsets, but state (STATE_STORE_CHECKPOINT_LOCATION_NOT_EMPTY).
         AssertionError: the query has another number of sources than its log, or commits without any offsets.
+        AnalysisException: the log was begun without the names of the sources.
     """
     latest = query.offset_log.get_latest()
+    context = replace(context, metadata=replace(context.metadata, version=_log_version(query, latest and latest[1])))
     committed = query.commit_log.get_latest()
     if latest is None:
         if committed is not None:
@@ -71,6 +76,22 @@ def populate_start_offsets(query: StreamExecution, context: MicroBatchExecutionC
     if committed is not None and committed[0] == context.batch_id - 1:
         _ask_again(query, context, only_unmoved=True)
     return replace(context, is_current_batch_constructed=True)
+
+
+def _log_version(query: StreamExecution, latest: OffsetSeqBase | None) -> int:
+    """In which version the offset log is written: as it was begun, or, if there is none, as the session's confs want it.
+
+    Raises:
+        AnalysisException: sources are to be told by their names, and the log was begun in a version that cannot.
+    """
+    evolves = is_true(query.conf(SOURCE_EVOLUTION))
+    if latest is None:
+        return max(2 if evolves else 1, int(query.conf("spark.sql.streaming.offsetLog.formatVersion") or 1))
+    if evolves and latest.version == 1:
+        raise analysis_error(
+            query.session, "STREAMING_QUERY_EVOLUTION_ERROR.CANNOT_ENABLE_ON_EXISTING_CHECKPOINT", existingVersion="1"
+        )
+    return latest.version
 
 
 def _check_is_new(query: StreamExecution) -> None:
@@ -98,10 +119,10 @@ def is_finished(last_offset: int, last_commit: int | None) -> bool:
 
 
 def _last_batch(
-    query: StreamExecution, context: MicroBatchExecutionContext, batch_id: int, entry: OffsetSeq
+    query: StreamExecution, context: MicroBatchExecutionContext, batch_id: int, entry: OffsetSeqBase
 ) -> MicroBatchExecutionContext:
     """The last batch of the offset log, as it was when it was logged."""
-    end_offsets = entry.to_stream_progress(query.leaf_sources)
+    end_offsets = entry.to_stream_progress(query.source_ids)
     before = _entry_before(query, batch_id) if batch_id > 0 else None
     if entry.metadata is None:
         raise RuntimeError(
@@ -116,7 +137,7 @@ def _last_batch(
     return replace(
         context,
         batch_id=batch_id,
-        start_offsets=before.to_stream_progress(query.leaf_sources) if before else {},
+        start_offsets=before.to_stream_progress(query.source_ids) if before else {},
         end_offsets=end_offsets,
         metadata=metadata,
         watermark_tracker=query.planner.new_watermark_tracker().set_watermark(metadata.batch_watermark_ms),
@@ -124,7 +145,7 @@ def _last_batch(
     )
 
 
-def _entry_before(query: StreamExecution, batch_id: int) -> OffsetSeq:
+def _entry_before(query: StreamExecution, batch_id: int) -> OffsetSeqBase:
     before = query.offset_log.get(batch_id - 1)
     if before is None:
         raise RuntimeError(

@@ -39,22 +39,18 @@ from minispark_stream.engine.checkpointing.offset_seq_log import OffsetSeqLog, O
 from minispark_stream.engine.clock import Clock
 from minispark_stream.engine.jvm import sessions
 from minispark_stream.engine.jvm.errors import as_captured
-from minispark_stream.engine.plan.streaming_relation import described, streaming_sources
+from minispark_stream.engine.plan.streaming_relation import described
 from minispark_stream.engine.runtime.micro_batch_execution_context import MicroBatchExecutionContext, Offsets
 from minispark_stream.engine.runtime.previews import PreviewSink
 from minispark_stream.engine.runtime.progress_reporter import ProgressReporter
 from minispark_stream.engine.runtime.query_planner import QueryPlanner
 from minispark_stream.engine.runtime.stream_failure import StreamFailure
-from minispark_stream.engine.runtime.trigger_executor import AvailableNowTrigger, OneTimeTrigger
 from minispark_stream.engine.runtime.write_to_stream import WriteToStream
 from minispark_stream.engine.sinks.base import QUERY_ID_KEY
 from minispark_stream.engine.sources.base import (
-    ALL_AVAILABLE,
     Offset,
     ReadLimit,
     Source,
-    SupportsAdmissionControl,
-    SupportsTriggerAvailableNow,
 )
 from minispark_stream.engine.state.maintenance import MaintenanceTask
 from minispark_stream.engine.state.state_store import state_error_of
@@ -103,7 +99,8 @@ class StreamExecution(ABC):
         self.polling_delay_s = self.conf_ms("spark.sql.streaming.pollingDelay") / 1000
         self.idle_interval_ms = self.conf_ms("spark.sql.streaming.noDataProgressEventInterval")
         self.sources: list[Source] = []
-        self.leaf_sources: list[int] = []  # which source each streaming leaf of the plan reads: one line each in the offset log
+        self.source_names: list[str] = []  # of each source: how it is called in sources/ and in the trace
+        self.source_ids: dict[str, int] = {}  # what stands for a source in the offset log -> its number
         self.read_limits: dict[int, ReadLimit] = {}
         self.context = MicroBatchExecutionContext(metadata=OffsetSeqMetadata.from_session(self.conf))
         self.maintenance: MaintenanceTask | None = None
@@ -160,27 +157,11 @@ class StreamExecution(ABC):
         return {self.name_of(self.sources[i]): offset for i, offset in sorted(offsets.items())}
 
     def name_of(self, source: Source) -> str:
-        """What tells a source from another one with the same description: its number."""
-        return f"{self.number_of(source)}: {source.description}"
+        """What tells a source from another one with the same description: its name, or else its number."""
+        return f"{self.source_names[self.number_of(source)]}: {source.description}"
 
     def number_of(self, source: Source) -> int:
         return next(i for i, one in enumerate(self.sources) if one is source)
-
-    def create_sources(self) -> None:
-        """Create the sources that the plan names, and fix how much a batch may read of each."""
-        leaves = streaming_sources(self.session, self.analyzed)
-        relations = dict(leaves)
-        self.leaf_sources = [list(relations).index(key) for key, _ in leaves]
-        for ordinal, relation in enumerate(relations.values()):
-            self.sources.append(relation.create(self.session, f"{self.checkpoint}/sources/{ordinal}"))
-        know_where_to_stop = all(isinstance(source, SupportsTriggerAvailableNow) for source in self.sources)
-        if isinstance(self.trigger, AvailableNowTrigger) and not know_where_to_stop:
-            self.trigger = OneTimeTrigger()
-        for ordinal, source in enumerate(self.sources):
-            if isinstance(self.trigger, AvailableNowTrigger) and isinstance(source, SupportsTriggerAvailableNow):
-                source.prepare_for_trigger_available_now()
-            limited = isinstance(source, SupportsAdmissionControl) and not isinstance(self.trigger, OneTimeTrigger)
-            self.read_limits[ordinal] = source.default_read_limit() if limited else ALL_AVAILABLE  # type: ignore[attr-defined]
 
     def start_maintenance(self) -> None:
         """Write snapshots and delete old files in the background, if there is state."""

@@ -31,6 +31,7 @@ from minispark_stream.engine.checkpointing.checkpoint_file_manager import Checkp
 from minispark_stream.engine.jvm import sessions
 from minispark_stream.engine.jvm.errors import analysis_error, illegal_argument
 from minispark_stream.engine.jvm.scala import JavaObject
+from minispark_stream.engine.plan.name_streaming_sources import check_names_are_unique
 from minispark_stream.engine.plan.unsupported_operation_checker import check_for_continuous, check_for_streaming
 from minispark_stream.engine.runtime.trigger_executor import ContinuousTrigger, Trigger
 from minispark_stream.engine.sinks.base import Sink
@@ -77,16 +78,17 @@ def resolve_write_to_stream(
         recover_from_checkpoint: False for a sink that lost its rows with its process.
 
     Raises:
-        AnalysisException: an operation or output mode that streams do not support, or no checkpoint.
+        AnalysisException: an operation or output mode that streams do not support, two sources of one name, or no checkpoint.
     """
     location, temporary = _checkpoint_location(session, options, name, temporary_checkpoint)  # (1)
     files = CheckpointFileManager(location)
     if not recover_from_checkpoint and files.exists("offsets"):
         raise analysis_error(session, "_LEGACY_ERROR_TEMP_1299", checkpointPath=f"{redacted(location)}/offsets")
+    check_names_are_unique(session, analyzed)  # (2)
     if sessions.flag(session, "spark.sql.streaming.unsupportedOperationCheck"):
         is_continuous = isinstance(trigger, ContinuousTrigger) and not sink.is_v1
         check = check_for_continuous if is_continuous else check_for_streaming
-        check(session, analyzed, output_mode)  # (2)
+        check(session, analyzed, output_mode)
     query_id = stream_metadata.read_or_create(files.location, partial(sessions.conf, session))  # (3)
     return WriteToStream(analyzed, sink, output_mode, trigger, name, files.location, temporary, query_id)
 

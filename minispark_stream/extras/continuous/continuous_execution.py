@@ -39,7 +39,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql.types import LongType, StructType
 
 from minispark_stream.engine.checkpointing.commit_log import CommitMetadata
-from minispark_stream.engine.checkpointing.offset_seq_log import OffsetSeq
+from minispark_stream.engine.checkpointing.offset_seq_log import OffsetMap, OffsetSeq
 from minispark_stream.engine.jvm import expressions, physical, plans, sessions
 from minispark_stream.engine.jvm.errors import spark_error
 from minispark_stream.engine.plan.streaming_relation import streaming_sources
@@ -91,6 +91,7 @@ class ContinuousExecution(StreamExecution):
                 self.session, UnsupportedOperationException, "_LEGACY_ERROR_TEMP_2253", sourceName=source
             )
         self.stream: ContinuousStream = self._relation.create_continuous(self.session, f"{self.checkpoint}/sources/0")
+        self.source_names = ["0"]
         self.sources = [self.stream]  # for what a source is asked for when the query ends or fails
         try:
             self._write = streaming_write()
@@ -221,7 +222,7 @@ class ContinuousExecution(StreamExecution):
         """All writers have passed it, too."""
         self.update_status(message=f"Committing epoch {epoch}")
         entry = self.offset_log.get(epoch)
-        assert entry is not None and entry.offsets[0] is not None, f"offset for epoch {epoch} not reported before commit"
+        assert isinstance(entry, OffsetSeq) and entry.offsets[0] is not None, f"no offset for epoch {epoch} before its commit"
         commit_epoch(self, epoch, messages, entry.offsets[0])
         self.recorder.next_trigger(True)
         with self.progress_lock:
@@ -235,7 +236,7 @@ def get_start_offset(query: ContinuousExecution) -> Offset:
     """(1) The offset of the last epoch that was committed, or the first one of the stream.
 
     Raises:
-        RuntimeError: there is a commit without offsets.
+        RuntimeError: there is a commit without offsets, or with offsets of named sources.
     """
     committed = query.commit_log.get_latest_batch_id()
     query.offset_log.purge_after(-1 if committed is None else committed)
@@ -243,6 +244,11 @@ def get_start_offset(query: ContinuousExecution) -> Offset:
         query.context = replace(query.context, batch_id=0)
         return query.stream.initial_offset()
     entry = query.offset_log.get(committed)
+    if isinstance(entry, OffsetMap):
+        raise RuntimeError(
+            f"{query.offset_log.files.root}/{committed} was written by a query in micro-batches that tells its sources by "
+            "their names, which a query with a continuous trigger cannot continue. Start it with a new checkpoint location."
+        )
     if entry is None or entry.offsets[0] is None:
         raise RuntimeError(f"Batch {committed} was committed without end epoch offsets!")
     query.context = replace(query.context, batch_id=committed + 1, start_offsets={0: entry.offsets[0]})

@@ -24,7 +24,7 @@ from minispark_stream.lens.view.words import plural, short
 
 MOST, MOST_FILES = 24, 5
 LABEL, LOOKS, SEEN, BOX, TALL, ROW = 70.0, 84.0, 60.0, 84.0, 19.0, 27.0
-_FILE_SOURCE = re.compile(r"\d+: FileStreamSource\[")
+_FILE_SOURCE = re.compile(r"\w+: FileStreamSource\[")
 
 
 @dataclass(frozen=True)

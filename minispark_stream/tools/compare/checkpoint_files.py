@@ -51,5 +51,6 @@ def _content(path: Path) -> Any:
 
 
 def without_time(entry: str) -> str:
-    """An entry of a log without the wall-clock time of its batch."""
-    return re.sub(r'"batchTimestampMs":\d+,?', "", entry)
+    """An entry of a log without the wall-clock time of its batch; in version 2 of the offset log, lines may be in any order."""
+    version, metadata, *lines = re.sub(r'"batchTimestampMs":\d+,?', "", entry).split("\n") if entry.count("\n") else (entry, "")
+    return "\n".join([version, metadata, *(sorted(lines) if version == "v2" else lines)])

@@ -26,6 +26,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming import StreamingQuery
 
 from minispark_stream.engine.jvm import plans, scala
+from minispark_stream.engine.jvm.queries import look_at
 from minispark_stream.lens.trace.trace import Trace
 from minispark_stream.session import MiniSparkSession
 from minispark_stream.streaming_query import StreamingQuery as ModelQuery
@@ -143,7 +144,7 @@ class Runner:
         assert self._query is not None
         reports = [report for report in self._query.recentProgress if ran_a_batch(report)]
         known = len(self._batches) - self._runs_so_far
-        for batch in spark_batches(self._checkpoint, reports[known:]):
+        for batch in spark_batches(self._checkpoint, reports[known:], _source_names(self._query)):
             rows = self._sink[len(self._batches)][1]
             self._batches.append(EngineBatch(batch.batch_id, batch.progress, rows, batch.logs))
             shown = [shown_row(row, self._schema, self._zone) for row in rows]
@@ -164,6 +165,10 @@ class Runner:
         for one in self._traces:
             whole = whole + one
         return whole
+
+
+def _source_names(query: StreamingQuery) -> Sequence[str]:
+    return query._execution.source_names if isinstance(query, ModelQuery) else look_at(query).source_names
 
 
 def put_files(inputs: Path, i: int, step: Step) -> list[Path]:

@@ -34,14 +34,25 @@ from minispark_stream.lens.trace.times import iso_ms
 from minispark_stream.lens.trace.trace import Trace
 from minispark_stream.lens.trace.values import as_int, as_map, entry_metadata
 
+Sources = list[tuple[str, Mapping[str, Any]]]  # name or number -> what a progress report says of it
+
 
 @dataclass(frozen=True)
 class SparkBatch:
-    """One batch that Spark ran: its progress report, its log files (name -> text), and the rows that the sink got."""
+    """One batch that Spark ran: its progress report, its log files (name -> text), and the rows that the sink got.
+
+    `names`: of the sources, in the order of the report; without them, they are called by their numbers.
+    """
 
     progress: Mapping[str, Any]
     logs: Mapping[str, str]
     rows: Sequence[Mapping[str, Any]] | None = None
+    names: Sequence[str] = ()
+
+    @property
+    def sources(self) -> Sources:
+        """Each source as its name or number, and what the report says of it."""
+        return named_sources(self.progress, self.names)
 
     @property
     def batch_id(self) -> int:
@@ -68,22 +79,28 @@ class SparkBatch:
         return as_int(entry_metadata(self.logs.get(f"commits/{self.batch_id}")).get("nextBatchWatermarkMs"))
 
 
+def named_sources(progress: Mapping[str, Any], names: Sequence[str]) -> Sources:
+    """The sources of a progress report with what they are called in the checkpoint."""
+    sources = progress.get("sources", ())
+    return list(zip(names or map(str, range(len(sources))), sources))
+
+
 def ran_a_batch(progress: Mapping[str, Any]) -> bool:
     """Whether a progress report is that of a batch."""
     return "addBatch" in progress["durationMs"]
 
 
-def read_logs(checkpoint: str, batch_id: int, progress: Mapping[str, Any]) -> dict[str, str]:
+def read_logs(checkpoint: str, batch_id: int, progress: Mapping[str, Any], names: Sequence[str] = ()) -> dict[str, str]:
     """The log files of one batch: its offsets, its commit, and the source log entries that came with it."""
     files = CheckpointFileManager(checkpoint)
-    names = [f"offsets/{batch_id}", f"commits/{batch_id}"]
-    for i, source in enumerate(progress.get("sources", ())):
+    paths = [f"offsets/{batch_id}", f"commits/{batch_id}"]
+    for called, source in named_sources(progress, names):
         start, end = (_log_offset(source.get(key)) for key in ("startOffset", "endOffset"))
         if end is not None:
             for n in range(0 if start is None else start + 1, end + 1):
-                names += [f"sources/{i}/{n}", f"sources/{i}/{n}.compact"]
+                paths += [f"sources/{called}/{n}", f"sources/{called}/{n}.compact"]
     found = {}
-    for name in names:
+    for name in paths:
         with suppress(FileNotFoundError):
             found[name] = files.open(name).decode("utf-8", "replace")
     return found
@@ -99,10 +116,10 @@ def spark_trace(
     return Trace(tuple(events), engine="spark", name=name, plan=plan, note=_note(batches))
 
 
-def spark_batches(checkpoint: str, reports: Iterable[Mapping[str, Any]]) -> list[SparkBatch]:
+def spark_batches(checkpoint: str, reports: Iterable[Mapping[str, Any]], names: Sequence[str] = ()) -> list[SparkBatch]:
     """The batches that progress reports tell of, with what the checkpoint still has of them. Rows are not known."""
     plain = (json.loads(json.dumps(report, default=str)) for report in reports if ran_a_batch(report))  # ids as text
-    return [SparkBatch(report, read_logs(checkpoint, report["batchId"], report)) for report in plain]
+    return [SparkBatch(one, read_logs(checkpoint, one["batchId"], one, names), names=names) for one in plain]
 
 
 def _note(batches: Sequence[SparkBatch]) -> str | None:
@@ -165,7 +182,7 @@ def _trigger(writer: _Writer, batch: SparkBatch, begins: bool, watermarks: Mappi
     progress = batch.progress
     durations = progress.get("durationMs", {})
     n, began = writer.batch_id, writer.now_ms
-    sources = progress.get("sources", [])
+    sources = batch.sources
     watermark = batch.watermark_ms
     if begins:
         writer.step(
@@ -176,16 +193,16 @@ def _trigger(writer: _Writer, batch: SparkBatch, begins: bool, watermarks: Mappi
         _construct(writer, batch, sources, durations, watermark)
     run_began = writer.now_ms
     late = watermarks.get(n - 1) if n > 0 else 0  # unknown, if the batch before is not in here
-    for i, source in enumerate(sources):
+    for i, (name, source) in enumerate(sources):
         if source.get("startOffset") != source.get("endOffset"):
             writer.step(
                 "getBatch", 2, durations.get("getBatch", 0) if i == 0 else 0,
                 {
-                    "source": _name(i, source),
+                    "source": _name(name, source),
                     "start": _text(source.get("startOffset")),
                     "end": _text(source.get("endOffset")),
                 },
-                {"files": _files(batch, i)},
+                {"files": _files(batch, name)},
             )
     writer.step(
         "queryPlanning", 2, durations.get("queryPlanning", 0),
@@ -215,15 +232,15 @@ def _trigger(writer: _Writer, batch: SparkBatch, begins: bool, watermarks: Mappi
 
 
 def _construct(
-    writer: _Writer, batch: SparkBatch, sources: Sequence[Mapping[str, Any]], durations: Mapping[str, float], watermark: Any
+    writer: _Writer, batch: SparkBatch, sources: Sources, durations: Mapping[str, float], watermark: Any
 ) -> None:
     began, n = writer.now_ms, writer.batch_id
-    new_data = any(s.get("startOffset") != s.get("endOffset") for s in sources)
-    for i, source in enumerate(sources):
+    new_data = any(s.get("startOffset") != s.get("endOffset") for _, s in sources)
+    for i, (name, source) in enumerate(sources):
         writer.step(
             "latestOffset", 2, durations.get("latestOffset", 0) if i == 0 else 0,
-            {"source": _name(i, source), "start": _text(source.get("startOffset"))},
-            {"end": _text(source.get("endOffset")), "files": _files(batch, i)},
+            {"source": _name(name, source), "start": _text(source.get("startOffset"))},
+            {"end": _text(source.get("endOffset")), "files": _files(batch, name)},
         )
     wal = f"offsets/{n}"
     writer.step("walCommit", 2, durations.get("walCommit", 0), {"file": wal}, {"text": batch.logs.get(wal)})
@@ -234,7 +251,7 @@ def _construct(
     )
 
 
-def _files(batch: SparkBatch, source: int) -> list[str]:
+def _files(batch: SparkBatch, source: str) -> list[str]:
     """The files that came to a source in this batch, from its log entries."""
     found = []
     for name, text in batch.logs.items():
@@ -267,10 +284,10 @@ def _text(offset: Any) -> str | None:
     return None if value is None else json.dumps(value, separators=(",", ":"))
 
 
-def _by_source(sources: Sequence[Mapping[str, Any]], key: str) -> dict[str, str | None]:
-    return {_name(i, source): _text(source.get(key)) for i, source in enumerate(sources)}
+def _by_source(sources: Sources, key: str) -> dict[str, str | None]:
+    return {_name(name, source): _text(source.get(key)) for name, source in sources}
 
 
-def _name(number: int, source: Mapping[str, Any]) -> str:
+def _name(name: str, source: Mapping[str, Any]) -> str:
     """What tells a source from another one with the same description."""
-    return f"{number}: {source['description']}"
+    return f"{name}: {source['description']}"

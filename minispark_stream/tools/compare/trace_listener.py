@@ -45,6 +45,7 @@ class _Watched:
     name: str | None
     checkpoint: str
     plan: str | None
+    source_names: tuple[str, ...]
     batches: deque[SparkBatch]
     query: ModelQuery | None = None
     earlier: Trace = Trace(())
@@ -81,13 +82,15 @@ class TraceListener(StreamingQueryListener):
         query = self._session.streams.get(str(event.id))  # (1)
         if query is None:
             return  # of another session
-        before = self._watched.pop(str(event.id), None) or _Watched(None, "", None, deque(maxlen=self._max_batches))
+        before = self._watched.pop(str(event.id), None) or _Watched(None, "", None, (), deque(maxlen=self._max_batches))
         if isinstance(query, ModelQuery):
             earlier = before.earlier if before.query is None else before.trace
             now = replace(before, name=event.name, query=query, earlier=earlier)
         else:
             seen = look_at(query)
-            now = replace(before, name=event.name, checkpoint=seen.checkpoint, plan=seen.plan, error=None)
+            now = replace(
+                before, name=event.name, checkpoint=seen.checkpoint, plan=seen.plan, source_names=seen.source_names, error=None
+            )
         self._watched[str(event.id)] = now
         while len(self._watched) > self._max_queries:
             del self._watched[next(iter(self._watched))]
@@ -96,7 +99,7 @@ class TraceListener(StreamingQueryListener):
         watched = self._watched.get(str(event.progress.id))
         if watched is not None and watched.query is None:
             report = StreamingQueryProgress.fromJson(json.loads(event.progress.json))  # as `recentProgress` writes offsets
-            watched.batches += spark_batches(watched.checkpoint, [report])  # (2)
+            watched.batches += spark_batches(watched.checkpoint, [report], watched.source_names)  # (2)
 
     def onQueryIdle(self, event: QueryIdleEvent) -> None:  # noqa: N802
         pass

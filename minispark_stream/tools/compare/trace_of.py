@@ -39,5 +39,5 @@ def trace_of(query: StreamingQuery) -> Trace:
     if not isinstance(query, StreamingQuery):
         raise TypeError(f"trace_of takes the StreamingQuery that start() gave, not {type(query).__name__}")
     seen, error = look_at(query), query.exception()  # (2)
-    batches = spark_batches(seen.checkpoint, query.recentProgress)
+    batches = spark_batches(seen.checkpoint, query.recentProgress, seen.source_names)
     return spark_trace(batches, query.name, seen.plan, None if error is None else str(error))

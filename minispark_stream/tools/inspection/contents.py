@@ -33,17 +33,18 @@ class Finding:
 class Batch:
     """A batch as the two logs have it. Times in ms since the epoch.
 
-    `offsets` None: no entry in the offset log. `files`: of each source, what the batch read, None where that is not known.
+    `offsets`: by the id of the source, None: no entry in the offset log. `files`: of each source, what the batch read, None
+    where that is not known.
     """
 
     batch_id: int
-    offsets: tuple[str | None, ...] | None
+    offsets: Mapping[str, str | None] | None
     watermark_ms: int | None
     timestamp_ms: int | None
     conf: Mapping[str, str]
     committed: bool
     next_watermark_ms: int | None
-    files: tuple[tuple[str, ...] | None, ...] = ()
+    files: Mapping[str, tuple[str, ...] | None] = field(default_factory=dict)
     unreadable: tuple[str, ...] = ()
 
 
@@ -58,9 +59,12 @@ class NextBatch:
 
 @dataclass(frozen=True)
 class SourceLog:
-    """A source as its offsets, and its directory under sources/, show it. `entries`: file name -> what is in it."""
+    """A source as its offsets, and its directory under sources/, show it. `entries`: file name -> what is in it.
 
-    ordinal: int
+    `source_id`: its name, or else its number.
+    """
+
+    source_id: str
     kind: str
     latest_offset: str | None
     entries: Mapping[str, str] = field(default_factory=dict)

@@ -125,7 +125,7 @@ def _batches(report: Contents) -> str:
     if not report.batches:
         return ""
     sources = "".join(
-        f"<p class='note'>source {s.ordinal}: {say(s.kind)}"
+        f"<p class='note'>source {say(s.source_id)}: {say(s.kind)}"
         f"{'' if s.num_files is None else ', ' + plural(s.num_files, 'file') + ' in its log'}"
         f"{'' if s.latest_offset is None else ', now at <code>' + say(clip(s.latest_offset, 120)) + '</code>'}</p>"
         for s in report.sources
@@ -142,7 +142,7 @@ def _batches(report: Contents) -> str:
 
 
 def _files(batch: Batch) -> str:
-    names = [short(path) for of_source in batch.files for path in of_source or ()]
+    names = [short(path) for of_source in batch.files.values() for path in of_source or ()]
     if not names:
         return ""
     more = f" and {len(names) - FILES} more" if len(names) > FILES else ""

@@ -31,7 +31,8 @@ from pyspark.errors import PySparkException
 
 from minispark_stream.engine.checkpointing.checkpoint_file_manager import canonical_number
 from minispark_stream.engine.checkpointing.commit_log import CommitLog, CommitMetadata
-from minispark_stream.engine.checkpointing.offset_seq_log import OffsetSeq, OffsetSeqLog
+from minispark_stream.engine.checkpointing.metadata_log import HDFSMetadataLog
+from minispark_stream.engine.checkpointing.offset_seq_log import OffsetSeqBase, OffsetSeqLog
 from minispark_stream.engine.checkpointing.stream_metadata import read_id
 from minispark_stream.tools.inspection.contents import Batch, Finding, NextBatch
 from minispark_stream.tools.inspection.read_only_files import MAX_ENTRY, ReadOnlyFiles
@@ -45,13 +46,13 @@ class Logs:
     """The identity of the query and the entries of both logs, by batch id. An unreadable entry is None."""
 
     query_id: str | None
-    offsets: dict[int, OffsetSeq | None]
+    offsets: dict[int, OffsetSeqBase | None]
     commits: dict[int, CommitMetadata | None]
     has_state: bool
     findings: tuple[Finding, ...]
 
     @property
-    def last_offsets(self) -> OffsetSeq | None:
+    def last_offsets(self) -> OffsetSeqBase | None:
         """The newest entry of the offset log that can be read."""
         readable = [entry for entry in self.offsets.values() if entry is not None]
         return readable[-1] if readable else None
@@ -62,8 +63,8 @@ def read_logs(files: ReadOnlyFiles) -> Logs:
     findings: list[Finding] = []
     offset_log = OffsetSeqLog(files.folder("offsets", MAX_ENTRY))
     commit_log = CommitLog(files.folder("commits", MAX_ENTRY))
-    offsets = _entries(files, "offsets", offset_log.get, findings, needed=2)
-    commits = _entries(files, "commits", commit_log.get, findings, needed=1)
+    offsets = _entries(files, "offsets", offset_log, findings, needed=2)
+    commits = _entries(files, "commits", commit_log, findings, needed=1)
     query_id = None
     if "metadata" in files.files:
         query_id = attempt(lambda: read_id(files), "metadata", findings)
@@ -84,14 +85,14 @@ def attempt(read: Callable[[], T], where: str, findings: list[Finding], level: s
 
 
 def _entries(
-    files: ReadOnlyFiles, log: str, get: Callable[[int], T | None], findings: list[Finding], needed: int
+    files: ReadOnlyFiles, folder: str, log: HDFSMetadataLog[T], findings: list[Finding], needed: int
 ) -> dict[int, T | None]:
     """The entries of a log; a restart needs the last `needed` of them."""
-    names = (name.removeprefix(f"{log}/") for name in files.files if name.startswith(f"{log}/"))
+    names = (name.removeprefix(f"{folder}/") for name in files.files if name.startswith(f"{folder}/"))
     ids = sorted(i for name in names if (i := canonical_number(name)) is not None)
     levels = dict.fromkeys(ids[-needed:], "error")
     return {
-        i: attempt(lambda i=i: get(i), f"{log}/{i}", findings, levels.get(i, "warning"))  # type: ignore[misc]
+        i: attempt(lambda i=i: log.get(i), f"{folder}/{i}", findings, levels.get(i, "warning"))  # type: ignore[misc]
         for i in ids
     }
 
@@ -106,7 +107,7 @@ def batches(logs: Logs) -> tuple[Batch, ...]:  # (1)
                       if batch_id in log and log[batch_id] is None]
         found.append(Batch(
             batch_id,
-            entry.offsets if entry else None,
+            entry.by_id() if entry else None,
             metadata.batch_watermark_ms if metadata else None,
             metadata.batch_timestamp_ms if metadata else None,
             dict(metadata.conf) if metadata else {},

@@ -1,6 +1,6 @@
 """The sources of a checkpoint: what kind they are, and what each batch read of them (Source document).
 
-1. The kind is not written down; the form of the offset and the directory sources/<i>/ tell.
+1. The kind is not written down; the form of the offset and the directory sources/<i>/ (or sources/<name>/) tell.
 2. A file source's offset is a number in its own log, sources/<i>/. A batch reads the log entries after the offset of the
    batch before, up to its own. Entry n is the file `n`, or is repeated in a later compact file `m.compact`.
 
@@ -22,6 +22,7 @@ from typing import Any
 from minispark_stream.engine.checkpointing.checkpoint_file_manager import canonical_number
 from minispark_stream.engine.checkpointing.compactible_file_stream_log import CompactionConf, FileEntry, FileStreamSourceLog
 from minispark_stream.engine.checkpointing.metadata_log import HDFSMetadataLog
+from minispark_stream.engine.checkpointing.offset_seq_log import SOURCE_NAME
 from minispark_stream.tools.inspection.contents import Batch, Finding, SourceLog
 from minispark_stream.tools.inspection.logs import attempt
 from minispark_stream.tools.inspection.read_only_files import ReadOnlyFiles
@@ -36,30 +37,32 @@ def read_sources(
     """The sources, the batches with the files that each one read, and what is wrong."""
     findings: list[Finding] = []
     logs = _log_files(files)
-    numbers = [len(b.offsets) for b in found if b.offsets is not None] + [i + 1 for i in logs]
-    count = min(max(numbers, default=0), MAX_SOURCES)
-    sources, by_source = [], []
-    for ordinal in range(count):
-        offsets = [b.offsets[ordinal] if b.offsets and ordinal < len(b.offsets) else None for b in found]
+    sources: list[SourceLog] = []
+    by_source: dict[str, list[tuple[str, ...] | None]] = {}
+    for source_id in sorted({*logs, *(i for b in found for i in b.offsets or ())}, key=_numbers_first)[:MAX_SOURCES]:
+        offsets = [b.offsets.get(source_id) if b.offsets else None for b in found]
         latest = next((o for o in reversed(offsets) if o is not None), None)
-        kind = kind_of(latest, bool(logs.get(ordinal)))
-        source = SourceLog(ordinal, kind, latest)
-        of_batches: list[tuple[str, ...] | None] = [None] * len(found)
+        own_log = logs.get(source_id, [])
+        kind = kind_of(latest, bool(own_log))
+        source = SourceLog(source_id, kind, latest)
+        by_source[source_id] = [None] * len(found)
         if kind == "files":
-            entries = _file_entries(files, ordinal, logs.get(ordinal, []), findings)
-            source = replace(source, num_files=len(entries), entries={
-                name: f"{size:,} bytes" for name, size in logs.get(ordinal, [])
-            })
-            of_batches = files_of_batches(found, offsets, entries)
-            _check_log_reaches(ordinal, found, offsets, entries, logs.get(ordinal, []), findings)
+            entries = _file_entries(files, source_id, own_log, findings)
+            source = replace(source, num_files=len(entries), entries={name: f"{size:,} bytes" for name, size in own_log})
+            by_source[source_id] = files_of_batches(found, offsets, entries)
+            _check_log_reaches(source_id, found, offsets, entries, own_log, findings)
         else:
             source = replace(source, entries={
-                name: _beginning(files, f"sources/{ordinal}/{name}", findings) for name, _ in logs.get(ordinal, [])
+                name: _beginning(files, f"sources/{source_id}/{name}", findings) for name, _ in own_log
             })
         sources.append(source)
-        by_source.append(of_batches)
-    with_files = tuple(replace(b, files=tuple(of[i] for of in by_source)) for i, b in enumerate(found))
+    with_files = tuple(replace(b, files={s: of[i] for s, of in by_source.items()}) for i, b in enumerate(found))
     return tuple(sources), with_files, tuple(findings)
+
+
+def _numbers_first(source_id: str) -> tuple[bool, int, str]:
+    number = canonical_number(source_id)
+    return (number is None, number or 0, source_id)
 
 
 def kind_of(offset: str | None, has_log: bool) -> str:  # (1)
@@ -106,7 +109,8 @@ def files_of_batches(
         follows = i > 0 and found[i - 1].batch_id == batch.batch_id - 1
         start = -1 if batch.batch_id == 0 else log_offset(offsets[i - 1]) if follows else None
         if follows and start is None and found[i - 1].offsets is not None and offsets[i - 1] is None:
-            start = -1  # the source had nothing yet
+            before = log_offset(offsets[i - 2]) if i > 1 else None  # a named source that was away for a batch goes on there
+            start = -1 if before is None else before  # else the source had nothing yet
         if batch.offsets is None or start is None:
             result.append(None)
         elif end is None:
@@ -116,27 +120,27 @@ def files_of_batches(
     return result
 
 
-def _log_files(files: ReadOnlyFiles) -> dict[int, list[tuple[str, int]]]:
-    """Ordinal -> (name, size) of the files in its log, by batch id."""
-    logs: dict[int, list[tuple[str, int]]] = {}
+def _log_files(files: ReadOnlyFiles) -> dict[str, list[tuple[str, int]]]:
+    """Source -> (name, size) of the files in its log, by batch id."""
+    logs: dict[str, list[tuple[str, int]]] = {}
     for path, size in files.files.items():
         folder, _, rest = path.partition("/")
-        ordinal, _, name = rest.partition("/")
-        source = canonical_number(ordinal)
-        if folder == "sources" and source is not None and canonical_number(name.removesuffix(".compact")) is not None:
-            logs.setdefault(source, []).append((name, size))
-    return {i: sorted(names, key=lambda n: int(n[0].removesuffix(".compact"))) for i, names in sorted(logs.items())}
+        source_id, _, name = rest.partition("/")
+        in_a_source = folder == "sources" and SOURCE_NAME.fullmatch(source_id)
+        if in_a_source and canonical_number(name.removesuffix(".compact")) is not None:
+            logs.setdefault(source_id, []).append((name, size))
+    return {i: sorted(names, key=lambda n: int(n[0].removesuffix(".compact"))) for i, names in logs.items()}
 
 
 def _file_entries(
-    files: ReadOnlyFiles, ordinal: int, names: Sequence[tuple[str, int]], findings: list[Finding]
+    files: ReadOnlyFiles, source_id: str, names: Sequence[tuple[str, int]], findings: list[Finding]
 ) -> list[FileEntry]:
     """Every entry of a file source's log, by the id under which the file came in."""
-    folder = files.folder(f"sources/{ordinal}")
+    folder = files.folder(f"sources/{source_id}")
     log = FileStreamSourceLog(folder, CompactionConf(delete_expired=False))
     entries: dict[tuple[int, str], FileEntry] = {}
     for name, _ in names:
-        one = attempt(lambda name=name: read_entry(log, name), f"sources/{ordinal}/{name}", findings)  # type: ignore[misc]
+        one = attempt(lambda name=name: read_entry(log, name), f"sources/{source_id}/{name}", findings)  # type: ignore[misc]
         entries |= {(e.batch_id, e.path): e for e in one or ()}
     return [entries[key] for key in sorted(entries, key=lambda k: k[0])]
 
@@ -155,7 +159,7 @@ def _beginning(files: ReadOnlyFiles, name: str, findings: list[Finding]) -> str:
 
 
 def _check_log_reaches(
-    ordinal: int, found: Sequence[Batch], offsets: Sequence[str | None], entries: Sequence[FileEntry],
+    source_id: str, found: Sequence[Batch], offsets: Sequence[str | None], entries: Sequence[FileEntry],
     names: Sequence[tuple[str, int]], findings: list[Finding],
 ) -> None:
     """Each offset that a restart may need must be in the source's log."""
@@ -166,4 +170,4 @@ def _check_log_reaches(
         if n is None or n < 0 or n in in_names or (at := bisect_left(ids, n)) < len(ids) and ids[at] == n:
             continue
         says = f"batch {batch.batch_id} reads up to entry {n}, which the log does not have: running it again would fail"
-        findings.append(Finding("error", f"sources/{ordinal}", says))
+        findings.append(Finding("error", f"sources/{source_id}", says))

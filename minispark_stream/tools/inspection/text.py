@@ -20,6 +20,7 @@ from typing import Any
 
 from pyspark.sql.types import StructType
 
+from minispark_stream.engine.checkpointing.checkpoint_file_manager import canonical_number
 from minispark_stream.lens.view.words import clip, offset_words, plural, row_words, short, time_words
 from minispark_stream.tools.inspection.contents import (
     Batch,
@@ -69,7 +70,7 @@ def batch_cells(batch: Batch) -> tuple[str, ...]:
     elif batch.offsets is None:
         offsets = "no entry"
     else:
-        offsets = " | ".join("-" if o is None else offset_words(o) for o in batch.offsets)
+        offsets = " | ".join(_offset_words(*of_source) for of_source in batch.offsets.items())
     commit = "missing" if not batch.committed else "done"
     if batch.next_watermark_ms:
         commit += f", next watermark {time_words(batch.next_watermark_ms)}"
@@ -80,17 +81,22 @@ def batch_cells(batch: Batch) -> tuple[str, ...]:
     )
 
 
+def _offset_words(source_id: str, offset: str | None) -> str:
+    """`logOffset 6`, and of a named source `clicks logOffset 6`."""
+    words = "-" if offset is None else offset_words(offset)
+    return words if canonical_number(source_id) is not None else f"{source_id} {words}"
+
+
 def _sources(sources: Sequence[SourceLog], batches: Sequence[Batch]) -> Iterator[str]:
     yield ""
     yield "sources"
     for source in sources:
         files = "" if source.num_files is None else f", {plural(source.num_files, 'file')} in its log"
-        yield f"  {source.ordinal}  {source.kind}{files}"
+        yield f"  {source.source_id}  {source.kind}{files}"
         for name, entry in [] if source.kind == "files" else list(source.entries.items())[-SHOWN:]:
             yield f"     {name}: {clip(' '.join(entry.split()), WIDTH)}"
         for batch in batches[-SHOWN:]:
-            read = batch.files[source.ordinal] if source.ordinal < len(batch.files) else None
-            if read:
+            if read := batch.files.get(source.source_id):
                 names = ", ".join(short(path) for path in read[:SHOWN])
                 yield f"     batch {batch.batch_id} read {plural(len(read), 'file')}: {clip(names, WIDTH)}"
 
