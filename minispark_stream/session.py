@@ -33,7 +33,8 @@ class MiniSparkSession(SparkSession):
 
     Args:
         spark: a classic (not Connect) SparkSession.
-        trace: what queries record: "steps" (default), "rows" (with previews of rows and state; costs extra jobs) or "off".
+        trace: what queries record: "steps" (default), "rows" (with previews of rows and state; costs extra jobs) or "off". Of
+            each query the last 1,000 batches are kept, or fewer, if these have more than 64 million characters of text.
         clock: the clock of the engine; tests hand in a ManualClock.
 
     Raises:

@@ -10,7 +10,9 @@ from typing import Any
 
 import pytest
 
+from minispark_stream.lens.trace import recorder as recorder_module
 from minispark_stream.lens.trace.events import Event
+from minispark_stream.lens.trace.recorder import Recorder
 from minispark_stream.lens.trace.trace import Trace
 
 GOLDEN = Path(__file__).parents[1] / "golden"
@@ -34,6 +36,26 @@ def test_the_text_holds_no_ids_no_wall_clock_and_no_durations(windows: Trace) ->
         for e in windows.events
     )
     assert Trace(tuple(moved), name=windows.name, plan=windows.plan).to_text() == windows.to_text()
+
+
+def test_a_recorder_keeps_so_many_triggers_and_so_much_text(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(recorder_module, "MAX_TRIGGERS", 8)
+    monkeypatch.setattr(recorder_module, "MAX_CHARACTERS", 1000)
+
+    def run(recorder: Recorder, triggers: int, size: int) -> None:
+        for i in range(triggers):
+            with recorder.step("getBatch", start=f"{i:0{size}}") as step:
+                step.out(offsets={"ends": [f"{i:0{size}}"]})
+            recorder.next_trigger(ran=True)
+
+    recorder = Recorder()
+    run(recorder, 20, 10)
+    assert [e.trigger for e in recorder.events] == list(range(12, 20))
+    run(recorder, 20, 300)
+    assert [e.trigger for e in recorder.events] == [37, 38, 39]
+    assert all(e.inputs["start"] is e.outputs["offsets"]["ends"][0] for e in recorder.events), "one object for equal texts"
+    run(recorder, 1, 5000)
+    assert [e.trigger for e in recorder.events] == [40]
 
 
 def test_durations_are_in_the_text_if_asked_for(windows: Trace) -> None:

@@ -20,6 +20,7 @@ from typing import Any
 from minispark_stream.lens.trace.events import STEPS, Event
 
 MAX_TRIGGERS = 1000
+MAX_CHARACTERS = 2**26
 
 
 def error_words(error: BaseException) -> str:
@@ -62,7 +63,9 @@ class NullRecorder:
 
 
 class Recorder(NullRecorder):
-    """Keeps the events of the last `MAX_TRIGGERS` triggers that ran a batch.
+    """Keeps the events of the last `MAX_TRIGGERS` triggers that ran a batch, or of as many as have `MAX_CHARACTERS` of text.
+
+    An offset of many partitions is a long text, which many events of a batch show: each text of a trigger is kept once.
 
     A trigger that found nothing to do leaves no events behind, so a query that polls every 10 ms stays small. Every thread has
     a depth of its own: maintenance, on its thread, is inside of nothing.
@@ -76,7 +79,9 @@ class Recorder(NullRecorder):
         self._nesting = threading.local()
         self._lock = threading.Lock()
         self._current: list[Event] = []
-        self._kept: deque[list[Event]] = deque(maxlen=MAX_TRIGGERS)
+        self._texts: dict[str, str] = {}  # of the current trigger
+        self._kept: deque[tuple[int, list[Event]]] = deque()  # with the number of characters
+        self._characters = 0
 
     @contextmanager
     def step(self, name: str, /, **inputs: Any) -> Iterator[OpenStep]:
@@ -97,7 +102,7 @@ class Recorder(NullRecorder):
                     Event(
                         step=name, engine="model", trigger=self._trigger, batch_id=self.batch_id, depth=depth,
                         start_ms=(began - self._start) * 1000, duration_ms=(time.monotonic() - began) * 1000,
-                        inputs=step.inputs, outputs=step.outputs, error=error,
+                        inputs=self._once(step.inputs), outputs=self._once(step.outputs), error=error,
                     )
                 )
 
@@ -105,13 +110,29 @@ class Recorder(NullRecorder):
         """The trigger is over: keep its events if it ran a batch, else forget them (but not how the query began)."""
         with self._lock:
             if ran:
-                self._kept.append(self._current)
+                size = sum(map(len, self._texts))
+                self._kept.append((size, self._current))
+                self._characters += size
+                while len(self._kept) > MAX_TRIGGERS or self._characters > MAX_CHARACTERS and len(self._kept) > 1:
+                    self._characters -= self._kept.popleft()[0]
                 self._trigger += 1
-                self._current = []
+                self._current, self._texts = [], {}
             else:
                 self._current = [e for e in self._current if e.depth == 0 and e.step != "trigger"]
+                self._texts = {}
 
     @property
     def events(self) -> tuple[Event, ...]:
         with self._lock:
-            return tuple(e for group in [*self._kept, self._current] for e in group)
+            return tuple(e for group in [*(kept for _, kept in self._kept), self._current] for e in group)
+
+    def _once(self, value: Any) -> Any:
+        """The same JSON value, with one object for texts that are equal."""
+        match value:
+            case str():
+                return self._texts.setdefault(value, value)
+            case dict():
+                return {key: self._once(one) for key, one in value.items()}
+            case list() | tuple():
+                return type(value)(map(self._once, value))
+        return value
