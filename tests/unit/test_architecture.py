@@ -51,7 +51,7 @@ MAY_IMPORT: dict[str, tuple[str, ...]] = {
     "extras.python_data_source": ("engine.sources", "engine.sinks", "engine.plan", "engine.checkpointing", "engine.jvm"),
     "extras": (),
     # -- the lens: pictures of what has run ----------------------------------------------------------------------
-    "lens.view": ("lens.trace",),
+    "lens.view": ("lens.trace", "engine.state"),  # which files a version is read from
     "lens.trace.trace": ("lens.trace", "lens.view"),  # the trace as its user holds it, with the way to its pictures
     "lens": (),
     "tools.inspection": (  # what is in a checkpoint; needs no JVM

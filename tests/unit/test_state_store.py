@@ -20,6 +20,7 @@ from minispark_stream.engine.checkpointing.lz4_block import LimitExceeded, compr
 from minispark_stream.engine.state.hdfs_backed_state_store_provider import HDFSBackedStateStoreProvider
 from minispark_stream.engine.state.loaded_providers import LoadedProviders, get_store, unload_stores
 from minispark_stream.engine.state.maintenance import MaintenanceTask, find_stores, run_maintenance
+from minispark_stream.engine.state.replay import bases, file_names
 from minispark_stream.engine.state.state_files import StateFiles
 from minispark_stream.engine.state.state_records import crc32c, decode_records, encode_records
 from minispark_stream.engine.state.state_store import StateStore, StateStoreConf, StateStoreId, state_error_of
@@ -70,6 +71,12 @@ def names(state: Path, partition: str = "0/0") -> list[str]:
 
 
 # --- one version after another -----------------------------------------------------------------------------------
+
+
+def test_from_where_a_version_can_be_read() -> None:
+    assert bases([4, 2, 8], 5) == [4, 2, 0] and bases([], 5) == [0]
+    assert file_names(2, 5) == ["2.snapshot", "3.delta", "4.delta", "5.delta"]
+    assert file_names(0, 2) == ["1.delta", "2.delta"] and file_names(4, 4) == ["4.snapshot"] and file_names(0, 0) == []
 
 
 def test_a_batch_makes_the_next_version(state: Path) -> None:

@@ -17,6 +17,7 @@ from __future__ import annotations
 import logging
 from typing import NamedTuple
 
+from minispark_stream.engine.state.replay import bases
 from minispark_stream.engine.state.state_files import StateFiles
 from minispark_stream.engine.state.state_records import Change
 from minispark_stream.engine.state.state_store import StateStoreConf, state_error
@@ -39,15 +40,13 @@ def load_snapshot(files: StateFiles, conf: StateStoreConf, version: int) -> Snap
     Raises SparkRuntimeException CANNOT_LOAD_STATE_STORE.AUTO_SNAPSHOT_REPAIR_FAILED when none can be read; the error of the
     newest when the repair is off.
     """
-    available = {0, *(v for v in files.snapshots() if v <= version)} if version else {0}
-    newest = max(available)  # (1)
+    newest, *older = bases(files.snapshots() if version else (), version)  # (1)
     if not conf.auto_snapshot_repair_enabled:
         return _read(files, newest)
     failures: list[Exception] = []
     for _ in range(max(1, conf.auto_snapshot_repair_num_failures)):  # (2)
         if snapshot := _try(files, newest, failures):
             return snapshot
-    older = sorted(available - {newest}, reverse=True)
     selected = [v for v in older if version - v <= conf.auto_snapshot_repair_max_replay]
     for v in selected:  # (3)
         if snapshot := _try(files, v, failures):

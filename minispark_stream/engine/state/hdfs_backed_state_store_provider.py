@@ -44,6 +44,7 @@ from pyspark.errors import SparkRuntimeException
 from minispark_stream.engine.state.auto_snapshot_loader import load_snapshot
 from minispark_stream.engine.state.hdfs_backed_state_store import HDFSBackedStateStore, Undo
 from minispark_stream.engine.state.hdfs_backed_state_store_map import HDFSBackedStateStoreMap
+from minispark_stream.engine.state.replay import deltas
 from minispark_stream.engine.state.state_files import StateFiles
 from minispark_stream.engine.state.state_records import Change, records
 from minispark_stream.engine.state.state_store import StateStoreConf, StateStoreId, StateStoreMetrics, state_error
@@ -129,9 +130,7 @@ class HDFSBackedStateStoreProvider:
         self.version, self.identities[base.version] = base.version, base.identity
 
     def _apply_deltas_up_to(self, version: int) -> None:
-        for v in range(self.version + 1, version + 1):
-            identity = self.files.identity(v)  # before the file is read: if it changes meanwhile, it will not match
-            changes = self.files.read_delta(v)
+        for v, identity, changes in deltas(self.files, self.version, version):
             with self.changing() as entries:
                 entries.apply(changes)
             self._becomes(v, None, identity)

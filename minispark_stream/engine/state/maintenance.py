@@ -40,6 +40,7 @@ from typing import Any
 from minispark_stream.engine.checkpointing.checkpoint_file_manager import CheckpointFileManager, canonical_number, redacted
 from minispark_stream.engine.state.auto_snapshot_loader import load_snapshot
 from minispark_stream.engine.state.hdfs_backed_state_store_map import HDFSBackedStateStoreMap
+from minispark_stream.engine.state.replay import bases, deltas, file_names
 from minispark_stream.engine.state.state_files import StateFiles, StoreFile
 from minispark_stream.engine.state.state_store import StateStoreConf, StateStoreId
 
@@ -121,11 +122,9 @@ def files_to_delete(files: list[StoreFile], versions_to_retain: int) -> list[str
 
 def files_for_version(files: list[StoreFile], version: int) -> list[StoreFile]:
     """The files that loading `version` reads: its newest snapshot, and the deltas after it without a gap."""
-    upto = [f for f in files if f.version <= version]
-    base = max((i for i, f in enumerate(upto) if f.is_snapshot), default=None)
-    needed = upto[base:]
-    first = 1 if base is None else upto[base].version
-    if [f.version for f in needed] != list(range(first, version + 1)):
+    base = bases((f.version for f in files if f.is_snapshot), version)[0]
+    needed = [f for f in files if base <= f.version <= version]
+    if [f.name for f in needed] != file_names(base, version):
         raise ValueError(f"unexpected list of delta files for version {version}: {', '.join(f.name for f in needed)}")
     return needed
 
@@ -136,8 +135,8 @@ def write_snapshot(files: StateFiles, conf: StateStoreConf, version: int) -> Non
     state = HDFSBackedStateStoreMap()
     base = load_snapshot(files, conf, version)
     state.apply(base.changes)
-    for v in range(base.version + 1, version + 1):
-        state.apply(files.read_delta(v))
+    for _, _, changes in deltas(files, base.version, version):
+        state.apply(changes)
     if files.identity(version) != before:
         raise ValueError(f"version {version} was written again meanwhile; its snapshot waits for the next round")
     files.write_snapshot(version, *state.rows())

@@ -18,6 +18,7 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
+from minispark_stream.engine.state.replay import bases, file_names
 from minispark_stream.lens.trace.events import Event
 from minispark_stream.lens.trace.recording import Recording
 from minispark_stream.lens.trace.values import as_int, as_list, as_map
@@ -44,11 +45,9 @@ class Files:
 
     def load(self, version: int) -> tuple[str, ...] | None:
         """(3) The files that loading a version reads; None: the trace does not know all of them."""
-        base = max((v for v in self.snapshots if v <= version and f"{v}.snapshot" not in self.deleted), default=0)
-        needed = range(base + 1, version + 1)
-        if not self.tells_snapshots or not all(v in self.deltas for v in needed):
-            return None
-        return (*([f"{base}.snapshot"] if base else []), *(f"{v}.delta" for v in needed))
+        base = bases((v for v in self.snapshots if f"{v}.snapshot" not in self.deleted), version)[0]
+        is_known = self.tells_snapshots and all(v in self.deltas for v in range(base + 1, version + 1))
+        return tuple(file_names(base, version)) if is_known else None
 
 
 @dataclass(frozen=True)

@@ -22,6 +22,7 @@ from dataclasses import dataclass
 from pyspark.errors import PySparkException
 
 from minispark_stream.engine.checkpointing.lz4_block import LimitExceeded
+from minispark_stream.engine.state.replay import bases
 from minispark_stream.engine.state.state_files import StateFiles
 from minispark_stream.engine.state.state_records import Change, records
 
@@ -90,15 +91,13 @@ class StoreVersions:
         if version not in self.versions:
             on_disk = f"{min(self.versions)} to {max(self.versions)} are" if self.versions else "none is"
             raise ValueError(f"{self.files.root}: version {version} is not on disk, {on_disk}")
-        bases = [v for v, suffixes in self.versions.items() if "snapshot" in suffixes and v <= version]
-        first_error: Exception | None = None
-        for base in [*reversed(bases), 0]:
+        errors: list[Exception] = []
+        for base in bases((v for v, suffixes in self.versions.items() if "snapshot" in suffixes), version):
             try:
                 return self._load_from(base, version)
             except DAMAGED as e:
-                first_error = first_error or e
-        assert first_error is not None
-        raise first_error
+                errors.append(e)
+        raise errors[0]
 
     def load_two(self, a: int, b: int) -> tuple[State, State]:
         """Two versions; the later one from the earlier one if the deltas between them are there. Raises: as `load` does."""
