@@ -11,7 +11,7 @@ the last one in the commit log:
     C > O      somebody has deleted offsets: O runs again, and fails where its commit is written if that is still there
 
 1. Read the last entry of the offset log, and the entry before it: the end of batch O-1 is the start of batch O. A named source
-   that is in none of the two is a new one, even if it is in older entries.
+   that is in neither of the two is a new one, even if it is in older entries.
 2. Take over the logged confs: they win over the session's, because the state was written under them.
 3. Compare with the commit log; the watermark is the greater of what both logs say.
 4. A finished batch: ask each V1 source for it once more, because such a source may expect that of a restart. Of an unfinished
