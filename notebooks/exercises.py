@@ -187,7 +187,7 @@ EXERCISES = {
     ),
     "04-4": Exercise(
         answer=agrees({(0, None): False, (0, 0): True, (3, 2): False, (3, 3): True, (5, 0): False, (3, 4): False}),
-        hint="Go through the table at the head of populate_start_offsets.",
+        hint="Go through the table at the head of checkpointing/recovery.py.",
         why="Only a commit with the very number of the last planned batch says that it is done.",
     ),
     "05-1": Exercise(

@@ -9,8 +9,9 @@ from typing import Any
 
 import pytest
 
+from minispark_stream.engine.checkpointing.recovery import Found, decide
 from minispark_stream.engine.runtime.micro_batch_execution_context import MicroBatchExecutionContext
-from minispark_stream.engine.runtime.populate_start_offsets import is_finished, populate_start_offsets
+from minispark_stream.engine.runtime.populate_start_offsets import populate_start_offsets
 from minispark_stream.engine.sources.file import _log_offset
 from minispark_stream.engine.sources.rate import _seconds
 from minispark_stream.engine.sources.rate_micro_batch import RatePerMicroBatchStream
@@ -18,20 +19,29 @@ from tests.unit.fake_query import Counter, fake_query, log, steps
 
 
 @pytest.mark.parametrize(
-    "last_offset, last_commit, finished, warns",
+    "last_offsets, last_commit, found, batch_id",
     [
-        (2, 2, True, False),
-        (2, 1, False, False),
-        (0, None, False, False),
-        (5, 2, False, True),  # somebody deleted commits
+        (None, None, Found.NEW, 0),
+        (None, 3, Found.NO_OFFSETS, 0),
+        (2, 2, Found.DONE, 3),
+        (2, 1, Found.UNFINISHED, 2),
+        (0, None, Found.UNFINISHED, 0),
+        (5, 2, Found.COMMITS_LOST, 5),
+        (5, None, Found.COMMITS_LOST, 5),
+        (1, 2, Found.OFFSETS_LOST, 1),
     ],
 )
-def test_a_batch_is_finished_when_the_commit_log_has_it(
-    last_offset: int, last_commit: int | None, finished: bool, warns: bool, caplog: pytest.LogCaptureFixture
-) -> None:
-    with caplog.at_level(logging.WARNING):
-        assert is_finished(last_offset, last_commit) == finished
-    assert ("not trailing batchid" in caplog.text) == warns
+def test_what_the_logs_decide(last_offsets: int | None, last_commit: int | None, found: Found, batch_id: int) -> None:
+    assert decide(last_offsets, last_commit) == (found, batch_id)
+
+
+def test_lost_commits_are_warned_of(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    for name, commits in {"lost": {2: 0}, "trailing": {4: 0}}.items():
+        query = fake_query(tmp_path / name, Counter())
+        log(query, {4: "5", 5: "9"}, commits)
+        with caplog.at_level(logging.WARNING):
+            populate_start_offsets(query, MicroBatchExecutionContext())
+    assert caplog.text.count("not trailing batchid") == 1
 
 
 @pytest.mark.parametrize(

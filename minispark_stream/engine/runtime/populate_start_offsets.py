@@ -1,21 +1,15 @@
 """Where does the query begin? Compare the last entries of the two logs.
 
-Models: MicroBatchExecution.populateStartOffsets (Execution flow, step 1). With O the last batch in the offset log and C
-the last one in the commit log:
-
-    no O       a new query: batch 0 from the beginning; with a C or state, somebody has deleted offsets: the query fails
-    C = O      batch O is done: next is O+1, and it starts where O ended
-    C = O-1    batch O was planned but not finished: run O again, with exactly its logged offsets, watermark and time
-    C < O-1    the logs disagree (somebody deleted commits): Spark warns, and runs O again
-    no C       batch O is the first one, or somebody deleted all commits: run O again
-    C > O      somebody has deleted offsets: O runs again, and fails where its commit is written if that is still there
+Models: MicroBatchExecution.populateStartOffsets (Execution flow, step 1). What the logs say is decided in
+engine/checkpointing/recovery.py: with O the last batch in the offset log, a new query, O again, or O + 1. The steps:
 
 1. Read the last entry of the offset log, and the entry before it: the end of batch O-1 is the start of batch O. A named source
    that is in neither of the two is a new one, even if it is in older entries.
 2. Take over the logged confs: they win over the session's, because the state was written under them.
-3. Compare with the commit log; the watermark is the greater of what both logs say.
-4. A finished batch: ask each V1 source for it once more, because such a source may expect that of a restart. Of an unfinished
-   batch, ask only those that had nothing new in it: the others are asked when it runs.
+3. A finished batch: ask each V1 source for it once more, because such a source may expect that of a restart. The watermark is
+   the greater of what both logs say.
+4. An unfinished batch runs with exactly its logged offsets, watermark and time. Ask only the V1 sources that had nothing new
+   in it: the others are asked when it runs.
 
 A checkpoint of the continuous engine cannot be continued: its entries have no metadata.
 
@@ -36,6 +30,7 @@ from pyspark.errors import UnsupportedOperationException
 from minispark_stream.engine.checkpointing.checkpoint_file_manager import CheckpointFileManager, redacted
 from minispark_stream.engine.checkpointing.metadata_log import is_true
 from minispark_stream.engine.checkpointing.offset_seq_log import OffsetSeqBase, OffsetSeqMetadata
+from minispark_stream.engine.checkpointing.recovery import Found, decide
 from minispark_stream.engine.jvm import sessions
 from minispark_stream.engine.jvm.errors import analysis_error, spark_error
 from minispark_stream.engine.plan.name_streaming_sources import SOURCE_EVOLUTION
@@ -59,22 +54,28 @@ def populate_start_offsets(query: StreamExecution, context: MicroBatchExecutionC
     latest = query.offset_log.get_latest()
     context = replace(context, metadata=replace(context.metadata, version=_log_version(query, latest and latest[1])))
     committed = query.commit_log.get_latest()
+    restart = decide(latest and latest[0], committed and committed[0])
+    if restart.found is Found.NO_OFFSETS and committed is not None:
+        raise AssertionError(
+            f"assertion failed: {redacted(query.checkpoint)}/commits has batch {committed[0]}, but there are no offsets. "
+            "Restore offsets/ from a copy, or start the query with a new checkpoint location."
+        )
     if latest is None:
-        if committed is not None:
-            raise AssertionError(
-                f"assertion failed: {redacted(query.checkpoint)}/commits has batch {committed[0]}, but there are no offsets. "
-                "Restore offsets/ from a copy, or start the query with a new checkpoint location."
-            )
         _check_is_new(query)
         return replace(context, watermark_tracker=query.planner.new_watermark_tracker())
     context = _last_batch(query, context, *latest)  # (1), (2)
-    if is_finished(context.batch_id, committed and committed[0]):  # (3)
-        assert committed is not None
-        _ask_again(query, context)  # (4)
+    if committed is None:
+        logger.info("no commit log present")
+    elif restart.found is Found.DONE:  # (3)
+        _ask_again(query, context)
         reached = max(context.watermark_tracker.current_watermark, committed[1].next_batch_watermark_ms)
         return replace(context, watermark_tracker=context.watermark_tracker.set_watermark(reached)).next()
-    if committed is not None and committed[0] == context.batch_id - 1:
+    elif restart.found is Found.UNFINISHED:  # (4)
         _ask_again(query, context, only_unmoved=True)
+    elif restart.found is Found.COMMITS_LOST:
+        logger.warning(
+            "Batch completion log latest batch id is %d, which is not trailing batchid %d by one", committed[0], latest[0]
+        )
     return replace(context, is_current_batch_constructed=True)
 
 
@@ -105,17 +106,6 @@ def _check_is_new(query: StreamExecution) -> None:
                 query.session, UnsupportedOperationException, "STATE_STORE_CHECKPOINT_LOCATION_NOT_EMPTY",
                 checkpointLocation=f"{redacted(query.checkpoint)}/{folder}",
             )
-
-
-def is_finished(last_offset: int, last_commit: int | None) -> bool:
-    """Whether the last batch of the offset log (O) is done, going by the last one of the commit log (C)."""
-    if last_commit is None:
-        logger.info("no commit log present")
-    elif last_commit < last_offset - 1:
-        logger.warning(
-            "Batch completion log latest batch id is %d, which is not trailing batchid %d by one", last_commit, last_offset
-        )
-    return last_commit == last_offset
 
 
 def _last_batch(

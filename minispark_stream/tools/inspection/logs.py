@@ -3,14 +3,9 @@
 Models: what MicroBatchExecution.populateStartOffsets would find, without running anything.
 
 1. A batch is there when it has an entry in the offset log, in the commit log, or in both.
-2. With O the last batch of the offset log and C the last one of the commit log, a restart
-
-       no O        begins with batch 0, or with C or with state fails: somebody has deleted the offsets
-       C = O       goes on with batch O + 1
-       C < O       runs batch O again, with what offsets/O says; C < O - 1 means that commits were lost
-       C > O       runs batch O again, for offsets were lost; it fails where it commits if commits/O is still there
-
-3. Nor can it start when offsets/O cannot be read, when offsets/(O - 1) is missing (O > 0), or when there is no `metadata`.
+2. Which batch a restart runs is decided for the engine and for this (engine/checkpointing/recovery.py); here are the words.
+3. With O the last batch of the offset log, it cannot start when offsets/O cannot be read, when offsets/(O - 1) is missing
+   (O > 0), when there is no `metadata`, or when there is state or a commit and no O.
 
     offsets/ 0 1 2   commits/ 0 1      batch 2 next, again: offsets/2 says what it reads, commits/2 is missing
 
@@ -33,6 +28,7 @@ from minispark_stream.engine.checkpointing.checkpoint_file_manager import canoni
 from minispark_stream.engine.checkpointing.commit_log import CommitLog, CommitMetadata
 from minispark_stream.engine.checkpointing.metadata_log import HDFSMetadataLog
 from minispark_stream.engine.checkpointing.offset_seq_log import OffsetSeqBase, OffsetSeqLog
+from minispark_stream.engine.checkpointing.recovery import Found, decide
 from minispark_stream.engine.checkpointing.stream_metadata import read_id
 from minispark_stream.tools.inspection.contents import Batch, Finding, NextBatch
 from minispark_stream.tools.inspection.read_only_files import MAX_ENTRY, ReadOnlyFiles
@@ -123,25 +119,26 @@ def next_batch(logs: Logs) -> NextBatch:
     fails = _why_it_fails(logs)  # (3)
     if fails:
         return NextBatch(None, False, f"no batch: a restart fails, because {fails}")
-    if not logs.offsets:
+    restart = decide(max(logs.offsets, default=None), committed := max(logs.commits, default=None))  # (2)
+    if restart.found is Found.NEW:
         return NextBatch(0, False, "batch 0 next: nothing was planned yet")
-    last, committed = max(logs.offsets), max(logs.commits, default=None)
-    if committed == last:  # (2)
+    last = max(logs.offsets)
+    if restart.found is Found.DONE:
         says = f"batch {last + 1} next, a new one: batch {last} is in both logs, so it is done. "
         says += f"It begins where offsets/{last} ends"
         if (entry := logs.offsets[last]) is not None and entry.metadata is None:
             says += ". It was run with a continuous trigger, and a query in micro-batches cannot go on from it"
-        return NextBatch(last + 1, False, says)
+        return NextBatch(restart.batch_id, False, says)
     says = f"batch {last} next, again: offsets/{last} says what it reads"
     if last in logs.commits:
         says += f". It fails when it is done, because commits/{last} is there already"
     else:
         says += f", but commits/{last} is missing, so it did not finish"
-    if committed is None and last > 0:
+    if committed is None and restart.found is Found.COMMITS_LOST:
         says += f". commits/ is empty, though batch {last - 1} must have been committed before batch {last} was planned"
-    elif committed is not None and committed != last - 1:
+    elif restart.found is not Found.UNFINISHED:
         says += f". The last entry of commits/ is {committed}, though it should be {last - 1} or {last}: the logs disagree"
-    return NextBatch(last, True, says)
+    return NextBatch(restart.batch_id, restart.again, says)
 
 
 def _why_it_fails(logs: Logs) -> str:

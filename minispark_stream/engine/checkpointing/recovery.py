@@ -1,0 +1,65 @@
+"""What a restart runs first: one decision from what the two logs have.
+
+Models: the cases of MicroBatchExecution.populateStartOffsets (Execution flow, step 1).
+
+With O the last batch of the offset log and C the last one of the commit log:
+
+    no O         NEW           a new query: batch 0 from the beginning
+    no O, but C  NO_OFFSETS    somebody has deleted the offsets: the query fails
+    C = O        DONE          batch O is done: next is O + 1, which starts where O ended
+    C = O - 1    UNFINISHED    batch O was planned, and nobody knows that it is done: it runs again, exactly as it is logged
+    C < O - 1    COMMITS_LOST  somebody has deleted commits: O runs again (no C counts as -1)
+    C > O        OFFSETS_LOST  somebody has deleted offsets: O runs again, and fails if its commit is still there
+
+    offsets/ 0 1 2   commits/ 0 1     -> UNFINISHED, batch 2
+    offsets/ 0 1 2   commits/ 0 1 2   -> DONE, batch 3
+
+Who runs a query asks it (engine/runtime/populate_start_offsets.py), and who looks into a checkpoint (tools/inspection/logs.py).
+
+Differs from Spark: nothing.
+Shown by tests/unit/test_populate_start_offsets.py::test_what_the_logs_decide.
+"""
+
+from __future__ import annotations
+
+from enum import Enum, auto
+from typing import NamedTuple
+
+
+class Found(Enum):
+    """How the last entries of the two logs stand to each other."""
+
+    NEW = auto()
+    NO_OFFSETS = auto()
+    DONE = auto()
+    UNFINISHED = auto()
+    COMMITS_LOST = auto()
+    OFFSETS_LOST = auto()
+
+
+class Restart(NamedTuple):
+    """What was found, and the batch that runs first: a new one, or (`again`) one that is in the offset log."""
+
+    found: Found
+    batch_id: int
+
+    @property
+    def again(self) -> bool:
+        return self.found in (Found.UNFINISHED, Found.COMMITS_LOST, Found.OFFSETS_LOST)
+
+
+def is_finished(last_offsets: int, last_commit: int | None) -> bool:
+    """Whether the last batch of the offset log is done."""
+    return last_commit == last_offsets
+
+
+def decide(last_offsets: int | None, last_commit: int | None) -> Restart:
+    """What a restart runs first, from the ids of the last entries; None where a log has none."""
+    if last_offsets is None:
+        return Restart(Found.NEW if last_commit is None else Found.NO_OFFSETS, 0)
+    if is_finished(last_offsets, last_commit):
+        return Restart(Found.DONE, last_offsets + 1)
+    committed = -1 if last_commit is None else last_commit
+    if committed > last_offsets:
+        return Restart(Found.OFFSETS_LOST, last_offsets)
+    return Restart(Found.UNFINISHED if committed == last_offsets - 1 else Found.COMMITS_LOST, last_offsets)
