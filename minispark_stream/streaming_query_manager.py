@@ -186,12 +186,13 @@ class StreamingQueryManager(SparkStreamingQueryManager):
 
     def _register(self, query: StreamingQuery, execution: StreamExecution) -> None:
         running = self._reserve(query, execution)
-        if running is not None:
+        if running is not None and running.started.is_set():  # before, it cannot leave the books
             logger.warning("Stopping existing streaming query [id=%s, runId=%s], as a new run is being started.", running.id,
                            running.run_id)
             running.stop()  # not under the lock, which it needs to leave the books
-            if self._reserve(query, execution) is not None:
-                raise spark_error(self._session, SparkRuntimeException, "CONCURRENT_QUERY")
+            running = self._reserve(query, execution)
+        if running is not None:
+            raise spark_error(self._session, SparkRuntimeException, "CONCURRENT_QUERY")
 
     def _reserve(self, query: StreamingQuery, execution: StreamExecution) -> StreamExecution | None:
         """Enter the query in the books, unless there is an active run on its checkpoint: then that run is returned."""

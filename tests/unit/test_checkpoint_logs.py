@@ -42,6 +42,11 @@ class TestCheckpointFileManager:
         assert files.open("log/7") == b"first"
         assert [p.name for p in (tmp_path / "log").iterdir()] == ["7"], "no temporary file stays behind"
 
+    @pytest.mark.parametrize("scheme", ["", "file:", "FILE:", "File://"])
+    def test_a_local_folder_under_any_of_its_names(self, tmp_path: Path, scheme: str) -> None:
+        files = CheckpointFileManager(f"{scheme}{tmp_path}")
+        assert (files.location, files.root) == (f"file:{tmp_path}", f"file:{tmp_path}")
+
     def test_overwriting_removes_a_checksum_that_no_longer_fits(self, tmp_path: Path) -> None:
         files = CheckpointFileManager(str(tmp_path))
         files.create_atomic("1.delta", b"old")

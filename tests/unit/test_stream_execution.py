@@ -85,6 +85,18 @@ def test_a_source_that_cannot_be_stopped_keeps_no_other_open(caplog: pytest.LogC
     assert stopped == [True] and "Failed to stop all of counts" in caplog.text
 
 
+def test_a_query_that_goes_on_after_its_spark_is_stopped_says_so(no_jvm: None) -> None:
+    ended: list[str] = []
+    query: Any = SimpleNamespace(
+        session=SimpleNamespace(sparkContext=SimpleNamespace(_jsc=None)), id="1", run_id="2", started=threading.Event(),
+        _pretty=lambda: "counts", _where=lambda: "", _finish=lambda: ended.append("finished"),
+        _is_interrupted_by_stop=lambda error: False,
+    )
+    StreamExecution._run_stream(cast(StreamExecution, query))
+    assert "The SparkSession was stopped while the query was running" in str(query.failure.raised())
+    assert ended == ["finished"]
+
+
 def test_the_faces_of_a_failure(no_jvm: None) -> None:
     cause = raised(PySparkException(message="no such file", errorClass="PATH_NOT_FOUND", messageParameters={}))
     failure = StreamFailure("1", "2", cause, "=== Streaming Query ===")

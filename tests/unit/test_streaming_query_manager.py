@@ -34,6 +34,8 @@ class Run:
         self.runId = self.run_id = str(uuid.uuid4())
         self.failure: StreamFailure | None = None
         self.stopped = False
+        self.started = threading.Event()
+        self.started.set()
         self.terminated = threading.Event()
 
     @property
@@ -105,6 +107,17 @@ def test_of_two_that_start_at_once_on_a_checkpoint_one_runs() -> None:
     [running] = [run for run in runs if not run.stopped]
     assert streaming_query_manager._active_runs == {"1": running}
     running.stop()
+
+
+def test_a_run_that_has_not_begun_is_not_stopped(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It could not leave the books before it has: the one that comes after it is refused, and one of the two runs."""
+    monkeypatch.setattr(streaming_query_manager, "spark_error", lambda session, kind, condition: RuntimeError(condition))
+    first, second = Run(new_manager(), "1", None), Run(new_manager(), "1", None)
+    first.started.clear()
+    assert register_both(first) == []
+    assert [str(e) for e in register_both(second)] == ["CONCURRENT_QUERY"]
+    assert not first.stopped and streaming_query_manager._active_runs == {"1": first}
+    first.stop()
 
 
 def test_a_query_that_has_just_ended_is_in_nobodys_way() -> None:

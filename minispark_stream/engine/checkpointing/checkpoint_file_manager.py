@@ -256,7 +256,6 @@ def _crc(path: str) -> str:
 
 
 def _local_path(path: str) -> str | None:
-    for scheme in ("file://", "file:"):
-        if path.startswith(scheme):
-            return os.path.abspath(path.removeprefix(scheme))
+    if local := re.match("(?i)file:(//)?", path):
+        return os.path.abspath(path[local.end():])
     return None if re.match(r"[A-Za-z][\w+.-]+:/", path) else os.path.abspath(path)

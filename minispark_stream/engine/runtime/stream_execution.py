@@ -44,7 +44,7 @@ from minispark_stream.engine.runtime.micro_batch_execution_context import MicroB
 from minispark_stream.engine.runtime.previews import PreviewSink
 from minispark_stream.engine.runtime.progress_reporter import ProgressReporter
 from minispark_stream.engine.runtime.query_planner import QueryPlanner
-from minispark_stream.engine.runtime.stream_failure import StreamFailure
+from minispark_stream.engine.runtime.stream_failure import StreamFailure, session_stopped
 from minispark_stream.engine.runtime.write_to_stream import WriteToStream
 from minispark_stream.engine.sinks.base import QUERY_ID_KEY
 from minispark_stream.engine.sources.base import (
@@ -113,7 +113,7 @@ class StreamExecution(ABC):
         self.no_new_data = False
         self._temporary_checkpoint = write.temporary
         self._force_delete = sessions.flag(session, "spark.sql.streaming.forceDeleteTempCheckpointLocation")
-        self._started = threading.Event()
+        self.started = threading.Event()
         self._on_event = on_event
         self._thread = InheritableThread(
             target=self._run_stream, name=f"stream execution thread for {self.name or self.id}", daemon=True
@@ -181,7 +181,7 @@ class StreamExecution(ABC):
     def start(self) -> None:
         """Start the thread and return when the query has been announced to listeners."""
         self._thread.start()
-        self._started.wait()
+        self.started.wait()
 
     def stop(self) -> None:
         """End the query: cancel its jobs and wait for its thread (`spark.sql.streaming.stopTimeout`, 0 = forever)."""
@@ -214,7 +214,7 @@ class StreamExecution(ABC):
             self.session.sparkContext.setLocalProperty(QUERY_ID_KEY, self.id)
             now = iso_time(self.clock.get_time_millis())
             self.announce("started", id=self.id, runId=self.run_id, name=self.name, timestamp=now)
-            self._started.set()
+            self.started.set()
             self.run_activated_stream()
         except BaseException as e:  # (2)
             words = error_words(e)
@@ -222,9 +222,10 @@ class StreamExecution(ABC):
                 logger.info("Query %s was stopped: %s", self._pretty(), words)
             else:
                 logger.error("Query %s terminated with error", self._pretty(), exc_info=True)
-                self.failure = StreamFailure(self.id, self.run_id, state_error_of(e, words) or e, self._where())
+                error = session_stopped(e) if sessions.is_stopped(self.session) else state_error_of(e, words) or e
+                self.failure = StreamFailure(self.id, self.run_id, error, self._where())
         finally:
-            self._started.set()
+            self.started.set()
             self._finish()
 
     def _is_interrupted_by_stop(self, error: BaseException) -> bool:

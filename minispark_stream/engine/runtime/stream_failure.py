@@ -95,6 +95,16 @@ class StreamFailure:
         return as_captured(self.cause)._stackTrace
 
 
+def session_stopped(error: BaseException) -> RuntimeError:
+    """What to say instead of what went wrong when the query went on without a Spark."""
+    stopped = RuntimeError(
+        "The SparkSession was stopped while the query was running. What is committed stays: start the query again with a new "
+        "session, and call stop() on a query before spark.stop()."
+    )
+    stopped.__cause__ = error
+    return stopped
+
+
 def _message(error: captured.CapturedException) -> str:
     """The message alone; PySpark puts the class before that of an error that it does not know."""
     words = error._desc
