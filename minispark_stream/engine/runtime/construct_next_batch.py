@@ -2,12 +2,12 @@
 
 Models: MicroBatchExecution.constructNextBatch (Execution flow, steps 2 and 3; From query to the plan: "a gatekeeper").
 
-1. Ask each source how far the next batch may read, under its read limit.
-2. Run a batch if a source has something new, or if the last batch left work that needs no data: the watermark has
-   moved, so state can be evicted and windows emitted (`spark.sql.streaming.noDataMicroBatches.enabled`).
-3. Write the batch into the offset log *before* anything is read: from here on, a restart runs exactly this batch.
-4. Batch N is logged, so batch N-1 can never be asked for again: tell the sources (that is why the last batch of a query
-   is never cleaned up), and purge log entries below N - minBatchesToRetain.
+(2) Ask each source how far the next batch may read, under its read limit. There is a batch if a source has something new, or
+    if the last batch left work that needs no data: the watermark has moved, so state can be evicted and windows emitted
+    (`spark.sql.streaming.noDataMicroBatches.enabled`).
+(3) Write the batch into the offset log *before* anything is read: from here on, a restart runs exactly this batch. So batch
+    N-1 can never be asked for again: tell the sources (that is why the last batch of a query is never cleaned up), and
+    purge log entries below N - minBatchesToRetain.
 
     source at 7, query at 5, maxFilesPerTrigger 1   -> end 6, run
     source at 7, query at 7, watermark moved        -> end 7, run without data
@@ -32,7 +32,7 @@ from minispark_stream.engine.sources.base import Offset, ReadLimit, Source, Supp
 def construct_next_batch(query: StreamExecution, context: MicroBatchExecutionContext) -> MicroBatchExecutionContext:
     """Decide on the next batch and log it. `is_current_batch_constructed` says whether there is one."""
     with query.progress_lock:  # processAllAvailable begins to wait before the sources are asked, or after the answer
-        context = latest_offsets(query, context)  # (1)
+        context = latest_offsets(query, context)  # (2)
         metadata = replace(
             context.metadata,
             batch_watermark_ms=context.watermark_tracker.current_watermark,
@@ -40,7 +40,7 @@ def construct_next_batch(query: StreamExecution, context: MicroBatchExecutionCon
         )
         context = replace(context, metadata=metadata)
         another_batch = query.no_data_batches_enabled and context.should_run_another_batch()
-        if not context.is_new_data_available() and not another_batch:  # (2)
+        if not context.is_new_data_available() and not another_batch:
             query.no_new_data = True
             query.progress_lock.notify_all()
             return context
@@ -77,7 +77,7 @@ def wal_commit(query: StreamExecution, context: MicroBatchExecutionContext, entr
     query.update_status(message="Writing offsets to log")
     if not query.offset_log.add(context.batch_id, entry):
         raise concurrent_stream_log_update(context.batch_id)
-    clean_up(query, context.batch_id)  # (4)
+    clean_up(query, context.batch_id)
 
 
 def clean_up(query: StreamExecution, batch_id: int) -> None:

@@ -2,11 +2,11 @@
 
 Models: MicroBatchExecution.runActivatedStream (Execution flow; the StructuredStreaming analysis, "About Trigger").
 
-1. Once, before the first trigger: create the sources, and find out where to begin (populate_start_offsets.py).
-2. On each trigger, unless a batch is waiting to be run again: decide on a batch and log it (construct_next_batch.py).
-3. If there is a batch: run it (run_batch.py), report progress, and move on to the next batch id.
-4. If there is none: an AvailableNow query ends; any other waits `pollingDelay` (10 ms), and then for its trigger. (A Once
-   query has one trigger and no more: trigger_executor.py.)
+(1) Once, before the first trigger: create the sources, and find out where to begin (populate_start_offsets.py).
+(2) (3) On each trigger, unless a batch is waiting to be run again: decide on a batch and log it (construct_next_batch.py).
+(4) to (10) If there is a batch: run it (run_batch.py), report progress, and move on to the next batch id.
+    If there is none, an AvailableNow query ends; any other waits `pollingDelay` (10 ms), and then for its trigger. (A Once
+    query has one trigger and no more: trigger_executor.py.)
 
     trigger   context            construct_next_batch           run_batch                 context.next()
     first     batch 0            new data, offsets/0 written    commits/0 written         batch 1
@@ -87,14 +87,14 @@ class MicroBatchExecution(StreamExecution):
     def execute_trigger(self) -> bool:
         """Whether there was a batch to run."""
         if not self.context.is_current_batch_constructed:
-            self.context = construct_next_batch(self, self.context)  # (2)
+            self.context = construct_next_batch(self, self.context)  # (2), (3)
         has_data = self.context.is_new_data_available()
         self.update_status(isDataAvailable=has_data)
         if not self.context.is_current_batch_constructed:
             self.update_status(message="Waiting for data to arrive")
             return False
         self.update_status(message="Processing new data" if has_data else "No new data but cleaning up state")
-        self.context = run_batch(self, self.context)  # (3)
+        self.context = run_batch(self, self.context)  # (4) to (10)
         report_progress(self, self.context)
         return True
 
@@ -111,7 +111,7 @@ class MicroBatchExecution(StreamExecution):
         """Whether another trigger follows, if the query's trigger wants one."""
         self.recorder.next_trigger(ran)
         self.update_status(isTriggerActive=False)
-        if not ran:  # (4)
+        if not ran:
             report_idle(self, self.context)
             if isinstance(self.trigger, AvailableNowTrigger):
                 return False

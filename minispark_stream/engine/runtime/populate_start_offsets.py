@@ -1,14 +1,14 @@
 """Where does the query begin? Compare the last entries of the two logs.
 
 Models: MicroBatchExecution.populateStartOffsets (Execution flow, step 1). What the logs say is decided in
-engine/checkpointing/recovery.py: with O the last batch in the offset log, a new query, O again, or O + 1. The steps:
+engine/checkpointing/recovery.py: with O the last batch in the offset log, a new query, O again, or O + 1. In four parts:
 
-1. Read the last entry of the offset log, and the entry before it: the end of batch O-1 is the start of batch O. A named source
+a. Read the last entry of the offset log, and the entry before it: the end of batch O-1 is the start of batch O. A named source
    that is in neither of the two is a new one, even if it is in older entries.
-2. Take over the logged confs: they win over the session's, because the state was written under them.
-3. A finished batch: ask each V1 source for it once more, because such a source may expect that of a restart. The watermark is
+b. Take over the logged confs: they win over the session's, because the state was written under them.
+c. A finished batch: ask each V1 source for it once more, because such a source may expect that of a restart. The watermark is
    the greater of what both logs say.
-4. An unfinished batch runs with exactly its logged offsets, watermark and time. Ask only the V1 sources that had nothing new
+d. An unfinished batch runs with exactly its logged offsets, watermark and time. Ask only the V1 sources that had nothing new
    in it: the others are asked when it runs.
 
 A checkpoint of the continuous engine cannot be continued: its entries have no metadata.
@@ -63,14 +63,14 @@ def populate_start_offsets(query: StreamExecution, context: MicroBatchExecutionC
     if latest is None:
         _check_is_new(query)
         return replace(context, watermark_tracker=query.planner.new_watermark_tracker())
-    context = _last_batch(query, context, *latest)  # (1), (2)
+    context = _last_batch(query, context, *latest)  # (a), (b)
     if committed is None:
         logger.info("no commit log present")
-    elif restart.found is Found.DONE:  # (3)
+    elif restart.found is Found.DONE:  # (c)
         _ask_again(query, context)
         reached = max(context.watermark_tracker.current_watermark, committed[1].next_batch_watermark_ms)
         return replace(context, watermark_tracker=context.watermark_tracker.set_watermark(reached)).next()
-    elif restart.found is Found.UNFINISHED:  # (4)
+    elif restart.found is Found.UNFINISHED:  # (d)
         _ask_again(query, context, only_unmoved=True)
     elif restart.found is Found.COMMITS_LOST:
         logger.warning(
@@ -119,7 +119,7 @@ def _last_batch(
             f"The checkpoint {redacted(query.checkpoint)} was written by a query with a continuous trigger, which a query in "
             "micro-batches cannot continue. Start it with a continuous trigger, or with a new checkpoint location."
         )
-    entry.metadata.apply_to_session(query.session.conf.set, query.conf)  # (2)
+    entry.metadata.apply_to_session(query.session.conf.set, query.conf)  # (b)
     metadata = replace(entry.metadata, conf=OffsetSeqMetadata.from_session(query.conf).conf)
     previous = None
     if before is not None:
