@@ -4,8 +4,6 @@
 
 What a user's own call raises is a real exception of Spark's, which PySpark then shows as it shows every one of them. The other
 kinds only end a query on its thread, where their text and their condition go on: these are Python exceptions with Spark's text.
-
-Differs from Spark: nothing.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Catalyst expressions and schemas: columns, aliases, types.
 
-Differs from Spark: nothing; these are calls of Catalyst's own methods.
+These are calls of Catalyst's own methods.
 """
 
 from __future__ import annotations

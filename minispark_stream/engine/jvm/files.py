@@ -3,7 +3,7 @@
     qualified(session, "in")     the file system that the path is on, and the path in full, `file:/home/me/in`
     all_files(session, index)    ("file:///home/me/in/a%20b", 42, 1700000000000), ...
 
-Differs from Spark: nothing; these are calls of Spark SQL's own batch classes.
+These are calls of Spark SQL's own batch classes.
 """
 
 from __future__ import annotations

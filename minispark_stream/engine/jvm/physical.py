@@ -8,7 +8,7 @@
     leaf(plan)                            its rows as a leaf of a logical plan
 
 A plan must be prepared once, as a whole; what is put on top of it begins with what `leaf` or a task hands on.
-Differs from Spark: nothing; these are calls of Spark SQL's own methods.
+These are calls of Spark SQL's own methods.
 """
 
 from __future__ import annotations

@@ -8,7 +8,7 @@ MicroBatchExecution does with a plan (From query to the plan).
     executed(df)                 its physical plan, and its rows as an RDD that is planned once and for all
     rename(plan, attributes)     the same rows under the attributes (names and expression ids) of another plan
 
-Differs from Spark: nothing; these are calls of Spark SQL's own methods.
+These are calls of Spark SQL's own methods.
 """
 
 from __future__ import annotations

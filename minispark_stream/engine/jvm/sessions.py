@@ -1,6 +1,6 @@
 """A session's confs, a copy of it, the session that is active on a thread, and the end of jobs and accumulators.
 
-Differs from Spark: nothing; these are calls of Spark's own methods.
+These are calls of Spark's own methods.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """The tables and views of Spark's session catalog.
 
-Differs from Spark: nothing; these are calls of SessionCatalog's own methods.
+These are calls of SessionCatalog's own methods.
 """
 
 from __future__ import annotations

@@ -8,8 +8,6 @@ Models: nothing of Spark, which does not follow a row. The numbers are those tha
 
     a windowed count, append, watermarks 12:11 and 12:20
     {"keeps": "groups", "late_ms": 12:11, "leaves_ms": [12:20], "emits": "leaving", ...}
-
-Differs from Spark: nothing.
 """
 
 from __future__ import annotations

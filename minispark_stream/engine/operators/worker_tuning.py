@@ -11,8 +11,6 @@ Models: nothing of Spark, whose tasks run in its own process.
    asked; a Unix socket refuses, which is fine.
 
     first task     100,000 imported objects are frozen       second task     nothing to freeze
-
-Differs from Spark: nothing.
 """
 
 from __future__ import annotations

@@ -3,8 +3,6 @@
 Models: nothing of Spark, which does not keep rows to show them.
 
 They cost extra work: a Spark job.
-
-Differs from Spark: nothing.
 """
 
 from __future__ import annotations

@@ -15,8 +15,6 @@ Models: nothing of Spark, whose state is a hash map of the JVM.
 
 What changes the entries also gives what undoes it. The hash begins with a number that is drawn for each table: nobody can know
 which keys will have one slot. That number has no part in the order of the rows, which is the one in which their keys came.
-
-Differs from Spark: nothing.
 """
 
 from __future__ import annotations

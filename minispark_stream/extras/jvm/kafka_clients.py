@@ -9,7 +9,7 @@
 However many records there are, a poll or a write is a few calls from Python to the JVM: the connector's own functions make rows
 of records and records of rows, and Spark's own functions make Arrow of rows and rows of Arrow.
 
-Differs from Spark: nothing; these are calls of the connector's own methods.
+These are calls of the connector's own methods.
 """
 
 from __future__ import annotations

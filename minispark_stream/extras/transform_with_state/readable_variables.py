@@ -9,8 +9,6 @@ Models: nothing of Spark; its `statestore` source shows one variable at a time.
 
     ("clicks", ann, null) -> 3              store clicks    user=ann               count=3
     ("$eventTimers", ann, 12:05) -> nothing store timers    user=ann timer=12:05
-
-Differs from Spark: nothing.
 """
 
 from __future__ import annotations

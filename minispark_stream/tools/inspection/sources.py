@@ -8,7 +8,6 @@
     sources/0/  0 ... 8  9.compact                            both are in 9.compact: {"path":...,"batchId":5}
 
 All files of the log are read once and their entries sorted by batch id, so that a forged offset costs no more than this.
-Differs from Spark: nothing.
 """
 
 from __future__ import annotations

@@ -11,8 +11,6 @@ Arrow's own `to_pylist` raises for a year 10000 or a string that is not UTF-8; h
 a form.
 
 Models: nothing of Spark.
-
-Differs from Spark: nothing.
 """
 
 from __future__ import annotations

@@ -9,8 +9,6 @@ and two or three times their memory. Here
 2. For everybody else they are a sequence of `bytes`, which are made when somebody asks.
 
     Rows([[1, 2], [3, 4], [5, 6]])     rows[1] == b"\\3\\4"     chosen(rows, [True, False, True])     b"\\1\\2", b"\\5\\6"
-
-Differs from Spark: nothing.
 """
 
 from __future__ import annotations
