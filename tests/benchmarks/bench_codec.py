@@ -32,7 +32,7 @@ from pyspark.sql.types import DoubleType, LongType, StringType, StructType
 
 from minispark_stream.engine.checkpointing.lz4_block import compress, decompress
 from minispark_stream.engine.checkpointing.unsafe_row import UnsafeRowCodec
-from minispark_stream.engine.state.hdfs_backed_state_store_map import HDFSBackedStateStoreMap
+from minispark_stream.engine.state.fast.columnar_map import ColumnarMap
 from minispark_stream.engine.state.state_records import decode_changes, encode_records, records
 
 BOUND = 1_000_000  # rows a second
@@ -60,10 +60,10 @@ def measure(key_schema: StructType, keys: pa.Array, rows: int, rounds: int) -> d
     found["decode"], columns = rows_a_second(rows, rounds, lambda: (key_codec.decode(pairs[0]), value_codec.decode(pairs[1])))
     found["write"], file = rows_a_second(rows, rounds, lambda: compress(encode_records([pairs])))
     found["read"], changes = rows_a_second(rows, rounds, lambda: decode_changes(decompress(file)))
-    entries = HDFSBackedStateStoreMap()
+    entries = ColumnarMap()
     entries.apply(changes)
     found["put"], _ = rows_a_second(rows, rounds, lambda: entries.put(*pairs))
-    found["look up"], (is_there, _) = rows_a_second(rows, rounds, lambda: entries.values_of(pairs[0]))
+    found["look up"], (is_there, _) = rows_a_second(rows, rounds, lambda: entries.get(pairs[0]))
     if columns != ([keys], values) or list(records(changes)) != list(zip(*pairs)) or not is_there.all():
         raise SystemExit("what was read is not what was written")
     found["encode and write"] = 1 / (1 / found["encode"] + 1 / found["write"])

@@ -66,7 +66,7 @@ def write_checkpoint(path: Path, keys: UnsafeRowCodec, values: UnsafeRowCodec, c
         for partition in range(PARTITIONS):
             store = get_store(StateStoreId(state, 0, partition), StateStoreConf(), version)
             mine = [i for i in range(len(key_rows)) if i // 2 % PARTITIONS == partition and i % 2 == version]
-            store.put_many([key_rows[i] for i in mine], [value_rows[i] for i in mine])
+            store.put([key_rows[i] for i in mine], [value_rows[i] for i in mine])
             store.commit()
     return value_rows
 

@@ -16,11 +16,11 @@ from pyspark.errors import SparkRuntimeException
 
 from minispark_stream.engine.operators.state_task import OperatorWatermarks, StatefulOperatorStateInfo
 from minispark_stream.engine.operators.streaming_global_limit import GlobalLimit
-from minispark_stream.engine.state.hdfs_backed_state_store_map import HDFSBackedStateStoreMap
+from minispark_stream.engine.state.fast.columnar_map import ColumnarMap
 from minispark_stream.engine.state.hdfs_backed_state_store_provider import HDFSBackedStateStoreProvider
 from minispark_stream.engine.state.loaded_providers import get_store
 from minispark_stream.engine.state.maintenance import run_maintenance
-from minispark_stream.engine.state.state_store import StateStoreConf, StateStoreId
+from minispark_stream.engine.state.state_store import StateStoreConf, StateStoreId, each
 from minispark_stream.lens.trace.recorder import NullRecorder
 
 KEY, OTHER = b"k" * 16, b"o" * 16
@@ -39,12 +39,12 @@ def worker(store_id: StateStoreId) -> HDFSBackedStateStoreProvider:
 
 def attempt(of: HDFSBackedStateStoreProvider, version: int, value: bytes) -> None:
     store = of.get_store(version)
-    store.put(KEY, value)
+    store.put([KEY], [value])
     store.commit()
 
 
 def on_disk(store_id: StateStoreId, version: int) -> dict[bytes, bytes]:
-    return dict(worker(store_id).get_store(version).items())
+    return dict(zip(*worker(store_id).get_store(version).rows()))
 
 
 # --- two at a time ------------------------------------------------------------------------------------------------
@@ -57,7 +57,7 @@ def test_of_two_attempts_the_first_to_commit_wins(store_id: StateStoreId) -> Non
 
         def commits(value: bytes, version: int = version, at_once: threading.Barrier = at_once) -> bool:
             store = worker(store_id).get_store(version)
-            store.put(KEY, value)
+            store.put([KEY], [value])
             at_once.wait()
             try:
                 store.commit()
@@ -76,7 +76,7 @@ def test_two_attempts_with_the_same_changes_both_commit(store_id: StateStoreId) 
     workers = [worker(store_id) for _ in range(2)]
     stores = [of.get_store(0) for of in workers]
     for store in stores:
-        store.put(KEY, b"1" * 16)
+        store.put([KEY], [b"1" * 16])
         store.commit()
     for of in workers:
         attempt(of, 1, b"2" * 16)
@@ -89,8 +89,8 @@ def test_a_worker_does_not_trust_its_version_when_another_one_replaced_it_at_onc
     attempt(worker(store_id), 0, b"0" * 16)  # an earlier run of the batch, whose file both replace
     ours, theirs = worker(store_id), worker(store_id)
     mine, other = ours.get_store(0), theirs.get_store(0)
-    mine.put(KEY, b"1" * 16)
-    other.put(KEY, b"2" * 16)
+    mine.put([KEY], [b"1" * 16])
+    other.put([KEY], [b"2" * 16])
     write = ours.files.manager.create_atomic
 
     def and_then_the_other(name: str, data: bytes, overwrite: bool = False) -> object:
@@ -101,7 +101,7 @@ def test_a_worker_does_not_trust_its_version_when_another_one_replaced_it_at_onc
 
     monkeypatch.setattr(ours.files.manager, "create_atomic", and_then_the_other)
     mine.commit()
-    assert ours.get_store(1).get(KEY) == on_disk(store_id, 1)[KEY] == b"2" * 16
+    assert each(ours.get_store(1).get([KEY])) == [on_disk(store_id, 1)[KEY]] == [b"2" * 16]
 
 
 def test_a_zombie_cannot_bring_back_a_version_that_is_gone(store_id: StateStoreId) -> None:
@@ -109,13 +109,13 @@ def test_a_zombie_cannot_bring_back_a_version_that_is_gone(store_id: StateStoreI
     conf = StateStoreConf(min_deltas_for_snapshot=1, min_versions_to_retain=1)
     zombie, living = (HDFSBackedStateStoreProvider(store_id, conf) for _ in range(2))
     late = zombie.get_store(0)
-    late.put(OTHER, b"z" * 16)
+    late.put([OTHER], [b"z" * 16])
     for version in range(5):
         attempt(living, version, bytes([version + 1]) * 16)
         run_maintenance(store_id.checkpoint_root, conf, version + 1, NullRecorder().step)
     assert living.files.store_files()[0].version > 1
     late.commit()
-    assert dict(HDFSBackedStateStoreProvider(store_id, conf).get_store(5).items()) == {KEY: bytes([5]) * 16}
+    assert dict(zip(*HDFSBackedStateStoreProvider(store_id, conf).get_store(5).rows())) == {KEY: bytes([5]) * 16}
 
 
 # --- again in the same worker -------------------------------------------------------------------------------------
@@ -151,25 +151,25 @@ class _Unheard:
 def test_nothing_is_used_again_of_a_change_that_broke_off(store_id: StateStoreId, monkeypatch: pytest.MonkeyPatch) -> None:
     """As when memory ran out within it: the map holds part of it, and nothing says how to undo that."""
 
-    put = HDFSBackedStateStoreMap.put
+    put = ColumnarMap.put
 
-    def half_done(self: HDFSBackedStateStoreMap, keys: list[bytes], values: list[bytes]) -> None:
+    def half_done(self: ColumnarMap, keys: list[bytes], values: list[bytes]) -> None:
         put(self, keys[:1], values[:1])
         raise MemoryError
 
     of = worker(store_id)
     attempt(of, 0, b"1" * 16)
     store = of.get_store(1)
-    store.put(OTHER, b"3" * 16)
+    store.put([OTHER], [b"3" * 16])
     with monkeypatch.context() as patch:
-        patch.setattr(HDFSBackedStateStoreMap, "put", half_done)
+        patch.setattr(ColumnarMap, "put", half_done)
         with pytest.raises(MemoryError):
-            store.put(KEY, b"2" * 16)
+            store.put([KEY], [b"2" * 16])
     with pytest.raises(ValueError, match="a change of it broke off"):
-        store.put(KEY, b"2" * 16)
+        store.put([KEY], [b"2" * 16])
     store.abort()
-    assert dict(of.get_store(1).items()) == {KEY: b"1" * 16}
-    assert dict(of.get_store(0).items()) == {}
+    assert dict(zip(*of.get_store(1).rows())) == {KEY: b"1" * 16}
+    assert dict(zip(*of.get_store(0).rows())) == {}
 
 
 # --- killed -------------------------------------------------------------------------------------------------------
@@ -187,6 +187,6 @@ def test_an_attempt_that_is_killed_while_it_writes_leaves_no_version(store_id: S
     files = worker(store_id).files
     assert files.store_files() == [] and len(os.listdir(store_id.location)) == 1, "a temporary file, which nobody reads"
     store = get_store(store_id, StateStoreConf(), 0)
-    store.put(KEY, b"2" * 16)
+    store.put([KEY], [b"2" * 16])
     store.commit()
     assert on_disk(store_id, 1) == {KEY: b"2" * 16}

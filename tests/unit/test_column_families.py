@@ -32,7 +32,7 @@ def test_rows_are_those_of_the_codec(tmp_path: Path, family: str, key: bytes, el
     store = open_store(tmp_path, 0)
     ColumnFamilies(store).put(family, key, b"value", element)
     columns = [pa.array([family]), pa.array([key], pa.binary()), pa.array([element], pa.binary())]
-    assert list(store.items()) == [
+    assert list(zip(*store.rows())) == [
         (UnsafeRowCodec(KEY_SCHEMA).encode(columns)[0], UnsafeRowCodec(VALUE_SCHEMA).encode([pa.array([b"value"])])[0])
     ]
 
@@ -129,8 +129,8 @@ def test_a_row_that_is_none_is_refused(tmp_path: Path, row: bytes):
     store = open_store(tmp_path, 0)
     families = ColumnFamilies(store)
     families.put("a", b"k", b"v")
-    [key] = [key for key, _ in store.items()]
-    store.put(key, row)
+    [key] = store.rows()[0]
+    store.put([key], [row])
     with pytest.raises(ValueError, match="no UnsafeRow"):
         families.get("a", b"k")
 

@@ -13,7 +13,7 @@ from minispark_stream.engine.checkpointing.offset_seq_log import OffsetSeq, Offs
 from minispark_stream.engine.state.hdfs_backed_state_store_provider import HDFSBackedStateStoreProvider
 from minispark_stream.engine.state.maintenance import run_maintenance
 from minispark_stream.engine.state.state_files import StateFiles
-from minispark_stream.engine.state.state_store import StateStoreConf, StateStoreId
+from minispark_stream.engine.state.state_store import StateStoreConf, StateStoreId, each
 from minispark_stream.lens.trace.recorder import NullRecorder
 
 KEY, OTHER = b"k" * 16, b"o" * 16
@@ -33,7 +33,7 @@ def provider(checkpoint: str, conf: StateStoreConf) -> HDFSBackedStateStoreProvi
 
 def batch(worker: HDFSBackedStateStoreProvider, version: int, value: bytes) -> None:
     store = worker.get_store(version)
-    store.put(KEY, value)
+    store.put([KEY], [value])
     store.commit()
 
 
@@ -94,7 +94,7 @@ def test_a_version_that_another_worker_wrote_again_is_not_trusted(object_store: 
     one, other = (provider(object_store, StateStoreConf()) for _ in range(2))
     batch(one, 0, b"1" * 16)
     batch(other, 0, b"2" * 16)
-    assert one.get_store(1).get(KEY) == b"2" * 16
+    assert each(one.get_store(1).get([KEY])) == [b"2" * 16]
 
 
 def test_maintenance_writes_snapshots_and_deletes(object_store: str) -> None:
@@ -104,7 +104,7 @@ def test_maintenance_writes_snapshots_and_deletes(object_store: str) -> None:
         batch(worker, version, bytes([version]) * 16)
         run_maintenance(f"{object_store}/state", conf, version + 1, NullRecorder().step)
     assert objects(object_store) == [f"state/0/0/{name}" for name in ("3.delta", "3.snapshot", "4.delta", "5.delta", "6.delta", "6.snapshot")]
-    assert dict(provider(object_store, conf).get_store(6).items()) == {KEY: bytes([5]) * 16}
+    assert dict(zip(*provider(object_store, conf).get_store(6).rows())) == {KEY: bytes([5]) * 16}
     assert [f.version for f in StateFiles(worker.store_id, conf).store_files()] == [3, 4, 5, 6]
 
 

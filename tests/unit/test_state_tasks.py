@@ -164,7 +164,7 @@ def test_a_count_that_is_damaged_is_refused(tmp_path: Path) -> None:
             left, _ = task.sides(stores)
             left.append(number_keys(join.keys, [pa.array([1])], 1), np.array([0]), [pa.array([1]), pa.array(["a"])], np.array([False]))
             [key] = left.keys()
-            stores[0].put(key, long_row(count))
+            stores[0].put([key], [long_row(count)])
             with pytest.raises(ValueError, match="The state of a join has 1 rows, but a key with"):
                 left.rows([key])
 

@@ -47,7 +47,7 @@ from minispark_stream.engine.operators.grouped_map_pandas_with_state import (
 )
 from minispark_stream.engine.operators.metrics import StateMetrics
 from minispark_stream.engine.operators.state_task import StateTask, Stopwatch
-from minispark_stream.engine.state.state_store import StateStore
+from minispark_stream.engine.state.state_store import StateStore, each
 
 Groups = tuple[pa.RecordBatch, list[Group]]  # rows, and which of them each group has
 NO_GROUPS: Groups = pa.RecordBatch.from_arrays([], names=[]), []
@@ -117,7 +117,7 @@ class ApplyInPandasWithState(StateTask):
         equal = codec.encode([normalized(column) for column in columns])
         starts = [0, *(i for i in range(1, len(keys)) if equal[i] != equal[i - 1])]
         group_keys = [keys[start] for start in starts]
-        found = self._group_states(states, group_keys, store.get_many(group_keys))
+        found = self._group_states(states, group_keys, each(store.get(group_keys)))
         most, groups = self.pandas.max_records_per_batch, []
         for key, state, start, end in zip(group_keys, found, starts, [*starts[1:], len(keys)]):
             cuts = [start, *range((start // most + 1) * most, end, most), end]
@@ -129,7 +129,7 @@ class ApplyInPandasWithState(StateTask):
         if self.timeout == GroupStateTimeout.NoTimeout or not store.num_keys:
             return NO_GROUPS
         before = self.watermarks.eviction_ms if self.timeout == GroupStateTimeout.EventTimeTimeout else self.batch_timestamp_ms
-        items = list(store.items())
+        items = list(zip(*store.rows()))
         timeouts = states.timeouts([value for _, value in items])
         expired = [items[i] for i in np.flatnonzero((timeouts != NO_TIMESTAMP) & (timeouts < before))]
         if not expired:
@@ -184,6 +184,6 @@ def save(store: StateStore, states: GroupStateRows, groups: Iterable[Group]) -> 
             values.append(group.state.getOption)
             timeouts.append(timeout)
     if put:
-        store.put_many(put, states.encode(values, timeouts))
-    store.remove_many(removed)
+        store.put(put, states.encode(values, timeouts))
+    store.remove(removed)
     return len(put), len(removed)

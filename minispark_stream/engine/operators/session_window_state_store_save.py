@@ -48,7 +48,7 @@ class SessionWindowStateStoreSave(StateTask):
         updates_ms = clock.lap()
         expired, values = self._expired(store) if self.output_mode != "complete" else ([], store.rows()[1])
         emitted = record_batch(self.state.columns(values), len(values))  # (3)
-        store.remove_many(expired)
+        store.remove(expired)
         removals_ms = clock.lap()
         store.commit()  # (4)
         return [emitted], StateMetrics(

@@ -51,7 +51,7 @@ class StateStoreRestore(StateTask):
     def old_rows(self, store: StateStore, new: pa.RecordBatch) -> pa.RecordBatch:
         """(2) The rows of the state that have the keys of the new rows."""
         keys = UnsafeRowCodec(self.keys).encode_rows(new.columns[: len(self.keys)], new.num_rows)
-        is_there, values = store.values_of(keys)
+        is_there, values = store.get(keys)
         return state_rows(self.keys, self.values, chosen(keys, is_there), values)
 
 

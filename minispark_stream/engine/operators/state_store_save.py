@@ -66,7 +66,7 @@ class StateStoreSave(StateTask):
                 emitted = rows
             case "append":
                 emitted = state_rows(self.keys, self.values, *expired)
-        removed = store.remove_many(expired[0])
+        removed = store.remove(expired[0])
         removals_ms = clock.lap()
         store.commit()  # (5)
         return [emitted], StateMetrics(
@@ -83,7 +83,7 @@ class StateStoreSave(StateTask):
         """Put a row for each key."""
         keys, values = rows.columns[: len(self.keys)], rows.columns[len(self.keys) :]
         encoded = UnsafeRowCodec(self.keys).encode_rows(keys, rows.num_rows)
-        store.put_many(encoded, UnsafeRowCodec(self.values).encode_rows(values, rows.num_rows))
+        store.put(encoded, UnsafeRowCodec(self.values).encode_rows(values, rows.num_rows))
 
     def _expired(self, store: StateStore) -> tuple[Sequence[bytes], Sequence[bytes]]:
         """The keys and values of the rows of the state that no later row can change."""

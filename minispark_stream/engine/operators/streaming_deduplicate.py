@@ -168,7 +168,7 @@ class Deduplicate(StateTask):
         updates_ms = clock.lap()
         forgets = self.delay_ms is not None or self.key_event_time is not None
         read = store.num_keys if forgets else 0
-        removed = store.remove_many(self._expired(store)) if forgets else 0  # (3)
+        removed = store.remove(self._expired(store)) if forgets else 0  # (3)
         removals_ms = clock.lap()
         store.commit()  # (4)
         return [passed], StateMetrics(
@@ -187,9 +187,9 @@ class Deduplicate(StateTask):
         keys = [normalized(rows.column(i)) for i in self.positions]
         different, first, _ = distinct(UnsafeRowCodec(self.keys).encode_array(keys, rows.num_rows))
         encoded = rows_of(different)
-        is_new = ~store.values_of(encoded)[0]
+        is_new = ~store.get(encoded)[0]
         passed = rows.take(pa.array(first[is_new]))
-        store.put_many(chosen(encoded, is_new), self._values(passed))
+        store.put(chosen(encoded, is_new), self._values(passed))
         return passed
 
     def _values(self, rows: pa.RecordBatch) -> Sequence[bytes]:

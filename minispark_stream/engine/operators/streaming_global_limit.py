@@ -98,13 +98,13 @@ class GlobalLimit(StateTask):
         [store] = stores
         [key] = UnsafeRowCodec(KEY).encode([pa.nulls(1)], 1)
         codec = UnsafeRowCodec(VALUE)
-        known = store.get(key)
-        before = 0 if known is None else codec.decode([known])[0][0].as_py()  # (1)
+        _, known = store.get([key])
+        before = codec.decode(known)[0][0].as_py() if known else 0  # (1)
         rows = concat(batches)
         passed = min(rows.num_rows, max(0, self.limit - before))  # (2)
         updates_ms = clock.lap()
         if passed:  # (3)
-            store.put(key, codec.encode([pa.array([before + passed])], 1)[0])
+            store.put([key], codec.encode([pa.array([before + passed])]))
         store.commit()
         return [rows.slice(0, passed)], StateMetrics(
             num_rows_updated=int(passed > 0),

@@ -60,8 +60,8 @@ class StreamingSessionWindowStateManager:
         keys = self._keys(rows, start)
         old = self.get_sessions(store, self.groups(rows)).keys
         is_kept = np.asarray(pc.is_in(as_arrow(old), keys))
-        swallowed = store.remove_many(chosen(old, ~is_kept))
-        store.put_many(rows_of(keys), UnsafeRowCodec(self.values).encode_rows(rows))
+        swallowed = store.remove(chosen(old, ~is_kept))
+        store.put(rows_of(keys), UnsafeRowCodec(self.values).encode_rows(rows))
         return swallowed
 
     def columns(self, values: Sequence[bytes]) -> Columns:

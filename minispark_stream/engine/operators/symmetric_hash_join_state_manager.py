@@ -88,11 +88,11 @@ class JoinSideState:
         """The keys that have rows: all of them, or those `among` some."""
         if among is None:
             return self._counts.rows()[0]
-        return chosen(among, self._counts.values_of(among)[0])
+        return chosen(among, self._counts.get(among)[0])
 
     def counts(self, keys: Sequence[bytes]) -> Ints:
         """How many rows each key has."""
-        has_rows, values = self._counts.values_of(keys)
+        has_rows, values = self._counts.get(keys)
         counts = np.zeros(len(keys), np.int64)
         counts[has_rows] = np.asarray(self._count_codec.decode(values)[0])
         if len(wrong := counts[(counts < 0) | (counts > self.num_rows)]):
@@ -111,7 +111,7 @@ class JoinSideState:
 
     def _rows_at(self, keys: Columns, places: Ints) -> StoredRows:
         at = self._at_codec.encode_rows([*keys, pa.array(places, pa.int64())], len(places))
-        is_there, values = self._values.values_of(at)
+        is_there, values = self._values.get(at)
         if not is_there.all():
             raise ValueError(f"Corrupt join state: row {places[~is_there][0]} of a key is missing, though its count is higher")
         return StoredRows(at, values)
@@ -137,20 +137,20 @@ class JoinSideState:
         places = self.counts(keys.keys)[key] + before
         values = [*take(columns, rows), pa.array(matched[rows])]
         at = self._at_codec.encode_rows([*take(keys.columns, key), pa.array(places)], len(rows))
-        self._values.put_many(at, self._value_codec.encode_rows(values, len(rows)))
-        self._counts.put_many(chosen(keys.keys, key), self._count_codec.encode_rows([pa.array(places + 1)]))
+        self._values.put(at, self._value_codec.encode_rows(values, len(rows)))
+        self._counts.put(chosen(keys.keys, key), self._count_codec.encode_rows([pa.array(places + 1)]))
 
     def mark_matched(self, keys: Columns, places: Ints) -> None:
         """(2) The rows at some places; `keys` are their keys."""
         rows = self._rows_at(keys, places)
         new = rows.some(~self.is_matched(rows.values))
-        self._values.put_many(new.at, self._matched.with_true(new.values))
+        self._values.put(new.at, self._matched.with_true(new.values))
 
     def remove_by_key(self, keys: Sequence[bytes]) -> Sequence[bytes]:
         """(3) Removes every row of `keys`; gives what was removed."""
         rows = self.rows(keys)
-        self._counts.remove_many(keys)
-        self._values.remove_many(rows.at)
+        self._counts.remove(keys)
+        self._values.remove(rows.at)
         return rows.values
 
     def remove_rows(self, rows: StoredRows) -> Sequence[bytes]:
@@ -159,8 +159,8 @@ class JoinSideState:
         keys = number_keys(self._keys, columns, len(rows.at))
         is_alone = self.counts(keys.keys)[keys.of_row] == 1  # most often a key has one row, which leaves no hole
         alone = rows.some(is_alone)
-        self._values.remove_many(alone.at)
-        self._counts.remove_many(chosen(keys.keys, keys.of_row[is_alone]))
+        self._values.remove(alone.at)
+        self._counts.remove(chosen(keys.keys, keys.of_row[is_alone]))
         if is_alone.all():
             return alone.values
         gone: dict[int, set[int]] = {}
@@ -193,8 +193,8 @@ class JoinSideState:
                     changed.add(rows.at[begin + index], rows.values[begin + last])
                 changed.add(rows.at[begin + len(left)], None)
             counted.add(keys.keys[number], long_row(len(left)) if left else None)
-        self._values.change_many(*changed)
-        self._counts.change_many(*counted)
+        self._values.put(*changed)
+        self._counts.put(*counted)
         return removed
 
 

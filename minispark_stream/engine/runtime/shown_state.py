@@ -50,6 +50,6 @@ def _all_rows(planner: QueryPlanner, store_id: StateStoreId, version: int) -> Ma
     if version == 0:
         return {}
     store = get_store(store_id, planner.state_conf, version)
-    rows = {bytes(key): bytes(value) for key, value in store.items()}
+    rows = {bytes(key): bytes(value) for key, value in zip(*store.rows())}
     store.abort()
     return rows

@@ -1,133 +1,173 @@
 """The keys and values of one store in memory; what changes them says how to undo it.
 
-Models: HDFSBackedStateStoreMap (About state).
+Models: HDFSBackedStateStoreMap, and the `prefixKeyToKeysMap` of PrefixScannableHDFSBackedStateStoreMap (About state).
 
-1. Rows that are all of one size, put and looked up as whole columns, are a table (row_table.py): they take half of the memory
-   and a tenth of the time.
-2. As soon as a row of another size comes, or somebody asks for single rows, it is a dict (row_dict.py), and stays one.
-3. `put` and `remove` change many keys, and give the changes that undo it.
-4. `apply` plays the records of a file, or what undoes a change. Nobody will undo that, because it can be read again.
+1. `Entries` are seven methods, each for many keys at a time: `get`, `put`, `remove`, `apply`, `rows`, `prefix_scan`, `index`.
+2. `put` and `remove` give the changes that undo them. `apply` plays the records of a file, or what undoes a change: nobody will
+   undo that, because it can be read again.
+3. An index sees all entries when it is first asked for, and each change from then on.
+4. `Prefixes` is the index of `prefix_scan`, which finds the entries whose keys have the same prefix: all sessions of a user,
+   say, however many users there are.
 
-    put(1 -> x, 2 -> y)    a table       undone by: remove 1, 2
-    get(1)                 a dict        x
+    {a1: x, a2: y, b1: z}     prefix_scan([a])         (a1, x), (a2, y)
+    put(a3 -> w)              undone by: remove a3
+    remove(b1)                undone by: put b1 -> z
+
+`HDFSBackedStateStoreMap` does that with a dict. A query works with another class of the same methods, which does the same, and
+does it faster where rows are all of one size (fast/columnar_map.py).
 
 Differs from Spark: nothing.
+Shown by tests/unit/test_row_table.py::test_plain_and_fast_entries_are_the_same.
 """
 
 from __future__ import annotations
 
+import sys
+from collections import defaultdict
 from collections.abc import Callable, Hashable, Iterable, Sequence
+from itertools import chain, islice, repeat
+from typing import Protocol, cast
 
 import numpy as np
 
 from minispark_stream.engine.checkpointing.unsafe_row.rows import Rows, Table
-from minispark_stream.engine.state.prefix_index import PrefixIndex
-from minispark_stream.engine.state.row_dict import RowDict
-from minispark_stream.engine.state.row_table import RowTable
-from minispark_stream.engine.state.state_records import Change
+from minispark_stream.engine.state.state_records import Change, Pair
 from minispark_stream.engine.state.state_store import Found, Index, PrefixesOf
 
-LARGEST_ROW = 1000  # bytes; a table keeps room for more rows, which is too much for larger ones
+BYTES_PER_ENTRY = 80  # what CPython needs for two bytes objects besides their contents
+SAMPLE = 1000  # of so many rows of a change the size is known
+
+Undo = list[Change]  # changed keys with the values before each change, in order; None: there was none
 
 
-class HDFSBackedStateStoreMap:
-    """Entries of a store. None are there at first."""
+class Entries(Protocol):
+    """(1) Entries of a store."""
 
-    def __init__(self) -> None:
-        self._entries: RowTable | RowDict | None = None
-        self._prefixes: PrefixIndex | None = None
-
-    def __len__(self) -> int:
-        return len(self._entries or ())
+    def __len__(self) -> int: ...
 
     @property
-    def memory_used_bytes(self) -> int:
-        return self._entries.num_bytes if self._entries is not None else 0
+    def memory_used_bytes(self) -> int: ...
 
     def num_bytes(self, entries: int) -> int:
         """The memory of so many entries."""
-        return entries * self._entries.bytes_per_entry if self._entries is not None else 0
 
-    def get_many(self, keys: Sequence[bytes]) -> list[bytes | None]:
-        return list(map(self._dict().get, keys)) if keys else []
-
-    def values_of(self, keys: Sequence[bytes]) -> tuple[Table, Sequence[bytes]]:
+    def get(self, keys: Sequence[bytes]) -> tuple[Table, Sequence[bytes]]:
         """Which of some keys are there, and the values of those."""
-        if not keys or self._entries is None:
-            return np.zeros(len(keys), np.bool_), []
-        if isinstance(self._entries, RowTable) and isinstance(keys, Rows):
-            return self._entries.values_of(keys)
-        found = self.get_many(keys)
-        return np.array([value is not None for value in found], np.bool_), [value for value in found if value is not None]
+
+    def put(self, keys: Sequence[bytes], values: Sequence[bytes | None]) -> Undo:
+        """Put each key, or with None remove it, in order."""
+
+    def remove(self, keys: Sequence[bytes]) -> Change:
+        """The keys that were there, with their values."""
+
+    def apply(self, changes: Iterable[Change]) -> None:
+        """Put, or with None remove, in order: the last record of a key counts."""
 
     def rows(self) -> tuple[Sequence[bytes], Sequence[bytes]]:
         """All keys, and their values."""
-        if isinstance(self._entries, RowTable):
-            return self._entries.rows()
-        return list(self._entries or ()), list((self._entries or {}).values())
 
     def prefix_scan(self, prefixes: Sequence[bytes], prefixes_of: PrefixesOf) -> Found:
         """The entries with one of the prefixes; `prefixes_of` gives the prefixes of keys, always the same way."""
-        if isinstance(self._entries, RowTable) and isinstance(prefixes, Rows):
-            self._prefixes = self._prefixes or PrefixIndex(self._entries, prefixes_of)
-            return self._prefixes.scan(prefixes)
-        if not prefixes or self._entries is None:
-            return Found([], [], np.empty(0, np.int64))
-        return self._dict().prefix_scan(prefixes, prefixes_of)
 
     def index(self, name: Hashable, make: Callable[[], Index]) -> Index:
-        return self._dict().index(name, make)
+        """The index of this name, made when it is first asked for."""
 
-    def put(self, keys: Sequence[bytes], values: Sequence[bytes]) -> list[Change]:  # (3)
-        if not keys:
-            return []
-        if isinstance(keys, Rows) and isinstance(values, Rows) and (table := self._table(keys, values)) is not None:
-            return table.put(keys, values)
-        return self._dict().put(keys, values)
 
-    def remove(self, keys: Sequence[bytes]) -> Change:  # (3)
-        if not keys or self._entries is None:
-            return [], []
-        if isinstance(self._entries, RowTable) and isinstance(keys, Rows):
-            return self._entries.remove(keys)
-        return self._dict().remove(keys)
+class HDFSBackedStateStoreMap:
+    """Entries in a dict. Each row costs as few look-ups as possible."""
 
-    def change(self, keys: Sequence[bytes], values: Sequence[bytes | None]) -> list[Change]:  # (3)
-        """Put each key, or with None remove it, in order."""
-        if isinstance(self._entries, RowDict):
-            before = self.get_many(keys)
-            self._entries.apply(list(zip(keys, values)))
-            return [(keys, before)]
-        return self._change_to_last(keys, values)
+    def __init__(self, entries: Iterable[tuple[bytes, bytes]] = ()):
+        self._values = dict(entries)
+        self._indexes: dict[Hashable, Index] = {}
+        self._num_put = self._bytes_put = 0
+        self._weigh(self._values.items())
 
-    def apply(self, changes: Iterable[Change]) -> None:  # (4)
+    def __len__(self) -> int:
+        return len(self._values)
+
+    @property
+    def memory_used_bytes(self) -> int:
+        return sys.getsizeof(self._values) + self.num_bytes(len(self))
+
+    def num_bytes(self, entries: int) -> int:
+        """If all are as large as those that have been put."""
+        return entries * (BYTES_PER_ENTRY + self._bytes_put // max(1, self._num_put))
+
+    def get(self, keys: Sequence[bytes]) -> tuple[Table, Sequence[bytes]]:
+        found = list(map(self._values.get, keys))
+        return np.array([value is not None for value in found], np.bool_), [value for value in found if value is not None]
+
+    def put(self, keys: Sequence[bytes], values: Sequence[bytes | None]) -> Undo:  # (2)
+        before = list(map(self._values.get, keys))
+        self._write(keys, values)
+        self._tell(keys, before, values)
+        return [(keys, before)]
+
+    def remove(self, keys: Sequence[bytes]) -> Change:  # (2)
+        before: list[bytes | None] = list(map(self._values.pop, keys, repeat(None)))
+        if None in before:
+            keys = [key for key, value in zip(keys, before) if value is not None]
+            before = [value for value in before if value is not None]
+        self._tell(keys, before, [None] * len(keys))
+        return keys, before
+
+    def apply(self, changes: Iterable[Change]) -> None:  # (2)
         for keys, values in changes:
-            if isinstance(self._entries, RowDict):
-                self._entries.apply(list(zip(keys, values)))
-            elif isinstance(keys, Rows) and isinstance(values, Rows) and (table := self._table(keys, values)) is not None:
-                table.put_for_good(keys, values)
-            elif isinstance(keys, Rows) and not any(value is not None for value in values):
-                self.remove(keys)
-            else:
-                self._change_to_last(keys, values)
+            before = list(map(self._values.get, keys)) if self._indexes else []
+            self._write(keys, values)
+            self._tell(keys, before, values)
 
-    def _change_to_last(self, keys: Sequence[bytes], values: Sequence[bytes | None]) -> list[Change]:
-        """Of each key, the last value."""
-        last = dict(zip(keys, values))
-        puts = {key: value for key, value in last.items() if value is not None}
-        removed = [key for key, value in last.items() if value is None]
-        return [*self.put(Rows.of(list(puts)), Rows.of(list(puts.values()))), self.remove(Rows.of(removed))]
+    def rows(self) -> tuple[Sequence[bytes], Sequence[bytes]]:
+        return list(self._values), list(self._values.values())
 
-    def _table(self, keys: Rows, values: Rows) -> RowTable | None:
-        """(1) The table, if the entries are one and such rows fit in."""
-        if self._entries is None and keys.size % 8 == 0 and keys.size + values.size <= LARGEST_ROW:
-            self._entries = RowTable(keys.size, values.size)
-        if isinstance(self._entries, RowTable) and self._entries.sizes == (keys.size, values.size):
-            return self._entries
-        return None
+    def prefix_scan(self, prefixes: Sequence[bytes], prefixes_of: PrefixesOf) -> Found:  # (4)
+        index = cast(Prefixes, self.index(Prefixes, lambda: Prefixes(prefixes_of)))
+        by_prefix = [index.keys_of.get(prefix, ()) for prefix in prefixes]
+        keys = list(chain.from_iterable(by_prefix))
+        positions = np.repeat(np.arange(len(by_prefix)), list(map(len, by_prefix)))
+        return Found(keys, list(map(self._values.__getitem__, keys)), positions)
 
-    def _dict(self) -> RowDict:
-        """(2) The dict, which the entries are from now on."""
-        if not isinstance(self._entries, RowDict):
-            self._entries, self._prefixes = RowDict(dict(zip(*self.rows()))), None
-        return self._entries
+    def index(self, name: Hashable, make: Callable[[], Index]) -> Index:  # (3)
+        if name not in self._indexes:
+            index = make()
+            index.change(list(self._values), [None] * len(self), list(self._values.values()))
+            self._indexes[name] = index
+        return self._indexes[name]
+
+    def _write(self, keys: Sequence[bytes], values: Sequence[bytes | None]) -> None:
+        self._values.update(zip(keys, values))  # type: ignore[arg-type]
+        if not isinstance(values, Rows) and None in values:
+            for key in dict.fromkeys(keys):
+                if self._values[key] is None:
+                    del self._values[key]
+        self._weigh(zip(keys, values))
+
+    def _tell(self, keys: Sequence[bytes], before: Sequence[bytes | None], after: Sequence[bytes | None]) -> None:
+        if self._indexes:
+            old, new = dict(zip(keys, before)), dict(zip(keys, after))
+            for index in self._indexes.values():
+                index.change(list(new), list(old.values()), list(new.values()))
+
+    def _weigh(self, pairs: Iterable[Pair]) -> None:
+        """How large the rows are, by the first of each change."""
+        sizes = [len(key) + len(value) for key, value in islice(pairs, SAMPLE) if value is not None]
+        self._num_put += len(sizes)
+        self._bytes_put += sum(sizes)
+
+
+class Prefixes:
+    """(4) The keys of each prefix."""
+
+    def __init__(self, prefixes_of: PrefixesOf):
+        self.keys_of: defaultdict[bytes, dict[bytes, None]] = defaultdict(dict)  # a dict as a set that keeps its order
+        self._prefixes_of = prefixes_of
+
+    def change(self, keys: Sequence[bytes], before: Sequence[bytes | None], after: Sequence[bytes | None]) -> None:
+        changed = [(key, now) for key, was, now in zip(keys, before, after) if (was is None) != (now is None)]
+        for (key, now), prefix in zip(changed, self._prefixes_of([key for key, _ in changed]) if changed else ()):
+            if now is not None:
+                self.keys_of[prefix][key] = None
+                continue
+            self.keys_of[prefix].pop(key, None)
+            if not self.keys_of[prefix]:
+                del self.keys_of[prefix]

@@ -1,6 +1,6 @@
-"""Versions of one store in memory, backed by delta and snapshot files.
+"""Versions of one store in memory, backed by delta and snapshot files; one of them may be open for changes.
 
-Models: HDFSBackedStateStoreProvider (About state).
+Models: HDFSBackedStateStoreProvider and HDFSBackedStateStore (About state).
 
 The provider keeps one map, at one version, and for each of the last versions that this process made an *undo record*: the keys
 that the version changed, with the values before. So a batch costs what it changes, however large the state is.
@@ -11,7 +11,9 @@ that the version changed, with the values before. So a batch costs what it chang
    another, has replaced the file of its version. So the provider remembers the identity of the file of every version
    that it holds, and looks whether it is the same before it uses the version. (Older files need no look: a
    version is only ever asked for after everything from the replaced one up to it was written again.)
-3. Changes go straight into the map, with an undo record; `abort` plays it back.
+3. `get_store` opens a version. The store answers from the map, and changes go straight into it. They are remembered for the
+   file that `commit` writes, and so is what undoes them, which `abort` plays back. After `commit` or `abort` the store takes no
+   change; once another store has been opened, or a change broke off halfway, it answers no question either.
 4. `commit` writes N.delta whole, in the place of the file that version N had when the store was opened, if any: that one
    comes from an earlier run of the batch, and so does a snapshot of it, which would hide the new delta. If the file of version
    N is another one by now, a second task writes this version at the same time, and which of the two belongs to the batch
@@ -36,27 +38,36 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 
 from pyspark.errors import SparkRuntimeException
 
+from minispark_stream.engine.checkpointing.unsafe_row.rows import Table
 from minispark_stream.engine.state.auto_snapshot_loader import load_snapshot
-from minispark_stream.engine.state.hdfs_backed_state_store import HDFSBackedStateStore, Undo
-from minispark_stream.engine.state.hdfs_backed_state_store_map import HDFSBackedStateStoreMap
+from minispark_stream.engine.state.fast.columnar_map import ColumnarMap
+from minispark_stream.engine.state.hdfs_backed_state_store_map import Entries, Undo
 from minispark_stream.engine.state.replay import deltas
 from minispark_stream.engine.state.state_files import StateFiles
 from minispark_stream.engine.state.state_records import Change, records
-from minispark_stream.engine.state.state_store import StateStoreConf, StateStoreId, StateStoreMetrics, state_error
+from minispark_stream.engine.state.state_store import (
+    Found,
+    Index,
+    PrefixesOf,
+    StateStoreConf,
+    StateStoreId,
+    StateStoreMetrics,
+    state_error,
+)
 
 logger = logging.getLogger(__name__)
 
 
 class HDFSBackedStateStoreProvider:
-    """Loads and commits the versions of one store. One version at a time can be open for changes."""
+    """Loads and commits the versions of one store. `new_entries` makes what keeps the keys and values, empty at first."""
 
-    def __init__(self, store_id: StateStoreId, conf: StateStoreConf):
-        self.store_id, self.conf = store_id, conf
+    def __init__(self, store_id: StateStoreId, conf: StateStoreConf, new_entries: Callable[[], Entries] = ColumnarMap):
+        self.store_id, self.conf, self._new_entries = store_id, conf, new_entries
         self.files = StateFiles(store_id, conf)
         self.lock: AbstractContextManager[object] = threading.RLock()
         self.loaded_map_cache_hit_count = 0
@@ -66,7 +77,7 @@ class HDFSBackedStateStoreProvider:
         self._forget()
 
     def _forget(self) -> None:
-        self.map = HDFSBackedStateStoreMap()
+        self.map = self._new_entries()
         self.version = 0
         self.undo_records: dict[int, Undo] = {}  # of version n: back to n - 1
         self.identities: dict[int, object] = {}
@@ -138,7 +149,7 @@ class HDFSBackedStateStoreProvider:
     # -- (3), (4) changing --------------------------------------------------------------------------------------
 
     @contextmanager
-    def changing(self) -> Iterator[HDFSBackedStateStoreMap]:
+    def changing(self) -> Iterator[Entries]:
         """The map. If a change of it breaks off halfway, nobody can say what is in it, and nothing of it is used again."""
         try:
             yield self.map
@@ -190,3 +201,89 @@ class HDFSBackedStateStoreProvider:
             f"SnapshotLastUploaded.partition_{self.store_id.partition_id}_{self.store_id.store_name}": -1,
         }
         return StateStoreMetrics(len(self.map), self.map.memory_used_bytes + undo, custom)
+
+
+class HDFSBackedStateStore:
+    """(3) A version that is open for changes (state_store.StateStore)."""
+
+    def __init__(self, provider: HDFSBackedStateStoreProvider, version: int):
+        self.version = version
+        self._provider = provider
+        self._state = "UPDATING"
+        self._undo: Undo = []
+        self._changes: list[Change] = []  # what the delta file will hold, in order
+        self._metrics: StateStoreMetrics | None = None
+
+    def __str__(self) -> str:
+        return f"HDFSStateStore[{self._provider.files}, version={self.version}]"
+
+    def get(self, keys: Sequence[bytes]) -> tuple[Table, Sequence[bytes]]:
+        return self._entries().get(keys)
+
+    def rows(self) -> tuple[Sequence[bytes], Sequence[bytes]]:
+        return self._entries().rows()
+
+    def prefix_scan(self, prefixes: Sequence[bytes], prefixes_of: PrefixesOf) -> Found:
+        return self._entries().prefix_scan(prefixes, prefixes_of)
+
+    def index(self, name: Hashable, make: Callable[[], Index]) -> Index:
+        return self._entries().index(name, make)
+
+    @property
+    def num_keys(self) -> int:
+        return len(self._entries())
+
+    def put(self, keys: Sequence[bytes], values: Sequence[bytes | None]) -> None:
+        with self._provider.lock:
+            self._verify_updating("put")
+            if len(keys) != len(values):
+                raise ValueError(f"Cannot put {len(keys)} keys with {len(values)} values")
+            with self._provider.changing() as entries:
+                self._undo += entries.put(keys, values)
+            self._changes.append((keys, values))
+
+    def remove(self, keys: Sequence[bytes]) -> int:
+        with self._provider.lock:
+            self._verify_updating("remove")
+            with self._provider.changing() as entries:
+                removed, before = entries.remove(keys)
+            self._undo.append((removed, before))
+            self._changes.append((removed, [None] * len(removed)))
+            return len(removed)
+
+    def commit(self) -> int:
+        with self._provider.lock:
+            try:
+                self._verify_updating("commit")
+                self._provider.commit(self._undo, self._changes)
+            except Exception as e:
+                text = (
+                    f"Error writing state store files for provider {self}. "
+                    f"Cannot perform commit during state checkpoint. The reason: {e}."
+                )
+                raise state_error("CANNOT_WRITE_STATE_STORE.CANNOT_COMMIT", text, "58030", providerClass=self) from e
+            self._state, self._undo, self._changes = "COMMITTED", [], []
+            self._metrics = self._provider.metrics()
+            return self.version + 1
+
+    def abort(self) -> None:
+        with self._provider.lock:
+            if self._state == "UPDATING" and self._provider.open_store is self:
+                self._provider.roll_back(self._undo)
+                self._state, self._undo, self._changes = "ABORTED", [], []
+
+    def metrics(self) -> StateStoreMetrics:
+        """As of now, or as of the commit."""
+        with self._provider.lock:
+            return self._metrics or self._provider.metrics()
+
+    def _entries(self) -> Entries:
+        """The map, as long as it is at this store's version."""
+        if self._provider.open_store is not self:
+            raise ValueError(f"{self} is over: the store was opened again, or a change of it broke off")
+        return self._provider.map
+
+    def _verify_updating(self, operation: str) -> None:
+        if self._state != "UPDATING":
+            raise ValueError(f"Cannot {operation} after already committed or aborted")
+        self._entries()

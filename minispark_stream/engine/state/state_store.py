@@ -7,11 +7,11 @@ exists in versions. Batch N opens version N, changes it and commits version N + 
 batch that runs again opens the same version N and writes N + 1 once more: running twice is the same as running once.
 
 1. `get_store(id, conf, version)` opens a version (loaded_providers.py).
-2. The operator reads and writes: `get`, `put`, `remove`, `items`; most of them also for many keys in one call.
+2. The operator reads (`get`, `rows`, `prefix_scan`, `index`) and writes (`put`, `remove`), each for many keys in one call.
 3. `commit` makes the changes version + 1; `abort` forgets them.
 
     store = get_store(StateStoreId("/ck/state", operator_id=0, partition_id=3), StateStoreConf(), version=7)
-    store.put(key, value)
+    store.put([key], [value])
     store.commit()                      # 8; the file is /ck/state/0/3/8.delta
 
 This module says what a store, its id, its confs and its metrics are.
@@ -22,7 +22,7 @@ Differs from Spark: nothing.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from typing import Any, NamedTuple, Protocol
 
@@ -140,31 +140,17 @@ class StateStore(Protocol):
 
     version: int
 
-    def get(self, key: bytes) -> bytes | None: ...
-
-    def get_many(self, keys: Sequence[bytes]) -> list[bytes | None]: ...
-
-    def values_of(self, keys: Sequence[bytes]) -> tuple[Table, Sequence[bytes]]:
+    def get(self, keys: Sequence[bytes]) -> tuple[Table, Sequence[bytes]]:
         """Which of some keys are there, and the values of those."""
 
-    def put(self, key: bytes, value: bytes) -> None: ...
+    def put(self, keys: Sequence[bytes], values: Sequence[bytes | None]) -> None:
+        """Put each key, or with None remove it, in order. What is removed must be there."""
 
-    def put_many(self, keys: Sequence[bytes], values: Sequence[bytes]) -> None: ...
-
-    def remove(self, key: bytes) -> bytes | None:
-        """Remove `key`; the value it had, None when there was none."""
-
-    def remove_many(self, keys: Sequence[bytes]) -> int:
-        """Remove `keys`; how many of them there were."""
-
-    def change_many(self, keys: Sequence[bytes], values: Sequence[bytes | None]) -> None:
-        """Put each of `keys`, or with None remove it, in order. What is removed must be there."""
-
-    def items(self) -> Iterator[tuple[bytes, bytes]]:
-        """All keys and values, with the changes so far."""
+    def remove(self, keys: Sequence[bytes]) -> int:
+        """Remove those of `keys` that are there; how many they were."""
 
     def rows(self) -> tuple[Sequence[bytes], Sequence[bytes]]:
-        """All keys, and their values."""
+        """All keys, and their values, with the changes so far."""
 
     def prefix_scan(self, prefixes: Sequence[bytes], prefixes_of: PrefixesOf) -> Found:
         """The entries whose keys have one of some prefixes, no prefix twice; `prefixes_of` gives the prefixes of keys."""
@@ -183,6 +169,13 @@ class StateStore(Protocol):
         """Forget the changes. Does nothing after a commit."""
 
     def metrics(self) -> StateStoreMetrics: ...
+
+
+def each(found: tuple[Table, Sequence[bytes]]) -> list[bytes | None]:
+    """What `get` has found, as a value for each key; None where there is none."""
+    is_there, values = found
+    of_those = iter(values)
+    return [next(of_those) if there else None for there in is_there]
 
 
 def state_error_of(error: BaseException, words: str) -> SparkRuntimeException | None:

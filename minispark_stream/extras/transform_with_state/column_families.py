@@ -25,7 +25,7 @@ from typing import cast
 from pyspark.sql.types import BinaryType, StringType, StructType
 
 from minispark_stream.engine.checkpointing.unsafe_row import binary_fields, binary_row
-from minispark_stream.engine.state.state_store import StateStore
+from minispark_stream.engine.state.state_store import StateStore, each
 from minispark_stream.extras.transform_with_state.family_indexes import DueRows, Element, FamilyRows, TimesOf, key_fields
 
 # (1)
@@ -45,15 +45,15 @@ class ColumnFamilies:
 
     def get_many(self, family: str, key: bytes, elements: list[Element]) -> list[bytes | None]:
         """The values of some elements of a key; None where there is none."""
-        rows = self._store.get_many([binary_row(family.encode(), key, element) for element in elements])
+        rows = each(self._store.get([binary_row(family.encode(), key, element) for element in elements]))
         return [None if row is None else _value(row) for row in rows]
 
     def put(self, family: str, key: bytes, value: bytes, element: Element = None) -> None:
-        self._store.put(binary_row(family.encode(), key, element), binary_row(value))
+        self._store.put([binary_row(family.encode(), key, element)], [binary_row(value)])
 
     def remove(self, family: str, key: bytes, elements: list[Element]) -> int:
         """Remove some elements of a key; how many of them there were."""
-        return self._store.remove_many([binary_row(family.encode(), key, element) for element in elements])
+        return self._store.remove([binary_row(family.encode(), key, element) for element in elements])
 
     def elements(self, family: str, key: bytes) -> list[Element]:  # (3)
         """The elements of a key, in the order of their bytes."""

@@ -18,7 +18,7 @@ import numpy as np
 
 from minispark_stream.engine.checkpointing.unsafe_row.columns import Ints
 from minispark_stream.engine.checkpointing.unsafe_row.rows import Rows, as_arrow
-from minispark_stream.engine.state.row_table import RowTable
+from minispark_stream.engine.state.fast.row_table import RowTable
 from minispark_stream.engine.state.state_store import Found, PrefixesOf
 
 NONE = -1
@@ -77,6 +77,6 @@ class PrefixIndex:
     def _last_of(self, prefixes: Rows) -> Ints:
         last = np.full(len(prefixes), NONE)
         if self._last is not None:
-            is_there, values = self._last.values_of(prefixes)
+            is_there, values = self._last.get(prefixes)
             last[is_there] = values.table.view(np.int64).ravel()
         return last

