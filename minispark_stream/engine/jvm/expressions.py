@@ -99,5 +99,4 @@ def with_command(session: SparkSession, udf: JavaObject, pickled: bytes, childre
         pythonExec=given.pythonExec(), pythonVer=given.pythonVer(), broadcastVars=given.broadcastVars(),
         accumulator=given.accumulator(),
     )
-    name, _, data_type, _, *rest = scala.elements(udf)
-    return udf.copy(name, function, data_type, scala.seq(session, children), *rest)
+    return scala.call(udf.copy, **scala.fields(udf) | {"func": function, "children": scala.seq(session, children)})

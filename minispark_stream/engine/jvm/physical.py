@@ -74,8 +74,8 @@ def over(session: SparkSession, node: JavaObject, rows: JavaObject) -> JavaObjec
 
 def without_distribution(session: SparkSession, node: JavaObject) -> JavaObject:
     """An aggregation that does not ask for a shuffle: its rows are where they must be."""
-    _, *rest = scala.elements(node)
-    return node.copy(scala.none(session), *rest)
+    fields = scala.fields(node) | {"requiredChildDistributionExpressions": scala.none(session)}
+    return scala.call(node.copy, **fields)
 
 
 def shuffled(session: SparkSession, rows: JavaObject, keys: Iterable[JavaObject], num_partitions: int) -> JavaObject:

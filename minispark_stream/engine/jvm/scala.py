@@ -98,6 +98,14 @@ def elements(product: JavaObject) -> list[JavaObject]:
     return [product.productElement(i) for i in range(product.productArity())]
 
 
+def fields(product: JavaObject) -> dict[str, JavaObject]:
+    """The fields of a case class by their names, in the order in which its `copy` takes them.
+
+        call(node.copy, **fields(node) | {"child": other})      the node on top of another child
+    """
+    return {str(product.productElementName(i)): product.productElement(i) for i in range(product.productArity())}
+
+
 def call(function: Callable[..., JavaObject], **arguments: Any) -> JavaObject:
     """Call a Java method with its arguments in the order in which they are written; py4j itself knows no names."""
     return function(*arguments.values())

@@ -20,7 +20,11 @@ So the second one can be made to wait:
    are idle as well, Spark gives the second one that task's worker, which has the state in memory.
 
 How such a task is planned does not depend on the batch. So it is planned once, as `mapInArrow` over no rows; each batch brings
-its rows and its task (`over`).
+its rows and its task (`over`), which take the places of those in copies of Spark's operators:
+
+    planned once    MapInArrow(no task) <- Sort <- Project(number, ...) <- RDDScan(no rows)
+    batch           MapInArrow(task)            <- Project(number, ...) <- RDDScan(first rows, rows)
+    gathered        MapInArrow(task) <- RDDScan(Sort <- Project(number, ...) <- RDDScan(first rows, rows))
 
 Differs from Spark: nothing.
 """
@@ -62,24 +66,20 @@ class MapPartitions:
         plan = plans.analyzed(numbered.sortWithinPartitions("number").mapInArrow(_no_task, self._return_type))
         self._map, self._sort, self._project, self._scan = physical.chain(physical.physical(session, plan))
         self._udf, self._output = self._map.func(), output
-        _, *self._worker = scala.elements(function or self._udf.func())
-        self._map_fields, self._udf_fields = scala.elements(self._map), scala.elements(self._udf)
-        self._attributes, _, *self._scan_fields = scala.elements(self._scan)
+        self._function = scala.fields(function or self._udf.func())
+        self._fields_of_map, self._fields_of_udf, self._fields_of_scan = map(scala.fields, (self._map, self._udf, self._scan))
         self._numbered = self._sort.output()
         self._first_rows: dict[int, JavaObject] = {}
 
     def over(self, rows: JavaObject, task: Any, gathered: bool = False) -> JavaObject:
         """The physical plan of what `task`, a function for mapInArrow, emits for each partition of the RDD `rows`."""
-        below = physical.over(self._session, self._project, self._scan_of(self._with_first(rows), self._attributes))
+        scan = scala.call(self._scan.copy, **self._fields_of_scan | {"rdd": self._with_first(rows)})
+        below = physical.over(self._session, self._project, scan)
         if gathered:  # (3) As an RDD of its own, the sort has all rows before Spark looks for a worker for the task.
-            below = self._scan_of(physical.over(self._session, self._sort, below).execute(), self._numbered)
-        name, _, *rest = self._udf_fields
-        udf = self._udf.copy(name, self._python_function(task), *rest)
-        _, _, _, *rest = self._map_fields
-        return self._map.copy(udf, self._output, below, *rest)
-
-    def _scan_of(self, rows: JavaObject, attributes: JavaObject) -> JavaObject:
-        return self._scan.copy(attributes, rows, *self._scan_fields)
+            sorted_rows = {"rdd": physical.over(self._session, self._sort, below).execute(), "output": self._numbered}
+            below = scala.call(self._scan.copy, **self._fields_of_scan | sorted_rows)
+        udf = scala.call(self._udf.copy, **self._fields_of_udf | {"func": self._python_function(task)})
+        return scala.call(self._map.copy, **self._fields_of_map | {"func": udf, "output": self._output, "child": below})
 
     def _with_first(self, rows: JavaObject) -> JavaObject:
         """(1) The first rows are the same in every batch."""
@@ -95,7 +95,8 @@ class MapPartitions:
     def _python_function(self, task: Any) -> JavaObject:
         """The task as Spark sends it to its workers. All but the task itself is the same in every batch."""
         function = scala.java_class(self._session, "org.apache.spark.api.python.SimplePythonFunction")
-        return function(bytearray(CloudPickleSerializer().dumps((task, self._return_type))), *self._worker)
+        command = bytearray(CloudPickleSerializer().dumps((task, self._return_type)))
+        return scala.call(function, **self._function | {"command": command})
 
 
 def _no_task(batches: Any) -> Any:

@@ -240,7 +240,7 @@ def compile_transform_with_state(
 
     `output_event_time` is the column of the output that carries the watermark from here on.
     """
-    names = {str(plan.productElementName(i)): plan.productElement(i) for i in range(plan.productArity())}
+    names = scala.fields(plan)
     child = scala.items(names["child"].output())
     attributes, source = _input(child, names["groupingAttributesLen"])
     initial_attributes: list[JavaObject] = []
