@@ -22,6 +22,7 @@ from pyspark.sql.streaming import StreamingQuery as SparkStreamingQuery
 from pyspark.sql.streaming.listener import StreamingQueryProgress
 
 from minispark_stream.engine.runtime.stream_execution import StreamExecution
+from minispark_stream.lens.trace.recorder import Recorder
 from minispark_stream.lens.trace.trace import Trace
 from minispark_stream.tools.inspection.why_no_output import OutputExplanation, explain_query
 
@@ -29,8 +30,8 @@ from minispark_stream.tools.inspection.why_no_output import OutputExplanation, e
 class StreamingQuery(SparkStreamingQuery):
     """PySpark's StreamingQuery over this engine."""
 
-    def __init__(self, execution: StreamExecution):
-        self._execution = execution
+    def __init__(self, execution: StreamExecution, recorder: Recorder):
+        self._execution, self._recorder = execution, recorder
 
     @property
     def id(self) -> str:
@@ -68,7 +69,7 @@ class StreamingQuery(SparkStreamingQuery):
     @property
     def trace(self) -> Trace:
         """Every step of every trigger; draws itself in Jupyter."""
-        events = self._execution.recorder.events
+        events = self._recorder.events
         return Trace(events, engine="model", name=self.name, plan=self._execution.plan_text)
 
     def explain_output(self) -> OutputExplanation:

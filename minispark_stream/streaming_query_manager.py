@@ -44,6 +44,7 @@ from minispark_stream.engine.clock import Clock
 from minispark_stream.engine.jvm import expressions, plans, sessions
 from minispark_stream.engine.jvm.errors import illegal_argument, spark_error
 from minispark_stream.engine.jvm.progress import progress_of
+from minispark_stream.engine.observer import Observer
 from minispark_stream.engine.runtime.micro_batch_execution import MicroBatchExecution
 from minispark_stream.engine.runtime.stream_execution import StreamExecution
 from minispark_stream.engine.runtime.stream_failure import StreamFailure
@@ -51,7 +52,8 @@ from minispark_stream.engine.runtime.trigger_executor import ContinuousTrigger
 from minispark_stream.engine.runtime.write_to_stream import WriteToStream, resolve_write_to_stream
 from minispark_stream.engine.sinks.base import Sink
 from minispark_stream.extras.continuous.continuous_execution import ContinuousExecution
-from minispark_stream.lens.trace.recorder import NullRecorder, Recorder
+from minispark_stream.lens.recording.recording_observer import RecordingObserver
+from minispark_stream.lens.trace.recorder import Recorder
 from minispark_stream.streaming_query import StreamingQuery, check_timeout
 
 logger = logging.getLogger(__name__)
@@ -146,19 +148,17 @@ class StreamingQueryManager(SparkStreamingQueryManager):
             SparkRuntimeException: another run has just been started on the checkpoint.
         """
         write = resolve_write_to_stream(self._session, analyzed=plans.analyzed(df), sink=sink, **asked)  # (1)
-        recorder = NullRecorder() if self._trace == "off" else Recorder(self._trace)
-        with recorder.step(
-            "startQuery", name=write.name, outputMode=write.output_mode, sink=sink.description,
-            checkpoint=write.shown_checkpoint,
-        ) as step:
-            execution = self._create_execution(write, recorder)  # (2), (3)
-            query = StreamingQuery(execution)
+        recorder = Recorder(self._trace)
+        observer = Observer() if self._trace == "off" else RecordingObserver(recorder)
+        with observer.step("startQuery", write, sink=sink) as ended:
+            execution = self._create_execution(write, observer)  # (2), (3)
+            query = StreamingQuery(execution, recorder)
             try:
                 self._register(query, execution)  # (4)
             except BaseException:
                 execution.release()
                 raise
-            step.out(id=query.id, runId=query.runId, plan=execution.plan_text)
+            ended(execution)
         try:
             execution.start()  # (5)
         except BaseException:
@@ -166,16 +166,16 @@ class StreamingQueryManager(SparkStreamingQueryManager):
             raise
         return query
 
-    def _create_execution(self, write: WriteToStream, recorder: NullRecorder) -> StreamExecution:
+    def _create_execution(self, write: WriteToStream, observer: Observer) -> StreamExecution:
         """The engine that the trigger asks for; with a sink that knows batches alone it is the one of those, which refuses."""
         session = self._stream_session()
         if isinstance(write.trigger, ContinuousTrigger) and write.sink.supports_continuous:
             schema = expressions.python_schema(write.analyzed.schema())
             streaming_write = partial(write.sink.streaming_write, self._session, schema)
             return ContinuousExecution(
-                streaming_write, write, session=session, clock=self._clock, recorder=recorder, on_event=self._post
+                streaming_write, write, session=session, clock=self._clock, observer=observer, on_event=self._post
             )
-        return MicroBatchExecution(session, write, self._clock, recorder, self._post)
+        return MicroBatchExecution(session, write, self._clock, observer, self._post)
 
     def _stream_session(self) -> SparkSession:
         clone = self._clone()

@@ -8,8 +8,8 @@ import pytest
 from pyspark.sql import SparkSession
 
 from minispark_stream import MiniSparkSession
-from minispark_stream.engine.runtime import arrivals
 from minispark_stream.engine.sources.memory import MemoryStream
+from minispark_stream.lens.recording import arrivals
 from minispark_stream.lens.trace.events import MAX_ROWS
 
 

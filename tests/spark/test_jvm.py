@@ -139,7 +139,7 @@ def test_rows_with_intervals_are_shown(spark, tmp_path: Path):
 def test_what_cannot_be_shown_does_not_end_the_query(spark, tmp_path: Path, monkeypatch, caplog):
     (tmp_path / "in").mkdir()
     (tmp_path / "in" / "a.txt").write_text("one")
-    monkeypatch.setattr("minispark_stream.engine.runtime.previews._json", lambda value: 1 / 0)
+    monkeypatch.setattr("minispark_stream.lens.recording.previews._json", lambda value: 1 / 0)
     df = MiniSparkSession(spark, trace="rows").readStream.format("text").load(str(tmp_path / "in"))
     query: Any = df.writeStream.format("noop").trigger(availableNow=True).start()
     query.awaitTermination()

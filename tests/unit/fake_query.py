@@ -15,6 +15,8 @@ from minispark_stream.engine.runtime.progress_reporter import ProgressReporter
 from minispark_stream.engine.runtime.stream_execution import StreamExecution
 from minispark_stream.engine.runtime.watermark_tracker import WatermarkTracker
 from minispark_stream.engine.sources.base import ALL_AVAILABLE, ReadLimit, ReadMaxRows, SupportsAdmissionControl
+from minispark_stream.lens.recording.recording_observer import RecordingObserver
+from minispark_stream.lens.trace.events import Event
 from minispark_stream.lens.trace.recorder import Recorder
 
 
@@ -49,7 +51,6 @@ def fake_query(
 ) -> StreamExecution:
     """A query over `sources`, each of which stands once in its plan."""
     confs: dict[str, str] = {}
-    recorder = Recorder()
     query = SimpleNamespace(
         checkpoint=str(checkpoint),
         sources=list(sources),
@@ -61,8 +62,9 @@ def fake_query(
         session=SimpleNamespace(conf=SimpleNamespace(set=confs.__setitem__, get=lambda key: "true")),
         conf=confs.get,
         clock=ManualClock(now_ms),
-        recorder=recorder,
-        reporter=ProgressReporter(recorder, 100),
+        observer=RecordingObserver(Recorder()),
+        reporter=ProgressReporter(100),
+        sink=None,
         progress_lock=threading.Condition(),
         no_new_data=False,
         no_data_batches_enabled=no_data_batches_enabled,
@@ -82,6 +84,12 @@ def log(query: StreamExecution, offsets: dict[int, str], commits: dict[int, int]
         query.commit_log.add(batch_id, CommitMetadata(next_watermark_ms))
 
 
+def events(query: StreamExecution) -> tuple[Event, ...]:
+    """The steps so far, in the order in which they ended."""
+    assert isinstance(query.observer, RecordingObserver)
+    return query.observer.recorder.events
+
+
 def steps(query: StreamExecution) -> list[str]:
-    """The names of the steps so far, in the order in which they ended."""
-    return [event.step for event in query.recorder.events]
+    """Their names."""
+    return [event.step for event in events(query)]

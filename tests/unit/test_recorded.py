@@ -7,47 +7,44 @@ from types import SimpleNamespace
 
 import pytest
 
+from minispark_stream.engine.observer import Observer
 from minispark_stream.engine.runtime.construct_next_batch import construct_next_batch
 from minispark_stream.engine.runtime.micro_batch_execution_context import MicroBatchExecutionContext
-from minispark_stream.engine.runtime.previews import warn_of_nulls
-from minispark_stream.engine.runtime.recorded import MAX_FILES, RECORDED
+from minispark_stream.lens.recording.previews import warn_of_nulls
+from minispark_stream.lens.recording.recorded import MAX_FILES, RECORDED
 from minispark_stream.lens.trace.events import STEPS, Event
-from minispark_stream.lens.trace.recorder import NullRecorder
 from minispark_stream.lens.trace.trace import Trace
 from minispark_stream.lens.view.sentences import narrate
-from tests.unit.fake_query import Counter, fake_query
-
-ELSEWHERE = {"startQuery", "maintenance"}  # recorded by the StreamingQueryManager and by the maintenance thread
+from tests.unit.fake_query import Counter, events, fake_query
 
 OF_EPOCHS = {"getStartOffset", "runContinuous", "addOffset", "commitEpoch"}  # tests/conformance/test_continuous.py looks at these
 
 
 def test_every_step_that_the_trace_knows_is_recorded_and_no_other() -> None:
-    assert set(RECORDED) | ELSEWHERE == set(STEPS)
+    assert set(RECORDED) == set(STEPS)
 
 
 def test_a_step_is_recorded_with_what_goes_in_and_what_comes_out(tmp_path: Path) -> None:
     query = fake_query(tmp_path, Counter(newest=7))
     construct_next_batch(query, MicroBatchExecutionContext())
-    latest, wal, _ = query.recorder.events
+    latest, wal, _ = events(query)
     assert (latest.step, latest.inputs["source"], latest.outputs["end"]) == ("latestOffset", "0: Counter", "7")
     assert (wal.step, wal.inputs["file"]) == ("walCommit", "offsets/0")
     assert wal.outputs["text"] == (tmp_path / "offsets" / "0").read_text()
 
 
-def test_with_tracing_off_steps_are_timed_and_nothing_is_kept(tmp_path: Path) -> None:
+def test_with_tracing_off_steps_are_timed(tmp_path: Path) -> None:
     query = fake_query(tmp_path, Counter(newest=7))
-    query.recorder = query.reporter.recorder = NullRecorder()
+    query.observer = Observer()
     construct_next_batch(query, MicroBatchExecutionContext())
     assert {"latestOffset", "walCommit"} < set(query.reporter.durations())
-    assert query.recorder.events == ()
 
 
 def test_of_many_files_the_first_names_are_kept_and_how_many_more_there_were() -> None:
     names = [f"{i}.csv" for i in range(MAX_FILES + 20)]
     few = [*names[:MAX_FILES], "and 20 more"]
     source = SimpleNamespace(last_look=lambda most: {"files": names}, files_between=lambda start, end: names)
-    query = SimpleNamespace(sink=SimpleNamespace(written={"file": "0", "added": names}), recorder=NullRecorder())
+    query = SimpleNamespace(sink=SimpleNamespace(written={"file": "0", "added": names}))
     after = SimpleNamespace(num_output_rows=None)
     assert RECORDED["latestOffset"].after(query, ("1", None), source, "0", None)["files"] == few
     assert RECORDED["getBatch"].after(query, None, source, "0", "1")["files"] == few

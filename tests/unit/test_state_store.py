@@ -7,8 +7,8 @@ import os
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -18,6 +18,7 @@ from pyspark.errors import SparkRuntimeException
 
 from minispark_stream.engine.checkpointing.lz4_block import LimitExceeded, compress, decompress
 from minispark_stream.engine.checkpointing.unsafe_row import Rows
+from minispark_stream.engine.observer import Ended, Observer
 from minispark_stream.engine.state.fast.columnar_map import ColumnarMap
 from minispark_stream.engine.state.hdfs_backed_state_store_map import HDFSBackedStateStoreMap
 from minispark_stream.engine.state.hdfs_backed_state_store_provider import HDFSBackedStateStoreProvider
@@ -27,7 +28,8 @@ from minispark_stream.engine.state.replay import bases, file_names
 from minispark_stream.engine.state.state_files import StateFiles
 from minispark_stream.engine.state.state_records import crc32c, decode_records, encode_records, records
 from minispark_stream.engine.state.state_store import StateStore, StateStoreConf, StateStoreId, each, state_error_of
-from minispark_stream.lens.trace.recorder import NullRecorder, Recorder
+from minispark_stream.lens.recording.recording_observer import RecordingObserver
+from minispark_stream.lens.trace.recorder import Recorder
 
 CONF = StateStoreConf()
 A, B, C = b"a" * 16, b"b" * 16, b"c" * 16
@@ -64,8 +66,8 @@ def entries(of: HDFSBackedStateStoreProvider) -> dict[bytes, bytes]:
     return dict(zip(*of.map.rows()))
 
 
-def maintain(state: Path, conf: StateStoreConf = CONF, committed: int = 1000, recorder: NullRecorder | None = None) -> Any:
-    return run_maintenance(str(state), conf, committed, (recorder or NullRecorder()).step)
+def maintain(state: Path, conf: StateStoreConf = CONF, committed: int = 1000, observer: Observer | None = None) -> Any:
+    return run_maintenance(str(state), conf, committed, partial((observer or Observer()).step, "maintenance", None))
 
 
 def names(state: Path, partition: str = "0/0") -> list[str]:
@@ -625,13 +627,13 @@ def test_maintenance_is_traced_where_it_did_something(state: Path) -> None:
     other = get_store(store_id(state, 1, "left"), conf, 0)
     other.commit()
     assert list(find_stores(str(state))) == [store_id(state), store_id(state, 1, "left")]
-    (result,) = maintain(state, conf, recorder=recorder)
+    (result,) = maintain(state, conf, observer=RecordingObserver(recorder))
     assert result.store_id == store_id(state) and result.snapshot == 3
     (event,) = recorder.events
     assert event.inputs == {"operatorId": 0, "partition": 0, "store": "default"}
     assert event.outputs == {"snapshot": 3, "deleted": []}
     batch(state, 3, {A: TWO}, conf=conf)
-    (result,) = maintain(state, conf, recorder=recorder)
+    (result,) = maintain(state, conf, observer=RecordingObserver(recorder))
     assert result.snapshot is None and result.deleted == ("1.delta", "2.delta")
 
 
@@ -699,8 +701,8 @@ def test_the_maintenance_task_runs_until_it_is_stopped(state: Path) -> None:
     rounds = threading.Semaphore(0)
 
     @contextmanager
-    def step(name: str, **inputs: Any) -> Iterator[SimpleNamespace]:
-        yield SimpleNamespace(out=lambda **outputs: rounds.release())
+    def step(store_id: StateStoreId) -> Iterator[Ended]:
+        yield lambda result: rounds.release()
 
     task = MaintenanceTask(str(state), conf, 1, lambda: 6, step)
     task.start()
@@ -710,7 +712,7 @@ def test_the_maintenance_task_runs_until_it_is_stopped(state: Path) -> None:
     assert rounds.acquire(timeout=30)
     task.stop()
     assert {"3.snapshot", "6.snapshot"} <= set(names(state))
-    never_started = MaintenanceTask(str(state), conf, 1, lambda: 6, NullRecorder().step)
+    never_started = MaintenanceTask(str(state), conf, 1, lambda: 6, partial(Observer().step, "maintenance", None))
     never_started.stop()
 
 
@@ -724,7 +726,7 @@ def test_the_maintenance_task_outlives_a_listing_that_fails(
         raise OSError("no route to host")
 
     monkeypatch.setattr("minispark_stream.engine.state.maintenance.find_stores", unreachable)
-    task = MaintenanceTask(str(state), CONF, 1, lambda: 6, NullRecorder().step)
+    task = MaintenanceTask(str(state), CONF, 1, lambda: 6, partial(Observer().step, "maintenance", None))
     task.start()
     assert rounds.acquire(timeout=30) and rounds.acquire(timeout=30), "the thread ended with the first error"
     task.stop()
@@ -739,8 +741,8 @@ def test_a_round_of_maintenance_ends_after_the_store_that_is_under_way(state: Pa
     stopped = threading.Event()
 
     @contextmanager
-    def step(name: str, **inputs: Any) -> Iterator[SimpleNamespace]:
-        yield SimpleNamespace(out=lambda **outputs: stopped.set())
+    def step(store_id: StateStoreId) -> Iterator[Ended]:
+        yield lambda result: stopped.set()
 
     done = run_maintenance(str(state), conf, 3, step, stopped.is_set)
     assert [result.store_id.partition_id for result in done] == [0]

@@ -13,14 +13,16 @@ from pyspark.errors import PySparkException, StreamingQueryException
 
 from minispark_stream.engine.jvm import sessions
 from minispark_stream.engine.jvm.errors import JavaError
+from minispark_stream.engine.observer import Observer
 from minispark_stream.engine.operators.metrics import Reports
 from minispark_stream.engine.runtime import run_batch as run_batch_module
 from minispark_stream.engine.runtime.micro_batch_execution_context import MicroBatchExecutionContext
+from minispark_stream.engine.runtime.progress_reporter import ProgressReporter
 from minispark_stream.engine.runtime.run_batch import run_batch
 from minispark_stream.engine.runtime.stream_execution import QueryStopped, StreamExecution
 from minispark_stream.engine.runtime.stream_failure import StreamFailure
 from minispark_stream.engine.sinks.foreach_batch import ForeachBatchUserFunctionError
-from minispark_stream.lens.trace.recorder import NullRecorder, Recorder
+from minispark_stream.lens.trace.recorder import Recorder
 
 
 class DeadJvm:
@@ -122,9 +124,8 @@ def test_the_cause_of_a_foreach_batch_error_is_the_users_own(no_jvm: None) -> No
 
 def test_a_stopped_query_does_not_begin_to_write(monkeypatch: pytest.MonkeyPatch) -> None:
     """`stop()` comes while the driver still plans the batch."""
-    query: Any = SimpleNamespace(stop_requested=threading.Event(), recorder=NullRecorder())
+    query: Any = SimpleNamespace(stop_requested=threading.Event(), observer=Observer(), reporter=ProgressReporter(100))
     query.check_not_stopped = lambda: StreamExecution.check_not_stopped(query)
-    query.reporter = SimpleNamespace(step=NullRecorder().step)
     monkeypatch.setattr(run_batch_module, "get_batches", lambda *_: {})
     monkeypatch.setattr(run_batch_module, "plan_batch", lambda *_: query.stop_requested.set())
     monkeypatch.setattr(run_batch_module, "add_batch", lambda *_: pytest.fail("the sink was given the batch"))

@@ -14,10 +14,10 @@ from pyspark.sql.types import ArrayType, IntegerType, LongType, MapType, StringT
 from minispark_stream.engine.checkpointing.unsafe_row.plain import plain
 from minispark_stream.engine.clock import SystemClock
 from minispark_stream.engine.runtime.finish_trigger import event_time
-from minispark_stream.engine.runtime.previews import times_as_text
 from minispark_stream.engine.runtime.watermark_tracker import EventTimeStats
+from minispark_stream.engine.times import iso_ms, iso_time, shown_ms
 from minispark_stream.extras.delta.files import _footer, _statistics
-from minispark_stream.lens.trace.times import iso_ms, iso_time, shown_ms
+from minispark_stream.lens.recording.previews import times_as_text
 from minispark_stream.lens.view.words import clock_words, time_words
 from minispark_stream.tools.compare.differences import _same_average
 

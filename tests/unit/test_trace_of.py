@@ -13,7 +13,7 @@ from pyspark.sql.streaming.listener import QueryProgressEvent, QueryStartedEvent
 
 from minispark_stream import TraceListener, trace_of
 from minispark_stream.engine.jvm.queries import SparkQuery
-from minispark_stream.lens.trace.times import iso_ms, iso_time
+from minispark_stream.engine.times import iso_ms, iso_time
 from minispark_stream.lens.trace.trace import Trace
 from minispark_stream.tools.compare import trace_listener
 from minispark_stream.tools.compare.spark_trace import SparkBatch, spark_batches, spark_trace

@@ -18,11 +18,11 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from minispark_stream.engine.runtime.micro_batch_execution_context import MicroBatchExecutionContext
-from minispark_stream.engine.runtime.recorded import step
+from minispark_stream.engine.runtime.step import step
 from minispark_stream.engine.runtime.stream_execution import StreamExecution
 from minispark_stream.engine.runtime.watermark_tracker import EventTimeStats
 from minispark_stream.engine.sources.base import Offset
-from minispark_stream.lens.trace.times import iso_time
+from minispark_stream.engine.times import iso_time
 
 
 def report_progress(query: StreamExecution, context: MicroBatchExecutionContext) -> None:

@@ -29,8 +29,8 @@ from minispark_stream.engine.runtime import trigger_executor
 from minispark_stream.engine.runtime.construct_next_batch import construct_next_batch
 from minispark_stream.engine.runtime.finish_trigger import report_idle, report_progress
 from minispark_stream.engine.runtime.populate_start_offsets import populate_start_offsets
-from minispark_stream.engine.runtime.recorded import step
 from minispark_stream.engine.runtime.run_batch import run_batch
+from minispark_stream.engine.runtime.step import step
 from minispark_stream.engine.runtime.stream_execution import StreamExecution
 from minispark_stream.engine.runtime.trigger_executor import AvailableNowTrigger, OneTimeTrigger
 from minispark_stream.engine.sinks.base import BATCH_ID_KEY
@@ -103,13 +103,13 @@ class MicroBatchExecution(StreamExecution):
         batch = str(self.context.batch_id)
         self.reporter.start_trigger(self.clock.get_time_millis())
         self.update_status(isTriggerActive=True)
-        self.recorder.batch_id = self.context.batch_id
+        self.observer.begin_trigger(self.context.batch_id)
         self.session.sparkContext.setJobDescription(self.described(batch))
         self.session.sparkContext.setLocalProperty(BATCH_ID_KEY, batch)
 
     def end_trigger(self, ran: bool) -> bool:
         """Whether another trigger follows, if the query's trigger wants one."""
-        self.recorder.next_trigger(ran)
+        self.observer.end_trigger(ran)
         self.update_status(isTriggerActive=False)
         if not ran:
             report_idle(self, self.context)

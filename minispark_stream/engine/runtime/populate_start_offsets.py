@@ -35,7 +35,7 @@ from minispark_stream.engine.jvm import sessions
 from minispark_stream.engine.jvm.errors import analysis_error, spark_error
 from minispark_stream.engine.plan.name_streaming_sources import SOURCE_EVOLUTION
 from minispark_stream.engine.runtime.micro_batch_execution_context import MicroBatchExecutionContext
-from minispark_stream.engine.runtime.recorded import step
+from minispark_stream.engine.runtime.step import step
 from minispark_stream.engine.runtime.stream_execution import StreamExecution
 
 logger = logging.getLogger(__name__)

@@ -30,7 +30,7 @@ from minispark_stream.engine.jvm.scala import JavaObject
 from minispark_stream.engine.operators.base import StatefulOperator
 from minispark_stream.engine.runtime.incremental_execution import IncrementalExecution
 from minispark_stream.engine.runtime.micro_batch_execution_context import MicroBatchExecutionContext
-from minispark_stream.engine.runtime.recorded import step
+from minispark_stream.engine.runtime.step import step
 from minispark_stream.engine.runtime.stream_execution import StreamExecution
 from minispark_stream.engine.runtime.watermark_tracker import Measured
 from minispark_stream.engine.sources.base import Offset, Source

@@ -12,7 +12,7 @@ Models: StreamExecution (Execution flow: "start ... a separate thread to run the
     a sink raises OSError("disk full")  ->  [STREAM_FAILED] Query [id = ...] terminated with exception: disk full
 
 The steps of the engine (run_batch.py and its neighbours) are handed this object for what they share, from the first batch to
-the last: sources, logs, sink, planner, clock, recorder. What is known of the batches is in `context`.
+the last: sources, logs, sink, planner, clock, observer. What is known of the batches is in `context`.
 
 Differs from Spark: a Python thread cannot be interrupted, so `stop()` cancels the Spark jobs of the query, those that it would
 still start included, and waits for the current Python call (a source, a foreachBatch function) to return. Listeners are called
@@ -29,6 +29,7 @@ import threading
 import uuid
 from abc import ABC, abstractmethod
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from pyspark import InheritableThread
@@ -39,9 +40,9 @@ from minispark_stream.engine.checkpointing.offset_seq_log import OffsetSeqLog, O
 from minispark_stream.engine.clock import Clock
 from minispark_stream.engine.jvm import sessions
 from minispark_stream.engine.jvm.errors import as_captured
+from minispark_stream.engine.observer import Observer, error_words
 from minispark_stream.engine.plan.streaming_relation import described
 from minispark_stream.engine.runtime.micro_batch_execution_context import MicroBatchExecutionContext, Offsets
-from minispark_stream.engine.runtime.previews import PreviewSink
 from minispark_stream.engine.runtime.progress_reporter import ProgressReporter
 from minispark_stream.engine.runtime.query_planner import QueryPlanner
 from minispark_stream.engine.runtime.stream_failure import StreamFailure, session_stopped
@@ -54,8 +55,7 @@ from minispark_stream.engine.sources.base import (
 )
 from minispark_stream.engine.state.maintenance import MaintenanceTask
 from minispark_stream.engine.state.state_store import state_error_of
-from minispark_stream.lens.trace.recorder import NullRecorder, error_words
-from minispark_stream.lens.trace.times import iso_time
+from minispark_stream.engine.times import iso_time
 
 logger = logging.getLogger(__name__)
 
@@ -72,10 +72,11 @@ class StreamExecution(ABC):
     Args:
         session: the query's own session.
         write: what the query does.
+        observer: is told of each step.
         on_event: is told of this run "started", "progress", "idle", "ended" and "terminated", with the event's values.
     """
 
-    def __init__(self, session: SparkSession, write: WriteToStream, clock: Clock, recorder: NullRecorder, on_event: Announce):
+    def __init__(self, session: SparkSession, write: WriteToStream, clock: Clock, observer: Observer, on_event: Announce):
         self.session = session
         self.id = write.query_id
         self.run_id = str(uuid.uuid4())
@@ -83,12 +84,12 @@ class StreamExecution(ABC):
         self.checkpoint = write.checkpoint
         self.analyzed = write.analyzed
         self.plan_text = described(session, write.analyzed)
-        self.sink = PreviewSink(write.sink) if recorder.level == "rows" else write.sink
+        self.sink = observer.sink(write.sink)
         self.output_mode = write.output_mode
         self.trigger = write.trigger
         self.clock = clock
-        self.recorder = recorder
-        self.reporter = ProgressReporter(recorder, int(self.conf("spark.sql.streaming.numRecentProgressUpdates") or 100))
+        self.observer = observer
+        self.reporter = ProgressReporter(int(self.conf("spark.sql.streaming.numRecentProgressUpdates") or 100))
         self.offset_log = OffsetSeqLog(f"{self.checkpoint}/offsets")
         self.commit_log = CommitLog(f"{self.checkpoint}/commits")
         self.planner = QueryPlanner(
@@ -168,8 +169,9 @@ class StreamExecution(ABC):
         if self.planner.template.operators:
             interval = self.conf_ms("spark.sql.streaming.stateStore.maintenanceInterval")
             planner = self.planner
+            announce = partial(self.observer.step, "maintenance", self)
             self.maintenance = MaintenanceTask(
-                planner.state_dir, planner.state_conf, interval, self._committed_version, self.recorder.step
+                planner.state_dir, planner.state_conf, interval, self._committed_version, announce
             )
             self.maintenance.start()
 

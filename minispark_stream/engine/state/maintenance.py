@@ -35,9 +35,9 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from typing import Any
 
 from minispark_stream.engine.checkpointing.checkpoint_file_manager import CheckpointFileManager, canonical_number, redacted
+from minispark_stream.engine.observer import Ended
 from minispark_stream.engine.state.auto_snapshot_loader import load_snapshot
 from minispark_stream.engine.state.hdfs_backed_state_store_map import HDFSBackedStateStoreMap
 from minispark_stream.engine.state.replay import bases, deltas, file_names
@@ -46,8 +46,8 @@ from minispark_stream.engine.state.state_store import StateStoreConf, StateStore
 
 logger = logging.getLogger(__name__)
 
-# What records a step: `with step("maintenance", ...) as recorded: recorded.out(...)`.
-Step = Callable[..., AbstractContextManager[Any]]
+# Observer.step of "maintenance": `with step(store_id=...) as ended: ...; ended(result)`.
+Step = Callable[..., AbstractContextManager[Ended]]
 
 
 @dataclass(frozen=True)
@@ -91,16 +91,16 @@ def do_maintenance(store_id: StateStoreId, conf: StateStoreConf, committed: int,
     deletable = files_to_delete(present, conf.min_versions_to_retain)
     if snapshot is None and not deletable:
         return None
-    where = {"operatorId": store_id.operator_id, "partition": store_id.partition_id, "store": store_id.store_name}
-    with step("maintenance", **where) as recorded:
+    with step(store_id=store_id) as ended:
         try:
             if snapshot is not None:  # (1)
                 write_snapshot(files, conf, snapshot)
         finally:  # (2)
             for name in deletable:
                 files.delete(name)
-        recorded.out(snapshot=snapshot, deleted=deletable)
-    return MaintenanceResult(store_id, snapshot, tuple(deletable))
+        result = MaintenanceResult(store_id, snapshot, tuple(deletable))
+        ended(result)
+    return result
 
 
 def snapshot_due(files: list[StoreFile], min_deltas: int) -> int | None:

@@ -44,7 +44,7 @@ from minispark_stream.engine.jvm import expressions, physical, plans, sessions
 from minispark_stream.engine.jvm.errors import spark_error
 from minispark_stream.engine.plan.streaming_relation import streaming_sources
 from minispark_stream.engine.runtime import trigger_executor
-from minispark_stream.engine.runtime.recorded import step
+from minispark_stream.engine.runtime.step import step
 from minispark_stream.engine.runtime.stream_execution import StreamExecution
 from minispark_stream.engine.runtime.trigger_executor import ContinuousTrigger, ProcessingTimeTrigger
 from minispark_stream.engine.runtime.write_to_stream import WriteToStream
@@ -224,7 +224,7 @@ class ContinuousExecution(StreamExecution):
         entry = self.offset_log.get(epoch)
         assert isinstance(entry, OffsetSeq) and entry.offsets[0] is not None, f"no offset for epoch {epoch} before its commit"
         commit_epoch(self, epoch, messages, entry.offsets[0])
-        self.recorder.next_trigger(True)
+        self.observer.end_trigger(True)
         with self.progress_lock:
             self.no_new_data = self.no_new_data or self.context.start_offsets.get(0) == entry.offsets[0]
             self.context = replace(self.context, batch_id=epoch + 1, start_offsets={0: entry.offsets[0]})

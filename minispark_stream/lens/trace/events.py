@@ -2,7 +2,7 @@
 
 Every phase that the source documents explain is one `Step` in `STEPS`: its name, the Spark class and method that
 does it, the document section that explains it, and what goes in and what comes out. The engine's functions say which step
-they are (engine/runtime/recorded.py); the recorder, the flow diagram, the page of a trace and tests read this table.
+they are (lens/recording/recorded.py); the recorder, the flow diagram, the page of a trace and tests read this table.
 
 A step that has happened is an `Event`: plain JSON values, frozen, in the order in which the steps *ended*.
 `Event.depth` gives the nesting (a `latestOffset` happens inside `constructNextBatch`, which happens inside `trigger`).

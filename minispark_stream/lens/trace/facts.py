@@ -15,8 +15,8 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
+from minispark_stream.engine.times import iso_ms
 from minispark_stream.lens.trace.recording import Batch, Recording
-from minispark_stream.lens.trace.times import iso_ms
 from minispark_stream.lens.trace.values import as_int, as_list, as_map, as_watermark, name_of
 
 

@@ -23,9 +23,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from minispark_stream.engine.times import is_window
 from minispark_stream.lens.trace.facts import BatchFacts, OperatorFacts, batch_facts
 from minispark_stream.lens.trace.recording import Recording
-from minispark_stream.lens.trace.times import is_window
 from minispark_stream.lens.trace.values import as_int, as_list, as_map, name_of
 
 # What became of a row at an operator.

@@ -21,9 +21,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from minispark_stream.engine.times import shown_ms
 from minispark_stream.lens.trace.facts import BatchFacts, OperatorFacts
 from minispark_stream.lens.trace.fates import AGGREGATES, PASSED, Fate, Fates
-from minispark_stream.lens.trace.times import shown_ms
 from minispark_stream.lens.trace.values import as_map, name_of
 
 

@@ -1,11 +1,10 @@
 """Records the steps of a query while it runs.
 
-The engine is handed a recorder, and each of its steps runs in `with recorder.step("walCommit", file=...) as step:`, where
-`step.out(text=...)` adds what came out (engine/runtime/recorded.py does both for the steps of a batch). Two recorders share
-that interface:
+`level` is "steps", or "rows" for a look at rows as well (which costs extra work). What is recorded of each step of the engine
+is declared in lens/recording/recorded.py, which fills in what `step` opens:
 
-    Recorder        keeps events; `level` "steps", or "rows" for row previews (they cost extra work)
-    NullRecorder    keeps nothing: tracing off
+    with recorder.step("walCommit", file="offsets/4") as step:
+        step.out(text="v1 ...")
 """
 
 from __future__ import annotations
@@ -17,18 +16,11 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
+from minispark_stream.engine.observer import error_words
 from minispark_stream.lens.trace.events import STEPS, Event
 
 MAX_TRIGGERS = 1000
 MAX_CHARACTERS = 2**26
-
-
-def error_words(error: BaseException) -> str:
-    """The class of an error, and what it says: of an error of a JVM that has died, nothing."""
-    try:
-        return f"{type(error).__name__}: {error}"
-    except Exception:
-        return type(error).__name__
 
 
 class OpenStep:
@@ -44,25 +36,7 @@ class OpenStep:
         self.outputs.update(outputs)
 
 
-class NullRecorder:
-    """Tracing off."""
-
-    level = "off"
-    batch_id: int | None = None
-
-    @contextmanager
-    def step(self, name: str, /, **inputs: Any) -> Iterator[OpenStep]:
-        yield OpenStep(inputs)
-
-    def next_trigger(self, ran: bool) -> None:
-        pass
-
-    @property
-    def events(self) -> tuple[Event, ...]:
-        return ()
-
-
-class Recorder(NullRecorder):
+class Recorder:
     """Keeps the events of the last `MAX_TRIGGERS` triggers that ran a batch, or of as many as have `MAX_CHARACTERS` of text.
 
     An offset of many partitions is a long text, which many events of a batch show: each text of a trigger is kept once.
@@ -73,7 +47,7 @@ class Recorder(NullRecorder):
 
     def __init__(self, level: str = "steps"):
         self.level = level
-        self.batch_id = None
+        self.batch_id: int | None = None
         self._start = time.monotonic()
         self._trigger = 0
         self._nesting = threading.local()

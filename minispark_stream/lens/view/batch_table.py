@@ -10,8 +10,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from minispark_stream.engine.times import iso_ms
 from minispark_stream.lens.trace.recording import Batch, Recording
-from minispark_stream.lens.trace.times import iso_ms
 from minispark_stream.lens.trace.values import as_int, as_list, as_map
 from minispark_stream.lens.view.timeline import phases
 

@@ -23,9 +23,9 @@ from dataclasses import dataclass, field, replace
 from itertools import groupby
 from typing import Any
 
+from minispark_stream.engine.times import is_window, shown_ms
 from minispark_stream.lens.trace.facts import BatchFacts
 from minispark_stream.lens.trace.fates import BEYOND, DUPLICATE, KEPT, LATE, LEFT_OUT, PASSED, Fate, Fates
-from minispark_stream.lens.trace.times import is_window, shown_ms
 from minispark_stream.lens.trace.values import as_int, as_map
 from minispark_stream.lens.view.event_bands import Band, bands
 from minispark_stream.lens.view.words import clock_words, plural, row_words, time_words

@@ -19,8 +19,8 @@ from collections.abc import Callable, Sequence
 from itertools import accumulate
 from typing import TYPE_CHECKING
 
+from minispark_stream.engine.times import iso_ms
 from minispark_stream.lens.trace.recording import Batch, Recording
-from minispark_stream.lens.trace.times import iso_ms
 from minispark_stream.lens.trace.values import as_map
 from minispark_stream.lens.view.batch_table import batch_rows
 from minispark_stream.lens.view.sheet import settings, svg_of

@@ -16,8 +16,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from minispark_stream.engine.times import is_window
 from minispark_stream.lens.trace.fates import LATE, Fate, Fates, Holding
-from minispark_stream.lens.trace.times import is_window
 from minispark_stream.lens.trace.values import as_map
 from minispark_stream.lens.view.sheet import GREY, HELD, INK, MARGIN, NEW, OUT, PALE, VIOLET, WRONG, Sheet, Shown, round_times
 from minispark_stream.lens.view.words import clock_words, plain, plural

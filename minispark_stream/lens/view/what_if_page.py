@@ -21,10 +21,10 @@ from __future__ import annotations
 from itertools import pairwise
 from typing import Any
 
+from minispark_stream.engine.times import is_window
 from minispark_stream.lens.trace.facts import BatchFacts
 from minispark_stream.lens.trace.fates import Fates
 from minispark_stream.lens.trace.recording import Recording
-from minispark_stream.lens.trace.times import is_window
 from minispark_stream.lens.trace.values import as_int, as_list, as_map
 from minispark_stream.lens.view.words import row_words
 

@@ -17,7 +17,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from minispark_stream.lens.trace.times import is_window, iso_time
+from minispark_stream.engine.times import is_window, iso_time
 
 # A path of at least two parts, with or without a scheme; and the expression ids of a plan, "count#12L".
 _PATH = re.compile(r"(?:\b[a-z][a-z0-9+.-]*:)?/{1,3}(?:[^\s\[\],;:\"'/]+/)+([^\s\[\],;:\"'/]+)")

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 import graphviz
 import pandas as pd
 
-from minispark_stream.lens.trace.times import iso_ms
+from minispark_stream.engine.times import iso_ms
 from minispark_stream.lens.trace.trace import Trace
 from minispark_stream.lens.view import flow
 from minispark_stream.lens.view.page import page

@@ -19,7 +19,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from minispark_stream.lens.trace.times import iso_ms
+from minispark_stream.engine.times import iso_ms
 from minispark_stream.lens.view.words import clip
 from minispark_stream.tools.compare.checkpoint_files import without_time
 from minispark_stream.tools.compare.engine_run import EngineBatch, EngineRun

@@ -1,4 +1,4 @@
-"""Rows that PySpark collected, as the model's own trace shows them (engine/runtime/previews.py): JSON values, times as text.
+"""Rows that PySpark collected, as the model's own trace shows them (lens/recording/previews.py): JSON values, times as text.
 
     Row(window=Row(start=datetime(2024, 1, 1, 12, 0), end=datetime(2024, 1, 1, 12, 5)), count=2)
     ->  {"window": {"start": "2024-01-01 12:00:00", "end": "2024-01-01 12:05:00"}, "count": 2}

@@ -29,8 +29,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from minispark_stream.engine.checkpointing.checkpoint_file_manager import CheckpointFileManager
+from minispark_stream.engine.times import iso_ms
 from minispark_stream.lens.trace.events import MAX_ROWS, Event
-from minispark_stream.lens.trace.times import iso_ms
 from minispark_stream.lens.trace.trace import Trace
 from minispark_stream.lens.trace.values import as_int, as_map, entry_metadata
 

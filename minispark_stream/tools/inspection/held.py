@@ -15,7 +15,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from minispark_stream.lens.trace.times import shown_ms
+from minispark_stream.engine.times import shown_ms
 from minispark_stream.lens.trace.values import as_int, as_map
 from minispark_stream.lens.view.words import plural, row_words
 from minispark_stream.tools.inspection.contents import Operator, Store

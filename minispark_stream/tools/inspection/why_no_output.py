@@ -23,8 +23,8 @@ from dataclasses import dataclass, field
 from html import escape
 from typing import Any
 
+from minispark_stream.engine.times import iso_ms
 from minispark_stream.lens.trace.events import Event
-from minispark_stream.lens.trace.times import iso_ms
 from minispark_stream.lens.trace.values import as_int, as_list, as_map
 from minispark_stream.lens.view.style import CSS, table
 from minispark_stream.lens.view.words import clock_words, delay_words, number, offset_words, plural, short, time_words

@@ -5,7 +5,7 @@ Three moments can be had on either engine, whose steps look the same from outsid
 1. `walCommit`: the name of the log entry that is about to be written is taken, so the engine ends as if it had died before it.
 2. `addBatch` (and what comes before it: `runBatch`, `getBatch`, `queryPlanning`): the sink raises before it has read anything.
 3. `commitOffsets` (and `updateWatermark`): the sink has done its work, and the name of the commit is taken.
-4. The model also dies at the beginning of its other steps: its recorder raises. Real Spark does not say when it is there.
+4. The model also dies at the beginning of its other steps: its observer raises. Real Spark does not say when it is there.
 
     Crash("commitOffsets", "model")
 """
@@ -19,8 +19,8 @@ from typing import Any
 
 from pyspark.errors import PySparkException
 
+from minispark_stream.engine.observer import Ended, Observer
 from minispark_stream.lens.trace.events import STEPS
-from minispark_stream.lens.trace.recorder import NullRecorder, OpenStep
 from minispark_stream.tools.compare.engine_run import cause_of
 
 MOMENTS = {
@@ -62,9 +62,9 @@ class Crash:
         if self._moment == "walCommit" and self._in_the_way is None:  # (1)
             self._take_the_name(checkpoint / "offsets" / str(1 + newest(checkpoint / "offsets")))
         elif self._moment is None:
-            reporter = query._execution.reporter
-            if not isinstance(reporter.recorder, DeadlyRecorder):
-                reporter.recorder = DeadlyRecorder(reporter.recorder, self)
+            execution = query._execution
+            if not isinstance(execution.observer, DeadlyObserver):
+                execution.observer = DeadlyObserver(execution.observer, self)
 
     def before_the_sink(self) -> None:
         if self._moment == "addBatch":  # (2)
@@ -96,19 +96,19 @@ class Crash:
         self._in_the_way = path
 
 
-class DeadlyRecorder(NullRecorder):
-    """(4) Records as another one does, and raises at the step of a crash."""
+class DeadlyObserver(Observer):
+    """(4) Passes on what it is told to another one, and raises at the step of a crash."""
 
-    def __init__(self, recorder: NullRecorder, crash: Crash):
-        self._recorder, self._crash = recorder, crash
-        self.level = recorder.level
+    def __init__(self, observer: Observer, crash: Crash):
+        self._observer, self._crash = observer, crash
+        self.begin_trigger, self.end_trigger = observer.begin_trigger, observer.end_trigger  # type: ignore[method-assign]
 
     @contextmanager
-    def step(self, name: str, /, **inputs: Any) -> Iterator[OpenStep]:
+    def step(self, name: str, query: Any, /, **arguments: Any) -> Iterator[Ended]:
         if name == self._crash.step:
             self._crash.die()
-        with self._recorder.step(name, **inputs) as step:
-            yield step
+        with self._observer.step(name, query, **arguments) as ended:
+            yield ended
 
 
 def newest(log: Path) -> int:

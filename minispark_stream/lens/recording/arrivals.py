@@ -37,8 +37,8 @@ from minispark_stream.engine.operators.base import StatefulOperator
 from minispark_stream.engine.operators.decision import Entry
 from minispark_stream.engine.plan.nodes import Node, SourceLeaf, Stateless, Static, Watermark
 from minispark_stream.engine.runtime.incremental_execution import IncrementalExecution
-from minispark_stream.engine.runtime.previews import harmless, preview
 from minispark_stream.engine.runtime.template import Template
+from minispark_stream.lens.recording.previews import harmless, preview
 
 logger = logging.getLogger(__name__)
 

@@ -1,74 +1,50 @@
-"""What the trace keeps of each step, declared beside the engine and not between its lines.
+"""What the trace keeps of each step of the engine.
 
-Models: ProgressContext.reportTimeTaken, which times the steps (Execution flow).
+The engine announces a step with its arguments by name, and its result when it has ended. `RECORDED` says what the trace keeps
+of them: what goes in, from the arguments; and what comes out, from the result as well. lens/trace/events.py declares the
+steps.
 
-A function of the engine that is a step of the documents says so in one line, `@step("walCommit")`, and takes the query as its
-first argument. `RECORDED` says what the trace keeps of it: what goes in, from the arguments; and what comes out, from the
-result, which is the second argument of `after`. lens/trace/events.py declares the steps themselves.
+    get_batch(query, source=..., start=..., end=...)      {"step": "getBatch",
+                                                   ->      "inputs": {"source": "0: FileStreamSource[in]", ...},
+    returns a DataFrame                                    "outputs": {"files": ["2.csv"]}}
 
-    @step("getBatch")                                    {"step": "getBatch",
-    def get_batch(query, source, start, end):    ->       "inputs": {"source": "0: FileStreamSource[in]", ...},
-        return source.get_batch(start, end)               "outputs": {"files": ["2.csv"]}}
-
-1. Every step goes through the reporter, because progress reports show how long the phases took (`durationMs`).
-2. With tracing off, nothing else is done. At the level "rows", `after` may run Spark jobs to show rows (previews.py).
-3. The trace keeps many batches, so of the files of a batch it keeps the first names only, and how many more there were.
-
-Differs from Spark: nothing.
+1. At the level "rows", the sink is a PreviewSink, and Spark jobs are run to show rows (previews.py).
+2. The trace keeps many batches, so of the files of a batch it keeps the first names only, and how many more there were.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import wraps
-from typing import Any, TypeVar
+from typing import Any
 
 from minispark_stream.engine.operators.base import StatefulOperator
 from minispark_stream.engine.plan.nodes import Node, SourceLeaf, Static, Watermark
-from minispark_stream.engine.runtime.arrivals import arrivals, take
 from minispark_stream.engine.runtime.incremental_execution import IncrementalExecution
 from minispark_stream.engine.runtime.micro_batch_execution_context import MicroBatchExecutionContext, Offsets
-from minispark_stream.engine.runtime.previews import PreviewSink, harmless, preview, warn_of_nulls
-from minispark_stream.engine.runtime.shown_state import shown_state
 from minispark_stream.engine.runtime.stream_execution import StreamExecution
 from minispark_stream.engine.runtime.trigger_executor import ProcessingTimeTrigger
 from minispark_stream.engine.sources.base import ReadLimit
+from minispark_stream.lens.recording.arrivals import arrivals, take
+from minispark_stream.lens.recording.previews import PreviewSink, harmless, preview, warn_of_nulls
+from minispark_stream.lens.recording.shown_state import shown_state
 from minispark_stream.lens.trace.events import MAX_ROWS
 
-Function = TypeVar("Function", bound=Callable[..., Any])
 Values = Mapping[str, Any]
 
 MAX_FILES = 100  # how many names of files an event shows
 
 
-def _nothing(*_: Any) -> Values:
+def _nothing(*_: Any, **__: Any) -> Values:
     return {}
 
 
 @dataclass(frozen=True)
 class Recorded:
-    """What goes into a step, from (query, *arguments), and what comes out of it, from (query, result, *arguments)."""
+    """What goes into a step, from (query, **arguments), and what comes out of it, from (query, result, **arguments)."""
 
     before: Callable[..., Values] = _nothing
     after: Callable[..., Values] = _nothing
-
-
-def step(name: str) -> Callable[[Function], Function]:
-    """Make a function a step of the engine."""
-
-    def declare(function: Function) -> Function:
-        @wraps(function)
-        def run(query: StreamExecution, *arguments: Any) -> Any:
-            recorded = RECORDED[name] if query.recorder.level != "off" else Recorded()  # (2)
-            with query.reporter.step(name, **recorded.before(query, *arguments)) as open_step:  # (1)
-                result = function(query, *arguments)
-                open_step.out(**recorded.after(query, result, *arguments))
-            return result
-
-        return run  # type: ignore[return-value]
-
-    return declare
 
 
 def _trigger(query: StreamExecution) -> Values:
@@ -85,7 +61,7 @@ def _logs(query: StreamExecution, context: MicroBatchExecutionContext) -> Values
     return {"offsetLog": offsets and offsets[0], "commitLog": commits and commits[0]}
 
 
-def _populated(query: StreamExecution, after: MicroBatchExecutionContext, *_: Any) -> Values:
+def _populated(query: StreamExecution, after: MicroBatchExecutionContext, **_: Any) -> Values:
     return {
         "batchId": after.batch_id,
         **_range(query, after),
@@ -94,7 +70,7 @@ def _populated(query: StreamExecution, after: MicroBatchExecutionContext, *_: An
     }
 
 
-def _constructed(query: StreamExecution, after: MicroBatchExecutionContext, *_: Any) -> Values:
+def _constructed(query: StreamExecution, after: MicroBatchExecutionContext, **_: Any) -> Values:
     return {
         "end": _by_name(query, after.end_offsets),
         "newData": after.is_new_data_available(),
@@ -126,18 +102,18 @@ def _batch(query: StreamExecution, data: Any, source: Any, start: str | None, en
         rows = harmless(lambda: preview(data)) if taken is None else taken.first(MAX_ROWS, data.columns)
         if rows is not None:
             found["rows"] = rows
-            if found["files"] and query.recorder.batch_id == 0:
+            if found["files"] and query.context.batch_id == 0:
                 warn_of_nulls(rows, source.description)
     return found
 
 
 def _first(names: Sequence[str]) -> list[str]:
-    """(3) All names if they are few; else the first ones, and for the others one text, "and 19900 more"."""
+    """(2) All names if they are few; else the first ones, and for the others one text, "and 19900 more"."""
     more = len(names) - MAX_FILES
     return [*names[:MAX_FILES], f"and {more} more"] if more > 0 else list(names)
 
 
-def _watermarks(query: StreamExecution, context: MicroBatchExecutionContext, *_: Any) -> Values:
+def _watermarks(query: StreamExecution, context: MicroBatchExecutionContext, **_: Any) -> Values:
     late_ms, eviction_ms = query.planner.of_the_query(context)
     has_state = bool(query.planner.template.operators)
     return {
@@ -147,7 +123,7 @@ def _watermarks(query: StreamExecution, context: MicroBatchExecutionContext, *_:
     }
 
 
-def _planned(query: StreamExecution, execution: IncrementalExecution, *_: Any) -> Values:
+def _planned(query: StreamExecution, execution: IncrementalExecution, **_: Any) -> Values:
     template = execution.template
     operators = [{"operatorId": op.operator_id, "operator": op.operator_name} for op in template.operators]
     return {"plan": template.text, "operators": operators, "tree": _tree(query, execution, template.root)}
@@ -168,7 +144,7 @@ def _tree(query: StreamExecution, execution: IncrementalExecution, node: Node) -
 
 
 def _added(
-    query: StreamExecution, after: MicroBatchExecutionContext, _: Any, execution: IncrementalExecution
+    query: StreamExecution, after: MicroBatchExecutionContext, context: Any, execution: IncrementalExecution
 ) -> Values:
     added: dict[str, Any] = {"numOutputRows": after.num_output_rows}
     if isinstance(query.sink, PreviewSink):
@@ -196,14 +172,14 @@ def _operator(query: StreamExecution, execution: IncrementalExecution, operator:
 def _operated(
     query: StreamExecution, metrics: Values, execution: IncrementalExecution, operator: StatefulOperator
 ) -> Values:
-    if query.recorder.level != "rows":
+    if not isinstance(query.sink, PreviewSink):  # (1)
         return {"metrics": metrics}
     rows = harmless(lambda: shown_state(query.planner, operator, execution.batch.batch_id))
     return {"metrics": metrics, **(rows or {})}
 
 
 def _tracked(
-    query: StreamExecution, after: MicroBatchExecutionContext, _: Any, execution: IncrementalExecution
+    query: StreamExecution, after: MicroBatchExecutionContext, context: Any, execution: IncrementalExecution
 ) -> Values:
     tracker, stats = after.watermark_tracker, execution.event_time_stats()
     operators = [
@@ -227,13 +203,19 @@ def _by_name(query: StreamExecution, offsets: Offsets) -> Values:
 
 
 RECORDED: Mapping[str, Recorded] = {
+    "startQuery": Recorded(
+        lambda write, sink: {
+            "name": write.name, "outputMode": write.output_mode, "sink": sink.description, "checkpoint": write.shown_checkpoint,
+        },
+        lambda write, run, sink: {"id": run.id, "runId": run.run_id, "plan": run.plan_text},
+    ),
     "trigger": Recorded(_trigger, _triggered),
     "populateStartOffsets": Recorded(_logs, _populated),
     "constructNextBatch": Recorded(lambda query, context: {"start": _by_name(query, context.start_offsets)}, _constructed),
     "latestOffset": Recorded(_latest, _found),
     "walCommit": Recorded(
         lambda query, context, entry: {"file": f"offsets/{context.batch_id}"},
-        lambda query, _, context, entry: {"text": query.offset_log.serialize(entry).decode()},
+        lambda query, result, context, entry: {"text": query.offset_log.serialize(entry).decode()},
     ),
     "commitSource": Recorded(lambda query, source, end: {"source": query.name_of(source), "end": end}),
     "purge": Recorded(lambda query, before: {"before": before}, lambda query, deleted, before: {"deleted": deleted}),
@@ -262,12 +244,18 @@ RECORDED: Mapping[str, Recorded] = {
     ),
     "runContinuous": Recorded(),
     "addOffset": Recorded(
-        lambda query, epoch, end: {"epoch": epoch, "file": f"offsets/{epoch}"}, lambda query, text, *_: {"text": text.decode()}
+        lambda query, epoch, end: {"epoch": epoch, "file": f"offsets/{epoch}"}, lambda query, text, **_: {"text": text.decode()}
     ),
     "commitEpoch": Recorded(
         lambda query, epoch, messages, end: {
             "epoch": epoch, "end": end, "writers": len(messages), "sink": query.sink.description, "file": f"commits/{epoch}",
         }
+    ),
+    "maintenance": Recorded(
+        lambda query, store_id: {
+            "operatorId": store_id.operator_id, "partition": store_id.partition_id, "store": store_id.store_name,
+        },
+        lambda query, result, store_id: {"snapshot": result.snapshot, "deleted": list(result.deleted)},
     ),
     "finishTrigger": Recorded(after=lambda query, progress, context: {"progress": progress}),
 }
