@@ -6,6 +6,7 @@
 # make test-changed     the tests that your change since main touches (since another commit: make test-changed SINCE=HEAD~1)
 # make unit        the tests without Spark
 # make test        the checks, with a sample of the tests that need Spark; CI=true make test runs all of them, as CI does
+# make crash-test  queries of every kind killed at each durable action, and run to the end
 # make lint types  style, spelling and types only: seconds
 # make bench       milliseconds per trigger, model against Spark, in nine workloads (of one: make bench BENCH='--only join-20k')
 # make rewrite-golden   the golden scripts written anew, as the model plays them; read the diff before you commit it
@@ -27,7 +28,7 @@ export SPARK_LOCAL_IP ?= 127.0.0.1
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 export PIP_NO_INPUT := 1
 
-.PHONY: help setup system demo test check lint types unit quick test-changed rewrite-golden notebooks lab bench docs pictures site doctor clean
+.PHONY: help setup system demo test check lint types unit quick test-changed crash-test rewrite-golden notebooks lab bench docs pictures site doctor clean
 
 help:
 	@sed -n 's/^# make /make /p' Makefile
@@ -143,6 +144,10 @@ quick: lint types
 SINCE ?= main
 test-changed: lint types
 	@touched=$$($(BIN)/python -m tests.changed $(SINCE)); if [ -z "$$touched" ]; then exit 0; fi; set -x; $(PYTEST) --sample $$touched
+
+crash-test: setup
+	MINISPARK_CRASH=all $(BIN)/pytest --numprocesses=$(WORKERS) --maxprocesses=4 --durations=0 \
+	    tests/conformance/test_crash.py tests/conformance/test_crash_points.py
 
 rewrite-golden: setup
 	MINISPARK_GOLDEN=rewrite $(BIN)/pytest -q -k model tests/golden/test_scripts.py

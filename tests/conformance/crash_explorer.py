@@ -1,0 +1,151 @@
+"""Every durable action of a query is a point at which it may be killed: run, kill, start again, run to the end, compare.
+
+A restart knows nothing but what is on disk, so a kill is what the disk held at that moment.
+
+1. The disk is photographed while the model runs: when a step begins and ends, and before and after each file that the driver writes.
+2. What the tasks wrote between two photographs is taken apart, one file after the other; each of them is also half written, under
+   the name that it has until it is complete.
+3. A photograph is put back, and the query is run to the end. Its rows, its state and its watermark must be those of the run that
+   nothing disturbed. The sink skips a batch that it has, as a table with a log does.
+
+    offsets/1 written | .2.delta.tmp half written | 2.delta of partition 0 | 2.delta of partition 1 | out/1 | commits/1
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.sql import DataFrame
+
+from minispark_stream import inspect, streaming_query_manager
+from minispark_stream.engine.checkpointing.checkpoint_file_manager import CheckpointFileManager
+from minispark_stream.engine.checkpointing.commit_log import CommitLog
+from minispark_stream.lens.trace.recorder import Recorder
+
+Disk = dict[str, tuple[bytes, int]]  # path -> content and time of its last change
+Point = tuple[str, Disk]  # a moment, and the disk
+Outcome = tuple[list[str], dict[str, list[str]], int]  # rows, state, watermark
+
+
+@dataclass
+class Explorer:
+    """One query, its folder and the points at which it may be killed."""
+
+    folder: Path
+    points: list[Point] = field(default_factory=list)
+    looks: bool = False
+
+    def shoot(self, moment: str) -> None:
+        """(1) Note the disk, if it has changed."""
+        if not self.looks:
+            return
+        before = self.points[-1][1] if self.points else {}
+        disk = self._disk(before)
+        if disk == before and self.points:
+            return
+        self.points += [(f"{moment}: {name}", between) for name, between in between(before, disk)]
+        self.points.append((moment, disk))
+
+    def put_back(self, disk: Disk) -> None:
+        """(3) Make the disk what it was."""
+        shutil.rmtree(self.folder, ignore_errors=True)
+        for name, (content, changed) in disk.items():
+            path = self.folder / name
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_bytes(content)
+            os.utime(path, ns=(changed, changed))
+
+    def run(self, session: Any, build: Callable[[Any, str], DataFrame], inputs: Path, output_mode: str) -> Outcome:
+        """Run the query to the end of its input, and say what came of it."""
+        out = self.folder / "out"
+
+        def write(data: DataFrame, batch_id: int) -> None:
+            rows = sorted(json.dumps(row.asDict(recursive=True), default=str) for row in data.collect())
+            if not (out / str(batch_id)).exists():
+                out.mkdir(parents=True, exist_ok=True)
+                (out / ".tmp").write_text("\n".join(rows))
+                (out / ".tmp").rename(out / str(batch_id))
+
+        writer = build(session, str(inputs)).writeStream.outputMode(output_mode).foreachBatch(write)
+        checkpoint = self.folder / "checkpoint"
+        writer.option("checkpointLocation", str(checkpoint)).trigger(availableNow=True).start().awaitTermination()
+        batches = sorted((path for path in out.iterdir() if path.name.isdigit()), key=lambda path: int(path.name))
+        chosen = batches[-1:] if output_mode == "complete" else batches
+        rows = sorted(row for path in chosen for row in path.read_text().splitlines())
+        newest = CommitLog(str(checkpoint / "commits")).get_latest()
+        return rows, _state(checkpoint), newest[1].next_batch_watermark_ms if newest else 0
+
+    def _disk(self, known: Disk) -> Disk:
+        """The files that are there; a temporary one of a task may go while this looks."""
+        disk: Disk = {}
+        for path in sorted(self.folder.rglob("*")):
+            name = str(path.relative_to(self.folder))
+            try:
+                if path.is_file():
+                    changed = path.stat().st_mtime_ns
+                    same = name in known and known[name][1] == changed
+                    disk[name] = known[name] if same else (path.read_bytes(), changed)
+            except FileNotFoundError:
+                continue
+        return disk
+
+
+def _state(checkpoint: Path) -> dict[str, list[str]]:
+    report = inspect(str(checkpoint))
+    return {
+        f"{one.operator_id} {one.name}": sorted(
+            f"{row.key} {row.value}" for row in report.rows(one.operator_id, store=one.name)
+        )
+        for one in report.states
+        if not one.not_decoded
+    }
+
+
+def between(before: Disk, after: Disk) -> Iterator[tuple[str, Disk]]:
+    """(2) The disk between two photographs: what is new came in the order of its times, and what is gone went after that."""
+    disk = dict(before)
+    new = sorted((name for name, file in after.items() if before.get(name) != file), key=lambda name: after[name][1])
+    for name in new:
+        content, changed = after[name]
+        folder, _, base = name.rpartition("/")
+        half = f"{folder}/.{base}.0.tmp"
+        yield f"half of {name}", {**disk, half: (content[: len(content) // 2], changed)}
+        disk[name] = after[name]
+        if disk != after:
+            yield f"after {name}", dict(disk)
+    for name in before:
+        if name not in after:
+            del disk[name]
+            if disk != after:
+                yield f"without {name}", dict(disk)
+
+
+def photograph(explorer: Explorer, patch: pytest.MonkeyPatch) -> None:
+    """Take photographs from now on, while the model runs in the folder of the explorer."""
+
+    class Photographer(Recorder):
+        @contextmanager
+        def step(self, name: str, /, **inputs: Any) -> Iterator[Any]:
+            explorer.shoot(f"{name} {self.batch_id} begins")
+            with super().step(name, **inputs) as step:
+                yield step
+            explorer.shoot(f"{name} {self.batch_id} ends")
+
+    write = CheckpointFileManager.create_atomic
+
+    def create_atomic(self: CheckpointFileManager, name: str, *args: Any, **kwargs: Any) -> object:
+        explorer.shoot(f"before {name}")
+        written = write(self, name, *args, **kwargs)
+        explorer.shoot(f"after {name}")
+        return written
+
+    patch.setattr(streaming_query_manager, "Recorder", Photographer)
+    patch.setattr(CheckpointFileManager, "create_atomic", create_atomic)
