@@ -144,14 +144,17 @@ def test_random_numbers_are_others_in_each_batch(spark: SparkSession, mini: Mini
 
 def test_the_time_of_the_batch_is_that_of_all_expressions(spark: SparkSession, mini: MiniSparkSession, tmp_path: Path) -> None:
     """In a condition and below several grouping sets as well as in a projection."""
-    rows: list[Any] = []
     now = F.current_timestamp()
-    table = spark.createDataFrame([(1,)], "i int")
-    stream = mini.readStream.format("rate-micro-batch").option("rowsPerBatch", 3).load().withColumn("now", now)
-    joined = stream.join(table, (F.col("now") == now) & (F.col("i") == 1)).rollup("i", now.alias("t")).agg(F.max("now").alias("m"))
-    writer = joined.writeStream.outputMode("complete").foreachBatch(lambda df, _: rows.extend(df.collect()))
-    writer.trigger(once=True).start().awaitTermination()
-    assert len(rows) == 3 and len({row.m for row in rows} | {row.t for row in rows if row.t}) == 1
+    for session in (spark, mini):
+        rows: list[Any] = []
+        stream = session.readStream.format("rate-micro-batch").option("rowsPerBatch", 3).load().withColumn("now", now)
+        grouped = stream.where(F.col("now") == now).rollup(F.lit(1).alias("i"), now.alias("t")).agg(F.max("now").alias("m"))
+        def keep(df: Any, _: int, rows: list[Any] = rows) -> None:
+            rows.extend(df.collect())
+
+        writer = grouped.writeStream.outputMode("complete").foreachBatch(keep)
+        writer.trigger(once=True).start().awaitTermination()
+        assert len(rows) == 3 and len({row.m for row in rows} | {row.t for row in rows if row.t}) == 1
 
 
 def test_what_is_cached_is_read_from_the_cache(spark: SparkSession, mini: MiniSparkSession, tmp_path: Path) -> None:

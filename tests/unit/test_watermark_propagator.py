@@ -33,7 +33,7 @@ def operator(operator_id: int, *children: Any, holds_back: int | None = 0) -> An
 
 
 def seen(root: Any, watermark: int) -> dict[int, int]:
-    return propagate(Template(root, (), (), ""), watermark, allow_multiple=True)
+    return propagate(Template(root, (), (), "", None), watermark, allow_multiple=True)
 
 
 @pytest.mark.parametrize(
@@ -69,7 +69,7 @@ def test_a_watermark_goes_up_the_plan(behaviour: str, plan: Any, sees: dict[int,
 
 def watermarks(*operators: Any, previous: int, current: int, allow_multiple: bool) -> dict[int, OperatorWatermarks]:
     """Of operators on top of each other, the first one uppermost."""
-    template = Template(operators[0], (), operators, "")
+    template = Template(operators[0], (), operators, "", None)
     return operator_watermarks(template, previous, current, allow_multiple)
 
 
@@ -100,7 +100,7 @@ def test_without_multiple_operators_all_see_the_watermark_of_the_batch_and_find_
 )
 def test_a_watermark_above_another_one_ends_the_query_when_the_watermark_moves(plan: Any, redefines: bool) -> None:
     assert is_above_a_watermark(plan) == redefines
-    template = Template(operator(0, plan), (), (), "", redefined=AnalysisException("again") if redefines else None)
+    template = Template(operator(0, plan), (), (), "", None, redefined=AnalysisException("again") if redefines else None)
     assert propagate(template, 0, allow_multiple=True)[0] == 0
     if redefines:
         with pytest.raises(AnalysisException, match="again"):

@@ -68,6 +68,13 @@ def alias(session: SparkSession, expression: JavaObject, name: str, expr_id: Jav
     return make(expression, name, expr_id, nil, scala.none(session), nil)
 
 
+def ascending(session: SparkSession, expression: JavaObject) -> JavaObject:
+    """A SortOrder by an expression, as `sort` has it."""
+    catalyst = "org.apache.spark.sql.catalyst.expressions"
+    direction = scala.companion(session, f"{catalyst}.Ascending")
+    return scala.companion(session, f"{catalyst}.SortOrder").apply(expression, direction, scala.seq(session, []))
+
+
 def column(session: SparkSession, expression: JavaObject) -> Column:
     """A Catalyst expression as a PySpark column."""
     return Column(scala.java_class(session, "org.apache.spark.sql.classic.ExpressionUtils").column(expression))

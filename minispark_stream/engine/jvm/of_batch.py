@@ -1,26 +1,32 @@
-"""Replaces what differs from batch to batch in a plan: the current time, and the seeds of random numbers.
+"""What is another one in each batch: the current time, and the seeds of random numbers.
 
-Models: CurrentBatchTimestamp, as MicroBatchExecution.runBatch puts it in; IncrementalExecution.optimizedPlan, which gives every
-ExpressionWithRandomSeed a new seed (From query to the plan).
+Models: CurrentBatchTimestamp, as MicroBatchExecution.runBatch puts it in; IncrementalExecution.optimizedPlan, which makes a
+literal of it and gives every ExpressionWithRandomSeed a new seed (From query to the plan).
 
     current_timestamp()       the timestamp of the batch, so that a batch that is run again sees the time of its first run
     rand(), rand(7), uuid()   a new seed, even where the query names one: else the first row of each batch had the same number
+
+1. Before the plan is optimised, the current time becomes the time of the batch; it is an expression that is not deterministic.
+2. In the optimised plan, each of them becomes a literal, and each random function gets a seed, wherever a node has it. Spark's
+   own `transformAllExpressions` does it, with a rule that the JVM has put together from its own methods.
 
 Differs from Spark: nothing.
 """
 
 from __future__ import annotations
 
-import random
+from collections.abc import Iterator
+from functools import lru_cache
+from typing import Any
 
 from pyspark.sql import SparkSession
 
-from minispark_stream.engine.jvm import plans, scala
+from minispark_stream.engine.jvm import scala
 from minispark_stream.engine.jvm.scala import JavaObject
 
-_CURRENT_TIME = ("CurrentTimestamp", "CurrentDate", "LocalTimestamp")
-_WITH_SEED = "org.apache.spark.sql.catalyst.expressions.ExpressionWithRandomSeed"
-_EXPRESSION = "org.apache.spark.sql.catalyst.expressions.Expression"
+_EXPRESSIONS = "org.apache.spark.sql.catalyst.expressions"
+_WITHOUT_ZONE = ("CurrentTimestamp", "CurrentTimestampNanos")
+_WITH_ZONE = ("LocalTimestamp", "LocalTimestampNanos", "CurrentDate")
 
 
 def asks_for_current_time(session: SparkSession, plan: JavaObject) -> bool:
@@ -29,49 +35,66 @@ def asks_for_current_time(session: SparkSession, plan: JavaObject) -> bool:
 
 
 def changes_with_batch(session: SparkSession, plan: JavaObject) -> bool:
-    """Whether there is anything in a plan or an expression for `plan_of_batch` to replace."""
+    """Whether there is anything in a plan or an expression that is another one in each batch."""
     return asks_for_current_time(session, plan) or bool(plan.containsPattern(_patterns(session).EXPRESSION_WITH_RANDOM_SEED()))
 
 
-def plan_of_batch(session: SparkSession, plan: JavaObject, timestamp_ms: int) -> JavaObject:
-    """`plan` with the current time fixed to that of a batch, and with new seeds."""
-    if not changes_with_batch(session, plan):
+def has_subquery(session: SparkSession, plan: JavaObject) -> bool:
+    """Whether an expression of a plan has a plan of its own."""
+    return bool(plan.containsPattern(_patterns(session).PLAN_EXPRESSION()))
+
+
+def with_batch_time(session: SparkSession, plan: JavaObject, timestamp_ms: int) -> JavaObject:  # (1)
+    """An analysed plan in which the current time is that of a batch."""
+    batch_time = scala.java_class(session, f"{_EXPRESSIONS}.CurrentBatchTimestamp")
+    found = scala.java_class(session, "java.util.HashMap")()
+    for time in _current_times(session, plan):
+        # A timestamp needs no time zone; but without any, what takes its place were not resolved.
+        zone = scala.some(session, "none") if scala.class_name(time) in _WITHOUT_ZONE else time.timeZoneId()
+        found.put(time, batch_time(timestamp_ms, time.dataType(), zone))
+    if found.isEmpty():
         return plan
-    children = [plan_of_batch(session, child, timestamp_ms) for child in scala.items(plan.children())]
-    plan = plans.with_children(session, plan, children) if children else plan
-    arguments = scala.gateway(session).new_array(scala.java_class(session, "java.lang.Object"), plan.productArity())
-    for i, argument in enumerate(scala.elements(plan)):
-        arguments[i] = _argument_of_batch(session, argument, timestamp_ms)
-    return plan.makeCopy(arguments)
+    return plan.transformAllExpressions(scala.java_class(session, "org.apache.spark.api.python.PythonUtils").toScalaMap(found))
 
 
-def _argument_of_batch(session: SparkSession, argument: JavaObject, timestamp_ms: int) -> JavaObject:
-    """A field of a plan node: an expression, an Option or a Seq with expressions, or something else."""
-    if _is_a(session, argument, _EXPRESSION):
-        return _expression_of_batch(session, argument, timestamp_ms)
-    if _is_a(session, argument, "scala.Some"):
-        return scala.some(session, _argument_of_batch(session, argument.get(), timestamp_ms))
-    if _is_a(session, argument, "scala.collection.immutable.Seq"):
-        return scala.seq(session, [_argument_of_batch(session, one, timestamp_ms) for one in scala.items(argument)])
-    return argument
+def with_literals_and_seeds(session: SparkSession, plan: JavaObject) -> JavaObject:  # (2)
+    """An optimised plan in which the time of the batch is a literal, and every random function has a new seed."""
+    return plan.transformAllExpressions(_rule(scala.jvm(session)))
 
 
-def _expression_of_batch(session: SparkSession, expression: JavaObject, timestamp_ms: int) -> JavaObject:
-    if not changes_with_batch(session, expression):
-        return expression
-    if scala.class_name(expression) in _CURRENT_TIME:
-        zone = scala.some(session, session.conf.get("spark.sql.session.timeZone"))
-        literal = scala.java_class(session, "org.apache.spark.sql.catalyst.expressions.CurrentBatchTimestamp")
-        return literal(timestamp_ms, expression.dataType(), zone).toLiteral()
-    children = [_expression_of_batch(session, child, timestamp_ms) for child in scala.items(expression.children())]
-    expression = plans.with_children(session, expression, children) if children else expression
-    if _is_a(session, expression, _WITH_SEED):
-        return expression.withNewSeed(random.getrandbits(64) - 2**63)
-    return expression
+def _current_times(session: SparkSession, plan: JavaObject) -> Iterator[JavaObject]:
+    """The expressions of a plan that are the current time."""
+    if asks_for_current_time(session, plan):
+        for expression in scala.items(plan.expressions()):
+            yield from _times_in(session, expression)
+        for child in scala.items(plan.children()):
+            yield from _current_times(session, child)
 
 
-def _is_a(session: SparkSession, value: JavaObject, name: str) -> bool:
-    return bool(scala.java_class(session, "java.lang.Class").forName(name).isInstance(value))
+def _times_in(session: SparkSession, expression: JavaObject) -> Iterator[JavaObject]:
+    if asks_for_current_time(session, expression):
+        if scala.class_name(expression) in _WITHOUT_ZONE + _WITH_ZONE:
+            yield expression
+        for child in scala.items(expression.children()):
+            yield from _times_in(session, child)
+
+
+@lru_cache(maxsize=1)
+def _rule(view: Any) -> JavaObject:
+    """What becomes of an expression, as a partial function that is defined for all of them, and never leads back to Python:
+
+        e: ExpressionWithRandomSeed -> e.withNewSeed(random.nextLong())
+        e: CurrentBatchTimestamp    -> e.toLiteral
+        e                           -> e
+    """
+    seed = scala.method_handle(view, "java.util.Random.nextLong").bindTo(view.java.util.Random())
+    renewed = scala.method_handle(view, f"{_EXPRESSIONS}.ExpressionWithRandomSeed.withNewSeed", view.java.lang.Long.TYPE)
+    literal = scala.method_handle(view, f"{_EXPRESSIONS}.CurrentBatchTimestamp.toLiteral")
+    cases = {
+        "ExpressionWithRandomSeed": view.java.lang.invoke.MethodHandles.collectArguments(renewed, 1, seed),
+        "CurrentBatchTimestamp": literal,
+    }
+    return view.scala.PartialFunction.fromFunction(scala.by_class(view, {f"{_EXPRESSIONS}.{k}": v for k, v in cases.items()}))
 
 
 def _patterns(session: SparkSession) -> JavaObject:

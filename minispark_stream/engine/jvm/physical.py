@@ -3,12 +3,12 @@
     planned_by(session, strategy, plan)   what one of Spark's strategies makes of a logical plan
     chain(plan)                           its operators from the top
     over(node, rows)                      an operator on top of other rows
+    projected(rows, columns)              some columns
     shuffled(rows, keys, n)               the rows of each key together, in one of n partitions
-    prepared(plan)                        ready to run
     leaf(plan)                            its rows as a leaf of a logical plan
 
-A plan must be prepared once, as a whole; what is put on top of it begins with what `leaf` or a task hands on.
-These are calls of Spark SQL's own methods.
+A plan must be prepared once, as a whole (query_execution.py); what is put on top of it begins with what `leaf` or a task hands
+on. These are calls of Spark SQL's own methods.
 """
 
 from __future__ import annotations
@@ -29,31 +29,15 @@ def executable(df: DataFrame) -> JavaObject:
     return df._jdf.queryExecution().executedPlan()
 
 
+def planned(df: DataFrame) -> JavaObject:
+    """The physical plan of `df`, without shuffles (QueryExecution.sparkPlan)."""
+    return df._jdf.queryExecution().sparkPlan()
+
+
 def count_udf_operators(df: DataFrame) -> int:
     """How many operators of a plan without branches call Python UDFs; each of them has a worker."""
-    names = [scala.class_name(node) for node in chain(df._jdf.queryExecution().sparkPlan())]
+    names = [scala.class_name(node) for node in chain(planned(df))]
     return sum(name.endswith("EvalPythonExec") for name in names)
-
-
-def physical(session: SparkSession, plan: JavaObject) -> JavaObject:
-    """The physical plan of a batch plan, before exchanges and code generation are put in (QueryExecution.sparkPlan)."""
-    mode = scala.java_class(session, f"{EXECUTION}.CommandExecutionMode").ALL()
-    return session._jsparkSession.sessionState().executePlan(plan, mode).sparkPlan()
-
-
-def physical_under(session: SparkSession, plan: JavaObject) -> JavaObject:
-    """The physical plan of a batch plan, under the ids that its columns had before the optimizer gave them others."""
-    rows = physical(session, plan)
-    if expressions.expression_ids(session, rows) == expressions.expression_ids(session, plan):
-        return rows
-    columns = zip(scala.items(rows.output()), scala.items(plan.output()))
-    aliases = [expressions.alias(session, found, wanted.name(), wanted.exprId()) for found, wanted in columns]
-    return scala.java_class(session, f"{EXECUTION}.ProjectExec")(scala.seq(session, aliases), rows)
-
-
-def prepared(session: SparkSession, plan: JavaObject) -> JavaObject:
-    """A physical plan made executable: sorts, code generation (QueryExecution.prepareExecutedPlan)."""
-    return scala.java_class(session, f"{EXECUTION}.QueryExecution").prepareExecutedPlan(session._jsparkSession, plan)
 
 
 def planned_by(session: SparkSession, strategy: str, plan: JavaObject) -> JavaObject:
@@ -70,6 +54,16 @@ def chain(plan: JavaObject) -> list[JavaObject]:
 def over(session: SparkSession, node: JavaObject, rows: JavaObject) -> JavaObject:
     """The operator `node`, on top of other rows with the same attributes."""
     return node.withNewChildren(scala.seq(session, [rows]))
+
+
+def projected(session: SparkSession, rows: JavaObject, columns: JavaObject) -> JavaObject:
+    """Some columns of the rows of a physical plan; `columns` is a Scala Seq."""
+    return scala.java_class(session, f"{EXECUTION}.ProjectExec")(columns, rows)
+
+
+def filtered(session: SparkSession, rows: JavaObject, condition: JavaObject) -> JavaObject:
+    """The rows of a physical plan of which `condition` is true."""
+    return scala.java_class(session, f"{EXECUTION}.FilterExec")(condition, rows)
 
 
 def without_distribution(session: SparkSession, node: JavaObject) -> JavaObject:
@@ -89,6 +83,11 @@ def shuffled(session: SparkSession, rows: JavaObject, keys: Iterable[JavaObject]
 def sorted_in_partitions(session: SparkSession, rows: JavaObject, order: JavaObject) -> JavaObject:
     """The rows of a physical plan, each partition sorted; `order` is a Scala Seq of SortOrders."""
     return scala.java_class(session, f"{EXECUTION}.SortExec")(order, False, rows, 0)
+
+
+def sorted_by(session: SparkSession, rows: JavaObject, keys: Iterable[JavaObject]) -> JavaObject:
+    """The same by some columns, upwards."""
+    return sorted_in_partitions(session, rows, scala.seq(session, [expressions.ascending(session, key) for key in keys]))
 
 
 def leaf(session: SparkSession, rows: JavaObject) -> JavaObject:

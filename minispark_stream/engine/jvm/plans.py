@@ -4,8 +4,7 @@ The model leaves analysis, optimisation and execution of *batch* plans to Spark 
 MicroBatchExecution does with a plan (From query to the plan).
 
     of_rows(session, plan)       a logical plan as a DataFrame
-    optimize(session, plan)      what Spark's optimizer makes of it
-    executed(df)                 its physical plan, and its rows as an RDD that is planned once and for all
+    as_leaf(df)                  its rows as a plan of one leaf, planned once and for all
     rename(plan, attributes)     the same rows under the attributes (names and expression ids) of another plan
 
 These are calls of Spark SQL's own methods.
@@ -29,30 +28,14 @@ def of_rows(session: SparkSession, plan: JavaObject) -> DataFrame:
     return DataFrame(dataset.ofRows(session._jsparkSession, plan), session)
 
 
-def executed(df: DataFrame) -> tuple[JavaObject, DataFrame]:
-    """Plan `df` once and for all: its physical plan, and a DataFrame over the RDD of its rows. No job runs yet."""
-    execution = df._jdf.queryExecution()
-    return execution.executedPlan(), rdd_frame(df.sparkSession, execution.toRdd(), execution.analyzed().schema())
-
-
 def as_leaf(df: DataFrame) -> DataFrame:
-    """The same rows as a plan of one leaf, which counts them: so many are the input rows of the batch."""
-    return executed(df)[1]
+    """The same rows as a plan of one leaf, which counts them: so many are the input rows of the batch. No job runs yet."""
+    execution = df._jdf.queryExecution()
+    return rdd_frame(df.sparkSession, execution.toRdd(), execution.analyzed().schema())
 
 
 def analyzed(df: DataFrame) -> JavaObject:
     return df._jdf.queryExecution().analyzed()
-
-
-def with_cached_data(session: SparkSession, plan: JavaObject) -> JavaObject:
-    """`plan`, with what `DataFrame.cache()` has been called for read from the cache (QueryExecution.withCachedData)."""
-    manager = session._jsparkSession.sharedState().cacheManager()
-    return manager.useCachedData(plan, getattr(manager, "useCachedData$default$2")())  # of all that is cached
-
-
-def optimize(session: SparkSession, plan: JavaObject) -> JavaObject:
-    """Spark's optimizer on an analysed plan, streaming or not (QueryExecution.optimizedPlan refuses streaming ones)."""
-    return session._jsparkSession.sessionState().optimizer().execute(plan)
 
 
 def internal_rows(session: SparkSession) -> JavaObject:
@@ -100,6 +83,11 @@ def show_string(df: DataFrame, rows: int, truncate: int) -> str:
 def project(session: SparkSession, expressions: Iterable[JavaObject], child: JavaObject) -> JavaObject:
     made = expressions if hasattr(expressions, "_target_id") else scala.seq(session, expressions)
     return scala.java_class(session, "org.apache.spark.sql.catalyst.plans.logical.Project")(made, child)
+
+
+def no_rows(session: SparkSession, attributes: JavaObject) -> JavaObject:
+    """A relation without rows under the very same `attributes` (a Scala Seq)."""
+    return leaf_over(session, empty_rows(session), attributes, streaming=False)
 
 
 def leaf_over(session: SparkSession, rdd: JavaObject, attributes: JavaObject, streaming: bool) -> JavaObject:

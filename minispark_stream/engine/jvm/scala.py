@@ -76,13 +76,34 @@ def texts(session: SparkSession, values: JavaObject, *methods: str) -> list[str]
 @lru_cache(maxsize=64)
 def _as_function(view: Any, method: str) -> JavaObject:
     """A Java method as a Scala function, made by the JVM itself: calling it does not lead back to Python."""
+    return _function(view, method_handle(view, method))
+
+
+def method_handle(view: Any, method: str, parameter: JavaObject | None = None) -> JavaObject:
+    """A Java method by its full name and the class of its parameter, if it has one."""
     owner, _, name = method.rpartition(".")
-    handle = view.java.lang.invoke.MethodHandles.publicLookup().unreflect(
-        view.java.lang.Class.forName(owner).getMethod(name, None)
-    )
-    return view.java.lang.invoke.MethodHandleProxies.asInterfaceInstance(
-        view.java.lang.Class.forName("scala.Function1"), handle
-    )
+    classes = view.java.lang.Class
+    parameters = view.java.lang.reflect.Array.newInstance(classes.forName("java.lang.Class"), int(parameter is not None))
+    if parameter is not None:
+        parameters[0] = parameter
+    found = classes.forName(owner).getMethod(name, parameters)
+    return view.java.lang.invoke.MethodHandles.publicLookup().unreflect(found)
+
+
+def by_class(view: Any, cases: Mapping[str, JavaObject]) -> JavaObject:
+    """The Scala function that gives an object to the method of the class that it is an instance of; others stay as they are."""
+    handles, types = view.java.lang.invoke.MethodHandles, view.java.lang.invoke.MethodType
+    thing = view.java.lang.Class.forName("java.lang.Object")
+    chosen, instance = handles.identity(thing), method_handle(view, "java.lang.Class.isInstance", thing)
+    for name, method in cases.items():
+        method = method.asType(types.methodType(thing, thing))
+        chosen = handles.guardWithTest(instance.bindTo(view.java.lang.Class.forName(name)), method, chosen)
+    return _function(view, chosen)
+
+
+def _function(view: Any, handle: JavaObject) -> JavaObject:
+    interface = view.java.lang.Class.forName("scala.Function1")
+    return view.java.lang.invoke.MethodHandleProxies.asInterfaceInstance(interface, handle)
 
 
 def seq(session: SparkSession, values: Iterable[JavaObject]) -> JavaObject:

@@ -5,7 +5,7 @@ These are calls of Spark's own methods.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -85,21 +85,6 @@ def propagate_confs(session: SparkSession) -> None:
     for key, value in session.conf.getAll.items():
         if key.startswith("spark"):
             session.sparkContext.setLocalProperty(key, value)
-
-
-@contextmanager
-def without_rules(session: SparkSession, rules: Iterable[str]) -> Iterator[None]:
-    """Leave some rules of Spark's optimizer out for a while."""
-    key = "spark.sql.optimizer.excludedRules"
-    before = session.conf.get(key, None)
-    session.conf.set(key, ",".join([before, *rules] if before else rules))
-    try:
-        yield
-    finally:
-        if before is None:
-            session.conf.unset(key)
-        else:
-            session.conf.set(key, before)
 
 
 def cancel_jobs(session: SparkSession, group: str) -> None:

@@ -39,7 +39,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructType
 
-from minispark_stream.engine.jvm import expressions, physical, plans, scala
+from minispark_stream.engine.jvm import expressions, physical, plans, query_execution, scala
 from minispark_stream.engine.jvm.scala import JavaObject
 
 
@@ -64,7 +64,7 @@ class MapPartitions:
         rows = plans.rdd_frame(session, plans.empty_rows(session), schema)
         numbered = rows.select(F.monotonically_increasing_id().alias("number"), *rows.columns)  # (2)
         plan = plans.analyzed(numbered.sortWithinPartitions("number").mapInArrow(_no_task, self._return_type))
-        self._map, self._sort, self._project, self._scan = physical.chain(physical.physical(session, plan))
+        self._map, self._sort, self._project, self._scan = physical.chain(query_execution.planned(session, plan))
         self._udf, self._output = self._map.func(), output
         self._function = scala.fields(function or self._udf.func())
         self._fields_of_map, self._fields_of_udf, self._fields_of_scan = map(scala.fields, (self._map, self._udf, self._scan))

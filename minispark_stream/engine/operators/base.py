@@ -27,12 +27,12 @@ from typing import Any
 
 from pyspark.accumulators import Accumulator
 from pyspark.errors import IllegalArgumentException
-from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import SparkSession
 from pyspark.sql.types import StructType
 
 from minispark_stream.engine.checkpointing.unsafe_row import UnsafeRowCodec
 from minispark_stream.engine.checkpointing.unsafe_row.plain import decode_rows
-from minispark_stream.engine.jvm import physical, scala, sessions
+from minispark_stream.engine.jvm import physical, query_execution, scala, sessions
 from minispark_stream.engine.jvm.errors import analysis_error
 from minispark_stream.engine.jvm.scala import JavaObject
 from minispark_stream.engine.jvm.state_rdd import MapPartitions
@@ -70,20 +70,30 @@ class BatchContext:
     executed: list[JavaObject] = field(default_factory=list)
     state_variables: dict[int, Mapping[str, StructType]] = field(default_factory=dict)
 
+    def rows(self, child: JavaObject) -> JavaObject:
+        """The batch plan of a child as a physical plan."""
+        return query_execution.planned(self.session, child)
+
     def map_partitions(self, tasks: MapPartitions, rows: JavaObject, task: Any, gathered: bool = False) -> JavaObject:
-        """What `task` emits for each partition of an executable plan's rows, as a physical plan.
+        """What `task` emits for each partition of a physical plan's rows, as a physical plan.
 
         When the rows are `gathered`, it begins when the task below has ended, if possible in its worker
         (engine/jvm/state_rdd.py).
         """
-        self.executed.append(rows)
-        return tasks.over(rows.execute(), task, gathered)
+        return tasks.over(self._prepared(rows).execute(), task, gathered)
 
     def leaf(self, rows: JavaObject) -> JavaObject:
         """What a physical plan puts out, as a leaf of the batch's plan."""
-        executable = physical.prepared(self.session, rows)
+        return physical.leaf(self.session, self._prepared(rows))
+
+    def answer(self, plan: JavaObject) -> JavaObject:
+        """The rows of the whole batch, an RDD: of its plan from the top down to the operators, which are planned already."""
+        return self._prepared(query_execution.planned_as_answer(self.session, plan)).execute()
+
+    def _prepared(self, rows: JavaObject) -> JavaObject:
+        executable = query_execution.prepared(self.session, rows)
         self.executed.append(executable)
-        return physical.leaf(self.session, executable)
+        return executable
 
     def state_info(self, operator: StatefulOperator) -> StatefulOperatorStateInfo:
         """(2) The state of an operator in this batch: batch N reads version N and writes version N + 1."""
@@ -100,13 +110,11 @@ class BatchContext:
 class StatefulOperator(ABC):
     """The driver half of a stateful operator, a node of the template.
 
-    `plan` is Spark's node, and `empty` the operator as a batch plan over no rows. What a subclass does not override is what
-    most operators do.
+    `plan` is Spark's node. What a subclass does not override is what most operators do.
     """
 
     operator_id: int
     plan: JavaObject = field(repr=False, compare=False)
-    empty: JavaObject = field(repr=False, compare=False)
     children: tuple[Any, ...]
 
     @property
@@ -174,8 +182,8 @@ class StatefulOperator(ABC):
         return 0
 
 
-def by_key(rows: DataFrame, keys: Sequence[Column], num_partitions: int) -> DataFrame:
-    """Rows shuffled by their keys (StatefulOpClusteredDistribution).
+def by_key(session: SparkSession, rows: JavaObject, keys: Sequence[JavaObject], num_partitions: int) -> JavaObject:
+    """The rows of a physical plan, shuffled by their keys (StatefulOpClusteredDistribution).
 
     Raises:
         IllegalArgumentException: there are no keys.
@@ -183,7 +191,7 @@ def by_key(rows: DataFrame, keys: Sequence[Column], num_partitions: int) -> Data
     if not keys:
         distribution = "StatefulOpClusteredDistribution"
         raise IllegalArgumentException(f"requirement failed: The expressions for hash of a {distribution} should not be Nil")
-    return rows.repartition(num_partitions, *keys)
+    return physical.shuffled(session, rows, keys, num_partitions)
 
 
 def event_time_column(attributes: Sequence[JavaObject]) -> EventTime | None:

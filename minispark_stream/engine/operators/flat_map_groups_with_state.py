@@ -34,7 +34,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql.streaming.state import GroupStateTimeout
 from pyspark.sql.types import StructType
 
-from minispark_stream.engine.jvm import expressions, physical, plans, scala, sessions
+from minispark_stream.engine.jvm import expressions, physical, scala, sessions
 from minispark_stream.engine.jvm.scala import JavaObject
 from minispark_stream.engine.jvm.state_rdd import MapPartitions
 from minispark_stream.engine.operators.apply_in_pandas_with_state import ApplyInPandasWithState
@@ -113,14 +113,14 @@ class FlatMapGroupsWithState(StatefulOperator):
             batch_timestamp_ms=context.timestamp_ms,
             pandas=PandasConf.from_conf(partial(sessions.conf, session)),
         )
-        keys = [expressions.column(session, attribute) for attribute in scala.items(self.plan.productElement(1))]
-        rows = plans.of_rows(session, children[0])
-        sorted_rows = by_key(rows, keys, task.info.num_partitions).sortWithinPartitions(*keys)  # (2)
-        return context.leaf(context.map_partitions(self.tasks, physical.executable(sorted_rows), task))  # (3)
+        keys = scala.items(self.plan.productElement(1))
+        shuffled = by_key(session, context.rows(children[0]), keys, task.info.num_partitions)  # (2)
+        sorted_rows = physical.sorted_by(session, shuffled, keys)
+        return context.leaf(context.map_partitions(self.tasks, sorted_rows, task))  # (3)
 
 
 def compile_flat_map_groups_with_state(
-    session: SparkSession, plan: JavaObject, operator_id: int, children: tuple[Any, ...], empty: JavaObject
+    session: SparkSession, plan: JavaObject, operator_id: int, children: tuple[Any, ...]
 ) -> FlatMapGroupsWithState:
     """(1) Read the operator off Spark's FlatMapGroupsInPandasWithState node `plan`; `children` is its compiled child.
 
@@ -134,8 +134,6 @@ def compile_flat_map_groups_with_state(
     position = {column.exprId().id(): i for i, column in enumerate(columns)}
     key_columns = [columns[position[key.exprId().id()]] for key in scala.items(grouping)]
     schema, result = expressions.struct_type(columns), expressions.struct_type(scala.items(plan.output()))
-    rows = plans.rdd_frame(session, plans.empty_rows(session), expressions.java_schema(session, expressions.positional(result)))
-    names = [(a.name(), a.exprId()) for a in scala.items(plan.output())]
     function = udf.func()
     state, timeout = StructType.fromJson(json.loads(state.json())), str(timeout.toString())
     return FlatMapGroupsWithState(
@@ -152,6 +150,5 @@ def compile_flat_map_groups_with_state(
         command=expressions.command(session, udf),
         tasks=MapPartitions(session, schema, result, plan.output(), function),
         plan=plan,
-        empty=plans.rename(session, plans.analyzed(rows), names),
         children=children,
     )

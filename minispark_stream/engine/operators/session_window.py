@@ -104,10 +104,10 @@ class SessionWindowAggregation(StreamingAggregation):
             state=state,
             event_time=self.event_time,
         )
-        new = self.new_rows(session, children[0])  # (1)
+        new = self.new_rows(context, children[0])  # (1)
         by_key = physical.shuffled(session, new, self.shuffle_keys, info.num_partitions)  # (2)
-        sorted_rows = physical.prepared(session, physical.sorted_in_partitions(session, by_key, self.order))
+        sorted_rows = physical.sorted_in_partitions(session, by_key, self.order)
         restored = context.map_partitions(self.tasks, sorted_rows, restore)  # (3)
-        merged = physical.over(session, self.merge, physical.prepared(session, restored))  # (4)
+        merged = physical.over(session, self.merge, restored)  # (4)
         saved = context.map_partitions(self.tasks, merged, save, gathered=True)  # (5)
         return context.leaf(physical.over(session, self.final, saved))  # (6)

@@ -56,13 +56,12 @@ class RefusedAggregation(StatefulOperator):
 
 
 def compile_aggregate(
-    session: SparkSession, plan: JavaObject, operator_id: int, children: tuple[Any, ...], empty: JavaObject
+    session: SparkSession, plan: JavaObject, operator_id: int, children: tuple[Any, ...]
 ) -> StreamingAggregation | RefusedAggregation:
     """The operator of the streaming Aggregate `plan`.
 
     Args:
         children: its compiled child.
-        empty: the same Aggregate as a batch plan over no rows.
 
     Raises:
         AnalysisException: the checkpoint's (or session's) state format is version 1, which is Spark 2.3's.
@@ -72,7 +71,7 @@ def compile_aggregate(
     try:
         planned = physical.planned_by(session, "StatefulAggregationStrategy", plan)
     except AnalysisException as error:
-        return RefusedAggregation(operator_id=operator_id, error=error, plan=plan, empty=empty, children=children)
+        return RefusedAggregation(operator_id=operator_id, error=error, plan=plan, children=children)
     final, save, merge, restore, *below, _ = physical.chain(planned)  # (1)
     is_session = scala.class_name(restore) == "SessionWindowStateStoreRestoreExec"
     partial = below if is_session else below[1:]  # an aggregation without sessions merges before restore, too
@@ -87,7 +86,6 @@ def compile_aggregate(
         "merge": physical.without_distribution(session, merge),
         "final": physical.without_distribution(session, final),
         "plan": plan,
-        "empty": empty,
         "children": children,
     }
     width = len(grouping)

@@ -126,16 +126,15 @@ class StreamingAggregation(StatefulOperator):
             values=self.values,
             event_time=self.event_time,
         )
-        new = self.new_rows(session, children[0])
+        new = self.new_rows(context, children[0])
         by_key = physical.shuffled(session, new, self.shuffle_keys, info.num_partitions)  # (2)
-        merged = physical.prepared(session, physical.over(session, self.merge, by_key))
+        merged = physical.over(session, self.merge, by_key)
         restored = context.map_partitions(self.tasks, merged, restore)  # (3)
-        both = physical.prepared(session, physical.over(session, self.merge, restored))  # (4)
+        both = physical.over(session, self.merge, restored)  # (4)
         saved = context.map_partitions(self.tasks, both, save, gathered=True)  # (5)
         return context.leaf(physical.over(session, self.final, saved))  # (6)
 
-    def new_rows(self, session: SparkSession, child: JavaObject) -> JavaObject:
+    def new_rows(self, context: BatchContext, child: JavaObject) -> JavaObject:
         """(1) The new rows, partially aggregated, as a physical plan."""
-        rows = physical.physical_under(session, child)
-        return reduce(lambda below, node: physical.over(session, node, below), self.partial, rows)
+        return reduce(lambda below, node: physical.over(context.session, node, below), self.partial, context.rows(child))
 

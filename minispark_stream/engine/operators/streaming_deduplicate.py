@@ -35,7 +35,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql.types import LongType, NullType, StructField, StructType
 
 from minispark_stream.engine.checkpointing.unsafe_row import UnsafeRowCodec, chosen, rows_of
-from minispark_stream.engine.jvm import expressions, physical, plans, scala
+from minispark_stream.engine.jvm import expressions, scala
 from minispark_stream.engine.jvm.scala import JavaObject
 from minispark_stream.engine.jvm.state_rdd import MapPartitions
 from minispark_stream.engine.operators.base import (
@@ -112,14 +112,14 @@ class StreamingDeduplicate(StatefulOperator):
             key_event_time=self.key_event_time,
             delay_ms=self.delay_ms,
         )
-        columns = scala.items(children[0].output())
-        keys = [expressions.column(session, columns[i]) for i in self.positions]
-        shuffled = by_key(plans.of_rows(session, children[0]), keys, task.info.num_partitions)
-        return context.leaf(context.map_partitions(self.tasks, physical.executable(shuffled), task))
+        rows = context.rows(children[0])
+        columns = scala.items(rows.output())
+        shuffled = by_key(session, rows, [columns[i] for i in self.positions], task.info.num_partitions)
+        return context.leaf(context.map_partitions(self.tasks, shuffled, task))
 
 
 def compile_deduplicate(
-    session: SparkSession, plan: JavaObject, operator_id: int, children: tuple[Any, ...], empty: JavaObject
+    session: SparkSession, plan: JavaObject, operator_id: int, children: tuple[Any, ...]
 ) -> StreamingDeduplicate:
     """Read the operator off Spark's Deduplicate or DeduplicateWithinWatermark node `plan`."""
     columns = scala.items(plan.output())
@@ -141,7 +141,6 @@ def compile_deduplicate(
         event_times=event_time_names(columns),
         delay_ms=delay_ms,
         plan=plan,
-        empty=empty.child(),  # as good when there are no rows; Spark refuses dropDuplicatesWithinWatermark in a batch plan
         children=children,
     )
 

@@ -25,7 +25,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql.types import LongType, NullType, StructField, StructType
 
 from minispark_stream.engine.checkpointing.unsafe_row import UnsafeRowCodec
-from minispark_stream.engine.jvm import expressions, physical, plans, scala
+from minispark_stream.engine.jvm import expressions, physical, scala
 from minispark_stream.engine.jvm.scala import JavaObject
 from minispark_stream.engine.jvm.state_rdd import MapPartitions
 from minispark_stream.engine.operators.base import BatchContext, StatefulOperator
@@ -71,18 +71,18 @@ class StreamingGlobalLimit(StatefulOperator):
             metrics=context.accumulators[self.operator_id],
             limit=self.limit,
         )
-        together = plans.of_rows(context.session, children[0]).repartition(1)
-        return context.leaf(context.map_partitions(self.tasks, physical.executable(together), task))
+        together = physical.shuffled(context.session, context.rows(children[0]), [], 1)
+        return context.leaf(context.map_partitions(self.tasks, together, task))
 
 
 def compile_global_limit(
-    session: SparkSession, plan: JavaObject, operator_id: int, children: tuple[Any, ...], empty: JavaObject
+    session: SparkSession, plan: JavaObject, operator_id: int, children: tuple[Any, ...]
 ) -> StreamingGlobalLimit:
     """Read the operator off Spark's GlobalLimit node `plan`."""
     columns = expressions.struct_type(scala.items(plan.output()))
     tasks = MapPartitions(session, columns, columns, plan.output())
     return StreamingGlobalLimit(
-        operator_id=operator_id, limit=int(plan.limitExpr().value()), tasks=tasks, plan=plan, empty=empty, children=children
+        operator_id=operator_id, limit=int(plan.limitExpr().value()), tasks=tasks, plan=plan, children=children
     )
 
 

@@ -36,7 +36,6 @@ from typing import Any
 
 from pyspark.errors import AnalysisException
 from pyspark.sql import SparkSession
-from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
 from minispark_stream.engine.jvm import expressions, physical, plans, scala, sessions
@@ -85,7 +84,7 @@ class SymmetricHashJoin(StatefulOperator):
 
     `key_event_time` is the join key that carries a watermark; `shifts_ms` are what to add to the watermark for the state
     watermark of each side; `keys` are the Catalyst expressions of each side. Planned once are `rows_by_key`, the way to the
-    first task, `probes`; `pairs_that_match`, the filter between the tasks, if there is one; and `builds`, the second task.
+    first task, `probes`; `pairs_that_match`, the condition between the tasks, if there is one; and `builds`, the second task.
     """
 
     join_type: str
@@ -144,15 +143,13 @@ class SymmetricHashJoin(StatefulOperator):
             check_event_time(session, event_time_names(scala.items(child.output())))
         info, watermarks = context.state_info(self), context.watermarks[self.operator_id]
         join = self.join(watermarks.eviction_ms)
-        by_key = self.rows_by_key.over(session, children, info.num_partitions)  # (3)
+        by_key = self.rows_by_key.over(session, [context.rows(child) for child in children], info.num_partitions)  # (3)
         metrics = context.accumulators[self.operator_id]
         probe = Probe(info=info, watermarks=watermarks, output=self.probes.arrow_schema, metrics=metrics, join=join)
-        probed = context.map_partitions(self.probes, physical.executable(plans.of_rows(session, by_key)), probe)
-        candidates = context.leaf(probed)
+        pairs = context.map_partitions(self.probes, by_key, probe)
         if self.pairs_that_match is not None:
-            candidates = plans.with_children(session, self.pairs_that_match, [candidates])
+            pairs = physical.filtered(session, pairs, self.pairs_that_match)
         build = Build(info=info, watermarks=watermarks, output=self.builds.arrow_schema, metrics=metrics, join=join)
-        pairs = physical.executable(plans.of_rows(session, candidates))
         return context.leaf(context.map_partitions(self.builds, pairs, build, gathered=True))
 
     def join(self, watermark_ms: int) -> Join:
@@ -169,7 +166,7 @@ class SymmetricHashJoin(StatefulOperator):
 
 
 def compile_symmetric_hash_join(
-    session: SparkSession, plan: JavaObject, operator_id: int, children: tuple[Any, ...], empty: JavaObject
+    session: SparkSession, plan: JavaObject, operator_id: int, children: tuple[Any, ...]
 ) -> SymmetricHashJoin:
     """(1) Read the join off Spark's Join node.
 
@@ -204,12 +201,11 @@ def compile_symmetric_hash_join(
         key_event_time=_key_event_time(left_keys) or _key_event_time(right_keys),
         shifts_ms=_shifts_ms(session, plan, condition),
         keys=(tuple(left_keys), tuple(right_keys)),
-        rows_by_key=RowsByKey((empty.left(), empty.right()), (left, right), (left_keys, right_keys), (split.left, split.right)),
+        rows_by_key=RowsByKey(session, (left, right), (left_keys, right_keys), (split.left, split.right)),
         pairs_that_match=_pairs_that_match(session, candidates, split.both),
         probes=MapPartitions(session, pairs, pairs, candidates),
         builds=MapPartitions(session, pairs, expressions.struct_type(scala.items(plan.output())), plan.output()),
         plan=plan,
-        empty=empty,
         children=children,
     )
 
@@ -229,11 +225,13 @@ def _pair_output(session: SparkSession, schema: StructType, rows: list[JavaObjec
 
 
 def _pairs_that_match(session: SparkSession, candidates: JavaObject, condition: JavaObject | None) -> JavaObject | None:
-    """Spark's filter by the condition of both sides. It lets the new rows through, which have a side and are no pairs."""
+    """The condition of both sides. It lets the new rows through, which have a side and are no pairs."""
     if condition is None:
         return None
-    pairs = plans.of_rows(session, plans.leaf_over(session, plans.empty_rows(session), candidates, streaming=False))
-    return plans.analyzed(pairs.where(F.col("side").isNotNull() | expressions.column(session, condition)))
+    catalyst = "org.apache.spark.sql.catalyst.expressions"
+    side = next(column for column in scala.items(candidates) if column.name() == "side")
+    is_new = scala.java_class(session, f"{catalyst}.IsNotNull")(side)
+    return scala.java_class(session, f"{catalyst}.Or")(is_new, condition)
 
 
 def _key_schema(keys: Sequence[JavaObject]) -> StructType:

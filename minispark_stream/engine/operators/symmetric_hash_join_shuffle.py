@@ -6,7 +6,7 @@ The probe reads rows of one shape, whatever the side: tags, keys, left row, righ
 
 1. Each side gets its keys as columns, is shuffled by them, and gets its tags. The shuffle is below what tells the sides
    apart: where the sides are the same rows by the same keys, Spark shuffles them once.
-2. All of this is planned once, over no rows; each batch brings its rows.
+2. Which columns these are is the same in every batch; each batch brings its rows.
 
     Union
       Project 0, passes, k, l1, l2, null       <- shuffle by k <- Project l1, l2, k       <- left rows
@@ -18,9 +18,8 @@ Differs from Spark: nothing.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import reduce
 
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
 from minispark_stream.engine.jvm import expressions, physical, plans, scala
@@ -29,39 +28,43 @@ from minispark_stream.engine.operators.symmetric_hash_join_rows import LEFT, RIG
 
 
 class RowsByKey:
-    """For each side: `empty` is a plan over no rows, `columns` its attributes, `keys` the expressions of its keys, and `passes`
-    what the join condition asks of a row by itself, if anything."""
+    """For each side: `columns` are its attributes, `keys` the expressions of its keys, and `passes` is what the join condition
+    asks of a row by itself, if anything."""
 
     def __init__(
-        self, empty: Sequence[JavaObject], columns: Sequence[Sequence[JavaObject]], keys: Sequence[Sequence[JavaObject]],
+        self, session: SparkSession, columns: Sequence[Sequence[JavaObject]], keys: Sequence[Sequence[JavaObject]],
         passes: Sequence[JavaObject | None],
     ):
-        self._empty, self._columns, self._keys, self._passes = empty, columns, keys, passes
-        self._unions: dict[int, JavaObject] = {}  # by the number of partitions
+        self._num_keys = len(keys[LEFT])
+        self._sides = [_columns(session, side, columns, keys[side], passes[side]) for side in (LEFT, RIGHT)]
 
     def over(self, session: SparkSession, children: Sequence[JavaObject], num_partitions: int) -> JavaObject:
-        """The logical plan over the rows of a batch; `children` are the plans of the two sides."""
-        if num_partitions not in self._unions:
-            left, right = (self._by_key(session, side, num_partitions) for side in (LEFT, RIGHT))
-            self._unions[num_partitions] = plans.analyzed(left.unionAll(right))
-        union = self._unions[num_partitions]
-        sides = zip(scala.items(union.children()), children)
-        return plans.with_children(session, union, [self._with_rows(session, side, rows) for side, rows in sides])
+        """The physical plan over the rows of a batch; `children` are the physical plans of the two sides."""
+        sides = []  # (2)
+        for (with_keys, tagged), rows in zip(self._sides, children):
+            keyed = physical.projected(session, rows, with_keys)
+            keys = scala.items(keyed.output().takeRight(self._num_keys))
+            by_key = physical.shuffled(session, keyed, keys, num_partitions)
+            sides.append(physical.projected(session, by_key, tagged))
+        return scala.java_class(session, f"{physical.EXECUTION}.UnionExec")(scala.seq(session, sides))
 
-    def _with_rows(self, session: SparkSession, side: JavaObject, rows: JavaObject) -> JavaObject:  # (2)
-        tagged, shuffled, keyed, *_ = physical.chain(side)
-        return reduce(lambda below, node: plans.with_children(session, node, [below]), (keyed, shuffled, tagged), rows)
 
-    def _by_key(self, session: SparkSession, side: int, num_partitions: int) -> DataFrame:  # (1)
-        rows = plans.of_rows(session, self._empty[side])
-        keyed = rows.select("*", *(expressions.column(session, key).alias(f"key{i}") for i, key in enumerate(self._keys[side])))
-        keys = [expressions.column(session, a) for a in scala.items(plans.analyzed(keyed).output())[len(rows.columns) :]]
-        condition = self._passes[side]
-        passes = F.lit(True) if condition is None else F.coalesce(expressions.column(session, condition), F.lit(False))
-        tags = [F.lit(side), passes, F.lit(None), F.lit(None)]
-        own = [expressions.column(session, attribute) for attribute in self._columns[side]]
-        nothing = [F.lit(None).cast(f.dataType) for f in expressions.struct_type(self._columns[1 - side]).fields]
-        both = (own, nothing) if side == LEFT else (nothing, own)
-        values = [column.alias(f"row{i}") for i, column in enumerate([*both[0], *both[1]])]
-        shuffled = keyed.repartition(num_partitions, *keys)
-        return shuffled.select(*(tag.cast(f.dataType).alias(f.name) for tag, f in zip(tags, TAGS)), *keys, *values)
+def _columns(
+    session: SparkSession, side: int, columns: Sequence[Sequence[JavaObject]], keys: Sequence[JavaObject],
+    condition: JavaObject | None,
+) -> tuple[JavaObject, JavaObject]:
+    """(1) What is computed of a side's rows below the shuffle, and above it: two Scala Seqs."""
+    rows = plans.of_rows(session, plans.no_rows(session, scala.seq(session, columns[side])))
+    keyed = rows.select("*", *(expressions.column(session, key).alias(f"key{i}") for i, key in enumerate(keys)))
+    keys_of_row = scala.items(plans.analyzed(keyed).output().takeRight(len(keys)))
+    passes = F.lit(True) if condition is None else F.coalesce(expressions.column(session, condition), F.lit(False))
+    tags = [F.lit(side), passes, F.lit(None), F.lit(None)]
+    own = [expressions.column(session, attribute) for attribute in columns[side]]
+    nothing = [F.lit(None).cast(f.dataType) for f in expressions.struct_type(columns[1 - side]).fields]
+    both = (own, nothing) if side == LEFT else (nothing, own)
+    values = [column.alias(f"row{i}") for i, column in enumerate([*both[0], *both[1]])]
+    tagged = plans.analyzed(keyed.select(
+        *(tag.cast(f.dataType).alias(f.name) for tag, f in zip(tags, TAGS)),
+        *(expressions.column(session, key) for key in keys_of_row), *values,
+    ))
+    return tagged.child().projectList(), tagged.projectList()

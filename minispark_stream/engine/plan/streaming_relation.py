@@ -138,6 +138,28 @@ def leaf_key(leaf: JavaObject, stream: StreamingLeaf) -> tuple[Any, ...]:
     return (stream, *(a.exprId().id() for a in scala.items(leaf.output())))
 
 
+@dataclass(frozen=True)
+class Sources:
+    """The sources of a query, by what identifies them in its analysed plan."""
+
+    keys: tuple[tuple[Any, ...], ...]
+
+    @staticmethod
+    def of_plan(session: SparkSession, analyzed: JavaObject) -> Sources:
+        return Sources(tuple(dict(streaming_sources(session, analyzed))))
+
+    def of(self, leaf: JavaObject, stream: StreamingLeaf) -> int:
+        """Which source a leaf of the optimised plan is. The optimizer copies a common table expression to each of its uses, and
+        gives the columns of a copy new ids; then it is the source of this `load()` that the expression reads."""
+        key = leaf_key(leaf, stream)
+        return self.keys.index(key if key in self.keys else next(k for k in self.keys if k[0] is stream))
+
+    def asks_for_metadata(self, ordinal: int) -> bool:
+        """Whether the query uses `_metadata`, of a source of files."""
+        stream, *columns = self.keys[ordinal]
+        return len(columns) > len(stream.relation.schema)
+
+
 def described(session: SparkSession, plan: JavaObject) -> str:
     """A plan as Spark prints it; each streaming leaf has the name of its source: `StreamingRelation FileSource[/in], [k#0]`."""
     text = str(plan.toString())

@@ -6,8 +6,10 @@ Models: IncrementalExecution (Execution flow, steps 5 to 8; From query to the pl
    names and expression ids of the leaf, so all that was resolved against the leaf still fits.
 2. At a stateful operator, the plan is cut around a Python task for each partition, which reads version N of its state store
    and writes version N+1. (An aggregation has a task for each of the two: engine/operators/streaming_aggregation.py.)
-3. What is above the cut continues on top of the rows that came out.
-4. The whole is handed out as a DataFrame, `next_batch`: every action of the sink runs it, and its metrics are the batch's.
+3. What is above the cut continues on top of the rows that came out. Each piece goes to Spark's planner as it is: the template
+   is optimised, and what the optimizer has made of a plan need not be one that the analyzer takes.
+4. The whole is handed out as a DataFrame, `next_batch`, whose columns have the names that the query gives them: every action of
+   the sink runs it, and its metrics are the batch's.
 
        batch plan     Project <- final <- save x N <- merge <- restore x N <- merge <- shuffle <- partial <- observe <- files
        state                              writes version 8     reads version 7
@@ -27,7 +29,7 @@ from collections.abc import Mapping
 from functools import cached_property
 from typing import Any
 
-from minispark_stream.engine.jvm import expressions, plans, scala, sessions
+from minispark_stream.engine.jvm import expressions, plans, query_execution, scala, sessions
 from minispark_stream.engine.jvm.scala import JavaObject
 from minispark_stream.engine.operators import instance_metrics
 from minispark_stream.engine.operators.base import BatchContext, StatefulOperator
@@ -36,11 +38,6 @@ from minispark_stream.engine.plan.nodes import Node, SourceLeaf, Stateless, Stat
 from minispark_stream.engine.runtime.template import Template
 from minispark_stream.engine.runtime.watermark_propagator import propagate
 from minispark_stream.engine.runtime.watermark_tracker import EventTimeStats
-
-# They would drop what is below a filter that no row can pass, and beside an empty table in a join. In a streaming plan they do
-# not: what is there may keep state.
-OPTIMIZER = "org.apache.spark.sql.catalyst.optimizer"
-PRUNING = (f"{OPTIMIZER}.PruneFilters", f"{OPTIMIZER}.PropagateEmptyRelation")
 
 
 class IncrementalExecution:
@@ -55,13 +52,9 @@ class IncrementalExecution:
         self.batch = batch
         self.new_data = new_data
         self._session = batch.session
-        with sessions.without_rules(self._session, PRUNING):
-            plan = self._plan(template.root)
-            if isinstance(template.root, StatefulOperator):  # (4) its rows are planned already
-                self.next_batch = plans.rdd_frame(self._session, plan.rdd(), plan.schema())
-            else:
-                physical, self.next_batch = plans.executed(plans.of_rows(self._session, plan))
-                batch.executed.append(physical)
+        plan = self._plan(template.root)
+        rows = plan.rdd() if isinstance(template.root, StatefulOperator) else batch.answer(plan)
+        self.next_batch = plans.rdd_frame(self._session, rows, template.schema)  # (4)
 
     def _plan(self, node: Node) -> JavaObject:
         match node:
@@ -71,6 +64,7 @@ class IncrementalExecution:
                 if (data := self.new_data.get(node.ordinal)) is None:
                     return node.empty
                 rows = data.withMetadataColumns() if node.asks_for_metadata else data
+                rows = query_execution.of_new_data(self._session, rows)
                 return plans.rename(self._session, rows, node.attributes)
             case Stateless() | Watermark():  # (3)
                 return plans.with_children(self._session, node.plan, self._children(node))

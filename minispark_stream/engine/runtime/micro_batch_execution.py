@@ -44,7 +44,6 @@ class MicroBatchExecution(StreamExecution):
         self.create_sources()  # (1)
         self.context = populate_start_offsets(self, self.context)
         self.planner.begin(self.context)
-        self.start_maintenance()
         self.update_status(message="Initializing StreamExecution")
         trigger_executor.execute(self.trigger, self.execute_one_batch, self.clock, self.stop_requested)
 

@@ -92,9 +92,7 @@ class StreamExecution(ABC):
         self.reporter = ProgressReporter(int(self.conf("spark.sql.streaming.numRecentProgressUpdates") or 100))
         self.offset_log = OffsetSeqLog(f"{self.checkpoint}/offsets")
         self.commit_log = CommitLog(f"{self.checkpoint}/commits")
-        self.planner = QueryPlanner(
-            session, write.analyzed, write.output_mode, f"{self.checkpoint}/state", self.run_id, clock.get_time_millis()
-        )
+        self.planner = QueryPlanner(session, write.analyzed, write.output_mode, f"{self.checkpoint}/state", self.run_id)
         self.no_data_batches_enabled = sessions.flag(session, "spark.sql.streaming.noDataMicroBatches.enabled")
         self.min_batches_to_retain = int(self.conf("spark.sql.streaming.minBatchesToRetain") or 100)
         self.polling_delay_s = self.conf_ms("spark.sql.streaming.pollingDelay") / 1000
@@ -164,9 +162,9 @@ class StreamExecution(ABC):
     def number_of(self, source: Source) -> int:
         return next(i for i, one in enumerate(self.sources) if one is source)
 
-    def start_maintenance(self) -> None:
-        """Write snapshots and delete old files in the background, if there is state."""
-        if self.planner.template.operators:
+    def start_maintenance(self, has_state: bool) -> None:
+        """Write snapshots and delete old files in the background, if there is state, from the first batch on."""
+        if has_state and self.maintenance is None:
             interval = self.conf_ms("spark.sql.streaming.stateStore.maintenanceInterval")
             planner = self.planner
             announce = partial(self.observer.step, "maintenance", self)

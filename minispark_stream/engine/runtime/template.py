@@ -1,18 +1,19 @@
-"""The template plan of a query: what is compiled once, so that every batch only has to fill it in.
+"""The template plan of a query: Spark's optimised plan, compiled into what is incremental and what is not.
 
 Models: the `logicalPlan` of MicroBatchExecution and the strategies that give IncrementalExecution its stateful
 operators (From query to the plan; SIGMOD'18 paper, section 5: analysis, incrementalization, optimization).
 
-1. Spark analyses the user's DataFrame. Each distinct streaming leaf of the analysed plan becomes one source,
-   numbered in the order in which a walk from the top meets them.
+1. Spark analyses the user's DataFrame, when the query is built. Each distinct streaming leaf of the analysed plan becomes one
+   source, numbered in the order in which a walk from the top meets them.
 2. Spark's optimizer rewrites the plan: filters and columns move below the stateful operators, so state holds no more
    than the query needs.
 3. The optimised plan is compiled into the few nodes of engine/plan/nodes.py, which has an example.
 
 Operators are numbered from the sink upward, 0 first, as Spark numbers their state folders.
 
-Spark optimises every batch anew; the shape does not depend on the data, so once is enough. Only a plan with the current time or
-random numbers is compiled per batch, because the batch's time and new seeds are part of it (engine/jvm/of_batch.py).
+Spark optimises every batch anew, and so does the model where a batch can change the plan: with a table or a subquery, whose
+files, cache or answer may be others now, and with the current time or random numbers (engine/jvm/of_batch.py). Where all
+leaves are streams, what the first batch finds is what every batch would find, and is kept.
 
 Differs from Spark: nothing.
 """
@@ -23,13 +24,12 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import partial
 from itertools import count
-from typing import Any
 
 from pyspark.errors import AnalysisException
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
-from minispark_stream.engine.jvm import expressions, of_batch, plans, scala, sessions
+from minispark_stream.engine.jvm import expressions, of_batch, plans, query_execution, scala, sessions
 from minispark_stream.engine.jvm.errors import analysis_error
 from minispark_stream.engine.jvm.scala import JavaObject
 from minispark_stream.engine.operators.base import ALLOW_MULTIPLE, StatefulOperator
@@ -40,12 +40,10 @@ from minispark_stream.engine.operators.streaming_global_limit import compile_glo
 from minispark_stream.engine.operators.symmetric_hash_join import compile_symmetric_hash_join
 from minispark_stream.engine.plan.nodes import Node, SourceLeaf, Stateless, Static, Watermark
 from minispark_stream.engine.plan.streaming_relation import (
+    Sources,
     StreamingLeaf,
     described,
-    leaf_key,
     streaming_leaf,
-    streaming_sources,
-    without_file_relations,
 )
 
 # Which Catalyst nodes keep state, and what makes an operator of one; `register_stateful_operator` adds to them.
@@ -67,42 +65,49 @@ def register_stateful_operator(name: str, compile_operator: Callable[..., Statef
 class Template:
     """A compiled query: its root node, and the watermarks and stateful operators found on the way.
 
-    `redefined` is what the query ends with when its watermark moves: a watermark is above another one.
+    `schema` (Java's) are the columns of the analysed plan, under the names that the query gives them. `redefined` is what the
+    query ends with when its watermark moves: a watermark is above another one.
     """
 
     root: Node
     watermarks: tuple[Watermark, ...]
     operators: tuple[StatefulOperator, ...]
     text: str
+    schema: JavaObject
     redefined: AnalysisException | None = None
 
 
+def changes_with_batch(session: SparkSession, analyzed: JavaObject) -> bool:
+    """Whether each batch may have a plan of its own: it has more leaves than streams, the current time, or random numbers."""
+    only_streams = all(streaming_leaf(session, leaf) for leaf in scala.items(analyzed.collectLeaves()))
+    return not only_streams or of_batch.has_subquery(session, analyzed) or of_batch.changes_with_batch(session, analyzed)
+
+
 def compile_template(
-    session: SparkSession, analyzed: JavaObject, timestamp_ms: int | None = None, output_mode: str = "append"
+    session: SparkSession, analyzed: JavaObject, sources: Sources, timestamp_ms: int, output_mode: str
 ) -> Template:
     """Compile an analysed streaming plan.
 
     Args:
         session: the query's own session; its confs decide how Spark optimises and plans.
-        analyzed: the analysed logical plan of the user's DataFrame.
+        analyzed: the analysed logical plan of the user's DataFrame, with leaves over RDDs.
+        sources: which leaf is which source.  # (1)
         timestamp_ms: the batch timestamp that current_timestamp() and its kin stand for.
         output_mode: of the query, which says whether a limit is one of the stream or of an answer.
 
     Raises:
-        AnalysisException: an operator, or a format of its state, that the model does not have.
+        AnalysisException: what Spark's analyzer or optimizer refuses; an operator, or a format of its state, that the model
+            does not have.
     """
-    source_keys = list(dict(streaming_sources(session, analyzed)))  # (1)
-    analyzed = without_file_relations(session, analyzed)
-    if timestamp_ms is not None:
-        analyzed = of_batch.plan_of_batch(session, analyzed, timestamp_ms)
-    optimized = plans.optimize(session, plans.with_cached_data(session, analyzed))  # (2)
-    compiler = _Compiler(session, source_keys, output_mode)
+    of_this_batch, optimized = query_execution.optimized(session, analyzed, timestamp_ms)  # (2)
+    compiler = _Compiler(session, sources, output_mode)
     root = compiler.compile(optimized)
     return Template(
         root=root,
         watermarks=tuple(watermark for _, watermark in sorted(compiler.watermarks.items())),
         operators=tuple(operator for _, operator in sorted(compiler.operators.items())),
         text=described(session, optimized),
+        schema=of_this_batch.schema(),
         redefined=_redefined_watermark(session, compiler.watermarks.values()),
     )
 
@@ -110,10 +115,10 @@ def compile_template(
 class _Compiler:
     """(3) One walk over the optimised plan, from the top; operator ids count up on the way down."""
 
-    def __init__(self, session: SparkSession, source_keys: list[tuple[Any, ...]], output_mode: str):
+    def __init__(self, session: SparkSession, sources: Sources, output_mode: str):
         self.session = session
         self.output_mode = output_mode
-        self.source_keys = source_keys
+        self.sources = sources
         self.watermarks: dict[int, Watermark] = {}
         self.operators: dict[int, StatefulOperator] = {}
         self._watermark_ids, self._operator_ids = count(), count()
@@ -149,8 +154,7 @@ class _Compiler:
     ) -> StatefulOperator:
         operator_id = next(self._operator_ids)  # before the operators below take theirs
         children = tuple(self.compile(child) for child in below)
-        empty = plans.with_children(self.session, plan, [empty_plan(self.session, child) for child in children])
-        operator = compile_operator(self.session, plan, operator_id, children, empty)
+        operator = compile_operator(self.session, plan, operator_id, children)
         self.operators[operator_id] = operator
         return operator
 
@@ -172,9 +176,8 @@ class _Compiler:
 
     def _source(self, leaf: JavaObject, stream: StreamingLeaf) -> SourceLeaf:
         attributes = tuple((a.name(), a.exprId()) for a in scala.items(leaf.output()))
-        ordinal = self.source_keys.index(leaf_key(leaf, stream))
-        no_rows = plans.leaf_over(self.session, plans.empty_rows(self.session), leaf.output(), streaming=False)
-        return SourceLeaf(ordinal, stream.relation, attributes, no_rows)
+        ordinal = self.sources.of(leaf, stream)
+        return SourceLeaf(ordinal, stream.relation, attributes, plans.no_rows(self.session, leaf.output()))
 
     def _watermark(self, plan: JavaObject) -> Watermark:
         """EventTimeWatermark as Spark's own observed metrics: max, min, avg (ms) and count of the event times.
@@ -188,14 +191,14 @@ class _Compiler:
         observation = same[0].observation if same else f"eventTimeStats:{index}"
         event_time = expressions.column(self.session, plan.eventTime())
         ms = F.coalesce(F.unix_millis(event_time), F.lit(0))
-        observed = plans.analyzed(plans.of_rows(self.session, plan.child()).observe(
+        rows = plans.of_rows(self.session, plans.no_rows(self.session, plan.child().output()))
+        observed = plans.analyzed(rows.observe(
             observation, F.max(ms).alias("max"), F.min(ms).alias("min"), F.avg(ms).alias("avg"), F.count(ms).alias("count")
         ))
-        if same:
-            observed = scala.call(
-                observed.copy, name=observation, metrics=observed.metrics(), child=observed.child(),
-                dataframeId=same[0].plan.dataframeId(),
-            )
+        observed = scala.call(
+            observed.copy, name=observation, metrics=observed.metrics(), child=plan.child(),
+            dataframeId=(same[0].plan if same else observed).dataframeId(),
+        )
         delay_ms = plan.getDelayMs(plan.delay())
         node = Watermark(node_id, plan.eventTime().name(), delay_ms, observation, observed, (child,))
         self.watermarks[index] = node
@@ -236,14 +239,3 @@ def _has_watermark(node: Node) -> bool:
 
 def has_operator(node: Node) -> bool:
     return isinstance(node, StatefulOperator) or any(map(has_operator, node.children))
-
-
-def empty_plan(session: SparkSession, node: Node) -> JavaObject:
-    """A node as a batch plan over no rows, to ask Spark how it would plan what is above it."""
-    match node:
-        case Static(plan):
-            return plan
-        case Stateless() | Watermark():
-            return plans.with_children(session, node.plan, [empty_plan(session, child) for child in node.children])
-        case _:
-            return node.empty

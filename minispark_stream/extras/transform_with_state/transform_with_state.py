@@ -44,7 +44,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import LongType, StructType
 
-from minispark_stream.engine.jvm import expressions, physical, plans, scala, sessions
+from minispark_stream.engine.jvm import expressions, physical, plans, query_execution, scala, sessions
 from minispark_stream.engine.jvm.errors import spark_error
 from minispark_stream.engine.jvm.scala import JavaObject
 from minispark_stream.engine.jvm.state_rdd import MapPartitions
@@ -152,27 +152,35 @@ class TransformWithState(StatefulOperator):
             batch_timestamp_ms=context.timestamp_ms,
             pandas=PandasConf.from_conf(partial(sessions.conf, session)),
         )
-        rows = self._with_initial_state(session, children) if with_initial else _rows(session, children[0], self.attributes)
-        keys = [rows[rows.columns[i]] for i in (range(len(self.keys)) if with_initial else self.input.grouping)]
-        sorted_rows = by_key(rows, keys, task.info.num_partitions).sortWithinPartitions(*keys)  # (3)
-        tasks = self._tasks(session, sorted_rows.schema) if with_initial else self.tasks
-        return context.leaf(context.map_partitions(tasks, physical.executable(sorted_rows), task))  # (4)
+        if with_initial:
+            rows = physical.planned(self._with_initial_state(context, children))
+            tasks = self._tasks(session, expressions.struct_type(scala.items(rows.output())))
+        else:
+            rows = physical.projected(session, context.rows(children[0]), scala.seq(session, self.attributes))
+            tasks = self.tasks
+        columns = scala.items(rows.output())
+        keys = [columns[i] for i in (range(len(self.keys)) if with_initial else self.input.grouping)]
+        sorted_rows = physical.sorted_by(session, by_key(session, rows, keys, task.info.num_partitions), keys)  # (3)
+        return context.leaf(context.map_partitions(tasks, sorted_rows, task))  # (4)
 
     def _tasks(self, session: SparkSession, columns: StructType) -> MapPartitions:
         return MapPartitions(session, columns, self.result, self.plan.output(), self.function)
 
-    def _with_initial_state(self, session: SparkSession, children: Sequence[JavaObject]) -> DataFrame:
+    def _with_initial_state(self, context: BatchContext, children: Sequence[JavaObject]) -> DataFrame:
         """Keys, a struct of the columns that come in, a struct of the initial state's columns; one of the two is null."""
         assert self.initial is not None
-        new = self._side(session, children[0], self.attributes, self.input, "new")
-        old = self._side(session, children[1], self.initial_attributes, self.initial, "old")
+        new = self._side(context, children[0], self.attributes, self.input, "new")
+        old = self._side(context, children[1], self.initial_attributes, self.initial, "old")
         nothing_new, nothing_old = (F.lit(None).cast(df.schema[-1].dataType) for df in (new, old))
         keys = new.columns[:-1]
         return new.withColumn("old", nothing_old).union(old.withColumn("new", nothing_new).select(*keys, "new", "old"))
 
     @staticmethod
-    def _side(session: SparkSession, plan: JavaObject, attributes: Sequence[JavaObject], source: Input, name: str) -> DataFrame:
-        rows = _rows(session, plan, attributes)
+    def _side(
+        context: BatchContext, plan: JavaObject, attributes: Sequence[JavaObject], source: Input, name: str
+    ) -> DataFrame:
+        session = context.session
+        rows = _rows(session, context.leaf(context.rows(plan)), attributes)
         keys = [rows[f"_{i}"].alias(f"k{n}") for n, i in enumerate(source.grouping)]
         return rows.select(*keys, F.struct(*rows.columns).alias(name))
 
@@ -182,7 +190,7 @@ class TransformWithState(StatefulOperator):
         one_row = session.range(0, 1, 1, 1).select(F.lit("").alias("variables"))
         tasks = MapPartitions(session, one_row.schema, one_row.schema, plans.analyzed(one_row).output(), self.function)
         job = tasks.over(physical.executable(one_row).execute(), DeclareVariables(self.command))
-        [(text,)] = plans.of_rows(session, physical.leaf(session, physical.prepared(session, job))).collect()
+        [(text,)] = plans.of_rows(session, physical.leaf(session, query_execution.prepared(session, job))).collect()
         parse = scala.jvm(session).org.apache.spark.sql.types.StructType
         schemas: Schemas = {}
         names = set()
@@ -233,7 +241,7 @@ def _rows(session: SparkSession, plan: JavaObject, attributes: Sequence[JavaObje
 
 
 def compile_transform_with_state(
-    session: SparkSession, plan: JavaObject, operator_id: int, children: tuple[Any, ...], empty: JavaObject,
+    session: SparkSession, plan: JavaObject, operator_id: int, children: tuple[Any, ...],
     output_event_time: JavaObject | None = None,
 ) -> TransformWithState:
     """(1) Read the operator off Spark's TransformWithStateInPySpark node `plan`.
@@ -249,7 +257,6 @@ def compile_transform_with_state(
         initial_attributes, initial = _input(scala.items(names["initialState"].output()), names["initGroupingAttrsLen"])
     result = expressions.struct_type(scala.items(plan.output()))
     ids = [a.exprId().id() for a in scala.items(plan.output())]
-    rows = plans.rdd_frame(session, plans.empty_rows(session), expressions.java_schema(session, expressions.positional(result)))
     function = names["functionExpr"].func()
     return TransformWithState(
         operator_id=operator_id,
@@ -269,7 +276,6 @@ def compile_transform_with_state(
         attributes=tuple(attributes),
         initial_attributes=tuple(initial_attributes),
         plan=plan,
-        empty=plans.rename(session, plans.analyzed(rows), [(a.name(), a.exprId()) for a in scala.items(plan.output())]),
         children=children,
     )
 

@@ -36,8 +36,8 @@ from minispark_stream.engine.jvm.scala import JavaObject
 from minispark_stream.engine.operators.base import StatefulOperator
 from minispark_stream.engine.operators.decision import Entry
 from minispark_stream.engine.plan.nodes import Node, SourceLeaf, Stateless, Static, Watermark
+from minispark_stream.engine.plan.streaming_relation import Sources
 from minispark_stream.engine.runtime.incremental_execution import IncrementalExecution
-from minispark_stream.engine.runtime.template import Template
 from minispark_stream.lens.recording.previews import harmless, preview
 
 logger = logging.getLogger(__name__)
@@ -60,18 +60,18 @@ class Taken:
         return [dict(zip(columns, one["row"].values())) for one in islice(self.rows.values(), most)]
 
 
-def take(session: SparkSession, template: Template, ordinal: int, name: str, data: DataFrame) -> Taken | None:
+def take(session: SparkSession, sources: Sources, ordinal: int, name: str, data: DataFrame) -> Taken | None:
     """(1) `name` is what the trace calls the source. None if its rows could not be numbered."""
     try:
-        return _taken(session, template, ordinal, name, plans.analyzed(data))
+        return _taken(session, sources, ordinal, name, plans.analyzed(data))
     except Exception:  # the query was stopped, or the data are at fault, which the batch itself will say; else `arrivals` warns
         logger.debug("the rows of %s could not be numbered", name, exc_info=True)
         return None
 
 
-def _taken(session: SparkSession, template: Template, ordinal: int, name: str, plan: JavaObject) -> Taken:
+def _taken(session: SparkSession, sources: Sources, ordinal: int, name: str, plan: JavaObject) -> Taken:
     """The rows stay in the driver for the plans that are to run over them."""
-    if any(leaf.asks_for_metadata for leaf in _leaves(template.root) if leaf.ordinal == ordinal):
+    if sources.asks_for_metadata(ordinal):
         plan = plan.withMetadataColumns()
     width = len(scala.items(plan.output()))
     row = F.concat(F.lit(f"{ordinal}:"), F.monotonically_increasing_id())
@@ -210,10 +210,3 @@ def _ms(micros: int | None) -> float | None:
 
 def _attribute(plan: JavaObject, name: str) -> JavaObject:
     return next(a for a in scala.items(plan.output()) if a.name() == name)
-
-
-def _leaves(node: Node) -> Iterator[SourceLeaf]:
-    if isinstance(node, SourceLeaf):
-        yield node
-    for child in node.children:
-        yield from _leaves(child)

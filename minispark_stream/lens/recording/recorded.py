@@ -96,7 +96,7 @@ def _batch(query: StreamExecution, data: Any, source: Any, start: str | None, en
     found: dict[str, Any] = {"files": _first(source.files_between(start, end))}
     if isinstance(query.sink, PreviewSink):
         ordinal = query.number_of(source)
-        taken = take(query.session, query.planner.template, ordinal, query.name_of(source), data)
+        taken = take(query.session, query.planner.sources, ordinal, query.name_of(source), data)
         if taken is not None:
             query.sink.taken[ordinal] = taken
         rows = harmless(lambda: preview(data)) if taken is None else taken.first(MAX_ROWS, data.columns)
@@ -115,7 +115,7 @@ def _first(names: Sequence[str]) -> list[str]:
 
 def _watermarks(query: StreamExecution, context: MicroBatchExecutionContext, **_: Any) -> Values:
     late_ms, eviction_ms = query.planner.of_the_query(context)
-    has_state = bool(query.planner.template.operators)
+    has_state = query.planner.has_state(context)
     return {
         "watermarkLate": late_ms if has_state else None,
         "watermarkEviction": eviction_ms if has_state else None,

@@ -1,0 +1,66 @@
+"""The phases of a query plan, as IncrementalExecution goes through them in each batch.
+
+Models: QueryExecution and IncrementalExecution.optimizedPlan (From query to the plan).
+
+    analyzed     the time of the batch is put in, and the plan is checked once more: that time is not deterministic
+    optimized    tables have their present versions; what is cached now is read from the cache; then Spark's optimizer;
+                 then the time is a literal, and the random functions have new seeds
+    planned      a piece of it as a physical plan
+    prepared     shuffles and sorts are put in, subqueries planned, code generated, what is there twice is run once
+
+`QueryExecution` itself refuses to optimise a plan with streams, so the phases are called one by one.
+
+These are calls of Spark SQL's own methods.
+
+Differs from Spark: nothing.
+"""
+
+from __future__ import annotations
+
+from pyspark.sql import SparkSession
+
+from minispark_stream.engine.jvm import of_batch, scala
+from minispark_stream.engine.jvm.scala import JavaObject
+
+_EXECUTION = "org.apache.spark.sql.execution"
+
+
+def optimized(session: SparkSession, plan: JavaObject, timestamp_ms: int) -> tuple[JavaObject, JavaObject]:
+    """A plan with streams, as it was analysed when the query was built: analysed for a batch, and optimised.
+
+    Args:
+        timestamp_ms: what current_timestamp() and its kin stand for.
+
+    Raises:
+        AnalysisException: what Spark's analyzer or optimizer refuses.
+    """
+    mode = scala.java_class(session, f"{_EXECUTION}.CommandExecutionMode").ALL()
+    state, shared = session._jsparkSession.sessionState(), session._jsparkSession.sharedState()
+    execution = state.executePlan(of_batch.with_batch_time(session, plan, timestamp_ms), mode)
+    cache = shared.cacheManager()
+    with_cached_data = cache.useCachedData(execution.normalized(), getattr(cache, "useCachedData$default$2")())
+    found = of_batch.with_literals_and_seeds(session, state.optimizer().execute(with_cached_data))
+    widen = scala.companion(session, "org.apache.spark.sql.catalyst.analysis.WidenStatefulOperatorAttributeNullability")
+    return execution.analyzed(), widen.apply(found)
+
+
+def of_new_data(session: SparkSession, plan: JavaObject) -> JavaObject:
+    """The analysed plan of a source's new rows, optimised by itself."""
+    return session._jsparkSession.sessionState().optimizer().execute(plan)
+
+
+def planned(session: SparkSession, plan: JavaObject) -> JavaObject:
+    """The physical plan of an optimised plan without streams (QueryExecution.sparkPlan)."""
+    return session._jsparkSession.sessionState().planner().plan(plan.clone()).next()
+
+
+def planned_as_answer(session: SparkSession, plan: JavaObject) -> JavaObject:
+    """The same for the plan at the top of a query, where a limit need not be one of each partition first."""
+    planner = session._jsparkSession.sessionState().planner()
+    return scala.java_class(session, f"{_EXECUTION}.QueryExecution").createSparkPlan(planner, plan.clone())
+
+
+def prepared(session: SparkSession, plan: JavaObject) -> JavaObject:
+    """A physical plan made executable (QueryExecution.executedPlan)."""
+    executable = scala.java_class(session, f"{_EXECUTION}.QueryExecution").prepareExecutedPlan(session._jsparkSession, plan)
+    return scala.companion(session, f"{_EXECUTION}.reuse.ReuseExchangeAndSubquery").apply(executable)
