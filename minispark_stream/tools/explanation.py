@@ -33,10 +33,14 @@ def explain_output(query_or_checkpoint: StreamingQuery | str | Path) -> OutputEx
     Raises:
         FileNotFoundError: there is no such directory.
         ValueError: the directory is not a checkpoint.
+        TypeError: it is something else, such as a DataFrame, of which no query runs.
     """
     if isinstance(query_or_checkpoint, (str, Path)):
         return explain(Asked(inspect(str(query_or_checkpoint))))
     if isinstance(query_or_checkpoint, ModelQuery):
         return query_or_checkpoint.explain_output()
+    if not hasattr(query_or_checkpoint, "recentProgress"):
+        wanted = "a query, as start() gives it, or the path of a checkpoint"
+        raise TypeError(f"explain_output takes {wanted}, not {query_or_checkpoint!r}")
     seen = look_at(query_or_checkpoint)
     return explain_query(query_or_checkpoint, seen.checkpoint, seen.output_mode)

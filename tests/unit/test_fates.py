@@ -16,6 +16,7 @@ from minispark_stream.lens.trace.fates import BEYOND, DUPLICATE, KEPT, LATE, LEF
 from minispark_stream.lens.trace.trace import Trace
 from minispark_stream.lens.view.event_plane import BEHIND, COUNTED, DROPPED, NULL, planes
 from minispark_stream.lens.view.event_time import svg
+from minispark_stream.lens.view.join_buffers import buffers
 
 MINUTE, NOON = 60_000, 1_704_110_400_000  # 2024-01-01 12:00
 SOURCE = "0: FileStreamSource[file:/data/in]"
@@ -187,6 +188,29 @@ def test_a_row_that_the_state_watermark_has_passed_is_joined_and_not_stored() ->
     assert fate_of(joined, t=2) == (
         "joined with what was held, and not stored: its event time, 12:02:00, was at or before the state watermark of its side, 12:03:00"
     )
+
+
+def test_what_a_join_emitted_is_told_by_its_tasks() -> None:
+    """x has two partners, in two batches; y leaves alone; of z the condition let no pair pass, although both have its key."""
+    def side(minutes: int, k: str, number: int) -> Arrival:
+        return row(minutes, {"field0": k}, minutes, side=number, row={"t": minutes, "k": k})
+
+    left, right = {"t": 1, "k": "x"}, [{"t": n, "k": "x"} for n in (2, 3)]
+    plain = trace(
+        "symmetricHashJoin", ([side(1, "x", 0), side(2, "x", 1), side(1, "y", 0)], 0, 0), ([side(3, "x", 1)], 0, 1), ([], 1, 8),
+        shifts=[0, 0], join_type="LeftOuter", unstored=None,
+    )
+    pairs: list[Any] = [
+        [{"left": left, "right": right[0]}], [{"left": left, "right": right[1]}], [{"left": {"t": 1, "k": "y"}, "right": None}],
+    ]
+    told = Trace(tuple(
+        replace(e, outputs={**e.outputs, "pairs": pairs[e.batch_id or 0]}) if e.step == "stateOperator" else e for e in plain.events
+    ))
+    assert fate_of(told, k="x", t=1).startswith("stored on its side; emitted in batch 0 with t=2 k=x, emitted in batch 1 with t=3 k=x. Held")
+    assert "emitted in batch 2 without a partner, with nulls" in fate_of(told, k="y")
+    (one,) = buffers(fates(told))
+    assert [(pair.batch, pair.is_sure) for pair in one.pairs] == [(0, True), (1, True)]
+    assert [(lane.row["k"], lane.is_alone) for lane in one.left] == [("x", False), ("y", True)]
 
 
 def test_a_limit_lets_no_more_than_its_number_pass() -> None:

@@ -51,10 +51,11 @@ ALWAYS_NULLABLE = "spark.sql.streaming.statefulOperator.alwaysNullableOutput.ena
 class BatchContext:
     """All that the plan of a batch depends on besides its data.
 
-    `executed` collects the physical plans of the batch, what is below a stateful operator before what is above it: the
-    metrics of all of them are the batch's. `state_variables` remembers what the processors of transformWithState have declared,
-    by operator id: every batch of a run is given the same dictionary. `allow_multiple` is
+    `executed` collects the physical plans of the batch, what is below a stateful operator before what is above it: the metrics
+    of all of them are the batch's. `state_variables` remembers what the processors of transformWithState have declared, by
+    operator id: every batch of a run is given the same dictionary. `allow_multiple` is
     `spark.sql.streaming.statefulOperator.allowMultiple`: whether the watermarks are those of several operators, or of one.
+    `tells`: see StatefulOperatorStateInfo.
     """
 
     session: SparkSession
@@ -69,6 +70,7 @@ class BatchContext:
     accumulators: Mapping[int, Accumulator[list[Report]]]
     executed: list[JavaObject] = field(default_factory=list)
     state_variables: dict[int, Mapping[str, StructType]] = field(default_factory=dict)
+    tells: bool = False
 
     def rows(self, child: JavaObject) -> JavaObject:
         """The batch plan of a child as a physical plan."""
@@ -103,6 +105,7 @@ class BatchContext:
             store_version=self.batch_id,
             num_partitions=operator.partitions(self.num_partitions),
             conf=self.state_conf,
+            tells=self.tells,
         )
 
 
@@ -145,6 +148,11 @@ class StatefulOperator(ABC):
         [(keys, values)] = [(keys, values) for name, keys, values in self.schemas() if name == store]
         decoded = (decode_rows(UnsafeRowCodec(schema), part) for schema, part in zip((keys, values), zip(*rows)))
         return [{"store": store, "key": key, "value": value} for key, value in zip(*decoded)]
+
+    @property
+    def pairs(self) -> tuple[StructType, StructType] | None:
+        """The columns of the left and of the right row in what a join emits; of a semi join no right ones."""
+        return None
 
     def entries(self) -> Sequence[Entry]:
         """How rows come in, for each input; none where they cannot be followed."""

@@ -20,6 +20,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+import pyarrow as pa
 from pyspark.accumulators import AccumulatorParam
 
 from minispark_stream.engine.operators.instance_metrics import reported
@@ -28,7 +29,7 @@ from minispark_stream.engine.state.state_store import StateStoreMetrics
 
 @dataclass(frozen=True)
 class StateMetrics:
-    """One task of one stateful operator. Times in milliseconds; `stores` by store name."""
+    """One task of one stateful operator. Times in ms; `stores` by store name; `emitted` are its first rows, if told."""
 
     num_rows_updated: int = 0
     num_rows_removed: int = 0
@@ -40,6 +41,7 @@ class StateMetrics:
     num_rows_total: int | None = None
     num_state_stores: int | None = None
     custom: Mapping[str, int] = field(default_factory=dict)
+    emitted: tuple[pa.RecordBatch, ...] | None = None
 
 
 Report = tuple[int, StateMetrics]

@@ -23,7 +23,7 @@ import time
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import chain
 
 import pyarrow as pa
@@ -35,6 +35,7 @@ from minispark_stream.engine.state.loaded_providers import get_store
 from minispark_stream.engine.state.state_store import DEFAULT_STORE_NAME, StateStore, StateStoreConf, StateStoreId
 
 ROWS_AT_A_TIME = 10_000
+MOST_TOLD = 1000  # rows of a task, from which on no more are told
 
 
 @dataclass(frozen=True)
@@ -56,7 +57,8 @@ class StatefulOperatorStateInfo:
     """(1) Which state an operator works on in one batch.
 
     Batch N reads version N of every store and writes version N + 1; `store_version` is N. `state_dir` is the `state` folder of
-    the checkpoint, and `num_partitions` the number of partitions that this operator's state has.
+    the checkpoint, and `num_partitions` the number of partitions that this operator's state has. `tells`: the first rows that a
+    task emits go into its report, for whoever explains the batch.
     """
 
     state_dir: str
@@ -64,6 +66,7 @@ class StatefulOperatorStateInfo:
     store_version: int
     num_partitions: int
     conf: StateStoreConf
+    tells: bool = False
 
     @contextmanager
     def open_stores(self, partition: int, *names: str) -> Iterator[list[StateStore]]:
@@ -112,6 +115,9 @@ class StateTask(ABC):
         partition, rows = own_partition(batches)
         with self.info.open_stores(partition, *self.store_names) as stores:
             emitted, done = self.run(stores, rows)
+            if self.info.tells and done.stores:  # not the first of two tasks
+                first, emitted = first_rows(emitted)
+                done = replace(done, emitted=first)
             self.metrics.add([(partition, done)])  # (4)
             for batch in emitted:
                 yield from record_batches(batch, self.output)
@@ -123,6 +129,15 @@ def own_partition(batches: Iterable[pa.RecordBatch]) -> tuple[int, Iterator[pa.R
     first = next(batches)
     rows = chain([first.slice(1)], batches)
     return first.column(0)[0].as_py() >> 33, (batch.select(range(1, batch.num_columns)) for batch in rows)
+
+
+def first_rows(batches: Iterable[pa.RecordBatch]) -> tuple[tuple[pa.RecordBatch, ...], Iterable[pa.RecordBatch]]:
+    """Of some rows the first ones, and all of them."""
+    batches, first, left = iter(batches), list[pa.RecordBatch](), MOST_TOLD
+    while left > 0 and (batch := next(batches, None)) is not None:
+        first.append(batch)
+        left -= batch.num_rows
+    return tuple(batch for batch in first if batch.num_rows), chain(first, batches)
 
 
 def record_batches(rows: pa.RecordBatch, schema: pa.Schema) -> Iterator[pa.RecordBatch]:

@@ -111,6 +111,11 @@ class SymmetricHashJoin(StatefulOperator):
             )
         ]
 
+    @property
+    def pairs(self) -> tuple[StructType, StructType]:
+        left, right = self.rows
+        return left, StructType() if self.join_type == "LeftSemi" else right
+
     def entries(self) -> Sequence[Entry]:
         rows = [scala.items(side.output()) for side in (self.plan.left(), self.plan.right())]
         return tuple(

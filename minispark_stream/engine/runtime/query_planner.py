@@ -67,6 +67,7 @@ class QueryPlanner:
         self.state_conf: StateStoreConf
         self._accumulators: Mapping[int, Accumulator[list[Report]]] = {}
         self._state_variables: dict[int, Mapping[str, StructType]] = {}
+        self.tells = False  # whether tasks tell what they emit, for the trace
 
     def begin(self, context: MicroBatchExecutionContext) -> None:
         """The confs are settled: those of a checkpoint have been taken over.
@@ -124,6 +125,7 @@ class QueryPlanner:
             allow_multiple=self._allow_multiple,
             accumulators=self._accumulators,
             state_variables=self._state_variables,
+            tells=self.tells,
         )
         execution = IncrementalExecution(template, batch, new_data)
         if context.is_first_of_run:

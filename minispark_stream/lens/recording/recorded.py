@@ -23,6 +23,7 @@ from minispark_stream.engine.plan.nodes import Node, SourceLeaf, Static, Waterma
 from minispark_stream.engine.runtime.incremental_execution import IncrementalExecution
 from minispark_stream.engine.runtime.micro_batch_execution_context import MicroBatchExecutionContext, Offsets
 from minispark_stream.engine.runtime.stream_execution import StreamExecution
+from minispark_stream.engine.runtime.told_pairs import told_pairs
 from minispark_stream.engine.runtime.trigger_executor import ProcessingTimeTrigger
 from minispark_stream.engine.sources.base import ReadLimit
 from minispark_stream.lens.recording.arrivals import arrivals, take
@@ -175,7 +176,8 @@ def _operated(
     if not isinstance(query.sink, PreviewSink):  # (1)
         return {"metrics": metrics}
     rows = harmless(lambda: shown_state(query.planner, operator, execution.batch.batch_id))
-    return {"metrics": metrics, **(rows or {})}
+    pairs = harmless(lambda: told_pairs(execution, operator))
+    return {"metrics": metrics, **(rows or {}), **({} if pairs is None else {"pairs": pairs})}
 
 
 def _tracked(

@@ -97,7 +97,7 @@ STEPS: Mapping[str, Step] = {
              "hand the batch to the sink: only now does Spark read, compute and write"),
         Step("stateOperator", "StateStoreWriter", "About state",
              ("operatorId", "operator", "outputMode", "version", "stores", "watermarkLate", "watermarkEviction", "decides"),
-             ("metrics", "before", "after", "rows"),
+             ("metrics", "before", "after", "rows", "pairs"),
              "read state version N, change it, write version N+1, and emit what the output mode asks for"),
         Step("updateWatermark", "WatermarkTracker.updateWatermark", "About watermark",
              ("policy", "watermark"), ("operators", "watermark"),

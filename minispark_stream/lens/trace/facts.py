@@ -26,7 +26,8 @@ class OperatorFacts:
 
     The rules that it recorded about itself (engine/operators/decision.py): `keeps` says what it keeps of a row (None: a trace
     that does not tell), `drops_ms` up to when rows are late, `leaves_ms` up to when state leaves (by side), which ends
-    `lasts_ms` after the time of its row, and `emits` what of it goes out.
+    `lasts_ms` after the time of its row, and `emits` what of it goes out. `pairs` are the rows of both sides that a join
+    emitted, as its tasks told; None: they did not.
     """
 
     operator_id: int
@@ -45,6 +46,7 @@ class OperatorFacts:
     metrics: Mapping[str, Any]
     before: Sequence[Any]
     after: Sequence[Any]
+    pairs: Sequence[Any] | None = None
 
     @cached_property
     def changed_keys(self) -> tuple[Mapping[str, Any], ...]:
@@ -162,6 +164,7 @@ def _operator(ins: Mapping[str, Any], outs: Mapping[str, Any], late_ms: int | No
         metrics=as_map(outs.get("metrics")),
         before=as_list(outs.get("before")),
         after=as_list(outs.get("after")),
+        pairs=as_list(outs["pairs"]) if "pairs" in outs else None,
     )
 
 

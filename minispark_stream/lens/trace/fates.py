@@ -31,6 +31,7 @@ from minispark_stream.lens.trace.values import as_int, as_list, as_map, name_of
 # What became of a row at an operator.
 LEFT_OUT, LATE, KEPT, DUPLICATE, BEYOND, PASSED = "left out", "late", "kept", "duplicate", "beyond the limit", "passed"
 AGGREGATES = ("groups", "sessions")
+SIDES = ("left", "right")  # of a join
 DROPPED = (LATE, DUPLICATE, BEYOND)
 
 
@@ -100,6 +101,19 @@ class Fates:
     batches: tuple[BatchFacts, ...]
     rows: tuple[Fate, ...]
     holdings: tuple[Holding, ...]
+
+    def emissions(self, fate: Fate) -> list[tuple[BatchFacts, Mapping[str, Any] | None]] | None:
+        """When a join emitted a row and with which partner (None: without one), as its tasks told; None if they did not."""
+        own, side = as_map(fate.at.get("row")), as_int(fate.at.get("side")) or 0
+        emitted: list[tuple[BatchFacts, Mapping[str, Any] | None]] = []
+        for batch in self.batches[fate.batch.number :]:
+            operator = batch.operators.get(fate.operator.operator_id) if fate.operator else None
+            if operator is None or operator.pairs is None:
+                return None
+            for pair in map(as_map, operator.pairs):
+                if pair.get(SIDES[side]) == own:
+                    emitted.append((batch, pair.get(SIDES[1 - side])))
+        return emitted
 
 
 def fates(recording: Recording) -> Fates:

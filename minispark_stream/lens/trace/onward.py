@@ -3,14 +3,14 @@
 Behind an aggregation there are no rows any more, but groups of them, and no number can be carried along. What is recorded is
 the state of the next operator before and after each batch, and this says a lot:
 
-1. The batch in which what the row became went on: when its window or session left, or when a row with its key came to the other
-   side of a join. Which operator stands above is in the plan (`tree` of the step queryPlanning).
+1. The batch in which what the row became went on: when its window or session left, or when a row with its key came to the
+   other side of a join (where its tasks told what they emitted: the batch that emitted it, alone or not). Which operator
+   stands above is in the plan (`tree` of the step queryPlanning).
 2. The groups of that operator which this batch has changed, and of these the ones that fit: windows that hold the time of what
    went on, and columns of its key with the same values. More than one may fit; a trace does not tell which of them it was.
 3. A group leaves in the first batch after which the state has it no more. Then it goes on itself: (1) again, one higher.
 
-What a join emits without a partner is not followed, nor what a function of the user's makes of a row. Of a large state only the
-first rows are recorded; then no group is named.
+What a function of the user's makes of a row is not followed. Where not all rows of a state are recorded, no group is named.
 
     row 12:02 "a" -> operator 1, window [12:00, 12:05), left in batch 2 -> operator 0, window [12:00, 12:10), left in batch 3
 """
@@ -57,11 +57,15 @@ def onward(found: Fates, fate: Fate) -> tuple[Onward, ...]:
 
 def _begin(found: Fates, fate: Fate) -> Iterator[tuple[BatchFacts, _Thing]]:  # (1)
     operator, holding = fate.operator, fate.holding
-    if operator is None or fate.what == PASSED or holding is None:
+    if operator is None or operator.keeps != "rows" and (fate.what == PASSED or holding is None):
         return
-    if operator.keeps in AGGREGATES and operator.emits == "leaving" and holding.last.evicted is not None:
+    if holding and operator.keeps in AGGREGATES and operator.emits == "leaving" and holding.last.evicted is not None:
         yield found.batches[holding.last.evicted], _Thing(operator.operator_id, _before(holding.last.end_ms), holding.key)
-    elif operator.keeps == "rows":
+    elif operator.keeps == "rows" and (emissions := found.emissions(fate)) is not None:
+        own = as_map(fate.at.get("row"))
+        for batch, partner in emissions:
+            yield batch, _Thing(operator.operator_id, fate.event_ms, {**(partner or {}), **own})
+    elif operator.keeps == "rows" and holding is not None:
         left = len(found.batches) if holding.evicted is None else holding.evicted
         others = (h for h in found.holdings if h.operator_id == holding.operator_id and h.side != holding.side)
         met = {

@@ -115,10 +115,18 @@ class Trace(Recording):
 
         Returns:
             the way of every row that has these columns, as text and as HTML; a note where the trace has no rows.
+
+        Raises:
+            TypeError: `row` is no mapping.
         """
         from minispark_stream.lens.trace.fates import fates
-        from minispark_stream.lens.view.fate import answer
+        from minispark_stream.lens.view.fate import FateAnswer, answer
 
+        if not isinstance(row, Mapping):
+            raise TypeError(f"fate takes columns of a row, such as {{'word': 'a'}}, not {row!r}")
+        if self.engine == "spark":
+            ask = "side_by_side(...).model.trace"
+            return FateAnswer((), f"Real Spark cannot be asked for its rows; the trace of the model can, such as {ask}.")
         return answer(fates(self), row)
 
     # -- pictures ----------------------------------------------------------------------------------------

@@ -21,6 +21,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from html import escape
+from itertools import groupby
 from typing import Any
 
 from minispark_stream.lens.trace.fates import (
@@ -116,13 +117,18 @@ def _stations(found: Fates, fate: Fate) -> Iterator[tuple[str, str]]:
         name = f"{fate.operator.operator}{_side(fate)}, partition {plain(fate.at.get('partition'))}{key}"
         yield f"operator {fate.operator.operator_id}", name
     yield "fate", _ENDS[fate.what](found, fate)
-    is_pair = fate.operator is not None and fate.operator.keeps == "rows"
     for way in onward(found, fate):
-        yield f"then operator {way.operator.operator_id}", _onward(way, is_pair)
+        yield f"then operator {way.operator.operator_id}", _onward(way, _went_on(found, fate))
 
 
-def _onward(way: Onward, is_pair: bool) -> str:
-    thing = "what it was joined to, if the condition of the join let it pass," if is_pair else "what it became"
+def _went_on(found: Fates, fate: Fate) -> str:
+    if fate.operator is None or fate.operator.keeps != "rows":
+        return "what it became"
+    is_told = found.emissions(fate) is not None
+    return "what it was joined to" if is_told else "what it was joined to, if the condition of the join let it pass,"
+
+
+def _onward(way: Onward, thing: str) -> str:
     went = f"{way.operator.operator}: {thing} went on to it in batch {way.batch.batch_id}"
     if not way.groups:
         return f"{went}. No group of its recorded state fits: it left in the same batch, or it was dropped"
@@ -175,7 +181,7 @@ def _passed(found: Fates, fate: Fate) -> str:
     if fate.operator is not None and fate.operator.join_type:
         time, bound = two_clocks(fate.time_ms, fate.operator.leaves(as_int(fate.at.get("side")) or 0))
         passed = f"its event time, {time}, was at or before the state watermark of its side, {bound}"
-        return f"joined with what was held, and not stored: {passed}"
+        return f"{_joined(found, fate)}, and not stored: {passed}"
     return f"emitted in batch {fate.batch.batch_id}: it went on to the sink" if fate.operator is None else (
         f"emitted in batch {fate.batch.batch_id}: the limit let it pass")
 
@@ -195,16 +201,26 @@ def _kept(found: Fates, fate: Fate) -> str:
 
 
 def _joined(found: Fates, fate: Fate) -> str:
-    """What a join made of a row: the rows of the sink with its columns, or at least the rows that had its key meanwhile."""
-    assert fate.holding is not None
+    """What a join made of a row, as its tasks told; or else how many rows had its key meanwhile."""
+    emissions = found.emissions(fate)
+    if emissions is None:
+        return _held_meanwhile(found, fate)
+    if not emissions:
+        return "not emitted" if fate.holding is None or fate.holding.evicted is not None else "not emitted so far"
+    said = []
+    for batch, partners in groupby(emissions, key=lambda emission: emission[0]):
+        known = [row_words(partner) for _, partner in partners if partner]
+        alone = all(partner is None for one, partner in emissions if one is batch)
+        with_whom = "without a partner, with nulls" if alone else f"with {' and '.join(known)}" if known else "with a partner"
+        said.append(f"emitted in batch {batch.batch_id} {with_whom}")
+    return ", ".join(said)
+
+
+def _held_meanwhile(found: Fates, fate: Fate) -> str:
     own = fate.holding
-    own_row, left = as_map(fate.at.get("row")), len(found.batches) if own.evicted is None else own.evicted
-    for batch in found.batches[own.opened : left + 1]:
-        for row in map(as_map, batch.rows_out or ()):
-            shared = row.keys() & own_row.keys()
-            if shared and all(row[name] == own_row[name] for name in shared):
-                alone = all(value is None for name, value in row.items() if name not in shared)
-                return f"emitted in batch {batch.batch_id}{' without a partner, with nulls' if alone else ' with a partner'}"
+    if own is None:
+        return "joined with what was held"
+    left = len(found.batches) if own.evicted is None else own.evicted
     met = sum(
         h.operator_id == own.operator_id and h.side != own.side and h.key == own.key and h.opened <= left
         and (h.evicted is None or h.evicted >= own.opened)

@@ -2,8 +2,9 @@
 
 1. A lane ends where the state watermark of its side evicts the row. Rows of the left side stand above, those of the right
    side below, in the order in which they came.
-2. A pair is a line between two lanes, in the batch that brings the second of the two. The rows of the sink say which pairs came
-   out, if they have all columns of both sides; else two rows with the same key that were there together *may* be a pair.
+2. A pair is a line between two lanes, in the batch that brings the second of the two: as the tasks of the join told. A trace
+   in which they did not has the rows of the sink, if these have all columns of both sides; else two rows with the same key that
+   were there together *may* be a pair.
 3. A row of a side that an outer join keeps, and that leaves without a pair, goes out with nulls.
 4. Of many rows those of the first keys are shown, of many batches the newest, of many pairs in a batch the first.
 
@@ -21,12 +22,11 @@ from typing import Any
 
 from minispark_stream.lens.trace.events import MAX_ROWS
 from minispark_stream.lens.trace.facts import OperatorFacts
-from minispark_stream.lens.trace.fates import KEPT, LATE, Fate, Fates
+from minispark_stream.lens.trace.fates import KEPT, LATE, SIDES, Fate, Fates
 from minispark_stream.lens.trace.values import as_int, as_map
 from minispark_stream.lens.view.words import clock_words, plain, row_words
 
 MOST_LANES, MOST_BATCHES, MOST_PAIRS = 14, 16, 12  # lanes of a side, pairs of a batch
-SIDES = ("left", "right")
 
 
 @dataclass(frozen=True)
@@ -48,7 +48,7 @@ class Lane:
 
 @dataclass(frozen=True)
 class Pair:
-    """Two rows that met in a batch, by their places in `left` and `right`; `is_sure`: the sink has their row."""
+    """Two rows that met in a batch, by their places in `left` and `right`; `is_sure`: their row came out."""
 
     batch: int
     left: int
@@ -86,13 +86,12 @@ def buffers(found: Fates) -> tuple[Buffers, ...]:
 def _buffers(found: Fates, join: OperatorFacts) -> Buffers:
     fates = [f for f in found.rows if f.operator is not None and f.operator.operator_id == join.operator_id]
     lanes = tuple([_lane(f) for f in fates if _side(f) == side] for side in (0, 1))
-    pairs = list(_pairs(found, *lanes))
+    told = [one.pairs if (one := batch.operators.get(join.operator_id)) else None for batch in found.batches]
+    pairs = list(_pairs(found, told, *lanes))
     for side in (0, 1):  # (3)
         paired = {(pair.left, pair.right)[side] for pair in pairs}
-        keeps = join.join_type in (f"{SIDES[side].capitalize()}Outer", "FullOuter")
         lanes[side][:] = [
-            replace(one, is_alone=keeps and one.last is not None and place not in paired and not one.is_late)
-            for place, one in enumerate(lanes[side])
+            replace(one, is_alone=_is_alone(one, side, join, told, place in paired)) for place, one in enumerate(lanes[side])
         ]
     first = max(len(found.batches) - MOST_BATCHES, 0)
     shown = _shown(lanes, first)
@@ -143,7 +142,16 @@ def _bound(operator: OperatorFacts | None, side: int) -> int | None:
     return operator.leaves(side) if operator is not None and operator.eviction_ms else None
 
 
-def _pairs(found: Fates, left: Sequence[Lane], right: Sequence[Lane]) -> Iterator[Pair]:
+def _is_alone(lane: Lane, side: int, join: OperatorFacts, told: Sequence[Any], is_paired: bool) -> bool:
+    """Whether a row goes out with nulls."""
+    if None not in told:
+        own, other = SIDES[side], SIDES[1 - side]
+        return any(pair[other] is None and pair[own] == lane.row for pairs in told for pair in pairs)
+    keeps = join.join_type in (f"{SIDES[side].capitalize()}Outer", "FullOuter")
+    return keeps and lane.last is not None and not is_paired and not lane.is_late
+
+
+def _pairs(found: Fates, told: Sequence[Any], left: Sequence[Lane], right: Sequence[Lane]) -> Iterator[Pair]:
     """(2) Two rows with the same key that were there together, if the rows of the sink do not say that they did not meet."""
     by_key: dict[str, list[int]] = {}
     for number, lane in enumerate(right):
@@ -154,6 +162,12 @@ def _pairs(found: Fates, left: Sequence[Lane], right: Sequence[Lane]) -> Iterato
             two = right[other]
             batch = max(one.first, two.first)
             if one.is_late or two.is_late or any(lane.last is not None and lane.last < batch for lane in (one, two)):
+                continue
+            if (pairs := told[batch]) is not None:
+                if {"left": one.row, "right": two.row} in pairs:
+                    yield Pair(batch, number, other, True)
+                elif {"left": one.row, "right": {}} in pairs:  # of a semi join
+                    yield Pair(batch, number, other, False)
                 continue
             if batch not in out:
                 out[batch] = _rows_out(found.batches[batch].rows_out, one, two)

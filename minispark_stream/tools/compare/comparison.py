@@ -11,6 +11,7 @@ differences.py.
 from __future__ import annotations
 
 import html
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from itertools import zip_longest
@@ -79,12 +80,12 @@ class Comparison:
         return pd.DataFrame(lines, columns=COLUMNS)
 
     def rows(self, batch_id: int) -> pd.DataFrame:
-        """The rows that left a batch, with the engine that sent them (one line per row that both sent)."""
-        spark, model = (
-            {row_key(row): row for b in run.batches if b.batch_id == batch_id for row in b.rows}
-            for run in (self.spark, self.model)
-        )
-        lines = [(*row, _which(key in spark, key in model)) for key, row in sorted({**spark, **model}.items())]
+        """The rows that left a batch, with the engine that sent them: one line for a row of both, as often as it was sent."""
+        sent = [[row for b in run.batches if b.batch_id == batch_id for row in b.rows] for run in (self.spark, self.model)]
+        spark, model = (Counter(map(row_key, rows)) for rows in sent)
+        shown = {row_key(row): row for rows in sent for row in rows}
+        counts = [(key, n < spark[key], n < model[key]) for key in sorted(shown) for n in range(max(spark[key], model[key]))]
+        lines = [(*shown[key], _which(in_spark, in_model)) for key, in_spark, in_model in counts]
         return pd.DataFrame(lines, columns=[*self.columns, "engine"])
 
     def draw(self, batch: int | None = None, step: str | None = None) -> graphviz.Digraph:

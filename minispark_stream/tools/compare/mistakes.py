@@ -3,6 +3,8 @@
 1. A trigger is the arguments of `DataStreamWriter.trigger`, and no word alone.
 2. Its arguments have Python's names, where PySpark's methods have camelCase.
 3. A folder that is not there: perhaps the query has several inputs, and the steps do not name them.
+4. A step is a list of lines, and no text.
+5. The function returns the query, which it builds on the session that it is given.
 
     side_by_side(spark, build, feed, outputMode="complete")
         TypeError: side_by_side() got an unexpected keyword argument 'outputMode'
@@ -18,6 +20,9 @@ from functools import wraps
 from typing import ParamSpec, TypeVar
 
 from pyspark.errors import AnalysisException
+from pyspark.sql import DataFrame
+
+from minispark_stream.session import MiniSparkSession
 
 Arguments = ParamSpec("Arguments")
 Result = TypeVar("Result")
@@ -28,6 +33,29 @@ def check_trigger(trigger: object) -> None:  # (1)
     if trigger is not None and not isinstance(trigger, Mapping):
         wanted = "the arguments of DataStreamWriter.trigger, such as {'availableNow': True}"
         raise TypeError(f"trigger takes {wanted}, not {trigger!r}")
+
+
+def check_feed(feed: object) -> None:  # (4)
+    """Raises TypeError: a text in the place of a list of lines, which would be read letter by letter."""
+    steps = [feed] if isinstance(feed, str) else feed if isinstance(feed, (list, tuple)) else []
+    for step in steps:
+        for lines in step.values() if isinstance(step, Mapping) else (step,):
+            if isinstance(lines, str):
+                raise TypeError(f"a step of the feed is a list of lines, [{lines!r}], and not the text {lines!r}")
+
+
+def check_build(build: object) -> None:  # (5)
+    """Raises TypeError: what was given cannot be called."""
+    if not callable(build):
+        raise TypeError(f"side_by_side takes a function of a session, which builds the query on each engine, not {build!r}")
+
+
+def check_built(found: object, session: object) -> None:  # (5)
+    """Raises TypeError: what the function gave is no query, or not one of the session that it was given."""
+    if not hasattr(found, "writeStream"):
+        raise TypeError(f"the function must return the streaming DataFrame that it builds, and it returned {found!r}")
+    if isinstance(session, MiniSparkSession) and isinstance(found, DataFrame):
+        raise TypeError("the function builds its query on another session: it must use the one that it is given")
 
 
 def knows_camel_case(function: Callable[Arguments, Result]) -> Callable[Arguments, Result]:  # (2)

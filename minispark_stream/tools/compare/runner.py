@@ -32,7 +32,7 @@ from minispark_stream.session import MiniSparkSession
 from minispark_stream.streaming_query import StreamingQuery as ModelQuery
 from minispark_stream.tools.compare.checkpoint_files import comparable_files
 from minispark_stream.tools.compare.engine_run import Cause, EngineBatch, EngineRun, cause_of
-from minispark_stream.tools.compare.mistakes import hint_at_inputs
+from minispark_stream.tools.compare.mistakes import check_built, hint_at_inputs
 from minispark_stream.tools.compare.shown_rows import shown_row
 from minispark_stream.tools.compare.spark_trace import SparkBatch, ran_a_batch, spark_batches, spark_trace
 
@@ -109,12 +109,14 @@ class Runner:
         return {batch.batch_id: batch.rows or () for batch in self._spark_batches}
 
     def _start(self) -> str:  # (1)
-        arguments = [next(self._sessions), str(self._inputs)][: len(inspect.signature(self._build).parameters)]
+        session = next(self._sessions)
+        arguments = [session, str(self._inputs)][: len(inspect.signature(self._build).parameters)]
         try:
             df = self._build(*arguments)
         except AnalysisException as error:
             hint_at_inputs(error)
             raise
+        check_built(df, session)
         self.columns, self._schema = tuple(df.columns), df.schema
         self._zone = str(df.sparkSession.conf.get("spark.sql.session.timeZone"))
         plan = plans.analyzed(df)

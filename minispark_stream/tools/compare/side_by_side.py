@@ -24,7 +24,7 @@ from tqdm.auto import tqdm
 from minispark_stream.session import MiniSparkSession
 from minispark_stream.tools.compare.comparison import Comparison
 from minispark_stream.tools.compare.engine_run import EngineRun
-from minispark_stream.tools.compare.mistakes import check_trigger, knows_camel_case
+from minispark_stream.tools.compare.mistakes import check_build, check_feed, check_trigger, knows_camel_case
 from minispark_stream.tools.compare.runner import COLLECT, Build, Runner, Step, confs_set
 
 
@@ -71,9 +71,11 @@ def side_by_side(
 
     Raises:
         FileExistsError: `directory` has a folder `input` with files that no comparison has put there.
-        TypeError: `trigger` is not a mapping.
+        TypeError: an argument is not what it should be, or the function returns no query of the session that it is given.
     """
     check_trigger(trigger)
+    check_feed(feed)
+    check_build(build)
     base = directory or tempfile.mkdtemp(prefix="side_by_side-")
     inputs = input_dir or os.path.join(base, "input")
     if input_dir is None:

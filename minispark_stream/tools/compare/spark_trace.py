@@ -246,8 +246,8 @@ def _construct(
     writer.step("walCommit", 2, durations.get("walCommit", 0), {"file": wal}, {"text": batch.logs.get(wal)})
     writer.step(
         "constructNextBatch", 1, writer.now_ms - began, {"start": _by_source(sources, "startOffset")},
-        {"end": _by_source(sources, "endOffset"), "newData": new_data, "anotherBatch": not new_data, "run": True,
-         "watermark": watermark}, began,
+        {"end": _by_source(sources, "endOffset"), "newData": new_data, "run": True, "watermark": watermark,
+         **({} if new_data else {"anotherBatch": True})}, began,  # what would be without new data, Spark does not tell
     )
 
 
