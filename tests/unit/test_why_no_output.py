@@ -12,6 +12,7 @@ import tests.unit.hand_made as hand_made
 from minispark_stream import explain_output
 from minispark_stream.tools.inspection import why_no_output
 from minispark_stream.tools.inspection.held import Held
+from minispark_stream.tools.inspection.inputs import named_inputs
 from minispark_stream.tools.inspection.why_no_output import Asked, explain, shifts
 from tests.unit.hand_made import windowed_count
 
@@ -80,8 +81,8 @@ def test_an_outer_join_that_waits_says_which_watermark_the_range_of_its_conditio
     assert found["held"] == "operator 0 (symmetricHashJoin, left side): 2 rows, the first to leave is ta=12:00 ka=y"
     assert found["that is"].startswith("when the watermark of the query reaches 2024-01-01 12:05:00.001: the range of times")
     assert found["would help"] == (
-        "rows with an event time of 2024-01-01 12:15:00.001 or later on the input ta and of 2024-01-01 12:10:00.001 or later on the "
-        "input tb: 12:05:00.001 and its delay. The batch after them emits"
+        "rows with an event time of 2024-01-01 12:15:00.001 or later on the input with the event time ta and of 2024-01-01 12:10:00.001 or later on the "
+        "input with the event time tb: 12:05:00.001 and its delay. The batch after them emits"
     )
     assert "would help" not in waiting(monkeypatch, left, inputs=INPUTS)  # without a trace the shift is not known
 
@@ -90,7 +91,7 @@ def test_only_the_input_that_is_behind_has_to_deliver(monkeypatch: Any) -> None:
     window: Any = SimpleNamespace(operator_id=0, name="stateStoreSave")
     inputs = [{**INPUTS[0], "watermark": NOON + 420_000}, INPUTS[1]]
     found = waiting(monkeypatch, Held(window, 1, 600_000, NOON + 360_000, "window"), inputs=inputs)
-    assert found["would help"].startswith("rows with an event time of 2024-01-01 12:11:00 or later on the input tb: 12:06:00 and its")
+    assert found["would help"].startswith("rows with an event time of 2024-01-01 12:11:00 or later on the input with the event time tb: 12:06:00 and its")
 
 
 def test_where_every_row_was_too_late_it_is_said_which_would_not_be(tmp_path: Path) -> None:
@@ -119,3 +120,19 @@ def test_what_is_there_and_has_not_been_read_is_said() -> None:
 
 def test_a_query_that_failed_says_so_first() -> None:
     assert explain(Asked(None, error="[DIVIDE_BY_ZERO] Division by zero.")).lines[0] == ("error", "the query ended: [DIVIDE_BY_ZERO] Division by zero.")
+
+
+def test_inputs_of_one_column_are_known_by_their_sources(monkeypatch: Any) -> None:
+    """A union with delays of 2 and 10 minutes: 12:27 is enough for the first input, and the second one needs 12:35."""
+    window: Any = SimpleNamespace(operator_id=0, name="stateStoreSave")
+    sides = [{"watermark": "ts", "delayMs": ms, "below": [{"source": f"{n}: FileStreamSource[file:/data/{name}]"}]}
+             for n, (name, ms) in enumerate((("fast", 120_000), ("slow", 600_000)))]
+    measured = [{"node": "ts", "delayMs": one["delayMs"], "watermark": NOON} for one in sides]
+    inputs = list(named_inputs(measured, {"operatorId": 0, "below": [{"below": sides}]}))
+    held = Held(window, 1, 120_000, NOON + 25 * 60_000, "window")
+    assert waiting(monkeypatch, held, inputs=inputs)["would help"].startswith(
+        "rows with an event time of 2024-01-01 12:27:00 or later on the input FileStreamSource[fast] and of 2024-01-01 12:35:00 or later "
+        "on the input FileStreamSource[slow]: 12:25:00 and its delay"
+    )
+    told_by_reports = waiting(monkeypatch, held)["would help"]  # as real Spark's are: which delay is whose is not known
+    assert told_by_reports.startswith("a row with an event time of 2024-01-01 12:25:00 and the delay of its withWatermark, or later, on each input")

@@ -30,6 +30,7 @@ from minispark_stream.lens.view.style import CSS, table
 from minispark_stream.lens.view.words import clock_words, delay_words, number, offset_words, plural, short, time_words
 from minispark_stream.tools.inspection.checkpoint import inspect
 from minispark_stream.tools.inspection.held import Held, held_by
+from minispark_stream.tools.inspection.inputs import named_inputs
 from minispark_stream.tools.inspection.report import CheckpointReport
 
 POLICY = "spark.sql.streaming.multipleWatermarkPolicy"
@@ -130,11 +131,12 @@ def explain_query(query: Any, checkpoint: str, mode: str | None, events: Sequenc
     except (FileNotFoundError, ValueError):  # nothing has been written yet, or it was a temporary directory
         report = None
     measured = [e.outputs for e in events if e.step == "updateWatermark"]
+    planned = [as_map(e.outputs.get("tree")) for e in events if e.step == "queryPlanning"]
     return explain(Asked(
         report=report,
         progress=[json.loads(one.json) for one in query.recentProgress],
         mode=mode and mode.lower(),
-        inputs=list(map(as_map, as_list(measured[-1].get("operators")))) if measured else (),
+        inputs=list(named_inputs(as_list(measured[-1].get("operators")), planned[-1] if planned else {})) if measured else (),
         shifts=shifts(e.inputs for e in events if e.step == "stateOperator"),
         error=None if error is None else str(error).split("\n")[0],
     ))
@@ -240,13 +242,24 @@ def _would_help(asked: Asked, delay_ms: int, needed_ms: float) -> str:
     if len(asked.inputs) > 1 and not _takes_the_greatest(asked):
         behind = [one for one in asked.inputs if (as_int(one.get("watermark")) or 0) < needed_ms]
         times = [time_words(needed_ms + (as_int(one.get("delayMs")) or 0)) for one in behind]
-        rows = " and ".join(f"of {time} or later on the input {one.get('node')}" for time, one in zip(times, behind))
+        rows = " and ".join(f"of {time} or later on {_input(one)}" for time, one in zip(times, behind))
         return f"rows with an event time {rows}: {clock_words(needed_ms)} and its delay. The batch after them emits"
-    every = " on every input" if len(asked.sources) > 1 else ""
+    if len(asked.sources) > 1:  # the state tells one delay, and not of which input
+        each = "on any input" if _takes_the_greatest(asked) else "on each input"
+        return (
+            f"a row with an event time of {time_words(needed_ms)} and the delay of its withWatermark, or later, {each} "
+            f"(one delay is {delay_words(delay_ms)}). The batch after it emits"
+        )
     return (
-        f"a row with an event time of {time_words(needed_ms + delay_ms)} or later{every}: {clock_words(needed_ms)} "
+        f"a row with an event time of {time_words(needed_ms + delay_ms)} or later: {clock_words(needed_ms)} "
         f"and the delay of {delay_words(delay_ms)}. The batch after it emits"
     )
+
+
+def _input(one: Mapping[str, Any]) -> str:
+    """An input by its source, of which the plan tells; or by its column."""
+    names = [short(str(name)) for name in as_list(one.get("sources"))]
+    return f"the input {' and '.join(names)}" if names else f"the input with the event time {one.get('node')}"
 
 
 def _takes_the_greatest(asked: Asked) -> bool:
@@ -264,7 +277,7 @@ def _holds_back(asked: Asked) -> Iterator[str]:
             return
         ms, least = min(zip(own, asked.inputs), key=lambda pair: pair[0] or 0)
         has = f"its own is {clock_words(ms)}" if ms else "it has seen no row"
-        yield f"the input with the event time {least.get('node')}: {has}, and the query's watermark is the least of all"
+        yield f"{_input(least)}: {has}, and the query's watermark is the least of all"
         return
     if len(asked.sources) < 2:
         return
