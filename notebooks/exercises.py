@@ -159,7 +159,7 @@ EXERCISES = {
         hint="Run it. The watermark moves between batches only, and the late filter goes by the one before (notebook 06).",
         why=(
             "With two files a batch, the late filter, which is one batch behind, still stands at 12:04 when 12:05 "
-            "comes. With five there is one batch, and within a batch no row is late."
+            "comes. With five there is one batch, and rows of one batch do not make each other late."
         ),
     ),
     "03-3": Exercise(

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import pickle
 import tracemalloc
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -88,6 +90,23 @@ def test_batch_n_reads_version_n_and_writes_the_next_one(tmp_path: Path) -> None
     assert limit(1, 4) == 2, "a batch that runs again reads the same version"
     assert limit(2, 4) == 0
     assert sorted(p.name for p in (tmp_path / "0/3").iterdir()) == ["1.delta", "2.delta", "3.delta"]
+
+
+def test_a_task_tells_its_first_rows_when_it_is_asked_to(tmp_path: Path) -> None:
+    def told(batch_id: int, rows: int, tells: bool) -> tuple[int, Any]:
+        found: Any = Accumulator()
+        task = GlobalLimit(
+            info=replace(info(tmp_path, batch_id), tells=tells), watermarks=NO_WATERMARK, output=pa.schema([("n", pa.int64())]),
+            metrics=found, limit=5000,
+        )
+        emitted = task(in_partition(0, pa.RecordBatch.from_arrays([pa.array(range(rows), pa.int64())], names=["n"])))
+        return sum(batch.num_rows for batch in emitted), pickle.loads(pickle.dumps(found.value))[0][1].emitted
+
+    assert told(0, 3, tells=False) == (3, None)
+    count, [first] = told(0, 3, tells=True)
+    assert count == 3 and first.column(0).to_pylist() == [0, 1, 2]
+    count, [first] = told(1, 1500, tells=True)
+    assert (count, first.num_rows) == (1500, 1000)
 
 
 # --- a join -------------------------------------------------------------------------------------------------------

@@ -137,7 +137,7 @@ def first_rows(batches: Iterable[pa.RecordBatch]) -> tuple[tuple[pa.RecordBatch,
     while left > 0 and (batch := next(batches, None)) is not None:
         first.append(batch)
         left -= batch.num_rows
-    return tuple(batch for batch in first if batch.num_rows), chain(first, batches)
+    return tuple(batch.slice(0, MOST_TOLD) for batch in first if batch.num_rows), chain(first, batches)
 
 
 def record_batches(rows: pa.RecordBatch, schema: pa.Schema) -> Iterator[pa.RecordBatch]:

@@ -69,7 +69,7 @@ class Comparison:
                     "offsets": " ".join(str(s["endOffset"]).replace(" ", "") for s in progress["sources"]),
                     "rows in": progress["numInputRows"],
                     "rows out": len(shown.rows),
-                    "watermark": _watermark(progress["eventTime"].get("watermark", "")),
+                    "watermark": progress["eventTime"].get("watermark", ""),
                     "state rows": sum(op["numRowsTotal"] for op in progress["stateOperators"]),
                     "late rows dropped": sum(op["numRowsDroppedByWatermark"] for op in progress["stateOperators"]),
                     "spark ms": theirs and theirs.progress["durationMs"].get("triggerExecution"),
@@ -160,7 +160,7 @@ def _html_row(columns: Sequence[str], line: Sequence[Any]) -> str:
         if name == "equal":
             cells.append("<td class='ok'>&#10003; equal</td>" if value else "<td class='bad'>&#10007; differs</td>")
         else:
-            text = "" if value is None or value != value else str(value)
+            text = "" if value is None or value != value else _watermark(str(value)) if name == "watermark" else str(value)
             cells.append(f"<td class='{'n' if isinstance(value, int) else 't'}'>{html.escape(text)}</td>")
     return f"<tr class='{'' if line[-1] else 'differs'}'>{''.join(cells)}</tr>"
 
