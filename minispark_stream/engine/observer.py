@@ -18,7 +18,9 @@ Ended = Callable[[Any], None]
 
 
 class Observer:
-    """Somebody who is not interested: tracing is off."""
+    """Somebody who is not interested: tracing is off. `wants_rows`: the tasks are to tell what they emit."""
+
+    wants_rows = False
 
     @contextmanager
     def step(self, name: str, query: Any, /, **arguments: Any) -> Iterator[Ended]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
 from typing import Any
 
 from minispark_stream.lens.trace.events import Event
@@ -9,7 +10,7 @@ from minispark_stream.lens.trace.trace import Trace
 from minispark_stream.lens.view.board import Board
 from minispark_stream.lens.view.merged_walk import stops
 from minispark_stream.tools.compare.comparison import Comparison
-from minispark_stream.tools.compare.engine_run import Cause, EngineRun, cause_of
+from minispark_stream.tools.compare.engine_run import Cause, EngineBatch, EngineRun, cause_of
 from minispark_stream.tools.compare.spark_trace import SparkBatch, spark_trace
 
 
@@ -93,3 +94,11 @@ MODEL = Trace((
     of_model("finishTrigger", 1, {}, {"progress": PROGRESS}),
     of_model("trigger", 0, {"trigger": "AvailableNowTrigger"}, {"ran": True}),
 ))
+
+
+def test_equal_rows_are_shown_as_often_as_they_were_sent() -> None:
+    def run(*rows: tuple[str, ...]) -> Any:
+        return SimpleNamespace(batches=[EngineBatch(0, {}, rows, {})])
+
+    two: Any = SimpleNamespace(spark=run(("a",), ("a",), ("b",)), model=run(("a",), ("a",), ("a",)), columns=("k",))
+    assert Comparison.rows(two, 0).to_numpy().tolist() == [["a", "both"], ["a", "both"], ["a", "model only"], ["b", "spark only"]]

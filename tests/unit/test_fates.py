@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 from collections.abc import Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
 
@@ -16,6 +18,7 @@ from minispark_stream.lens.trace.fates import BEYOND, DUPLICATE, KEPT, LATE, LEF
 from minispark_stream.lens.trace.trace import Trace
 from minispark_stream.lens.view.event_plane import BEHIND, COUNTED, DROPPED, NULL, planes
 from minispark_stream.lens.view.event_time import svg
+from minispark_stream.lens.view.fate import told
 from minispark_stream.lens.view.join_buffers import buffers
 
 MINUTE, NOON = 60_000, 1_704_110_400_000  # 2024-01-01 12:00
@@ -116,6 +119,21 @@ def test_a_row_that_is_behind_the_watermark_is_counted_while_its_window_is_open(
         "watermark, 12:11:00, which does not matter. It was merged into its window, 2 rows in all; emitted in batch 2. Held until "
         "batch 2 evicted it: the eviction watermark, 12:11:00, had reached 12:10:00"
     )
+
+
+def test_the_times_of_a_sentence_stand_in_the_order_that_it_says() -> None:
+    golden = Trace.load(Path(__file__).parents[1] / "golden" / "trace_windows.json")
+    stories = [str(told(fates(one), fate)) for one in (golden, LATE_ROWS) for fate in fates(one).rows]
+    time = r"(\d\d:\d\d:\d\d)"
+    met = []
+    for words, is_so in (
+        (f"{time}, is behind the \\w+ watermark, {time}", str.__lt__), (f"ended {time}, at or before the late watermark, {time}", str.__le__),
+        (f"ends {time}, after the late watermark, {time}", str.__gt__), (f"the eviction watermark, {time}, had reached {time}", str.__ge__),
+    ):
+        found = [pair for story in stories for pair in re.findall(words, story)]
+        assert all(is_so(one, other) for one, other in found), (words, found)
+        met.append(len(found))
+    assert all(met) and "1969" not in str(stories) and "1970" not in str(stories)
 
 
 def test_a_row_without_an_event_time_belongs_to_no_window() -> None:

@@ -23,12 +23,12 @@ from minispark_stream.engine.plan.nodes import Node, SourceLeaf, Static, Waterma
 from minispark_stream.engine.runtime.incremental_execution import IncrementalExecution
 from minispark_stream.engine.runtime.micro_batch_execution_context import MicroBatchExecutionContext, Offsets
 from minispark_stream.engine.runtime.stream_execution import StreamExecution
-from minispark_stream.engine.runtime.told_pairs import told_pairs
 from minispark_stream.engine.runtime.trigger_executor import ProcessingTimeTrigger
 from minispark_stream.engine.sources.base import ReadLimit
 from minispark_stream.lens.recording.arrivals import arrivals, take
 from minispark_stream.lens.recording.previews import PreviewSink, harmless, preview, warn_of_nulls
 from minispark_stream.lens.recording.shown_state import shown_state
+from minispark_stream.lens.recording.told_pairs import told_pairs
 from minispark_stream.lens.trace.events import MAX_ROWS
 
 Values = Mapping[str, Any]

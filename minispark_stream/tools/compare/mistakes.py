@@ -17,10 +17,10 @@ import inspect
 import re
 from collections.abc import Callable, Mapping
 from functools import wraps
-from typing import ParamSpec, TypeVar
+from typing import Any, ParamSpec, TypeVar
 
 from pyspark.errors import AnalysisException
-from pyspark.sql import DataFrame
+from pyspark.sql.streaming import DataStreamWriter
 
 from minispark_stream.session import MiniSparkSession
 
@@ -50,11 +50,11 @@ def check_build(build: object) -> None:  # (5)
         raise TypeError(f"side_by_side takes a function of a session, which builds the query on each engine, not {build!r}")
 
 
-def check_built(found: object, session: object) -> None:  # (5)
+def check_built(found: Any, session: object) -> None:  # (5)
     """Raises TypeError: what the function gave is no query, or not one of the session that it was given."""
     if not hasattr(found, "writeStream"):
         raise TypeError(f"the function must return the streaming DataFrame that it builds, and it returned {found!r}")
-    if isinstance(session, MiniSparkSession) and isinstance(found, DataFrame):
+    if isinstance(session, MiniSparkSession) and found.isStreaming and type(found.writeStream) is DataStreamWriter:
         raise TypeError("the function builds its query on another session: it must use the one that it is given")
 
 

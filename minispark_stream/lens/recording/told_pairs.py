@@ -2,8 +2,8 @@
 
 Models: nothing of Spark, which does not keep rows to show them.
 
-1. The tasks report the first rows that they have emitted (state_task.py). A task that ran twice has reported twice: its last
-   report counts.
+1. The tasks report the first rows that they have emitted (engine/operators/state_task.py). A task that ran twice has reported
+   twice: its last report counts.
 2. A row that is emitted is a left and a right row, side by side; one of them is nulls where a row left alone. Of a semi join,
    it is the left row only.
 
@@ -24,7 +24,7 @@ from minispark_stream.engine.jvm import expressions
 from minispark_stream.engine.operators.base import StatefulOperator
 from minispark_stream.engine.operators.state_task import MOST_TOLD
 from minispark_stream.engine.runtime.incremental_execution import IncrementalExecution
-from minispark_stream.engine.runtime.previews import preview
+from minispark_stream.lens.recording.previews import preview
 
 
 def told_pairs(execution: IncrementalExecution, operator: StatefulOperator) -> list[dict[str, Any]] | None:
