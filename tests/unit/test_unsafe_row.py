@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import random
+import struct
 from decimal import Decimal
 from typing import Any
 
@@ -11,7 +12,6 @@ import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from pyspark.errors import PySparkException
 from pyspark.sql.types import (
     ArrayType,
     BinaryType,
@@ -221,10 +221,14 @@ def test_damaged_rows_are_refused_or_decode_to_something_sound(
         assert sum(array.nbytes for array in decoded) <= 50 * (sum(map(len, damaged)) + 1000)
 
 
-@pytest.mark.parametrize("kind", [CalendarIntervalType(), VariantType()])
-def test_types_that_no_state_can_hold(kind: DataType) -> None:
-    with pytest.raises((ValueError, PySparkException), match="not supported"):
-        UnsafeRowCodec(StructType().add("a", kind))
+def test_a_calendar_interval_keeps_its_place_in_a_row_and_has_16_bytes() -> None:
+    codec = UnsafeRowCodec(StructType().add("i", CalendarIntervalType()).add("v", VariantType()))
+    day = struct.pack("<iiq", 0, 1, 0)
+    rows = codec.encode([pa.array([day, None], pa.binary()), pa.array([b"xyz", None], pa.binary())])
+    assert [len(row) for row in rows] == [24 + 16 + 8, 24 + 16]
+    assert [column.to_pylist() for column in codec.decode(rows)] == [[day, None], [b"xyz", None]]
+    with pytest.raises(ValueError, match="a calendar interval has 16 bytes"):
+        codec.decode([rows[0].replace(struct.pack("<II", 16, 24), struct.pack("<II", 8, 24))])
 
 
 # --- damaged rows ------------------------------------------------------------------------------------------------

@@ -13,15 +13,28 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from contextlib import suppress
 from typing import Any
 
+from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming.listener import StreamingQueryProgress
 
 from minispark_stream.engine.jvm import scala
+from minispark_stream.engine.jvm.errors import JavaError
 from minispark_stream.engine.jvm.scala import JavaObject
 
 _CLASS = "org.apache.spark.sql.streaming.StreamingQueryProgress"
+
+
+def metrics_as_json(observed: Mapping[str, JavaObject]) -> dict[str, Any]:
+    """The Java row of each metric of the user as JSON. A metric with a value that JSON has no form for (an interval, a variant)
+    is left out."""
+    metrics = {}
+    for name, row in observed.items():
+        with suppress(PySparkException, JavaError):
+            metrics[name] = json.loads(row.json())
+    return metrics
 
 
 def progress_of(

@@ -19,6 +19,11 @@ So the second one can be made to wait:
 3. Its rows are *gathered* before it begins, by a sort by their numbers. Then the first task has ended, and unless other workers
    are idle as well, Spark gives the second one that task's worker, which has the state in memory.
 
+Unless a function of the user sees them, the rows of a task have the types of jvm/task_types.py. Where these are not the types of
+the rows,
+
+4. what the task emits gets its own types back: its rows are read once more, under the attributes that they should have.
+
 How such a task is planned does not depend on the batch. So it is planned once, as `mapInArrow` over no rows; each batch brings
 its rows and its task (`over`), which take the places of those in copies of Spark's operators:
 
@@ -41,6 +46,7 @@ from pyspark.sql.types import StructType
 
 from minispark_stream.engine.jvm import expressions, physical, plans, query_execution, scala
 from minispark_stream.engine.jvm.scala import JavaObject
+from minispark_stream.engine.jvm.task_types import in_arrow, without_names
 
 
 class MapPartitions:
@@ -50,7 +56,8 @@ class MapPartitions:
         columns: the schema of the rows. A task finds them under the names `_0`, `_1`, ..., after the number of the partition.
         result: the schema of what the task emits.
         output: the attributes of what it emits (a Scala Seq).
-        function: a user's function inside the task; the workers get its environment and broadcasts.
+        function: a user's function inside the task, which sees the rows as they are; the workers get its environment and
+            broadcasts.
     """
 
     def __init__(
@@ -58,6 +65,9 @@ class MapPartitions:
     ):
         self._session = session
         self._width = len(columns)
+        self._is_retyped = function is None and in_arrow(result) != without_names(result)
+        if function is None:
+            columns, result = in_arrow(columns), in_arrow(result)
         self._return_type = expressions.positional(result)
         self.arrow_schema = to_arrow_schema(self._return_type, timezone="UTC")
         schema = expressions.java_schema(session, expressions.positional(columns))
@@ -65,7 +75,7 @@ class MapPartitions:
         numbered = rows.select(F.monotonically_increasing_id().alias("number"), *rows.columns)  # (2)
         plan = plans.analyzed(numbered.sortWithinPartitions("number").mapInArrow(_no_task, self._return_type))
         self._map, self._sort, self._project, self._scan = physical.chain(query_execution.planned(session, plan))
-        self._udf, self._output = self._map.func(), output
+        self._udf, self._output, self._emitted = self._map.func(), output, self._map.output()
         self._function = scala.fields(function or self._udf.func())
         self._fields_of_map, self._fields_of_udf, self._fields_of_scan = map(scala.fields, (self._map, self._udf, self._scan))
         self._numbered = self._sort.output()
@@ -79,7 +89,11 @@ class MapPartitions:
             sorted_rows = {"rdd": physical.over(self._session, self._sort, below).execute(), "output": self._numbered}
             below = scala.call(self._scan.copy, **self._fields_of_scan | sorted_rows)
         udf = scala.call(self._udf.copy, **self._fields_of_udf | {"func": self._python_function(task)})
-        return scala.call(self._map.copy, **self._fields_of_map | {"func": udf, "output": self._output, "child": below})
+        output = self._emitted if self._is_retyped else self._output
+        emitted = scala.call(self._map.copy, **self._fields_of_map | {"func": udf, "output": output, "child": below})
+        if not self._is_retyped:
+            return emitted
+        return scala.call(self._scan.copy, **self._fields_of_scan | {"rdd": emitted.execute(), "output": self._output})  # (4)
 
     def _with_first(self, rows: JavaObject) -> JavaObject:
         """(1) The first rows are the same in every batch."""

@@ -27,6 +27,7 @@ import pyarrow.compute as pc
 Columns = list[Any]
 Mask = np.ndarray[Any, Any]
 Ints = np.ndarray[Any, Any]
+WINDOW_START, WINDOW_END = [0], [1]  # a window's fields, which have no names in a task (jvm/task_types.py)
 
 
 class EventTime(NamedTuple):
@@ -39,7 +40,7 @@ class EventTime(NamedTuple):
 def event_time_micros(columns: Columns, event_time: EventTime) -> pa.Array:
     """The event time of each row, in microseconds."""
     column = columns[event_time.position]
-    return (pc.struct_field(column, "end") if event_time.is_window else column).cast(pa.int64())
+    return (pc.struct_field(column, WINDOW_END) if event_time.is_window else column).cast(pa.int64())
 
 
 def not_after(columns: Columns, event_time: EventTime, watermark_ms: int) -> Mask:  # (1)

@@ -34,6 +34,7 @@ from pyspark.sql import SparkSession
 from minispark_stream.engine.jvm import physical, scala
 from minispark_stream.engine.jvm.errors import spark_error
 from minispark_stream.engine.jvm.scala import JavaObject
+from minispark_stream.engine.jvm.task_types import without_names
 from minispark_stream.engine.operators.base import BatchContext, check_event_time
 from minispark_stream.engine.operators.decision import SESSIONS, Decision, Entry
 from minispark_stream.engine.operators.session_window_state_store_restore import SessionWindowStateStoreRestore
@@ -85,7 +86,7 @@ class SessionWindowAggregation(StreamingAggregation):
     def plan_batch(self, context: BatchContext, children: Sequence[JavaObject]) -> JavaObject:
         session, info = context.session, context.state_info(self)
         self.check(session, context.output_mode)
-        state = StreamingSessionWindowStateManager(self.keys, self.values, self.session)
+        state = StreamingSessionWindowStateManager(without_names(self.keys), without_names(self.values), self.session)
         watermarks, metrics = context.watermarks[self.operator_id], context.accumulators[self.operator_id]
         restore = SessionWindowStateStoreRestore(
             info=info,

@@ -32,7 +32,6 @@ from minispark_stream.engine.operators.base import (
     StatefulOperator,
     event_time_column,
     event_time_names,
-    nullable,
     state_schema,
 )
 from minispark_stream.engine.operators.session_window import SessionWindowAggregation
@@ -79,7 +78,7 @@ def compile_aggregate(
     rows = state_schema(session, expressions.struct_type(scala.items(merge.output())))
     common = {  # (2)
         "operator_id": operator_id,
-        "tasks": MapPartitions(session, nullable(rows), nullable(rows), merge.output()),
+        "tasks": MapPartitions(session, rows, rows, merge.output()),
         "event_time": event_time_column(grouping),
         "event_times": event_time_names(grouping),
         "partial": tuple(reversed(partial)),

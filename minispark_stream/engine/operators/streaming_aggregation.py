@@ -41,6 +41,7 @@ from minispark_stream.engine.jvm import physical, scala
 from minispark_stream.engine.jvm.errors import analysis_error
 from minispark_stream.engine.jvm.scala import JavaObject
 from minispark_stream.engine.jvm.state_rdd import MapPartitions
+from minispark_stream.engine.jvm.task_types import without_names
 from minispark_stream.engine.operators.base import (
     BatchContext,
     StatefulOperator,
@@ -108,13 +109,14 @@ class StreamingAggregation(StatefulOperator):
         session, info, watermarks = context.session, context.state_info(self), context.watermarks[self.operator_id]
         metrics = context.accumulators[self.operator_id]
         self.check(session, context.output_mode)
+        keys, values = without_names(self.keys), without_names(self.values)
         restore = StateStoreRestore(
             info=info,
             watermarks=watermarks,
             output=self.tasks.arrow_schema,
             metrics=metrics,
-            keys=self.keys,
-            values=self.values,
+            keys=keys,
+            values=values,
         )
         save = StateStoreSave(
             info=info,
@@ -122,8 +124,8 @@ class StreamingAggregation(StatefulOperator):
             output=self.tasks.arrow_schema,
             metrics=metrics,
             output_mode=context.output_mode,
-            keys=self.keys,
-            values=self.values,
+            keys=keys,
+            values=values,
             event_time=self.event_time,
         )
         new = self.new_rows(context, children[0])

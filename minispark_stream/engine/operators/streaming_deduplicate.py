@@ -38,6 +38,7 @@ from minispark_stream.engine.checkpointing.unsafe_row import UnsafeRowCodec, cho
 from minispark_stream.engine.jvm import expressions, scala
 from minispark_stream.engine.jvm.scala import JavaObject
 from minispark_stream.engine.jvm.state_rdd import MapPartitions
+from minispark_stream.engine.jvm.task_types import without_names
 from minispark_stream.engine.operators.base import (
     BatchContext,
     StatefulOperator,
@@ -107,7 +108,7 @@ class StreamingDeduplicate(StatefulOperator):
             output=self.tasks.arrow_schema,
             metrics=context.accumulators[self.operator_id],
             positions=self.positions,
-            keys=self.keys,
+            keys=without_names(self.keys),
             event_time=self.event_time,
             key_event_time=self.key_event_time,
             delay_ms=self.delay_ms,

@@ -27,7 +27,7 @@ import pyarrow.compute as pc
 from pyspark.sql.types import StructType
 
 from minispark_stream.engine.checkpointing.unsafe_row import FixedField, UnsafeRowCodec, as_arrow, chosen, rows_of
-from minispark_stream.engine.operators.columns import Columns, Distinct, Ints, distinct
+from minispark_stream.engine.operators.columns import WINDOW_END, WINDOW_START, Columns, Distinct, Ints, distinct
 from minispark_stream.engine.state.state_store import Found, StateStore
 
 
@@ -78,5 +78,5 @@ def session_times(session: pa.Array) -> tuple[Ints, Ints]:
     """Start and end of session windows, in microseconds."""
     if session.null_count:
         raise ValueError("A session window is null: it cannot be a key of cube, rollup or grouping sets.")
-    start, end = (pc.struct_field(session, name).cast(pa.int64()) for name in ("start", "end"))
+    start, end = (pc.struct_field(session, field).cast(pa.int64()) for field in (WINDOW_START, WINDOW_END))
     return np.asarray(start), np.asarray(end)

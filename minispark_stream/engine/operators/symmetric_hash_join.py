@@ -42,6 +42,7 @@ from minispark_stream.engine.jvm import expressions, physical, plans, scala, ses
 from minispark_stream.engine.jvm.errors import analysis_error
 from minispark_stream.engine.jvm.scala import JavaObject
 from minispark_stream.engine.jvm.state_rdd import MapPartitions
+from minispark_stream.engine.jvm.task_types import without_names
 from minispark_stream.engine.operators.base import (
     BatchContext,
     StatefulOperator,
@@ -160,14 +161,14 @@ class SymmetricHashJoin(StatefulOperator):
     def join(self, watermark_ms: int) -> Join:
         """What the tasks know of the join in a batch that evicts by `watermark_ms`."""
         sides = (self.side(LEFT, watermark_ms), self.side(RIGHT, watermark_ms))
-        return Join(self.join_type, self.key_schema, self.key_event_time, sides)
+        return Join(self.join_type, without_names(self.key_schema), self.key_event_time, sides)
 
     def side(self, number: int, watermark_ms: int) -> JoinSide:
         """(2) One side in a batch that evicts by `watermark_ms`."""
         shift_ms = self.shifts_ms[number]
         by_key = watermark_ms if self.key_event_time is not None else None
         by_value = watermark_ms + shift_ms if by_key is None and shift_ms is not None else None
-        return JoinSide(self.rows[number], self.event_times[number], by_key, by_value)
+        return JoinSide(without_names(self.rows[number]), self.event_times[number], by_key, by_value)
 
 
 def compile_symmetric_hash_join(

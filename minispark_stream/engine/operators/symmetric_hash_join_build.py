@@ -31,7 +31,7 @@ import numpy as np
 import pyarrow as pa
 
 from minispark_stream.engine.checkpointing.unsafe_row import UnsafeRowCodec, chosen
-from minispark_stream.engine.operators.columns import Columns, Mask, record_batch, take
+from minispark_stream.engine.operators.columns import Mask, record_batch, take
 from minispark_stream.engine.operators.metrics import StateMetrics
 from minispark_stream.engine.operators.state_task import Stopwatch
 from minispark_stream.engine.operators.symmetric_hash_join_partners import NOBODY, Meetings, chunks
@@ -99,17 +99,14 @@ class Build(JoinTask):
 
     def _joined(self, pairs: Pairs) -> pa.RecordBatch:
         """Left and right columns; of a semi join only the left ones are asked for."""
-        return self._typed([*pairs.columns[LEFT], *pairs.columns[RIGHT]], len(pairs.row))
+        return record_batch([*pairs.columns[LEFT], *pairs.columns[RIGHT]][: len(self.output)], len(pairs.row))
 
     def _with_nulls(self, side: int, state: JoinSideState, gone: Sequence[bytes]) -> pa.RecordBatch:
         """The rows of a side that were never matched, beside nulls."""
         never = chosen(gone, ~state.is_matched(gone))
         own = state.decode(never)
         other = [pa.nulls(len(never), t) for t in UnsafeRowCodec(self.join.sides[1 - side].row).arrow_types]
-        return self._typed([*own, *other] if side == LEFT else [*other, *own], len(never))
-
-    def _typed(self, columns: Columns, num_rows: int) -> pa.RecordBatch:
-        return record_batch([column.cast(f.type) for column, f in zip(columns, self.output)], num_rows)
+        return record_batch([*own, *other] if side == LEFT else [*other, *own], len(never))
 
 
 class Joiner:

@@ -17,6 +17,7 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from minispark_stream.engine.jvm.progress import metrics_as_json
 from minispark_stream.engine.runtime.micro_batch_execution_context import MicroBatchExecutionContext
 from minispark_stream.engine.runtime.step import step
 from minispark_stream.engine.runtime.stream_execution import StreamExecution
@@ -42,8 +43,8 @@ def finish_trigger(query: StreamExecution, context: MicroBatchExecutionContext) 
         context.event_time_stats, context.metadata.batch_watermark_ms, bool(context.watermark_tracker.operators)
     )
     progress = _progress(query, context, rows, times)
-    if observed := context.execution.metrics_of_user():
-        progress["observedMetrics"] = {name: json.loads(row.json()) for name, row in observed.items()}
+    if metrics := metrics_as_json(context.execution.metrics_of_user()):
+        progress["observedMetrics"] = metrics
     return progress
 
 

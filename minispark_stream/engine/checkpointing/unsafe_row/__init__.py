@@ -10,7 +10,9 @@ State files hold their keys and values in this format, so it must be Spark's to 
 3. An array is `count: i64 | null bits | elements at their natural width, padded to 8 | variable region`;
    a map is `size of the key array: i64 | key array | value array`. Offsets in an array are relative to the array.
 4. A decimal of up to 18 digits is its unscaled i64; a longer one is big-endian two's complement of minimal length in
-   the variable region, where a row always keeps 16 bytes for it, even for null; an array keeps what is needed.
+   the variable region, where a row always keeps 16 bytes for it, even for null; an array keeps what is needed. A calendar
+   interval (months i32, days i32, microseconds i64) has its 16 bytes there likewise.
+5. A variant or a geometry is there as the bytes that it consists of; nothing here looks into them.
 
 A whole batch goes in and out as Arrow columns, column by column, with numpy (codec.py): positions are arrays of byte offsets,
 one per value, into one buffer that holds all rows (columns.py). How a value is written and read stands beside its type: values
@@ -23,10 +25,8 @@ one depth may not be larger than all rows together (they would have to share byt
     schema (s string, d double), ('ab', null)
                                           0200000000000000 0200000018000000 0000000000000000 6162000000000000
 
-Differs from Spark: a row that is not sound is refused, where Spark reads whatever bytes are there. Calendar intervals and
-variants are refused: state seldom holds them, and each would need a form of its own.
-Shown by tests/unit/test_unsafe_row.py::test_damaged_rows_are_refused_or_decode_to_something_sound,
-tests/unit/test_unsafe_row.py::test_types_that_no_state_can_hold.
+Differs from Spark: a row that is not sound is refused, where Spark reads whatever bytes are there.
+Shown by tests/unit/test_unsafe_row.py::test_damaged_rows_are_refused_or_decode_to_something_sound.
 """
 
 from minispark_stream.engine.checkpointing.unsafe_row.codec import UnsafeRowCodec, rows_of

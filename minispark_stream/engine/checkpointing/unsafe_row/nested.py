@@ -23,13 +23,17 @@ from pyspark.sql.types import (
     ArrayType,
     BinaryType,
     BooleanType,
+    CalendarIntervalType,
     DataType,
     DecimalType,
+    GeographyType,
+    GeometryType,
     MapType,
     NullType,
     StringType,
     StructType,
     UserDefinedType,
+    VariantType,
     YearMonthIntervalType,
 )
 
@@ -52,6 +56,7 @@ from minispark_stream.engine.checkpointing.unsafe_row.values import (
     Bytes,
     FieldType,
     Fixed,
+    Interval,
     Null,
     SmallDecimal,
     Variable,
@@ -233,6 +238,10 @@ def field_type(dt: DataType) -> FieldType:
         return Null()
     if isinstance(dt, YearMonthIntervalType):
         return Fixed(pa.int32(), "<i4")
+    if isinstance(dt, CalendarIntervalType):
+        return Interval(pa.binary())
+    if isinstance(dt, (VariantType, GeometryType, GeographyType)):
+        return Bytes(pa.binary())
     arrow = to_arrow_type(dt, timezone="UTC")
     if isinstance(dt, (StringType, BinaryType)):
         return Bytes(arrow)
@@ -240,6 +249,4 @@ def field_type(dt: DataType) -> FieldType:
         return Boolean(arrow, "u1")
     if isinstance(dt, DecimalType):
         return SmallDecimal(arrow, "<i8") if dt.precision <= MAX_LONG_DIGITS else BigDecimal(arrow)
-    if pa.types.is_struct(arrow):
-        raise ValueError(f"type {dt.simpleString()} is not supported in state")
     return Fixed(arrow, _NUMPY.get(dt.typeName(), "<f8" if pa.types.is_floating(arrow) else "<i8"))

@@ -4,7 +4,7 @@ Models: the setters and getters of UnsafeRowWriter and UnsafeRow (About state: s
 
 1. `Fixed` and its kin keep a value in its slot; `Null` keeps nothing.
 2. `Variable` puts `offset << 32 | size` into the slot and the value into the variable region; `Bytes` is a string or binary
-   value, `BigDecimal` a decimal of more than 18 digits.
+   value, `BigDecimal` a decimal of more than 18 digits, `Interval` a calendar interval.
 
     the string 'ab' in a row whose variable region begins at byte 24     slot 0200000018000000, at byte 24: 6162000000000000
 
@@ -173,18 +173,34 @@ class Bytes(Variable):
         return pa.Array.from_buffers(self.arrow, len(size), buffers)
 
 
-class BigDecimal(Variable):
-    def __init__(self, arrow: pa.DataType):
-        self.arrow = arrow
+class KeepsItsPlace(Variable):
+    """A value for which a row has 16 bytes, even where it is null. `null_size` is what a null then has for its size."""
+
+    null_size = 0
 
     def prepare(self, column: pa.Array, in_row: bool) -> Part:
         part = super().prepare(column, in_row)
         return Part(part.valid, part.payload, np.full(len(column), 16)) if in_row else part
 
     def write(self, out: Buffer, part: Part, slot: Ints, base: Ints, region: Ints) -> None:
-        if part.sizes is not None and part.valid is not None and part.sizes.all():  # in a row a null keeps its place
-            out.words[slot >> 3] = (region - base) << 32
+        if part.sizes is not None and part.valid is not None and part.sizes.all():
+            out.words[slot >> 3] = (region - base) << 32 | self.null_size
         super().write(out, part, slot, base, region)
+
+
+class Interval(KeepsItsPlace, Bytes):
+    """A calendar interval, as the 16 bytes of its months, days and microseconds."""
+
+    null_size = 16
+
+    def read_region(self, src: Buffer, start: Ints, size: Ints, valid: Mask) -> pa.Array:
+        src.check((size == 16) | (valid is not None and ~valid), start, "a calendar interval has 16 bytes")
+        return super().read_region(src, start, size, valid)
+
+
+class BigDecimal(KeepsItsPlace):
+    def __init__(self, arrow: pa.DataType):
+        self.arrow = arrow
 
     def measure(self, column: pa.Array) -> tuple[np.ndarray, Ints]:
         little = np.frombuffer(column.buffers()[1] or b"", np.uint8).reshape(-1, 16)
