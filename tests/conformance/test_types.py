@@ -16,9 +16,9 @@ import pandas as pd
 import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
+from pyspark.sql.streaming import StatefulProcessor, StatefulProcessorHandle
 
-from minispark_stream import MiniSparkSession
-from tests.conformance.conftest import Compare
+from minispark_stream import MiniSparkSession, side_by_side
 from tests.conformance.inputs import rows_of
 
 TYPES = {
@@ -94,6 +94,25 @@ def apply_in_pandas_with_state(rows: Any, keys: list[str], values: list[str]) ->
     return grouped.applyInPandasWithState(count_frames, "n int, rows string", "n int", "update", "NoTimeout")
 
 
+class CountRows(StatefulProcessor):
+    def init(self, handle: StatefulProcessorHandle) -> None:
+        self.state = handle.getValueState("n", "n int")
+
+    def handleInputRows(self, key: Any, rows: Any, timerValues: Any) -> Iterator[pd.DataFrame]:  # noqa: N803
+        found = [str(row) for frame in rows for row in frame.values.tolist()]
+        seen = (self.state.get() or (0,))[0] + len(found)
+        self.state.update((seen,))
+        yield pd.DataFrame({"n": [seen], "rows": [", ".join(found)]})
+
+    def close(self) -> None:
+        pass
+
+
+def transform_with_state(rows: Any, keys: list[str], values: list[str]) -> Any:
+    grouped = rows.select("k", *dict.fromkeys([*keys, *values])).groupBy("k", *keys)
+    return grouped.transformWithStateInPandas(CountRows(), "n int, rows string", "update", "none")
+
+
 Query = Callable[[Any, list[str], list[str]], Any]
 OPERATORS: dict[str, tuple[str, Query]] = {
     "aggregation": ("update", aggregation),
@@ -103,6 +122,12 @@ OPERATORS: dict[str, tuple[str, Query]] = {
     "limit": ("append", lambda rows, keys, values: rows.limit(4)),
     "stream-stream join": ("append", join),
     "applyInPandasWithState": ("update", apply_in_pandas_with_state),
+    "transformWithState": ("update", transform_with_state),
+}
+CONFS = {
+    "transformWithState": {
+        "spark.sql.streaming.stateStore.providerClass": "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
+    }
 }
 
 ROW_BY_ROW = ("variant", "variant in a struct")
@@ -118,6 +143,8 @@ REFUSED: dict[tuple[str, str], dict[str, str]] = {
     ("stream-stream join", "key"): dict.fromkeys([*ROW_BY_ROW, *INTERVALS, "geometry", "null map of such structs"], "?"),
     ("applyInPandasWithState", "key"): dict.fromkeys([*ROW_BY_ROW, *NO_ARROW, *NOT_BYTES, "null map of such structs"], "?"),
     ("applyInPandasWithState", "value"): dict.fromkeys(NO_ARROW, "?"),
+    ("transformWithState", "key"): dict.fromkeys([*ROW_BY_ROW, *NO_ARROW, *NOT_BYTES, "null map of such structs"], "?"),
+    ("transformWithState", "value"): dict.fromkeys(NO_ARROW, "?"),
 }
 PLACES = [(operator, place) for operator in OPERATORS for place in ("key", "value") if (operator, place) != ("limit", "key")]
 
@@ -135,13 +162,20 @@ def as_text(df: Any) -> list[Any]:
 
 
 @pytest.mark.parametrize(("operator", "place"), PLACES, ids="-".join)
-def test_each_engine_goes_on_with_what_the_other_has_kept(compare: Compare, operator: str, place: str) -> None:
+def test_each_engine_goes_on_with_what_the_other_has_kept(
+    spark: SparkSession, spark_files: None, tmp_path: Path, operator: str, place: str
+) -> None:
     mode, query = OPERATORS[operator]
     keys = taken(operator, place) if place == "key" else []
-    compare(
-        lambda s, d: query(read(s, d, NAMES), keys, taken(operator, "value")), FEED, output_mode=mode,
-        restart_after=(0, 1, 2), relay=("model", "model", "spark", "model"), collect=as_text,
+    on_rocks_db = operator in CONFS  # each engine has state of its own
+    comparison = side_by_side(
+        spark, lambda s, d: query(read(s, d, NAMES), keys, taken(operator, "value")), FEED, output_mode=mode,
+        restart_after=(0, 1, 2), relay=("model", "model", "model" if on_rocks_db else "spark", "model"), collect=as_text,
+        confs=CONFS.get(operator), directory=str(tmp_path), trace="steps", progress=False,
     )
+    found = [d for d in comparison.differences if not (on_rocks_db and d.what.startswith("state/"))]
+    assert not found, "\n".join(str(d)[:2000] for d in found)
+    assert len(comparison.model.batches) >= len(FEED)
 
 
 def refusal(session: Any, folder: Path, operator: str, place: str, name: str) -> str:
@@ -149,6 +183,9 @@ def refusal(session: Any, folder: Path, operator: str, place: str, name: str) ->
     mode, query = OPERATORS[operator]
     [column] = columns([name])
     moment = "the query is built"
+    confs = CONFS.get(operator, {})
+    for key, value in confs.items():
+        session.conf.set(key, value)
     try:
         rows = query(read(session, str(folder), [name]), *(([column], []) if place == "key" else ([], [column])))
         moment = "start"
@@ -157,7 +194,10 @@ def refusal(session: Any, folder: Path, operator: str, place: str, name: str) ->
         started.awaitTermination()
     except Exception as e:
         conditions = re.findall(r"\[([A-Z][A-Z_.]+)\]", str(e).partition("=== Streaming")[0])
-        return f"{moment}: {' '.join(dict.fromkeys(conditions))}" + str(e)[:700]
+        return f"{moment}: {' '.join(dict.fromkeys(conditions))}" + str(e)[:900]
+    finally:
+        for key in confs:
+            session.conf.unset(key)
     return "ran"
 
 

@@ -136,6 +136,19 @@ def test_each_load_is_a_stream_of_its_own(engines: Engines) -> None:
     assert on_both(engines, lambda s, d: text(s, d).sameSemantics(text(s, d))) == {"spark": True, "model": False}
 
 
+def test_structs_with_other_names_are_keys_of_a_join(engines: Engines) -> None:
+    def joined(session: Any, folder: Path) -> str:
+        one, other = (text(session, folder).select(F.struct(F.col("value").alias(name)).alias(name)) for name in "ab")
+        try:
+            return f"{run(one.join(other, F.expr('a = b')).writeStream.format('noop'), folder).lastProgress.sink.numOutputRows} rows"
+        except Exception as e:
+            return str(e)
+
+    told = on_both(engines, joined)
+    assert "Join keys from two sides should have same length and types" in told["spark"]
+    assert told["model"] == "3 rows"
+
+
 # -- what is reported -----------------------------------------------------------------------------------------------
 
 

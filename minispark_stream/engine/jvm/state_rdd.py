@@ -19,8 +19,8 @@ So the second one can be made to wait:
 3. Its rows are *gathered* before it begins, by a sort by their numbers. Then the first task has ended, and unless other workers
    are idle as well, Spark gives the second one that task's worker, which has the state in memory.
 
-Unless a function of the user sees them, the rows of a task have the types of jvm/task_types.py. Where these are not the types of
-the rows,
+Unless a function of the user sees them, the rows of a task have the types of engine/jvm/task_types.py. Where the columns have
+others,
 
 4. what the task emits gets its own types back: its rows are read once more, under the attributes that they should have.
 

@@ -10,7 +10,7 @@ types than Spark has. So
     struct<v: interval year to month, v: variant not null>     (1) struct<_0: interval year to month, _1: variant>
                                                                (2) struct<_0: int, _1: binary>
 
-No value changes: the JVM is told another type on the way in, and the real one on the way out (jvm/state_rdd.py).
+No value changes: the JVM is told another type on the way in, and the real one on the way out (engine/jvm/state_rdd.py).
 
 Differs from Spark: nothing.
 """

@@ -27,7 +27,7 @@ import pyarrow.compute as pc
 Columns = list[Any]
 Mask = np.ndarray[Any, Any]
 Ints = np.ndarray[Any, Any]
-WINDOW_START, WINDOW_END = [0], [1]  # a window's fields, which have no names in a task (jvm/task_types.py)
+WINDOW_START, WINDOW_END = [0], [1]  # a window's fields, which have no names in a task (engine/jvm/task_types.py)
 
 
 class EventTime(NamedTuple):
