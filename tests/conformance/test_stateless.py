@@ -98,18 +98,6 @@ def test_observed_metrics_of_the_user_are_reported(compare: Compare) -> None:
     assert spark == model
 
 
-def test_a_metric_that_json_has_no_form_for_is_not_in_the_progress(compare: Compare) -> None:
-    def observed(session: Any, input_dir: str) -> Any:
-        rows = read_random(session, input_dir).observe("mine", F.count("*").alias("n"))
-        for name, metric in (("dt", "max(make_dt_interval(i))"), ("ym", "max(make_ym_interval(i))"), ("v", "first(parse_json('1'))")):
-            rows = rows.observe(name, F.expr(metric).alias("x"))
-        return rows
-
-    comparison = compare(observed, FEED[:1])
-    spark, model = ([b.progress.get("observedMetrics") for b in run.batches] for run in (comparison.spark, comparison.model))
-    assert spark == model
-
-
 def test_what_is_broadcast_while_a_batch_is_planned_is_read_with_the_confs_of_the_query(compare: Compare) -> None:
     """Spark broadcasts the stream, which it knows to be small. The parser must not drop the row that the join has no use for."""
     names = lambda s: s.createDataFrame([(2, "two")], "k int, name string")

@@ -2,23 +2,18 @@
 
 Every operator runs once, over one wide row with all types that Spark takes there. The engines take turns: the model begins, goes
 on with its own state, then Spark goes on, then the model again. Rows, metrics and the bytes of the state are those of Spark alone.
-What Spark refuses, the model refuses at the same moment with the same condition. docs/types.md is the table of both.
 """
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterator, Sequence
-from pathlib import Path
 from typing import Any
 
 import pandas as pd
 import pytest
-from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
-from pyspark.sql.streaming import StatefulProcessor, StatefulProcessorHandle
 
-from minispark_stream import MiniSparkSession, side_by_side
+from tests.conformance.conftest import Compare
 from tests.conformance.inputs import rows_of
 
 TYPES = {
@@ -94,25 +89,6 @@ def apply_in_pandas_with_state(rows: Any, keys: list[str], values: list[str]) ->
     return grouped.applyInPandasWithState(count_frames, "n int, rows string", "n int", "update", "NoTimeout")
 
 
-class CountRows(StatefulProcessor):
-    def init(self, handle: StatefulProcessorHandle) -> None:
-        self.state = handle.getValueState("n", "n int")
-
-    def handleInputRows(self, key: Any, rows: Any, timerValues: Any) -> Iterator[pd.DataFrame]:  # noqa: N803
-        found = [str(row) for frame in rows for row in frame.values.tolist()]
-        seen = (self.state.get() or (0,))[0] + len(found)
-        self.state.update((seen,))
-        yield pd.DataFrame({"n": [seen], "rows": [", ".join(found)]})
-
-    def close(self) -> None:
-        pass
-
-
-def transform_with_state(rows: Any, keys: list[str], values: list[str]) -> Any:
-    grouped = rows.select("k", *dict.fromkeys([*keys, *values])).groupBy("k", *keys)
-    return grouped.transformWithStateInPandas(CountRows(), "n int, rows string", "update", "none")
-
-
 Query = Callable[[Any, list[str], list[str]], Any]
 OPERATORS: dict[str, tuple[str, Query]] = {
     "aggregation": ("update", aggregation),
@@ -122,37 +98,24 @@ OPERATORS: dict[str, tuple[str, Query]] = {
     "limit": ("append", lambda rows, keys, values: rows.limit(4)),
     "stream-stream join": ("append", join),
     "applyInPandasWithState": ("update", apply_in_pandas_with_state),
-    "transformWithState": ("update", transform_with_state),
-}
-CONFS = {
-    "transformWithState": {
-        "spark.sql.streaming.stateStore.providerClass": "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
-    }
 }
 
-ROW_BY_ROW = ("variant", "variant in a struct")
+VARIANTS = ("variant", "variant in a struct")
 NOT_BYTES = ("geometry", "text with a collation")
 INTERVALS = ("calendar interval", "calendar interval in a struct", "calendar interval in an array")
-NO_ARROW = ("year-month interval", "year-month interval in an array", *INTERVALS, "struct with a name twice")
-# By operator and place: what Spark, and so the model, refuses.
-REFUSED: dict[tuple[str, str], dict[str, str]] = {
-    ("aggregation", "key"): dict.fromkeys([*ROW_BY_ROW, *NOT_BYTES], "?"),
-    ("session window", "key"): dict.fromkeys([*ROW_BY_ROW, *NOT_BYTES], "?"),
-    ("dropDuplicates", "key"): dict.fromkeys([*ROW_BY_ROW, *NOT_BYTES, "null map of such structs"], "?"),
-    ("dropDuplicatesWithinWatermark", "key"): dict.fromkeys([*ROW_BY_ROW, *NOT_BYTES], "?"),
-    ("stream-stream join", "key"): dict.fromkeys([*ROW_BY_ROW, *INTERVALS, "geometry", "null map of such structs"], "?"),
-    ("applyInPandasWithState", "key"): dict.fromkeys([*ROW_BY_ROW, *NO_ARROW, *NOT_BYTES, "null map of such structs"], "?"),
-    ("applyInPandasWithState", "value"): dict.fromkeys(NO_ARROW, "?"),
-    ("transformWithState", "key"): dict.fromkeys([*ROW_BY_ROW, *NO_ARROW, *NOT_BYTES, "null map of such structs"], "?"),
-    ("transformWithState", "value"): dict.fromkeys(NO_ARROW, "?"),
+NO_ARROW = {"year-month interval", "year-month interval in an array", *INTERVALS, "struct with a name twice"}  # in a user's function
+# What Spark refuses as a key.
+NO_KEYS = {
+    "aggregation": {*VARIANTS, *NOT_BYTES},
+    "dropDuplicates": {*VARIANTS, *NOT_BYTES, "null map of such structs"},
+    "dropDuplicatesWithinWatermark": {*VARIANTS, *NOT_BYTES},
+    "stream-stream join": {*VARIANTS, *INTERVALS, "geometry", "null map of such structs"},
+    "applyInPandasWithState": {*VARIANTS, *NO_ARROW, *NOT_BYTES, "null map of such structs"},
 }
-PLACES = [(operator, place) for operator in OPERATORS for place in ("key", "value") if (operator, place) != ("limit", "key")]
-
-
-def taken(operator: str, place: str) -> list[str]:
-    """The types that the operator takes in the place, all at once."""
-    refused = REFUSED.get((operator, place), {})
-    return columns([name for name in NAMES if name not in refused])
+PLACES = [
+    (operator, place) for operator in OPERATORS for place in ("key", "value")
+    if (operator, place) not in (("limit", "key"), ("session window", "key"))
+]
 
 
 def as_text(df: Any) -> list[Any]:
@@ -161,50 +124,12 @@ def as_text(df: Any) -> list[Any]:
     return df.toDF(*df.columns).select(*cells).collect()
 
 
-@pytest.mark.parametrize(("operator", "place"), PLACES, ids="-".join)
-def test_each_engine_goes_on_with_what_the_other_has_kept(
-    spark: SparkSession, spark_files: None, tmp_path: Path, operator: str, place: str
-) -> None:
+@pytest.mark.parametrize(("operator", "place"), PLACES, ids=lambda name: name)
+def test_each_engine_goes_on_with_what_the_other_has_kept(compare: Compare, operator: str, place: str) -> None:
     mode, query = OPERATORS[operator]
-    keys = taken(operator, place) if place == "key" else []
-    on_rocks_db = operator in CONFS  # each engine has state of its own
-    comparison = side_by_side(
-        spark, lambda s, d: query(read(s, d, NAMES), keys, taken(operator, "value")), FEED, output_mode=mode,
-        restart_after=(0, 1, 2), relay=("model", "model", "model" if on_rocks_db else "spark", "model"), collect=as_text,
-        confs=CONFS.get(operator), directory=str(tmp_path), trace="steps", progress=False,
+    keys = columns([name for name in NAMES if name not in NO_KEYS[operator]]) if place == "key" else []
+    values = columns([name for name in NAMES if operator != "applyInPandasWithState" or name not in NO_ARROW])
+    compare(
+        lambda s, d: query(read(s, d, NAMES), keys, values), FEED, output_mode=mode,
+        restart_after=(0, 1, 2), relay=("model", "model", "spark", "model"), collect=as_text,
     )
-    found = [d for d in comparison.differences if not (on_rocks_db and d.what.startswith("state/"))]
-    assert not found, "\n".join(str(d)[:2000] for d in found)
-    assert len(comparison.model.batches) >= len(FEED)
-
-
-def refusal(session: Any, folder: Path, operator: str, place: str, name: str) -> str:
-    """When a query is refused, and by which condition."""
-    mode, query = OPERATORS[operator]
-    [column] = columns([name])
-    moment = "the query is built"
-    confs = CONFS.get(operator, {})
-    for key, value in confs.items():
-        session.conf.set(key, value)
-    try:
-        rows = query(read(session, str(folder), [name]), *(([column], []) if place == "key" else ([], [column])))
-        moment = "start"
-        started = rows.writeStream.outputMode(mode).format("noop").trigger(availableNow=True).start()
-        moment = "the first batch"
-        started.awaitTermination()
-    except Exception as e:
-        conditions = re.findall(r"\[([A-Z][A-Z_.]+)\]", str(e).partition("=== Streaming")[0])
-        return f"{moment}: {' '.join(dict.fromkeys(conditions))}" + str(e)[:900]
-    finally:
-        for key in confs:
-            session.conf.unset(key)
-    return "ran"
-
-
-def test_what_spark_refuses_is_refused_alike(spark: SparkSession, tmp_path: Path) -> None:
-    (tmp_path / "0.json").write_text("\n".join(FEED[0]))
-    told = {}
-    for (operator, place), refused in REFUSED.items():
-        for name in refused:
-            told[operator, place, name] = [refusal(s, tmp_path, operator, place, name) for s in (spark, MiniSparkSession(spark))]
-            print("REFUSED", operator, place, name, "".join("\nSAYS " + repr(t) for t in told[operator, place, name]))
