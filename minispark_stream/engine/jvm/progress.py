@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from contextlib import suppress
 from typing import Any
 
 from pyspark.errors import PySparkException
@@ -28,13 +27,11 @@ _CLASS = "org.apache.spark.sql.streaming.StreamingQueryProgress"
 
 
 def metrics_as_json(observed: Mapping[str, JavaObject]) -> dict[str, Any]:
-    """The Java row of each metric of the user as JSON. A metric with a value that JSON has no form for (an interval, a variant)
-    is left out."""
-    metrics = {}
-    for name, row in observed.items():
-        with suppress(PySparkException, JavaError):
-            metrics[name] = json.loads(row.json())
-    return metrics
+    """The Java row of each metric of the user as JSON; none at all where JSON has no form for a value (an interval, a variant)."""
+    try:
+        return {name: json.loads(row.json()) for name, row in observed.items()}
+    except (PySparkException, JavaError):
+        return {}
 
 
 def progress_of(
