@@ -27,7 +27,7 @@ _CLASS = "org.apache.spark.sql.streaming.StreamingQueryProgress"
 
 
 def metrics_as_json(observed: Mapping[str, JavaObject]) -> dict[str, Any]:
-    """The Java row of each metric of the user as JSON; none at all where JSON has no form for a value (an interval, a variant)."""
+    """The Java row of each metric of the user as JSON; none at all where JSON has no form for a value, as an interval."""
     try:
         return {name: json.loads(row.json()) for name, row in observed.items()}
     except (PySparkException, JavaError):
