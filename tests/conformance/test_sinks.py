@@ -16,6 +16,7 @@ import pytest
 from pyspark.errors import PySparkException, StreamingQueryException
 from pyspark.sql import functions as F
 
+from minispark_stream import MiniSparkSession
 from minispark_stream.engine.checkpointing.checkpoint_file_manager import CheckpointFileManager
 from minispark_stream.tools.compare.runner import confs_set
 
@@ -121,6 +122,26 @@ def test_partition_values_with_odd_characters(spark, sessions, tmp_path):
     assert read(spark, tmp_path / "model") == read(spark, tmp_path / "spark") != []
     names = ([e[0][1] for e in manifest(tmp_path / engine)["0"]] for engine in ENGINES)
     assert len({tuple(n) for n in names}) == 1
+
+
+def test_two_values_with_one_folder(spark, sessions, tmp_path):
+    """Null and the text for it, the hour that comes twice, and zeros and NaNs in two forms, all in one task."""
+    put(tmp_path / "in", 0, [f"k,{i}" for i in range(8)])
+    odd, not_a_number = F.col("v") % 2 == 1, F.lit(float("nan"))
+    columns = {
+        "k": F.when(odd, "__HIVE_DEFAULT_PARTITION__"),
+        "t": F.when(F.col("v") > 3, F.lit(1730611800)).otherwise(F.lit(1730615400)).cast("timestamp"),
+        "d": F.when(F.col("v") < 2, F.when(odd, -0.0).otherwise(0.0)).otherwise(F.when(odd, not_a_number).otherwise(-not_a_number)),
+    }
+    found = {}
+    for engine, session in sessions.items():
+        df = rows_of(session, tmp_path / "in").coalesce(1).withColumns(columns)
+        zone = {"timeZone": "America/New_York"}
+        write(df, tmp_path / f"c-{engine}", tmp_path / engine, partition_by=["k", "t", "d"], **zone)
+        folders = {os.path.dirname(name) for name in data_files(tmp_path / engine)}
+        found[engine] = folders, read(spark, tmp_path / engine)
+    assert found["model"] == found["spark"]
+    assert len(found["model"][0]) == 3 and len(found["model"][1]) == 8
 
 
 def test_each_engine_goes_on_where_the_other_stopped(spark, sessions, tmp_path):
@@ -299,6 +320,31 @@ def test_retention_forgets_old_files(spark, sessions, tmp_path):
             assert len(data_files(tmp_path / engine)) == 2
     finally:
         spark.conf.unset("spark.sql.streaming.fileSink.log.compactInterval")
+
+
+@pytest.mark.parametrize("trace", ["steps", "rows"])
+def test_what_a_function_does_with_a_batch_does_not_depend_on_the_trace(spark, tmp_path, trace):
+    """Cached and forgotten by the function, the batch is computed once; read in part, it has no state for the next one."""
+    put(tmp_path / "in", 0, STEPS[0])
+
+    def cache_count_and_forget(batch, _):
+        batch.persist()
+        assert batch.count() == 2
+        batch.unpersist()
+
+    seen = {}
+    for engine, session in {"spark": spark, "model": MiniSparkSession(spark, trace=trace)}.items():
+        counts = rows_of(session, tmp_path / "in").groupBy("k").count().writeStream.outputMode("update")
+        start = counts.foreachBatch(cache_count_and_forget).trigger(availableNow=True).start
+        query = start(checkpointLocation=str(tmp_path / f"{engine}-all"))
+        query.awaitTermination()
+        operator = query.lastProgress.stateOperators[0]
+        seen[engine] = operator.numRowsUpdated, operator.numRowsTotal
+        query = counts.foreachBatch(lambda batch, _: batch.take(1)).start(checkpointLocation=str(tmp_path / f"{engine}-part"))
+        with pytest.raises(StreamingQueryException, match="STATE_STORE_COMMIT_VALIDATION_FAILED"):
+            query.awaitTermination()
+    assert seen["model"] == seen["spark"] == (2, 2)
+    assert spark._jsparkSession.sharedState().cacheManager().isEmpty()
 
 
 @pytest.mark.parametrize("level", ["steps", "rows"])

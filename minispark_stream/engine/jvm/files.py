@@ -11,11 +11,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
 from minispark_stream.engine.jvm import expressions, scala
 from minispark_stream.engine.jvm.scala import JavaObject
 
+_NULL_FOLDER = "__HIVE_DEFAULT_PARTITION__"
 _HADOOP = "org.apache.hadoop.fs"
 _DATASOURCES = "org.apache.spark.sql.execution.datasources"
 
@@ -149,7 +151,7 @@ def write_files(
         job_id: becomes part of the names of the files.
     """
     session = data.sparkSession
-    execution = data._jdf.queryExecution()
+    execution = _by_name_of_folder(data, partition_columns, options)._jdf.queryExecution()
     columns = execution.analyzed().output()
     attributes = {a.name(): a for a in scala.items(columns)}
     committer = scala.java_class(session, f"{_DATASOURCES}.SQLHadoopMapReduceCommitProtocol")
@@ -164,6 +166,23 @@ def write_files(
         bucketSpec=scala.none(session), statsTrackers=scala.seq(session, []), options=scala.java_map(session, options),
         numStaticPartitionCols=0, beforeSetupJob=getattr(writer, "write$default$12")(),
     )
+
+
+def _by_name_of_folder(data: DataFrame, partition_columns: list[str], options: Mapping[str, str]) -> DataFrame:
+    """`data` with the text of its folder in the place of each value to partition by.
+
+    The writer begins a file with every new value, and numbers the files of a value from 0: two values with the same text, such
+    as null and the text for it or 01:30 before and after the clocks are put back, would be two files of one name.
+    """
+    session = data.sparkSession
+    zone = next((v for k, v in options.items() if k.lower() == "timezone"), session.conf.get("spark.sql.session.timeZone"))
+    cast = scala.companion(session, "org.apache.spark.sql.catalyst.expressions.Cast")
+    string_type, found = session._jsparkSession.parseDataType('"string"'), {}
+    for attribute in scala.items(data._jdf.queryExecution().analyzed().output()):
+        if attribute.name() in partition_columns:
+            text = expressions.column(session, cast.apply(attribute, string_type, scala.some(session, zone), False))
+            found[attribute.name()] = F.when(text != "", text).otherwise(_NULL_FOLDER)
+    return data.withColumns(found) if found else data
 
 
 def _file_format(session: SparkSession, name: str) -> JavaObject:

@@ -38,6 +38,17 @@ def analyzed(df: DataFrame) -> JavaObject:
     return df._jdf.queryExecution().analyzed()
 
 
+def cache(df: DataFrame) -> JavaObject:
+    """Cache `df`: the plan that reads the cache, which is not a plan that anybody else's `persist` or `unpersist` is about."""
+    manager = df.sparkSession._jsparkSession.sharedState().cacheManager()
+    return manager.useCachedData(analyzed(df.persist()), getattr(manager, "useCachedData$default$2")())
+
+
+def is_filled(cached: JavaObject) -> bool:
+    """Whether all rows of a plan from `cache` have been computed."""
+    return bool(cached.cacheBuilder().isCachedColumnBuffersLoaded())
+
+
 def internal_rows(session: SparkSession) -> JavaObject:
     """What an RDD wants to know of its elements, when they are rows (a ClassTag)."""
     return _class_tag(scala.jvm(session), "org.apache.spark.sql.catalyst.InternalRow")

@@ -26,6 +26,7 @@ from pyspark.sql.types import (
     YearMonthIntervalType,
 )
 
+from minispark_stream.engine.jvm import plans
 from minispark_stream.engine.sinks.base import Sink
 from minispark_stream.lens.trace.events import MAX_ROWS
 
@@ -36,8 +37,9 @@ T = TypeVar("T")
 class PreviewSink(Sink):
     """A sink that keeps the first rows of the batch that it hands on.
 
-    The batch is computed once: its rows are cached for as long as the other sink works. `taken` are the first rows that the
-    batch reads, by the number of their source (arrivals.py).
+    The batch is computed once: its rows are cached for as long as the other sink works. A function of the user may cache and
+    forget the batch as if they were not; and what it left unread is not computed to be shown: then no rows are. `taken` are the
+    first rows that the batch reads, by the number of their source (arrivals.py).
     """
 
     def __init__(self, sink: Sink):
@@ -48,13 +50,15 @@ class PreviewSink(Sink):
         self.shown: dict[str, Any] = {}
 
     def add_batch(self, batch_id: int, data: DataFrame) -> int | None:
-        cached = data.persist()
+        cache = plans.cache(data)
+        rows = plans.of_rows(data.sparkSession, cache)
         try:
-            num_output_rows = self._sink.add_batch(batch_id, cached)
-            self.shown = harmless(lambda: _shown(cached)) or {}
+            num_output_rows = self._sink.add_batch(batch_id, rows)
+            was_read = not self.may_read_a_part or plans.is_filled(cache)
+            self.shown = (harmless(lambda: _shown(rows)) if was_read else None) or {}
             self.written = self._sink.written
         finally:
-            cached.unpersist()
+            data.unpersist()
         return num_output_rows
 
 
