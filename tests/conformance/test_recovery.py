@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import shutil
+import threading
+import uuid
 from pathlib import Path
 from typing import Any
 
@@ -247,3 +249,48 @@ def test_a_query_without_state_does_not_look_at_the_state_store(compare: Compare
     rocks_db = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
     confs = {"spark.sql.streaming.stateStore.providerClass": rocks_db}
     compare(lambda s, d: read_random(s, d).select("k"), [random_rows(1), random_rows(2)], restart_after=(0,), confs=confs)
+
+
+def test_a_relative_checkpoint_is_where_spark_was_started(spark: Any, mini: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever Python's folder is now; and a scheme may be in capitals. So the other engine has nothing left to do."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "in").mkdir()
+    (tmp_path / "in/a.txt").write_text("x\n")
+    home = Path(spark._jvm.System.getProperty("user.dir"))
+    relative = f".checkpoint-{uuid.uuid4()}"
+    try:
+        for place in (relative, f"FILE:{tmp_path}/checkpoint"):
+            for session, batches in ((mini, 1), (spark, 0)):
+                rows = session.readStream.text(str(tmp_path / "in"))
+                query = rows.writeStream.format("noop").option("checkpointLocation", place).trigger(availableNow=True).start()
+                query.awaitTermination()
+                assert sum(p.numInputRows for p in query.recentProgress) == batches
+        assert (home / relative / "commits/0").exists() and (tmp_path / "checkpoint/commits/0").exists()
+    finally:
+        shutil.rmtree(home / relative, ignore_errors=True)
+
+
+def test_of_several_starts_on_a_new_checkpoint_one_runs(spark: Any, mini: Any, tmp_path: Path) -> None:
+    (tmp_path / "in").mkdir()
+    says = {"Multiple streaming queries are concurrently using", "CONCURRENT_QUERY"}
+    for name, session in {"spark": spark, "model": mini}.items():
+        started: list[Any] = []
+        refused: list[str] = []
+
+        def start(session: Any = session, name: str = name, started: list[Any] = started, refused: list[str] = refused) -> None:
+            rows = session.readStream.text(str(tmp_path / "in"))
+            try:
+                started.append(rows.writeStream.format("noop").start(checkpointLocation=str(tmp_path / name)))
+            except Exception as e:
+                refused.append(str(e))
+
+        threads = [threading.Thread(target=start) for _ in range(6)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        running = [query for query in started if query.isActive]
+        for query in running:
+            query.stop()
+        assert len(running) == 1 or name == "spark" and not running  # of Spark's, none may be left
+        assert all(any(words in message for words in says) for message in refused), refused

@@ -28,8 +28,8 @@ from minispark_stream.engine.jvm import scala
 from minispark_stream.engine.jvm.scala import JavaObject
 
 __all__ = [
-    "JavaError", "analysis_error", "as_captured", "concurrent_stream_log_update", "condition_of", "extended_analysis_error",
-    "illegal_argument", "spark_error",
+    "JavaError", "analysis_error", "as_captured", "concurrent_queries", "concurrent_stream_log_update", "condition_of",
+    "extended_analysis_error", "illegal_argument", "spark_error",
 ]
 
 E = TypeVar("E", bound=PySparkException)
@@ -80,6 +80,13 @@ def concurrent_stream_log_update(batch_id: int) -> SparkRuntimeException:
         errorClass="CONCURRENT_STREAM_LOG_UPDATE",
         messageParameters={"batchId": str(batch_id)},
     )
+
+
+def concurrent_queries(session: SparkSession, path: str) -> CapturedException:
+    """Two queries have begun to use one new checkpoint at the same moment."""
+    exists = scala.java_class(session, "org.apache.hadoop.fs.FileAlreadyExistsException")(f"File already exists: {path}")
+    errors = scala.companion(session, "org.apache.spark.sql.errors.QueryExecutionErrors")
+    return convert_exception(errors.multiStreamingQueriesUsingPathConcurrentlyError(path, exists))
 
 
 def as_captured(error: BaseException) -> CapturedException:

@@ -17,6 +17,7 @@ Differs from Spark: nothing.
 from __future__ import annotations
 
 import atexit
+import re
 import shutil
 import tempfile
 import uuid
@@ -28,8 +29,9 @@ from pyspark.sql import SparkSession
 
 from minispark_stream.engine.checkpointing import stream_metadata
 from minispark_stream.engine.checkpointing.checkpoint_file_manager import CheckpointFileManager, redacted
+from minispark_stream.engine.jvm import files as hadoop
 from minispark_stream.engine.jvm import sessions
-from minispark_stream.engine.jvm.errors import analysis_error, illegal_argument
+from minispark_stream.engine.jvm.errors import analysis_error, concurrent_queries, illegal_argument
 from minispark_stream.engine.jvm.scala import JavaObject
 from minispark_stream.engine.plan.name_streaming_sources import check_names_are_unique
 from minispark_stream.engine.plan.unsupported_operation_checker import check_for_continuous, check_for_streaming
@@ -78,7 +80,8 @@ def resolve_write_to_stream(
         recover_from_checkpoint: False for a sink that lost its rows with its process.
 
     Raises:
-        AnalysisException: an operation or output mode that streams do not support, two sources of one name, or no checkpoint.
+        AnalysisException: an operation or output mode that streams do not support, or no checkpoint.
+        CapturedException: another query is being started on the same new checkpoint.
     """
     location, temporary = _checkpoint_location(session, options, name, temporary_checkpoint)  # (1)
     files = CheckpointFileManager(location)
@@ -89,7 +92,10 @@ def resolve_write_to_stream(
         is_continuous = isinstance(trigger, ContinuousTrigger) and not sink.is_v1
         check = check_for_continuous if is_continuous else check_for_streaming
         check(session, analyzed, output_mode)
-    query_id = stream_metadata.read_or_create(files.location, partial(sessions.conf, session))  # (3)
+    try:
+        query_id = stream_metadata.read_or_create(files.location, partial(sessions.conf, session))  # (3)
+    except FileExistsError:
+        raise concurrent_queries(session, f"{files.root}/metadata") from None
     return WriteToStream(analyzed, sink, output_mode, trigger, name, files.location, temporary, query_id)
 
 
@@ -100,11 +106,17 @@ def _checkpoint_location(
     if (root if location is None else location) == "":
         raise illegal_argument("Can not create a Path from an empty string")
     if location is not None:
-        return location, False
+        return _absolute(session, location), False
     if root is not None:
-        return f"{root.rstrip('/')}/{name or uuid.uuid4()}", False
+        return _absolute(session, f"{root.rstrip('/')}/{name or uuid.uuid4()}"), False
     if temporary_allowed:
         folder = tempfile.mkdtemp(prefix="temporary-")
         atexit.register(shutil.rmtree, folder, ignore_errors=True)  # unless the query has deleted it
         return folder, True
     raise analysis_error(session, "_LEGACY_ERROR_TEMP_1298", config="spark.sql.streaming.checkpointLocation")
+
+
+def _absolute(session: SparkSession, location: str) -> str:
+    """Of a relative path the place that it names for the JVM, whose folder is the one in which Spark was started."""
+    is_relative = re.match(r"/|[A-Za-z][\w+.-]*:", location) is None
+    return str(hadoop.qualified(session, location)[1].toString()) if is_relative else location
