@@ -38,7 +38,7 @@ A source that gives two numbers more in each batch, and a sink that keeps its ro
     minispark_stream.register_source("count", count)
     minispark_stream.register_sink("count", lambda session, options, partition_columns, output_mode: Keep())
 
-As an entry point, in the pyproject.toml of your package:   [project.entry-points."minispark_stream.engine.sources"]
+As an entry point, in the pyproject.toml of your package:   [project.entry-points."minispark_stream.sources"]
                                                             count = "my_package.counting:count"
 
 Differs from Spark: Spark knows a provider by the name of its class, too, because it can load the class.

@@ -7,8 +7,8 @@ Models: StreamingQueryManager (Execution flow; From query to the plan).
 2. Make the query's own session: a clone with adaptive execution and cost-based optimisation off, because both may change
    the number of shuffle partitions, and there is one state store per partition. Unions keep the partitions of their inputs,
    because the two sides of a join must meet in the partition of their key.
-3. Compile the plan (engine/runtime/query_planner.py), so that what the model cannot run fails here and not on the query's
-   thread.
+3. Make the run, of the engine that the trigger asks for. Nothing is planned yet: what Spark's optimizer refuses, and what the
+   model does not have, ends the first batch.
 4. A second run on one checkpoint stops the first (`stopActiveRunOnRestart`); a name may be used only once at a time.
 5. Start the thread.
 

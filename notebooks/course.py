@@ -18,12 +18,15 @@ from pathlib import Path
 from typing import Any
 
 from exercises import EXERCISES
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from minispark_stream import MiniSparkSession, side_by_side
+from minispark_stream.engine.jvm import plans
+from minispark_stream.engine.plan.streaming_relation import Sources, without_file_relations
+from minispark_stream.engine.runtime.template import Template, compile_template
 
-__all__ = ["F", "MiniSparkSession", "at_once", "check", "hint", "side_by_side", "spark"]
+__all__ = ["F", "MiniSparkSession", "at_once", "check", "compiled", "hint", "side_by_side", "spark"]
 
 spark = (
     SparkSession.builder.master("local[2]")
@@ -37,6 +40,13 @@ spark = (
 # Some queries fail on purpose, and both engines would log each failure at length.
 spark.sparkContext.setLogLevel("OFF")
 logging.getLogger("minispark_stream").setLevel(logging.CRITICAL)
+
+
+def compiled(df: DataFrame) -> Template:
+    """What the first batch of a query would make of its plan."""
+    analyzed = plans.analyzed(df)
+    sources = Sources.of_plan(spark, analyzed)
+    return compile_template(spark, without_file_relations(spark, analyzed), sources, timestamp_ms=0, output_mode="append")
 
 
 def check(exercise: str, answer: Any = ...) -> None:

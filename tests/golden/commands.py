@@ -192,7 +192,7 @@ class Commands:
         for batch in inspect(str(self._checkpoint)).batches:
             offsets, commit = f"no offsets/{batch.batch_id}", f"no commits/{batch.batch_id}"
             if batch.offsets is not None:
-                read = ", ".join("-" if o is None else re.sub(r'\{"logOffset":(\d+)\}', r"\1", o) for o in batch.offsets)
+                read = ", ".join("-" if o is None else re.sub(r'\{"logOffset":(\d+)\}', r"\1", o) for o in batch.offsets.values())
                 offsets = f"offsets/{batch.batch_id}: up to {read}"
                 if batch.watermark_ms:
                     offsets += f", watermark {time_words(batch.watermark_ms)}"

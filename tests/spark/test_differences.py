@@ -67,21 +67,26 @@ def with_confs(session: Any, confs: dict[str, str], action: Callable[[], Any]) -
 # -- what is refused ------------------------------------------------------------------------------------------------
 
 
+def run_on(df: DataFrame, output_mode: str = "append") -> Any:
+    """Start a query and wait until it ends, by itself or with its error."""
+    return df.writeStream.format("noop").outputMode(output_mode).start().awaitTermination(60)
+
+
 def join_in_format_3(session: Any, folder: Path) -> Any:
     rows = text(session, folder).withColumn("ts", F.current_timestamp()).withWatermark("ts", "1 minute")
     joined = rows.join(rows.withColumnsRenamed({"value": "other", "ts": "then"}), F.expr("value = other"))
-    return with_confs(session, {"spark.sql.streaming.join.stateFormatVersion": "3"}, joined.writeStream.format("noop").start)
+    return with_confs(session, {"spark.sql.streaming.join.stateFormatVersion": "3"}, lambda: run_on(joined))
 
 
 def applied_in_format_1(session: Any, folder: Path) -> Any:
     rows = text(session, folder).groupBy("value").applyInPandasWithState(frames_of_a_group, "n int", "n int", "append", "NoTimeout")
     key = "spark.sql.streaming.flatMapGroupsWithState.stateFormatVersion"
-    return with_confs(session, {key: "1"}, rows.writeStream.format("noop").start)
+    return with_confs(session, {key: "1"}, lambda: run_on(rows))
 
 
 def aggregated_in_format_1(session: Any, folder: Path) -> Any:
-    counts = text(session, folder).groupBy("value").count().writeStream.outputMode("update").format("noop")
-    return with_confs(session, {"spark.sql.streaming.aggregation.stateFormatVersion": "1"}, counts.start)
+    counts = text(session, folder).groupBy("value").count()
+    return with_confs(session, {"spark.sql.streaming.aggregation.stateFormatVersion": "1"}, lambda: run_on(counts, "update"))
 
 
 def in_real_time(session: Any, folder: Path) -> Any:

@@ -86,7 +86,7 @@ def registered(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pyte
         minispark_stream.register_source("Count", count)
         minispark_stream.register_sink("keep", keep)
     else:
-        install(tmp_path, monkeypatch, f"[minispark_stream.engine.sources]\nCount = {__name__}:count\n[minispark_stream.engine.sinks]\nkeep = {__name__}:keep\n")
+        install(tmp_path, monkeypatch, f"[minispark_stream.sources]\nCount = {__name__}:count\n[minispark_stream.sinks]\nkeep = {__name__}:keep\n")
         monkeypatch.setitem(sys.modules, __name__, sys.modules.get(__name__) or sys.modules[count.__module__])
     KEPT.clear()
     CALLS.clear()
@@ -162,7 +162,7 @@ def test_a_factory_must_be_callable():
 
 @pytest.mark.parametrize("target", ["no_such_module:count", f"{Keep.__module__}:no_such_name", "json.decoder:JSONDecodeError.nothing"])
 def test_an_entry_point_that_cannot_be_loaded(mini, tmp_path, monkeypatch, target):
-    install(tmp_path, monkeypatch, f"[minispark_stream.engine.sources]\nbroken = {target}\n[minispark_stream.engine.sinks]\nbroken = {target}\n")
+    install(tmp_path, monkeypatch, f"[minispark_stream.sources]\nbroken = {target}\n[minispark_stream.sinks]\nbroken = {target}\n")
     said = rf"The entry point 'broken = {target}' \(minispark_stream.{{}}\) of counting 1.0 cannot be loaded: \w*Error: "
     with pytest.raises(AnalysisException, match=said.format("sources")):
         mini.readStream.format("broken").load()
