@@ -250,7 +250,7 @@ def test_what_a_query_prints(
     query.stop()
     assert query.exception() is None
     query = mini.readStream.format("rate").option("numPartitions", 3).load().writeStream.format("noop").trigger(**EVERY).start()
-    wait_for(lambda: "3 partitions need a slot each, and there are 2" in caplog.text, query)
+    wait_for(lambda: "3 partitions need one each, 2 are available" in caplog.text, query)
     query.stop()
 
 
