@@ -8,14 +8,12 @@ import signal
 import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from functools import partial
 from pathlib import Path
 
 import pyarrow as pa
 import pytest
 from pyspark.errors import SparkRuntimeException
 
-from minispark_stream.engine.observer import Observer
 from minispark_stream.engine.operators.state_task import OperatorWatermarks, StatefulOperatorStateInfo
 from minispark_stream.engine.operators.streaming_global_limit import GlobalLimit
 from minispark_stream.engine.state.fast.columnar_map import ColumnarMap
@@ -23,6 +21,7 @@ from minispark_stream.engine.state.hdfs_backed_state_store_provider import HDFSB
 from minispark_stream.engine.state.loaded_providers import get_store
 from minispark_stream.engine.state.maintenance import run_maintenance
 from minispark_stream.engine.state.state_store import StateStoreConf, StateStoreId, each
+from tests.unit.fake_query import unobserved
 
 KEY, OTHER = b"k" * 16, b"o" * 16
 pytestmark = pytest.mark.usefixtures("fresh_process")
@@ -113,7 +112,7 @@ def test_a_zombie_cannot_bring_back_a_version_that_is_gone(store_id: StateStoreI
     late.put([OTHER], [b"z" * 16])
     for version in range(5):
         attempt(living, version, bytes([version + 1]) * 16)
-        run_maintenance(store_id.checkpoint_root, conf, version + 1, partial(Observer().step, "maintenance", None))
+        run_maintenance(store_id.checkpoint_root, conf, version + 1, unobserved)
     assert living.files.store_files()[0].version > 1
     late.commit()
     assert dict(zip(*HDFSBackedStateStoreProvider(store_id, conf).get_store(5).rows())) == {KEY: bytes([5]) * 16}

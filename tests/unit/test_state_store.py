@@ -7,7 +7,6 @@ import os
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -30,6 +29,7 @@ from minispark_stream.engine.state.state_records import crc32c, decode_records, 
 from minispark_stream.engine.state.state_store import StateStore, StateStoreConf, StateStoreId, each, state_error_of
 from minispark_stream.lens.recording.recording_observer import RecordingObserver
 from minispark_stream.lens.trace.recorder import Recorder
+from tests.unit.fake_query import unobserved
 
 CONF = StateStoreConf()
 A, B, C = b"a" * 16, b"b" * 16, b"c" * 16
@@ -67,7 +67,7 @@ def entries(of: HDFSBackedStateStoreProvider) -> dict[bytes, bytes]:
 
 
 def maintain(state: Path, conf: StateStoreConf = CONF, committed: int = 1000, observer: Observer | None = None) -> Any:
-    return run_maintenance(str(state), conf, committed, partial((observer or Observer()).step, "maintenance", None))
+    return run_maintenance(str(state), conf, committed, lambda name, **what: (observer or Observer()).step(name, None, **what))
 
 
 def names(state: Path, partition: str = "0/0") -> list[str]:
@@ -701,7 +701,7 @@ def test_the_maintenance_task_runs_until_it_is_stopped(state: Path) -> None:
     rounds = threading.Semaphore(0)
 
     @contextmanager
-    def step(store_id: StateStoreId) -> Iterator[Ended]:
+    def step(name: str, store_id: StateStoreId) -> Iterator[Ended]:
         yield lambda result: rounds.release()
 
     task = MaintenanceTask(str(state), conf, 1, lambda: 6, step)
@@ -712,7 +712,7 @@ def test_the_maintenance_task_runs_until_it_is_stopped(state: Path) -> None:
     assert rounds.acquire(timeout=30)
     task.stop()
     assert {"3.snapshot", "6.snapshot"} <= set(names(state))
-    never_started = MaintenanceTask(str(state), conf, 1, lambda: 6, partial(Observer().step, "maintenance", None))
+    never_started = MaintenanceTask(str(state), conf, 1, lambda: 6, unobserved)
     never_started.stop()
 
 
@@ -726,7 +726,7 @@ def test_the_maintenance_task_outlives_a_listing_that_fails(
         raise OSError("no route to host")
 
     monkeypatch.setattr("minispark_stream.engine.state.maintenance.find_stores", unreachable)
-    task = MaintenanceTask(str(state), CONF, 1, lambda: 6, partial(Observer().step, "maintenance", None))
+    task = MaintenanceTask(str(state), CONF, 1, lambda: 6, unobserved)
     task.start()
     assert rounds.acquire(timeout=30) and rounds.acquire(timeout=30), "the thread ended with the first error"
     task.stop()
@@ -741,7 +741,7 @@ def test_a_round_of_maintenance_ends_after_the_store_that_is_under_way(state: Pa
     stopped = threading.Event()
 
     @contextmanager
-    def step(store_id: StateStoreId) -> Iterator[Ended]:
+    def step(name: str, store_id: StateStoreId) -> Iterator[Ended]:
         yield lambda result: stopped.set()
 
     done = run_maintenance(str(state), conf, 3, step, stopped.is_set)

@@ -124,10 +124,13 @@ def test_the_cause_of_a_foreach_batch_error_is_the_users_own(no_jvm: None) -> No
 
 def test_a_stopped_query_does_not_begin_to_write(monkeypatch: pytest.MonkeyPatch) -> None:
     """`stop()` comes while the driver still plans the batch."""
-    query: Any = SimpleNamespace(stop_requested=threading.Event(), observer=Observer(), reporter=ProgressReporter(100))
+    query: Any = SimpleNamespace(
+        stop_requested=threading.Event(), observer=Observer(), reporter=ProgressReporter(100), start_maintenance=lambda _: None
+    )
     query.check_not_stopped = lambda: StreamExecution.check_not_stopped(query)
+    planned = SimpleNamespace(template=SimpleNamespace(operators=()))
     monkeypatch.setattr(run_batch_module, "get_batches", lambda *_: {})
-    monkeypatch.setattr(run_batch_module, "plan_batch", lambda *_: query.stop_requested.set())
+    monkeypatch.setattr(run_batch_module, "plan_batch", lambda *_: query.stop_requested.set() or planned)
     monkeypatch.setattr(run_batch_module, "add_batch", lambda *_: pytest.fail("the sink was given the batch"))
     with pytest.raises(QueryStopped):
         run_batch(query, MicroBatchExecutionContext())

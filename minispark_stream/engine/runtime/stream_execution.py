@@ -29,7 +29,7 @@ import threading
 import uuid
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from functools import partial
+from contextlib import AbstractContextManager
 from typing import Any
 
 from pyspark import InheritableThread
@@ -40,7 +40,7 @@ from minispark_stream.engine.checkpointing.offset_seq_log import OffsetSeqLog, O
 from minispark_stream.engine.clock import Clock
 from minispark_stream.engine.jvm import sessions
 from minispark_stream.engine.jvm.errors import as_captured
-from minispark_stream.engine.observer import Observer, error_words
+from minispark_stream.engine.observer import Ended, Observer, error_words
 from minispark_stream.engine.plan.streaming_relation import described
 from minispark_stream.engine.runtime.micro_batch_execution_context import MicroBatchExecutionContext, Offsets
 from minispark_stream.engine.runtime.progress_reporter import ProgressReporter
@@ -168,11 +168,13 @@ class StreamExecution(ABC):
         if has_state and self.maintenance is None:
             interval = self.conf_ms("spark.sql.streaming.stateStore.maintenanceInterval")
             planner = self.planner
-            announce = partial(self.observer.step, "maintenance", self)
             self.maintenance = MaintenanceTask(
-                planner.state_dir, planner.state_conf, interval, self._committed_version, announce
+                planner.state_dir, planner.state_conf, interval, self._committed_version, self._step
             )
             self.maintenance.start()
+
+    def _step(self, name: str, **arguments: Any) -> AbstractContextManager[Ended]:
+        return self.observer.step(name, self, **arguments)
 
     def _committed_version(self) -> int:
         return self.context.batch_id  # batch N begins with version N

@@ -46,7 +46,7 @@ from minispark_stream.engine.state.state_store import StateStoreConf, StateStore
 
 logger = logging.getLogger(__name__)
 
-# Observer.step of "maintenance": `with step(store_id=...) as ended: ...; ended(result)`.
+# Tells whoever observes the query: `with step("maintenance", store_id=...) as ended: ...; ended(result)`.
 Step = Callable[..., AbstractContextManager[Ended]]
 
 
@@ -91,7 +91,7 @@ def do_maintenance(store_id: StateStoreId, conf: StateStoreConf, committed: int,
     deletable = files_to_delete(present, conf.min_versions_to_retain)
     if snapshot is None and not deletable:
         return None
-    with step(store_id=store_id) as ended:
+    with step("maintenance", store_id=store_id) as ended:
         try:
             if snapshot is not None:  # (1)
                 write_snapshot(files, conf, snapshot)
