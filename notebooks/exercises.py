@@ -20,7 +20,6 @@ import pyarrow as pa
 from pyspark.sql.types import StringType, StructType
 
 from minispark_stream.engine.checkpointing.unsafe_row import UnsafeRowCodec
-from minispark_stream.engine.operators.columns import Columns
 from minispark_stream.engine.operators.state_task import OperatorWatermarks
 from minispark_stream.engine.operators.streaming_deduplicate import SEEN, Deduplicate
 from minispark_stream.engine.state.hdfs_backed_state_store_provider import HDFSBackedStateStoreProvider
@@ -69,11 +68,11 @@ class KnownKeys:
         self._store = store
 
     def __contains__(self, key: bytes) -> bool:
-        return self._store.get(key) is not None
+        return bool(self._store.get([key])[0][0])
 
     def add(self, key: bytes) -> None:
         """Put a key, without a value: it is only remembered."""
-        self._store.put(key, UnsafeRowCodec(SEEN).encode([pa.nulls(1)])[0])
+        self._store.put([key], UnsafeRowCodec(SEEN).encode([pa.nulls(1)]))
 
 
 def deduplicates(put_new: Any) -> bool | None:
@@ -81,10 +80,10 @@ def deduplicates(put_new: Any) -> bool | None:
     if put_new(set(), []) is None and put_new(set(), [b"a"]) is None:
         return None
 
-    def in_its_place(task: Deduplicate, store: StateStore, rows: Columns) -> Any:
-        keys = UnsafeRowCodec(task.keys).encode([rows[i] for i in task.positions])
+    def in_its_place(task: Deduplicate, store: StateStore, rows: pa.RecordBatch) -> pa.RecordBatch:
+        keys = UnsafeRowCodec(task.keys).encode([rows.column(i) for i in task.positions])
         positions = put_new(KnownKeys(store), keys)
-        return np.array(positions, int) if isinstance(positions, (list, tuple, np.ndarray)) else np.array([], int)
+        return rows.take(pa.array(positions if isinstance(positions, (list, tuple, np.ndarray)) else [], pa.int64()))
 
     with TemporaryDirectory() as folder, patch.object(Deduplicate, "_put_new", in_its_place):
         store = HDFSBackedStateStoreProvider(StateStoreId(folder, 0, 0), StateStoreConf())
@@ -99,7 +98,7 @@ def _deduplicated(store: StateStore, keys: list[str]) -> list[str]:
         info=None, watermarks=OperatorWatermarks(0, 0, moved=False), output=pa.schema([("key", pa.string())]), metrics=None,
         positions=(0,), keys=StructType().add("key", StringType()), event_time=None, key_event_time=None, delay_ms=None,
     )
-    passed, _ = task.run(store, [pa.RecordBatch.from_arrays([pa.array(keys, pa.string())], names=["key"])])
+    passed, _ = task.run([store], [pa.RecordBatch.from_arrays([pa.array(keys, pa.string())], names=["key"])])
     return [key for columns in passed for key in columns[0].to_pylist()]
 
 

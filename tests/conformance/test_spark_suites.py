@@ -530,7 +530,6 @@ def test_a_case_of_sparks_suites(spark: SparkSession, one: Callable[[Test], None
     one(partial(stream_test, spark, engine="both"))
 
 
-@pytest.mark.xfail(strict=True, reason="the model shows groups that were in the state, although a filter above them says no")
 def test_results_may_be_pruned_by_the_time_of_the_batch(spark: SparkSession) -> None:
     def recent(session: Any, n: DataFrame) -> DataFrame:
         return n.groupBy("t").count().where(F.col("t") >= F.current_timestamp() - F.expr("interval 10 minutes"))
