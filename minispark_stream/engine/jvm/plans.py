@@ -38,10 +38,15 @@ def analyzed(df: DataFrame) -> JavaObject:
     return df._jdf.queryExecution().analyzed()
 
 
+def with_cached_data(session: SparkSession, plan: JavaObject) -> JavaObject:
+    """`plan`, with what is cached read from the cache (QueryExecution.withCachedData)."""
+    manager = session._jsparkSession.sharedState().cacheManager()
+    return manager.useCachedData(plan, getattr(manager, "useCachedData$default$2")())
+
+
 def cache(df: DataFrame) -> JavaObject:
     """Cache `df`: the plan that reads the cache, which is not a plan that anybody else's `persist` or `unpersist` is about."""
-    manager = df.sparkSession._jsparkSession.sharedState().cacheManager()
-    return manager.useCachedData(analyzed(df.persist()), getattr(manager, "useCachedData$default$2")())
+    return with_cached_data(df.sparkSession, analyzed(df.persist()))
 
 
 def is_filled(cached: JavaObject) -> bool:

@@ -19,7 +19,7 @@ from __future__ import annotations
 
 from pyspark.sql import SparkSession
 
-from minispark_stream.engine.jvm import of_batch, scala
+from minispark_stream.engine.jvm import of_batch, plans, scala
 from minispark_stream.engine.jvm.scala import JavaObject
 
 _EXECUTION = "org.apache.spark.sql.execution"
@@ -35,10 +35,9 @@ def optimized(session: SparkSession, plan: JavaObject, timestamp_ms: int) -> tup
         AnalysisException: what Spark's analyzer or optimizer refuses.
     """
     mode = scala.java_class(session, f"{_EXECUTION}.CommandExecutionMode").ALL()
-    state, shared = session._jsparkSession.sessionState(), session._jsparkSession.sharedState()
+    state = session._jsparkSession.sessionState()
     execution = state.executePlan(of_batch.with_batch_time(session, plan, timestamp_ms), mode)
-    cache = shared.cacheManager()
-    with_cached_data = cache.useCachedData(execution.normalized(), getattr(cache, "useCachedData$default$2")())
+    with_cached_data = plans.with_cached_data(session, execution.normalized())
     found = of_batch.with_literals_and_seeds(session, state.optimizer().execute(with_cached_data))
     widen = scala.companion(session, "org.apache.spark.sql.catalyst.analysis.WidenStatefulOperatorAttributeNullability")
     return execution.analyzed(), widen.apply(found)
