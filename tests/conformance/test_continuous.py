@@ -287,8 +287,10 @@ def test_no_row_is_lost_when_the_driver_is_killed(mini: MiniSparkSession, tmp_pa
         driver.wait()
     epoch, value = last_committed(checkpoint), last_value(checkpoint)
     query = start_noting(mini, tmp_path)
-    wait_for(lambda: last_value(checkpoint) >= value + 10, query)
-    query.stop()
+    try:
+        wait_for(lambda: last_value(checkpoint) >= value + 10, query)
+    finally:
+        query.stop()  # its tasks would keep the slots that the next test waits for
     assert [e.outputs["epoch"] for e in query.trace.events if e.step == "getStartOffset"] == [epoch + 1]
     assert numbers(checkpoint, "commits") == list(range(last_committed(checkpoint) + 1))
     values = {int(line) for line in (tmp_path / "written").read_text().splitlines()}
