@@ -28,7 +28,7 @@ export SPARK_LOCAL_IP ?= 127.0.0.1
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 export PIP_NO_INPUT := 1
 
-.PHONY: help setup system demo test check lint types unit quick test-changed crash-test rewrite-golden notebooks lab bench docs pictures site doctor clean
+.PHONY: help setup system demo test check lint types unit quick test-changed crash-test rewrite-golden notebooks rewrite-notebooks lab bench docs pictures site doctor clean
 
 help:
 	@sed -n 's/^# make /make /p' Makefile
@@ -155,6 +155,11 @@ rewrite-golden: setup
 
 notebooks: setup
 	$(PYTEST) tests $(NOTEBOOKS) -k ipynb
+
+# With this variable the kernel does for us what it does for nbval: what the JVM says on stderr is no output of a cell.
+rewrite-notebooks: setup
+	PYTEST_CURRENT_TEST=rewrite $(BIN)/jupyter nbconvert --to notebook --execute --inplace --ExecutePreprocessor.timeout=300 \
+	    --ExecutePreprocessor.record_timing=False $(or $(ONLY),notebooks/*.ipynb)
 
 clean:
 	rm -rf build .pytest_cache .mypy_cache .ruff_cache .hypothesis spark-warehouse metastore_db derby.log artifacts

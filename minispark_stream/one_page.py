@@ -90,6 +90,7 @@ def run(spark: SparkSession, query: WindowedCount) -> None:
     spark = spark.newSession()
     spark.conf.set("spark.sql.adaptive.enabled", False)  # or what is all late is not measured
     offsets, commits = query.checkpoint / "offsets", query.checkpoint / "commits"
+    (query.checkpoint / "state" / "0").mkdir(parents=True, exist_ok=True)  # no state yet
     last_ran_under = None  # which watermark; a restart does not know it, and waits for new files
     while True:
         planned, done = entries(offsets), entries(commits)  # (1)
@@ -131,16 +132,14 @@ def run_batch(
 
     # (4)
     event_time = Observation()  # measured by the job while it reads
-    new = spark.read.schema(ROW).json(files) if files else spark.createDataFrame([], ROW)
+    new = spark.read.schema(ROW).json(files)
     reached = F.max("ts") - F.expr(f"INTERVAL {query.delay}")
     reached = F.unix_millis(F.greatest(reached, F.timestamp_millis(F.lit(watermark_ms))))
     new = new.observe(event_time, reached.alias("next_watermark_ms"))
 
     # (5) to (8)
     versions = query.checkpoint / "state"
-    old = spark.createDataFrame([], STATE)
-    if batch > 0:
-        old = spark.read.schema(STATE).parquet(str(versions / str(batch))).where("NOT expired")
+    old = spark.read.schema(STATE).parquet(str(versions / str(batch))).where("NOT expired")
     old = old.select("window", "key", "count", F.lit(False).alias("changed"))
     counts = new.groupBy(F.window("ts", query.size, query.slide), "key").count()
     counts = counts.where(~passed(late_ms)).withColumn("changed", F.lit(True))

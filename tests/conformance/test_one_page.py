@@ -197,6 +197,7 @@ def test_the_example_of_the_page_is_true_though_it_is_killed_at_each_of_its_line
         with killed(for_the_first_time):
             one_page.run(spark, WindowedCount(source, checkpoint, sink.put))
     assert len(killed_at) == runs - 1 > 40
+    assert SparkSession.active() is spark  # the session of the page's own is not left behind as that of this thread
     window = "window=Row(start=datetime.datetime(2024, 1, 1, 12, 0), end=datetime.datetime(2024, 1, 1, 12, 5))"
     assert sink.batches == {0: [], 1: [], 2: [f"Row({window}, key='a', count=3)"], 3: []}
     assert [Path(*entry["files"]).name for entry in one_page.entries(checkpoint / "offsets")] == [f"{i}.json" for i in range(1, 5)]

@@ -197,6 +197,14 @@ def test_a_notebook_fits_one_sitting(notebook):
     assert len(nbformat.read(notebook, as_version=4).cells) <= 25
 
 
+@pytest.mark.parametrize("notebook", NOTEBOOKS, ids=lambda path: path.name)
+def test_a_notebook_was_saved_by_make_rewrite_notebooks(notebook):
+    """Another way saves what the JVM says on stderr, which nbval then misses, and when each cell ran."""
+    for cell in nbformat.read(notebook, as_version=4).cells:
+        assert "execution" not in cell.metadata
+        assert "stderr" not in [output.get("name") for output in cell.get("outputs", ())], cell.source
+
+
 @pages
 def test_python_on_a_page_parses(page):
     for block in re.findall(r"^```python\n(.*?)^```", page.read_text(encoding="utf-8"), re.S | re.M):
