@@ -10,6 +10,7 @@
 # make lint types  style, spelling and types only: seconds
 # make bench       milliseconds per trigger, model against Spark, in nine workloads (of one: make bench BENCH='--only join-20k')
 # make rewrite-golden   the golden scripts written anew, as the model plays them; read the diff before you commit it
+# make rewrite-notebooks  all notebooks run again and saved with what they say (one: ONLY=notebooks/04*.ipynb)
 # make docs        the parts of docs/ that repeat what the code says
 # make pictures    the pictures of docs/ (needs graphviz and Chromium)
 # make site        the course and docs/ as a site that opens from disk: build/site/index.html
