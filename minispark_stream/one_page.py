@@ -40,7 +40,7 @@ What it leaves out, and where that is:
   (engine/checkpointing/offset_seq_log.py)
 - a trigger that waits for more files (engine/runtime/trigger_executor.py), several queries at a
   time (streaming_query_manager.py), progress reports (engine/runtime/progress_reporter.py), a trace
-  (lens/trace/events.py)
+  (lens/trace/steps.py)
 
 Shown by tests/conformance/test_one_page.py::test_the_page_does_what_structured_streaming_does.
 """

@@ -24,7 +24,7 @@ class Observer:
 
     @contextmanager
     def step(self, name: str, query: Any, /, **arguments: Any) -> Iterator[Ended]:
-        """Around a step of `query`; `name` is the documents' (lens/trace/events.py lists them)."""
+        """Around a step of `query`; `name` is the documents' (lens/trace/steps.py lists them)."""
         yield _not_interested
 
     def sink(self, sink: Any) -> Any:

@@ -12,10 +12,10 @@ from pathlib import Path
 import pytest
 
 import minispark_stream
-from minispark_stream.lens.trace.events import STEPS
+from minispark_stream.lens.trace.steps import STEPS
 from minispark_stream.lens.trace.trace import Trace
 from minispark_stream.lens.view import flow, timeline
-from minispark_stream.lens.view.board import LIGHTS, Board
+from minispark_stream.lens.view.board import Board
 from minispark_stream.lens.view.flow_layout import frames as layout_frames
 from minispark_stream.lens.view.flow_layout import places
 from minispark_stream.lens.view.merged_walk import stops
@@ -134,7 +134,6 @@ def test_there_is_a_button_for_every_step() -> None:
     micro_batches, continuous = (step_list([Trace((replace(TRACE.events[0], step=step),))]) for step in ("trigger", "runContinuous"))
     listed = [set(re.findall(r"data-step='(\w+)'", html)) for html in (micro_batches, continuous)]
     assert listed[0] | listed[1] == set(STEPS) and listed[0] & listed[1] == {"startQuery", "maintenance"}
-    assert set(LIGHTS) <= set(STEPS) and {name for names in LIGHTS.values() for name in names} <= set(PANELS)
 
 
 def test_a_panel_that_is_equal_on_both_engines_is_shown_once() -> None:

@@ -7,14 +7,13 @@ from typing import Any
 
 import pytest
 
-from minispark_stream.lens.trace.events import STEPS, Event
+from minispark_stream.lens.trace.events import Event
+from minispark_stream.lens.trace.steps import STEPS
 from minispark_stream.lens.trace.trace import Trace
 from minispark_stream.lens.view.board import Board
-from minispark_stream.lens.view.captions import caption
 from minispark_stream.lens.view.merged_walk import Stop, completed, merged, stops
 from minispark_stream.lens.view.sentences import narrate
 from minispark_stream.lens.view.walk import moments
-from minispark_stream.lens.view.why import WHY
 from minispark_stream.lens.view.words import offset_words, plain, plural, short, time_words, without_ids
 from minispark_stream.lens.view.world import StateRow, World
 from minispark_stream.lens.view.world_changes import state_changes, worlds
@@ -113,12 +112,6 @@ def test_a_restart_is_told_by_its_two_logs() -> None:
 def test_a_batch_without_data_says_why_it_runs() -> None:
     decided = event("constructNextBatch", outs={"newData": False, "anotherBatch": True, "run": True})
     assert narrate(decided).startswith("no new data, but the watermark has moved since the last batch")
-
-
-@pytest.mark.parametrize("step", STEPS)
-def test_every_step_has_words_even_if_a_trace_tells_nothing_of_it(step: str) -> None:
-    assert narrate(event(step)) and WHY[step]
-    assert isinstance(caption(event(step)), str)
 
 
 @pytest.mark.parametrize("junk", [None, 1, "x", [1], {"a": [None]}, 10**40, float("inf")], ids=str)

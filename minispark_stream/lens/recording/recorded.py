@@ -1,7 +1,7 @@
 """What the trace keeps of each step of the engine.
 
 The engine announces a step with its arguments by name, and its result when it has ended. `RECORDED` says what the trace keeps
-of them: what goes in, from the arguments; and what comes out, from the result as well. lens/trace/events.py declares the
+of them: what goes in, from the arguments; and what comes out, from the result as well. lens/trace/steps.py declares the
 steps.
 
     get_batch(query, source=..., start=..., end=...)      {"step": "getBatch",

@@ -17,7 +17,8 @@ from contextlib import contextmanager
 from typing import Any
 
 from minispark_stream.engine.observer import error_words
-from minispark_stream.lens.trace.events import STEPS, Event
+from minispark_stream.lens.trace.events import Event
+from minispark_stream.lens.trace.steps import STEPS
 
 MAX_TRIGGERS = 1000
 MAX_CHARACTERS = 2**26

@@ -1,8 +1,7 @@
 """The board: what the page shows of one stop of the walk, as a fragment of HTML for each of its places.
 
-1. The panels: with two engines a panel that is equal on both is shown once, and one that differs in two columns. What only one
-   engine tells is no difference: the other's world is completed with it.
-2. The panels that a step is about are lit while it is shown.
+1. With two engines a panel that is equal on both is shown once, and one that differs in two columns. What only one engine tells
+   is no difference: the other's world is completed with it.
 
     +--------------------------------------------------+
     | steps   |  what, said       |  why, code, recorded
@@ -24,14 +23,6 @@ from minispark_stream.lens.view.row_fates import RowFates
 from minispark_stream.lens.view.row_panels import NEW, rows_in
 from minispark_stream.lens.view.step_panel import recorded, said
 from minispark_stream.lens.view.world import World
-
-LIGHTS: Mapping[str, tuple[str, ...]] = {  # (2)
-    "populateStartOffsets": ("logs",), "latestOffset": ("sources",), "constructNextBatch": ("sources", "watermark"),
-    "walCommit": ("logs",), "commitSource": ("sources",), "purge": ("logs",), "getBatch": ("sources", "rows-in"),
-    "queryPlanning": ("watermark",), "addBatch": ("rows-in", "rows-out"), "stateOperator": ("state",),
-    "updateWatermark": ("watermark",), "commitOffsets": ("logs",), "getStartOffset": ("logs", "sources"),
-    "addOffset": ("logs",), "commitEpoch": ("logs",),
-}
 
 
 class Board:

@@ -25,8 +25,8 @@ from html import escape
 
 import graphviz
 
-from minispark_stream.lens.trace.events import STEPS
 from minispark_stream.lens.trace.recording import Batch, Recording
+from minispark_stream.lens.trace.steps import STEPS
 from minispark_stream.lens.view import flow_layout as layout
 from minispark_stream.lens.view.captions import caption_lines, captions_of
 from minispark_stream.lens.view.walk import failed

@@ -23,7 +23,9 @@ how many engines have a caption.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from itertools import pairwise
+from itertools import pairwise, takewhile
+
+from minispark_stream.lens.trace.steps import inside
 
 Point = tuple[float, float]
 
@@ -33,8 +35,8 @@ LEFT = 0
 MIDDLE = LEFT + BOX // 2 + MARGIN + GAP + STORE // 2
 RIGHT = MIDDLE + STORE // 2 + GAP + MARGIN + BOX // 2
 FAR = RIGHT + BOX // 2 + 2 * MARGIN + 2 + GAP + STORE // 2
-LEFT_STEPS = ("latestOffset", "constructNextBatch", "walCommit", "commitSource", "purge")
-RIGHT_STEPS = ("getBatch", "queryPlanning", "addBatch", "stateOperator", "updateWatermark", "commitOffsets")
+LEFT_STEPS = tuple(takewhile(lambda name: name != "runBatch", inside("trigger")))
+RIGHT_STEPS = tuple(inside("runBatch"))
 
 
 def places(pitch: int) -> dict[str, tuple[int, int]]:

@@ -25,10 +25,10 @@ from itertools import groupby
 from string import Template
 from typing import Any
 
-from minispark_stream.lens.trace.events import STEPS
 from minispark_stream.lens.trace.fates import Fates, fates
 from minispark_stream.lens.trace.recording import Recording, is_rerun
-from minispark_stream.lens.view.board import LIGHTS, Board
+from minispark_stream.lens.trace.steps import STEPS
+from minispark_stream.lens.view.board import Board
 from minispark_stream.lens.view.merged_walk import Stop, stops
 from minispark_stream.lens.view.pictures import pictures
 from minispark_stream.lens.view.questions import questions
@@ -96,7 +96,7 @@ def _data(shown: Sequence[Stop], recordings: Mapping[str, Recording], found: Map
     kinds = dict.fromkeys(stop.moment.event.step for stop in shown)
     return {  # (2)
         "steps": steps,
-        "about": {step: {**about(STEPS[step]), "lights": LIGHTS.get(step, ())} for step in kinds},
+        "about": {step: {**about(STEPS[step]), "lights": STEPS[step].lights} for step in kinds},
         "stories": [numbers(story) for story in row_fates.stories],
         "pieces": list(pieces),
     }

@@ -12,41 +12,26 @@ the others its look and its caption.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from html import escape
 
-from minispark_stream.lens.trace.events import STEPS
 from minispark_stream.lens.trace.recording import Recording
+from minispark_stream.lens.trace.steps import STEPS, Step
 from minispark_stream.lens.view.flow import title
 
-Within = Sequence["str | tuple[str, Within]"]
-
-MICRO_BATCHES: Within = (
-    "startQuery", "populateStartOffsets",
-    ("trigger", (
-        "latestOffset", "constructNextBatch", "walCommit", "commitSource", "purge",
-        ("runBatch", (
-            "getBatch", "queryPlanning", ("addBatch", ("stateOperator",)), "updateWatermark", "commitOffsets",
-        )),
-        "finishTrigger",
-    )),
-    "maintenance",
-)
-CONTINUOUS: Within = ("startQuery", "getStartOffset", ("runContinuous", ("addOffset", "commitEpoch")), "maintenance")
+OF_BOTH = ("startQuery", "maintenance")  # a query in micro-batches has them, and so has a continuous one
 
 
 def step_list(recordings: Iterable[Recording]) -> str:
     """The list as HTML: a button for each step."""
     taken = {event.step for recording in recordings for event in recording.events}
-    return _list(CONTINUOUS if {"getStartOffset", "runContinuous"} & taken else MICRO_BATCHES)
+    continuous = any(STEPS[name].continuous for name in taken)
+    return _list([step for step in STEPS.values() if step.continuous == continuous or step.name in OF_BOTH], None)
 
 
-def _list(steps: Within) -> str:
-    items = ""
-    for item in steps:
-        step, within = (item, ()) if isinstance(item, str) else item
-        items += f"<li>{_button(step)}{_list(within) if within else ''}</li>"
-    return f"<ol>{items}</ol>"
+def _list(steps: Iterable[Step], within: str | None) -> str:
+    items = "".join(f"<li>{_button(step.name)}{_list(steps, step.name)}</li>" for step in steps if step.within == within)
+    return f"<ol>{items}</ol>" if items else ""
 
 
 def _button(step: str) -> str:

@@ -15,12 +15,12 @@ from collections.abc import Mapping
 from html import escape
 from typing import Any
 
-from minispark_stream.lens.trace.events import Event, Step
+from minispark_stream.lens.trace.events import Event
+from minispark_stream.lens.trace.steps import Step
 from minispark_stream.lens.view.flow import title
 from minispark_stream.lens.view.merged_walk import Stop
 from minispark_stream.lens.view.sentences import narrate
 from minispark_stream.lens.view.step_source import step_sources
-from minispark_stream.lens.view.why import WHY
 from minispark_stream.lens.view.words import duration_words
 
 IN_PANELS = ("rows", "before", "after", "plan", "arrivals")  # what a panel or a picture shows
@@ -33,7 +33,7 @@ def about(step: Step) -> dict[str, str]:
     return {
         "what": f"<h2><small>{escape(number)}</small> {escape(name)}</h2>"
                 f"<p class='where'>Spark: <code>{escape(step.spark)}</code> · {escape(step.document)}</p>",
-        "why": f"<p>{_sentence(step.says)}</p><p><b>Why?</b> {escape(WHY[step.name])}</p>",
+        "why": f"<p>{_sentence(step.says)}</p><p><b>Why?</b> {escape(step.why)}</p>",
         "code": f"<p class='where'><code>{escape(source.where)}</code></p><pre class='code'>{source.html}</pre>",
     }
 

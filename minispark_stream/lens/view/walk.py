@@ -24,9 +24,8 @@ from itertools import groupby
 
 from minispark_stream.lens.trace.events import Event
 from minispark_stream.lens.trace.recording import is_rerun
+from minispark_stream.lens.trace.steps import STEPS
 from minispark_stream.lens.trace.values import as_int
-
-AROUND_OTHERS = frozenset(("startQuery", "trigger", "runBatch", "walCommit"))  # an error of theirs is one of a step inside
 
 BEGINS = -1
 
@@ -59,7 +58,7 @@ class Moment:
 
 def failed(event: Event) -> bool:
     """Whether this step is where something went wrong: not a step around it."""
-    return event.error is not None and event.step not in AROUND_OTHERS
+    return event.error is not None and not STEPS[event.step].frame
 
 
 @dataclass(frozen=True)
@@ -106,7 +105,7 @@ def _walk(node: _Node, within: tuple[str, ...] = ()) -> Iterator[tuple[Event, tu
     inside = (*within, step)
     before: list[_Node]
     after: list[_Node]
-    if step in AROUND_OTHERS:
+    if STEPS[step].frame:
         before, after = [], list(node.children)
     elif step == "addBatch" and node.children:
         yield replace(node.event, outputs={}, duration_ms=0, error=None), within, node.event
