@@ -171,3 +171,26 @@ def test_rocksdb(spark: SparkSession, source: Path, tmp_path: Path, changelog: b
     if not changelog:
         assert store.num_keys == spark.read.format("statestore").load(str(tmp_path / "cp")).count()
     assert "they are not decoded here" in str(report)
+
+
+MONTHS = ["YEAR", "MONTH", "YEAR TO MONTH"]
+UNITS = ["DAY", "HOUR", "MINUTE", "SECOND"]
+DAYS = [f"{a} TO {b}" if a != b else a for i, a in enumerate(UNITS) for b in UNITS[i:]]
+SHOWN = [
+    *(f"CAST(make_ym_interval(v, 7) AS INTERVAL {unit})" for unit in MONTHS),
+    *(f"CAST(make_dt_interval(v, 25, v, v / 7) AS INTERVAL {unit})" for unit in DAYS),
+    "make_interval(0, v, 0, v, 0, 0, v / 8)", "make_interval()", "make_interval(v, v, 0, 0, v, v, -v)",
+    "parse_json('{\"a\":[1,null,\"u\"]}')",
+]
+
+
+def test_intervals_and_variants_are_shown_as_spark_shows_them(spark: SparkSession, tmp_path: Path) -> None:
+    (tmp_path / "in").mkdir()
+    (tmp_path / "in" / "0.json").write_text("\n".join(f'{{"v": {v}}}' for v in (0, 1, -13, 2500)))
+    columns = [F.expr(shown).alias(f"x{i}") for i, shown in enumerate(SHOWN)]
+    firsts = spark.readStream.schema("v int").json(str(tmp_path / "in")).groupBy("v").agg(F.first(F.array(F.struct(*columns))).alias("x"))
+    query = firsts.writeStream.outputMode("update").format("noop").option("checkpointLocation", str(tmp_path / "checkpoint"))
+    query.trigger(availableNow=True).start().awaitTermination()
+    told = {row.key["v"]: list(next(iter(row.value.values()))[0].values()) for row in inspect(str(tmp_path / "checkpoint")).rows()}
+    texts = spark.read.schema("v int").json(str(tmp_path / "in")).select("v", *(c.cast("string") for c in columns)).collect()
+    assert told == {row.v: list(row[1:]) for row in texts}

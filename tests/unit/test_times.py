@@ -81,7 +81,7 @@ def test_far_event_times_are_reported_and_shown() -> None:
 
 
 def test_far_times_in_previews() -> None:
-    values = plain(pa.array([YEAR_10000 * 1000, None], pa.int64()).cast(pa.timestamp("us")))
+    values = plain(pa.array([YEAR_10000 * 1000, None], pa.int64()).cast(pa.timestamp("us")), TimestampType())
     assert values == ["10000-01-01 00:00:00", None]
     kind = StructType().add("m", MapType(StringType(), ArrayType(TimestampType()))).add("i", IntegerType())
     assert times_as_text(kind) == StructType().add("m", MapType(StringType(), ArrayType(StringType()))).add("i", IntegerType())

@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import pyarrow as pa
-from pyspark.sql.types import StructType
+from pyspark.sql.types import StructType, TimestampType
 
 from minispark_stream.engine.checkpointing.unsafe_row import UnsafeRowCodec
 from minispark_stream.engine.checkpointing.unsafe_row.plain import decode_rows, plain
@@ -71,4 +71,4 @@ def _time(element: bytes) -> str:
 
 
 def _ms(ms: int) -> str:
-    return str(plain(pa.array([ms * 1000], pa.timestamp("us")))[0])
+    return str(plain(pa.array([ms * 1000], pa.timestamp("us")), TimestampType())[0])

@@ -4,6 +4,8 @@
     date                       "2024-01-01"
     decimal                    "1.50"            double NaN, infinity: "NaN", "Infinity", "-Infinity"
     binary                     "0xff00"          a string that is not UTF-8: its bytes with U+FFFD in the place of the others
+    interval                   as show() has it: "INTERVAL '1-2' YEAR TO MONTH", "1 months 2 days"
+    variant                    its JSON as a text, in ASCII
     struct                     {"start": ..., "end": ...}; a second column of a name is called "sum (2)"
     map                        [[key, value], ...]
 
@@ -16,51 +18,70 @@ Models: nothing of Spark.
 from __future__ import annotations
 
 import math
+import struct
 from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
+from pyspark.sql.types import (
+    ArrayType,
+    CalendarIntervalType,
+    DataType,
+    DayTimeIntervalType,
+    MapType,
+    StructType,
+    UserDefinedType,
+    VariantType,
+    VariantVal,
+    YearMonthIntervalType,
+)
 
 from minispark_stream.engine.checkpointing.unsafe_row.codec import UnsafeRowCodec
 
 
-def plain(column: pa.Array) -> list[Any]:
-    """The values of an Arrow array; None for null."""
-    kind = column.type
-    if pa.types.is_null(kind):
+def plain(column: pa.Array, kind: DataType) -> list[Any]:
+    """The values of an Arrow array of Spark's type `kind`; None for null."""
+    if pa.types.is_null(column.type):
         return [None] * len(column)
-    values = _plain_values(column)
+    values = _plain_values(column, kind.sqlType() if isinstance(kind, UserDefinedType) else kind)
     if column.null_count == 0:
         return values
     valid = np.asarray(column.is_valid())
     return [v if ok else None for v, ok in zip(values, valid)]
 
 
-def _plain_values(column: pa.Array) -> list[Any]:
+def _plain_values(column: pa.Array, spark_type: DataType) -> list[Any]:
+    match spark_type:
+        case StructType():
+            names = unique_names(spark_type.names)
+            children = [plain(column.field(i), field.dataType) for i, field in enumerate(spark_type)]
+            return [dict(zip(names, values)) for values in zip(*children)] if children else [{} for _ in range(len(column))]
+        case MapType():
+            keys, values = plain(column.keys, spark_type.keyType), plain(column.items, spark_type.valueType)
+            return _lists([[k, v] for k, v in zip(keys, values)], column)
+        case ArrayType():
+            return _lists(plain(column.values, spark_type.elementType), column)
+        case YearMonthIntervalType():
+            return [_year_month(months, spark_type) for months in _words(column, "<i4").tolist()]
+        case DayTimeIntervalType():
+            return [_day_time(micros, spark_type) for micros in _words(column, "<i8").tolist()]
+        case CalendarIntervalType():
+            return [None if v is None else _calendar_interval(v) for v in column.to_pylist()]
+        case VariantType():
+            return [None if v is None else _variant(v) for v in column.to_pylist()]
     kind = column.type
-    if pa.types.is_struct(kind):
-        names = unique_names(field.name for field in kind)
-        children = [plain(column.field(i)) for i in range(kind.num_fields)]
-        return [dict(zip(names, values)) for values in zip(*children)] if children else [{} for _ in range(len(column))]
-    if pa.types.is_map(kind):
-        pairs = [[k, v] for k, v in zip(plain(column.keys), plain(column.items))]
-        return _lists(pairs, column)
-    if pa.types.is_list(kind):
-        return _lists(plain(column.values), column)
     if pa.types.is_timestamp(kind):
         texts = np.datetime_as_string(_words(column, "<i8").view("datetime64[us]"), unit="us").tolist()
         return [text.replace("T", " ").removesuffix(".000000") for text in texts]
     if pa.types.is_date(kind):
         return np.datetime_as_string(_words(column, "<i4").astype("<i8").view("datetime64[D]")).tolist()
-    if pa.types.is_duration(kind):
-        return [f"{micros} us" for micros in _words(column, "<i8").tolist()]
     if pa.types.is_decimal(kind):
         return [None if v is None else str(v) for v in column.to_pylist()]
     if pa.types.is_string(kind):
         return [None if v is None else v.decode("utf-8", "replace") for v in column.cast(pa.binary()).to_pylist()]
     if pa.types.is_binary(kind):
-        return [None if v is None else "0x" + v.hex() for v in column.to_pylist()]
+        return [None if v is None else _hex(v) for v in column.to_pylist()]
     if pa.types.is_floating(kind):
         return [v if v is None or math.isfinite(v) else _not_finite(v) for v in column.to_pylist()]
     return column.to_pylist()
@@ -79,6 +100,56 @@ def _not_finite(value: float) -> str:
     return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
 
 
+def _hex(value: bytes) -> str:
+    return "0x" + value.hex()
+
+
+def _year_month(months: int, kind: YearMonthIntervalType) -> str:
+    sign, months = "-" if months < 0 else "", abs(months)
+    parts = {(0, 0): f"{months // 12}", (1, 1): f"{months}", (0, 1): f"{months // 12}-{months % 12}"}
+    return f"INTERVAL '{sign}{parts[kind.startField, kind.endField]}' {kind.simpleString().removeprefix('interval ').upper()}"
+
+
+def _day_time(micros: int, kind: DayTimeIntervalType) -> str:
+    """Its parts from the first field to the last; the first one holds what is more than the others can."""
+    sign, rest, shown = "-" if micros < 0 else "", abs(micros), ""
+    for field, (unit, before) in enumerate([(86_400_000_000, ""), (3_600_000_000, " "), (60_000_000, ":"), (1_000_000, ":")]):
+        if kind.startField <= field <= kind.endField:
+            shown += (before if shown else "") + (str(rest // unit) if field == kind.DAY else f"{rest // unit:02d}")
+            rest %= unit
+    return f"INTERVAL '{sign}{shown}{_fraction(rest)}' {kind.simpleString().removeprefix('interval ').upper()}"
+
+
+def _calendar_interval(value: bytes) -> str:
+    months, days, micros = struct.unpack("<iiq", value)
+    parts = [*_parts(months, years=12, months=1), (days, "days"), *_parts(micros, hours=3_600_000_000, minutes=60_000_000)]
+    seconds, rest = divmod(abs(micros) % 60_000_000, 1_000_000)
+    if seconds or rest:
+        parts.append((f"{'-' if micros < 0 else ''}{seconds}{_fraction(rest)}", "seconds"))
+    return " ".join(f"{n} {unit}" for n, unit in parts if n) or "0 seconds"
+
+
+def _parts(number: int, **units: int) -> list[tuple[int | str, str]]:
+    sign, rest, parts = -1 if number < 0 else 1, abs(number), list[tuple[int | str, str]]()
+    for name, unit in units.items():
+        parts.append((sign * (rest // unit), name))
+        rest %= unit
+    return parts
+
+
+def _fraction(micros: int) -> str:
+    return f".{micros:06d}".rstrip("0") if micros else ""
+
+
+def _variant(value: bytes) -> str:
+    """JSON: behind the size of its value come the value and the names in it. What is no variant is shown as it is."""
+    size = int.from_bytes(value[:4], "little")
+    try:
+        return str(VariantVal(value[4 : 4 + size], value[4 + size :]))
+    except Exception:
+        return _hex(value)
+
+
 def unique_names(names: Iterable[str]) -> list[str]:
     """The second "sum" is "sum (2)"."""
     seen: dict[str, int] = {}
@@ -91,7 +162,8 @@ def unique_names(names: Iterable[str]) -> list[str]:
 
 def decode_columns(codec: UnsafeRowCodec, rows: Sequence[bytes]) -> dict[str, list[Any]]:
     """The columns of some rows by their names; the second "sum" is "sum (2)"."""
-    return dict(zip(unique_names(codec.schema.names), map(plain, codec.decode(rows))))
+    shown = (plain(column, field.dataType) for column, field in zip(codec.decode(rows), codec.schema))
+    return dict(zip(unique_names(codec.schema.names), shown))
 
 
 def decode_rows(codec: UnsafeRowCodec, rows: Sequence[bytes]) -> list[dict[str, Any]]:
