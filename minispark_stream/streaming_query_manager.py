@@ -13,8 +13,10 @@ Models: StreamingQueryManager (Execution flow; From query to the plan).
 5. Start the thread.
 
 Differs from Spark: adaptive execution is off for every query, as in the documents; Spark 4.1 and later leave it on for queries
-without state. The option `asyncProgressTrackingEnabled` and the conf `triggerAvailableNowWrapper.enabled` have no effect: all
-offsets are logged before their batch, and a source that does not know where to stop is run as one batch.
+without state. There, Spark may find while a batch runs that a part of its plan has no rows to give (`NOT IN` over a table with
+a null): it does not read the stream for that part, and numInputRows is less. The option `asyncProgressTrackingEnabled` and the
+conf `triggerAvailableNowWrapper.enabled` have no effect: all offsets are logged before their batch, and a source that does not
+know where to stop is run as one batch.
 Shown by tests/spark/test_differences.py::test_batches_are_not_adaptive,
 tests/spark/test_differences.py::test_what_has_no_effect.
 """

@@ -98,6 +98,13 @@ def test_observed_metrics_of_the_user_are_reported(compare: Compare) -> None:
     assert spark == model
 
 
+def test_metrics_are_not_reported_where_one_has_no_form_in_json(compare: Compare) -> None:
+    odd = {"d": "max(make_dt_interval(i))", "y": "max(make_ym_interval(i))", "v": "first(parse_json('{\"a\":1}'))"}
+    metrics = [F.expr(e).alias(x) for x, e in odd.items()]
+    comparison = compare(lambda s, d: read_random(s, d).observe("odd", *metrics).observe("n", F.count("*").alias("n")), FEED)
+    assert not any(b.progress.get("observedMetrics") for run in (comparison.spark, comparison.model) for b in run.batches)
+
+
 def test_what_is_broadcast_while_a_batch_is_planned_is_read_with_the_confs_of_the_query(compare: Compare) -> None:
     """Spark broadcasts the stream, which it knows to be small. The parser must not drop the row that the join has no use for."""
     names = lambda s: s.createDataFrame([(2, "two")], "k int, name string")

@@ -184,6 +184,30 @@ def test_what_two_operators_share(engines: Engines) -> None:
     assert on_both(engines, twice) == {"spark": [8, 8], "model": [8, 4]}
 
 
+def test_a_task_that_is_not_read_to_its_end_reports_nothing(engines: Engines) -> None:
+    def count_and_take(df: DataFrame, batch_id: int) -> None:
+        assert (df.count(), len(df.take(1))) == (3, 1)
+
+    def updated(session: Any, folder: Path) -> int:
+        query = run(text(session, folder).dropDuplicates(["value"]).writeStream.foreachBatch(count_and_take), folder)
+        [operator] = query.lastProgress.stateOperators
+        return operator.numRowsUpdated
+
+    found = on_both(engines, updated)
+    assert found["spark"] > 3 == found["model"]
+
+
+def test_a_common_table_expression_joined_with_itself_is_read_once(engines: Engines) -> None:
+    def rows_read(session: Any, folder: Path) -> tuple[int, ...]:
+        text(session, folder).createOrReplaceTempView("lines")
+        of_view = session.sql("select x.value from lines x join lines y on x.value = y.value")
+        of_expression = session.sql("with e as (select value from lines) select x.value from e x join e y on x.value = y.value")
+        queries = [run(df.writeStream.format("noop"), folder / str(i)) for i, df in enumerate((of_view, of_expression))]
+        return tuple(query.lastProgress.numInputRows for query in queries)
+
+    assert on_both(engines, rows_read) == {"spark": (3, 6), "model": (3, 3)}
+
+
 def test_what_an_error_tells(engines: Engines) -> None:
     def nothing_was_run(session: Any, folder: Path) -> str:
         counts = text(session, folder).groupBy("value").count().writeStream.outputMode("update")
@@ -223,7 +247,14 @@ def test_batches_are_not_adaptive(engines: Engines) -> None:
         run(text(session, folder).writeStream.foreachBatch(lambda df, _: seen.append(df.sparkSession.conf.get(conf))), folder)
         return seen
 
+    def rows_read(session: Any, folder: Path) -> int:
+        """No row is known not to be in a table with a null: Spark broadcasts the table, sees that, and reads no line."""
+        text(session, folder).createOrReplaceTempView("lines")
+        unknown = session.sql("select * from lines where value not in (select * from values ('x'), (null))")
+        return int(run(unknown.writeStream.format("noop"), folder / "unknown").lastProgress.numInputRows)
+
     assert on_both(engines, adaptive) == {"spark": ["true"], "model": ["false"]}
+    assert on_both(engines, rows_read) == {"spark": 0, "model": 3}
 
 
 def test_a_batch_in_a_foreach_batch_function_has_no_size(engines: Engines) -> None:
