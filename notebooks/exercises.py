@@ -134,7 +134,7 @@ EXERCISES = {
         why="Each source is asked by itself, and has a line of its own below the version and the metadata.",
     ),
     "02-1": Exercise(
-        answer=False,
+        answer=(False, 1),
         hint="Is it the path alone that the source remembers, or path and time? Put two files, and try it.",
         why="As long as a source remembers a file, it knows it by its path. Whether content and time are new does not count.",
     ),
@@ -190,7 +190,7 @@ EXERCISES = {
         why="Only a commit with the very number of the last planned batch says that it is done.",
     ),
     "05-1": Exercise(
-        answer=False,
+        answer=(False, 6),
         hint="The output mode says what is sent. What does it say about what is kept?",
         why="The mode decides what is emitted. What changed in the state is the same.",
     ),
@@ -208,7 +208,7 @@ EXERCISES = {
         why="The chain of deltas is broken at its first link: no later version can be built, and nothing is overwritten.",
     ),
     "06-1": Exercise(
-        answer=False,
+        answer=(False, "2024-01-01T12:00:00.000Z"),
         hint="The late filter looks at the end of a window, not at the row.",
         why=(
             "The watermark is 12:00, and the row's window ends at 12:05. Without a window, as in deduplication, a row "
@@ -266,7 +266,7 @@ EXERCISES = {
         ),
     ),
     "08-1": Exercise(
-        answer=False,
+        answer=(2, 2),
         hint="Until when is `a` remembered, and where does the watermark stand?",
         why=(
             "The key is remembered until the watermark passes 12:10, and it stands at 11:51. As long as the second row is "
@@ -322,7 +322,7 @@ EXERCISES = {
         why="A row that begins where a session ends still touches it: both engines merge them into [12:00, 12:18).",
     ),
     "10-2": Exercise(
-        answer=False,
+        answer=(False, 2),
         hint="The conf says where sessions are merged first, not whether.",
         why="Sessions of one partition are merged before the shuffle, so fewer rows travel. The result is the same.",
     ),
@@ -442,7 +442,7 @@ EXERCISES = {
         why="A larger batch skips prefixes, and shows no other answers: that of one file alone, or of two, is never seen.",
     ),
     "17-2": Exercise(
-        answer=True,
+        answer=(True, 3),
         hint="Which rows does complete mode evict? Look at the source of `StateStoreSave.run`.",
         why="Complete keeps every window for ever, so none is closed and no row is late. The price is a state that only grows.",
     ),
