@@ -5,8 +5,8 @@
 `spark` is started when this module is imported: two cores, two shuffle partitions, times in UTC. Its web UI is on: show
 `spark` in a cell, and follow the link.
 
-    check("06-1", False)    -> 06-1: right. The watermark is 12:00, and the row's window ends at 12:05 ...
-    hint("06-1")            -> 06-1: The late filter looks at the end of a window, not at the row.
+    check("00-2", 8)    -> 00-2: right. ...
+    hint("06-1")        -> 06-1: The late filter looks at the end of a window, not at the row.
 """
 
 from __future__ import annotations

@@ -12,7 +12,7 @@ import pytest
     [
         ("00-2", [8, np.int64(8)], [np.int64(7), "8", True]),
         ("07-1", [{"complete"}, ["complete"], ("complete",)], ["complete", {"append"}]),
-        ("06-1", [False, np.False_], [0, np.True_]),
+        ("04-2", [(False, False), [np.False_, False]], [(True, False), False, np.True_]),
         ("15-1", [(5, 10), [5, 10], (np.int64(5), np.int64(10))], [(10, 5), 5, {5, 10}]),
         ("17-1", [[3, 4], (3, 4)], [[3], [4, 3]]),
     ],
