@@ -148,31 +148,6 @@ def test_a_deleted_delta(done: Run, tmp_path: Path) -> None:
     assert report.rows(partition=0) is not None
 
 
-@pytest.mark.parametrize("changelog", [False, True], ids=["zip", "changelog"])
-def test_rocksdb(spark: SparkSession, source: Path, tmp_path: Path, changelog: bool) -> None:
-    confs = {
-        "spark.sql.streaming.stateStore.providerClass": "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider",
-        "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled": str(changelog).lower(),
-    }
-    for key, value in confs.items():
-        spark.conf.set(key, value)
-    try:
-        run(spark, "spark", source, tmp_path / "cp")
-    finally:
-        for key in confs:
-            spark.conf.unset(key)
-    report = inspect(str(tmp_path / "cp"))
-    (operator,) = report.operators
-    assert (operator.provider, operator.name, report.findings) == ("RocksDB", "stateStoreSave", ())
-    (store,) = operator.stores
-    assert store.schemas[0].value.names == ["count"]
-    kind = "changelog" if changelog else "zip"
-    assert all([v.version for v in p.versions if kind in v.files] == [1, 2, 3, 4] for p in store.partitions)
-    if not changelog:
-        assert store.num_keys == spark.read.format("statestore").load(str(tmp_path / "cp")).count()
-    assert "they are not decoded here" in str(report)
-
-
 MONTHS = ["YEAR", "MONTH", "YEAR TO MONTH"]
 UNITS = ["DAY", "HOUR", "MINUTE", "SECOND"]
 DAYS = [f"{a} TO {b}" if a != b else a for i, a in enumerate(UNITS) for b in UNITS[i:]]

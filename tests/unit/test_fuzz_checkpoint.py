@@ -36,8 +36,13 @@ from minispark_stream.engine.checkpointing.unsafe_row.plain import decode_rows
 from minispark_stream.engine.state.operator_state_metadata import OperatorStateMetadata
 from minispark_stream.engine.state.schema_files import decode_schemas
 from minispark_stream.engine.state.state_records import decode_records, encode_records
-from minispark_stream.tools.inspection.rocksdb import decode_column_families, parse_operator_metadata_v2, read_zip_metadata
+from minispark_stream.tools.inspection.rocksdb.changelog import read_changelog
+from minispark_stream.tools.inspection.rocksdb.changes import DELETE, PUT, Record
+from minispark_stream.tools.inspection.rocksdb.snapshot_zip import read_zip_metadata
+from minispark_stream.tools.inspection.rocksdb.sst_file import read_sst
+from minispark_stream.tools.inspection.rocksdb.state_schema import decode_column_families, parse_operator_metadata_v2
 from tests.unit.hand_made import content, encode, keys_of, log_batch, state_files, values_of, windowed_count
+from tests.unit.rocksdb_files import METADATA_V2, changelog, rocksdb_checkpoint, schema_file, sst, write_families
 
 QUICK = settings(deadline=None, suppress_health_check=list(HealthCheck), derandomize=True)
 CLEAR = (ValueError, PySparkException)
@@ -107,39 +112,21 @@ def healthy(tmp_path_factory: pytest.TempPathFactory) -> dict[str, bytes]:
     (path / "sources/0/9.compact").write_bytes(b"v1")
     (path / "sources/1").mkdir()
     (path / "sources/1/0").write_text("v1\n1700000000000")
-    (path / "state/1/0").mkdir(parents=True)
-    (path / "state/1/0/1.zip").write_bytes(rocksdb_zip())
-    (path / "state/1/_metadata/v2").mkdir(parents=True)
-    (path / "state/1/_metadata/v2/0").write_text(METADATA_V2)
-    (path / "state/1/_stateSchema/default").mkdir(parents=True)
-    (path / "state/1/_stateSchema/default/0_x").write_bytes(column_families())
+    write_families(path / "state/1")
     return content(path)
+
+
+@pytest.fixture(scope="module")
+def rocksdb(tmp_path_factory: pytest.TempPathFactory) -> dict[str, bytes]:
+    """The files of the state of a checkpoint in RocksDB; the others are as in `healthy`."""
+    return content(rocksdb_checkpoint(tmp_path_factory.mktemp("rocksdb")))
 
 
 def rocksdb_zip() -> bytes:
     out = io.BytesIO()
     with zipfile.ZipFile(out, "w", zipfile.ZIP_DEFLATED) as archive:
-        archive.writestr("metadata", 'v1\n{"sstFiles":[{"sizeBytes":1330}],"numKeys":7}')
+        archive.writestr("metadata", 'v1\n{"sstFiles":[],"numKeys":7}')
     return out.getvalue()
-
-
-METADATA_V2 = 'v2\n' + json.dumps({
-    "operatorInfo": {"operatorId": 1, "operatorName": "transformWithStateExec"},
-    "stateStoreInfo": [{"storeName": "default", "numColsPrefixKey": 0, "numPartitions": 1, "stateSchemaFilePaths": []}],
-    "operatorPropertiesJson": '{"timeMode":"NoTime"}',
-})
-
-
-def column_families() -> bytes:
-    def utf(text: str) -> bytes:
-        return struct.pack(">H", len(text)) + text.encode()
-
-    def chunk(text: str) -> bytes:
-        return struct.pack(">i", 1) + utf(text)
-
-    schema = StructType().add("k", StringType()).json()
-    ids = struct.pack(">h", 0)
-    return utf("v3") + struct.pack(">i", 1) + utf("c") + ids + chunk(schema) + ids + chunk(schema) + chunk("{}") + chunk("{}")
 
 
 def ask_everything(path: Path) -> None:
@@ -161,42 +148,61 @@ def ask_everything(path: Path) -> None:
                     assert str(e)
 
 
+def damaged_in(
+    healthy: dict[str, bytes], names: list[str], which: int, harm: Callable[[bytes], bytes], also: int
+) -> dict[str, bytes]:
+    """With one or two of the files damaged."""
+    damaged = {**healthy}
+    for i in {which % len(names), also % len(names)} if also % 3 == 0 else {which % len(names)}:
+        damaged[names[i]] = harm(healthy[names[i]])
+    return damaged
+
+
+def write(path: Path, files: dict[str, bytes]) -> None:
+    for name, data in files.items():
+        (path / name).parent.mkdir(parents=True, exist_ok=True)
+        (path / name).write_bytes(data)
+
+
 @settings(QUICK, max_examples=300)
 @given(which=st.integers(0, 2**16), harm=damage(), also=st.integers(0, 2**16))
 def test_a_checkpoint_with_one_damaged_file(
     healthy: dict[str, bytes], tmp_path_factory: pytest.TempPathFactory, which: int, harm: Callable[[bytes], bytes], also: int
 ) -> None:
     path = tmp_path_factory.mktemp("cp")
-    names = sorted(healthy)
-    damaged = {**healthy}
-    for i in {which % len(names), also % len(names)} if also % 3 == 0 else {which % len(names)}:
-        damaged[names[i]] = harm(healthy[names[i]])
-    for name, data in damaged.items():
-        (path / name).parent.mkdir(parents=True, exist_ok=True)
-        (path / name).write_bytes(data)
+    damaged = damaged_in(healthy, sorted(healthy), which, harm, also)
+    write(path, damaged)
+    ask_everything(path)
+    assert content(path) == damaged
+
+
+@settings(QUICK, max_examples=200)
+@given(which=st.integers(0, 2**16), harm=damage(), also=st.integers(0, 2**16))
+def test_a_checkpoint_with_a_damaged_file_of_rocksdb(
+    rocksdb: dict[str, bytes], tmp_path_factory: pytest.TempPathFactory, which: int, harm: Callable[[bytes], bytes], also: int
+) -> None:
+    path = tmp_path_factory.mktemp("cp")
+    damaged = damaged_in(rocksdb, sorted(name for name in rocksdb if name.startswith("state/")), which, harm, also)
+    write(path, damaged)
     ask_everything(path)
     assert content(path) == damaged
 
 
 def test_a_healthy_checkpoint_is_what_the_damage_begins_with(healthy: dict[str, bytes], tmp_path: Path) -> None:
-    for name, data in healthy.items():
-        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
-        (tmp_path / name).write_bytes(data)
+    write(tmp_path, healthy)
     report = inspect(str(tmp_path))
     assert [str(f) for f in report.findings] == ["warning: logs: batch 3 was planned but is not committed: it runs again"]
     assert [o.provider for o in report.operators] == ["HDFS-backed", "RocksDB"]
-    assert report.operators[1].stores[0].schemas[0].name == "c" and report.operators[1].stores[0].num_keys == 7
+    assert [(s.name, s.schemas[0].name, s.num_keys) for s in report.operators[1].stores] == [("v", "v", 1), ("l", "l", 1)]
 
 
 @pytest.mark.parametrize("name", [
     "metadata", "offsets/3", "commits/2", "sources/0/1", "state/0/_metadata/metadata", "state/0/0/_metadata/schema",
-    "state/0/0/3.delta", "state/0/0/2.snapshot", "state/1/0/1.zip", "state/1/_metadata/v2/0", "state/1/_stateSchema/default/0_x",
+    "state/0/0/3.delta", "state/0/0/2.snapshot", "state/1/0/2.zip", "state/1/0/3.changelog", "state/1/_metadata/v2/0", "state/1/_stateSchema/default/0_x",
 ])
 @pytest.mark.parametrize("data", [b"", b"\xff\xfe", NESTED, b"v1\n" + NESTED, b"v1\n{}\n" + NESTED, b"\0" * 100], ids=repr)
 def test_a_file_of_nonsense_is_named(healthy: dict[str, bytes], tmp_path: Path, name: str, data: bytes) -> None:
-    for other, good in {**healthy, name: data}.items():
-        (tmp_path / other).parent.mkdir(parents=True, exist_ok=True)
-        (tmp_path / other).write_bytes(good)
+    write(tmp_path, {**healthy, name: data})
     ask_everything(tmp_path)
     report = inspect(str(tmp_path))
     named = [f for f in report.findings if name in f.where or name in f.says]
@@ -233,6 +239,8 @@ LOGS = {
     "sink": (FileStreamSinkLog("/nowhere", CompactionConf()), b'v1\n{"path":"file:///a","size":1,"isDir":false,"modificationTime":1,'
              b'"blockReplication":1,"blockSize":3,"action":"add"}'),
 }
+SOME = [Record(PUT, b"key", b"value"), Record(DELETE, b"other", None), Record(PUT, b"key", b"v" * 300)]
+TABLE = sst(enumerate(SOME, 1))
 DECODERS: dict[str, tuple[bytes, Callable[[bytes], Any]]] = {
     **{name: (data, lambda d, log=log: in_log(log, d)) for name, (log, data) in LOGS.items()},  # type: ignore[misc]
     "operator metadata": (
@@ -240,8 +248,11 @@ DECODERS: dict[str, tuple[bytes, Callable[[bytes], Any]]] = {
         lambda d: OperatorStateMetadata.from_text(d.decode("utf-8")),
     ),
     "operator metadata v2": (METADATA_V2.encode(), lambda d: parse_operator_metadata_v2(d.decode("utf-8"))),
-    "column families": (column_families(), decode_column_families),
+    "column families": (schema_file("v", "l"), decode_column_families),
     "zip": (rocksdb_zip(), read_zip_metadata),
+    "sst": (TABLE, lambda d: read_sst(d, MB)),
+    "changelog": (decompress(changelog(SOME)), lambda d: read_changelog(d, False, MB)),
+    "changelog with families": (decompress(changelog(SOME, 4, {1: "x"})), lambda d: read_changelog(d, True, MB)),
     "records": (RECORDS, decode_records),
     "records with checksums": (RECORDS, lambda d: decode_records(d, checksum=True)),
     "lz4": (compress(RECORDS * 40), lambda d: decompress(d, "lz4", MB)),

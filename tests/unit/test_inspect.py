@@ -7,7 +7,6 @@ import os
 import shutil
 import subprocess
 import sys
-import zipfile
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +25,7 @@ from minispark_stream.tools.cli import main
 from minispark_stream.tools.inspection.contents import StateRow
 from minispark_stream.tools.inspection.read_only_files import ReadOnlyFiles
 from minispark_stream.tools.inspection.report import CheckpointReport
+from minispark_stream.tools.inspection.store_versions import DeltaReader
 from tests.unit.hand_made import NOON_MS, content, encode, keys_of, log_batch, state_files, values_of, windowed_count
 
 
@@ -130,8 +130,9 @@ def test_nothing_is_ever_written(checkpoint: Path) -> None:
     report.rows()
     str(report), report.to_json(), report._repr_html_()
     assert content(checkpoint) == before
-    for write in (lambda: report.states[0].partitions[0].files.write_delta(4, []),
-                  lambda: report.states[0].partitions[0].files.delete("1.delta")):
+    reader = report.states[0].partitions[0].reader
+    assert isinstance(reader, DeltaReader)
+    for write in (lambda: reader.files.write_delta(4, []), lambda: reader.files.delete("1.delta")):
         with pytest.raises(PermissionError, match="inspecting"):
             write()
 
@@ -385,25 +386,6 @@ def test_row_checksums(tmp_path: Path) -> None:
     windowed_count(tmp_path, {"spark.sql.streaming.stateStore.rowChecksum.enabled": "true"})
     (finding, *_) = findings(inspect(str(tmp_path)))  # these deltas were written without
     assert "Row checksum verification failed" in finding
-
-
-# --- RocksDB ---------------------------------------------------------------------------------------------------
-
-
-def test_rocksdb_is_listed_and_not_decoded(checkpoint: Path) -> None:
-    for delta in (checkpoint / "state/0").glob("?/*.delta"):
-        delta.rename(delta.with_suffix(".changelog"))
-    with zipfile.ZipFile(checkpoint / "state/0/0/3.zip", "w") as archive:
-        archive.writestr("metadata", 'v1\n{"sstFiles":[{"localFileName":"1.sst","dfsSstFileName":"1-x.sst","sizeBytes":1330}],"numKeys":7}')
-    report = inspect(str(checkpoint))
-    (operator,) = report.operators
-    zero, one = operator.stores[0].partitions
-    assert (operator.provider, zero.version, zero.num_keys, zero.num_bytes) == ("RocksDB", 3, 7, 1330)
-    assert [list(v.files) for v in zero.versions] == [["changelog"], ["changelog"], ["changelog", "zip"]]
-    assert one.num_keys is None and "not decoded" in str(report)
-    assert operator.stores[0].schemas[0].value.names == ["count", "sum"]
-    with pytest.raises(ValueError, match="the state of operator 0 is not decoded: RocksDB"):
-        report.rows()
 
 
 # --- what cannot be opened -------------------------------------------------------------------------------------

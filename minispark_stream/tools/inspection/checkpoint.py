@@ -20,10 +20,8 @@ from dataclasses import replace
 
 from pyarrow import fs
 
-from minispark_stream.engine.checkpointing.metadata_log import is_true
-from minispark_stream.engine.state.state_store import StateStoreConf
 from minispark_stream.tools.inspection.findings import check
-from minispark_stream.tools.inspection.logs import Logs, batches, next_batch, read_logs
+from minispark_stream.tools.inspection.logs import batches, next_batch, read_logs
 from minispark_stream.tools.inspection.operators import read_operators
 from minispark_stream.tools.inspection.read_only_files import ReadOnlyFiles
 from minispark_stream.tools.inspection.report import CheckpointReport
@@ -51,7 +49,7 @@ def inspect(path: str, filesystem: fs.FileSystem | None = None, *, max_bytes: in
     upcoming = next_batch(logs)
     sources, found, of_sources = read_sources(files, batches(logs))  # (3)
     version = upcoming.batch_id if upcoming.batch_id is not None else max(logs.commits, default=-1) + 1
-    state = read_operators(files, _state_conf(logs), version, max_bytes)  # (4)
+    state = read_operators(files, logs, version, max_bytes)  # (4)
     checks = check(files, logs, found, upcoming, state.operators)  # (5)
     findings = sorted((*logs.findings, *of_sources, *state.findings, *checks), key=lambda f: LEVELS.index(f.level))
     if upcoming.batch_id is not None and (broken := next((f for f in findings if f.level == "error"), None)):
@@ -70,12 +68,3 @@ def _check_is_checkpoint(files: ReadOnlyFiles) -> None:
             f"{files.root} is not the checkpoint of a streaming query: it has no metadata, offsets/ or commits/, but {inside}"
         )
 
-
-def _state_conf(logs: Logs) -> StateStoreConf:
-    """Codec and checksums as the newest readable offsets say."""
-    metadata = logs.last_offsets.metadata if logs.last_offsets else None
-    conf = metadata.conf if metadata else {}
-    return StateStoreConf(
-        compression_codec=conf.get("spark.sql.streaming.stateStore.compression.codec", "lz4"),
-        row_checksum_enabled=is_true(conf.get("spark.sql.streaming.stateStore.rowChecksum.enabled")),
-    )

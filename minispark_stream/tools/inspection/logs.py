@@ -18,7 +18,7 @@ Differs from Spark: nothing.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TypeVar
 
@@ -26,7 +26,7 @@ from pyspark.errors import PySparkException
 
 from minispark_stream.engine.checkpointing.checkpoint_file_manager import canonical_number
 from minispark_stream.engine.checkpointing.commit_log import CommitLog, CommitMetadata
-from minispark_stream.engine.checkpointing.metadata_log import HDFSMetadataLog
+from minispark_stream.engine.checkpointing.metadata_log import HDFSMetadataLog, is_true
 from minispark_stream.engine.checkpointing.offset_seq_log import OffsetSeqBase, OffsetSeqLog
 from minispark_stream.engine.checkpointing.recovery import Found, decide
 from minispark_stream.engine.checkpointing.stream_metadata import read_id
@@ -52,6 +52,22 @@ class Logs:
         """The newest entry of the offset log that can be read."""
         readable = [entry for entry in self.offsets.values() if entry is not None]
         return readable[-1] if readable else None
+
+    @property
+    def conf(self) -> Mapping[str, str]:
+        """The confs of the newest readable offsets, by which the state was written."""
+        metadata = self.last_offsets.metadata if self.last_offsets else None
+        return metadata.conf if metadata else {}
+
+    @property
+    def codec(self) -> str:
+        """How state files are compressed."""
+        return self.conf.get("spark.sql.streaming.stateStore.compression.codec", "lz4")
+
+    @property
+    def row_checksum(self) -> bool:
+        """Whether each row of the state has a checksum before it."""
+        return is_true(self.conf.get("spark.sql.streaming.stateStore.rowChecksum.enabled"))
 
 
 def read_logs(files: ReadOnlyFiles) -> Logs:

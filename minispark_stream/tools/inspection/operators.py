@@ -8,7 +8,7 @@
 2. Metadata and schema files say what they are.
 3. Each store is replayed (store_versions.py) for the number of keys of every version. Of the version that the next batch
    begins with, a few rows are decoded; then its bytes are dropped, so that one partition is in memory at a time.
-4. RocksDB: the newest zip knows the number of keys; the rows are not decoded.
+4. A column family of RocksDB is shown as a store of its own (rocksdb/stores.py); it has the files of the store that it is in.
 
 What cannot be read is a finding. It is an error if the next batch needs it, else a warning.
 Differs from Spark: nothing in what is read.
@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from minispark_stream.engine.checkpointing.checkpoint_file_manager import canonical_number
@@ -27,12 +27,15 @@ from minispark_stream.engine.state.operator_state_metadata import OperatorStateM
 from minispark_stream.engine.state.schema_files import decode_schemas
 from minispark_stream.engine.state.state_files import StateFiles
 from minispark_stream.engine.state.state_store import DEFAULT_STORE_NAME, StateStoreConf, StateStoreId
-from minispark_stream.tools.inspection import rocksdb
 from minispark_stream.tools.inspection.contents import Finding, Operator, Partition, Schemas, Store, VersionFiles
-from minispark_stream.tools.inspection.logs import attempt
+from minispark_stream.tools.inspection.logs import Logs, attempt
 from minispark_stream.tools.inspection.read_only_files import ReadOnlyFiles
-from minispark_stream.tools.inspection.state_reader import StoreState, some_rows
-from minispark_stream.tools.inspection.store_versions import DAMAGED, StoreVersions
+from minispark_stream.tools.inspection.rocksdb.row_encoding import prefix
+from minispark_stream.tools.inspection.rocksdb.state_schema import Family, decode_column_families, parse_operator_metadata_v2
+from minispark_stream.tools.inspection.rocksdb.store_reader import FILE as ROCKSDB_FILE
+from minispark_stream.tools.inspection.rocksdb.stores import RocksDBStores
+from minispark_stream.tools.inspection.state_reader import StoreState, UnsafeRows, some_rows
+from minispark_stream.tools.inspection.store_versions import DAMAGED, DeltaReader, State, StoreVersions, num_bytes
 
 SAMPLE = 3  # rows to decode in each partition
 _NUMBER = "(0|[1-9][0-9]{0,17})"
@@ -56,14 +59,16 @@ class _Metadata:
     name: str | None = None
     num_partitions: int | None = None
     stores: tuple[str, ...] = ()
-    properties: Mapping[str, Any] | None = None
+    num_cols_prefix_key: Mapping[str, int] = field(default_factory=dict)
+    properties: Mapping[str, Any] = field(default_factory=dict)
 
 
-def read_operators(files: ReadOnlyFiles, conf: StateStoreConf, next_version: int, max_bytes: int) -> Found:
+def read_operators(files: ReadOnlyFiles, logs: Logs, next_version: int, max_bytes: int) -> Found:
     """`next_version`: what the next batch begins with."""
     findings: list[Finding] = []
-    operators, stores = [], []
+    operators, states = [], []
     by_store = _list(files)
+    opener = RocksDBStores(files, logs, max_bytes)
     for operator_id in _operator_ids(files):
         metadata = _metadata(files, operator_id, findings)
         of_operator = {name: parts for (i, name), parts in by_store.items() if i == operator_id}
@@ -72,21 +77,23 @@ def read_operators(files: ReadOnlyFiles, conf: StateStoreConf, next_version: int
         shown = []
         for name in sorted(of_operator.keys() | set(metadata.stores)):
             parts = of_operator.get(name, {})
-            schemas = _schemas(files, operator_id, name, bool(parts), findings)
+            schemas = _schemas(files, operator_id, name, metadata.num_cols_prefix_key.get(name, 0), bool(parts), findings)
             if is_rocksdb:
-                partitions = [_rocksdb_partition(files, operator_id, name, p, parts[p], findings) for p in sorted(parts)]
-                stores.append(StoreState(operator_id, name, None, {}, rocksdb.NOT_DECODED))
+                opened = opener.open(operator_id, name, sorted(parts), schemas, metadata.properties)
             else:
                 ids = {p: StateStoreId("", operator_id, p, name) for p in sorted(parts)}
-                on_disk = {p: _open(files, store_id, conf, parts[p], max_bytes) for p, store_id in ids.items()}
-                state = StoreState(operator_id, name, schemas[0] if schemas else None, on_disk)
-                partitions = [_partition(state, p, next_version, findings) for p in on_disk]
-                stores.append(state)
-            shown.append(Store(name, schemas, tuple(partitions)))
+                on_disk = {p: _open(files, store_id, logs, parts[p], max_bytes) for p, store_id in ids.items()}
+                rows = UnsafeRows(schemas[0].schemas.key, schemas[0].schemas.value) if schemas else None
+                opened = [StoreState(operator_id, name, rows, on_disk)]
+            partitions = [_partition(opened, name, p, next_version, findings) for p in sorted(parts)]
+            for i, state in enumerate(opened):
+                own = tuple(s.schemas for s in schemas if s.schemas.name == state.name)
+                shown.append(Store(state.name, own, tuple(of_states[i] for of_states in partitions)))
+            states += opened
         provider = "RocksDB" if is_rocksdb else "HDFS-backed"
         operators.append(Operator(operator_id, metadata.name, metadata.num_partitions, tuple(shown), provider,
-                                  metadata.properties or {}))
-    return Found(tuple(operators), tuple(stores), tuple(findings))
+                                  metadata.properties))
+    return Found(tuple(operators), tuple(states), tuple(findings))
 
 
 # -- (1) the files ---------------------------------------------------------------------------------------------
@@ -105,7 +112,7 @@ def _list(files: ReadOnlyFiles) -> dict[tuple[int, str], dict[int, Versions]]:
         if place is None:
             continue
         operator_id, partition, store, name = place.groups()
-        file = _HDFS.fullmatch(name) or rocksdb.FILE.fullmatch(name)
+        file = _HDFS.fullmatch(name) or ROCKSDB_FILE.fullmatch(name)
         if file is None:
             continue
         kinds = (
@@ -118,10 +125,12 @@ def _list(files: ReadOnlyFiles) -> dict[tuple[int, str], dict[int, Versions]]:
 
 
 def _open(
-    files: ReadOnlyFiles, store_id: StateStoreId, conf: StateStoreConf, versions: Versions, max_bytes: int
+    files: ReadOnlyFiles, store_id: StateStoreId, logs: Logs, versions: Versions, max_bytes: int
 ) -> StoreVersions:
+    conf = StateStoreConf(compression_codec=logs.codec, row_checksum_enabled=logs.row_checksum)
     folder = files.folder(f"state/{store_id.relative_path}")
-    return StoreVersions(StateFiles(store_id, conf, folder, max_bytes), versions, max_bytes)
+    reads_all = sum(sum(suffixes.values()) for suffixes in versions.values()) <= max_bytes
+    return StoreVersions(DeltaReader(StateFiles(store_id, conf, folder, max_bytes), reads_all), versions, max_bytes)
 
 
 # -- (2) what they are -----------------------------------------------------------------------------------------
@@ -134,17 +143,18 @@ def _metadata(files: ReadOnlyFiles, operator_id: int, findings: list[Finding]) -
         if v1 is None:
             return _Metadata()
         partitions = max((s.num_partitions for s in v1.stores), default=0)
-        return _Metadata(v1.operator_name, partitions, tuple(s.store_name for s in v1.stores))
+        prefixes = {s.store_name: s.num_cols_prefix_key for s in v1.stores}
+        return _Metadata(v1.operator_name, partitions, tuple(prefixes), prefixes)
     folder = f"state/{operator_id}/_metadata/v2/"
     newest = _newest(files, folder)
     if newest is None:
         findings.append(Finding("note", name, "missing; Spark writes it again at the next start"))
         return _Metadata()
-    v2 = attempt(lambda: rocksdb.parse_operator_metadata_v2(_text(files, newest)), newest, findings)
+    v2 = attempt(lambda: parse_operator_metadata_v2(_text(files, newest)), newest, findings)
     if v2 is None:
         return _Metadata()
     operator, partitions, stores, properties = v2
-    return _Metadata(operator, partitions, tuple(stores), properties)
+    return _Metadata(operator, partitions, tuple(stores), properties=properties)
 
 
 def _newest(files: ReadOnlyFiles, folder: str) -> str | None:
@@ -161,15 +171,15 @@ def _text(files: ReadOnlyFiles, name: str) -> str:
 
 
 def _schemas(
-    files: ReadOnlyFiles, operator_id: int, store: str, has_state: bool, findings: list[Finding]
-) -> tuple[Schemas, ...]:
+    files: ReadOnlyFiles, operator_id: int, store: str, num_cols_prefix_key: int, has_state: bool, findings: list[Finding]
+) -> tuple[Family, ...]:
     name = f"state/{StateStoreId('', operator_id, 0, store).relative_path}/_metadata/schema"
     if name in files.files:
         one = attempt(lambda: Schemas(store, *decode_schemas(files.open_small(name))), name, findings)
-        return (one,) if one else ()
+        return (Family(one, prefix(num_cols_prefix_key)),) if one else ()
     families = _newest(files, f"state/{operator_id}/_stateSchema/{store}/")
     if families is not None:
-        return tuple(attempt(lambda: rocksdb.decode_column_families(files.open_small(families)), families, findings) or ())
+        return tuple(attempt(lambda: decode_column_families(files.open_small(families)), families, findings) or ())
     if has_state:
         findings.append(Finding(
             "warning", name, "missing, so the rows cannot be decoded, neither here nor by Spark's statestore reader; the query "
@@ -181,28 +191,34 @@ def _schemas(
 # -- (3) what is in them ---------------------------------------------------------------------------------------
 
 
-def _partition(store: StoreState, partition: int, next_version: int, findings: list[Finding]) -> Partition:
-    on_disk = store.partitions[partition]
-    where = f"state/{StateStoreId('', store.operator_id, partition, store.name).relative_path}"
-    shown = Partition(partition, ())
-    versions = []
+def _partition(
+    stores: Sequence[StoreState], name: str, partition: int, next_version: int, findings: list[Finding]
+) -> list[Partition]:
+    """A partition as each of the stores has it that lie in the same files."""
+    on_disk = stores[0].partitions[partition]
+    where = f"state/{StateStoreId('', stores[0].operator_id, partition, name).relative_path}"
+    shown = [Partition(partition, ()) for _ in stores]
+    versions: list[list[VersionFiles]] = [[] for _ in stores]
     damages: list[tuple[int, Exception]] = []
-    for step in on_disk.replay():
-        num_keys = len(step.state.entries) if step.state else None
-        versions.append(VersionFiles(step.version, on_disk.versions[step.version], num_keys))
+    is_known = False
+    for step in on_disk.replay(next_version):
+        for store, of_store in zip(stores, versions):
+            num_keys = step.state.num_keys(store.family.get(partition, b"")) if step.state else None
+            of_store.append(VersionFiles(step.version, on_disk.versions[step.version], num_keys))
         if step.damage is not None:
             damages.append((step.version, step.damage))
         if step.version == next_version and step.state is not None:
-            shown = _with_rows(shown, store, step.version, step.state.entries, step.state.num_bytes, where, findings)
-    if shown.version is None and next_version > 0:
+            is_known = True
+            shown = [_with_rows(s, step.version, store, step.state, where, findings) for s, store in zip(shown, stores)]
+    if not is_known and next_version > 0:
         damages, says, level = _cannot_be_loaded(damages, next_version, next_version in on_disk.versions)
         findings.append(Finding(level, where, says))
-        shown = replace(shown, not_decoded=says)
+        shown = [replace(s, not_decoded=says) for s in shown]
     for version, damage in damages:
         level = "note" if version > next_version or isinstance(damage, LimitExceeded) else "warning"
         again = f" (version {version} is written again before anybody reads it)" if version > next_version else ""
         findings.append(Finding(level, where, f"{damage}{again}"))
-    return replace(shown, versions=tuple(versions))
+    return [replace(s, versions=tuple(of_store)) for s, of_store in zip(shown, versions)]
 
 
 def _cannot_be_loaded(
@@ -219,38 +235,17 @@ def _cannot_be_loaded(
 
 
 def _with_rows(
-    shown: Partition, store: StoreState, version: int, entries: Mapping[bytes, bytes], num_bytes: int, where: str,
-    findings: list[Finding],
+    shown: Partition, version: int, store: StoreState, state: State, where: str, findings: list[Finding]
 ) -> Partition:
-    shown = replace(shown, version=version, num_keys=len(entries), num_bytes=num_bytes)
-    if store.schemas is None:
-        return replace(shown, not_decoded="the schema is not known")
+    entries = store.entries(shown.partition, state)
+    shown = replace(shown, version=version, num_keys=len(entries), num_bytes=num_bytes(entries))
+    if store.rows is None:
+        return replace(shown, not_decoded=store.not_decoded or "the schema is not known")
     try:
         return replace(shown, sample=tuple(some_rows(store, shown.partition, entries, SAMPLE)))
     except DAMAGED as e:
         findings.append(Finding("error", where, str(e)))
         return replace(shown, not_decoded=str(e))
-
-
-# -- (4) RocksDB -----------------------------------------------------------------------------------------------
-
-
-def _rocksdb_partition(
-    files: ReadOnlyFiles, operator_id: int, store: str, partition: int, versions: Versions, findings: list[Finding]
-) -> Partition:
-    folder = f"state/{StateStoreId('', operator_id, partition, store).relative_path}/"
-    zips: dict[int, str] = {}
-    for name in files.files:
-        found = rocksdb.FILE.fullmatch(name.removeprefix(folder)) if name.startswith(folder) else None
-        if found and found.group(3) == "zip":
-            zips[int(found.group(1))] = name
-    keys = size = version = None
-    if zips:
-        version = max(zips)
-        newest = zips[version]
-        keys, size = attempt(lambda: rocksdb.read_zip_metadata(files.open(newest)), newest, findings) or (None, None)
-    shown = tuple(VersionFiles(v, versions[v], keys if v == version else None) for v in sorted(versions))
-    return Partition(partition, shown, version, keys, size, not_decoded=rocksdb.NOT_DECODED)
 
 
 def states_ahead(operators: Sequence[Operator], version: int) -> list[tuple[int, int]]:

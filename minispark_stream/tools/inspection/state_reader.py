@@ -23,30 +23,52 @@ from pyspark.sql.types import StructType
 
 from minispark_stream.engine.checkpointing.unsafe_row import UnsafeRowCodec
 from minispark_stream.engine.checkpointing.unsafe_row.plain import decode_columns, decode_rows, unique_names
-from minispark_stream.tools.inspection.contents import Row, Schemas, StateChange, StateRow
-from minispark_stream.tools.inspection.store_versions import StoreVersions
+from minispark_stream.tools.inspection.contents import Row, StateChange, StateRow
+from minispark_stream.tools.inspection.store_versions import State, StoreVersions
 
 T = TypeVar("T")
 
 
 @dataclass(frozen=True)
+class UnsafeRows:
+    """How keys and values are made of the rows of two schemas: here, each is one UnsafeRow."""
+
+    key: StructType
+    value: StructType
+
+    def key_columns(self, keys: Sequence[bytes]) -> dict[str, list[Any]]:
+        return decode_columns(UnsafeRowCodec(self.key), keys)
+
+    def value_rows(self, keys: Sequence[bytes], values: Sequence[bytes]) -> list[dict[str, Any]]:
+        return decode_rows(UnsafeRowCodec(self.value), values)
+
+
+@dataclass(frozen=True)
 class StoreState:
-    """A store of an operator over all partitions. `not_decoded`: why its rows cannot be shown."""
+    """A store of an operator over all partitions, or a column family of it. `not_decoded`: why its rows cannot be shown.
+
+    `rows` is None when the schema is not known. `family`: partition -> what the keys of the column family begin with.
+    """
 
     operator_id: int
     name: str
-    schemas: Schemas | None
+    rows: UnsafeRows | None
     partitions: Mapping[int, StoreVersions]
     not_decoded: str | None = None
+    family: Mapping[int, bytes] = field(default_factory=dict)
 
     @property
     def key_schema(self) -> StructType | None:
         """None when the schema is not known."""
-        return self.schemas.key if self.schemas else None
+        return self.rows.key if self.rows else None
+
+    def entries(self, partition: int, state: State) -> dict[bytes, bytes]:
+        """Its keys and values in the state of a partition."""
+        return state.of_family(self.family.get(partition, b""))
 
     def keys_like(self, partition: int, keys: Sequence[bytes], wanted: Mapping[str, Any]) -> list[bytes]:
         """Those of `keys` whose columns have the wanted values."""
-        columns = self._decode("key", self.key_schema, partition, keys, decode_columns)
+        columns = self._decode("key", partition, lambda rows: rows.key_columns(keys))
         places: Sequence[int] = range(len(keys))
         for name, value in wanted.items():
             shown = columns[name]
@@ -55,20 +77,18 @@ class StoreState:
 
     def decode(self, partition: int, entries: Sequence[tuple[bytes, bytes]]) -> list[StateRow]:
         """Raises ValueError, which names the store, when a row does not fit the schema."""
-        keys = self._decode("key", self.key_schema, partition, [k for k, _ in entries], decode_rows)
-        value_schema = self.schemas.value if self.schemas else None
-        values = self._decode("value", value_schema, partition, [v for _, v in entries], decode_rows)
-        return [StateRow(partition, k, v) for k, v in zip(keys, values)]
+        keys, values = [k for k, _ in entries], [v for _, v in entries]
+        columns = self._decode("key", partition, lambda rows: rows.key_columns(keys))
+        shown_keys = [dict(zip(columns, row)) for row in zip(*columns.values())] if columns else [{} for _ in keys]
+        shown_values = self._decode("value", partition, lambda rows: rows.value_rows(keys, values))
+        return [StateRow(partition, k, v) for k, v in zip(shown_keys, shown_values)]
 
-    def _decode(
-        self, what: str, schema: StructType | None, partition: int, rows: Sequence[bytes],
-        decoder: Callable[[UnsafeRowCodec, Sequence[bytes]], T],
-    ) -> T:
-        root = self.partitions[partition].files.root
-        if schema is None:
+    def _decode(self, what: str, partition: int, decoder: Callable[[UnsafeRows], T]) -> T:
+        root = self.partitions[partition].reader.root
+        if self.rows is None:
             raise ValueError(f"{root}: the {what} schema is not known, its file in partition 0 is missing or cannot be read")
         try:
-            return decoder(UnsafeRowCodec(schema), rows)
+            return decoder(self.rows)
         except RecursionError as e:
             raise ValueError(f"{root}: the {what} schema is nested too deeply") from e
         except ValueError as e:
@@ -136,7 +156,7 @@ class StateReader:
         chosen = self._store(operator, store)
         changes: list[StateChange] = []
         for p in self._partitions(chosen, partition):
-            old, new = (state.entries for state in chosen.partitions[p].load_two(before, after))
+            old, new = (chosen.entries(p, state) for state in chosen.partitions[p].load_two(before, after))
             keys = [k for k in new if old.get(k) != new[k]] + [k for k in old if k not in new]  # (3)
             was = dict(self._decoded(chosen, p, [k for k in keys if k in old], old))
             now = dict(self._decoded(chosen, p, [k for k in keys if k in new], new))
@@ -170,7 +190,8 @@ class StateReader:
         return [partition]
 
     def _load(self, store: StoreState, partition: int, version: int | None) -> dict[bytes, bytes]:  # (2)
-        return store.partitions[partition].load(self.next_version if version is None else version).entries
+        state = store.partitions[partition].load(self.next_version if version is None else version)
+        return store.entries(partition, state)
 
 
 def some_rows(store: StoreState, partition: int, entries: Mapping[bytes, bytes], limit: int | None) -> list[StateRow]:

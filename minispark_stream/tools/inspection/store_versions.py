@@ -8,46 +8,115 @@
     1.delta {a}  2.delta {b}  3.delta {-a}  3.snapshot {b}  5.delta {c}
     replay       1 key        2 keys        1 key           unknown: 4.delta is missing
 
-The files are not trusted: besides StateFiles' checks, no more than `max_bytes` of keys and values are held. If the files
-of a store together are larger than that, `replay` begins at the newest snapshot.
+What a file holds is read by a `StoreReader`: of the HDFS-backed store the one below, of RocksDB that of
+rocksdb/store_reader.py, where a delta is called changelog and a snapshot zip, a change may append to a value, and a key begins
+with the number of its column family.
+
+The files are not trusted: besides the reader's checks, no more than `max_bytes` of keys and values are held. If the files
+of a store are too large to read them all, `replay` begins at the newest snapshot that the next batch may need.
 
 Differs from Spark: a restart reads only the files that it needs, so damage in the others is seen here first.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from typing import NamedTuple, Protocol
 
 from pyspark.errors import PySparkException
 
 from minispark_stream.engine.checkpointing.lz4_block import LimitExceeded
 from minispark_stream.engine.state.replay import bases
 from minispark_stream.engine.state.state_files import StateFiles
-from minispark_stream.engine.state.state_records import Change, records
+from minispark_stream.engine.state.state_records import records
 
 DAMAGED = (ValueError, PySparkException, OSError)
+
+
+class Append(NamedTuple):
+    """A change that appends to the value that a key has; `delimiter` comes between the two."""
+
+    value: bytes
+    delimiter: bytes
+
+    def to(self, before: bytes | None) -> bytes:
+        return self.value if before is None else b"".join([before, self.delimiter, self.value])
+
+
+Changes = dict[bytes, bytes | None | Append]  # key -> its value, None where it is removed
+
+
+class StoreReader(Protocol):
+    """What the files of a store hold. `delta` and `snapshot` are the suffixes of their names; a key begins with `family_size`
+    bytes that say its column family; `reads_all`: may all files be read for the number of keys of each version?
+    """
+
+    root: str
+    delta: str
+    snapshot: str
+    family_size: int
+    reads_all: bool
+
+    def read_delta(self, version: int) -> Changes: ...
+
+    def read_snapshot(self, version: int) -> Changes: ...
+
+
+class DeltaReader:
+    """The files of an HDFS-backed store."""
+
+    delta, snapshot, family_size = "delta", "snapshot", 0
+
+    def __init__(self, files: StateFiles, reads_all: bool):
+        self.files, self.root, self.reads_all = files, files.root, reads_all
+
+    def read_delta(self, version: int) -> Changes:
+        return dict(records(self.files.read_delta(version)))
+
+    def read_snapshot(self, version: int) -> Changes:
+        return dict(records(self.files.read_snapshot(version)))
 
 
 class State:
     """The keys and values of a version, and how many bytes they have."""
 
-    def __init__(self, entries: dict[bytes, bytes]):
-        self.entries = entries
-        self.num_bytes = _bytes(entries)
+    def __init__(self, entries: dict[bytes, bytes], family_size: int = 0):
+        self.entries, self.family_size = entries, family_size
+        self.num_bytes = num_bytes(entries)
+        self._of_families = self._count(entries)
 
-    def apply(self, delta: list[Change]) -> None:
-        """Change the state as a delta file says; a record without a value removes its key."""
-        changes = dict(records(delta))
+    def apply(self, changes: Changes) -> None:
+        """Change the state as a file says; a record without a value removes its key."""
         before = {k: v for k in changes if (v := self.entries.get(k)) is not None}
-        puts = {k: v for k, v in changes.items() if v is not None}
+        puts = {k: v.to(before.get(k)) if isinstance(v, Append) else v for k, v in changes.items() if v is not None}
+        removed = [k for k, v in changes.items() if v is None and k in before]
         self.entries.update(puts)
-        for key in [k for k, v in changes.items() if v is None and k in before]:
+        for key in removed:
             del self.entries[key]
-        self.num_bytes += _bytes(puts) - _bytes(before)
+        self.num_bytes += num_bytes(puts) - num_bytes(before)
+        self._of_families += self._count(k for k in puts if k not in before) if self.family_size else Counter()
+        self._of_families.subtract(self._count(removed))
+
+    def num_keys(self, family: bytes) -> int:
+        """How many keys a column family has; b"" are all."""
+        return self._of_families[family] if family else len(self.entries)
+
+    def of_family(self, family: bytes) -> dict[bytes, bytes]:
+        """The keys of a column family without its number, and their values."""
+        if not family:
+            return self.entries
+        return {k[len(family) :]: v for k, v in self.entries.items() if k.startswith(family)}
+
+    def copy(self) -> State:
+        return State(dict(self.entries), self.family_size)
+
+    def _count(self, keys: Iterable[bytes]) -> Counter[bytes]:
+        return Counter(k[: self.family_size] for k in keys) if self.family_size else Counter()
 
 
-def _bytes(entries: Mapping[bytes, bytes]) -> int:
+def num_bytes(entries: Mapping[bytes, bytes]) -> int:
     return sum(map(len, entries)) + sum(map(len, entries.values()))
 
 
@@ -61,17 +130,16 @@ class Step:
 
 
 class StoreVersions:
-    """`versions`: version -> suffix ("delta", "snapshot") -> size of the file in bytes."""
+    """`versions`: version -> suffix (as the reader says) -> size of the file in bytes."""
 
-    def __init__(self, files: StateFiles, versions: Mapping[int, Mapping[str, int]], max_bytes: int):
-        self.files, self.max_bytes = files, max_bytes
+    def __init__(self, reader: StoreReader, versions: Mapping[int, Mapping[str, int]], max_bytes: int):
+        self.reader, self.max_bytes = reader, max_bytes
         self.versions = {v: versions[v] for v in sorted(versions)}
 
-    def replay(self) -> Iterator[Step]:  # (1)
-        total = sum(sum(suffixes.values()) for suffixes in self.versions.values())
-        snapshots = [v for v, suffixes in self.versions.items() if "snapshot" in suffixes]
-        first = snapshots[-1] if snapshots and total > self.max_bytes else 0
-        state: State | None = State({})
+    def replay(self, needed: int) -> Iterator[Step]:  # (1)
+        """All versions, of which `needed` is the one that the next batch begins with."""
+        first = 0 if self.reader.reads_all else bases(self._snapshots(), needed)[0]
+        state: State | None = self._nothing()
         last, was_known = 0, True
         for version in self.versions:
             if version < first:
@@ -80,19 +148,19 @@ class StoreVersions:
             before = state if version == last + 1 else None  # (2)
             state, damage = self._step(before, version)
             if state is None and damage is None and (was_known or version != last + 1):
-                damage = ValueError(f"{self.files.root}: {self._lacks(last, version)}")
+                damage = ValueError(f"{self.reader.root}: {self._lacks(last, version)}")
             yield Step(version, state, damage)
             last, was_known = version, state is not None
 
     def load(self, version: int) -> State:  # (3)
         """Raises ValueError when the version is not on disk, or what is wrong with the files that it needs."""
         if version == 0:
-            return State({})
+            return self._nothing()
         if version not in self.versions:
             on_disk = f"{min(self.versions)} to {max(self.versions)} are" if self.versions else "none is"
-            raise ValueError(f"{self.files.root}: version {version} is not on disk, {on_disk}")
+            raise ValueError(f"{self.reader.root}: version {version} is not on disk, {on_disk}")
         errors: list[Exception] = []
-        for base in bases((v for v, suffixes in self.versions.items() if "snapshot" in suffixes), version):
+        for base in bases(self._snapshots(), version):
             try:
                 return self._load_from(base, version)
             except DAMAGED as e:
@@ -104,13 +172,13 @@ class StoreVersions:
         first, last = sorted((a, b))
         state = self.load(first)
         try:
-            later = self._continue(State(dict(state.entries)), first, last)
+            later = self._continue(state.copy(), first, last)
         except DAMAGED:
             later = self.load(last)
         return (state, later) if a <= b else (later, state)
 
     def _load_from(self, base: int, version: int) -> State:
-        state = self._snapshot(base) if base else State({})
+        state = self._snapshot(base) if base else self._nothing()
         self._check(state, base)
         return self._continue(state, base, version)
 
@@ -118,51 +186,59 @@ class StoreVersions:
         """Apply the deltas after `base` up to `version`."""
         last = base
         for v in [v for v in self.versions if base < v <= version]:
-            if v != last + 1 or "delta" not in self.versions[v]:
-                raise ValueError(f"{self.files.root}: {self._lacks(last, v)}")
-            state.apply(self.files.read_delta(v))
+            if v != last + 1 or self.reader.delta not in self.versions[v]:
+                raise ValueError(f"{self.reader.root}: {self._lacks(last, v)}")
+            state.apply(self.reader.read_delta(v))
             self._check(state, v)
             last = v
         if last != version:
-            raise ValueError(f"{self.files.root}: version {version} is not on disk")
+            raise ValueError(f"{self.reader.root}: version {version} is not on disk")
         return state
 
     def _step(self, before: State | None, version: int) -> tuple[State | None, Exception | None]:
         state: State | None = None
         damage: Exception | None = None
-        if before is not None and "delta" in self.versions[version]:
+        if before is not None and self.reader.delta in self.versions[version]:
             try:
-                before.apply(self.files.read_delta(version))
+                before.apply(self.reader.read_delta(version))
                 self._check(before, version)
                 state = before
             except DAMAGED as e:
                 damage = e
-        if "snapshot" in self.versions[version]:
+        if self.reader.snapshot in self.versions[version]:
             try:
                 snapshot = self._snapshot(version)
                 self._check(snapshot, version)
                 if state is not None and state.entries != snapshot.entries:
-                    damage = ValueError(f"{self.files.root}/{version}.snapshot is not what the deltas before it add up to")
+                    name, deltas = f"{version}.{self.reader.snapshot}", f"{self.reader.delta}s"
+                    damage = ValueError(f"{self.reader.root}/{name} is not what the {deltas} before it add up to")
                 state = snapshot
             except DAMAGED as e:
                 damage = damage or e
         return state, damage
 
+    def _nothing(self) -> State:
+        return State({}, self.reader.family_size)
+
+    def _snapshots(self) -> list[int]:
+        return [v for v, suffixes in self.versions.items() if self.reader.snapshot in suffixes]
+
     def _snapshot(self, version: int) -> State:
-        state = State({})
-        state.apply(self.files.read_snapshot(version))
+        state = self._nothing()
+        state.apply(self.reader.read_snapshot(version))
         return state
 
     def _check(self, state: State, version: int) -> None:
         if state.num_bytes > self.max_bytes:
             raise LimitExceeded(
-                f"{self.files.root}: version {version} has more than {self.max_bytes:,} bytes of keys and values, "
+                f"{self.reader.root}: version {version} has more than {self.max_bytes:,} bytes of keys and values, "
                 "which is the most that is read (max_bytes)"
             )
 
     def _lacks(self, last: int, version: int) -> str:
+        delta = self.reader.delta
         if version == last + 1:
-            return f"version {last} is not known, and there is no {version}.snapshot"
+            return f"version {last} is not known, and there is no {version}.{self.reader.snapshot}"
         if version == last + 2:
-            return f"{last + 1}.delta is missing"
-        return f"{last + 1}.delta to {version - 1}.delta are missing"
+            return f"{last + 1}.{delta} is missing"
+        return f"{last + 1}.{delta} to {version - 1}.{delta} are missing"

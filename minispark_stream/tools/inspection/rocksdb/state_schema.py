@@ -1,27 +1,18 @@
-"""RocksDB checkpoints: what can be said without RocksDB about the files of RocksDBFileManager and StateStoreChangelogWriter.
+"""What an operator with column families writes about itself: schemas, how keys are encoded, state variables.
 
-    state/0/1/5.zip                 names of the SST files of version 5, its number of keys; the rows are in SSTs/*.sst
-              6.changelog           what batch 5 changed, when changelog checkpointing is on
-              6_<uuid>.changelog    the same in checkpoint format 2, where a version may have been written more than once
-    state/0/_metadata/v2/0          operator metadata of operators with several column families (transformWithState)
-    state/0/_stateSchema/<store>/…  and their schemas: "v3", then for each column family its name, ids, schemas, encoders
+Models: SchemaHelper, for version 3 of a schema file, and OperatorStateMetadataV2 (About state).
 
-A zip holds `metadata`: "v1" and JSON with `numKeys` and `sstFiles`. Nothing else of it is opened. The rows are not decoded:
-those of a zip are in RocksDB's own table format, and changelogs are changes since such a zip.
+    state/0/_metadata/v2/0              operator metadata: name, stores, and as properties the state variables
+    state/0/_stateSchema/<store>/0_...  "v3", then for each column family its name, ids, schemas, encoders
 
-Sizes and counts are checked before they are used: a zip that somebody else made may unpack to anything.
-
-Differs from Spark: it reads all of this by RocksDB itself.
+Differs from Spark: nothing.
 """
 
 from __future__ import annotations
 
-import io
 import json
-import re
-import struct
-import zipfile
-import zlib
+from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from pyspark.sql.types import StructType
@@ -30,31 +21,16 @@ from minispark_stream.engine.checkpointing.metadata_log import json_object, numb
 from minispark_stream.engine.state.schema_files import parse_schema, read_utf
 from minispark_stream.tools.inspection.contents import Schemas
 
-NOT_DECODED = (
-    "RocksDB's own files (.sst) hold the rows, and they are not decoded here; Spark reads them: "
-    "spark.read.format('statestore').load(checkpoint)"
-)
-FILE = re.compile(r"([0-9]{1,18})(?:_([0-9a-f-]{36}))?\.(zip|changelog)")
-_MAX_METADATA = 16 << 20
+
+@dataclass(frozen=True)
+class Family:
+    """The schemas of a column family, and how its keys are encoded (row_encoding.py)."""
+
+    schemas: Schemas
+    encoder: Mapping[str, Any]
 
 
-def read_zip_metadata(data: bytes) -> tuple[int | None, int]:
-    """(number of keys, bytes of all SST files) of a version. Raises ValueError."""
-    try:
-        with zipfile.ZipFile(io.BytesIO(data)) as archive:
-            if archive.getinfo("metadata").file_size > _MAX_METADATA:
-                raise ValueError("its metadata is too large")
-            text = archive.open("metadata").read(_MAX_METADATA).decode("utf-8")
-        values = json_object(text.partition("\n")[2])
-        sizes = [number(f, "sizeBytes") for f in values.get("sstFiles", [])]
-        keys = number(values, "numKeys", -1)
-        return (None if keys < 0 else keys), sum(sizes)
-    except (zipfile.BadZipFile, zlib.error, KeyError, AttributeError, TypeError, NotImplementedError, RuntimeError,
-            EOFError, OSError, struct.error) as e:
-        raise ValueError(f"not a zip of a RocksDB version: {type(e).__name__}: {e}") from e
-
-
-def decode_column_families(data: bytes) -> list[Schemas]:
+def decode_column_families(data: bytes) -> list[Family]:
     """A schema file of version 3. Raises ValueError with the byte at which it is broken."""
     version, at = read_utf(data, 0)
     if version != "v3":
@@ -67,10 +43,17 @@ def decode_column_families(data: bytes) -> list[Schemas]:
         key, at = _schema(data, at)
         _, at = _int(data, at, size=2)
         value, at = _schema(data, at)
-        for _ in range(2):  # how keys are encoded, and the user's encoder
-            _, at = _text(data, at)
-        families.append(Schemas(name, key, value))
+        encoder, at = _text(data, at)
+        _, at = _text(data, at)  # the schema of a map's keys, which the key's schema has already
+        families.append(Family(Schemas(name, key, value), _json(encoder, at)))
     return families
+
+
+def _json(text: str, at: int) -> dict[str, Any]:
+    try:
+        return json_object(text)
+    except RecursionError as e:
+        raise ValueError(f"byte {at}: nested too deeply") from e
 
 
 def _int(data: bytes, at: int, size: int = 4) -> tuple[int, int]:

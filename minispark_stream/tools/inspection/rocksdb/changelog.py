@@ -1,0 +1,99 @@
+"""A changelog: what a batch changed in a RocksDB store.
+
+Models: StateStoreChangelogReader (About state: RocksDB).
+
+    6.changelog, compressed:   "v2" | put k 1 | merge l 2 | delete m | end
+
+1. The first bytes tell the version: "v2" to "v4" with its length before it, or else it is version 1, which begins with a
+   record.
+2. Versions 3 and 4, of checkpoint format 2, have their *lineage* next: which files the versions before are in. A version may
+   have been written more than once, and only a unique id tells which of them counts.
+3. Records of versions 1 and 3 are those of a delta file. Those of versions 2 and 4, for stores with column families, have a
+   byte before them that says whether they put, delete or merge; a delete has the length -1 for its value.
+4. With `rowChecksum.enabled`, the key of a delete follows its own CRC32C.
+
+Differs from Spark: nothing.
+"""
+
+from __future__ import annotations
+
+import json
+import struct
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from minispark_stream.engine.checkpointing.lz4_block import LimitExceeded
+from minispark_stream.engine.state.schema_files import read_utf
+from minispark_stream.engine.state.state_records import BYTES_PER_RECORD, decode_changes, records
+from minispark_stream.tools.inspection.rocksdb.changes import DELETE, MERGE, PUT, Record
+
+_length = struct.Struct(">i")
+_END = 0
+
+
+class Changelog(NamedTuple):
+    """`lineage`: version -> unique id of its file."""
+
+    lineage: dict[int, str]
+    records: list[Record]
+
+
+def read_changelog(data: bytes, checksum: bool, max_bytes: int) -> Changelog:
+    """A changelog from its decompressed bytes.
+
+    Raises ValueError with the byte at which it is broken; LimitExceeded when its records take more than `max_bytes` of memory.
+    """
+    version, at = (int(data[3:4]), 4) if data[:3] == b"\0\2v" and data[3:4].isdigit() else (1, 0)  # (1)
+    if not 1 <= version <= 4:
+        raise ValueError(f"byte 0: a changelog of version {version}; 1 to 4 are read")
+    lineage = {}
+    if version >= 3:  # (2)
+        text, at = read_utf(data, at)
+        lineage = _lineage(text)
+    if version in (1, 3):  # (3)
+        found = records(decode_changes(data[at:], max_bytes=max_bytes))
+        result = [Record(DELETE if value is None else PUT, key, value) for key, value in found]
+    else:
+        result = list(_typed(data, at, max_bytes))
+    if checksum:  # (4)
+        result = [r._replace(key=r.key[4:]) if r.kind == DELETE else r for r in result]
+    return Changelog(lineage, result)
+
+
+def _lineage(text: str) -> dict[int, str]:
+    try:
+        return {int(item["version"]): str(item["checkpointUniqueId"]) for item in json.loads(text)}
+    except (ValueError, TypeError, KeyError, RecursionError) as e:
+        raise ValueError(f"not a lineage ({type(e).__name__}: {e})") from e
+
+
+def _typed(data: bytes, at: int, max_bytes: int) -> Iterator[Record]:
+    number = 0
+    while True:
+        kind = data[at] if at < len(data) else None
+        if kind == _END:
+            return
+        if kind not in (PUT, DELETE, MERGE):
+            raise ValueError(f"byte {at} of the records: " + ("the file ends without its end mark" if kind is None
+                                                              else f"a record of type {kind}, which is not known"))
+        key, at = _bytes(data, at + 1)
+        value, at = _bytes(data, at)
+        if key is None or (value is None) != (kind == DELETE):
+            raise ValueError(f"byte {at} of the records: a record of type {kind} with a length that it cannot have")
+        number += 1
+        if number > max(0, max_bytes - len(data)) // BYTES_PER_RECORD:
+            raise LimitExceeded(f"more than {max_bytes:,} bytes when its records are in memory")
+        yield Record(kind, key, value)
+
+
+def _bytes(data: bytes, at: int) -> tuple[bytes | None, int]:
+    """Bytes with their length before them; None for the length -1."""
+    if at + 4 > len(data):
+        raise ValueError(f"byte {at} of the records: the file ends before a length")
+    (size,) = _length.unpack_from(data, at)
+    at += 4
+    if size == -1:
+        return None, at
+    if size < 0 or at + size > len(data):
+        raise ValueError(f"byte {at} of the records: {size} bytes, but the file ends before")
+    return data[at : at + size], at + size

@@ -1,0 +1,188 @@
+"""How a row lies in the keys and values of RocksDB, which are sorted by the bytes of their keys.
+
+Models: RocksDBStateEncoder and its key encoders (About state: RocksDB).
+
+1. A row is an UnsafeRow with a zero before it. How a key is made of rows, the schema file says:
+
+       NoPrefix                the whole key
+       PrefixKeyScan(n)        length i32 | the first n columns | the others
+       RangeKeyScan(columns)   length i32 | the ordering columns, in bytes that sort as their values do | the others
+       TimestampAsPrefix       the last column, in 8 bytes that sort as it does | the others
+       TimestampAsPostfix      the others | the last column
+
+2. A number in bytes that sort is big-endian, behind a byte that is 0 for a negative number, 1 for another, and 2 for null. Of a
+   negative float, all bits are turned over.
+3. A value is one row; of a list, it is all elements, each with its length before it. Here they are a column, `list`.
+4. With `rowChecksum.enabled`, a value has before it the CRC32C of key and value, and its length; in a list, each element has.
+
+    session ('a', 12:00:00)      19000000 | 00 row of 'a' | 00 row of 12:00:00
+
+The bytes are not trusted: every error says which row does not fit.
+
+Differs from Spark: rows in Avro, which only transformWithState can have, are not decoded.
+Shown by tests/unit/test_inspect_rocksdb.py::test_rows_in_avro_are_named.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from pyspark.sql.types import ArrayType, BinaryType, DataType, StructField, StructType
+
+from minispark_stream.engine.checkpointing.unsafe_row import UnsafeRowCodec
+from minispark_stream.engine.checkpointing.unsafe_row.plain import decode_columns, decode_rows
+from minispark_stream.engine.state.state_records import crc32c
+from minispark_stream.tools.inspection.state_reader import UnsafeRows
+
+NO_PREFIX: Mapping[str, Any] = {"keyStateEncoderType": "NoPrefixKeyStateEncoderSpec"}
+LIST = "list"
+_FORMATS = {  # by the name of the SQL type; the bytes behind the marker
+    "tinyint": ">b", "smallint": ">h", "int": ">i", "bigint": ">q", "float": ">f", "double": ">d",
+    "date": ">i", "timestamp": ">q", "timestamp_ntz": ">q", "boolean": ">?",
+}
+_size = struct.Struct("<i")
+
+
+def prefix(columns: int) -> Mapping[str, Any]:
+    """The encoder of keys that are looked for by their first columns."""
+    return {"keyStateEncoderType": "PrefixKeyScanStateEncoderSpec", "numColsPrefixKey": columns} if columns else NO_PREFIX
+
+
+@dataclass(frozen=True)
+class RocksDBRows(UnsafeRows):
+    """`family`: the bytes before each key that say its column family."""
+
+    encoder: Mapping[str, Any] = field(default_factory=lambda: NO_PREFIX)
+    family: bytes = b""
+    lists: bool = False
+    delimiter: bytes = b""
+    checksum: bool = False
+
+    @property
+    def shown_value(self) -> StructType:
+        """The value as its rows are shown."""
+        return StructType([StructField(LIST, ArrayType(self.value))]) if self.lists else self.value
+
+    def key_columns(self, keys: Sequence[bytes]) -> dict[str, list[Any]]:  # (1)
+        kind = str(self.encoder.get("keyStateEncoderType"))
+        names = self.key.names
+        match kind.removesuffix("StateEncoderSpec"):
+            case "NoPrefixKey":
+                return _columns(self.key, [_row(key) for key in keys])
+            case "PrefixKeyScan":
+                columns = int(self.encoder["numColsPrefixKey"])
+                first, others = _halves(keys)
+                return {
+                    **_columns(StructType(self.key.fields[:columns]), first),
+                    **_columns(StructType(self.key.fields[columns:]), others),
+                }
+            case "RangeKeyScan":
+                return self._range_columns(keys, [int(i) for i in self.encoder["orderingOrdinals"]])
+            case "TimestampAsPrefixKey":
+                found = _columns(StructType(self.key.fields[:-1]), [_row(key[8:]) for key in keys])
+                return {**found, names[-1]: [_time(key[:8]) for key in keys]}
+            case "TimestampAsPostfixKey":
+                found = _columns(StructType(self.key.fields[:-1]), [_row(key[:-8]) for key in keys])
+                return {**found, names[-1]: [_time(key[-8:]) for key in keys]}
+        raise ValueError(f"keys in the encoding {kind[:80]!r}, which is not known")
+
+    def value_rows(self, keys: Sequence[bytes], values: Sequence[bytes]) -> list[dict[str, Any]]:  # (3)
+        codec = UnsafeRowCodec(self.value)
+        if not self.lists:
+            return decode_rows(codec, [_row(value) for value in self._checked(keys, values)])
+        elements = [list(self._elements(value)) for value in values]
+        if self.checksum:
+            elements = [self._checked([key] * len(of), of) for key, of in zip(keys, elements)]
+        rows = iter(decode_rows(codec, [_row(_sized(element)) for of in elements for element in of]))
+        return [{LIST: [next(rows) for _ in of]} for of in elements]
+
+    def _range_columns(self, keys: Sequence[bytes], ordering: Sequence[int]) -> dict[str, list[Any]]:
+        fields = self.key.fields
+        others = [f for i, f in enumerate(fields) if i not in ordering]
+        first, rest = _halves(keys) if others else ([_row(key[4:]) for key in keys], [])
+        binary = UnsafeRowCodec(StructType([StructField(str(i), BinaryType()) for i in ordering])).decode(first)
+        found = _columns(StructType(others), rest) if others else {}
+        for i, column in zip(ordering, binary):
+            found[fields[i].name] = [number(value, fields[i].dataType) for value in column.to_pylist()]
+        return {name: found[name] for name in self.key.names}
+
+    def _elements(self, value: bytes) -> Iterator[bytes]:
+        """The elements of a list, each with its length (and its checksum) before it."""
+        at = 0
+        before = 8 if self.checksum else 4
+        while at < len(value):
+            end = at + before + _int(value, at + before - 4)
+            if not at < end <= len(value):
+                raise ValueError(f"a list of {len(value)} bytes with an element that does not fit into it")
+            yield value[at:end]
+            at = end + len(self.delimiter)
+
+    def _checked(self, keys: Sequence[bytes], values: Sequence[bytes]) -> list[bytes]:  # (4)
+        if not self.checksum:
+            return list(values)
+        plain = [value[8:] for value in values]
+        if any(len(value) < 8 or _int(value, 4) != len(value) - 8 for value in values):
+            raise ValueError("a value without its checksum")
+        expected = [int.from_bytes(value[:4], "little") for value in values]
+        if crc32c([self.family + key + value for key, value in zip(keys, plain)]) != expected:
+            raise ValueError("a value whose checksum does not match")
+        return plain
+
+
+def number(data: bytes | None, kind: DataType) -> Any:  # (2)
+    """What bytes that sort stand for. Raises ValueError."""
+    form = _FORMATS.get(kind.simpleString())
+    if data is None or form is None or not data or data[0] > 2:
+        raise ValueError(f"a key with a {kind.simpleString()} in bytes that sort, which cannot be read")
+    if data[0] == 2:
+        return None
+    raw = data[1:]
+    if len(raw) != struct.calcsize(form):
+        raise ValueError(f"a key with a {kind.simpleString()} of {len(raw)} bytes")
+    if data[0] == 0 and form in (">f", ">d"):
+        raw = bytes(b ^ 0xFF for b in raw)
+    return struct.unpack(form, raw)[0]
+
+
+def _time(data: bytes) -> int:
+    if len(data) != 8:
+        raise ValueError("a key without its time")
+    return int.from_bytes(data, "big") - (1 << 63)
+
+
+def _columns(schema: StructType, rows: Sequence[bytes]) -> dict[str, list[Any]]:
+    return decode_columns(UnsafeRowCodec(schema), rows)
+
+
+def _row(data: bytes) -> bytes:
+    if data[:1] != b"\0":
+        raise ValueError("a row that does not begin with a zero, the version of its encoding")
+    return data[1:]
+
+
+def _sized(data: bytes) -> bytes:
+    if _int(data, 0) != len(data) - 4:
+        raise ValueError("an element of a list with another length than it says")
+    return data[4:]
+
+
+def _halves(keys: Sequence[bytes]) -> tuple[list[bytes], list[bytes]]:
+    """Both rows of keys that consist of two."""
+    first, others = [], []
+    for key in keys:
+        size = _int(key, 0)
+        if not 0 < size <= len(key) - 4:
+            raise ValueError(f"a key of {len(key)} bytes, which says that its first part has {size}")
+        first.append(_row(key[4 : 4 + size]))
+        others.append(_row(key[4 + size :]))
+    return first, others
+
+
+def _int(data: bytes, at: int) -> int:
+    if at + 4 > len(data):
+        raise ValueError("bytes that end before a length")
+    value: int = _size.unpack_from(data, at)[0]
+    return value

@@ -1,0 +1,180 @@
+"""The files of one RocksDB store: changelogs, snapshot zips, and the SST files that these share.
+
+Models: RocksDBFileManager, for reading (About state: RocksDB).
+
+    state/<operator>/<partition>[/<store>]/6.changelog             what batch 5 changed
+                                           5.zip                   version 5: names files in SSTs/
+                                           SSTs/000008-<uuid>.sst  a part of versions 5, 6 ...
+                                           6_<uuid>.changelog      in checkpoint format 2
+
+1. In checkpoint format 2 a version may have been written more than once. Which file counts, the commit log says
+   (`stateUniqueIds`); of versions that it does not know any more, the lineage in the next changelogs does.
+2. A changelog is a change of each key in it (changes.py).
+3. A zip is the entries of all its SST files, in the order in which RocksDB was told of them (sst_file.py).
+
+From these, ../store_versions.py makes any version, by the rule by which it does so for delta and snapshot files.
+
+Differs from Spark: Spark opens a snapshot with RocksDB itself; sst_file.py says why this does not.
+Shown by tests/unit/test_inspect_rocksdb.py::test_rows_come_from_changelogs_and_from_snapshots.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import OrderedDict
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import partial
+from typing import TypeVar
+
+from minispark_stream.engine.checkpointing.lz4_block import LimitExceeded, decompress
+from minispark_stream.engine.state.state_records import BYTES_PER_RECORD
+from minispark_stream.tools.inspection.read_only_files import ReadOnlyFiles
+from minispark_stream.tools.inspection.rocksdb.changelog import Changelog, read_changelog
+from minispark_stream.tools.inspection.rocksdb.changes import folded
+from minispark_stream.tools.inspection.rocksdb.snapshot_zip import SnapshotMetadata, read_zip_metadata
+from minispark_stream.tools.inspection.rocksdb.sst_file import Entry, read_sst
+from minispark_stream.tools.inspection.store_versions import Changes
+
+T = TypeVar("T")
+FILE = re.compile(r"(0|[1-9][0-9]{0,17})(?:_([0-9a-f-]{36}))?\.(zip|changelog)")
+READS_ALL = 8 << 20  # bytes of files: SST files take a second for a megabyte or two
+CACHED = 64 << 20  # bytes of entries
+_FAMILY = 2  # bytes
+
+Sizes = dict[int, dict[str, int]]  # version -> suffix -> bytes
+
+
+@dataclass(frozen=True)
+class FormatConf:
+    """What the confs of the query say about its files."""
+
+    codec: str
+    row_checksum: bool
+    delimiter: bytes  # between two elements of a list
+
+
+class SstCache:
+    """The entries of the SST files that were read last, because many versions share them."""
+
+    def __init__(self, limit: int = CACHED):
+        self.limit, self._entries = limit, OrderedDict[str, tuple[list[Entry], int]]()
+
+    def read(self, path: str, decode: Callable[[], list[Entry]]) -> tuple[list[Entry], int]:
+        """The entries of a file, and the bytes of memory that they take."""
+        if path in self._entries:
+            self._entries.move_to_end(path)
+            return self._entries[path]
+        entries = decode()
+        size = sum(len(e.record.key) + len(e.record.value or b"") + BYTES_PER_RECORD for e in entries)
+        self._entries[path] = entries, size
+        while sum(size for _, size in self._entries.values()) > self.limit:
+            self._entries.popitem(last=False)
+        return entries, size
+
+
+class RocksDBReader:
+    """Reads the files of one store, in the folder `files`.
+
+    Args:
+        sizes: the names of the files in it, with their sizes in bytes.
+        cache: of SST files, one for a whole checkpoint.
+        unique_ids: version -> unique id, as far as the commit log knows.
+    """
+
+    delta, snapshot = "changelog", "zip"
+
+    def __init__(
+        self, files: ReadOnlyFiles, sizes: Mapping[str, int], cache: SstCache, conf: FormatConf, unique_ids: Mapping[int, str],
+        max_bytes: int,
+    ):
+        self.files, self.root, self.sizes, self.conf, self.max_bytes = files, files.root, sizes, conf, max_bytes
+        self.cache = cache
+        self.reads_all = sum(sizes.values()) <= READS_ALL
+        self._ids = dict(unique_ids)
+        self._names: dict[tuple[int, str], dict[str | None, str]] = {}
+        for name in sizes:
+            if found := FILE.fullmatch(name):
+                self._names.setdefault((int(found[1]), found[3]), {})[found[2]] = name
+        self.families = self._families()
+        self.family_size = _FAMILY if self.families else 0
+
+    @property
+    def versions(self) -> Sizes:
+        """The versions that are there, with the sizes of their files (an SST file is no version's own)."""
+        found: Sizes = {}
+        for (version, suffix), names in sorted(self._names.items()):
+            if None in names or self._ids.get(version) in (None, *names):  # else it is of a task whose version does not count
+                found.setdefault(version, {})[suffix] = sum(self.sizes[name] for name in names.values())
+        return found
+
+    def read_delta(self, version: int) -> Changes:  # (2)
+        name = self._name(version, "changelog")
+        return folded(self._changelog(name).records, self.conf.delimiter)
+
+    def read_snapshot(self, version: int) -> Changes:  # (3)
+        name = self._name(version, "zip")
+        found: list[Entry] = []
+        left = self.max_bytes
+        for sst, size in self._metadata(name).ssts.items():
+            path = f"SSTs/{sst}"
+            if path not in self.sizes:
+                raise ValueError(f"{self.root}/{path} is missing, which {name} names")
+            if self.sizes[path] != size:
+                raise ValueError(f"{self.root}/{path} has {self.sizes[path]:,} bytes, {name} says {size:,}")
+            decode = partial(self._named, path, partial(read_sst, limit=left))
+            entries, taken = self.cache.read(f"{self.root}/{path}", decode)
+            found += entries
+            left -= taken
+        found.sort(key=lambda entry: entry.sequence)
+        return folded((entry.record for entry in found), self.conf.delimiter)
+
+    def _families(self) -> Mapping[int, str]:
+        """The column families: of the newest zip that can be read, whichever it is, because no changelog has their names."""
+        for version in sorted((v for v, suffix in self._names if suffix == "zip"), reverse=True):
+            for name in self._names[version, "zip"].values():
+                try:
+                    return self._metadata(name).families
+                except (ValueError, OSError):
+                    continue
+        return {}
+
+    def _name(self, version: int, suffix: str) -> str:  # (1)
+        names = self._names.get((version, suffix), {})
+        if len(names) == 1 and (version not in self._ids or None in names):
+            return next(iter(names.values()))
+        if version not in self._ids:
+            self._ids.update({v: i for v, i in self._lineage_after(version).items() if v not in self._ids})
+        if (unique_id := self._ids.get(version)) is None:
+            raise ValueError(f"{self.root}: version {version} was written {len(names)} times, and nothing says which counts")
+        if unique_id not in names:
+            raise ValueError(f"{self.root}/{version}_{unique_id}.{suffix} is missing, which the commit log names")
+        return names[unique_id]
+
+    def _lineage_after(self, version: int) -> dict[int, str]:
+        """Of the next changelogs, what the first one says that knows `version`."""
+        later = sorted(v for v, suffix in self._names if suffix == "changelog" and v > version)
+        for v in later:
+            lineage = self._changelog(self._name(v, "changelog")).lineage
+            if version in lineage:
+                return lineage
+        return {}
+
+    def _changelog(self, name: str) -> Changelog:
+        return self._named(name, lambda data: read_changelog(
+            decompress(data, self.conf.codec, self.max_bytes), self.conf.row_checksum, self.max_bytes
+        ))
+
+    def _metadata(self, name: str) -> SnapshotMetadata:
+        return self._named(name, read_zip_metadata)
+
+    def _named(self, name: str, decode: Callable[[bytes], T]) -> T:
+        """What a file holds. Every error names it."""
+        try:
+            return decode(self.files.open(name))
+        except LimitExceeded as e:
+            raise LimitExceeded(f"{self.root}/{name}: {e}") from e
+        except FileNotFoundError as e:
+            raise ValueError(f"{self.root}/{name} is gone") from e
+        except ValueError as e:
+            raise ValueError(str(e) if str(e).startswith(self.root) else f"{self.root}/{name}: {e}") from e

@@ -1,0 +1,112 @@
+"""The stores of a RocksDB checkpoint, as an inspection shows them: each column family is one.
+
+Models: RocksDBStateStoreProvider, for reading (About state: RocksDB).
+
+1. Each partition of a store has a reader (store_reader.py), which knows from the commit log which files count.
+2. A store without column families is shown as it is. Of one with families (a stream-stream join of state format 3 or 4, and
+   transformWithState), each family is shown as a store of its own, which has its name; a family whose name begins with "$" is
+   an index or a counter that the engine keeps for itself.
+3. Which families have lists for values is not in their schemas: those of list variables, and those of a join of format 4, which
+   keeps all rows of a key and a time together.
+
+    transformWithState with variables v, l, m and timers
+    stores     v, $rowCounter_l, l, m, $procTimers_keyToTimestamp, $procTimers_timestampToKey
+
+What cannot be decoded is named: rows in Avro, and families whose names no zip tells.
+
+Differs from Spark: Spark's reader shows one variable at a time, and none of the engine's own families.
+Shown by tests/unit/test_inspect_rocksdb.py::test_each_column_family_is_a_store.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from minispark_stream.engine.state.state_store import StateStoreId
+from minispark_stream.tools.inspection.logs import Logs
+from minispark_stream.tools.inspection.read_only_files import ReadOnlyFiles
+from minispark_stream.tools.inspection.rocksdb.row_encoding import RocksDBRows
+from minispark_stream.tools.inspection.rocksdb.state_schema import Family
+from minispark_stream.tools.inspection.rocksdb.store_reader import FormatConf, RocksDBReader, SstCache
+from minispark_stream.tools.inspection.state_reader import StoreState
+from minispark_stream.tools.inspection.store_versions import StoreVersions
+
+MERGE_VERSION = "spark.sql.streaming.stateStore.rocksdb.mergeOperatorVersion"
+ENCODING = "spark.sql.streaming.stateStore.encodingFormat"
+JOIN_STORES = ("left-keyToNumValues", "left-keyWithIndexToValue", "right-keyToNumValues", "right-keyWithIndexToValue")
+JOIN_LISTS = frozenset(f"{side}-{name}" for side in ("left", "right") for name in ("keyWithTsToValues", "tsWithKey"))
+AVRO = "its rows are in Avro, which is not decoded here; Spark reads them: spark.read.format('statestore').load(checkpoint)"
+NO_NAMES = "no zip that can be read names its column families"
+
+
+class RocksDBStores:
+    """Opens the stores of the checkpoint that `files` are of."""
+
+    def __init__(self, files: ReadOnlyFiles, logs: Logs, max_bytes: int):
+        self.files, self.logs, self.max_bytes = files, logs, max_bytes
+        self.conf = FormatConf(logs.codec, logs.row_checksum, b"," if logs.conf.get(MERGE_VERSION, "1") == "1" else b"")
+        self._cache = SstCache()
+
+    def open(
+        self, operator_id: int, name: str, partitions: Sequence[int], schemas: Sequence[Family], properties: Mapping[str, Any]
+    ) -> list[StoreState]:
+        """What is shown of a store, at least one."""
+        readers = {p: self._reader(operator_id, name, p) for p in partitions}  # (1)
+        on_disk = {p: StoreVersions(reader, reader.versions, self.max_bytes) for p, reader in readers.items()}
+        by_name = {family.schemas.name: family for family in schemas}
+        not_decoded = AVRO if self.logs.conf.get(ENCODING, "unsaferow") == "avro" else None
+        names = list(dict.fromkeys(family for reader in readers.values() for _, family in sorted(reader.families.items())))
+        if not names:  # (2)
+            if name not in by_name and by_name:
+                return [StoreState(operator_id, name, None, on_disk, NO_NAMES)]
+            rows = self._rows(by_name.get(name), b"", False)
+            return [StoreState(operator_id, name, None if not_decoded else rows, on_disk, not_decoded)]
+        lists = JOIN_LISTS | _lists(properties)
+        found = []
+        for family in names:
+            if family not in by_name and family == "default":
+                continue  # it is there, and nobody uses it
+            ids = {p: _bytes_of(reader, family) for p, reader in readers.items()}
+            rows = self._rows(by_name.get(family), next(iter(ids.values())), family in lists)
+            found.append(StoreState(operator_id, family, None if not_decoded else rows, on_disk, not_decoded, ids))
+        return found or [StoreState(operator_id, name, None, on_disk, NO_NAMES)]
+
+    def _rows(self, family: Family | None, prefix: bytes, lists: bool) -> RocksDBRows | None:
+        if family is None:
+            return None
+        key, value = family.schemas.key, family.schemas.value
+        return RocksDBRows(key, value, family.encoder, prefix, lists, self.conf.delimiter, self.conf.row_checksum)
+
+    def _reader(self, operator_id: int, name: str, partition: int) -> RocksDBReader:
+        folder = f"state/{StateStoreId('', operator_id, partition, name).relative_path}"
+        sizes = {path[len(folder) + 1 :]: size for path, size in self.files.files.items() if path.startswith(f"{folder}/")}
+        ids = self._unique_ids(operator_id, name, partition)
+        return RocksDBReader(self.files.folder(folder), sizes, self._cache, self.conf, ids, self.max_bytes)
+
+    def _unique_ids(self, operator_id: int, name: str, partition: int) -> dict[int, str]:
+        """Version -> unique id, as the commit log has it: one for each partition, or one for each store of a join."""
+        found = {}
+        for batch_id, commit in self.logs.commits.items():
+            of_operator = commit.state_unique_ids.get(str(operator_id)) if commit else None
+            of_partition = of_operator[partition] if isinstance(of_operator, list) and partition < len(of_operator) else None
+            if not isinstance(of_partition, list):
+                continue
+            i = JOIN_STORES.index(name) if len(of_partition) > 1 and name in JOIN_STORES else 0
+            if i < len(of_partition):
+                found[batch_id + 1] = str(of_partition[i])
+        return found
+
+
+def _bytes_of(reader: RocksDBReader, family: str) -> bytes:
+    """What the keys of a family begin with."""
+    numbers = [number for number, name in reader.families.items() if name == family]
+    return numbers[0].to_bytes(2, "little") if numbers else b"\xff\xff"
+
+
+def _lists(properties: Mapping[str, Any]) -> frozenset[str]:  # (3)
+    variables = properties.get("stateVariables")
+    return frozenset(
+        str(variable.get("stateName")) for variable in (variables if isinstance(variables, list) else ())
+        if isinstance(variable, dict) and variable.get("stateVariableType") == "ListState"
+    )
