@@ -198,6 +198,12 @@ def test_a_notebook_fits_one_sitting(notebook):
 
 
 @pytest.mark.parametrize("notebook", NOTEBOOKS, ids=lambda path: path.name)
+def test_a_drawing_fits_a_notebook_on_a_small_screen(notebook):
+    for drawing in re.findall(r"^```\n(.*?)^```", re.sub(r"^```\w+\n.*?^```", "", words(notebook), flags=re.S | re.M), re.S | re.M):
+        assert max(map(len, drawing.splitlines())) <= 88, drawing
+
+
+@pytest.mark.parametrize("notebook", NOTEBOOKS, ids=lambda path: path.name)
 def test_a_notebook_was_saved_by_make_rewrite_notebooks(notebook):
     """Another way saves what the JVM says on stderr, which nbval then misses, and when each cell ran."""
     for cell in nbformat.read(notebook, as_version=4).cells:
