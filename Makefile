@@ -9,6 +9,7 @@
 # make crash-test  queries of every kind killed at each durable action, and run to the end
 # make lint types  style, spelling and types only: seconds
 # make bench       milliseconds per trigger, model against Spark, in nine workloads (of one: make bench BENCH='--only join-20k')
+# make package-test    the package built, installed into clean environments and used there: ten minutes, 1.3 GB
 # make rewrite-golden   the golden scripts written anew, as the model plays them; read the diff before you commit it
 # make rewrite-notebooks  all notebooks run again and saved with what they say (one: ONLY=notebooks/04*.ipynb)
 # make docs        the parts of docs/ that repeat what the code says
@@ -29,7 +30,7 @@ export SPARK_LOCAL_IP ?= 127.0.0.1
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 export PIP_NO_INPUT := 1
 
-.PHONY: help setup system demo test check lint types unit quick test-changed crash-test rewrite-golden notebooks rewrite-notebooks lab bench docs pictures site doctor clean
+.PHONY: help setup system demo test check lint types unit quick test-changed crash-test package-test rewrite-golden notebooks rewrite-notebooks lab bench docs pictures site doctor clean
 
 help:
 	@sed -n 's/^# make /make /p' Makefile
@@ -149,6 +150,9 @@ test-changed: lint types
 crash-test: setup
 	MINISPARK_CRASH=all $(BIN)/pytest --numprocesses=$(WORKERS) --maxprocesses=4 --durations=0 \
 	    tests/conformance/test_crash.py tests/conformance/test_crash_points.py
+
+package-test: setup
+	MINISPARK_PACKAGE=1 $(BIN)/pytest --durations=0 tests/spark/test_installed_package.py
 
 rewrite-golden: setup
 	MINISPARK_GOLDEN=rewrite $(BIN)/pytest -q -k model tests/golden/test_scripts.py

@@ -47,7 +47,7 @@ def let_workers_run_this_python(context: SparkContext) -> None:
     elif os.path.dirname(shutil.which(context.pythonExec) or "") != os.path.dirname(sys.executable):
         logger.warning(
             "The driver runs %s, the workers will run the %s of their PATH: set PYSPARK_PYTHON (or spark.pyspark.python) to a "
-            "Python that has numpy, pandas, pyarrow, lz4 and xxhash on every node.", sys.executable, context.pythonExec,
+            "Python that has numpy, pandas, pyarrow and xxhash on every node.", sys.executable, context.pythonExec,
         )
 
 

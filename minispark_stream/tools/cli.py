@@ -1,15 +1,17 @@
-"""The commands: `demo`, `inspect` and `doctor`.
+"""The commands: `demo`, `course`, `inspect` and `doctor`.
 
     python -m minispark_stream demo --days 2       flights and word count on both engines
-    python -m minispark_stream inspect CHECKPOINT  what is in a checkpoint, without a JVM
+    python -m minispark_stream course FOLDER       the notebooks of this version, copied into a folder
+    python -m minispark_stream inspect CHECKPOINT  what is in a checkpoint, without PySpark and without a JVM
     python -m minispark_stream doctor              what is there and what is missing
 
-A command imports what it needs when it runs, so that `doctor` works where PySpark is what is missing.
+A command imports what it needs when it runs, so that `doctor` and `inspect` work where PySpark is what is missing.
 """
 
 from __future__ import annotations
 
 import argparse
+import sys
 from collections.abc import Sequence
 from datetime import date
 from pathlib import Path
@@ -21,14 +23,21 @@ def main(argv: Sequence[str] | None = None) -> int:
     if args.command == "doctor":
         from minispark_stream.tools.doctor import doctor
 
-        return doctor()
+        return doctor(start_spark=not args.no_spark)
     if args.command == "inspect":
         from minispark_stream.tools.inspection.command import run
 
         return run(args)
+    if args.command == "course":
+        from minispark_stream.tools.course import course
 
-    from minispark_stream.tools.demo import demo
+        return course(args.folder)
 
+    try:
+        from minispark_stream.tools.demo import demo
+    except ModuleNotFoundError as e:
+        print(f"demo needs {e.name}: pip install 'minispark_stream[demo]'", file=sys.stderr)
+        return 1
     return demo(args.first_day, args.days, args.out)
 
 
@@ -40,7 +49,10 @@ def parser() -> argparse.ArgumentParser:
     demo.add_argument("--days", type=int, default=2, help="days of flights (2)")
     demo.add_argument("--out", type=Path, default=Path("build/demo"), help="where to write (build/demo)")
     add_inspect_arguments(commands.add_parser("inspect", help="what is in a checkpoint"))
-    commands.add_parser("doctor", help="what is there and what is missing")
+    course = commands.add_parser("course", help="copy the notebooks of this version into a folder")
+    course.add_argument("folder", type=Path, help="where they go; what is there already stays as it is")
+    doctor = commands.add_parser("doctor", help="what is there and what is missing")
+    doctor.add_argument("--no-spark", action="store_true", help="do not start a Spark to see whether it runs (20 seconds)")
     return top
 
 

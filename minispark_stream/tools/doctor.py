@@ -1,12 +1,13 @@
 """What is there, and what is missing, to run minispark_stream on this machine.
 
-Models nothing of Spark. It looks at five things and prints one line for each finding:
+Models nothing of Spark. It looks at six things and prints one line for each finding:
 
-1. Python itself: PySpark 4.3 needs 3.11.
+1. Python itself: PySpark 4.3 needs 3.11. And the system: on Windows Spark's checkpoints need programs of Hadoop's.
 2. Java, found as Spark's launcher finds it: $JAVA_HOME/bin/java, else `java` on the PATH; 17 or newer.
 3. `dot`, the program of graphviz that lays out the pictures.
 4. Every package, against the ranges of pyproject.toml (read back from the installed metadata, so there is one list).
-5. The Python of Spark's workers: $PYSPARK_PYTHON, else `python3` on the PATH, which need not be this one.
+5. The Python of Spark's workers: $PYSPARK_PYTHON, else this one, as the model's sessions tell a local Spark.
+6. When nothing is missing, a Spark: words are counted on both engines (preflight.py).
 
 Example:
 
@@ -14,7 +15,8 @@ Example:
     missing  dot: not on the PATH. Get it: apt-get install graphviz, ...
     optional nbval: not installed, needed by `test`. Get it: pip install 'minispark_stream[test]'
 
-Runs without any package installed: the only one that it imports, `packaging`, is asked when there are ranges to read.
+Runs without any package installed: the only one that it imports, `packaging`, is asked when there are ranges to read. Where
+PySpark is missing on purpose it says whether `inspect` can run, which needs only three packages.
 """
 
 from __future__ import annotations
@@ -27,11 +29,21 @@ import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from importlib import metadata
+from pathlib import Path
 
 PYTHON_NEEDED = (3, 11)
 JAVA_NEEDED = 17
-GET_JAVA = "apt-get install openjdk-17-jre-headless, brew install openjdk@17, or conda install -c conda-forge openjdk"
+GET_JAVA = (
+    "apt-get install openjdk-17-jre-headless; or brew install openjdk@17, and "
+    "export JAVA_HOME=$(brew --prefix openjdk@17)/libexec/openjdk.jdk/Contents/Home; or conda install -c conda-forge openjdk"
+)
 GET_DOT = "apt-get install graphviz, brew install graphviz, or conda install -c conda-forge graphviz"
+
+OF_INSPECT = ("numpy", "pyarrow", "xxhash")
+# A clone of the repository has a Makefile, which knows what belongs together; only there are the extras of developers of use.
+IN_REPOSITORY = (Path(__file__).parents[2] / "Makefile").is_file()
+SETUP = "make setup, or " if IN_REPOSITORY else ""
+OF_DEVELOPERS = ("site", "test")
 
 Run = Callable[[Sequence[str]], str | None]
 
@@ -51,13 +63,17 @@ class Finding:
         return f"{'missing' if self.needed else 'optional':8} {self.says}. Get it: {self.get}"
 
 
-def doctor(out: Callable[[str], None] = print) -> int:
+def doctor(out: Callable[[str], None] = print, start_spark: bool = True) -> int:
     """Look at everything, print a line for each.
+
+    Args:
+        start_spark: start one when nothing is missing, and count words on both engines: 10 to 30 seconds.
 
     Returns 0, or 1 when something that is needed is missing.
     """
     findings = [
         check_python(sys.version_info[:3]),
+        *check_system(sys.platform),
         check_java(os.environ, run_quietly),
         check_dot(shutil.which("dot")),
         *check_packages(own_requirements(), installed_version),
@@ -65,8 +81,15 @@ def doctor(out: Callable[[str], None] = print) -> int:
     ]
     for finding in findings:
         out(str(finding))
-    missing = [f for f in findings if f.needed and not f.ok]
-    out(f"{len(missing)} missing" if missing else "everything that is needed is there")
+    missing = sum(f.needed and not f.ok for f in findings)
+    if start_spark and not missing:
+        out("counting words on both engines, with a Spark of its own (10 to 30 seconds)")
+        finding = check_spark(run_quietly)
+        out(str(finding))
+        missing += not finding.ok
+    inspects = all(installed_version(name) for name in OF_INSPECT)
+    out((f"{missing} missing" + (" for queries; `inspect` has what it needs" if inspects else "")) if missing else
+        "everything that is needed is there")
     return 1 if missing else 0
 
 
@@ -77,6 +100,12 @@ def check_python(version: tuple[int, ...]) -> Finding:
         return Finding(says)
     return Finding(f"{says}: PySpark 4.3 needs {dotted(PYTHON_NEEDED)} or newer", ok=False,
                    get=f"python.org, pyenv install {dotted(PYTHON_NEEDED)}, or conda (environment.yml)")
+
+
+def check_system(platform: str) -> Iterator[Finding]:
+    if platform == "win32":
+        yield Finding("Windows: Spark writes no checkpoint here without winutils.exe and hadoop.dll", ok=False,
+                      get="wsl --install, and everything as on Ubuntu from there")
 
 
 # (2)
@@ -120,18 +149,23 @@ def check_packages(requirements: Sequence[str], installed: Callable[[str], str |
         from packaging.requirements import Requirement
     except ModuleNotFoundError:
         yield Finding("packaging: not installed, so no other package was looked for", ok=False,
-                      get="make setup, or pip install packaging")
+                      get=f"{SETUP}pip install packaging")
         return
-    for requirement in map(Requirement, requirements):
+    once = {requirement.name: requirement for requirement in reversed([Requirement(line) for line in requirements])}
+    for requirement in reversed(once.values()):
         name, versions = requirement.name, requirement.specifier
+        extra = re.search(r'extra == "(\w+)"', str(requirement.marker))
+        if extra and extra[1] in OF_DEVELOPERS and not IN_REPOSITORY:
+            continue
+        if name == "minispark_stream":  # an extra that is made of extras
+            continue
         version = installed(name)
         if version is not None and versions.contains(version, prereleases=True):
             yield Finding(f"{name} {version}")
             continue
         what = f"{name}: not installed" if version is None else f"{name} {version}: not in the range {versions}"
-        extra = re.search(r'extra == "(\w+)"', str(requirement.marker))
         yield Finding(f"{what}, needed by `{extra[1]}`" if extra else what, ok=False, needed=not extra,
-                      get=f"make setup, or pip install '{name}{versions}'")
+                      get=f"{SETUP}pip install '{name}{versions}'")
 
 
 def own_requirements() -> list[str]:
@@ -152,10 +186,10 @@ def installed_version(name: str) -> str | None:
 # (5)
 def check_worker_python(env: Mapping[str, str], run: Run) -> Finding:
     """A worker must be the same minor version as the driver and find the same packages."""
-    chosen = env.get("PYSPARK_PYTHON")
-    worker = chosen or "python3"
-    where = f"PYSPARK_PYTHON={chosen}" if chosen else "PYSPARK_PYTHON is not set: python3 on the PATH"
-    get = f"export PYSPARK_PYTHON={sys.executable}"
+    worker = env.get("PYSPARK_PYTHON")
+    if not worker:
+        return Finding(f"Python of the workers (PYSPARK_PYTHON is not set: on this machine, {sys.executable})")
+    where, get = f"PYSPARK_PYTHON={worker}", f"unset PYSPARK_PYTHON, or export PYSPARK_PYTHON={sys.executable}"
     probe = ("import sys; from importlib.util import find_spec as f; "
              "print(*sys.version_info[:2], *[m for m in ('pyspark', 'pyarrow') if not f(m)])")
     answer = run([worker, "-c", probe])
@@ -170,11 +204,19 @@ def check_worker_python(env: Mapping[str, str], run: Run) -> Finding:
     return Finding(f"Python of the workers ({where})")
 
 
+# (6)
+def check_spark(run: Run) -> Finding:
+    said = run([sys.executable, "-m", "minispark_stream.tools.preflight"])
+    last = said.strip().splitlines()[-1] if said and said.strip() else "it was killed, or took too long"
+    return Finding(last.removeprefix("ok "), ok=last.startswith("ok "),
+                   get=f"see what {sys.executable} -m minispark_stream.tools.preflight prints")
+
+
 def run_quietly(command: Sequence[str]) -> str | None:
     """What a program prints (stdout and stderr); None when it is not there or fails."""
     try:
         done = subprocess.run(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
-                              text=True, timeout=60, check=True)
+                              text=True, timeout=180, check=True)
     except (OSError, subprocess.SubprocessError):
         return None
     return done.stdout

@@ -67,12 +67,12 @@ def test_version_ranges(version, versions, inside):
 
 
 def test_packages_needed_optional_out_of_range_and_absent():
-    requirements = ["pyspark<4.4,>=4.3", "pandas<3,>=2.2", "lz4<5,>=4.3", 'nbval>=0.11; extra == "test"']
+    requirements = ["pyspark<4.4,>=4.3", "pandas<3,>=2.2", "tqdm<5,>=4.66", 'minispark_stream[demo]; extra == "course"', 'nbval>=0.11; extra == "test"']
     installed = {"pyspark": "4.3.0", "pandas": "3.0.1"}
     assert [str(f) for f in doctor.check_packages(requirements, installed.get)] == [
         "ok       pyspark 4.3.0",
         "missing  pandas 3.0.1: not in the range <3,>=2.2. Get it: make setup, or pip install 'pandas<3,>=2.2'",
-        "missing  lz4: not installed. Get it: make setup, or pip install 'lz4<5,>=4.3'",
+        "missing  tqdm: not installed. Get it: make setup, or pip install 'tqdm<5,>=4.66'",
         "optional nbval: not installed, needed by `test`. Get it: make setup, or pip install 'nbval>=0.11'",
     ]
     (not_installed,) = doctor.check_packages([], installed.get)
@@ -86,9 +86,11 @@ def answers_with(answer, command):
 def test_workers_must_run_the_drivers_python():
     here = f"{sys.version_info[0]} {sys.version_info[1]}"
     assert doctor.check_worker_python({"PYSPARK_PYTHON": "p"}, lambda command: here).ok
+    unset = doctor.check_worker_python({}, lambda command: None)  # the model's sessions see to it (workers.py)
+    assert unset.ok and sys.executable in unset.says
     answers = [(None, "does not run"), ("3 9", "3.9, but the driver is"), (f"{here} pyarrow", "has no pyarrow")]
     for answer, says in answers:
-        found = doctor.check_worker_python({}, partial(answers_with, answer))
+        found = doctor.check_worker_python({"PYSPARK_PYTHON": "p"}, partial(answers_with, answer))
         assert not found.ok and says in found.says and sys.executable in found.get
 
 
@@ -98,21 +100,45 @@ def test_the_exit_code_counts_only_what_is_needed(monkeypatch):
     monkeypatch.setattr(doctor, "check_java", lambda *_: Finding("Java"))
     monkeypatch.setattr(doctor, "check_dot", lambda *_: Finding("dot"))
     monkeypatch.setattr(doctor, "check_worker_python", lambda *_: Finding("workers"))
-    assert doctor.doctor(lines.append) == 0
+    assert doctor.doctor(lines.append, start_spark=False) == 0
     assert lines[-1] == "everything that is needed is there"
     monkeypatch.setattr(doctor, "check_dot", lambda *_: Finding("dot", ok=False, get="y"))
     assert doctor.doctor(lines.append) == 1
+    assert lines[-1] == "1 missing for queries; `inspect` has what it needs"
+    monkeypatch.setattr(doctor, "OF_INSPECT", ("no such package",))
+    doctor.doctor(lines.append)
     assert lines[-1] == "1 missing"
+
+
+def test_a_spark_is_started_when_nothing_is_missing(monkeypatch):
+    """`doctor` asks it in a process of its own; what it prints last is the answer."""
+    lines: list[str] = []
+    printed = ["WARN something\nok Spark 4.3.0 and the model counted the same words, 9 s with the start of Java\n", "Boom: no memory", None]
+    for check in ("check_java", "check_dot", "check_worker_python"):
+        monkeypatch.setattr(doctor, check, lambda *_: Finding("there"))
+    monkeypatch.setattr(doctor, "check_packages", lambda *_: [])
+    monkeypatch.setattr(doctor, "run_quietly", lambda command: printed[0] if command[-1].endswith("preflight") else None)
+    assert doctor.doctor(lines.append) == 0
+    assert lines[-2].startswith("ok       Spark 4.3.0 and the model counted")
+    for said in ("Boom: no memory", "it was killed"):
+        del printed[0]
+        assert doctor.doctor(lines.append) == 1
+        assert lines[-2].startswith(f"missing  {said}")
+
+
+def test_windows_is_told_to_use_wsl():
+    assert [f.ok for f in doctor.check_system("win32")] == [False]
+    assert not list(doctor.check_system("linux")) and not list(doctor.check_system("darwin"))
 
 
 def test_the_command_needs_no_package():
     """Somebody without PySpark is who needs the doctor most."""
     program = (
         "import sys\n"
-        "for name in ('pyspark', 'pandas', 'pyarrow', 'numpy', 'graphviz', 'ipywidgets', 'lz4', 'xxhash', 'packaging'):\n"
+        "for name in ('pyspark', 'pandas', 'pyarrow', 'numpy', 'graphviz', 'ipywidgets', 'xxhash', 'packaging'):\n"
         "    sys.modules[name] = None\n"
         "from minispark_stream.tools.cli import main\n"
-        "raise SystemExit(main(['doctor']))\n"
+        "raise SystemExit(main(['doctor', '--no-spark']))\n"
     )
     done = subprocess.run([sys.executable, "-c", program], stdin=subprocess.DEVNULL, capture_output=True, text=True)
     assert done.returncode in (0, 1), done.stderr

@@ -4,25 +4,31 @@ from __future__ import annotations
 
 import os
 import re
+import subprocess
+import sys
+import zipfile
 from collections.abc import Iterable
 from pathlib import Path
 
+import pytest
 import tomllib
 import yaml
 from packaging.requirements import Requirement
 
+from minispark_stream.tools.cli import main
 from minispark_stream.tools.doctor import JAVA_NEEDED, PYTHON_NEEDED, dotted
 
 ROOT = Path(__file__).parents[2]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 # What conda-forge calls a package that PyPI calls otherwise.
 CONDA_NAME = {"graphviz": "python-graphviz", "xxhash": "python-xxhash"}
+DATA = {".py", ".html", ".css", ".js"}
 NOT_PYTHON_PACKAGES = {"python", "openjdk", "graphviz", "pip"}
 
 
 def pip_ranges() -> dict[str, str]:
     lines = PROJECT["dependencies"] + [line for extra in PROJECT["optional-dependencies"].values() for line in extra]
-    return ranges(lines)
+    return ranges(line for line in lines if not line.startswith("minispark_stream["))  # an extra made of extras
 
 
 def ranges(lines: Iterable[str]) -> dict[str, str]:
@@ -72,3 +78,28 @@ def test_ci_runs_what_the_readme_tells_a_developer_to_run():
 
 def test_the_console_command_is_the_module():
     assert PROJECT["scripts"] == {"minispark_stream": "minispark_stream.tools.cli:main"}
+
+
+def test_the_wheel_has_all_of_the_package_and_the_notebooks(tmp_path):
+    """Built in a second, without a network; tests/spark/test_installed_package.py installs and uses it."""
+    pytest.importorskip("hatchling")
+    subprocess.run([sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(tmp_path)], cwd=ROOT, check=True,
+                   stdin=subprocess.DEVNULL, capture_output=True)
+    (wheel,) = tmp_path.glob("*.whl")
+    inside = {name for name in zipfile.ZipFile(wheel).namelist() if ".dist-info/" not in name}
+    package = {path.relative_to(ROOT).as_posix() for path in (ROOT / "minispark_stream").rglob("*") if path.suffix in DATA}
+    assert {Path(name).suffix for name in package} == DATA
+    course = {f"minispark_stream_notebooks/{path.name}" for path in (ROOT / "notebooks").iterdir() if path.suffix in (".ipynb", ".py")}
+    assert inside == package | course
+
+
+def test_course_copies_the_notebooks_once(tmp_path, capsys):
+    assert main(["course", str(tmp_path / "a" / "b")]) == 0
+    assert "0 were there" in capsys.readouterr().out
+    first = tmp_path / "a" / "b" / "00_start_here.ipynb"
+    assert first.read_bytes() == (ROOT / "notebooks" / first.name).read_bytes()
+    first.write_text("my answers")
+    assert main(["course", str(first.parent)]) == 0
+    assert first.read_text() == "my answers"
+    assert "0 files written" in capsys.readouterr().out
+    assert main(["course", str(first)]) == 1

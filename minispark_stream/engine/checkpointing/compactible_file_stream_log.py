@@ -33,9 +33,8 @@ from dataclasses import dataclass
 from itertools import chain
 from typing import TypeVar
 
-from pyspark.errors import SparkRuntimeException
-
 from minispark_stream.engine.checkpointing.checkpoint_file_manager import CheckpointFileManager
+from minispark_stream.engine.checkpointing.errors import SparkRuntimeException
 from minispark_stream.engine.checkpointing.metadata_log import HDFSMetadataLog, json_object, number, to_json
 
 T = TypeVar("T")

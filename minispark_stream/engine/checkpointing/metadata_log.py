@@ -23,9 +23,8 @@ import json
 from abc import ABC, abstractmethod
 from typing import Any, Generic, TypeVar
 
-from pyspark.errors import SparkRuntimeException
-
 from minispark_stream.engine.checkpointing.checkpoint_file_manager import CheckpointFileManager, canonical_number
+from minispark_stream.engine.checkpointing.errors import SparkRuntimeException
 
 T = TypeVar("T")
 

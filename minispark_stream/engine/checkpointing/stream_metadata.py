@@ -18,9 +18,8 @@ from __future__ import annotations
 import uuid
 from collections.abc import Callable
 
-from pyspark.errors import SparkRuntimeException
-
 from minispark_stream.engine.checkpointing.checkpoint_file_manager import CheckpointFileManager, canonical_number
+from minispark_stream.engine.checkpointing.errors import SparkRuntimeException
 from minispark_stream.engine.checkpointing.metadata_log import is_true, json_object, to_json
 
 

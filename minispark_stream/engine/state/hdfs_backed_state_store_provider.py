@@ -41,8 +41,7 @@ import threading
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 
-from pyspark.errors import SparkRuntimeException
-
+from minispark_stream.engine.checkpointing.errors import SparkRuntimeException
 from minispark_stream.engine.checkpointing.unsafe_row.rows import Table
 from minispark_stream.engine.state.auto_snapshot_loader import load_snapshot
 from minispark_stream.engine.state.fast.columnar_map import ColumnarMap

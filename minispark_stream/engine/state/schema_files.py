@@ -24,10 +24,9 @@ import json
 import struct
 from typing import Any
 
-from pyspark.errors import PySparkException
-from pyspark.sql.types import StructType
-
 from minispark_stream.engine.checkpointing.checkpoint_file_manager import CheckpointFileManager
+from minispark_stream.engine.checkpointing.errors import PySparkException
+from minispark_stream.engine.checkpointing.spark_types import StructType
 from minispark_stream.engine.state.state_store import StateStoreId, state_error
 
 SCHEMA_FILE = "_metadata/schema"

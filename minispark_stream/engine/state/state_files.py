@@ -24,9 +24,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
-from pyspark.errors import SparkRuntimeException
-
 from minispark_stream.engine.checkpointing.checkpoint_file_manager import CheckpointFileManager, canonical_number
+from minispark_stream.engine.checkpointing.errors import SparkRuntimeException
 from minispark_stream.engine.checkpointing.lz4_block import LimitExceeded, compress, decompress
 from minispark_stream.engine.checkpointing.unsafe_row.rows import Rows
 from minispark_stream.engine.state.state_records import (

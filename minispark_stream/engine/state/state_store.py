@@ -26,8 +26,7 @@ from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from typing import Any, NamedTuple, Protocol
 
-from pyspark.errors import SparkRuntimeException
-
+from minispark_stream.engine.checkpointing.errors import SparkRuntimeException
 from minispark_stream.engine.checkpointing.metadata_log import is_true
 from minispark_stream.engine.checkpointing.unsafe_row.rows import Table
 

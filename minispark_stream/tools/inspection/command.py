@@ -17,8 +17,7 @@ import json
 import sys
 from typing import Any
 
-from pyspark.errors import PySparkException
-
+from minispark_stream.engine.checkpointing.errors import PySparkException
 from minispark_stream.tools.inspection.checkpoint import inspect
 from minispark_stream.tools.inspection.report import CheckpointReport, as_json
 from minispark_stream.tools.inspection.text import changes_to_text, rows_to_text

@@ -5,14 +5,13 @@
     contents.operators[0]      operator -> stores -> partitions: versions on disk, keys, bytes, sample rows
     contents.findings          what is wrong, or worth a look
 """
-
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from pyspark.sql.types import StructType
+from minispark_stream.engine.checkpointing.spark_types import StructType
 
 Row = Mapping[str, Any]  # a decoded key or value, made of what JSON has
 

@@ -22,10 +22,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TypeVar
 
-from pyspark.errors import PySparkException
-
 from minispark_stream.engine.checkpointing.checkpoint_file_manager import canonical_number
 from minispark_stream.engine.checkpointing.commit_log import CommitLog, CommitMetadata
+from minispark_stream.engine.checkpointing.errors import PySparkException
 from minispark_stream.engine.checkpointing.metadata_log import HDFSMetadataLog, is_true
 from minispark_stream.engine.checkpointing.offset_seq_log import OffsetSeqBase, OffsetSeqLog
 from minispark_stream.engine.checkpointing.recovery import Found, decide

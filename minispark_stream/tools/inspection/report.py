@@ -16,8 +16,7 @@ from dataclasses import dataclass, fields, is_dataclass
 from pathlib import Path
 from typing import Any
 
-from pyspark.sql.types import StructType
-
+from minispark_stream.engine.checkpointing.spark_types import StructType
 from minispark_stream.tools.inspection.contents import Contents
 from minispark_stream.tools.inspection.html import fragment, page
 from minispark_stream.tools.inspection.state_reader import StateReader

@@ -19,8 +19,7 @@ from dataclasses import dataclass, field
 from datetime import datetime, timezone
 from typing import Any, TypeVar
 
-from pyspark.sql.types import StructType
-
+from minispark_stream.engine.checkpointing.spark_types import StructType
 from minispark_stream.engine.checkpointing.unsafe_row import UnsafeRowCodec
 from minispark_stream.engine.checkpointing.unsafe_row.plain import decode_columns, decode_rows, unique_names
 from minispark_stream.tools.inspection.contents import Row, StateChange, StateRow

@@ -25,8 +25,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
-from pyspark.errors import PySparkException
-
+from minispark_stream.engine.checkpointing.errors import PySparkException
 from minispark_stream.engine.checkpointing.lz4_block import LimitExceeded
 from minispark_stream.engine.state.replay import bases
 from minispark_stream.engine.state.state_files import StateFiles

@@ -18,9 +18,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from pyspark.sql.types import StructType
-
 from minispark_stream.engine.checkpointing.checkpoint_file_manager import canonical_number
+from minispark_stream.engine.checkpointing.spark_types import StructType
 from minispark_stream.lens.view.words import clip, offset_words, plural, row_words, short, time_words
 from minispark_stream.tools.inspection.contents import (
     Batch,

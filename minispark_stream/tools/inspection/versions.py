@@ -14,8 +14,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from pyspark.errors import PySparkException
-
+from minispark_stream.engine.checkpointing.errors import PySparkException
 from minispark_stream.lens.trace.values import name_of
 from minispark_stream.tools.inspection.contents import Contents, StateChange, StateRow
 

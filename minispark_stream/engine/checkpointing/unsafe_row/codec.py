@@ -14,8 +14,8 @@ from collections.abc import Sequence
 
 import numpy as np
 import pyarrow as pa
-from pyspark.sql.types import StructType
 
+from minispark_stream.engine.checkpointing.spark_types import StructType
 from minispark_stream.engine.checkpointing.unsafe_row.columns import Buffer
 from minispark_stream.engine.checkpointing.unsafe_row.nested import Struct
 from minispark_stream.engine.checkpointing.unsafe_row.rows import Rows

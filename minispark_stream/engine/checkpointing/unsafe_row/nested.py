@@ -18,25 +18,8 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-from pyspark.sql.pandas.types import to_arrow_type
-from pyspark.sql.types import (
-    ArrayType,
-    BinaryType,
-    BooleanType,
-    CalendarIntervalType,
-    DataType,
-    DecimalType,
-    GeographyType,
-    GeometryType,
-    MapType,
-    NullType,
-    StringType,
-    StructType,
-    UserDefinedType,
-    VariantType,
-    YearMonthIntervalType,
-)
 
+from minispark_stream.engine.checkpointing.spark_types import ArrayType, MapType, StructType
 from minispark_stream.engine.checkpointing.unsafe_row.columns import (
     Buffer,
     Ints,
@@ -63,7 +46,14 @@ from minispark_stream.engine.checkpointing.unsafe_row.values import (
 )
 
 MAX_LONG_DIGITS = 18
-_NUMPY = {"byte": "<i1", "short": "<i2", "integer": "<i4", "date": "<i4", "float": "<f4"}
+# The types that a slot holds as they are: for Arrow, and for numpy.
+_FIXED = {
+    "byte": (pa.int8(), "<i1"), "short": (pa.int16(), "<i2"), "integer": (pa.int32(), "<i4"), "long": (pa.int64(), "<i8"),
+    "float": (pa.float32(), "<f4"), "double": (pa.float64(), "<f8"), "date": (pa.date32(), "<i4"),
+    "time": (pa.time64("ns"), "<i8"), "timestamp": (pa.timestamp("us", tz="UTC"), "<i8"),
+    "timestamp_ntz": (pa.timestamp("us"), "<i8"),
+    "daytimeinterval": (pa.duration("us"), "<i8"), "yearmonthinterval": (pa.int32(), "<i4"),
+}
 
 # --- (1) structs -----------------------------------------------------------------------------------------------
 
@@ -225,28 +215,31 @@ class Map(Variable):
         return pa.Array.from_buffers(self.arrow, len(size), buffers, children=[entries])
 
 
-def field_type(dt: DataType) -> FieldType:
-    if isinstance(dt, UserDefinedType):
-        dt = dt.sqlType()
-    if isinstance(dt, StructType):
-        return Struct(dt)
-    if isinstance(dt, ArrayType):
-        return Array(dt)
-    if isinstance(dt, MapType):
-        return Map(dt)
-    if isinstance(dt, NullType):
-        return Null()
-    if isinstance(dt, YearMonthIntervalType):
-        return Fixed(pa.int32(), "<i4")
-    if isinstance(dt, CalendarIntervalType):
-        return Interval(pa.binary())
-    if isinstance(dt, (VariantType, GeometryType, GeographyType)):
-        return Bytes(pa.binary())
-    arrow = to_arrow_type(dt, timezone="UTC")
-    if isinstance(dt, (StringType, BinaryType)):
-        return Bytes(arrow)
-    if isinstance(dt, BooleanType):
-        return Boolean(arrow, "u1")
-    if isinstance(dt, DecimalType):
-        return SmallDecimal(arrow, "<i8") if dt.precision <= MAX_LONG_DIGITS else BigDecimal(arrow)
-    return Fixed(arrow, _NUMPY.get(dt.typeName(), "<f8" if pa.types.is_floating(arrow) else "<i8"))
+def field_type(dt: Any) -> FieldType:
+    """For a DataType of either kind (spark_types.py), of which only the name and the parts are asked for."""
+    match dt.typeName():
+        case "udt":
+            return field_type(dt.sqlType())
+        case "struct":
+            return Struct(dt)
+        case "array":
+            return Array(dt)
+        case "map":
+            return Map(dt)
+        case "void":
+            return Null()
+        case "interval":
+            return Interval(pa.binary())
+        case "variant" | "geometry" | "geography" | "binary":
+            return Bytes(pa.binary())
+        case "string":
+            return Bytes(pa.string())
+        case "boolean":
+            return Boolean(pa.bool_(), "u1")
+        case "decimal":
+            arrow = pa.decimal128(dt.precision, dt.scale)
+            return SmallDecimal(arrow, "<i8") if dt.precision <= MAX_LONG_DIGITS else BigDecimal(arrow)
+        case name if name in _FIXED:
+            return Fixed(*_FIXED[name])
+        case name:
+            raise ValueError(f"state holds no values of type {name}")

@@ -5,7 +5,7 @@
     decimal                    "1.50"            double NaN, infinity: "NaN", "Infinity", "-Infinity"
     binary                     "0xff00"          a string that is not UTF-8: its bytes with U+FFFD in the place of the others
     interval                   as show() has it: "INTERVAL '1-2' YEAR TO MONTH", "1 months 2 days"
-    variant                    its JSON as a text, in ASCII
+    variant                    its JSON as a text, in ASCII; without PySpark, which reads it, its bytes
     struct                     {"start": ..., "end": ...}; a second column of a name is called "sum (2)"
     map                        [[key, value], ...]
 
@@ -24,51 +24,39 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-from pyspark.sql.types import (
-    ArrayType,
-    CalendarIntervalType,
-    DataType,
-    DayTimeIntervalType,
-    MapType,
-    StructType,
-    UserDefinedType,
-    VariantType,
-    VariantVal,
-    YearMonthIntervalType,
-)
 
 from minispark_stream.engine.checkpointing.unsafe_row.codec import UnsafeRowCodec
 
 
-def plain(column: pa.Array, kind: DataType) -> list[Any]:
+def plain(column: pa.Array, kind: Any) -> list[Any]:
     """The values of an Arrow array of Spark's type `kind`; None for null."""
     if pa.types.is_null(column.type):
         return [None] * len(column)
-    values = _plain_values(column, kind.sqlType() if isinstance(kind, UserDefinedType) else kind)
+    values = _plain_values(column, kind.sqlType() if kind.typeName() == "udt" else kind)
     if column.null_count == 0:
         return values
     valid = np.asarray(column.is_valid())
     return [v if ok else None for v, ok in zip(values, valid)]
 
 
-def _plain_values(column: pa.Array, spark_type: DataType) -> list[Any]:
-    match spark_type:
-        case StructType():
+def _plain_values(column: pa.Array, spark_type: Any) -> list[Any]:
+    match spark_type.typeName():
+        case "struct":
             names = unique_names(spark_type.names)
-            children = [plain(column.field(i), field.dataType) for i, field in enumerate(spark_type)]
+            children = [plain(column.field(i), field.dataType) for i, field in enumerate(spark_type.fields)]
             return [dict(zip(names, values)) for values in zip(*children)] if children else [{} for _ in range(len(column))]
-        case MapType():
+        case "map":
             keys, values = plain(column.keys, spark_type.keyType), plain(column.items, spark_type.valueType)
             return _lists([[k, v] for k, v in zip(keys, values)], column)
-        case ArrayType():
+        case "array":
             return _lists(plain(column.values, spark_type.elementType), column)
-        case YearMonthIntervalType():
+        case "yearmonthinterval":
             return [_year_month(months, spark_type) for months in _words(column, "<i4").tolist()]
-        case DayTimeIntervalType():
+        case "daytimeinterval":
             return [_day_time(micros, spark_type) for micros in _words(column, "<i8").tolist()]
-        case CalendarIntervalType():
+        case "interval":
             return [None if v is None else _calendar_interval(v) for v in column.to_pylist()]
-        case VariantType():
+        case "variant":
             return [None if v is None else _variant(v) for v in column.to_pylist()]
     kind = column.type
     if pa.types.is_timestamp(kind):
@@ -104,18 +92,18 @@ def _hex(value: bytes) -> str:
     return "0x" + value.hex()
 
 
-def _year_month(months: int, kind: YearMonthIntervalType) -> str:
+def _year_month(months: int, kind: Any) -> str:
     sign, months = "-" if months < 0 else "", abs(months)
     parts = {(0, 0): f"{months // 12}", (1, 1): f"{months}", (0, 1): f"{months // 12}-{months % 12}"}
     return f"INTERVAL '{sign}{parts[kind.startField, kind.endField]}' {kind.simpleString().removeprefix('interval ').upper()}"
 
 
-def _day_time(micros: int, kind: DayTimeIntervalType) -> str:
+def _day_time(micros: int, kind: Any) -> str:
     """Its parts from the first field to the last; the first one holds what is more than the others can."""
     sign, rest, shown = "-" if micros < 0 else "", abs(micros), ""
     for field, (unit, before) in enumerate([(86_400_000_000, ""), (3_600_000_000, " "), (60_000_000, ":"), (1_000_000, ":")]):
         if kind.startField <= field <= kind.endField:
-            shown += (before if shown else "") + (str(rest // unit) if field == kind.DAY else f"{rest // unit:02d}")
+            shown += (before if shown else "") + (str(rest // unit) if field == 0 else f"{rest // unit:02d}")
             rest %= unit
     return f"INTERVAL '{sign}{shown}{_fraction(rest)}' {kind.simpleString().removeprefix('interval ').upper()}"
 
@@ -142,9 +130,12 @@ def _fraction(micros: int) -> str:
 
 
 def _variant(value: bytes) -> str:
-    """JSON: behind the size of its value come the value and the names in it. What is no variant is shown as it is."""
+    """JSON: behind the size of its value come the value and the names in it. What is
+    no variant is shown as it is, and without PySpark all are."""
     size = int.from_bytes(value[:4], "little")
     try:
+        from pyspark.sql.types import VariantVal
+
         return str(VariantVal(value[4 : 4 + size], value[4 + size :]))
     except Exception:
         return _hex(value)
@@ -162,7 +153,7 @@ def unique_names(names: Iterable[str]) -> list[str]:
 
 def decode_columns(codec: UnsafeRowCodec, rows: Sequence[bytes]) -> dict[str, list[Any]]:
     """The columns of some rows by their names; the second "sum" is "sum (2)"."""
-    shown = (plain(column, field.dataType) for column, field in zip(codec.decode(rows), codec.schema))
+    shown = (plain(column, field.dataType) for column, field in zip(codec.decode(rows), codec.schema.fields))
     return dict(zip(unique_names(codec.schema.names), shown))
 
 

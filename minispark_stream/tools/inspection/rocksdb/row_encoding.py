@@ -30,8 +30,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from pyspark.sql.types import ArrayType, BinaryType, DataType, StructField, StructType
-
+from minispark_stream.engine.checkpointing.spark_types import ArrayType, BinaryType, DataType, StructField, StructType
 from minispark_stream.engine.checkpointing.unsafe_row import UnsafeRowCodec
 from minispark_stream.engine.checkpointing.unsafe_row.plain import decode_columns, decode_rows
 from minispark_stream.engine.state.state_records import crc32c

@@ -15,9 +15,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from pyspark.sql.types import StructType
-
 from minispark_stream.engine.checkpointing.metadata_log import json_object, number
+from minispark_stream.engine.checkpointing.spark_types import StructType
 from minispark_stream.engine.state.schema_files import parse_schema, read_utf
 from minispark_stream.tools.inspection.contents import Schemas
 

@@ -1,0 +1,40 @@
+"""PySpark's exceptions; without PySpark, exceptions with the same names and texts.
+
+Models: `SparkRuntimeException` (no document).
+
+    str(SparkRuntimeException(message="no such file", errorClass="X"))    ->    "[X] no such file", with and without PySpark
+
+A checkpoint can be read where only numpy, pyarrow and xxhash are installed. Whoever reads it there sees what is damaged in the
+words that he would see elsewhere. With PySpark these are PySpark's own classes.
+
+Differs from Spark: nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+try:
+    from pyspark.errors import PySparkException, PySparkValueError, SparkRuntimeException
+except ModuleNotFoundError:
+
+    class PySparkException(Exception):  # type: ignore[no-redef]
+        def __init__(self, message: str, errorClass: str | None = None, messageParameters: Mapping[str, str] | None = None):
+            super().__init__(message if errorClass is None else f"[{errorClass}] {message}")
+            self._errorClass = errorClass
+            self._messageParameters = messageParameters
+
+        def getCondition(self) -> str | None:
+            return self._errorClass
+
+        def getMessageParameters(self) -> Mapping[str, str] | None:
+            return self._messageParameters
+
+    class PySparkValueError(PySparkException, ValueError):  # type: ignore[no-redef]
+        pass
+
+    class SparkRuntimeException(PySparkException):  # type: ignore[no-redef]
+        pass
+
+
+__all__ = ["PySparkException", "PySparkValueError", "SparkRuntimeException"]

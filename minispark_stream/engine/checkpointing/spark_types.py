@@ -1,0 +1,27 @@
+"""PySpark's types; without PySpark, types that answer the same (types_without_pyspark.py).
+
+Models: StructType (About state).
+
+    StructType.fromJson({"type": "struct", "fields": [...]})      whichever of the two is there
+
+So a checkpoint can be read where only numpy, pyarrow and xxhash are installed. What reads rows asks a type for its `typeName()`
+and its parts, never for its class: there are no others to import here than these.
+
+Differs from Spark: nothing.
+"""
+
+from __future__ import annotations
+
+try:
+    from pyspark.sql.types import ArrayType, BinaryType, DataType, MapType, StructField, StructType
+except ModuleNotFoundError:
+    from minispark_stream.engine.checkpointing.types_without_pyspark import (  # type: ignore[assignment]
+        ArrayType,
+        BinaryType,
+        DataType,
+        MapType,
+        StructField,
+        StructType,
+    )
+
+__all__ = ["ArrayType", "BinaryType", "DataType", "MapType", "StructField", "StructType"]
