@@ -15,6 +15,8 @@
 # make docs        the parts of docs/ that repeat what the code says
 # make pictures    the pictures of docs/ (needs graphviz and Chromium)
 # make site        the course and docs/ as a site that opens from disk: build/site/index.html
+# make room        for a teacher: notebooks without solutions, the answer key, slides, all in build/room
+# make reset       the notebooks as they were; what was changed in them stays in git's stash
 # make clean       what builds and tests leave behind
 
 SHELL := /bin/bash
@@ -30,7 +32,7 @@ export SPARK_LOCAL_IP ?= 127.0.0.1
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 export PIP_NO_INPUT := 1
 
-.PHONY: help setup system demo test check lint types unit quick test-changed crash-test package-test rewrite-golden notebooks rewrite-notebooks lab bench docs pictures site doctor clean
+.PHONY: help setup system demo test check lint types unit quick test-changed crash-test package-test rewrite-golden notebooks rewrite-notebooks lab bench docs pictures site room reset doctor clean
 
 help:
 	@sed -n 's/^# make /make /p' Makefile
@@ -110,6 +112,13 @@ site: setup
 	@rm -rf $(SITE)
 	@PYTHONPATH=. $(BIN)/python -m sphinx -W --keep-going -q -j auto -c docs/site -d build/doctrees -b html . $(SITE)
 	@echo "open $(SITE)/index.html"
+
+room: setup
+	@PYTHONPATH=. $(BIN)/python docs/room.py build/room
+	@echo "written: build/room"
+
+reset:
+	@git stash push --message "notebooks before make reset" -- notebooks
 
 # --- check ----------------------------------------------------------------------------------------------------------
 
