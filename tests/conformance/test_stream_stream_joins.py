@@ -79,6 +79,17 @@ def test_the_event_time_as_join_key(compare: Compare, how: str) -> None:
     compare(joined(how, "k = rk AND ts = rts"), [*FEED, step([row("q", 130, 1)], [row("q", 130, 2)]), step([row("q", 200)], [row("q", 200)])])
 
 
+@pytest.mark.parametrize("side", ["left", "right"])
+def test_what_a_semi_join_would_evict_at_once_waits_on_the_left_side_alone(compare: Compare, side: str) -> None:
+    """Rows of the side without a watermark are never late, but their time is a key that the watermark passes."""
+    def query(session: Any, input_dir: str) -> Any:
+        left, right = streams(session, input_dir, None)
+        late = {"left": (left.withWatermark("ts", "5 minutes"), right), "right": (left, right.withWatermark("rts", "5 minutes"))}
+        return late[side][0].join(late[side][1], F.expr("k = rk AND ts = rts"), "left_semi")
+
+    compare(query, [step([row("a", 60)], [row("b", 60)]), step([row("c", 2)], [row("c", 2), row("d", 90)]), step([row("d", 90)], [row("a", 1)])])
+
+
 @pytest.mark.parametrize("how", KINDS)
 def test_a_condition_on_one_side_alone(compare: Compare, how: str) -> None:
     compare(joined(how, f"{WITHIN} AND v > 2 AND rv < 16"), FEED)

@@ -129,7 +129,7 @@ class SymmetricHashJoin(StatefulOperator):
     def decision(self, watermarks: OperatorWatermarks, output_mode: str) -> Decision:
         join = self.join(watermarks.eviction_ms)
         bounds = tuple(side.evict_value_ms if side.evict_key_ms is None else side.evict_key_ms for side in join.sides)
-        unstored = None if join.is_outer(join.order[1]) else join.order[1]
+        unstored = None if join.is_outer(RIGHT) else RIGHT
         return Decision(ROWS, watermarks.late_ms, bounds, join_type=self.join_type, unstored=unstored)
 
     def should_run_another_batch(self, output_mode: str, eviction_ms: int, watermark_ms: int) -> bool:

@@ -6,8 +6,8 @@ Models: OneSideHashJoiner.storeAndJoinWithOtherSide and the eviction in Streamin
 SymmetricHashJoin). What comes in are new rows, and those of the pairs that `Probe` found which pass the join condition.
 
 1. The new rows of the side that comes first, then the others (`Joiner`): their partners are marked as matched, their pairs
-   leave, and the rows are stored, too. Of the side that comes second, what this batch would evict at once is not stored,
-   unless an outer join still has to send it out with nulls.
+   leave, and the rows are stored, too. Of the right side, what this batch would evict at once is not stored, unless an outer
+   join still has to send it out with nulls.
 2. Late rows are dropped before anything else. A row that fails the condition of its own side has no partners and is not stored:
    an outer join sends it out with nulls at once.
 3. In a semi join a left row leaves with its first match, and is gone from the state, or is not stored at all.
@@ -118,7 +118,7 @@ class Joiner:
         self.late = join.is_late(rows, late_ms)  # (2)
         self.dropped = int(self.late.sum())
         self.joins = rows.passes & ~self.late
-        new = np.flatnonzero(self.joins & (rows.side == join.order[0]))
+        new = np.flatnonzero(join.is_found(rows, self.joins))
         self.meetings = Meetings(rows, self.keys, sides, asking=pairs.row, new=new)
         self.updated = self.removed = 0
 
@@ -140,7 +140,7 @@ class Joiner:
         self.mark_matched(1 - side, pairs)
         matched = self.is_matched(pairs)
         waits = self.is_of(side) & self.joins
-        if side != self.join.order[0]:  # else the other side's new rows find it in the state
+        if side == RIGHT:  # a left row is found in the state by the right side's new rows
             leaves_with_nulls = self.join.is_outer(side) & ~matched
             waits &= ~self.is_old(side) | leaves_with_nulls
         self.store(side, waits, matched)
@@ -162,7 +162,7 @@ class Joiner:
         rows, places = pairs.row[begins], np.split(pairs.partner, begins[1:])
         gone = [(number, set(met.tolist())) for number, met in zip(self.keys.of_row[rows].tolist(), places)]
         self.removed += len(self.sides[LEFT].remove_where(self.keys, gone))
-        self.store(RIGHT, self.is_of(RIGHT) & self.joins, self.is_matched(pairs))
+        self.store(RIGHT, self.is_of(RIGHT) & self.joins & ~self.is_old(RIGHT), self.is_matched(pairs))
         return pairs
 
     def semi_join_left_rows(self, pairs: PairNumbers) -> PairNumbers:
@@ -170,7 +170,7 @@ class Joiner:
         pairs = pairs.some(np.flatnonzero(np.diff(pairs.row, prepend=-1)))
         self.mark_matched(RIGHT, pairs)
         never = np.zeros(len(self.joins), np.bool_)
-        self.store(LEFT, self.is_of(LEFT) & self.joins & ~self.is_matched(pairs) & ~self.is_old(LEFT), matched=never)
+        self.store(LEFT, self.is_of(LEFT) & self.joins & ~self.is_matched(pairs), matched=never)
         return pairs
 
     def mark_matched(self, side: int, pairs: PairNumbers) -> None:
@@ -190,7 +190,7 @@ class Joiner:
 
     def is_old(self, side: int) -> Mask:
         """Those that this batch would evict at once."""
-        return self.join.key_is_old(side, self.rows.keys) | self.join.value_is_old(side, self.rows.columns[side])
+        return self.join.is_old(side, self.rows)
 
     def is_matched(self, pairs: PairNumbers) -> Mask:
         matched = np.zeros(len(self.rows.side), np.bool_)

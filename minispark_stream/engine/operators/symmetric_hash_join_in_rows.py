@@ -7,8 +7,7 @@ reading, and a test holds the columnar tasks to it: the same rows leave, and the
 2. A row meets the rows of the other side that wait under its key, those of this batch included. Who meets a partner that the
    condition accepts leaves with it, and both have been matched. In a semi join a left row leaves once, without its partner, and
    does not wait any longer.
-3. Then the row waits itself. Not so a row of the side that comes second which this batch would evict at once, unless it has to
-   leave with nulls then.
+3. Then the row waits itself. Not so a right row which this batch would evict at once, unless it has to leave with nulls then.
 4. Rows that the state watermark of their side has passed wait no longer. Those that have never been matched leave with nulls,
    if the join keeps their side.
 
@@ -83,11 +82,9 @@ class JoinInRows:
         return [(left, None) for left, _ in pairs] if is_semi else pairs
 
     def waits(self, join: Join, row: NewRow, matched: bool) -> bool:
-        if row.side == join.order[0]:  # the rows of the other side have to find it
-            return True
-        if join.join_type == "LeftSemi" and matched:
-            return False
-        return not is_old(join, row.side, row.key, row.values) or join.is_outer(row.side) and not matched
+        if row.side == LEFT:
+            return join.join_type != "LeftSemi" or not matched
+        return not is_old(join, RIGHT, row.key, row.values) or join.is_outer(RIGHT) and not matched
 
     def evict(self, join: Join, side: int) -> list[Joined]:  # (4)
         emitted: list[Joined] = []

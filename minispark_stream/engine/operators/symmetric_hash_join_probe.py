@@ -4,8 +4,8 @@ Models: StreamingSymmetricHashJoinExec.processPartitions (About state: Symmetric
 
 1. Late rows, and rows that fail the part of the condition that is about their own side alone, meet nobody.
 2. Each new row of the side that comes first meets the other side's rows in the state.
-3. Each new row of the other side meets the first side's rows in the state, then the new ones of (2). So each pair is found
-   once.
+3. Each new row of the other side meets the first side's rows in the state, then those of (2) that will be stored. So each pair
+   is found once.
 4. The new rows leave, then the pairs in the order in which Spark would meet them, a chunk at a time
    (symmetric_hash_join_partners.py). Spark filters the pairs with the rest of the join condition, and hands what remains to
    `Build`.
@@ -55,4 +55,4 @@ class Probe(JoinTask):
         first, second = (np.flatnonzero(joins & (rows.side == side)) for side in self.join.order)
         joining = np.concatenate([first, second])  # (2), (3)
         keys = number_keys(self.join.keys, rows.keys, len(rows.side))
-        return Meetings(rows, keys, sides, asking=joining, new=first), joining
+        return Meetings(rows, keys, sides, asking=joining, new=np.flatnonzero(self.join.is_found(rows, joins))), joining

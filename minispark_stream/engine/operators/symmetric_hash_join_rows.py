@@ -160,6 +160,15 @@ class Join:
             return np.zeros(len(rows[0]), np.bool_)
         return not_after(rows, event_time, bound_ms)
 
+    def is_old(self, side: int, rows: NewRows) -> Mask:
+        """Which new rows, if they are of this side, the batch would evict at once."""
+        return self.key_is_old(side, rows.keys) | self.value_is_old(side, rows.columns[side])
+
+    def is_found(self, rows: NewRows, joins: Mask) -> Mask:
+        """Which of the new rows that join are found by those of the other side: they come first, and are stored."""
+        first = joins & (rows.side == self.order[0])
+        return first & ~self.is_old(RIGHT, rows) if self.order[0] == RIGHT else first
+
     # -- (3) the table between the tasks -------------------------------------------------------------------------
 
     def write(self, rows: NewRows) -> pa.RecordBatch:
