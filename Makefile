@@ -1,4 +1,5 @@
 # make setup       everything that is needed, into ./.venv (the other targets call it; the second time it does nothing)
+# make wheels      everything that pip installs as files in build/wheels/, for make setup WHEELS=folder without a network
 # make doctor      what is there and what is missing
 # make demo        flights and word count on both engines, side by side (two to five minutes)
 # make lab         the course, in JupyterLab
@@ -32,7 +33,7 @@ export SPARK_LOCAL_IP ?= 127.0.0.1
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 export PIP_NO_INPUT := 1
 
-.PHONY: help setup system demo test check lint types unit quick test-changed crash-test package-test rewrite-golden notebooks rewrite-notebooks lab bench docs pictures site room reset doctor clean
+.PHONY: help setup system demo test check lint types unit quick test-changed crash-test package-test rewrite-golden notebooks rewrite-notebooks lab bench docs pictures site room reset doctor wheels clean
 
 help:
 	@sed -n 's/^# make /make /p' Makefile
@@ -41,6 +42,14 @@ help:
 
 # Runs a command and shows what it prints only when it fails, then all of it.
 QUIETLY = quietly() { log=$$(mktemp); if "$$@" >"$$log" 2>&1 </dev/null; then rm "$$log"; else cat "$$log" >&2; rm "$$log"; return 1; fi; }; quietly
+
+# With WHEELS=folder, pip takes all from there and asks no network.
+EXTRAS := delta,demo,notebooks,site,test
+OFFLINE := $(if $(WHEELS),--no-index --find-links='$(abspath $(WHEELS))')
+# CI installs what is known to work together; anybody else gets the newest that the ranges of pyproject.toml allow.
+ifeq ($(CI),true)
+export PIP_CONSTRAINT := $(CURDIR)/.ci/constraints.txt
+endif
 
 setup: system .venv/.installed
 
@@ -55,8 +64,8 @@ setup: system .venv/.installed
 	echo "creating .venv with $$("$$python" --version)"; \
 	"$$python" -m venv .venv
 	@echo "installing packages (about a minute)"
-	@$(QUIETLY) $(BIN)/python -m pip install --upgrade pip
-	@$(QUIETLY) $(BIN)/python -m pip install -e '.[delta,demo,notebooks,site,test]'
+	@$(QUIETLY) $(BIN)/python -m pip install $(OFFLINE) --upgrade pip
+	@$(QUIETLY) $(BIN)/python -m pip install $(OFFLINE) -e '.[$(EXTRAS)]'
 	@touch $@
 	@echo "ready"
 
@@ -80,6 +89,13 @@ system:
 	echo "installing$$packages"; \
 	$(QUIETLY) $$sudo env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends $$packages || \
 	    echo "missing: $$missing; apt-get install$$packages did not work, see above" >&2
+
+# Also what pip itself needs to build the package: hatchling and editables.
+wheels: setup
+	@echo "writing build/wheels (a minute or two)"
+	@$(QUIETLY) $(BIN)/python -m pip wheel --wheel-dir build/wheels pip editables '.[$(EXTRAS)]'
+	@rm -f build/wheels/minispark_stream-*.whl
+	@echo "then, on a machine with the same system and the same Python: make setup WHEELS=build/wheels"
 
 doctor: setup
 	@$(BIN)/python -m minispark_stream doctor

@@ -103,3 +103,10 @@ def test_course_copies_the_notebooks_once(tmp_path, capsys):
     assert first.read_text() == "my answers"
     assert "0 files written" in capsys.readouterr().out
     assert main(["course", str(first)]) == 1
+
+
+def test_ci_installs_versions_that_the_ranges_allow():
+    """.ci/constraints.txt: one set of versions that is known to work; users get the newest that the ranges allow."""
+    locked = dict(line.split("==") for line in (ROOT / ".ci" / "constraints.txt").read_text().lower().split())
+    for name, versions in pip_ranges().items():
+        assert Requirement(f"{name}{versions}").specifier.contains(locked[name.lower()]), f"{name} {locked[name.lower()]}: not {versions}"
