@@ -15,7 +15,7 @@ Models: StreamingQueryWrapper, the handle around a StreamExecution (Execution fl
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from pyspark.errors import IllegalArgumentException, PySparkValueError, StreamingQueryException
 from pyspark.sql.streaming import StreamingQuery as SparkStreamingQuery
@@ -24,7 +24,9 @@ from pyspark.sql.streaming.listener import StreamingQueryProgress
 from minispark_stream.engine.runtime.stream_execution import StreamExecution
 from minispark_stream.lens.trace.recorder import Recorder
 from minispark_stream.lens.trace.trace import Trace
-from minispark_stream.tools.inspection.why_no_output import OutputExplanation, explain_query
+
+if TYPE_CHECKING:
+    from minispark_stream.tools.inspection.why_no_output import OutputExplanation
 
 
 class StreamingQuery(SparkStreamingQuery):
@@ -74,6 +76,8 @@ class StreamingQuery(SparkStreamingQuery):
 
     def explain_output(self) -> OutputExplanation:
         """Why nothing came out: what is held and dropped, which watermark is waited for, and what would have to arrive."""
+        from minispark_stream.tools.inspection.why_no_output import explain_query
+
         return explain_query(self, self._execution.checkpoint, self._execution.output_mode, self.trace.events)
 
     def exception(self) -> StreamingQueryException | None:

@@ -53,7 +53,6 @@ from minispark_stream.engine.runtime.stream_failure import StreamFailure
 from minispark_stream.engine.runtime.trigger_executor import ContinuousTrigger
 from minispark_stream.engine.runtime.write_to_stream import WriteToStream, resolve_write_to_stream
 from minispark_stream.engine.sinks.base import Sink
-from minispark_stream.extras.continuous.continuous_execution import ContinuousExecution
 from minispark_stream.lens.recording.recording_observer import RecordingObserver
 from minispark_stream.lens.trace.recorder import Recorder
 from minispark_stream.streaming_query import StreamingQuery, check_timeout
@@ -172,6 +171,8 @@ class StreamingQueryManager(SparkStreamingQueryManager):
         """The engine that the trigger asks for; with a sink that knows batches alone it is the one of those, which refuses."""
         session = self._stream_session()
         if isinstance(write.trigger, ContinuousTrigger) and write.sink.supports_continuous:
+            from minispark_stream.extras.continuous.continuous_execution import ContinuousExecution  # and with it, pandas
+
             schema = expressions.python_schema(write.analyzed.schema())
             streaming_write = partial(write.sink.streaming_write, self._session, schema)
             return ContinuousExecution(

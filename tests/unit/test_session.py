@@ -30,3 +30,14 @@ def test_everything_is_there_where_spark_itself_is_tested():
     )
     ran = subprocess.run([sys.executable, "-c", program], env={**os.environ, "SPARK_TESTING": "1"}, capture_output=True, text=True)
     assert ran.stdout == "[[{'a': 1}, {'a': 2}]] 1\n", ran.stderr
+
+
+def test_a_session_brings_no_module_that_only_other_features_need():
+    """The continuous engine with its pandas, the tools and the pictures are imported when they are asked for."""
+    program = (
+        "import sys; from minispark_stream import MiniSparkSession\n"
+        "others = {'pandas', 'matplotlib', 'IPython', 'minispark_stream.tools', 'minispark_stream.lens.view.page'}\n"
+        "print(others & sys.modules.keys())"
+    )
+    ran = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    assert ran.stdout == "set()\n", ran.stderr
