@@ -14,7 +14,8 @@ A page marks such a part with two comments; what is between them is replaced:
 4. `numbers FILE`: the numbered lines of a module's docstring.
 5. `glossary`: what every module that re-implements a part of Spark is, with Spark's classes and the sections of the documents.
 6. `behaviours`: what docs/behaviours.toml lists, with links to notebooks, modules and tests.
-7. `benchmark`: the table of docs/bench.json, which is what `make bench` wrote into build/bench.
+7. `benchmark`: the table of docs/bench.json, which is what `make bench` wrote into build/bench, and what it says;
+   `benchmark-in-short`: the same for the README.
 
 tests/unit/test_docs.py fails when a page is not what this would write.
 """
@@ -88,6 +89,12 @@ ELSEWHERE = {  # what PySpark's jars do not hold, or where the folder is not the
     "StatefulProcessor": SPARK + "python/pyspark/sql/streaming/stateful_processor.py",
 }
 NO_CLASS = {"PySpark", "StructuredStreaming", "SymmetricHashJoin", "RocksDB", "DataFrame", "WithTTL"}
+
+SETTINGS = {  # of the benchmark
+    "default": "Spark as it comes", "unix sockets": "with Unix sockets for the workers",
+    "plain files": "with the file manager that starts no process",
+}
+IN_SHORT = ("stateless", "windows", "keys", "sessions", "join-20k")  # what the README has of it
 
 
 class NotCollected(Exception):
@@ -280,22 +287,68 @@ def read_behaviours() -> list[dict[str, Any]]:
 # (7)
 def benchmark() -> Iterator[str]:
     found = json.loads((DOCS / "bench.json").read_text(encoding="utf-8"))
-    yield f"{found['machine']}. Milliseconds per trigger, medians:"
+    (first, rows), *others = found["settings"].items()
+    of = {(setting, row["workload"]): row for setting, some in found["settings"].items() for row in some}
+    yield f"{found['machine']}; {SETTINGS[first]}. Milliseconds per trigger, medians:"
     yield ""
-    yield "| workload | rows a trigger | Spark | Spark, RocksDB | the model | batch job | model / Spark | rounds | goal |"
-    yield "| --- | --- | --- | --- | --- | --- | --- | --- | --- |"
-    for row in found["rows"]:
+    heads = [f"model / Spark, {name}" for name, _ in others]
+    yield _line("workload", "rows a trigger", "Spark", "Spark, RocksDB", "the model", "batch job", "model / Spark", *heads,
+                "cold", "goal")
+    yield _line(*["---"] * (9 + len(others)))
+    for row in rows:
         ms = [f"{row['medians'][name]:,.0f}" for name in ("spark", "spark rocksdb", "model", "batch job")]
-        ratio = row["ratios"][0]
-        spread = f"{ratio['median']:.2f} ({ratio['least']:.2f} to {ratio['most']:.2f})"
-        rows, _, what = row["says"].partition(": ")
-        rounds = len(row["runs"]["spark"])
-        yield f"| {row['workload']}: {what} | {rows} | {' | '.join(ms)} | {spread} | {rounds} | {row['goal']} |"
+        ratios = [_ratio(of.get((name, row["workload"]))) for name in found["settings"]]
+        cold = f"{row['cold']['model'] / row['cold'][row['against']]:.2f}" if row["cold"] else ""
+        number, _, what = row["says"].partition(": ")
+        yield _line(f"{row['workload']}: {what}", number, *ms, *ratios, cold, str(row["goal"]))
+    yield ""
+    yield from _what_it_says(first, of)
+
+
+def _what_it_says(first: str, of: Mapping[tuple[str, str], Mapping[str, Any]]) -> Iterator[str]:
+    slower = [f"`{name}` ({setting})" for (setting, name), row in of.items() if row["ratios"][0]["median"] > 1]
+    yield f"The model is slower than Spark in {_and(slower)}." if slower else "The model is ahead of Spark in every row."
+    goals = {name: row["ratios"][0]["median"] <= row["goal"] for (setting, name), row in of.items() if setting == first}
+    reached, missed = ([f"`{name}`" for name, is_so in goals.items() if is_so is wanted] for wanted in (True, False))
+    yield f"It reaches its goal in {_and(reached) or 'no row'}, and misses it in {_and(missed) or 'none'}."
+    if apart := [f"`{name}` ({setting})" for (setting, name), row in of.items() if not row["agreed"]]:
+        yield f"There were too few rounds, or they do not agree, in {'any row' if len(apart) == len(of) else _and(apart)}."
+    disturbed = [f"`{name}` ({setting})" for (setting, name), row in of.items() if (row["others"] or 0) > 0.1]
+    if disturbed:
+        yield f"Other programs took more than a tenth of a core in {_and(disturbed)}."
+
+
+def _ratio(row: Mapping[str, Any] | None) -> str:
+    return "" if row is None else "{median:.2f} ({least:.2f} to {most:.2f})".format(**row["ratios"][0])
+
+
+def _line(*cells: str) -> str:
+    return f"| {' | '.join(cells)} |"
+
+
+def _and(names: list[str]) -> str:
+    return " and ".join(filter(None, (", ".join(names[:-1]), *names[-1:])))
+
+
+def benchmark_in_short() -> Iterator[str]:
+    found = json.loads((DOCS / "bench.json").read_text(encoding="utf-8"))
+    first, rows = next(iter(found["settings"].items()))
+    yield _line("a trigger of", "Spark", "the model")
+    yield _line(*["---"] * 3)
+    for row in (row for row in rows if row["workload"] in IN_SHORT):
+        number, _, what = row["says"].partition(": ")
+        yield _line(f"{what}; {number}", *(_seconds(row["medians"][name]) for name in (row["against"], "model")))
+    yield ""
+    yield f"{found['machine']}; {SETTINGS[first]}; medians, against Spark's faster state store."
+
+
+def _seconds(ms: float) -> str:
+    return f"{ms:.0f} ms" if ms < 1000 else f"{ms / 1000:.1f} s"
 
 
 PARTS: Mapping[str, Callable[..., Iterator[str]]] = {
     "differences": differences, "classes": classes, "code": code, "numbers": numbers,
-    "glossary": glossary, "behaviours": behaviours, "benchmark": benchmark,
+    "glossary": glossary, "behaviours": behaviours, "benchmark": benchmark, "benchmark-in-short": benchmark_in_short,
 }
 
 
@@ -314,7 +367,7 @@ def _cell(text: str) -> str:
 
 
 def pages() -> list[Path]:
-    return sorted(DOCS.glob("*.md"))
+    return [ROOT / "README.md", *sorted(DOCS.glob("*.md"))]
 
 
 if __name__ == "__main__":

@@ -8,9 +8,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from html import escape
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
 from matplotlib.figure import Figure
+
+DISTURBED = 0.1  # cores
 
 
 @dataclass(frozen=True)
@@ -36,9 +39,9 @@ class Ratio:
     most: float
 
     @classmethod
-    def of(cls, runs: Mapping[str, Sequence[Run]], over: str, under: str) -> Ratio:
+    def of(cls, rounds: Sequence[Mapping[str, Run]], over: str, under: str) -> Ratio:
         # the runs of one round are minutes apart at most, so what the machine does meanwhile divides out
-        each = [one.median / other.median for one, other in zip(runs[over], runs[under], strict=True)]
+        each = [of[over].median / of[under].median for of in rounds]
         return cls(over, under, statistics.median(each), min(each), max(each))
 
     def __str__(self) -> str:
@@ -47,11 +50,20 @@ class Ratio:
 
 @dataclass(frozen=True)
 class Row:
-    """What was measured of a workload: ms per trigger of each variant, the median and by rounds; the first ratio is model / spark."""
+    """What was measured of a workload in one setting.
+
+    `cold`, `medians`, `runs`: ms per trigger of each variant, in the first round, in those that count, and one by one. `against`: which of
+    Spark's providers was faster; the first ratio is that of the model to it. `agreed`: whether the last rounds did. `others`: how
+    many cores other programs had meanwhile, None where nobody looked.
+    """
 
     workload: str
     says: str
     goal: float
+    against: str
+    agreed: bool
+    others: float | None
+    cold: dict[str, float]
     medians: dict[str, float]
     runs: dict[str, list[list[float]]]
     ratios: list[Ratio]
@@ -61,31 +73,52 @@ class Row:
         return self.ratios[0]
 
 
+def read_rows(found: Mapping[str, Any]) -> dict[str, list[Row]]:
+    """The rows of each setting, from bench.json."""
+    return {
+        setting: [Row(**{**row, "ratios": [Ratio(**ratio) for ratio in row["ratios"]]}) for row in rows]
+        for setting, rows in found["settings"].items()
+    }
+
+
 def table(rows: Sequence[Row]) -> pd.DataFrame:
     """A line for each workload: ms per trigger of each variant, then the ratios with their spread over the rounds."""
     lines = {
         row.workload: {name: f"{ms:,.0f}" for name, ms in row.medians.items()}
-        | {f"{ratio.over} / {ratio.under}": str(ratio) for ratio in row.ratios}
-        | {"goal": f"{row.goal}"}
+        | {f"cold {name}": f"{row.cold[name]:,.0f}" for name in ("spark", "model") if name in row.cold}
+        | {f"{ratio.over} / {'spark' if ratio.under == row.against else ratio.under}": str(ratio) for ratio in row.ratios}
+        | {"goal": f"{row.goal}", "note": note(row)}
         for row in rows
     }
     return pd.DataFrame.from_dict(lines, orient="index").fillna("")
 
 
-def print_table(rows: Sequence[Row]) -> None:
+def note(row: Row) -> str:
+    """What is to be known of a row before it is believed."""
+    said = [] if row.agreed else ["the rounds do not agree"]
+    if row.others is not None and row.others > DISTURBED:
+        said.append(f"disturbed: others had {row.others:.1f} cores")
+    return ", ".join(said)
+
+
+def print_table(setting: str, rows: Sequence[Row]) -> None:
     for row in rows:
-        print(f"\n{row.workload}: {row.says}   (ms per trigger)")
+        print(f"\n{row.workload}, {setting}: {row.says}   (ms per trigger)")
     print(table(rows).to_string(), flush=True)
 
 
-def write_page(path: Path, machine: str, rows: Sequence[Row]) -> None:
-    says = "".join(f"<dt>{escape(row.workload)}</dt><dd>{escape(row.says)}</dd>" for row in rows)
+def write_page(path: Path, machine: str, settings: Mapping[str, Sequence[Row]]) -> None:
+    every = {row.workload: row.says for rows in settings.values() for row in rows}
+    says = "".join(f"<dt>{escape(name)}</dt><dd>{escape(said)}</dd>" for name, said in every.items())
+    parts = "".join(
+        f"<h2>{escape(name)}</h2>{_chart(rows)}<div>{table(rows).to_html(border=0)}</div>" for name, rows in settings.items()
+    )
     path.write_text(
         "<!doctype html><html lang='en'><meta charset='utf-8'><title>Milliseconds per trigger</title>"
         "<style>body { font: 15px system-ui, sans-serif; max-width: 75em; margin: 2em auto; padding: 0 1em }"
         "td, th { padding: .3em .8em; text-align: right; border-bottom: 1px solid #ddd } table { border-collapse: collapse }"
         "dt { font-weight: bold } svg { width: 100%; height: auto } div { overflow-x: auto }</style>"
-        f"<h1>Milliseconds per trigger</h1><p>{escape(machine)}</p>{_chart(rows)}<div>{table(rows).to_html(border=0)}</div><dl>{says}</dl></html>"
+        f"<h1>Milliseconds per trigger</h1><p>{escape(machine)}</p>{parts}<dl>{says}</dl></html>"
     )
 
 

@@ -11,8 +11,8 @@ is removed.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -40,6 +40,7 @@ class Workload:
         query: of the source's DataFrames by their names.
         goal: the model's milliseconds per trigger are to be at most this share of Spark's.
         plain: the batch job of the floor, when it is not `query` itself.
+        confs: of the session, while this workload runs.
     """
 
     name: str
@@ -53,6 +54,7 @@ class Workload:
     warm_up: int = 4
     files: int = 1
     plain: Callable[[dict[str, DataFrame]], DataFrame] | None = None
+    confs: Mapping[str, str] = field(default_factory=dict)
 
     def write(self, directory: Path) -> None:
         rng = np.random.default_rng(7)
@@ -80,12 +82,11 @@ class Workload:
         return write.option("checkpointLocation", str(checkpoint)).trigger(**trigger).start()
 
 
-def spark_session() -> SparkSession:
-    """On two cores, with two partitions of state."""
+def spark_session(settings: Mapping[str, str] | None = None) -> SparkSession:
+    """On two cores, with two partitions of state, and otherwise as users get it but for the confs in `settings`."""
     confs: dict[str, Any] = {
         "spark.sql.shuffle.partitions": "2", "spark.sql.session.timeZone": "UTC", "spark.driver.memory": "4g",
-        "spark.ui.enabled": "false", "spark.ui.showConsoleProgress": "false",
-        "spark.python.unix.domain.socket.enabled": "true",  # docs/performance.md says why
+        "spark.ui.enabled": "false", "spark.ui.showConsoleProgress": "false", **(settings or {}),
     }
     spark = SparkSession.builder.master("local[2]").config(map=confs).getOrCreate()
     spark.sparkContext.setLogLevel("ERROR")
@@ -183,23 +184,26 @@ def outer_join(of: dict[str, DataFrame]) -> DataFrame:
 
 
 WORKLOADS = (
-    Workload("stateless", "3 rows: a filter and a projection", 3, lambda n, rows, rng: events(n, rows, rng, 10), stateless, 0.4,
-             mode="append", triggers=30, warm_up=8),
+    Workload("stateless", "3 rows: a filter and a projection", 3, lambda n, rows, rng: events(n, rows, rng, 10), stateless, 0.5,
+             mode="append", triggers=16),
     Workload("windows", "1,000 rows: counts by a window of five minutes and a key", 1000,
-             lambda n, rows, rng: events(n, rows, rng, 10, minutes=2), windowed_count, 0.5, triggers=30, warm_up=8),
+             lambda n, rows, rng: events(n, rows, rng, 10, minutes=2), windowed_count, 0.5, triggers=16),
+    Workload("windows-200", "1,000 rows: the same in 200 partitions, Spark's default", 1000,
+             lambda n, rows, rng: events(n, rows, rng, 10, minutes=2), windowed_count, 0.5, triggers=5, warm_up=2,
+             confs={"spark.sql.shuffle.partitions": "200"}),
     Workload("pandas", "33,000 rows, 5,000 keys: applyInPandasWithState", 33_000,
-             lambda n, rows, rng: events(n, rows, rng, 5000), pandas_with_state, 0.5, triggers=6, warm_up=2, plain=pandas_without_state),
+             lambda n, rows, rng: events(n, rows, rng, 5000), pandas_with_state, 0.35, triggers=4, warm_up=1, plain=pandas_without_state),
     Workload("campaigns", "4 million rows: a filter, a join with a table, counts by ten seconds and campaign", 4_000_000,
-             ad_events, by_campaign, 0.6, triggers=8, warm_up=3, files=2),
+             ad_events, by_campaign, 0.8, triggers=6, warm_up=2, files=2),
     Workload("keys", "500,000 rows, 1 million keys: count and sum", 500_000,
-             lambda n, rows, rng: events(n, rows, rng, 1_000_000), count_and_sum, 0.5),
+             lambda n, rows, rng: events(n, rows, rng, 1_000_000), count_and_sum, 0.6, triggers=8),
     Workload("duplicates", "500,000 rows, 1 million keys: dropDuplicatesWithinWatermark", 500_000,
-             lambda n, rows, rng: events(n, rows, rng, 1_000_000), without_duplicates, 0.6, mode="append",
+             lambda n, rows, rng: events(n, rows, rng, 1_000_000), without_duplicates, 0.65, mode="append", triggers=8,
              plain=lambda of: of["events"].dropDuplicates(["key"])),
     Workload("sessions", "200,000 rows, 50,000 keys: counts of sessions", 200_000,
-             lambda n, rows, rng: events(n, rows, rng, 50_000), session_windows, 0.6, mode="append"),
-    Workload("join-20k", "2 x 20,000 rows: a left outer join with a time range", 20_000, clicks_and_impressions, outer_join, 0.8,
-             mode="append"),
-    Workload("join-200k", "2 x 200,000 rows: the same join", 200_000, clicks_and_impressions, outer_join, 0.8, mode="append",
-             triggers=6, warm_up=2),
+             lambda n, rows, rng: events(n, rows, rng, 50_000), session_windows, 0.7, mode="append", triggers=8),
+    Workload("join-20k", "2 x 20,000 rows: a left outer join with a time range", 20_000, clicks_and_impressions, outer_join, 0.6,
+             mode="append", triggers=8),
+    Workload("join-200k", "2 x 200,000 rows: the same join", 200_000, clicks_and_impressions, outer_join, 0.7, mode="append",
+             triggers=5, warm_up=2),
 )
