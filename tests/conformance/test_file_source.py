@@ -203,6 +203,42 @@ def test_a_file_that_is_deleted_before_its_batch_runs_again(compare: Compare) ->
     compare(lambda s, d: text(s, d), [["a", "b"], ["c"]], restart_after={0: damage})
 
 
+def test_many_files_of_which_some_vanish_or_change_after_they_were_listed(spark: Any, mini: Any, tmp_path: Path) -> None:
+    """More than Spark lists without a job, in a batch that is left over from the listing, and in one that runs again."""
+
+    def run(session: Any, folder: Path) -> tuple[list[Any], str]:
+        found: list[Any] = []
+
+        def batch(df: Any, batch_id: int) -> None:
+            found.append((batch_id, sorted(map(tuple, df.collect()))))
+            if batch_id == 0:
+                (folder / "year=2024/day=0/6 ü.txt").unlink()
+                write(str(folder), "year=2024/day=1/7 ü.txt", "row 7\nis longer\n", 7)
+                write(str(folder), "year=2024/day=0/8 ü.txt", "8\n", 8)
+
+        lines = text(session, f"{folder}/year=*", maxFilesPerTrigger=5, basePath=str(folder))
+        writer = lines.select("value", "day", "_metadata.file_size").writeStream.foreachBatch(batch).option("checkpointLocation", f"{folder}-c")
+        query = writer.trigger(**NOW).start()
+        query.awaitTermination()
+        return found, str(query.runId)
+
+    def run_twice(session: Any, folder: Path) -> tuple[list[Any], str]:
+        for i in range(10):
+            write(str(folder), f"year=2024/day={i % 2}/{i} ü.txt", f"row {i}\n", i)
+        first, run_id = run(session, folder)
+        for name in ("1", ".1.crc"):
+            Path(f"{folder}-c", "commits", name).unlink(missing_ok=True)
+        (folder / "year=2024/day=1/5 ü.txt").unlink()
+        again, _ = run(session, folder)
+        return first + again, run_id
+
+    with confs_set(spark, {"spark.sql.sources.parallelPartitionDiscovery.threshold": "2"}):
+        expected, _ = run_twice(spark, tmp_path / "spark")
+        found, run_id = run_twice(mini, tmp_path / "model")
+    assert found == expected and [(batch_id, len(rows)) for batch_id, rows in found] == [(0, 5), (1, 5), (1, 4)]
+    assert len(spark.sparkContext.statusTracker().getJobIdsForGroup(run_id)) == 2, "one job reads a batch, and none lists it"
+
+
 def test_schema_inference_when_it_is_on(compare: Compare) -> None:
     def build(session: Any, input_dir: str) -> Any:
         write(input_dir, "a.json", '{"x":1,"y":"a"}\n', 1)

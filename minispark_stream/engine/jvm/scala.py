@@ -12,7 +12,7 @@ Nothing here knows about plans or streams. Differs from Spark: there is nothing 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import lru_cache
 from typing import Any
 
@@ -90,6 +90,12 @@ def method_handle(view: Any, method: str, parameter: JavaObject | None = None) -
     return view.java.lang.invoke.MethodHandles.publicLookup().unreflect(found)
 
 
+def function_of(session: SparkSession, owner: JavaObject, method: str, parameter: str) -> JavaObject:
+    """A method of an object, by its full name and the class of its parameter, as a Scala function."""
+    view = jvm(session)
+    return _function(view, method_handle(view, method, view.java.lang.Class.forName(parameter)).bindTo(owner))
+
+
 def by_class(view: Any, cases: Mapping[str, JavaObject]) -> JavaObject:
     """The Scala function that gives an object to the method of the class that it is an instance of; others stay as they are."""
     handles, types = view.java.lang.invoke.MethodHandles, view.java.lang.invoke.MethodType
@@ -112,6 +118,12 @@ def seq(session: SparkSession, values: Iterable[JavaObject]) -> JavaObject:
     for value in reversed(list(values)):
         result = getattr(result, "$colon$colon")(value)
     return result
+
+
+def strings(session: SparkSession, values: Sequence[str]) -> JavaObject:
+    """Texts as a Scala Seq, in a few calls altogether; none may be empty."""
+    array = java_class(session, "java.util.regex.Pattern").compile("\0").split("\0".join(values))
+    return java_class(session, "scala.collection.immutable.ArraySeq").unsafeWrapArray(array if values else array[:0])
 
 
 def elements(product: JavaObject) -> list[JavaObject]:
