@@ -87,7 +87,7 @@ def assert_nothing_is_asked_of_the_network(site: Path) -> None:
         tab.on("request", lambda request: look(request.url))
         tab.on("requestfailed", lambda request: wrong.append(request.url))
         tab.on("pageerror", lambda error: wrong.append(str(error)))
-        for page in ("index", "docs/gallery", "notebooks/06_watermark", "minispark_stream/runtime/run_batch"):
+        for page in ("index", "docs/gallery", "notebooks/06_watermark", "minispark_stream/engine/runtime/run_batch"):
             tab.goto((site / f"{page}.html").as_uri())
             tab.wait_for_load_state("networkidle")
             assert tab.evaluate("document.documentElement.scrollWidth <= innerWidth"), f"{page} is wider than its window"

@@ -50,14 +50,14 @@ def test_the_sliders_say_what_would_be(browser: Browser, tmp_path: Path, width: 
     tab = opened(browser, page({"model": TRACE}), tmp_path, width=width, dark=dark)
     said = tab.locator("#what-if [role=status]")
     expect(said).to_have_text(
-        "Too late: 12:05 in batch 4, as its window ended 12:10, at or before the watermark 12:11. 4 windows are emitted, 2 are still "
-        "held after batch 5, when the watermark is 12:30."
+        "Too late: 12:05 in batch 4, as its window ended 12:10, at or before the late watermark, 12:11. 4 windows are emitted, 2 are "
+        "still held after batch 5, when the next watermark is 12:30."
     )
     assert tab.locator("#what-if tbody tr").all_inner_texts()[0] == "batch 3\t[12:00, 12:05)\t3 rows"
     delays = what_if_data(TRACE, fates(TRACE))["delays"]  # type: ignore[index]
     slider = tab.locator("#what-if [name=delay]")
     slider.fill(str(delays.index(1_800_000)))
-    expect(said).to_contain_text("No row is too late. 2 windows are emitted, 4 are still held after batch 5, when the watermark is 12:10.")
+    expect(said).to_contain_text("No row is too late. 2 windows are emitted, 4 are still held after batch 5, when the next watermark is 12:10.")
     assert slider.get_attribute("aria-valuetext") == "30 min"
     slider.focus()
     tab.keyboard.press("Home")

@@ -24,13 +24,14 @@ from minispark_stream.lens.view.world import LogEntry, SourceView, World
 
 
 def logs(world: World) -> str:
-    """What the two logs on disk hold: a row for each batch."""
+    """What the two logs on disk hold: a row for each batch, the newest first."""
     offsets = {entry.id: entry for entry in world.offset_log}
     commits = {entry.id: entry for entry in world.commit_log}
     if not offsets and not commits:
         return "<p class='note'>Both logs are empty.</p>"
     first = min(offsets, default=0)
-    rows = [_log_row(i, offsets.get(i), commits.get(i)) for i in sorted(offsets.keys() | commits.keys()) if i >= first]
+    batches = sorted((batch for batch in offsets.keys() | commits.keys() if batch >= first), reverse=True)
+    rows = [_log_row(batch, offsets.get(batch), commits.get(batch)) for batch in batches]
     earlier = f"<p class='note'>and {plural(world.earlier_entries, 'earlier entry')}</p>" if world.earlier_entries else ""
     head = ("batch", "offsets/", "watermark", "commits/")
     return table(head, rows) + earlier

@@ -16,7 +16,7 @@ from html import escape
 from minispark_stream.lens.trace.recording import Recording
 from minispark_stream.lens.view.page import page
 
-HEIGHT = 720  # pixels
+HEIGHT = "min(720px, 80vh)"  # of a small window four fifths, so that all of it can be seen at once
 
 
 class Stepper:
@@ -43,7 +43,7 @@ class Stepper:
         html = escape(self._page, quote=True)
         return (
             f'<iframe title="{self}" sandbox="allow-scripts" allow="fullscreen" srcdoc="{html}" '
-            f'style="width:100%;height:{HEIGHT}px;border:0;border-radius:10px"></iframe>'
+            f'style="width:100%;height:{HEIGHT};border:0;border-radius:10px"></iframe>'
         )
 
     def __repr__(self) -> str:
