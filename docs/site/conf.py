@@ -5,6 +5,8 @@ Sphinx reads the repository where it lies, so a link that works in the repositor
 1. The pages are docs/*.md and the notebooks as they were saved. Nothing is run, so that no Spark is needed.
 2. A module or a test that a page links to, and each golden script, is a page of its own: its text.
 3. `{trace} FILE` puts a trace that moves into a page: of a saved trace (.json), or the stepper that a notebook has saved.
+4. With SITE_URL=https://..., where it will be published, each page says its address and what a link to it shows, and there is
+   a sitemap.xml. Without SITE_URL the site knows no address.
 
 Nothing is loaded from anywhere else: no formulas, hence no MathJax; no widgets, hence no require.js; the letters of the system.
 tests/unit/test_site.py looks at all of this.
@@ -12,10 +14,11 @@ tests/unit/test_site.py looks at all of this.
 
 from __future__ import annotations
 
+import os
 import re
-from html import unescape
+from html import escape, unescape
 from pathlib import Path
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import nbformat
 from docutils import nodes
@@ -42,7 +45,8 @@ nb_ipywidgets_js: dict[str, dict[str, str]] = {}
 myst_heading_anchors = 4
 html_theme = "furo"
 html_theme_options = {"sidebar_hide_name": False, "top_of_page_buttons": []}
-html_static_path = ["site.css"]
+html_baseurl = os.environ.get("SITE_URL", "")  # (4)
+html_static_path = ["site.css", "../images/step_phone.png"]
 html_css_files = ["site.css"]
 html_extra_path = ["index.html"]  # beside docs/ and notebooks/, it leads to docs/index.html
 html_copy_source = False
@@ -100,9 +104,30 @@ def saved_stepper(notebook: Path) -> str:
     raise ValueError(f"{notebook.name} has no stepper")
 
 
+def add_card(app: Sphinx, page: str, template: str, context: dict[str, Any], doctree: nodes.document | None) -> None:
+    """(4) The title, the first sentences and a picture, for whatever shows a preview of a link."""
+    if not html_baseurl or doctree is None:
+        return
+    text = next((p.astext() for p in doctree.findall(nodes.paragraph)), "")
+    card = {"title": context["title"], "description": " ".join(text.split())[:200], "type": "article",
+            "url": f"{html_baseurl}{page}.html", "image": f"{html_baseurl}_static/step_phone.png"}
+    context["metatags"] += "".join(f'<meta property="og:{name}" content="{escape(value)}">\n' for name, value in card.items())
+
+
+def write_sitemap(app: Sphinx, exception: Exception | None) -> None:
+    """(4) The pages that a reader looks for; not the texts of modules and tests."""
+    if html_baseurl and exception is None:
+        pages = sorted(page for page in app.env.found_docs if page.startswith(("docs/", "notebooks/")))
+        urls = "\n".join(f"<url><loc>{html_baseurl}{page}.html</loc></url>" for page in pages)
+        text = f'<?xml version="1.0" encoding="UTF-8"?>\n<urlset xmlns="http://www.sitemaps.org/schemas/sitemap/0.9">\n{urls}\n</urlset>\n'
+        (Path(app.outdir) / "sitemap.xml").write_text(text, encoding="utf-8")
+
+
 def setup(app: Sphinx) -> dict[str, bool]:
     app.add_source_suffix(".py", "source")
     app.add_source_suffix(".txt", "source")
     app.add_source_parser(Source)
     app.add_directive("trace", TraceFrame)
+    app.connect("html-page-context", add_card)
+    app.connect("build-finished", write_sitemap)
     return {"parallel_read_safe": True, "parallel_write_safe": True}

@@ -16,8 +16,9 @@ from playwright.sync_api import sync_playwright
 from tests.unit.browser import CHROMIUM, QUIET
 
 ROOT = Path(__file__).parents[2]
+ADDRESS = "https://example.org/course/"
 FRAME = re.compile(r' srcdoc="[^"]*"')
-LOADED = re.compile(r'<(?:img|script|iframe|source|object|embed)\b[^>]*?\s(?:src|data)="([^"]+)"|<link\b[^>]*?\shref="([^"]+)"')
+LOADED = re.compile(r'<(?:img|script|iframe|source|object|embed)\b[^>]*?\s(?:src|data)="([^"]+)"|<link\b(?![^>]*"canonical")[^>]*?\shref="([^"]+)"')
 LINK = re.compile(r'<a\b[^>]*?\shref="([^"]*)"')
 ID = re.compile(r'\s(?:id|name)="([^"]+)"')
 
@@ -29,6 +30,7 @@ def test_the_site_has_every_page_leads_nowhere_wrong_and_needs_no_network(tmp_pa
     pages = {path: FRAME.sub("", path.read_text(encoding="utf-8")) for path in site.rglob("*.html") if path.parent.name != "traces"}
     assert_every_page_is_there(site)
     assert_links_lead_somewhere(pages)
+    assert_pages_know_their_address(site)
     for path, text in pages.items():
         for target in (unescape(a or b) for a, b in LOADED.findall(text)):
             assert not re.match(r"\w+:|//", target) or target.startswith("data:"), f"{path} loads {target}"
@@ -45,7 +47,7 @@ def built(folder: Path) -> Path:
     words = re.search(r"-m sphinx (.*?) -d ", (ROOT / "Makefile").read_text()).group(1).split()  # type: ignore[union-attr]
     assert "-W" in words
     command = [sys.executable, "-m", "sphinx", *words, "-d", folder / "doctrees", "-b", "html", ".", site]
-    subprocess.run(command, check=True, cwd=ROOT, env={"PATH": "/usr/bin:/bin", "PYTHONPATH": str(ROOT)})
+    subprocess.run(command, check=True, cwd=ROOT, env={"PATH": "/usr/bin:/bin", "PYTHONPATH": str(ROOT), "SITE_URL": ADDRESS})
     shutil.rmtree(folder / "doctrees")
     return site
 
@@ -60,6 +62,14 @@ def assert_every_page_is_there(site: Path) -> None:
     assert len(traces) > 5
     for trace in traces:
         assert "<script>" in (site / "traces" / f"{trace}.html").read_text(encoding="utf-8")
+
+
+def assert_pages_know_their_address(site: Path) -> None:
+    addresses = re.findall("<loc>(.*)</loc>", (site / "sitemap.xml").read_text())
+    assert len(addresses) > 35
+    for address in addresses:
+        assert f'<meta property="og:url" content="{address}">' in (site / address.removeprefix(ADDRESS)).read_text(encoding="utf-8")
+    assert (site / "_static" / "step_phone.png").is_file()
 
 
 def assert_links_lead_somewhere(pages: dict[Path, str]) -> None:
