@@ -11,7 +11,7 @@ from rocksdict import BlockBasedOptions, DBCompressionType, Options, Rdict
 from minispark_stream.engine.checkpointing.lz4_block import LimitExceeded
 from minispark_stream.tools.inspection.rocksdb.changes import DELETE, MERGE, PUT, Record, folded
 from minispark_stream.tools.inspection.rocksdb.sst_file import read_sst
-from tests.unit.rocksdb_files import sst
+from tests.unit.rocksdb_files import block, sst
 
 MB = 1 << 20
 COMPRESSIONS = {"none": DBCompressionType.none, "snappy": DBCompressionType.snappy, "zlib": DBCompressionType.zlib,
@@ -93,6 +93,19 @@ def test_a_damaged_table_is_a_clear_error(tmp_path: Path) -> None:
                 harmed[at : at + 9] = rng.randbytes(9)
         try:
             assert read_sst(bytes(harmed), MB) == whole  # in a part that is not read, the filter
+        except ValueError as e:
+            assert str(e)
+
+
+def test_a_damaged_block_under_a_checksum_that_fits_is_a_clear_error() -> None:
+    """As somebody would make it who wants the reader to fall."""
+    rng = random.Random(3)
+    whole = block([(b"key %d" % i + bytes([1, i, *bytes(6)]), b"value" * i) for i in range(1, 40)])
+    for _ in range(1500):
+        at, harmed = rng.randrange(len(whole)), bytearray(whole)
+        harmed[at : at + rng.randrange(6)] = rng.choice([rng.randbytes(rng.randrange(8)), b"\xff" * 9, b"\x80" * 12])
+        try:
+            read_sst(sst([], bytes(harmed)), MB)
         except ValueError as e:
             assert str(e)
 

@@ -1,6 +1,7 @@
 """What a query holds, as its checkpoint tells: of each state how much, and what of it leaves first.
 
-1. Every store of an operator with keys in it is something held. Of a join, each side has one with the rows.
+1. Every store of an operator with keys in it is something held. Of a join, each side has one with the rows; of
+   transformWithState in RocksDB, each state variable is one. What begins with "$" are the indexes and timers of the engine.
 2. A column of the key or the value that carries a watermark says when a row leaves; of a window it is the end. A key of
    dropDuplicatesWithinWatermark has the time of its expiry as its value.
 
@@ -12,14 +13,16 @@ Differs from Spark: Spark has no such answer.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
+from minispark_stream.engine.state.state_store import DEFAULT_STORE_NAME
 from minispark_stream.engine.times import shown_ms
 from minispark_stream.lens.trace.values import as_int, as_map
 from minispark_stream.lens.view.words import plural, row_words
-from minispark_stream.tools.inspection.contents import Operator, Store
+from minispark_stream.tools.inspection.contents import Operator, StateRow, Store
 from minispark_stream.tools.inspection.report import CheckpointReport
+from minispark_stream.tools.inspection.rocksdb.row_encoding import LIST
 
 DELAY = "spark.watermarkDelayMs"
 MOST_ROWS = 5000  # of a partition, to find what leaves first
@@ -31,7 +34,7 @@ SIDES = ("left", "right")
 class Held:
     """What one state holds: so many keys; `first` leaves first, when the watermark reaches `until_ms` (None: not known).
 
-    `side` is 0 or 1 where it is a side of a join, whose state watermark decides.
+    `side` is 0 or 1 where it is a side of a join, whose state watermark decides; `variable` is the name of a state variable.
     """
 
     operator: Operator
@@ -40,10 +43,11 @@ class Held:
     until_ms: float | None
     first: str
     side: int | None = None
+    variable: str = ""
 
     @property
     def words(self) -> str:
-        side = "" if self.side is None else f", {SIDES[self.side]} side"
+        side = f", {self.variable}" if self.variable else "" if self.side is None else f", {SIDES[self.side]} side"
         count = plural(self.keys, "key" if self.side is None else "row")
         first = f", the first to leave is {self.first}" if self.first else ""
         no_time = self.until_ms is None and self.delay_ms is None
@@ -55,10 +59,11 @@ def held_by(report: CheckpointReport) -> Iterator[Held]:  # (1)
     """What the states of a checkpoint hold."""
     for operator in report.operators:
         for store in operator.stores:
-            if store.name.endswith("keyToNumValues") or not store.num_keys:
+            if store.name.startswith("$") or store.name.endswith(("keyToNumValues", "tsWithKey")) or not store.num_keys:
                 continue
-            side = SIDES.index(store.name.split("-")[0]) if "-keyWithIndex" in store.name else None
-            yield _first_to_leave(report, operator, store, side)
+            side = SIDES.index(store.name.split("-")[0]) if "-keyWith" in store.name else None
+            held = _first_to_leave(report, operator, store, side)
+            yield held if side is not None or store.name == DEFAULT_STORE_NAME else replace(held, variable=store.name)
 
 
 def _first_to_leave(report: CheckpointReport, operator: Operator, store: Store, side: int | None) -> Held:  # (2)
@@ -69,10 +74,11 @@ def _first_to_leave(report: CheckpointReport, operator: Operator, store: Store, 
     if place is None and operator.name != "dedupeWithinWatermark":
         return nothing
     try:
-        rows = report.rows(operator.operator_id, store=store.name, limit=MOST_ROWS)
+        found = report.rows(operator.operator_id, store=store.name, limit=MOST_ROWS)
     except DAMAGED:
         return nothing
     ends: list[tuple[float, str]] = []
+    rows = [one for row in found for one in _elements(row)]
     for row in rows:
         value = as_int(row.value.get("expiresAtMicros")) if place is None else None
         until = None if value is None else value / 1000
@@ -81,7 +87,13 @@ def _first_to_leave(report: CheckpointReport, operator: Operator, store: Store, 
         if until is not None:
             ends.append((until, row_words(row.key if side is None else row.value)))
     until_ms, first = min(ends, default=(None, ""))
-    return Held(operator, store.num_keys or 0, delay_ms, until_ms, first, side)
+    return Held(operator, max(len(rows), store.num_keys or 0), delay_ms, until_ms, first, side)
+
+
+def _elements(row: StateRow) -> Iterator[StateRow]:
+    """In a join of state format 4, all rows of a key and a time are one list."""
+    elements = row.value.get(LIST) if set(row.value) == {LIST} else None
+    yield from (replace(row, value=value) for value in elements) if elements is not None else (row,)
 
 
 def _end_ms(value: Any) -> int | None:
