@@ -23,6 +23,7 @@ from pyspark.sql.streaming import StatefulProcessor, StatefulProcessorHandle
 
 from minispark_stream import explain_output, inspect, trace_of
 from minispark_stream.engine.checkpointing.unsafe_row.plain import plain
+from minispark_stream.lens.trace.values import name_of
 from minispark_stream.tools.compare.runner import confs_set
 from minispark_stream.tools.inspection.contents import StateRow
 from minispark_stream.tools.inspection.report import CheckpointReport
@@ -249,6 +250,6 @@ def test_the_difference_of_two_versions_is_sparks_change_feed(spark: SparkSessio
         expected = {}
         for text in of_spark(spark, tmp_path / "cp", options):
             row = json.loads(text)
-            expected[json.dumps([row["partition_id"], row["key"]])] = None if row["change_type"] == "delete" else row["value"]
+            expected[name_of([row["partition_id"], row["key"]])] = None if row["change_type"] == "delete" else row["value"]
         changes = report.diff(batch_id, batch_id + 1)
-        assert {json.dumps([c.partition, c.key]): c.after for c in changes} == expected
+        assert {name_of([c.partition, c.key]): c.after for c in changes} == expected and expected

@@ -68,6 +68,19 @@ def test_a_time_before_or_behind_the_key(place: str) -> None:
     assert encoding.key_columns([key]) == {"k": ["a"], "__event_time": [1704110400000000]}
 
 
+@pytest.mark.parametrize("kind", ["NoPrefixKey", "PrefixKeyScan", "RangeKeyScan", "TimestampAsPrefixKey", "TimestampAsPostfixKey"])
+@pytest.mark.parametrize("schema", [KEY, StructType(), StructType().add("a", LongType()).add("a", KEY)], ids=["k", "none", "twice"])
+def test_an_encoding_that_lies_is_no_crash(kind: str, schema: StructType) -> None:
+    for numbers in (None, [], [0], [7], [-1], ["x"], [True], 10**30, "0", {}, {"a": 1}):
+        said = {"keyStateEncoderType": f"{kind}StateEncoderSpec", "numColsPrefixKey": numbers, "orderingOrdinals": numbers}
+        encoding = RocksDBRows(schema, VALUE, said)
+        for key in (b"", b"\0", bytes(13), bytes(33), bytes.fromhex(A_ROW)):
+            try:
+                encoding.key_columns([key])
+            except ValueError as e:
+                assert str(e)
+
+
 def test_an_encoding_that_is_not_known_is_named() -> None:
     with pytest.raises(ValueError, match="keys in the encoding 'Other', which is not known"):
         RocksDBRows(KEY, VALUE, {"keyStateEncoderType": "Other"}).key_columns([b"\0"])

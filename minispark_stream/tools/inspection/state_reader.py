@@ -70,6 +70,8 @@ class StoreState:
         columns = self._decode("key", partition, lambda rows: rows.key_columns(keys))
         places: Sequence[int] = range(len(keys))
         for name, value in wanted.items():
+            if name not in columns:
+                raise ValueError(f"the key has two columns of the name of {name}")
             shown = columns[name]
             places = [i for i in places if shown[i] == value or may_differ(shown[i], value) and is_same(shown[i], value)]
         return [keys[i] for i in places]

@@ -30,6 +30,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from minispark_stream.engine.checkpointing.metadata_log import number as as_number
 from minispark_stream.engine.checkpointing.spark_types import ArrayType, BinaryType, DataType, StructField, StructType
 from minispark_stream.engine.checkpointing.unsafe_row import UnsafeRowCodec
 from minispark_stream.engine.checkpointing.unsafe_row.plain import decode_columns, decode_rows
@@ -67,19 +68,19 @@ class RocksDBRows(UnsafeRows):
 
     def key_columns(self, keys: Sequence[bytes]) -> dict[str, list[Any]]:  # (1)
         kind = str(self.encoder.get("keyStateEncoderType"))
-        names = self.key.names
+        names = self.key.names or [""]
         match kind.removesuffix("StateEncoderSpec"):
             case "NoPrefixKey":
                 return _columns(self.key, [_row(key) for key in keys])
             case "PrefixKeyScan":
-                columns = int(self.encoder["numColsPrefixKey"])
+                columns = as_number(dict(self.encoder), "numColsPrefixKey")
                 first, others = _halves(keys)
                 return {
                     **_columns(StructType(self.key.fields[:columns]), first),
                     **_columns(StructType(self.key.fields[columns:]), others),
                 }
             case "RangeKeyScan":
-                return self._range_columns(keys, [int(i) for i in self.encoder["orderingOrdinals"]])
+                return self._range_columns(keys)
             case "TimestampAsPrefixKey":
                 found = _columns(StructType(self.key.fields[:-1]), [_row(key[8:]) for key in keys])
                 return {**found, names[-1]: [_time(key[:8]) for key in keys]}
@@ -98,8 +99,10 @@ class RocksDBRows(UnsafeRows):
         rows = iter(decode_rows(codec, [_row(_sized(element)) for of in elements for element in of]))
         return [{LIST: [next(rows) for _ in of]} for of in elements]
 
-    def _range_columns(self, keys: Sequence[bytes], ordering: Sequence[int]) -> dict[str, list[Any]]:
-        fields = self.key.fields
+    def _range_columns(self, keys: Sequence[bytes]) -> dict[str, list[Any]]:
+        fields, ordering = self.key.fields, self.encoder.get("orderingOrdinals")
+        if not isinstance(ordering, list) or not all(type(i) is int and 0 <= i < len(fields) for i in ordering):
+            raise ValueError(f"keys that sort by the columns {str(ordering)[:80]} of {len(fields)}")
         others = [f for i, f in enumerate(fields) if i not in ordering]
         first, rest = _halves(keys) if others else ([_row(key[4:]) for key in keys], [])
         binary = UnsafeRowCodec(StructType([StructField(str(i), BinaryType()) for i in ordering])).decode(first)
