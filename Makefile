@@ -10,7 +10,7 @@
 # make crash-test  queries of every kind killed at each durable action, and run to the end
 # make lint types  style, spelling and types only: seconds
 # make bench       milliseconds per trigger, model against Spark, in nine workloads (of one: make bench BENCH='--only join-20k')
-# make package-test    the package built, installed into clean environments and used there: ten minutes, 1.3 GB
+# make package-test    the package built, installed into clean environments and used there: about 1.3 GB
 # make rewrite-golden   the golden scripts written anew, as the model plays them; read the diff before you commit it
 # make rewrite-notebooks  all notebooks run again and saved with what they say (one: ONLY=notebooks/04*.ipynb)
 # make docs        the parts of docs/ that repeat what the code says
@@ -48,7 +48,7 @@ EXTRAS := delta,demo,notebooks,site,test
 OFFLINE := $(if $(WHEELS),--no-index --find-links='$(abspath $(WHEELS))')
 # CI installs what is known to work together; anybody else gets the newest that the ranges of pyproject.toml allow.
 ifeq ($(CI),true)
-export PIP_CONSTRAINT := $(CURDIR)/.ci/constraints.txt
+export PIP_CONSTRAINT := $(wildcard $(CURDIR)/.ci/constraints.txt)
 endif
 
 setup: system .venv/.installed

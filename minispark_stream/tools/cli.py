@@ -52,7 +52,7 @@ def parser() -> argparse.ArgumentParser:
     course = commands.add_parser("course", help="copy the notebooks of this version into a folder")
     course.add_argument("folder", type=Path, help="where they go; what is there already stays as it is")
     doctor = commands.add_parser("doctor", help="what is there and what is missing")
-    doctor.add_argument("--no-spark", action="store_true", help="do not start a Spark to see whether it runs (20 seconds)")
+    doctor.add_argument("--no-spark", action="store_true", help="do not start a Spark to see whether it runs (up to a minute)")
     return top
 
 

@@ -67,7 +67,7 @@ def doctor(out: Callable[[str], None] = print, start_spark: bool = True) -> int:
     """Look at everything, print a line for each.
 
     Args:
-        start_spark: start one when nothing is missing, and count words on both engines: 10 to 30 seconds.
+        start_spark: start one when nothing is missing, and count words on both engines: up to a minute.
 
     Returns 0, or 1 when something that is needed is missing.
     """
@@ -83,7 +83,7 @@ def doctor(out: Callable[[str], None] = print, start_spark: bool = True) -> int:
         out(str(finding))
     missing = sum(f.needed and not f.ok for f in findings)
     if start_spark and not missing:
-        out("counting words on both engines, with a Spark of its own (10 to 30 seconds)")
+        out("counting words on both engines, with a Spark of its own (up to a minute)")
         finding = check_spark(run_quietly)
         out(str(finding))
         missing += not finding.ok
