@@ -182,6 +182,7 @@ def test_the_page_does_what_structured_streaming_does(spark: SparkSession, case:
 def test_the_example_of_the_page_is_true_though_it_is_killed_at_each_of_its_lines(spark: SparkSession, tmp_path: Path) -> None:
     source, checkpoint, sink = tmp_path / "in", tmp_path / "checkpoint", Sink()
     source.mkdir()
+    active = SparkSession.active()
     for i, times in enumerate((["12:02", "12:04"], ["12:21"], ["12:04"], ["12:04"]), start=1):
         put(source, i, [line.replace('"k"', '"key"') for line in at(*times)])
     killed_at: set[int] = set()
@@ -197,7 +198,7 @@ def test_the_example_of_the_page_is_true_though_it_is_killed_at_each_of_its_line
         with killed(for_the_first_time):
             one_page.run(spark, WindowedCount(source, checkpoint, sink.put))
     assert len(killed_at) == runs - 1 > 40
-    assert SparkSession.active() is spark  # the session of the page's own is not left behind as that of this thread
+    assert SparkSession.active() is active  # the page's own session is not left behind as that of this thread
     window = "window=Row(start=datetime.datetime(2024, 1, 1, 12, 0), end=datetime.datetime(2024, 1, 1, 12, 5))"
     assert sink.batches == {0: [], 1: [], 2: [f"Row({window}, key='a', count=3)"], 3: []}
     assert [Path(*entry["files"]).name for entry in one_page.entries(checkpoint / "offsets")] == [f"{i}.json" for i in range(1, 5)]
