@@ -11,6 +11,7 @@ import re
 import shutil
 import sys
 from collections.abc import Iterator
+from copy import deepcopy
 from importlib import import_module
 from pathlib import Path
 
@@ -29,10 +30,11 @@ def make_room(folder: Path) -> None:
     (folder / "slides").mkdir()
     answers = ["# The answer key", ""]
     for path in sorted(NOTEBOOKS.glob("*.ipynb")):
-        nbformat.write(for_students(nbformat.read(path, as_version=4)), folder / "student" / path.name)
-        html, _ = SlidesExporter(reveal_scroll=True).from_notebook_node(as_slides(nbformat.read(path, as_version=4)))
+        notebook = nbformat.read(path, as_version=4)
+        answers += answer_key(path.stem[:2], notebook)
+        html, _ = SlidesExporter(reveal_scroll=True).from_notebook_node(as_slides(deepcopy(notebook)))
         (folder / "slides" / f"{path.stem}.html").write_text(html, encoding="utf-8")
-        answers += answer_key(path.stem[:2], nbformat.read(path, as_version=4))
+        nbformat.write(for_students(notebook), folder / "student" / path.name)
     (folder / "answers.md").write_text("\n".join(answers), encoding="utf-8")
 
 

@@ -41,7 +41,7 @@ def run_batch(query: StreamExecution, context: MicroBatchExecutionContext) -> Mi
     """Run the batch that has been constructed, or that was found unfinished in the log."""
     new_data = get_batches(query, context)  # (4)
     execution = plan_batch(query, context, new_data)  # (5) to (8)
-    query.start_maintenance(bool(execution.template.operators))
+    query.start_maintenance(bool(execution.template.operators))  # if there is state: snapshots and clean-up, in the background
     query.check_not_stopped()  # stop() may have come while the driver planned; after this there are Spark jobs to cancel
     context = add_batch(query, context, execution)  # (9)
     context = update_watermark(query, context, execution)

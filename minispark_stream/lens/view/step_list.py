@@ -12,7 +12,7 @@ the others its look and its caption.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from html import escape
 
 from minispark_stream.lens.trace.recording import Recording
@@ -29,7 +29,7 @@ def step_list(recordings: Iterable[Recording]) -> str:
     return _list([step for step in STEPS.values() if step.continuous == continuous or step.name in OF_BOTH], None)
 
 
-def _list(steps: Iterable[Step], within: str | None) -> str:
+def _list(steps: Sequence[Step], within: str | None) -> str:
     items = "".join(f"<li>{_button(step.name)}{_list(steps, step.name)}</li>" for step in steps if step.within == within)
     return f"<ol>{items}</ol>" if items else ""
 
