@@ -37,7 +37,7 @@ def compare(compare: Callable[..., Any]) -> Callable[..., Any]:
 
     def run(*arguments: Any, fails: bool = False, **named: Any) -> Any:
         result = compare(*arguments, **named)
-        assert result.model.error == ("STREAM_FAILED" if fails else None)
+        assert result.model.condition == ("STREAM_FAILED" if fails else None)
         return result
 
     return run

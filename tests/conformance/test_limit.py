@@ -84,5 +84,5 @@ def test_a_sink_that_reads_nothing(spark: SparkSession, query: Any, mode: str, v
         spark, lambda s, d: query(read(s, d)), FEED[:2], output_mode=mode, collect=lambda df: [], trace="steps", progress=False,
         confs={"spark.sql.streaming.stateStore.commitValidation.enabled": validate},
     )
-    assert comparison.spark.error == comparison.model.error
+    assert comparison.spark.condition == comparison.model.condition
     assert len(comparison.spark.batches) == len(comparison.model.batches)

@@ -98,7 +98,7 @@ def test_all_commits_lost_runs_the_last_batch_again(compare: Compare) -> None:
 def test_all_offsets_lost_is_no_new_query(compare: Compare) -> None:
     """A new query would write its batch 0 over what is there."""
     comparison = compare(windowed, FEED, restart_after={2: lose_all_offsets})
-    assert comparison.model.error == "STREAM_FAILED"
+    assert comparison.model.condition == "STREAM_FAILED"
 
 
 def test_a_batch_whose_commit_is_there_already_fails_when_it_is_done(compare: Compare) -> None:
@@ -123,7 +123,7 @@ def test_what_can_be_missing_or_left_over(compare: Compare, damage: Any) -> None
 
 def test_a_restart_needs_the_files_and_not_what_is_in_memory(compare: Compare) -> None:
     comparison = compare(windowed, FEED, restart_after={2: lose_the_first_deltas})
-    assert comparison.model.error == "STREAM_FAILED"
+    assert comparison.model.condition == "STREAM_FAILED"
 
 
 def test_the_logged_confs_win_over_the_sessions(compare: Compare) -> None:

@@ -175,7 +175,7 @@ def test_each_engine_goes_on_where_the_other_stopped(compare: Compare, how: str,
 
 def test_a_join_without_equal_keys_fails_when_it_runs(compare: Compare) -> None:
     comparison = compare(joined("inner", "v < rv"), FEED[:1])
-    assert comparison.model.error == "STREAM_FAILED"
+    assert comparison.model.condition == "STREAM_FAILED"
 
 
 @pytest.mark.parametrize(

@@ -46,7 +46,7 @@ def compare(spark: SparkSession, tmp_path: Path) -> Callable[..., Any]:
         )
         found = [d for d in result.differences if not d.what.startswith("state/")]  # the format of its files
         assert not found, "\n".join(map(str, found))
-        assert result.model.error == ("STREAM_FAILED" if fails else None)
+        assert result.model.condition == ("STREAM_FAILED" if fails else None)
         return result
 
     return run

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
@@ -9,6 +11,7 @@ from minispark_stream.lens.trace.events import Event
 from minispark_stream.lens.trace.trace import Trace
 from minispark_stream.lens.view.board import Board
 from minispark_stream.lens.view.merged_walk import stops
+from minispark_stream.lens.view.page import page
 from minispark_stream.tools.compare.comparison import Comparison
 from minispark_stream.tools.compare.engine_run import Cause, EngineBatch, EngineRun, cause_of
 from minispark_stream.tools.compare.spark_trace import SparkBatch, spark_trace
@@ -40,6 +43,40 @@ def test_two_runs_that_fail_at_once_are_not_reported_as_a_success() -> None:
 def test_a_comparison_of_nothing_proves_nothing() -> None:
     nothing = Comparison(failed(None), failed(None), ("x",))
     assert nothing.to_text().endswith("No batch ran: there is nothing to compare.")
+    no_row = Comparison(ran(numInputRows=0), ran(numInputRows=0), ("x",))
+    assert no_row.to_text().endswith("1 batch, and no row: there is nothing to compare.")
+    assert not any("color:#1b6e3c'><b>" in one._repr_html_() for one in (nothing, no_row))
+    some = Comparison(ran(numInputRows=2), ran(numInputRows=2), ("x",))
+    assert some.to_text().endswith("1 batch: both engines agree.") and "color:#1b6e3c'><b>" in some._repr_html_()
+
+
+def ran(files: Any = None, **progress: Any) -> EngineRun:
+    """A run of one batch."""
+    report = {**PROGRESS, "eventTime": {"watermark": "1970-01-01T00:00:00.000Z"}, "durationMs": {}, **progress}
+    return EngineRun((EngineBatch(0, report, (), {}),), Trace(()), files or {})
+
+
+def test_before_there_is_a_watermark_the_table_says_so() -> None:
+    both = Comparison(ran(), ran(), ("x",))
+    assert both.table()["watermark"].tolist() == ["none yet"] and "1970" not in both.to_text() + both._repr_html_()
+
+
+def test_state_in_rocksdb_and_state_in_files_are_no_difference() -> None:
+    """They are of one operator; those of another one are compared, and said in numbers of records, not in bytes."""
+    spark = ran({"state/0/0/1.zip": b"PK", "state/0/0/SSTs/1.sst": b"\xff", "state/1/0/1.delta": Counter({(b"\0k", b"\0v"): 1})})
+    model = ran({"state/0/0/1.delta": Counter({(b"k", b"v"): 1}), "state/1/0/1.delta": Counter({(b"\0k", b"\0v"): 1, (b"\0", None): 1})})
+    both = Comparison(spark, model, ("x",))
+    [found] = both.differences
+    assert (found.what, found.spark, found.model) == (
+        "state/1/0/1.delta", "1 record, none of them only there", "2 records, 1 of them only there",
+    )
+    apart = "The state files of operator 0 are not compared: Spark has them in RocksDB, the model in files of its own."
+    assert apart in both.to_text() and apart in both._repr_html_()
+    rocksdb = Comparison(ran({"state/0/0/1.zip": b"PK"}), ran({"state/0/0/1.delta": Counter()}), ("x",))
+    assert rocksdb.differences == () and rocksdb.to_text().endswith(f"1 batch: both engines agree.\n  {apart}")
+    assert Comparison(spark, spark, ("x",)).differences == () and "not compared" not in Comparison(spark, spark, ("x",)).to_text()
+    damaged = Comparison(ran({"sources/0/0": b"\xff\0"}), ran({"sources/0/0": b"v1"}), ("x",)).differences
+    assert [(d.spark, d.model) for d in damaged] == [("2 bytes", "v1")]
 
 
 def test_engines_that_fail_for_different_reasons_differ() -> None:
@@ -53,6 +90,12 @@ def test_the_cause_of_an_error_is_the_innermost_one() -> None:
     worker = failing("[PYTHON_EXCEPTION] An exception was thrown.\nTraceback:\n  File x\nValueError: bad row")
     assert cause_of(worker) == Cause("ValueError", "bad row")
     assert cause_of("nothing is named here") is None
+    damaged = failing("Failed to read. [MALFORMED_LOG_FILE] failed to read file:/tmp/run-1/offsets/2. SQLSTATE: KD002. Restore it.")
+    assert str(cause_of(damaged)) == "MALFORMED_LOG_FILE: failed to read 2. Restore it."
+    unnamed = failed(failing("batch 4 doesn't exist"))
+    assert unnamed.error == "STREAM_FAILED: batch 4 doesn't exist" and unnamed.cause == Cause("", "batch 4 doesn't exist")
+    assert failed(DIVIDED).error == "STREAM_FAILED: DIVIDE_BY_ZERO: Division by zero." and failed(None).error is None
+    assert Comparison(unnamed, failed(DIVIDED), ("x",)).differences == ()  # a cause without a name is not compared
 
 
 def test_a_query_with_two_sources_is_not_marked_different_where_the_engines_agree() -> None:
@@ -61,6 +104,10 @@ def test_a_query_with_two_sources_is_not_marked_different_where_the_engines_agre
     marked = [(s.moment.event.step, name) for s in both for name, html in Board().panels(s).items() if "different" in html]
     assert len(both) == len(MODEL.events)
     assert not marked
+    other = {"spark": spark_trace([SparkBatch(PROGRESS, LOGS, rows=[{"value": "b"}])]), "model": MODEL}
+    for differing, says in ((None, True), ({0}, True), (set(), False), ({1}, False)):
+        assert any("different" in html for s in stops(other) for html in Board(None, differing).panels(s).values()) == says
+        assert ('"differs":1' in page(other, differing=differing)) == says
 
 
 NAMES = ("0: FileStreamSource[file:/in]", "1: FileStreamSource[file:/in]")
@@ -94,6 +141,14 @@ MODEL = Trace((
     of_model("finishTrigger", 1, {}, {"progress": PROGRESS}),
     of_model("trigger", 0, {"trigger": "AvailableNowTrigger"}, {"ran": True}),
 ))
+
+
+def test_a_column_without_any_value_is_named_where_the_engines_agree() -> None:
+    rows = [{"n": None, "word": "a"}, {"n": None, "word": None}]
+    read = Trace((of_model("getBatch", 2, {"source": NAMES[0]}, {"files": ["a.json"], "rows": rows}),))
+    both = Comparison(ran(), replace(ran(), trace=read), ("x",))
+    assert both.to_text().endswith("1 batch: both engines agree.\n  n is null in every row of the first batch: if the files have values "
+                                   "there, the schema has another type for them.")
 
 
 def test_equal_rows_are_shown_as_often_as_they_were_sent() -> None:

@@ -29,6 +29,7 @@ from pyspark.sql.types import (
 from minispark_stream.engine.jvm import plans
 from minispark_stream.engine.sinks.base import Sink
 from minispark_stream.lens.trace.events import MAX_ROWS
+from minispark_stream.lens.trace.values import without_values
 
 logger = logging.getLogger(__name__)
 T = TypeVar("T")
@@ -86,7 +87,7 @@ def preview(data: DataFrame, rows_at_most: int = MAX_ROWS) -> list[dict[str, Any
 
 def warn_of_nulls(rows: Sequence[Mapping[str, Any]], source: str) -> None:
     """Warn of columns that have no value in any of the first rows of a source: that is what a wrong type in a schema gives."""
-    empty = [name for name in (rows[0] if len(rows) > 1 else ()) if all(row[name] is None for row in rows)]
+    empty = without_values(rows)
     if empty:
         logger.warning(
             "In the first batch of %s, %s null in every row: if the files have values there, the schema has another type for "

@@ -44,6 +44,11 @@ def name_of(value: Any) -> str:
     return json.dumps(value, sort_keys=True, default=str)
 
 
+def without_values(rows: Sequence[Any]) -> list[str]:
+    """The columns that have no value in any of several rows: that is what a wrong type in a schema gives."""
+    return [name for name in as_map(rows[0]) if all(as_map(row).get(name) is None for row in rows)] if len(rows) > 1 else []
+
+
 def entry_metadata(text: Any) -> Mapping[str, Any]:
     """The JSON line of an entry of the offset log or the commit log: its second line."""
     lines = str(text).split("\n")

@@ -1,7 +1,8 @@
 """The board: what the page shows of one stop of the walk, as a fragment of HTML for each of its places.
 
-1. With two engines a panel that is equal on both is shown once, and one that differs in two columns. What only one engine tells
+1. With two engines a panel that is equal on both is shown once, and one that is not in two columns. What only one engine tells
    is no difference: the other's world is completed with it.
+2. Where the runs were compared, only a panel of a batch on which they disagree is said to be different.
 
     +--------------------------------------------------+
     | steps   |  what, said       |  why, code, recorded
@@ -12,7 +13,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from functools import partial
 from html import escape
 from typing import Any
@@ -26,9 +27,13 @@ from minispark_stream.lens.view.world import World
 
 
 class Board:
-    """Writes the fragments of stop after stop; a panel that shows what it showed before is not written again."""
+    """Writes the fragments of stop after stop; a panel that shows what it showed before is not written again.
 
-    def __init__(self, fates: RowFates | None = None):
+    `differing` are the batches on which two compared runs disagree; None if nobody has compared them.
+    """
+
+    def __init__(self, fates: RowFates | None = None, differing: Collection[int | None] | None = None):
+        self._differing = differing
         self._renders = {name: panel.render for name, panel in PANELS.items()} | {"rows-in": partial(rows_in, fates=fates)}
         self._last: dict[str, tuple[Any, str]] = {}  # panel -> what it looked at, and its fragment
 
@@ -41,20 +46,26 @@ class Board:
         worlds = {engine: _told(stop, engine) for engine in stop.worlds}
         found = {}
         for name, panel in PANELS.items():
-            looked_at = [(engine in stop.here, panel.looks_at(world)) for engine, world in worlds.items()]
+            marks = len(stop.here) == len(worlds) and may_differ(stop, self._differing)
+            looked_at = [(marks, panel.looks_at(world)) for world in worlds.values()]
             if name not in self._last or self._last[name][0] != looked_at:
                 bodies = {engine: self._renders[name](world) for engine, world in worlds.items()}
-                self._last[name] = (looked_at, _panel(panel.heading, bodies, len(stop.here) == len(bodies)))
+                self._last[name] = (looked_at, _panel(panel.heading, bodies, marks))
             found[name] = self._last[name][1]
         return found
 
 
-def _panel(heading: str, bodies: Mapping[str, str], told_by_all: bool) -> str:  # (1)
+def may_differ(stop: Stop, differing: Collection[int | None] | None) -> bool:  # (2)
+    """Whether what two engines show at this stop can be a difference."""
+    return differing is None or stop.moment.batch_id in differing
+
+
+def _panel(heading: str, bodies: Mapping[str, str], marks: bool) -> str:  # (1)
     if len({_without_marks(body) for body in bodies.values()}) == 1:
         equal = f" <small title='equal on {' and '.join(map(escape, bodies))}'>equal</small>" if len(bodies) > 1 else ""
         return f"<h3>{heading}{equal}</h3>{next(iter(bodies.values()))}"
     columns = "".join(f"<div><h4>{escape(engine)}</h4>{html}</div>" for engine, html in bodies.items())
-    head = f"<h3 class='differs'>{heading} <small>different</small></h3>" if told_by_all else f"<h3>{heading}</h3>"
+    head = f"<h3 class='differs'>{heading} <small>different</small></h3>" if marks else f"<h3>{heading}</h3>"
     return f"{head}<div class='both'>{columns}</div>"
 
 

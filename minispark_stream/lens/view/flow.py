@@ -20,7 +20,7 @@ All places are given (flow_layout.py) and graphviz only draws them (`layout=nop2
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from html import escape
 
 import graphviz
@@ -46,13 +46,17 @@ COLOURS = {  # look -> (fill, border, text)
 }
 
 
-def draw(recordings: Mapping[str, Recording], batch: int | None = None, step: str | None = None) -> graphviz.Digraph:
+def draw(
+    recordings: Mapping[str, Recording], batch: int | None = None, step: str | None = None,
+    differing: Collection[int | None] | None = None,
+) -> graphviz.Digraph:
     """The flow of one batch on each engine. Captions on which the engines differ are red.
 
     Args:
         recordings: engine -> what was recorded of it.
         batch: a batch id; None is the last batch.
         step: the step to light.
+        differing: the batches on which the engines disagree, of which alone captions are red; None if they were not compared.
 
     Raises:
         ValueError: no such batch, or no such step.
@@ -61,7 +65,8 @@ def draw(recordings: Mapping[str, Recording], batch: int | None = None, step: st
         raise ValueError(f"there is no step {step!r}; steps: {', '.join(STEPS)}")
     chosen = {engine: _batch(recording.batches, batch) for engine, recording in recordings.items()}
     captions = {engine: captions_of(b.events if b else ()) for engine, b in chosen.items()}
-    looks = {name: _look(name, captions, step) for name in STEPS}
+    agree = differing is not None and not {b.batch_id for b in chosen.values() if b} & set(differing)
+    looks = {name: _look(name, captions, step, agree) for name in STEPS}
     wrong = [e.step for b in chosen.values() if b for e in b.events if failed(e)]
     return _digraph(captions, {**looks, **dict.fromkeys(wrong, "failed")})
 
@@ -74,11 +79,11 @@ def _batch(batches: Sequence[Batch], batch_id: int | None) -> Batch | None:
     return found[-1] if found else None
 
 
-def _look(name: str, captions: Captions, lit: str | None) -> str:
+def _look(name: str, captions: Captions, lit: str | None, agree: bool) -> str:
     if name == lit:
         return "lit"
     lines = caption_lines(name, captions)
-    return ("pale", "step", "differs")[min(len(lines), 2)]  # (4)
+    return ("pale", "step", "step" if agree else "differs")[min(len(lines), 2)]  # (4)
 
 
 def _digraph(captions: Captions, looks: Mapping[str, str]) -> graphviz.Digraph:

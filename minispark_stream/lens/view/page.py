@@ -19,7 +19,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from html import escape
 from itertools import groupby
 from string import Template
@@ -28,7 +28,7 @@ from typing import Any
 from minispark_stream.lens.trace.fates import Fates, fates
 from minispark_stream.lens.trace.recording import Recording, is_rerun
 from minispark_stream.lens.trace.steps import STEPS
-from minispark_stream.lens.view.board import Board
+from minispark_stream.lens.view.board import Board, may_differ
 from minispark_stream.lens.view.merged_walk import Stop, stops
 from minispark_stream.lens.view.pictures import pictures
 from minispark_stream.lens.view.questions import questions
@@ -42,7 +42,8 @@ from minispark_stream.lens.view.words import short, without_ids
 
 
 def page(
-    recordings: Mapping[str, Recording], intro: str = "", batch: int | None = None, step: str | None = None, ask: bool = False
+    recordings: Mapping[str, Recording], intro: str = "", batch: int | None = None, step: str | None = None, ask: bool = False,
+    differing: Collection[int | None] | None = None,
 ) -> str:
     """The whole file. With two engines, the panels compare them.
 
@@ -51,6 +52,7 @@ def page(
         intro: HTML to show below the board.
         batch, step: where to begin: the first step of this batch (its last run) and of this name; None is any.
         ask: whether the page asks before a step what it will do (questions.py); its reader can turn this on and off.
+        differing: the batches on which the two engines disagree; None if they were not compared.
 
     Raises:
         ValueError: there is no such step.
@@ -68,12 +70,15 @@ def page(
         steps=step_list(recordings.values()),
         different="<li class='differs'>engines differ</li>" if len(recordings) > 1 else "",
         below=(card(what_if) if what_if else "") + _below(recordings, found, intro),
-        data=_json({**_data(shown, recordings, found), "first": first, "ask": ask, "what_if": what_if}),
+        data=_json({**_data(shown, recordings, found, differing), "first": first, "ask": ask, "what_if": what_if}),
         script="".join(file_beside(__file__, name) for name in ("questions.js", "what_if_page.js", "page.js")),
     )
 
 
-def _data(shown: Sequence[Stop], recordings: Mapping[str, Recording], found: Mapping[str, Fates]) -> dict[str, Any]:
+def _data(
+    shown: Sequence[Stop], recordings: Mapping[str, Recording], found: Mapping[str, Fates],
+    differing: Collection[int | None] | None,
+) -> dict[str, Any]:
     pieces: dict[str, int] = {}
     row_fates = RowFates(found.values())
     asked: dict[Key, list[tuple[Any, ...]]] = {}
@@ -83,13 +88,13 @@ def _data(shown: Sequence[Stop], recordings: Mapping[str, Recording], found: Map
     def numbers(html: str) -> list[int]:
         return [pieces.setdefault(piece, len(pieces)) for piece in re.split("(?=<tr|<dt)", html)]
 
-    board, before = Board(row_fates), dict[str, str]()
+    board, before = Board(row_fates, differing), dict[str, str]()
     steps = []
     for stop in shown:  # (1)
         now = board.fragments(stop)
         step: dict[str, Any] = {"step": stop.moment.event.step, "caption": " · ".join(stop.caption)}
         step |= {"failed": 1} if stop.failed else {}
-        step |= {"differs": 1} if len(stop.caption) > 1 else {}
+        step |= {"differs": 1} if len(stop.caption) > 1 and may_differ(stop, differing) else {}
         step |= {"asks": asked[stop.moment.key]} if stop.moment.key in asked else {}
         steps.append({**step, "panels": {name: numbers(html) for name, html in now.items() if before.get(name) != html}})
         before = now

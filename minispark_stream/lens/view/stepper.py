@@ -10,7 +10,7 @@ moves in a saved notebook, too, and on a page that nbconvert has made of it. The
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from html import escape
 
 from minispark_stream.lens.trace.recording import Recording
@@ -27,6 +27,7 @@ class Stepper:
         intro: HTML to show below the steps.
         batch, step: where to begin: the first step of this batch and of this name; None is any.
         ask: whether it asks before a step what it will do.
+        differing: the batches on which the two disagree; None if they were not compared.
 
     Raises:
         ValueError: there is no such step.
@@ -34,10 +35,10 @@ class Stepper:
 
     def __init__(
         self, recordings: Mapping[str, Recording], intro: str = "", batch: int | None = None, step: str | None = None,
-        ask: bool = False,
+        ask: bool = False, differing: Collection[int | None] | None = None,
     ):
         self._recordings = recordings
-        self._page = page(recordings, intro, batch, step, ask)
+        self._page = page(recordings, intro, batch, step, ask, differing)
 
     def _repr_html_(self) -> str:
         html = escape(self._page, quote=True)

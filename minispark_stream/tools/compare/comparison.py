@@ -23,10 +23,11 @@ import pandas as pd
 
 from minispark_stream.engine.times import iso_ms
 from minispark_stream.lens.trace.trace import Trace
+from minispark_stream.lens.trace.values import as_list, without_values
 from minispark_stream.lens.view import flow
 from minispark_stream.lens.view.page import page
 from minispark_stream.lens.view.words import clip, plural
-from minispark_stream.tools.compare.differences import LONGEST, Difference, differences, row_key
+from minispark_stream.tools.compare.differences import LONGEST, Difference, differences, not_compared, row_key
 from minispark_stream.tools.compare.engine_run import EngineRun
 
 if TYPE_CHECKING:
@@ -56,9 +57,13 @@ class Comparison:
         """Engine -> its trace."""
         return {"spark": self.spark.trace, "model": self.model.trace}
 
+    @property
+    def differing(self) -> frozenset[int | None]:
+        """The batches on which the engines disagree; None stands for the run as a whole."""
+        return frozenset(d.batch_id for d in self.differences)
+
     def table(self) -> pd.DataFrame:
         """One line per batch, both engines; `equal` says whether all that is compared agrees."""
-        differing = {d.batch_id for d in self.differences}
         lines = []
         for ours, theirs in zip_longest(self.model.batches, self.spark.batches):
             shown = ours or theirs
@@ -69,12 +74,12 @@ class Comparison:
                     "offsets": " ".join(str(s["endOffset"]).replace(" ", "") for s in progress["sources"]),
                     "rows in": progress["numInputRows"],
                     "rows out": len(shown.rows),
-                    "watermark": progress["eventTime"].get("watermark", ""),
+                    "watermark": _watermark(progress["eventTime"].get("watermark", "")),
                     "state rows": sum(op["numRowsTotal"] for op in progress["stateOperators"]),
                     "late rows dropped": sum(op["numRowsDroppedByWatermark"] for op in progress["stateOperators"]),
                     "spark ms": theirs and theirs.progress["durationMs"].get("triggerExecution"),
                     "model ms": ours and ours.progress["durationMs"].get("triggerExecution"),
-                    "equal": shown.batch_id not in differing,
+                    "equal": shown.batch_id not in self.differing,
                 }
             )
         return pd.DataFrame(lines, columns=COLUMNS)
@@ -90,7 +95,7 @@ class Comparison:
 
     def draw(self, batch: int | None = None, step: str | None = None) -> graphviz.Digraph:
         """The flow of one batch (the last one) on both engines, differences marked."""
-        return flow.draw(self.traces, batch, step)
+        return flow.draw(self.traces, batch, step, self.differing)
 
     def stepper(self, batch: int | None = None, step: str | None = None, ask: bool = False) -> Stepper:
         """Forward and back through every step of both engines, for Jupyter; it needs no kernel.
@@ -104,11 +109,11 @@ class Comparison:
         """
         from minispark_stream.lens.view.stepper import Stepper
 
-        return Stepper(self.traces, self._repr_html_(), batch, step, ask)
+        return Stepper(self.traces, self._repr_html_(), batch, step, ask, self.differing)
 
     def to_html(self, path: str | Path) -> Path:
         """Write one file that opens in any browser: the table, the differences, and every step. Returns the path."""
-        Path(path).write_text(page(self.traces, self._repr_html_()), encoding="utf-8")
+        Path(path).write_text(page(self.traces, self._repr_html_(), differing=self.differing), encoding="utf-8")
         return Path(path)
 
     def to_text(self) -> str:
@@ -118,11 +123,25 @@ class Comparison:
 
     def _verdict(self) -> str:
         batches = plural(len(self.model.batches), "batch")
-        if not self.differences and self.model.error is not None:
-            return f"{batches}, and then both engines fail alike: {self.model.cause or self.model.error}"
-        if not self.differences:
-            return f"{batches}: both engines agree." if self.model.batches else "No batch ran: there is nothing to compare."
-        return "\n".join([f"{len(self.differences)} differences:", *(f"  {d}" for d in self.differences)])
+        notes = [f"  {note}" for note in self._notes()]
+        if self.differences:
+            return "\n".join([f"{plural(len(self.differences), 'difference')}:", *(f"  {d}" for d in self.differences), *notes])
+        if self.model.error is not None:
+            return f"{batches}, and then both engines fail alike: {self.model.cause or self.model.condition}"
+        if not self._had_rows():
+            return f"{f'{batches}, and no row' if self.model.batches else 'No batch ran'}: there is nothing to compare."
+        return "\n".join([f"{batches}: both engines agree.", *notes])
+
+    def _notes(self) -> list[str]:
+        """What an agreement does not prove, in sentences."""
+        read = [e for e in self.model.trace.events if e.step == "getBatch" and e.batch_id == 0 and e.outputs.get("files")]
+        empty = {name: None for e in read for name in without_values(as_list(e.outputs.get("rows")))}
+        wrong = "in every row of the first batch: if the files have values there, the schema has another type for them."
+        return [*not_compared(self.spark, self.model), *(f"{name} is null {wrong}" for name in empty)]
+
+    def _had_rows(self) -> bool:
+        """Whether a row has gone in or come out, so that there is something to compare."""
+        return any(batch.progress["numInputRows"] or batch.rows for batch in self.model.batches)
 
     def __repr__(self) -> str:
         return f"<Comparison: {len(self.model.batches)} batches, {len(self.differences)} differences>"
@@ -132,12 +151,14 @@ class Comparison:
         head = "".join(f"<th>{html.escape(str(c))}</th>" for c in table.columns)
         body = "".join(_html_row(list(map(str, table.columns)), line) for line in table.itertuples(index=False))
         found = "".join(f"<li>{html.escape(clip(str(d), LONGEST))}</li>" for d in self.differences[:50])
-        proven = self.model.batches and self.model.error is None
+        found = f"<ul>{found}</ul>" if found else ""
+        found += "".join(f"<p>{html.escape(note)}</p>" for note in self._notes())
+        proven = self._had_rows() and self.model.error is None
         color = "#b3261e" if self.differences else "#1b6e3c" if proven else "#8a5a00"
         verdict = html.escape(self._verdict().split("\n")[0])
         return (
             f"{_STYLE}<div class='mss-compare'><p style='color:{color}'><b>{verdict}</b></p>"
-            f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>{f'<ul>{found}</ul>' if found else ''}</div>"
+            f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>{found}</div>"
         )
 
 
@@ -160,7 +181,7 @@ def _html_row(columns: Sequence[str], line: Sequence[Any]) -> str:
         if name == "equal":
             cells.append("<td class='ok'>&#10003; equal</td>" if value else "<td class='bad'>&#10007; differs</td>")
         else:
-            text = "" if value is None or value != value else _watermark(str(value)) if name == "watermark" else str(value)
+            text = "" if value is None or value != value else str(value)
             cells.append(f"<td class='{'n' if isinstance(value, int) else 't'}'>{html.escape(text)}</td>")
     return f"<tr class='{'' if line[-1] else 'differs'}'>{''.join(cells)}</tr>"
 

@@ -4,7 +4,8 @@
 2. Compared per batch: offsets, rows in, rows out (in any order, unless the query sorts), event times and watermark, state
    rows and counts of every stateful operator, and the entries of the offset log, commit log and source log.
 3. Compared at the end: how the engines failed (where the causes have conditions of Spark's, those too), or else the files of
-   the checkpoint, state files record by record.
+   the checkpoint, state files record by record. Where Spark has the state of an operator in RocksDB, and the model in files of
+   its own, there are no such records, and its files are not compared.
 
     Difference(2, "rows", ["('a', 3)"], ["('a', 2)"])   "batch 2, rows: Spark has ["('a', 3)"], the model ["('a', 2)"]"
 
@@ -15,12 +16,13 @@ nine digits and average event times to the millisecond, because both engines may
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from minispark_stream.engine.times import iso_ms
-from minispark_stream.lens.view.words import clip
+from minispark_stream.lens.view.words import clip, plural
 from minispark_stream.tools.compare.checkpoint_files import without_time
 from minispark_stream.tools.compare.engine_run import EngineBatch, EngineRun
 
@@ -43,7 +45,7 @@ class Difference:
 
 def differences(spark: EngineRun, model: EngineRun, ordered: bool) -> Iterator[Difference]:
     """Everything on which two runs disagree; `ordered`: whether the order of the rows counts."""
-    if spark.error != model.error:
+    if spark.condition != model.condition:
         yield Difference(None, "error", spark.error, model.error)
     causes = [run.cause for run in (spark, model) if run.cause is not None and run.cause.has_condition]
     if len({cause.name for cause in causes}) > 1:
@@ -57,11 +59,38 @@ def differences(spark: EngineRun, model: EngineRun, ordered: bool) -> Iterator[D
         averages = (theirs.progress["eventTime"].get("avg"), ours.progress["eventTime"].get("avg"))
         if not _same_average(*averages):
             yield Difference(theirs.batch_id, "event time avg", *averages)
-    if spark.error is None and model.error is None:  # (3)
+    if spark.condition is None and model.condition is None:  # (3)
+        apart = tuple(f"state/{operator}/" for operator in in_rocksdb(spark) - in_rocksdb(model))
         for name in sorted({*spark.files, *model.files}):
             a, b = spark.files.get(name), model.files.get(name)
-            if a != b:
-                yield Difference(None, name, clip(str(a), LONGEST), clip(str(b), LONGEST))
+            if a != b and not name.startswith(apart):
+                yield Difference(None, name, _in_words(a, b), _in_words(b, a))
+
+
+def in_rocksdb(run: EngineRun) -> set[str]:
+    """The numbers of the operators whose state is in RocksDB, by the names of their files."""
+    return {name.split("/")[1] for name in run.files if name.startswith("state/") and name.endswith((".zip", ".changelog"))}
+
+
+def not_compared(spark: EngineRun, model: EngineRun) -> list[str]:
+    """What could not be compared, in sentences."""
+    return [
+        f"The state files of operator {operator} are not compared: Spark has them in RocksDB, the model in files of its own."
+        for operator in sorted(in_rocksdb(spark) - in_rocksdb(model))
+    ]
+
+
+def _in_words(content: Any, other: Any) -> str:
+    """What a file holds, as far as a person can read it: text; of a state file, how many records."""
+    if content is None:
+        return "no such file"
+    if isinstance(content, Counter):
+        own = content - other if isinstance(other, Counter) else content
+        return f"{plural(content.total(), 'record')}, {own.total() or 'none'} of them only there"
+    try:
+        return clip(content if isinstance(content, str) else content.decode(), LONGEST)
+    except UnicodeDecodeError:
+        return plural(len(content), "byte")
 
 
 _COMPARED = ("batch id", "rows in", "rows out", "event time", "sources", "state operators", "sink", "logs", "rows")

@@ -3,7 +3,8 @@
     EngineRun(batches=(EngineBatch(0, {...progress...}, rows=(("a", 2), ("b", 1)), logs={"offsets/0": "v1\\n..."}),),
               trace=..., files={"commits/0": ..., "state/0/1/1.delta": ...})
 
-A run that failed has the condition of the error (STREAM_FAILED, whatever went wrong) and its cause, out of the message:
+A run that failed has the condition of the error (STREAM_FAILED, whatever went wrong) and its cause, out of the message; where
+the message names no error, the cause is what it says:
 
     "[STREAM_FAILED] Query [...] terminated with exception: ... ArithmeticException: [DIVIDE_BY_ZERO] Division by zero. ..."
     ->  Cause("DIVIDE_BY_ZERO", "Division by zero. ...")
@@ -17,6 +18,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from minispark_stream.lens.trace.trace import Trace
+from minispark_stream.lens.view.words import short
 
 Rows = Sequence[tuple[Any, ...]]
 # What stands around the error of a user: the query's end, its sink and its Python worker.
@@ -37,7 +39,7 @@ class EngineBatch:
 
 @dataclass(frozen=True)
 class Cause:
-    """What went wrong below the wrappers: a condition of Spark's, or else the class of an exception; and what it says."""
+    """What went wrong below the wrappers: a condition of Spark's, or the class of an exception, or ""; and what it says."""
 
     name: str
     message: str
@@ -47,23 +49,29 @@ class Cause:
         return self.name.isupper()
 
     def __str__(self) -> str:
-        return f"{self.name}: {self.message}"
+        return short(f"{self.name}: {self.message}" if self.name else self.message)
 
 
 def cause_of(message: str) -> Cause | None:
-    """The innermost error that the message of a StreamingQueryException names."""
+    """The innermost error that the message of a StreamingQueryException names, or else what it says; None for other texts."""
     text = message.split("\n=== Streaming Query ===")[0]
     conditions = [found for found in _CONDITION.findall(text) if found[0] not in WRAPPERS]
     found = conditions or _RAISED.findall(text)
-    return Cause(found[-1][0], re.sub(r" SQLSTATE: \w{5}", "", found[-1][1])) if found else None
+    name, says = found[-1] if found else ("", text.partition("terminated with exception: ")[2].split("\n")[0])
+    return Cause(name, re.sub(r" SQLSTATE: \w{5}\.?", "", says)) if says else None
 
 
 @dataclass(frozen=True)
 class EngineRun:
-    """All batches of one engine, its trace, and the comparable content of its checkpoint's files."""
+    """All batches of one engine, its trace, and the comparable content of its checkpoint's files; how it failed, if it did."""
 
     batches: tuple[EngineBatch, ...]
     trace: Trace
     files: Mapping[str, Any]
-    error: str | None = None
+    condition: str | None = None
     cause: Cause | None = None
+
+    @property
+    def error(self) -> str | None:
+        """What ended the query, with its cause; None if nothing did."""
+        return self.condition and ": ".join(map(str, filter(None, (self.condition, self.cause))))

@@ -90,7 +90,7 @@ class Experiment:
             except PySparkException as e:  # refused at the start
                 return outcome(mode, (), {}, Trace(()), str(e).split("\n")[0])
         trace = killed(run.trace, crash) if crash else run.trace
-        error = None if run.error is None else str(run.cause or run.error)
+        error = None if run.error is None else str(run.cause or run.condition)
         return outcome(mode, runner.columns, runner.shown, trace, error)
 
     def _with(self, knobs: Mapping[str, Any]) -> Callable[..., DataFrame]:

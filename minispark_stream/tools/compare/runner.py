@@ -78,7 +78,7 @@ class Runner:
         for step in feed:  # folders that a source may insist on
             for name in step if isinstance(step, Mapping) else ():
                 (self._inputs / name).mkdir(parents=True, exist_ok=True)
-        error: str | None = None
+        condition: str | None = None
         cause: Cause | None = None
         plan = None
         try:
@@ -96,12 +96,14 @@ class Runner:
                         damage(self._checkpoint)
                 tick()
         except StreamingQueryException as e:
-            error, cause = str(e.getCondition()), cause_of(str(e))
+            condition, cause = str(e.getCondition()), cause_of(str(e))
+            self._collect()  # the batches before it
         finally:
             self._stop()
             for path in self._written:
                 path.unlink(missing_ok=True)
-        return EngineRun(tuple(self._batches), self._whole_trace(plan), comparable_files(self._checkpoint), error, cause)
+        trace = self._whole_trace(plan, None if cause is None else str(cause))
+        return EngineRun(tuple(self._batches), trace, comparable_files(self._checkpoint), condition, cause)
 
     @property
     def shown(self) -> dict[int, Sequence[Mapping[str, Any]]]:
@@ -160,9 +162,9 @@ class Runner:
             self._traces.append(self._query.trace)
         self._query = None
 
-    def _whole_trace(self, plan: str | None) -> Trace:
+    def _whole_trace(self, plan: str | None, error: str | None) -> Trace:
         if self._only_spark:
-            return spark_trace(self._spark_batches, plan=plan)
+            return spark_trace(self._spark_batches, plan=plan, error=error)
         whole = Trace((), "model", plan=plan)
         for one in self._traces:
             whole = whole + one
