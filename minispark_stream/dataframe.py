@@ -6,7 +6,8 @@ Models: DataFrame.writeStream (From query to the plan).
 2. Everything a user does with the DataFrame from then on (select, join, groupBy, withWatermark, explain, ...) is Spark's own
    analysis, with Spark's own columns, functions and errors; `collect()` on it raises what Spark raises.
 3. Only `writeStream` is ours: for a plan with one of our leaves it gives our DataStreamWriter.
-4. `show()` of a stream raises what Spark raises; a note below it says how a stream is shown.
+4. `show()`, `collect()`, `count()` and others that ask for rows raise what Spark raises of a stream; a note below it says how a
+   stream is shown.
 
        table.join(stream, "k").writeStream     our DataStreamWriter, although `table` is a plain DataFrame
        spark.readStream ... .writeStream       Spark's
@@ -16,6 +17,7 @@ Differs from Spark: nothing.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import wraps
 from typing import Any
 
@@ -34,20 +36,31 @@ def _write_stream(df: DataFrame) -> SparkDataStreamWriter:
 
 
 _WRITE_STREAM = property(_write_stream)
-_SHOW = ClassicDataFrame.show
+_ACTIONS = {name: getattr(ClassicDataFrame, name) for name in (
+    "show", "collect", "count", "take", "head", "first", "tail", "isEmpty", "toLocalIterator", "toPandas", "toArrow"
+)}
+_HINT = (
+    'Hint: a stream has rows when a query runs. df.writeStream.format("console").start() prints each batch, '
+    'df.writeStream.format("memory").queryName("t").start() keeps the rows for session.table("t").show().'
+)
 
 
-@wraps(_SHOW)
-def _show(df: ClassicDataFrame, *arguments: Any, **named: Any) -> None:
-    try:
-        _SHOW(df, *arguments, **named)
-    except AnalysisException as error:
-        if df.isStreaming:
-            error.add_note(
-                'Hint: a stream has rows when a query runs. df.writeStream.format("console").start() prints each batch, '
-                'df.writeStream.format("memory").queryName("t").start() keeps the rows for session.table("t").show().'
-            )
-        raise
+def _with_hint(action: Callable[..., Any]) -> Callable[..., Any]:
+    """An action whose error of a stream says how one is shown; an action may call another one, and it is said once."""
+
+    @wraps(action)
+    def call(df: ClassicDataFrame, *arguments: Any, **named: Any) -> Any:
+        try:
+            return action(df, *arguments, **named)
+        except AnalysisException as error:
+            if df.isStreaming and _HINT not in getattr(error, "__notes__", ()):
+                error.add_note(_HINT)
+            raise
+
+    return call
+
+
+_HINTING = {name: _with_hint(action) for name, action in _ACTIONS.items()}
 
 
 def let_data_frames_choose_their_engine() -> None:
@@ -56,4 +69,5 @@ def let_data_frames_choose_their_engine() -> None:
     A query may begin at any DataFrame, so who runs it is decided at the one place where every query begins.
     """
     ClassicDataFrame.writeStream = _WRITE_STREAM  # type: ignore[method-assign,assignment]
-    ClassicDataFrame.show = _show  # type: ignore[method-assign,assignment]
+    for name, action in _HINTING.items():
+        setattr(ClassicDataFrame, name, action)

@@ -41,6 +41,7 @@ from minispark_stream.engine.sinks.memory import MemorySink
 from minispark_stream.engine.sinks.table import table_location
 from minispark_stream.engine.sources.base import SourceSpec
 from minispark_stream.engine.sources.file import file_stream_relation
+from minispark_stream.engine.sources.source_options import warn_of_misspelt
 from minispark_stream.registry import FILE_FORMATS, ONE_TIME_SINKS, create_relation, create_sink, sink_name
 from minispark_stream.streaming_query import StreamingQuery
 from minispark_stream.streaming_query_manager import StreamingQueryManager
@@ -131,6 +132,7 @@ class DataStreamReader(SparkDataStreamReader):
             return self._table(state["table"], state["options"], state.get("name"))
         options = jdf.options_with(state.get("path"), "load")  # (2)
         path = options.pop("path", None)
+        warn_of_misspelt(options)
         spec = SourceSpec(self._spark, state["format"], path, state.get("schema"), options, self._clock)
         relation = named(self._spark, create_relation(spec), state.get("name"))
         return streaming_dataframe(self._spark, relation)

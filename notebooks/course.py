@@ -17,7 +17,8 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from exercises import EXERCISES
+import exercises
+from exercises import judged
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
@@ -50,24 +51,18 @@ def compiled(df: DataFrame) -> Template:
 
 
 def check(exercise: str, answer: Any = ...) -> None:
-    """Say whether an answer to an exercise is right, and why.
+    """Say whether an answer to an exercise is right, and why; of a wrong one its type, or the case in which it fails.
 
     Args:
         exercise: its number, "06-1" for the first one of notebook 06.
         answer: what the exercise asks for; `...` is no answer yet.
     """
-    accepted = None if answer is ... else EXERCISES[exercise].accepts(answer)
-    if accepted is None:
-        print(f'{exercise}: no answer yet. Put it in place of the dots, and run the cell. hint("{exercise}") helps.')
-    elif accepted:
-        print(f"{exercise}: right. {EXERCISES[exercise].why}")
-    else:
-        print(f'{exercise}: no. Try it out, and look again. hint("{exercise}") helps.')
+    print(judged(exercise, answer))
 
 
 def hint(exercise: str) -> None:
     """Print where to look."""
-    print(f"{exercise}: {EXERCISES[exercise].hint}")
+    print(f"{exercise}: {exercises.exercise(exercise).hint}")
 
 
 def at_once(files: Sequence[Sequence[str]]) -> Callable[[str], None]:

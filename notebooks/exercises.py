@@ -5,12 +5,14 @@ solutions stand folded at the end of each notebook; tests/spark/test_exercises.p
 
     EXERCISES["00-2"].accepts(8)     True
     EXERCISES["04-4"].accepts(f)     whether f gives what its cases expect; None as long as it gives nothing at all
+    judged("00-2", "8")              '00-2: no. The answer is a number, and this is a text. ...'
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from difflib import get_close_matches
 from tempfile import TemporaryDirectory
 from typing import Any
 from unittest.mock import patch
@@ -25,23 +27,50 @@ from minispark_stream.engine.operators.streaming_deduplicate import SEEN, Dedupl
 from minispark_stream.engine.state.hdfs_backed_state_store_provider import HDFSBackedStateStoreProvider
 from minispark_stream.engine.state.state_store import StateStore, StateStoreConf, StateStoreId
 
+KINDS = {bool: "True or False", int: "a number", float: "a number with a fraction", str: "a text", tuple: "several values",
+         list: "several values", set: "a set", dict: "a mapping", type(None): "nothing"}
+
+
+class Wrong(Exception):
+    """An answer is wrong, and what can be said of it without giving the right one away."""
+
 
 @dataclass(frozen=True)
 class Exercise:
-    """`answer` is the right value, or says of an answer whether it is right (None: there is none yet)."""
+    """`answer` is the right value, or says of an answer whether it is right (None: there is none yet); it may raise `Wrong`."""
 
     answer: Any
     hint: str
     why: str
 
     def accepts(self, answer: Any) -> bool | None:
-        """Whether an answer is right."""
+        """Whether an answer is right.
+
+        Raises:
+            Wrong: it is of another type, or its function fails.
+        """
         if callable(self.answer):
-            return self.answer(answer)  # type: ignore[no-any-return]
+            return self._tried(answer)
         given, right = _plain(answer), _plain(self.answer)
         if isinstance(right, set) and isinstance(given, list):
             given = set(given)
-        return type(given) is type(right) and bool(given == right)
+        if type(given) is not type(right):
+            raise Wrong(f"The answer is {_kind(right)}, and this is {_kind(given)}.")
+        return bool(given == right)
+
+    def _tried(self, function: Any) -> bool | None:
+        if not callable(function):
+            raise Wrong(f"The answer is a function, and this is {_kind(_plain(function))}.")
+        try:
+            return self.answer(function)  # type: ignore[no-any-return]
+        except Wrong:
+            raise
+        except Exception as e:
+            raise Wrong(f"Your function raises {type(e).__name__}: {e}.") from e
+
+
+def _kind(value: Any) -> str:
+    return KINDS.get(type(value), f"a {type(value).__name__}")
 
 
 def _plain(value: Any) -> Any:
@@ -52,13 +81,50 @@ def _plain(value: Any) -> Any:
 
 
 def agrees(cases: Mapping[tuple[Any, ...], Any]) -> Callable[[Any], bool | None]:
-    """Whether a function gives what is expected: arguments -> result."""
+    """Whether a function gives what is expected: arguments -> result. The first case that fails is named."""
 
     def accepts(function: Any) -> bool | None:
-        given = [function(*arguments) for arguments in cases]
-        return None if given == [None] * len(given) else given == list(cases.values())
+        given = {arguments: _called(function, arguments) for arguments in cases}
+        if all(result is None for result in given.values()):
+            return None
+        for arguments, right in cases.items():
+            if given[arguments] != right:
+                raise Wrong(f"For {', '.join(map(repr, arguments))} it gives {given[arguments]!r}.")
+        return True
 
     return accepts
+
+
+def _called(function: Any, arguments: tuple[Any, ...]) -> Any:
+    try:
+        return function(*arguments)
+    except Exception as e:
+        raise Wrong(f"For {', '.join(map(repr, arguments))} it raises {type(e).__name__}: {e}.") from e
+
+
+def exercise(name: Any) -> Exercise:
+    """The exercise of this number.
+
+    Raises:
+        LookupError: there is none; the error says which may be meant.
+    """
+    if name not in EXERCISES:
+        near = get_close_matches(str(name).zfill(4), EXERCISES, 1)
+        meant = f'is it "{near[0]}"?' if near else 'they are called "00-1" and so on'
+        raise LookupError(f"there is no exercise {name!r}: {meant}")
+    return EXERCISES[name]
+
+
+def judged(name: str, answer: Any = ...) -> str:
+    """What is said of an answer; `...` is no answer yet."""
+    asked, helps = exercise(name), f'hint("{name}") helps.'
+    try:
+        accepted = None if answer is ... else asked.accepts(answer)
+    except Wrong as wrong:
+        return f"{name}: no. {wrong} {helps}"
+    if accepted is None:
+        return f"{name}: no answer yet. Put it in place of the dots, and run the cell. {helps}"
+    return f"{name}: right. {asked.why}" if accepted else f"{name}: no. Try it out, and look again. {helps}"
 
 
 class KnownKeys:

@@ -40,10 +40,10 @@ def test_every_solution_is_right(path: Path, course: ModuleType, capsys: pytest.
         if "given" in cell.metadata.get("tags", ()):
             exec(cell.source, names)
     number = path.stem[:2]
-    exercises = sorted(name for name in course.EXERCISES if name.startswith(number))
+    numbered = sorted(name for name in course.exercises.EXERCISES if name.startswith(number))
     solutions = re.findall(r"^```python\n(.*?)^```", cells[-1].source, re.S | re.M)
-    assert exercises == [f"{number}-{i}" for i in range(1, len(solutions) + 1)] and solutions
-    for exercise, solution in zip(exercises, solutions):
+    assert numbered == [f"{number}-{i}" for i in range(1, len(solutions) + 1)] and solutions
+    for exercise, solution in zip(numbered, solutions):
         asked = [cell.source for cell in cells if f'check("{exercise}"' in cell.source and cell.cell_type == "code"]
         assert len(asked) == 1, f"{exercise} has no cell of its own, or several"
         capsys.readouterr()
@@ -51,5 +51,5 @@ def test_every_solution_is_right(path: Path, course: ModuleType, capsys: pytest.
         assert f"{exercise}: no answer yet" in capsys.readouterr().out
         exec(solution, names)
         assert f"{exercise}: right. " in capsys.readouterr().out, solution
-        course.check(exercise, (lambda *_: object()) if callable(course.EXERCISES[exercise].answer) else object())
+        course.check(exercise, (lambda *_: object()) if callable(course.exercises.EXERCISES[exercise].answer) else object())
         assert f"{exercise}: no. " in capsys.readouterr().out

@@ -110,7 +110,6 @@ WITHOUT_A_JVM = (
 # State of the whole process: what a module has that changes while the process runs.
 PROCESS_STATE = {
     "dataframe.ClassicDataFrame.writeStream": "PySpark's property, which must know of this engine; set to the same each time",
-    "dataframe.ClassicDataFrame.show": "PySpark's method, whose error for a stream gets a note; set to the same each time",
     "engine.jvm.sessions._accumulatorRegistry": "PySpark's; the counters of a run leave it when the run ends",
     "engine.runtime.template.STATEFUL": "the stateful operators; the extras add theirs when they are imported",
     "registry._registered": "what register_source and register_sink were given; as large as the user makes it",

@@ -5,10 +5,12 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import warnings
 
 import pytest
 from pyspark.errors import PySparkTypeError
 
+from minispark_stream.engine.sources.source_options import warn_of_misspelt
 from minispark_stream.session import MiniSparkSession
 
 
@@ -41,3 +43,11 @@ def test_a_session_brings_no_module_that_only_other_features_need():
     )
     ran = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
     assert ran.stdout == "set()\n", ran.stderr
+
+
+def test_an_option_that_is_misspelt_is_warned_of():
+    with pytest.warns(UserWarning, match=r"no source has an option maxfilepertrigger: is it maxFilesPerTrigger\?"):
+        warn_of_misspelt({"maxfilepertrigger": "1"})
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        warn_of_misspelt(["header", "maxfilespertrigger", "maxcolumns", "maxcharspercolumn", "multiline", "recursivefilelookup", "sep"])

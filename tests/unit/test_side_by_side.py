@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from pyspark.errors import AnalysisException, PySparkException
 
-from minispark_stream import side_by_side
-from minispark_stream.tools.compare.mistakes import check_built
+from minispark_stream import side_by_side, what_if
+from minispark_stream.tools.compare.mistakes import add_hints, check_built, check_confs
 
 
 def test_a_trigger_that_is_no_mapping_is_refused_with_an_example() -> None:
@@ -38,10 +41,51 @@ def test_files_of_the_user_are_not_deleted(tmp_path: Path) -> None:
 
 def test_usual_mistakes_are_told_before_an_engine_starts() -> None:
     anything: Any = side_by_side
+    turned: Any = what_if
+    spark: Any = None
     for feed in (["to be", "or not"], [{"in": "to be"}], "to be"):
         with pytest.raises(TypeError, match=r"a step of the feed is a list of lines, \['to be'\], and not the text 'to be'"):
             anything(None, lambda session: session, feed)
-    with pytest.raises(TypeError, match="takes a function of a session"):
-        anything(None, "a DataFrame", [["a"]])
+    for function in ("a DataFrame", None):
+        for tool in (anything, turned):
+            with pytest.raises(TypeError, match="what builds the query is a function of a session"):
+                tool(None, function, [["a"]])
+    with pytest.raises(TypeError, match="a step of the feed is a list of lines"):
+        turned(spark, lambda session: session, ["to be"])
     with pytest.raises(TypeError, match="must return the streaming DataFrame that it builds, and it returned None"):
         check_built(None, None)
+
+
+def test_what_is_misspelt_is_told_with_what_may_have_been_meant() -> None:
+    conf = SimpleNamespace(isModifiable=lambda name: name == "spark.sql.shuffle.partitions")
+    known = [SimpleNamespace(key="spark.sql.shuffle.partitions")]
+    spark: Any = SimpleNamespace(conf=conf, sql=lambda _: SimpleNamespace(collect=lambda: known))
+    check_confs(spark, {"spark.sql.shuffle.partitions": "2", "spark.executor.cores": "1", "spark.sql.catalog.mine": "Mine"})
+    with pytest.raises(ValueError, match=r"Spark has no conf spark.sql.shuffle.partition that .*: is it spark.sql.shuffle.partitions\?"):
+        check_confs(spark, {"spark.sql.shuffle.partition": "2"})
+    with pytest.raises(ValueError, match="while it runs$"):
+        check_confs(spark, {"spark.sql.speed": "2"})
+
+    turned: Any = what_if
+
+    def build(session: Any, folder: str, delay: str = "1 minute") -> Any: ...
+
+    for knob, told in (("dleay", ": is it delay?"), ("outputMode", ": is it output_mode?"), ("speed", "")):
+        with pytest.raises(TypeError, match=f"{knob} is no parameter of the function{re.escape(told)}$"):
+            turned(spark, build, [["a"]], **{knob: ["1"]})
+    for relay, told in ((("modle",), "relay takes model and spark, not 'modle'"), (("spark",), "compares Spark with itself")):
+        with pytest.raises(ValueError, match=told):
+            side_by_side(spark, build, [["a"]], relay=relay)
+
+
+def test_what_the_model_advises_stands_below_the_error_of_spark() -> None:
+    def refuse() -> None:
+        own = AnalysisException("no")
+        own.add_note("Hint: put withWatermark before groupBy.")
+        raise own
+
+    error = PySparkException("no")
+    for _ in range(2):
+        add_hints(error, refuse)
+    add_hints(error, lambda: None)
+    assert error.__notes__ == ["Hint: put withWatermark before groupBy."]

@@ -5,6 +5,8 @@
 3. A folder that is not there: perhaps the query has several inputs, and the steps do not name them.
 4. A step is a list of lines, and no text.
 5. The function returns the query, which it builds on the session that it is given.
+6. A conf that Spark does not know, an engine that there is not, a knob that is no parameter: what is misspelt has no effect.
+7. What Spark refuses, the model refuses too, and often says what to do; that is added to Spark's error.
 
     side_by_side(spark, build, feed, outputMode="complete")
         TypeError: side_by_side() got an unexpected keyword argument 'outputMode'
@@ -15,15 +17,20 @@ from __future__ import annotations
 
 import inspect
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
+from difflib import get_close_matches
 from functools import wraps
 from typing import Any, ParamSpec, TypeVar
 
-from pyspark.errors import AnalysisException
+from pyspark.errors import AnalysisException, PySparkException
+from pyspark.sql import SparkSession
 from pyspark.sql.streaming import DataStreamWriter
 
 from minispark_stream.session import MiniSparkSession
 
+ENGINES = ("model", "spark")
+# What follows is up to a catalog or to a provider of state; and a conf that Spark reads and does not list.
+FREE = ("spark.sql.catalog.", "spark.sql.streaming.stateStore.", "spark.sql.streaming.checkpointFileManagerClass")
 Arguments = ParamSpec("Arguments")
 Result = TypeVar("Result")
 
@@ -47,7 +54,41 @@ def check_feed(feed: object) -> None:  # (4)
 def check_build(build: object) -> None:  # (5)
     """Raises TypeError: what was given cannot be called."""
     if not callable(build):
-        raise TypeError(f"side_by_side takes a function of a session, which builds the query on each engine, not {build!r}")
+        raise TypeError(f"what builds the query is a function of a session, which each engine calls, and not {build!r}")
+
+
+def check_confs(spark: SparkSession, confs: Mapping[str, str]) -> None:  # (6)
+    """Raises ValueError: Spark's SQL has no such conf, or cannot set it while it runs, so that it would have no effect."""
+    for name in confs:
+        if name.startswith("spark.sql.") and not name.startswith(FREE) and not spark.conf.isModifiable(name):
+            known = [str(row.key) for row in spark.sql("SET -v").collect()]
+            raise ValueError(f"Spark has no conf {name} that can be set while it runs{perhaps(name, known)}")
+
+
+def check_relay(relay: Collection[str]) -> None:  # (6)
+    """Raises ValueError: an engine that there is not, or no model, so that Spark would be compared with itself."""
+    for name in relay:
+        if name not in ENGINES:
+            raise ValueError(f"relay takes {' and '.join(ENGINES)}, not {name!r}")
+    if "model" not in relay:
+        raise ValueError("relay without model compares Spark with itself")
+
+
+def check_knobs(build: Callable[..., Any], knobs: Collection[str], others: Collection[str]) -> None:  # (6)
+    """Raises TypeError: the function has no such parameter."""
+    parameters = inspect.signature(build).parameters
+    if any(one.kind is inspect.Parameter.VAR_KEYWORD for one in parameters.values()):
+        return
+    for name in knobs:
+        if name not in parameters and name not in others:
+            snake = re.sub("[A-Z]", lambda m: f"_{m[0].lower()}", name)
+            raise TypeError(f"{name} is no parameter of the function{perhaps(snake, [*parameters, *others])}")
+
+
+def perhaps(name: str, known: Sequence[str]) -> str:
+    """The name that may have been meant, as the end of a sentence."""
+    near = get_close_matches(name, known, 1, 0.8)
+    return f": is it {near[0]}?" if near else ""
 
 
 def check_built(found: Any, session: object) -> None:  # (5)
@@ -72,6 +113,16 @@ def knows_camel_case(function: Callable[Arguments, Result]) -> Callable[Argument
         return function(*arguments, **named)
 
     return call
+
+
+def add_hints(error: PySparkException, run: Callable[[], object]) -> None:  # (7)
+    """Add what the model says below the same error; `run` runs the query on it."""
+    try:
+        run()
+    except PySparkException as own:
+        for note in getattr(own, "__notes__", ()):
+            if note not in getattr(error, "__notes__", ()):
+                error.add_note(note)
 
 
 def hint_at_inputs(error: AnalysisException) -> None:  # (3)

@@ -18,13 +18,22 @@ import tempfile
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any
 
+from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from tqdm.auto import tqdm
 
 from minispark_stream.session import MiniSparkSession
 from minispark_stream.tools.compare.comparison import Comparison
 from minispark_stream.tools.compare.engine_run import EngineRun
-from minispark_stream.tools.compare.mistakes import check_build, check_feed, check_trigger, knows_camel_case
+from minispark_stream.tools.compare.mistakes import (
+    add_hints,
+    check_build,
+    check_confs,
+    check_feed,
+    check_relay,
+    check_trigger,
+    knows_camel_case,
+)
 from minispark_stream.tools.compare.runner import COLLECT, Build, Runner, Step, confs_set
 
 
@@ -72,10 +81,14 @@ def side_by_side(
     Raises:
         FileExistsError: `directory` has a folder `input` with files that no comparison has put there.
         TypeError: an argument is not what it should be, or the function returns no query of the session that it is given.
+        ValueError: a conf that Spark does not know, or an engine that there is not.
+        AnalysisException: Spark refuses the query; what the model would say is below the error.
     """
     check_trigger(trigger)
     check_feed(feed)
     check_build(build)
+    check_relay(relay)
+    check_confs(spark, confs or {})
     base = directory or tempfile.mkdtemp(prefix="side_by_side-")
     inputs = input_dir or os.path.join(base, "input")
     if input_dir is None:
@@ -95,6 +108,10 @@ def side_by_side(
                 runner = Runner(sessions, build, inputs, checkpoint, output_mode, trigger, wanted, collect)
                 runs[engine] = runner.run(feed, actions, bar.update)
                 columns, ordered = runner.columns, runner.ordered
+    except PySparkException as error:  # refused; Spark goes first, and the model has hints
+        on_model = Runner([mini], build, inputs, os.path.join(base, "checkpoint-model"), output_mode, trigger, wanted, collect)
+        add_hints(error, lambda: on_model.run([[]], {}, lambda: None))
+        raise
     finally:
         if directory is None:
             shutil.rmtree(base, ignore_errors=True)

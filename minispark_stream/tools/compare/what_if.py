@@ -26,6 +26,7 @@ from minispark_stream.lens.view.style import CSS, file_beside, table
 from minispark_stream.lens.view.what_if_panel import WhatIfPanel
 from minispark_stream.lens.view.words import plain
 from minispark_stream.tools.compare.experiment import Experiment, Feed
+from minispark_stream.tools.compare.mistakes import check_build, check_confs, check_feed, check_knobs
 from minispark_stream.tools.compare.outcome import Changes, Outcome, Result, changes, first_words, kind
 from minispark_stream.tools.compare.runner import Build
 
@@ -54,8 +55,13 @@ def what_if(
         an ipywidgets panel. Runs are kept, so going back is at once.
 
     Raises:
-        ValueError: a knob that no control can be made of.
+        TypeError: what builds the query is no function, a knob is none of its parameters, or a step of the feed is a text.
+        ValueError: a knob that no control can be made of, or a conf that Spark does not know.
     """
+    check_build(build)
+    check_feed(feed)
+    check_confs(spark, confs or {})
+    check_knobs(build, knobs, OWN_KNOBS)
     experiment = Experiment(spark, build, confs)
 
     def run(values: Mapping[str, Any], feed: Feed, tick: Callable[[], None]) -> Outcome:

@@ -1,0 +1,61 @@
+"""What Spark refuses is refused with the advice of the model, and nothing that is misspelt passes for an agreement."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.errors import AnalysisException
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from minispark_stream import MiniSparkSession, side_by_side
+
+
+def events(session: Any, folder: str) -> DataFrame:
+    return session.readStream.schema("t timestamp, other timestamp, k string").csv(folder)
+
+
+REFUSED: dict[str, tuple[Callable[..., DataFrame], str]] = {
+    "no watermark": (lambda s, d: events(s, d).groupBy("k").count(), "put withWatermark before groupBy"),
+    "after groupBy": (
+        lambda s, d: events(s, d).groupBy(F.window("t", "5 minutes")).count().withWatermark("window", "1 minute"), "stands after groupBy",
+    ),
+    "another column": (
+        lambda s, d: events(s, d).withWatermark("other", "1 minute").groupBy(F.window("t", "5 minutes")).count(),
+        "on a column that is not grouped by",
+    ),
+}
+
+
+def test_the_advice_of_the_model_is_below_the_error_of_spark(spark: SparkSession, mini: MiniSparkSession, tmp_path: Path) -> None:
+    for build, advice in REFUSED.values():
+        with pytest.raises(AnalysisException) as refused:
+            side_by_side(spark, build, [["2024-01-01 12:00,,a"]], progress=False)
+        assert [advice in note for note in refused.value.__notes__] == [True]
+    stream = events(mini, str(tmp_path))
+    actions: list[Callable[[], Any]] = [
+        stream.show, stream.count, stream.collect, stream.first, stream.isEmpty, stream.toPandas, lambda: stream.take(1),
+    ]
+    for action in actions:
+        with pytest.raises(AnalysisException) as refused:
+            action()
+        assert ["a stream has rows when a query runs" in note for note in refused.value.__notes__] == [True]
+
+
+def test_what_would_prove_nothing_is_told(spark: SparkSession, mini: MiniSparkSession, tmp_path: Path, caplog: Any) -> None:
+    def on_spark(session: Any, folder: str) -> DataFrame:
+        return events(spark, folder)
+
+    with pytest.raises(TypeError, match="it must use the one that it is given"):
+        side_by_side(spark, on_spark, [["2024-01-01 12:00,,a"]], progress=False)
+    with pytest.raises(ValueError, match=r"no conf spark.sql.shuffle.partition .*: is it spark.sql.shuffle.partitions\?"):
+        side_by_side(spark, events, [["2024-01-01 12:00,,a"]], confs={"spark.sql.shuffle.partition": "3"})
+    with pytest.warns(UserWarning, match="is it maxFilesPerTrigger"):
+        mini.readStream.option("maxFilePerTrigger", 1).text(str(tmp_path))
+    caplog.set_level(logging.CRITICAL)
+    empty = side_by_side(spark, events, [[]], progress=False)
+    assert empty.to_text().endswith("1 batch, and no row: there is nothing to compare.")
