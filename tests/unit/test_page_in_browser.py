@@ -320,8 +320,8 @@ def test_the_page_asks_and_says_right_or_wrong_with_the_reason(browser: Browser,
     assert violations(tab) == []
     press("Enter")  # on the first choice, which is wrong
     expect(verdict).to_have_text(
-        "No, the answer is “No, it is late”. Dropped: its window ended 12:10:00, at or before the late watermark, "
-        "12:11:00. 0 of 1 right so far."
+        "No: it, or the end of its window, would have to be after the late watermark. The answer is “No, it is late”. Dropped: its "
+        "window ended 12:10:00, at or before the late watermark, 12:11:00. 0 of 1 right so far."
     )
     expect(tab.locator("#choices .wrong")).to_have_text("Yes, it counts")
     press("Enter")  # on "go on": there is one more before this step
@@ -342,13 +342,16 @@ def test_the_page_asks_and_says_right_or_wrong_with_the_reason(browser: Browser,
 
 @pytest.mark.parametrize("width", [1280, 390])
 def test_a_stepper_can_ask_from_its_first_step(browser: Browser, tmp_path: Path, width: int) -> None:  # noqa: F811
+    where_it_opens = opened(browser, page({"model": TRACE}, ask=True), tmp_path, width=width, at=54)
+    assert where_it_opens.inner_text("#asks") == "The offset log ends at batch 3, the commit log ends at 2. Which batch runs first?"
+    assert not where_it_opens.locator(".what").is_visible()
     tab = opened(browser, page({"model": TRACE}, ask=True), tmp_path, width=width)
     places_before = places(tab, "main > section")
     tab.locator("#slider").fill("91")
     assert tab.inner_text("#asks").startswith("In this batch, the newest event time is 12:07:00, the delay 10 min.")
     assert lit(tab) == "addBatch" and tab.input_value("#slider") == str(count(tab))
     tab.locator("#choices button >> nth=2").click()
-    expect(tab.locator("#verdict")).to_contain_text("No, the answer is “11:57:00”. 2024-01-01 12:07:00 - 10 min")
+    expect(tab.locator("#verdict")).to_contain_text("No: that is the newest event time, from which the delay is still to be taken. The answer is “11:57:00”. 2024-01-01 12:07:00")
     assert tab.evaluate("document.documentElement.scrollWidth") <= width
     if width == 1280:
         assert places(tab, "main > section") == places_before

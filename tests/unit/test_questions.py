@@ -116,6 +116,21 @@ def test_how_many_rows_are_emitted_depends_on_the_output_mode() -> None:
         assert asked == ([(words, ("2", "3", "5"), right)] if right else [])
 
 
+def test_each_wrong_choice_has_a_reason_of_its_own() -> None:
+    one = {"k": 1}
+    seen = trace("dedupeWithinWatermark", ([row(2, one, 2)], 0, 0), ([row(4, one, 4)], 0, 1), lasts_ms=10 * MINUTE)
+    asked = [q for recorded in (TRACE, seen) for q in questions(recorded, fates(recorded))]
+    for question in asked:
+        others = [reason for number, reason in enumerate(question.wrong) if number != question.right]
+        assert question.wrong[question.right] == "" and all(others) and len(set(others)) == len(question.choices) - 1
+        assert question.why not in others
+    found = {(q.before[:3], q.choices[q.right]): q.wrong for q in asked}
+    assert found[(2, 0, "updateWatermark"), "12:11:00"] == (
+        "that is the watermark so far, and it moves", "", "that is the newest event time, from which the delay is still to be taken",
+    )
+    assert found[(3, 1, "populateStartOffsets"), "Batch 3, again"][1].startswith("commits/3 is not there")
+
+
 def test_nothing_is_asked_where_nothing_is_known() -> None:
     assert questions(Trace(()), fates(Trace(()))) == ()
     gone = ("addBatch", "updateWatermark", "populateStartOffsets", "commitOffsets")

@@ -9,11 +9,12 @@
 2. All that is needed to answer can be seen by then, or is said in the question. Of the rows and windows of a batch the one
    nearest to the watermark is asked for, whatever became of it, so that the choice gives nothing away.
 3. Right is what was recorded, or what the rows' fates say (lens/trace/fates.py); the reason is their sentence, or that
-   of the step.
+   of the step. Each of the other choices has a reason of its own: what would have to be so.
 
     before addBatch of batch 4    "Will the row time=2024-01-01 12:05:00 word=dropped as late count?"
     choices                       "Yes, it counts", "No, it is late"
     right                         1: "dropped: its window ended 12:10:00, at or before the watermark 12:11:00 ..."
+    wrong                         0: "its window would have to end after the late watermark"
 
 A trigger that finds nothing to do leaves nothing in a trace, so nothing is asked about it. Nor about sessions: when one of them
 ends depends on rows that are still to come.
@@ -21,7 +22,7 @@ ends depends on rows that are still to come.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from itertools import groupby
 from typing import NamedTuple
 
@@ -36,20 +37,34 @@ from minispark_stream.lens.view.sentences import narrate
 from minispark_stream.lens.view.walk import Key, moments
 from minispark_stream.lens.view.words import clock_words, delay_words, plain, row_words, time_words, two_clocks
 
+WOULD_COUNT = {
+    LATE: "it, or the end of its window, would have to be after the late watermark",
+    DUPLICATE: "no row with its key may have come before",
+    BEYOND: "fewer rows than the limit may have come before",
+}
+WOULD_NOT = {
+    LATE: "it, or the end of its window, would have to be at or before the late watermark, that of the batch before",
+    DUPLICATE: "the state would have to hold its key already",
+    BEYOND: "as many rows as the limit would have to have passed already",
+}
 NO = {LATE: "No, it is late", DUPLICATE: "No, it is a duplicate", BEYOND: "No, the limit is reached"}
 
 
 class Question(NamedTuple):
-    """What is asked before the step `before`; `right` is the number of the right choice, `why` the reason."""
+    """What is asked before the step `before`; `right` is the number of the right choice, `why` the reason.
+
+    `wrong` says of each choice why it is wrong, "" of the right one.
+    """
 
     before: Key
     asks: str
     choices: tuple[str, ...]
     right: int
     why: str
+    wrong: tuple[str, ...]
 
 
-Asked = tuple[str, Sequence[str], int, str]
+Asked = tuple[str, Mapping[str, str], int, str]  # of each choice, what would have to be so
 
 
 def questions(recording: Recording, found: Fates) -> tuple[Question, ...]:
@@ -58,18 +73,25 @@ def questions(recording: Recording, found: Fates) -> tuple[Question, ...]:
     walk = moments(recording.events)
     begun = {(*moment.key[:3], 0) for moment in walk if moment.begun is not None}  # these were asked about when they began
     return tuple(  # (1)
-        Question(moment.key, asks, tuple(choices), right, why)
+        Question(moment.key, asks, tuple(choices), right, why, _but(right, tuple(choices.values())))
         for moment in walk if moment.key not in begun and (whole := moment.begun or moment.event).error is None
         for ask in ASKED.get(whole.step, ())
         for asks, choices, right, why in ask(found, facts.get(whole.trigger), whole)
     )
 
 
+def _but(right: int, reasons: tuple[str, ...]) -> tuple[str, ...]:
+    return (*reasons[:right], "", *reasons[right + 1:])
+
+
 def _restart(found: Fates, batch: BatchFacts | None, event: Event) -> Iterator[Asked]:
     logged, committed = as_int(event.inputs.get("offsetLog")), as_int(event.inputs.get("commitLog"))
     if logged is not None:
         ends = "is empty" if committed is None else f"ends at {committed}"
-        choices = (f"Batch {logged}, again", f"Batch {logged + 1}")
+        choices = {
+            f"Batch {logged}, again": f"commits/{logged} is there, so it would write its rows a second time",
+            f"Batch {logged + 1}": f"commits/{logged} is not there, so what batch {logged} was to read might be lost",
+        }
         right = 0 if event.outputs.get("rerun") is True else 1
         asks = f"The offset log ends at batch {logged}, the commit log {ends}. Which batch runs first?"
         yield asks, choices, right, narrate(event)
@@ -89,7 +111,11 @@ def _without_data(found: Fates, batch: BatchFacts | None, event: Event) -> Itera
     else:
         why = "no operator waits for the watermark" if moved else f"the watermark is still {time_words(now)}"
     asks = "There is new data, so a batch runs. If there were none, would a batch run all the same?"
-    yield asks, ("Yes, one without data", "No, the query would wait"), 0 if another else 1, why
+    choices = {
+        "Yes, one without data": "a batch without data is there to let finished state leave, and none would",
+        "No, the query would wait": "what is finished would be held until the next row comes, and that may be never",
+    }
+    yield asks, choices, 0 if another else 1, why
 
 
 def _row(found: Fates, batch: BatchFacts | None, event: Event) -> Iterator[Asked]:
@@ -109,7 +135,9 @@ def _row(found: Fates, batch: BatchFacts | None, event: Event) -> Iterator[Asked
     is_dropped = fate.what in ends
     why = told(found, fate).fate if is_dropped else counted(fate)  # (3)
     right = 1 + ends.index(fate.what) if is_dropped else 0
-    yield f"Will the row {row_words(fate.row)} count?", ("Yes, it counts", *(NO[what] for what in ends)), right, why
+    counts = WOULD_COUNT.get(fate.what, "nothing may speak against it")
+    choices = {"Yes, it counts": counts, **{NO[what]: WOULD_NOT[what] for what in ends}}
+    yield f"Will the row {row_words(fate.row)} count?", choices, right, why
 
 
 def _distance(fate: Fate) -> tuple[float, int]:
@@ -141,7 +169,11 @@ def _window(found: Fates, batch: BatchFacts | None, event: Event) -> Iterator[As
         else f"not reached its end, {until}: it stays in the state, and more rows may come"
     )
     asks = f"Which batch will emit {row_words(holding.key)}?"
-    yield asks, (f"This one, batch {batch.batch_id}", "A later one"), 0 if leaves_now else 1, why
+    choices = {
+        f"This one, batch {batch.batch_id}": f"the watermark would have to have reached {until}",
+        "A later one": f"the watermark would have to be before {until} still",
+    }
+    yield asks, choices, 0 if leaves_now else 1, why
 
 
 def _emitted(found: Fates, batch: BatchFacts | None, event: Event) -> Iterator[Asked]:
@@ -153,10 +185,12 @@ def _emitted(found: Fates, batch: BatchFacts | None, event: Event) -> Iterator[A
     if emitted is None or operator.keeps not in AGGREGATES or operator.emits not in _EMITTED:
         return
     read, changed, kept = batch.progress.get("numInputRows"), *map(operator.metrics.get, ("numRowsUpdated", "numRowsTotal"))
-    counts = sorted({count for count in map(as_int, (read, changed, kept, emitted)) if count is not None})
+    told = {"rows the batch has read": read, "keys it has changed": changed, "keys the state has after it": kept}
+    counts = sorted({count for count in map(as_int, (*told.values(), emitted)) if count is not None})
     if len(counts) > 1:
         asks = f"Output mode {operator.mode}: of this batch, how many rows does the sink get?"
-        yield asks, tuple(map(str, counts)), counts.index(emitted), _EMITTED[operator.emits]
+        of = {n: " and ".join(what for what, count in told.items() if count == n) for n in counts}
+        yield asks, {str(n): f"so many are the {of[n]}" for n in counts}, counts.index(emitted), _EMITTED[operator.emits]
 
 
 _EMITTED = {
@@ -171,7 +205,7 @@ def _killed(found: Fates, batch: BatchFacts | None, event: Event) -> Iterator[As
     now = batch.batch_id
     asks = f"Batch {now} has run. If the query were killed now, before this step, with which batch would a restart begin?"
     why = f"offsets/{now} is there and commits/{now} is not, so nobody knows that the batch has run: it runs once more"
-    yield asks, (f"Batch {now}, again", f"Batch {now + 1}"), 0, why
+    yield asks, {f"Batch {now}, again": "", f"Batch {now + 1}": f"commits/{now} would have to be there"}, 0, why
 
 
 def _watermark(found: Fates, batch: BatchFacts | None, event: Event) -> Iterator[Asked]:
@@ -195,7 +229,13 @@ def _watermark(found: Fates, batch: BatchFacts | None, event: Event) -> Iterator
     policy = f" Of all operators the {plain(event.inputs.get('policy'))}imum counts." if len(measured) > 1 else ""
     so_far = f"The watermark is {said(before)}" if before else "There is no watermark yet"
     asks = f"In this batch, {each}.{policy} {so_far}. What is the next one?"
-    choices = [said(ms) if ms else "there is none yet" for ms in times]
+    whose = {
+        max(reached): "that is the greatest of the operators" if len(reached) > 1 else "it never goes back",
+        **({min(reached): "that is the least of the operators"} if len(reached) > 1 else {}),
+        max(newest for _, newest, _ in measured): "that is the newest event time, from which the delay is still to be taken",
+        before: "that is the watermark so far, and it moves",
+    }
+    choices = {said(ms) if ms else "there is none yet": whose[ms] for ms in times}
     yield asks, choices, times.index(after), narrate(event)
 
 
