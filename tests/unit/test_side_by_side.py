@@ -70,10 +70,10 @@ def test_what_is_misspelt_is_told_with_what_may_have_been_meant() -> None:
 
     def build(session: Any, folder: str, delay: str = "1 minute") -> Any: ...
 
-    for knob, told in (("dleay", ": is it delay?"), ("outputMode", ": is it output_mode?"), ("speed", "")):
+    for knob, told in (("delays", ": is it delay?"), ("outputMode", ": is it output_mode?"), ("speed", "")):
         with pytest.raises(TypeError, match=f"{knob} is no parameter of the function{re.escape(told)}$"):
             turned(spark, build, [["a"]], **{knob: ["1"]})
-    for relay, told in ((("modle",), "relay takes model and spark, not 'modle'"), (("spark",), "compares Spark with itself")):
+    for relay, told in ((("models",), "relay takes model and spark, not 'models'"), (("spark",), "compares Spark with itself")):
         with pytest.raises(ValueError, match=told):
             side_by_side(spark, build, [["a"]], relay=relay)
 
