@@ -226,3 +226,18 @@ def test_what_cannot_be_optimised_ends_the_first_batch(
     finally:
         spark.conf.unset("spark.sql.crossJoin.enabled")
     assert found == expected and len(found) == 1
+
+
+def test_what_is_broadcast_is_no_planning(spark: SparkSession, mini: MiniSparkSession, tmp_path: Path) -> None:
+    """A static side that takes long: both engines report its time as addBatch."""
+    long = spark.range(40_000_000).select(F.sum(F.xxhash64("id") % 3).alias("n")).select(F.lit("a").alias("k"), "n")
+    for i, rows in enumerate(BATCHES):
+        (tmp_path / "in").mkdir(exist_ok=True)
+        (tmp_path / "in" / f"{i}.json").write_text("\n".join(json.dumps({"k": k, "v": v}) for k, v in rows))
+    for name, session in (("spark", spark), ("model", mini)):
+        stream = session.readStream.schema("k string, v int").option("maxFilesPerTrigger", 1).json(f"{tmp_path}/in")
+        writer = stream.join(F.broadcast(long), "k").groupBy("k").count().writeStream.outputMode("update").format("noop")
+        query = writer.option("checkpointLocation", f"{tmp_path}/{name}").trigger(availableNow=True).start()
+        query.awaitTermination()
+        durations = query.recentProgress[-1].durationMs
+        assert 2 * durations["queryPlanning"] < durations["addBatch"], (name, durations)

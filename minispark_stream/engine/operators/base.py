@@ -20,6 +20,7 @@ Differs from Spark: nothing.
 
 from __future__ import annotations
 
+import time
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -32,7 +33,7 @@ from pyspark.sql.types import StructType
 
 from minispark_stream.engine.checkpointing.unsafe_row import UnsafeRowCodec
 from minispark_stream.engine.checkpointing.unsafe_row.plain import decode_rows
-from minispark_stream.engine.jvm import physical, query_execution, scala, sessions
+from minispark_stream.engine.jvm import physical, plans, query_execution, scala, sessions
 from minispark_stream.engine.jvm.errors import analysis_error
 from minispark_stream.engine.jvm.scala import JavaObject
 from minispark_stream.engine.jvm.state_rdd import MapPartitions
@@ -52,9 +53,10 @@ class BatchContext:
     """All that the plan of a batch depends on besides its data.
 
     `executed` collects the physical plans of the batch, what is below a stateful operator before what is above it: the metrics
-    of all of them are the batch's. `state_variables` remembers what the processors of transformWithState have declared, by
-    operator id: every batch of a run is given the same dictionary. `allow_multiple` is
-    `spark.sql.streaming.statefulOperator.allowMultiple`: whether the watermarks are those of several operators, or of one.
+    of all of them are the batch's. `began` collects how many seconds Spark took to begin each of them. `state_variables`
+    remembers what the processors of transformWithState have declared, by operator id: every batch of a run is given the same
+    dictionary. `allow_multiple` is `spark.sql.streaming.statefulOperator.allowMultiple`: whether the watermarks are those of
+    several operators, or of one.
     `tells`: see StatefulOperatorStateInfo.
     """
 
@@ -69,6 +71,7 @@ class BatchContext:
     allow_multiple: bool
     accumulators: Mapping[int, Accumulator[list[Report]]]
     executed: list[JavaObject] = field(default_factory=list)
+    began: list[float] = field(default_factory=list)
     state_variables: dict[int, Mapping[str, StructType]] = field(default_factory=dict)
     tells: bool = False
 
@@ -82,20 +85,24 @@ class BatchContext:
         When the rows are `gathered`, it begins when the task below has ended, if possible in its worker
         (engine/jvm/state_rdd.py).
         """
-        return tasks.over(self._prepared(rows).execute(), task, gathered)
+        return tasks.over(self._rdd(rows), task, gathered)
 
     def leaf(self, rows: JavaObject) -> JavaObject:
         """What a physical plan puts out, as a leaf of the batch's plan."""
-        return physical.leaf(self.session, self._prepared(rows))
+        return plans.leaf_over(self.session, self._rdd(rows), rows.output(), streaming=False)
 
     def answer(self, plan: JavaObject) -> JavaObject:
         """The rows of the whole batch, an RDD: of its plan from the top down to the operators, which are planned already."""
-        return self._prepared(query_execution.planned_as_answer(self.session, plan)).execute()
+        return self._rdd(query_execution.planned_as_answer(self.session, plan))
 
-    def _prepared(self, rows: JavaObject) -> JavaObject:
+    def _rdd(self, rows: JavaObject) -> JavaObject:
+        """The rows of a physical plan. Code is compiled and tables are broadcast for that, which is no planning any more."""
         executable = query_execution.prepared(self.session, rows)
         self.executed.append(executable)
-        return executable
+        began = time.monotonic()
+        rdd = executable.execute()
+        self.began.append(time.monotonic() - began)
+        return rdd
 
     def state_info(self, operator: StatefulOperator) -> StatefulOperatorStateInfo:
         """(2) The state of an operator in this batch: batch N reads version N and writes version N + 1."""

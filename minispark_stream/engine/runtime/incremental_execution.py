@@ -74,6 +74,11 @@ class IncrementalExecution:
     def _children(self, node: Node) -> list[JavaObject]:
         return [self._plan(child) for child in node.children]
 
+    @property
+    def began_ms(self) -> int:
+        """How long Spark took to begin what is below an operator, while what is above it was still to be planned."""
+        return round(1000 * sum(self.batch.began))
+
     def explain(self) -> str:
         """The physical plans of this batch, from the sink down; the stateful operators sit between them."""
         return "\n-- state --\n".join(plan.toString() for plan in self._physical_plans())

@@ -46,6 +46,11 @@ class ProgressReporter:
         if name in PHASES:
             self._durations[name] = self._durations.get(name, 0) + _milliseconds_since(began)
 
+    def move(self, milliseconds: int, begin: str, end: str) -> None:
+        """What was done in one phase and belongs to another: the time goes from `begin` to `end`."""
+        for name, change in ((begin, -milliseconds), (end, milliseconds)):
+            self._durations[name] = self._durations.get(name, 0) + change
+
     def durations(self) -> dict[str, int]:
         """`durationMs` of the trigger so far; a batch for which no source had anything has asked none of them."""
         asked = {"getBatch": 0} if "addBatch" in self._durations else {}

@@ -68,7 +68,9 @@ def plan_batch(
     query: StreamExecution, context: MicroBatchExecutionContext, new_data: Mapping[int, JavaObject]
 ) -> IncrementalExecution:
     """One Spark plan for this batch: the template, with the new data in the place of the sources."""
-    return query.planner.plan(context, new_data)
+    execution = query.planner.plan(context, new_data)
+    query.reporter.move(execution.began_ms, "queryPlanning", "addBatch")
+    return execution
 
 
 @step("addBatch")
