@@ -642,3 +642,15 @@ def test_a_table_that_is_no_stream_has_no_state(spark: SparkSession, mini: MiniS
             table.collect()
         texts.append((type(error.value).__name__, error.value.getCondition()))
     assert texts[0] == texts[1]
+
+
+@pytest.mark.parametrize(("key", "cause"), [
+    ("make_interval(0, n)", "[UNSUPPORTED_DATA_TYPE_FOR_ARROW_CONVERSION]"),
+    ("array(make_ym_interval(n, 1))", "Not implemented type for Arrow list to pandas: month_interval"),
+])
+def test_a_key_that_pandas_cannot_have_is_refused(spark: SparkSession, mini: MiniSparkSession, tmp_path: Path, key: str, cause: str):
+    def build(session: Any, input_dir: str) -> DataFrame:
+        by_key = clicks(session, input_dir).withColumn("key", F.expr(key)).groupBy("key")
+        return by_key.applyInPandasWithState(lambda k, f, s: iter([]), "n long", "n long", "update", "NoTimeout")
+
+    assert_fails_alike(spark, mini, tmp_path, build, cause)

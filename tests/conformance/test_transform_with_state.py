@@ -10,9 +10,11 @@ import pandas as pd
 import pytest
 from pyspark.errors import StreamingQueryException
 from pyspark.sql import DataFrame, Row, SparkSession
+from pyspark.sql import functions as F
 from pyspark.sql.streaming import StatefulProcessor, StatefulProcessorHandle
 
 from minispark_stream import MiniSparkSession
+from minispark_stream.tools.compare.runner import confs_set
 
 Build = Callable[[Any, str], DataFrame]
 PROVIDER = "spark.sql.streaming.stateStore.providerClass"
@@ -73,6 +75,53 @@ def test_the_model_refuses_the_default_state_store_as_spark_words_it(mini: MiniS
     _, cause, logged = refusal(mini, build, tmp_path)
     assert "HDFSBackedStateStoreProvider is not supported by TransformWithState operator" in cause and logged
     assert not (tmp_path / "MiniSparkSession" / "state").exists()
+
+
+class CountOnly(Count):
+    def handleInputRows(self, key: Any, rows: Any, timerValues: Any) -> Iterator[Any]:  # noqa: N803
+        yield pd.DataFrame({"total": [sum(len(frame) for frame in rows)]})
+
+
+class Keep(Count):
+    """Has a variable of another type."""
+
+    def __init__(self, schema: str):
+        self.schema = schema
+
+    def init(self, handle: StatefulProcessorHandle) -> None:
+        self.total = handle.getValueState("total", self.schema)
+
+
+@pytest.mark.parametrize(("key", "schema", "cause"), [
+    ("make_dt_interval(1)", "total long", "Unexpected type DayTimeIntervalType(0,3)"),
+    ("user", "total interval year to month", "Unexpected type YearMonthIntervalType(0,1)"),
+    ("struct(user, user)", "total long", "Duplicate field user in record"),
+])
+def test_what_avro_has_no_type_for_is_refused(spark: SparkSession, mini: MiniSparkSession, tmp_path: Path, key: str, schema: str, cause: str):
+    pytest.importorskip("google.protobuf", reason="Spark's own workers for transformWithState want it")
+
+    def build(session: Any, input_dir: str) -> DataFrame:
+        users = session.readStream.schema("user string").json(input_dir).withColumn("key", F.expr(key)).groupBy("key")
+        return users.transformWithStateInPandas(Keep(schema), "user string, total long", "update", "none")
+
+    with confs_set(spark, {PROVIDER: ROCKS_DB}):
+        theirs, ours = (refusal(session, build, tmp_path) for session in (spark, mini))
+    assert ours == theirs and cause in ours[1]
+
+
+def test_a_key_may_have_an_array_in_it(spark: SparkSession, mini: MiniSparkSession, tmp_path: Path):
+    """On the model alone: a worker of Spark 4.3.0 cannot read the schema of such a key."""
+    pytest.importorskip("google.protobuf", reason="Spark's own workers for transformWithState want it")
+
+    def build(session: Any, input_dir: str) -> DataFrame:
+        users = session.readStream.schema("user string").json(input_dir).withColumn("key", F.array("user", F.lit(None))).groupBy("key")
+        return users.transformWithStateInPandas(CountOnly(), "total long", "update", "none")
+
+    with confs_set(spark, {PROVIDER: ROCKS_DB}):
+        assert "KeyError: 'elementType'" in refusal(spark, build, tmp_path)[1]
+        writer = build(mini, str(tmp_path / "in")).writeStream.outputMode("update").format("memory").queryName("totals")
+        writer.trigger(availableNow=True).start().awaitTermination()
+    assert [row.total for row in mini.table("totals").collect()] == [1]
 
 
 def count_users(session: Any, input_dir: str) -> DataFrame:

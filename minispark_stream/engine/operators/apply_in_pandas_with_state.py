@@ -84,7 +84,9 @@ class ApplyInPandasWithState(StateTask):
         rows = concat(batches)
         drops = self.timeout == GroupStateTimeout.EventTimeTimeout
         late = is_late(rows, self.event_time if drops else None, self.watermarks.late_ms)  # (1)
-        batch, groups = self._groups(store, keys, states, without(rows, late))
+        rows = without(rows, late)
+        function.check_types(rows)
+        batch, groups = self._groups(store, keys, states, rows)
         emitted = list(function.call(batch, groups))  # (2)
         put, removed = save(store, states, groups)  # (3)
         updates_ms = clock.lap()

@@ -25,6 +25,8 @@ tests/unit/test_state_tasks.py::test_a_value_in_the_place_of_a_string_is_written
 from __future__ import annotations
 
 import decimal
+import json
+import struct
 from collections.abc import Callable, Iterable, Sequence
 from functools import cached_property
 from typing import Any
@@ -55,19 +57,27 @@ from pyspark.sql.types import (
     TimestampNTZType,
     TimestampType,
     UserDefinedType,
+    VariantType,
 )
 
 from minispark_stream.engine.checkpointing.unsafe_row import UnsafeRowCodec
 
 NO_TIMESTAMP = -1
+_SIZE = struct.Struct("<i")
 
 Convert = Callable[[Any], Any]
 
 
 def state_row_schema(state: StructType, has_timeout: bool) -> StructType:
     """(1) The schema of the state rows, for a user's state schema."""
-    schema = StructType().add("groupState", state, True)
+    schema = StructType().add("groupState", without_collations(state), True)
     return schema.add("timeoutTimestamp", LongType(), False) if has_timeout else schema
+
+
+def without_collations(schema: StructType) -> StructType:
+    """A text that has been in Python is a text, whatever its collation was."""
+    plain = json.loads(schema.json(), object_hook=lambda part: {k: v for k, v in part.items() if k != "__COLLATIONS"})
+    return StructType.fromJson(plain)
 
 
 class GroupStateRows:
@@ -143,6 +153,8 @@ def _from_arrow_value(kind: DataType) -> Convert:
             return lambda v: None if v is None else {key(k): value(x) for k, x in v}
         case UserDefinedType():
             return _from_arrow_value(kind.sqlType())
+        case VariantType():
+            return lambda v: None if v is None else _variant_parts(v)
         case _:
             return lambda v: v
 
@@ -178,11 +190,19 @@ def _fitted(kind: DataType) -> Convert:
             return lambda v: v.encode() if isinstance(v, str) else bytes(v) if isinstance(v, (bytes, bytearray)) else None
         case NullType():
             return lambda v: None
+        case VariantType():
+            return lambda v: _SIZE.pack(len(v["value"])) + v["value"] + v["metadata"] if isinstance(v, dict) else None
         case _ if type(kind) in _BITS:
             bits = _BITS[type(kind)]
             return lambda v: _wrapped(v, bits) if isinstance(v, int) and not isinstance(v, bool) else None
         case _:
             return lambda v: v
+
+
+def _variant_parts(row: bytes) -> dict[str, bytes]:
+    """A variant as a row has it: how long its value is, the value, the metadata."""
+    end = _SIZE.size + int(_SIZE.unpack_from(row)[0])
+    return {"value": row[_SIZE.size : end], "metadata": row[end:]}
 
 
 def _fitted_struct(kind: StructType) -> Convert:

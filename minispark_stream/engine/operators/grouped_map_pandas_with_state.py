@@ -92,6 +92,11 @@ class GroupedMapPandasWithState:
     output: pa.Schema
     conf: PandasConf
 
+    def check_types(self, rows: pa.RecordBatch) -> None:
+        """What pandas cannot have is refused in PySpark's words, before a key of such a type is looked for in the state."""
+        if rows.num_rows:
+            self._pandas(rows.slice(0, 1))
+
     def call(self, rows: pa.RecordBatch, groups: Sequence[Group]) -> Iterator[pa.RecordBatch]:
         """(4) Call the function for each group of the rows; what it returned, as Arrow has it."""
         if not groups:
