@@ -1,7 +1,7 @@
 """On a cluster: Spark's own standalone one, with a master and two workers that take each other for different machines.
 
 An executor is killed between two batches, a task fails after it has written its state, and one that hangs there gets a second,
-speculative attempt elsewhere. The driver is the program below.
+speculative attempt elsewhere. At last an executor is killed while it writes a snapshot. The driver is the program below.
 """
 
 from __future__ import annotations
@@ -24,11 +24,14 @@ from pathlib import Path
 from pyspark import TaskContext
 from pyspark.sql import SparkSession, functions as F
 from minispark_stream import MiniSparkSession
+from minispark_stream.engine.runtime import stream_execution
+from minispark_stream.engine.state.maintenance import MaintenanceRound
 
 folder = Path(sys.argv[1])
 confs = {
     "spark.ui.enabled": "false", "spark.sql.shuffle.partitions": 3, "spark.executor.memory": "512m", "spark.speculation": "true",
     "spark.speculation.quantile": 0.3, "spark.speculation.interval": "100ms",
+    "spark.sql.streaming.stateStore.minDeltasForSnapshot": 2,
 }
 spark = SparkSession.builder.config(map=confs).getOrCreate()
 mini = MiniSparkSession(spark)
@@ -59,11 +62,26 @@ def run(session, result):
     query.awaitTermination()
     return {row.word: row["count"] for row in session.table("counts").collect()}
 
-def executor_of_this_task(_):
+def executor_of_this_task(_=None):
     """The process id of the JVM, and where the worker has the model from."""
     import minispark_stream
     daemon = Path(f"/proc/{os.getppid()}/stat").read_text()
     return int(daemon.rsplit(")", 1)[1].split()[1]), minispark_stream.__file__
+
+class KilledOnce(MaintenanceRound):
+    """The first snapshot is written under a hidden name, and before it gets its own, the executor is killed."""
+
+    def run(self):
+        def kill(*_):
+            (folder / "killed").touch()
+            os.kill(executor_of_this_task()[0], signal.SIGKILL)
+            time.sleep(600)
+        rename = os.replace
+        os.replace = rename if (folder / "killed").exists() else kill
+        try:
+            return super().run()
+        finally:
+            os.replace = rename
 
 found = []
 for batch, text in enumerate(["to be", "or not", "to be or", "not to be", "that is"]):
@@ -74,7 +92,24 @@ for batch, text in enumerate(["to be", "or not", "to be or", "not to be", "that 
     executor, path = spark.sparkContext.range(1, numSlices=1).map(executor_of_this_task).first()
     if batch == 1:
         os.kill(executor, signal.SIGKILL)
-print(json.dumps({"found": found, "path": path, "second": [p.name for p in folder.glob("second *")]}))
+
+spark.conf.set("spark.sql.streaming.stateStore.maintenanceInterval", "100ms")
+stream_execution.MaintenanceRound = KilledOnce
+writer = counts(mini).writeStream.outputMode("complete").format("memory").queryName("counts")
+query = writer.option("checkpointLocation", str(folder / "checkpoint")).start()
+snapshots = []
+for batch in (5, 6):
+    (folder / "in" / f"{batch}.txt").write_text("the question")
+    query.processAllAvailable()
+    while len(snapshots) < 3:  # of each partition one
+        time.sleep(0.1)
+        snapshots = [event.outputs for event in query.trace.events if event.step == "maintenance" and event.outputs.get("snapshot")]
+found.append({row.word: row["count"] for row in mini.table("counts").collect()})
+query.stop()
+print(json.dumps({
+    "found": found, "path": path, "second": [p.name for p in folder.glob("second *")], "driver": os.getpid(), "snapshots": snapshots,
+    "killed": (folder / "killed").exists(), "unfinished": len(list(folder.glob("checkpoint/state/0/*/.*.snapshot.*.tmp"))),
+}))
 '''
 
 
@@ -112,7 +147,9 @@ def test_state_outlives_lost_executors_and_second_attempts(master: str, tmp_path
     ran = subprocess.run(submit, env=environment, capture_output=True, text=True, timeout=600, cwd=tmp_path)
     assert ran.returncode == 0, ran.stderr[-4000:]
     result = json.loads(ran.stdout.splitlines()[-1])
-    words = "to be or not to be or not to be that is".split()
-    assert result["found"] == [Counter(words[:end]) for end in (2, 4, 7, 10, 12)]
+    words = "to be or not to be or not to be that is the question the question".split()
+    assert result["found"] == [Counter(words[:end]) for end in (2, 4, 7, 10, 12, 16)]
     assert {"second 0", "second 1"} <= set(result["second"])
     assert "minispark_stream.zip" in result["path"]
+    assert result["killed"] and result["unfinished"] == 1
+    assert str(result["driver"]) not in {snapshot["worker"].rpartition(":")[2] for snapshot in result["snapshots"]}

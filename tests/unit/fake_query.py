@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import SimpleNamespace
@@ -12,7 +11,6 @@ from typing import Any, cast
 from minispark_stream.engine.checkpointing.commit_log import CommitLog, CommitMetadata
 from minispark_stream.engine.checkpointing.offset_seq_log import OffsetSeq, OffsetSeqLog, OffsetSeqMetadata
 from minispark_stream.engine.clock import ManualClock
-from minispark_stream.engine.observer import Ended, Observer
 from minispark_stream.engine.runtime.progress_reporter import ProgressReporter
 from minispark_stream.engine.runtime.stream_execution import StreamExecution
 from minispark_stream.engine.runtime.watermark_tracker import WatermarkTracker
@@ -76,11 +74,6 @@ def fake_query(
         name_of=lambda source: f"{list(sources).index(source)}: {source.description}",
     )
     return cast(StreamExecution, query)
-
-
-def unobserved(name: str, **arguments: Any) -> AbstractContextManager[Ended]:
-    """A step of a query that nobody observes."""
-    return Observer().step(name, None, **arguments)
 
 
 def log(query: StreamExecution, offsets: dict[int, str], commits: dict[int, int], watermark_ms: int = 0) -> None:

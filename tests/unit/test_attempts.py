@@ -19,9 +19,8 @@ from minispark_stream.engine.operators.streaming_global_limit import GlobalLimit
 from minispark_stream.engine.state.fast.columnar_map import ColumnarMap
 from minispark_stream.engine.state.hdfs_backed_state_store_provider import HDFSBackedStateStoreProvider
 from minispark_stream.engine.state.loaded_providers import get_store
-from minispark_stream.engine.state.maintenance import run_maintenance
+from minispark_stream.engine.state.maintenance import MaintenanceRound
 from minispark_stream.engine.state.state_store import StateStoreConf, StateStoreId, each
-from tests.unit.fake_query import unobserved
 
 KEY, OTHER = b"k" * 16, b"o" * 16
 pytestmark = pytest.mark.usefixtures("fresh_process")
@@ -112,7 +111,7 @@ def test_a_zombie_cannot_bring_back_a_version_that_is_gone(store_id: StateStoreI
     late.put([OTHER], [b"z" * 16])
     for version in range(5):
         attempt(living, version, bytes([version + 1]) * 16)
-        run_maintenance(store_id.checkpoint_root, conf, version + 1, unobserved)
+        MaintenanceRound(store_id.checkpoint_root, conf, version + 1, ((0, 0),)).run()
     assert living.files.store_files()[0].version > 1
     late.commit()
     assert dict(zip(*HDFSBackedStateStoreProvider(store_id, conf).get_store(5).rows())) == {KEY: bytes([5]) * 16}

@@ -11,10 +11,9 @@ from minispark_stream import inspect
 from minispark_stream.engine.checkpointing.checkpoint_file_manager import CheckpointFileManager
 from minispark_stream.engine.checkpointing.offset_seq_log import OffsetSeq, OffsetSeqLog, OffsetSeqMetadata
 from minispark_stream.engine.state.hdfs_backed_state_store_provider import HDFSBackedStateStoreProvider
-from minispark_stream.engine.state.maintenance import run_maintenance
+from minispark_stream.engine.state.maintenance import MaintenanceRound
 from minispark_stream.engine.state.state_files import StateFiles
 from minispark_stream.engine.state.state_store import StateStoreConf, StateStoreId, each
-from tests.unit.fake_query import unobserved
 
 KEY, OTHER = b"k" * 16, b"o" * 16
 
@@ -102,7 +101,7 @@ def test_maintenance_writes_snapshots_and_deletes(object_store: str) -> None:
     worker = provider(object_store, conf)
     for version in range(6):
         batch(worker, version, bytes([version]) * 16)
-        run_maintenance(f"{object_store}/state", conf, version + 1, unobserved)
+        MaintenanceRound(f"{object_store}/state", conf, version + 1, ((0, 0),)).run()
     assert objects(object_store) == [f"state/0/0/{name}" for name in ("3.delta", "3.snapshot", "4.delta", "5.delta", "6.delta", "6.snapshot")]
     assert dict(zip(*provider(object_store, conf).get_store(6).rows())) == {KEY: bytes([5]) * 16}
     assert [f.version for f in StateFiles(worker.store_id, conf).store_files()] == [3, 4, 5, 6]

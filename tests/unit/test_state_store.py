@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import logging
 import os
-import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -17,19 +14,15 @@ from pyspark.errors import SparkRuntimeException
 
 from minispark_stream.engine.checkpointing.lz4_block import LimitExceeded, compress, decompress
 from minispark_stream.engine.checkpointing.unsafe_row import Rows
-from minispark_stream.engine.observer import Ended, Observer
 from minispark_stream.engine.state.fast.columnar_map import ColumnarMap
 from minispark_stream.engine.state.hdfs_backed_state_store_map import HDFSBackedStateStoreMap
 from minispark_stream.engine.state.hdfs_backed_state_store_provider import HDFSBackedStateStoreProvider
 from minispark_stream.engine.state.loaded_providers import LoadedProviders, get_store, unload_stores
-from minispark_stream.engine.state.maintenance import MaintenanceTask, find_stores, run_maintenance
+from minispark_stream.engine.state.maintenance import MaintenanceResult, MaintenanceRound, find_stores
 from minispark_stream.engine.state.replay import bases, file_names
 from minispark_stream.engine.state.state_files import StateFiles
 from minispark_stream.engine.state.state_records import crc32c, decode_records, encode_records, records
 from minispark_stream.engine.state.state_store import StateStore, StateStoreConf, StateStoreId, each, state_error_of
-from minispark_stream.lens.recording.recording_observer import RecordingObserver
-from minispark_stream.lens.trace.recorder import Recorder
-from tests.unit.fake_query import unobserved
 
 CONF = StateStoreConf()
 A, B, C = b"a" * 16, b"b" * 16, b"c" * 16
@@ -66,8 +59,10 @@ def entries(of: HDFSBackedStateStoreProvider) -> dict[bytes, bytes]:
     return dict(zip(*of.map.rows()))
 
 
-def maintain(state: Path, conf: StateStoreConf = CONF, committed: int = 1000, observer: Observer | None = None) -> Any:
-    return run_maintenance(str(state), conf, committed, lambda name, **what: (observer or Observer()).step(name, None, **what))
+def maintain(state: Path, conf: StateStoreConf = CONF, committed: int = 1000, **how: Any) -> list[MaintenanceResult]:
+    results, left = MaintenanceRound(str(state), conf, committed, ((0, 0), (0, 1), (0, 2)), **how).run()
+    assert not left
+    return results
 
 
 def names(state: Path, partition: str = "0/0") -> list[str]:
@@ -611,7 +606,7 @@ def test_there_is_no_snapshot_of_a_version_that_a_batch_may_write_again(state: P
         batch(state, version, {A: b"%d" % version}, conf=conf)
     (result,) = maintain(state, conf, committed=2)
     assert result.snapshot == 2 and names(state) == ["1.delta", "2.delta", "2.snapshot", "3.delta"]
-    again = get_store(store_id(state), conf, 2)
+    again = HDFSBackedStateStoreProvider(store_id(state), conf).get_store(2)  # in another worker
     maintain(state, conf, committed=2)  # while the batch runs
     again.put([A], [b"new"])
     again.commit()
@@ -619,34 +614,95 @@ def test_there_is_no_snapshot_of_a_version_that_a_batch_may_write_again(state: P
     assert contents(state, 3, conf) == {A: b"new"}
 
 
-def test_maintenance_is_traced_where_it_did_something(state: Path) -> None:
+def test_maintenance_says_where_it_did_something(state: Path) -> None:
     conf = StateStoreConf(min_deltas_for_snapshot=2, min_versions_to_retain=1)
-    recorder = Recorder()
     for version in range(3):
         batch(state, version, {A: ONE}, conf=conf)
     other = get_store(store_id(state, 1, "left"), conf, 0)
     other.commit()
-    assert list(find_stores(str(state))) == [store_id(state), store_id(state, 1, "left")]
-    (result,) = maintain(state, conf, observer=RecordingObserver(recorder))
-    assert result.store_id == store_id(state) and result.snapshot == 3
-    (event,) = recorder.events
-    assert event.inputs == {"operatorId": 0, "partition": 0, "store": "default"}
-    assert event.outputs == {"snapshot": 3, "deleted": []}
+    assert find_stores(str(state), 0, 0) == [store_id(state)] and find_stores(str(state), 0, 1) == [store_id(state, 1, "left")]
+    (result,) = maintain(state, conf)
+    assert (result.store_id, result.snapshot, result.deleted, result.error) == (store_id(state), 3, (), None)
+    assert result.num_bytes == (state / "0/0/3.snapshot").stat().st_size and result.worker.endswith(f":{os.getpid()}")
     batch(state, 3, {A: TWO}, conf=conf)
-    (result,) = maintain(state, conf, observer=RecordingObserver(recorder))
-    assert result.snapshot is None and result.deleted == ("1.delta", "2.delta")
+    (result,) = maintain(state, conf)
+    assert result.snapshot is None and result.deleted == ("1.delta", "2.delta") and result.num_bytes == 0
 
 
-def test_maintenance_of_one_store_may_fail(state: Path, caplog: pytest.LogCaptureFixture) -> None:
+def reads(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The files of state that are read from now on."""
+    names = list[str]()
+    read = StateFiles._read
+
+    def noted(files: StateFiles, name: str, kind: str) -> Any:
+        names.append(name)
+        return read(files, name, kind)
+
+    monkeypatch.setattr(StateFiles, "_read", noted)
+    return names
+
+
+def test_a_snapshot_is_written_from_what_is_in_memory(state: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    conf = StateStoreConf(min_deltas_for_snapshot=2)
+    for version in range(4):
+        batch(state, version, {A: b"%d" % version, b"k%d" % version: ONE}, conf=conf)
+    read = reads(monkeypatch)
+    (result,) = maintain(state, conf, committed=3, may_read=False)  # the worker has run the next batch already
+    assert (result.snapshot, result.from_memory, read) == (3, True, [])
+    assert dict(records(StateFiles(store_id(state), conf).read_snapshot(3))) == {A: b"2", b"k0": ONE, b"k1": ONE, b"k2": ONE}
+    read.clear()
+    assert contents(state, 4, conf)[A] == b"3" and read == ["4.delta"]
+    other = HDFSBackedStateStoreProvider(store_id(state), conf)
+    for version in range(4, 6):
+        store = other.get_store(version)
+        store.put([A], [b"%d" % version])
+        store.commit()
+    read.clear()
+    (result,) = maintain(state, conf, may_read=False)  # it lacks what another worker wrote
+    assert (result.snapshot, result.from_memory, read) == (6, True, ["5.delta", "6.delta"])
+
+
+def test_what_a_worker_has_not_in_memory_is_left_for_another_one(state: Path) -> None:
+    conf = StateStoreConf(min_deltas_for_snapshot=2)
+    for partition in range(3):
+        for version in range(3):
+            get_store(store_id(state, partition), conf, version).commit()
+        if partition == 1:
+            unload_stores()
+    partitions = ((0, 0), (0, 1), (0, 2))
+    (result,), left = MaintenanceRound(str(state), conf, 3, partitions, may_read=False).run()
+    assert result.store_id.partition_id == 2 and left == [(0, 0), (0, 1)]
+    (result,), left = MaintenanceRound(str(state), conf, 3, tuple(left), seconds=0).run()
+    assert result.store_id.partition_id == 0 and not result.from_memory and left == [(0, 1)], "one at least, however long it takes"
+
+
+def test_a_snapshot_does_not_bring_a_deleted_checkpoint_back(state: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The query was stopped, and its checkpoint deleted, while a worker was writing."""
+    conf = StateStoreConf(min_deltas_for_snapshot=1)
+    for version in range(2):
+        batch(state, version, {A: ONE}, conf=conf)
+    write = StateFiles.write_snapshot
+
+    def deleted_before(files: StateFiles, *arguments: Any) -> int:
+        shutil.rmtree(state)
+        return write(files, *arguments)
+
+    monkeypatch.setattr(StateFiles, "write_snapshot", deleted_before)
+    (result,) = maintain(state, conf)
+    assert result.snapshot is None and "folder is gone" in str(result.error) and not state.exists()
+
+
+def test_maintenance_of_one_store_may_fail(state: Path) -> None:
     conf = StateStoreConf(min_deltas_for_snapshot=2)
     for partition in range(2):
         for version in range(3):
             get_store(store_id(state, partition), conf, version).commit()
+    unload_stores()
     (state / "0/0/2.delta").write_bytes(b"garbage")
-    with caplog.at_level(logging.WARNING):
-        results = maintain(state, conf)
-    assert [r.store_id.partition_id for r in results] == [1]
-    assert "2.delta" in caplog.text and names(state) == ["1.delta", "2.delta", "3.delta"]
+    failed, done = maintain(state, conf)
+    assert (failed.store_id.partition_id, failed.snapshot) == (0, None) and "2.delta" in str(failed.error)
+    assert (done.store_id.partition_id, done.snapshot, done.error) == (1, 3, None)
+    assert names(state) == ["1.delta", "2.delta", "3.delta"]
 
 
 def test_a_damaged_snapshot_does_not_keep_the_next_one_from_being_written(state: Path) -> None:
@@ -660,16 +716,16 @@ def test_a_damaged_snapshot_does_not_keep_the_next_one_from_being_written(state:
     assert StateFiles(store_id(state), conf).read_snapshot(9) and sorted(contents(state, 9, conf)) == [b"%d" % i for i in range(9)]
 
 
-def test_clean_up_does_not_wait_for_a_snapshot_that_fails(state: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_clean_up_does_not_wait_for_a_snapshot_that_fails(state: Path) -> None:
     conf = StateStoreConf(min_deltas_for_snapshot=2, min_versions_to_retain=3)
     with_snapshots(state, conf)
     for version in range(7, 9):
         batch(state, version, {b"%d" % version: ONE}, conf=conf)
     (state / "0/0/8.delta").write_bytes(b"garbage")
     before = names(state)
-    with caplog.at_level(logging.WARNING):
-        assert maintain(state, conf) == []
-    assert "8.delta" in caplog.text
+    unload_stores()
+    (result,) = maintain(state, conf)
+    assert result.snapshot is None and result.deleted and "8.delta" in str(result.error)
     assert "3.snapshot" in before and names(state) == ["3.delta", "6.delta", "6.snapshot", "7.delta", "8.delta", "9.delta"]
 
 
@@ -678,7 +734,8 @@ def test_no_snapshot_and_no_clean_up_over_a_gap(state: Path) -> None:
     for version in range(4):
         batch(state, version, {A: ONE}, conf=conf)
     (state / "0/0/1.delta").unlink()
-    assert maintain(state, conf) == []
+    (result,) = maintain(state, conf)
+    assert "unexpected list of delta files for version 4" in str(result.error) and not result.deleted
     assert names(state) == ["2.delta", "3.delta", "4.delta"]
 
 
@@ -690,62 +747,8 @@ def test_junk_in_a_state_directory_is_ignored(state: Path) -> None:
         (state / folder).mkdir(parents=True)
         (state / folder / "1.delta").write_bytes(b"junk")
     assert [f.name for f in StateFiles(store_id(state), CONF).store_files()] == ["1.delta"]
-    assert list(find_stores(str(state))) == [store_id(state)]
+    assert find_stores(str(state), 0, 0) == [store_id(state)] and find_stores(str(state), 0, 1) == []
     assert maintain(state / "nothing here") == []
-
-
-def test_the_maintenance_task_runs_until_it_is_stopped(state: Path) -> None:
-    conf = StateStoreConf(min_deltas_for_snapshot=2)
-    for version in range(3):
-        batch(state, version, {A: ONE}, conf=conf)
-    rounds = threading.Semaphore(0)
-
-    @contextmanager
-    def step(name: str, store_id: StateStoreId) -> Iterator[Ended]:
-        yield lambda result: rounds.release()
-
-    task = MaintenanceTask(str(state), conf, 1, lambda: 6, step)
-    task.start()
-    assert rounds.acquire(timeout=30)
-    for version in range(3, 6):
-        batch(state, version, {A: TWO}, conf=conf)
-    assert rounds.acquire(timeout=30)
-    task.stop()
-    assert {"3.snapshot", "6.snapshot"} <= set(names(state))
-    never_started = MaintenanceTask(str(state), conf, 1, lambda: 6, unobserved)
-    never_started.stop()
-
-
-def test_the_maintenance_task_outlives_a_listing_that_fails(
-    state: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
-    rounds = threading.Semaphore(0)
-
-    def unreachable(state_dir: str) -> Iterator[StateStoreId]:
-        rounds.release()
-        raise OSError("no route to host")
-
-    monkeypatch.setattr("minispark_stream.engine.state.maintenance.find_stores", unreachable)
-    task = MaintenanceTask(str(state), CONF, 1, lambda: 6, unobserved)
-    task.start()
-    assert rounds.acquire(timeout=30) and rounds.acquire(timeout=30), "the thread ended with the first error"
-    task.stop()
-    assert "no route to host" in caplog.text
-
-
-def test_a_round_of_maintenance_ends_after_the_store_that_is_under_way(state: Path) -> None:
-    conf = StateStoreConf(min_deltas_for_snapshot=2)
-    for partition in range(3):
-        for version in range(3):
-            get_store(store_id(state, partition), conf, version).commit()
-    stopped = threading.Event()
-
-    @contextmanager
-    def step(name: str, store_id: StateStoreId) -> Iterator[Ended]:
-        yield lambda result: stopped.set()
-
-    done = run_maintenance(str(state), conf, 3, step, stopped.is_set)
-    assert [result.store_id.partition_id for result in done] == [0]
 
 
 def test_a_process_keeps_the_stores_that_it_used_last_and_that_fit(state: Path) -> None:

@@ -20,6 +20,11 @@ def is_stopped(session: SparkSession) -> bool:
     return session.sparkContext._jsc is None
 
 
+def is_stopping(session: SparkSession) -> bool:
+    """Whether the Spark of a session has been stopped, or is just being stopped."""
+    return is_stopped(session) or bool(session.sparkContext._jsc.sc().isStopped())
+
+
 def conf(session: SparkSession, key: str) -> str | None:
     """A conf or its registered default (`session.conf.get(key, None)` would hide the default)."""
     value = session._jsparkSession.conf().getOption(key)

@@ -21,7 +21,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeVar
 
 import pyarrow as pa
 from pyspark.accumulators import AccumulatorParam
@@ -48,15 +48,16 @@ class StateMetrics:
 
 
 Report = tuple[int, StateMetrics]
+T = TypeVar("T")
 
 
-class Reports(AccumulatorParam[list[Report]]):
-    """An accumulator of (partition, metrics) reports."""
+class Reports(AccumulatorParam[list[T]]):
+    """An accumulator of reports: those of a stateful operator, or of maintenance."""
 
-    def zero(self, value: list[Report]) -> list[Report]:
+    def zero(self, value: list[T]) -> list[T]:
         return []
 
-    def addInPlace(self, value1: list[Report], value2: list[Report]) -> list[Report]:  # noqa: N802 - PySpark's name
+    def addInPlace(self, value1: list[T], value2: list[T]) -> list[T]:  # noqa: N802 - PySpark's name
         value1.extend(value2)
         return value1
 

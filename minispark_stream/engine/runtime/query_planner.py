@@ -141,6 +141,10 @@ class QueryPlanner:
         """Whether there is a stateful operator, in this batch as in the one before."""
         return bool((self._template or self.template(context)).operators)
 
+    def state_partitions(self) -> list[tuple[int, int]]:
+        """The number of each stateful operator, with that of each of its partitions."""
+        return [(operator, partition) for operator in self._accumulators for partition in range(self.num_partitions)]
+
     def of_the_query(self, context: MicroBatchExecutionContext) -> tuple[int, int]:
         """The late and the eviction watermark that enter the plan in this batch."""
         now_ms = context.metadata.batch_watermark_ms

@@ -42,6 +42,7 @@ from minispark_stream.engine.jvm import sessions
 from minispark_stream.engine.jvm.errors import as_captured
 from minispark_stream.engine.observer import Ended, Observer, error_words
 from minispark_stream.engine.plan.streaming_relation import described
+from minispark_stream.engine.runtime.maintenance_task import SLICE_S, MaintenanceJobs, MaintenanceTask
 from minispark_stream.engine.runtime.micro_batch_execution_context import MicroBatchExecutionContext, Offsets
 from minispark_stream.engine.runtime.progress_reporter import ProgressReporter
 from minispark_stream.engine.runtime.query_planner import QueryPlanner
@@ -53,7 +54,7 @@ from minispark_stream.engine.sources.base import (
     ReadLimit,
     Source,
 )
-from minispark_stream.engine.state.maintenance import MaintenanceTask
+from minispark_stream.engine.state.maintenance import MaintenanceRound, Partition
 from minispark_stream.engine.state.state_store import state_error_of
 from minispark_stream.engine.times import iso_time
 
@@ -167,17 +168,17 @@ class StreamExecution(ABC):
         """Write snapshots and delete old files in the background, if there is state, from the first batch on."""
         if has_state and self.maintenance is None:
             interval = self.conf_ms("spark.sql.streaming.stateStore.maintenanceInterval")
-            planner = self.planner
-            self.maintenance = MaintenanceTask(
-                planner.state_dir, planner.state_conf, interval, self._committed_version, self._step
-            )
+            words = self.described("maintenance")
+            jobs = MaintenanceJobs(self.session, f"{self.run_id} maintenance", words, self._maintenance_round)
+            self.maintenance = MaintenanceTask(self.planner.state_partitions(), jobs, interval, self._step)
             self.maintenance.start()
+
+    def _maintenance_round(self, partitions: tuple[Partition, ...], may_read: bool) -> MaintenanceRound:
+        committed = self.context.batch_id  # batch N begins with version N
+        return MaintenanceRound(self.planner.state_dir, self.planner.state_conf, committed, partitions, may_read, SLICE_S)
 
     def _step(self, name: str, **arguments: Any) -> AbstractContextManager[Ended]:
         return self.observer.step(name, self, **arguments)
-
-    def _committed_version(self) -> int:
-        return self.context.batch_id  # batch N begins with version N
 
     # -- the thread -----------------------------------------------------------------------------------------
 

@@ -91,6 +91,11 @@ class HDFSBackedStateStoreProvider:
             self._found_at_opening = self.files.identity(version + 1)
             return self.open_store
 
+    def is_near(self, version: int) -> bool:
+        """Whether `version` is in memory, or so few deltas away that nothing else is read."""
+        with self.lock:
+            return self._is_in_memory(version) or self._can_catch_up(version)
+
     # -- (1) loading --------------------------------------------------------------------------------------------
 
     def load(self, version: int) -> None:

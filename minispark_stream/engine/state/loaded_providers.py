@@ -47,6 +47,12 @@ class LoadedProviders:
             self._providers[store_id] = provider
             return provider
 
+    def is_near(self, store_id: StateStoreId, conf: StateStoreConf, version: int) -> bool:
+        """Whether `version` of a store is in memory, or a few deltas away."""
+        with self._lock:
+            provider = self._providers.get(store_id)
+            return provider is not None and provider.conf == conf and provider.is_near(version)
+
     def _drop_useless(self, checkpoint_root: str, conf: StateStoreConf, version: int) -> None:  # (2)
         for store_id, provider in list(self._providers.items()):
             is_of_query = store_id.checkpoint_root == checkpoint_root

@@ -3,7 +3,7 @@
 Models: StateStore.doMaintenance, and doMaintenance of HDFSBackedStateStoreProvider (About state).
 
 Every batch leaves a delta file in every partition of every store. So that a restart need not replay them all, and the
-directory does not grow for ever, the driver does this for each store, every `stateStore.maintenanceInterval` (60 s):
+directory does not grow for ever, a Python worker does this for each store, every `stateStore.maintenanceInterval` (60 s):
 
 1. Snapshot: when more than `stateStore.minDeltasForSnapshot` (10) deltas follow the newest snapshot (or the
    beginning), write the newest version whole.
@@ -20,87 +20,143 @@ directory does not grow for ever, the driver does this for each store, every `st
 "Newest" is the newest *committed* version, which is the one that the running batch begins with: what is above it may be
 written once more, and a snapshot of what was there before would hide the new delta.
 
-It works from the files alone, so a driver can do it for stores that live in other processes. What goes wrong with one
-store is logged and does not stop the query nor the other stores; the next round tries again.
+3. The driver asks for a *round* over some partitions (engine/runtime/maintenance_task.py), which is a task in some worker.
+   A worker that has a store in memory, or lacks a few deltas of it, writes the snapshot from there. A partition that it would
+   have to read from the beginning is left for another worker, unless the driver says that no worker has taken it.
+4. After `seconds` of work, what has not been done is left for another round, so that no batch waits long for the worker.
+
+What goes wrong with one store is in its result, and does not stop the query nor the other stores; the next time tries again.
 
 Differs from Spark: Spark writes the map it has in memory, be it committed or not; here, where the map may be in any process,
-the newest committed version is loaded as a task would: from its last snapshot that can be read, and the deltas after it.
-Shown by tests/unit/test_state_store.py::test_there_is_no_snapshot_of_a_version_that_a_batch_may_write_again.
+it is the newest committed version, which a worker that has it nowhere loads as a task would.
+Shown by tests/unit/test_state_store.py::test_there_is_no_snapshot_of_a_version_that_a_batch_may_write_again,
+tests/unit/test_state_store.py::test_a_snapshot_is_written_from_what_is_in_memory.
 """
 
 from __future__ import annotations
 
-import logging
-import threading
-from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager
+import math
+import os
+import socket
+import time
 from dataclasses import dataclass
 
-from minispark_stream.engine.checkpointing.checkpoint_file_manager import CheckpointFileManager, canonical_number, redacted
-from minispark_stream.engine.observer import Ended
-from minispark_stream.engine.state.auto_snapshot_loader import load_snapshot
-from minispark_stream.engine.state.hdfs_backed_state_store_map import HDFSBackedStateStoreMap
-from minispark_stream.engine.state.replay import bases, deltas, file_names
+from minispark_stream.engine.checkpointing.checkpoint_file_manager import CheckpointFileManager
+from minispark_stream.engine.observer import error_words
+from minispark_stream.engine.state.loaded_providers import LOADED_PROVIDERS, get_store
+from minispark_stream.engine.state.replay import bases, file_names
 from minispark_stream.engine.state.state_files import StateFiles, StoreFile
-from minispark_stream.engine.state.state_store import StateStoreConf, StateStoreId
+from minispark_stream.engine.state.state_store import DEFAULT_STORE_NAME, StateStoreConf, StateStoreId
 
-logger = logging.getLogger(__name__)
-
-# Tells whoever observes the query: `with step("maintenance", store_id=...) as ended: ...; ended(result)`.
-Step = Callable[..., AbstractContextManager[Ended]]
+Partition = tuple[int, int]  # of an operator: its id, and the number of the partition
 
 
 @dataclass(frozen=True)
 class MaintenanceResult:
-    """What maintenance did for one store."""
+    """What maintenance did for one store, or tried to.
+
+    Attributes:
+        snapshot: the version that was written whole; None when none was due or it failed.
+        num_bytes: the size of that file.
+        from_memory: the worker had the version, or all of it but a few deltas.
+        worker: the host and the process id.
+        error: what went wrong, in words; None when nothing did.
+    """
 
     store_id: StateStoreId
     snapshot: int | None
     deleted: tuple[str, ...]
+    num_bytes: int
+    from_memory: bool
+    worker: str
+    milliseconds: int
+    error: str | None
 
 
-def run_maintenance(
-    state_dir: str, conf: StateStoreConf, committed: int, step: Step, stopped: Callable[[], bool] = lambda: False
-) -> list[MaintenanceResult]:
-    """One round over every store under `state_dir`, or until `stopped` says that it is to end.
+@dataclass(frozen=True)
+class MaintenanceRound:
+    """(3) What a worker is asked for; `run` does it, in whatever process it is called.
 
-    `committed`: the newest version that no batch writes again.
-
-    Returns:
-        what was done, stores with nothing to do left out.
+    Args:
+        committed: the newest version that no batch writes again.
+        may_read: partitions that this worker does not have in memory are read from the checkpoint.
+        seconds: (4)
     """
-    results = []
-    for store_id in find_stores(state_dir):
-        if stopped():
-            break
+
+    state_dir: str
+    conf: StateStoreConf
+    committed: int
+    partitions: tuple[Partition, ...]
+    may_read: bool = True
+    seconds: float = math.inf
+
+    def run(self) -> tuple[list[MaintenanceResult], list[Partition]]:
+        """What was done, stores with nothing to do left out; and which partitions are left."""
+        results, left = list[MaintenanceResult](), list[Partition]()
+        began, looked_at = time.monotonic(), 0
+        for partition in self.partitions:
+            if looked_at and time.monotonic() - began > self.seconds:  # (4)
+                left.append(partition)
+                continue
+            looked_at += 1
+            due = [what_is_due(store_id, self.conf, self.committed) for store_id in find_stores(self.state_dir, *partition)]
+            if self.may_read or all(one.is_near() for one in due):  # (3)
+                results += [one.do_maintenance() for one in due if one.is_something()]
+            else:
+                left.append(partition)
+        return results, left
+
+
+@dataclass(frozen=True)
+class Due:
+    """What is to be done for a store. `error`: why that cannot be said, or what went wrong."""
+
+    files: StateFiles
+    snapshot: int | None = None
+    deletable: tuple[str, ...] = ()
+    error: Exception | None = None
+
+    def is_something(self) -> bool:
+        return self.snapshot is not None or bool(self.deletable) or self.error is not None
+
+    def is_near(self) -> bool:
+        """Whether it can be done without reading the state from the beginning."""
+        return self.snapshot is None or LOADED_PROVIDERS.is_near(self.files.store_id, self.files.conf, self.snapshot)
+
+    def do_maintenance(self) -> MaintenanceResult:
+        """Snapshot and clean-up."""
+        began, near, num_bytes, error = time.monotonic(), self.is_near(), 0, self.error
+        if self.snapshot is not None:  # (1)
+            try:
+                num_bytes = write_snapshot(self.files, self.snapshot)
+            except Exception as e:  # the query can go on without
+                error = e
         try:
-            result = do_maintenance(store_id, conf, committed, step)
-        except Exception as e:  # the query can go on without
-            logger.warning("Error performing snapshot and cleaning up of %s: %s", redacted(store_id.location), e)
-            continue
-        if result is not None:
-            results.append(result)
-    return results
+            for name in self.deletable:  # (2)
+                self.files.delete(name)
+        except Exception as e:
+            error = error or e
+        return MaintenanceResult(
+            store_id=self.files.store_id,
+            snapshot=self.snapshot if num_bytes else None,
+            deleted=self.deletable,
+            num_bytes=num_bytes,
+            from_memory=near and num_bytes > 0,
+            worker=f"{socket.gethostname()}:{os.getpid()}",
+            milliseconds=round((time.monotonic() - began) * 1000),
+            error=None if error is None else error_words(error),
+        )
 
 
-def do_maintenance(store_id: StateStoreId, conf: StateStoreConf, committed: int, step: Step) -> MaintenanceResult | None:
-    """Snapshot and clean-up of one store; None when there was nothing to do."""
+def what_is_due(store_id: StateStoreId, conf: StateStoreConf, committed: int) -> Due:
+    """What the files of a store say, without a look into them."""
     files = StateFiles(store_id, conf)
-    present = [f for f in files.store_files() if f.version <= committed]
-    snapshot = snapshot_due(present, conf.min_deltas_for_snapshot)
-    deletable = files_to_delete(present, conf.min_versions_to_retain)
-    if snapshot is None and not deletable:
-        return None
-    with step("maintenance", store_id=store_id) as ended:
-        try:
-            if snapshot is not None:  # (1)
-                write_snapshot(files, conf, snapshot)
-        finally:  # (2)
-            for name in deletable:
-                files.delete(name)
-        result = MaintenanceResult(store_id, snapshot, tuple(deletable))
-        ended(result)
-    return result
+    try:
+        present = [f for f in files.store_files() if f.version <= committed]
+        snapshot = snapshot_due(present, conf.min_deltas_for_snapshot)
+        return Due(files, snapshot, tuple(files_to_delete(present, conf.min_versions_to_retain)))
+    except Exception as e:
+        return Due(files, error=e)
 
 
 def snapshot_due(files: list[StoreFile], min_deltas: int) -> int | None:
@@ -129,63 +185,20 @@ def files_for_version(files: list[StoreFile], version: int) -> list[StoreFile]:
     return needed
 
 
-def write_snapshot(files: StateFiles, conf: StateStoreConf, version: int) -> None:
-    """Load `version` from the snapshot and deltas before it, and write it whole."""
+def write_snapshot(files: StateFiles, version: int) -> int:
+    """Open `version` as a task of a batch would, and write it whole. The size of the file."""
     before = files.identity(version)
-    state = HDFSBackedStateStoreMap()
-    base = load_snapshot(files, conf, version)
-    state.apply(base.changes)
-    for _, _, changes in deltas(files, base.version, version):
-        state.apply(changes)
+    store = get_store(files.store_id, files.conf, version)
+    rows = store.rows()
+    store.abort()
     if files.identity(version) != before:
         raise ValueError(f"version {version} was written again meanwhile; its snapshot waits for the next round")
-    files.write_snapshot(version, *state.rows())
+    return files.write_snapshot(version, *rows)
 
 
-def find_stores(state_dir: str) -> Iterator[StateStoreId]:
-    """Every store that has a directory under `state_dir`, by operator, partition and name."""
-    manager = CheckpointFileManager(state_dir)
-    for operator in _numbered(manager, ""):
-        for partition in _numbered(manager, str(operator)):
-            names = [name for name, *_ in manager.list(f"{operator}/{partition}")]
-            if any(name.endswith((".delta", ".snapshot")) for name in names):
-                yield StateStoreId(state_dir, operator, partition)
-            for name in sorted(names):
-                if "." not in name and name != "_metadata":  # a directory: a store with a name
-                    yield StateStoreId(state_dir, operator, partition, name)
-
-
-def _numbered(manager: CheckpointFileManager, directory: str) -> list[int]:
-    try:
-        return sorted(n for name, *_ in manager.list(directory) if (n := canonical_number(name)) is not None)
-    except FileNotFoundError:
-        return []
-
-
-class MaintenanceTask:
-    """Runs maintenance on a thread of its own, every `interval_ms` milliseconds, until it is stopped.
-
-    `committed` is asked for the newest committed version before each round.
-    """
-
-    def __init__(self, state_dir: str, conf: StateStoreConf, interval_ms: int, committed: Callable[[], int], step: Step):
-        self._state_dir, self._conf, self._interval_s = state_dir, conf, interval_ms / 1000
-        self._committed, self._step = committed, step
-        self._stopped = threading.Event()
-        self._thread = threading.Thread(target=self._run, name="state-store-maintenance-task", daemon=True)
-
-    def start(self) -> None:
-        self._thread.start()
-
-    def stop(self) -> None:
-        """Stop after the store that is under way, and wait for it."""
-        self._stopped.set()
-        if self._thread.is_alive():
-            self._thread.join()
-
-    def _run(self) -> None:
-        while not self._stopped.wait(self._interval_s):
-            try:
-                run_maintenance(self._state_dir, self._conf, self._committed(), self._step, self._stopped.is_set)
-            except Exception as e:  # the stores could not be listed; the next round tries again
-                logger.warning("Error running maintenance of %s: %s", redacted(self._state_dir), e)
+def find_stores(state_dir: str, operator: int, partition: int) -> list[StateStoreId]:
+    """The stores of a partition that have a directory, by name."""
+    names = [name for name, *_ in CheckpointFileManager(f"{state_dir}/{operator}/{partition}").list()]
+    has_default = any(name.endswith((".delta", ".snapshot")) for name in names)
+    named = [name for name in sorted(names) if "." not in name and name != "_metadata"]  # a directory: a store with a name
+    return [StateStoreId(state_dir, operator, partition, name) for name in [DEFAULT_STORE_NAME] * has_default + named]

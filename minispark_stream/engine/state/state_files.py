@@ -70,8 +70,12 @@ class StateFiles:
         name = f"{version}.delta"
         return name, self._write(name, encode_records(changes, self.conf.row_checksum_enabled), overwrite)
 
-    def write_snapshot(self, version: int, keys: Sequence[bytes], values: Sequence[bytes]) -> None:
-        self._write(f"{version}.snapshot", encode_records([(keys, values)], self.conf.row_checksum_enabled))
+    def write_snapshot(self, version: int, keys: Sequence[bytes], values: Sequence[bytes]) -> int:
+        """The size of the file in bytes. FileNotFoundError when somebody has deleted the folder meanwhile."""
+        records = encode_records([(keys, values)], self.conf.row_checksum_enabled)
+        data = compress(records, self.conf.compression_codec)
+        self.manager.create_atomic(f"{version}.snapshot", data, overwrite=True, new_folder=False)
+        return len(data)
 
     def read_delta(self, version: int) -> list[Change]:
         """The records of a delta, in order. A missing file is CANNOT_READ_DELTA_FILE_NOT_EXISTS."""

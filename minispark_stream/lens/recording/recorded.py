@@ -257,7 +257,10 @@ RECORDED: Mapping[str, Recorded] = {
         lambda query, store_id: {
             "operatorId": store_id.operator_id, "partition": store_id.partition_id, "store": store_id.store_name,
         },
-        lambda query, result, store_id: {"snapshot": result.snapshot, "deleted": list(result.deleted)},
+        lambda query, result, store_id: {
+            "snapshot": result.snapshot, "deleted": list(result.deleted), "bytes": result.num_bytes, "worker": result.worker,
+            "fromMemory": result.from_memory, "milliseconds": result.milliseconds,
+        },
     ),
     "finishTrigger": Recorded(after=lambda query, progress, context: {"progress": progress}),
 }

@@ -176,7 +176,11 @@ def _maintain(ins: Values, outs: Values) -> str:
     snapshot = as_int(outs.get("snapshot"))
     written = f"{snapshot}.snapshot written" if snapshot is not None else "no snapshot due"
     deleted = [plain(f) for f in as_list(outs.get("deleted"))]
-    return f"{store}: {written}, " + (f"deleted {', '.join(deleted)}" if deleted else "nothing deleted")
+    done = f"{store}: {written}, " + (f"deleted {', '.join(deleted)}" if deleted else "nothing deleted")
+    if "worker" not in outs:  # it failed, or the trace is older than this
+        return done
+    source = "" if snapshot is None else ", from memory" if outs.get("fromMemory") else ", from the files"
+    return f"{done}{source} (worker {plain(outs['worker'])}, {plain(outs.get('milliseconds'))} ms)"
 
 
 def _how_many_files(names: Sequence[Any]) -> str:

@@ -1,0 +1,170 @@
+"""The driver's half of state maintenance: when, up to which version, and what came of it. It reads no state.
+
+Models: MaintenanceTask and startMaintenanceIfNeeded of object StateStore (About state).
+
+1. Every `stateStore.maintenanceInterval`, a thread of the driver asks for maintenance of all partitions.
+2. It is a Spark job of one task, which does as many partitions as it can in SLICE_S seconds (engine/state/maintenance.py).
+   Then the next job does what is left. So maintenance takes the place of one task, and gives a batch a chance to have it after
+   each job; and one job after another may go to another executor.
+3. A job leaves the partitions that its worker does not have in memory. When it has done none for that reason, the next one
+   reads.
+4. What was done is told as steps of the query, errors are logged. When a job fails, its partitions wait for the next time.
+5. At the end of the query the job is cancelled, and nothing waits for its worker. If that goes on for a moment, it writes
+   whole files or none, and what they say is true, so it does no harm.
+
+    partitions 0 to 3; worker A has 0 and 2 in memory, worker B all
+    job 1 in A     0 and 2 done, 1 and 3 left
+    job 2 in A     none done: 1 and 3 left
+    job 3 in B     may read, but has them: 1 and 3 done
+
+Differs from Spark: there, each executor has threads for it besides its tasks, and looks after the stores that it has; a
+Python worker does nothing but tasks. Where there is room for one task only, a batch may wait for the snapshot of one store.
+Shown by tests/unit/test_maintenance_task.py::test_each_job_does_what_the_one_before_has_left,
+tests/spark/test_maintenance.py::test_snapshots_are_written_by_workers_and_the_driver_reads_no_state.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from typing import Protocol
+
+import pyarrow as pa
+from pyspark import InheritableThread
+from pyspark.accumulators import Accumulator
+from pyspark.sql import SparkSession
+
+from minispark_stream.engine.checkpointing.checkpoint_file_manager import redacted
+from minispark_stream.engine.jvm import plans, sessions
+from minispark_stream.engine.observer import Ended
+from minispark_stream.engine.operators.metrics import Reports
+from minispark_stream.engine.operators.worker_tuning import tune_worker
+from minispark_stream.engine.sinks.base import BATCH_ID_KEY
+from minispark_stream.engine.state.maintenance import MaintenanceResult, MaintenanceRound, Partition
+
+logger = logging.getLogger(__name__)
+
+SLICE_S = 0.1
+
+Done = tuple[list[MaintenanceResult], list[Partition]]
+AskFor = Callable[[tuple[Partition, ...], bool], MaintenanceRound]
+
+# Tells whoever observes the query: `with step("maintenance", store_id=...) as ended: ...; ended(result)`.
+Step = Callable[..., AbstractContextManager[Ended]]
+
+
+class MaintenanceError(Exception):
+    """What went wrong in a worker, in its words."""
+
+
+class Jobs(Protocol):
+    """Where rounds are run. `begin` and `end` are called on the thread that asks for them, `cancel` on any other."""
+
+    def begin(self) -> None: ...
+
+    def run(self, partitions: tuple[Partition, ...], may_read: bool) -> Done: ...
+
+    def end(self) -> None: ...
+
+    def cancel(self) -> None: ...
+
+
+class MaintenanceTask:
+    """(1) Runs maintenance on a thread of its own, every `interval_ms` milliseconds, until it is stopped."""
+
+    def __init__(self, partitions: Iterable[Partition], jobs: Jobs, interval_ms: int, step: Step):
+        self._partitions, self._jobs, self._interval_s, self._step = tuple(partitions), jobs, interval_ms / 1000, step
+        self._stopped = threading.Event()
+        self._thread = InheritableThread(target=self._run, name="state-store-maintenance-task", daemon=True)
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def stop(self) -> None:  # (5)
+        """Cancel the job that is under way."""
+        self._stopped.set()
+        if self._thread.is_alive():
+            try:
+                self._jobs.cancel()
+            finally:
+                self._thread.join()
+
+    def _run(self) -> None:
+        self._jobs.begin()
+        while not self._stopped.wait(self._interval_s):
+            try:
+                self._maintain()
+            except Exception as e:  # the next time tries again
+                if not self._stopped.is_set():
+                    logger.warning("Error running maintenance: %s", e)
+        self._jobs.end()
+
+    def _maintain(self) -> None:
+        left, may_read = self._partitions, False
+        while left and not self._stopped.is_set():  # (2)
+            results, still_left = self._jobs.run(left, may_read)
+            for result in results:
+                tell(result, self._step)
+            left, may_read = tuple(still_left), len(still_left) == len(left)  # (3)
+
+
+def tell(result: MaintenanceResult, step: Step) -> None:
+    """(4) As a step of the query, what `Due.do_maintenance` of engine/state/maintenance.py has done in a worker."""
+    try:
+        with step("maintenance", store_id=result.store_id) as ended:
+            if result.error is not None:
+                raise MaintenanceError(result.error)
+            ended(result)
+    except MaintenanceError as e:
+        logger.warning("Error performing snapshot and cleaning up of %s: %s", redacted(result.store_id.location), e)
+
+
+class MaintenanceJobs:
+    """(2) Rounds as Spark jobs. They have a job group of their own: to cancel a batch does not cancel them."""
+
+    def __init__(self, session: SparkSession, group: str, description: str, ask_for: AskFor):
+        self._session, self._group, self._description, self._ask_for = session, group, description, ask_for
+        self._done: Accumulator[list[Done]] = session.sparkContext.accumulator([], Reports())
+
+    def begin(self) -> None:
+        sessions.set_active_session(self._session)
+        self._session.sparkContext.setJobGroup(self._group, self._description)
+        self._session.sparkContext.setLocalProperty(BATCH_ID_KEY, None)  # type: ignore[arg-type]
+
+    def run(self, partitions: tuple[Partition, ...], may_read: bool) -> Done:
+        """The workers of `mapInArrow` are those of the stateful operators."""
+        self._done.value = []
+        task = _RoundAsTask(self._ask_for(partitions, may_read), self._done)
+        try:
+            plans.count_rows(self._session.range(1, numPartitions=1).mapInArrow(task, "nothing int"))
+        except Exception:
+            if sessions.is_stopping(self._session):
+                return [], []  # it ends without a word; the query says what there is to say
+            raise
+        [done] = self._done.value
+        return done
+
+    def end(self) -> None:
+        sessions.forget_accumulator(self._done)
+
+    def cancel(self) -> None:
+        if not sessions.is_stopped(self._session):
+            sessions.cancel_jobs(self._session, self._group)
+
+
+@dataclass(frozen=True)
+class _RoundAsTask:
+    """A round in a worker, as a function for mapInArrow."""
+
+    round: MaintenanceRound
+    done: Accumulator[list[Done]]
+
+    def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        tune_worker()
+        for _ in batches:
+            pass
+        self.done.add([self.round.run()])
+        yield from ()
