@@ -18,6 +18,7 @@ from minispark_stream.engine.state.state_store import StateStoreConf, StateStore
 from minispark_stream.lens.recording.recording_observer import RecordingObserver
 from minispark_stream.lens.trace.events import Event
 from minispark_stream.lens.trace.recorder import Recorder
+from minispark_stream.lens.view.sentences import narrate
 
 CONF = StateStoreConf(min_deltas_for_snapshot=2)
 PARTITIONS = tuple((0, partition) for partition in range(4))
@@ -100,6 +101,8 @@ def test_what_was_done_is_told_as_a_step_and_what_failed_is_logged(tmp_path: Pat
     assert "2.delta" in str(failed.error) and "2.delta" in caplog.text
     assert (done.inputs["partition"], done.outputs["snapshot"], done.outputs["fromMemory"], done.error) == (1, 3, False, None)
     assert done.outputs["bytes"] == (tmp_path / "0/1/3.snapshot").stat().st_size
+    words = f"operator 0, partition 1: 3.snapshot written, nothing deleted, from the files (worker {done.outputs['worker']}, "
+    assert narrate(done).startswith(words)
 
 
 def test_a_job_that_fails_is_tried_again_at_the_next_time(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:

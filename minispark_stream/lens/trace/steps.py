@@ -251,7 +251,7 @@ STEPS: Mapping[str, Step] = {
             "maintenance", "StateStore.doMaintenance", "State: maintenance",
             ins=("operatorId", "partition", "store"),
             outs=("snapshot", "deleted", "bytes", "worker", "fromMemory", "milliseconds"),
-            says="in the background, in a worker: merge deltas into a snapshot, delete files that no version needs",
+            says="in the background: merge deltas into a snapshot, delete files that no version needs",
             why=(
                 "To load a version means to read the newest snapshot and every delta after it; without new snapshots "
                 "that would take longer with every batch."
