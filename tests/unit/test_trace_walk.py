@@ -13,9 +13,10 @@ from minispark_stream.lens.trace.trace import Trace
 from minispark_stream.lens.view.board import Board
 from minispark_stream.lens.view.merged_walk import Stop, completed, merged, stops
 from minispark_stream.lens.view.sentences import narrate
+from minispark_stream.lens.view.state_panel import operator
 from minispark_stream.lens.view.walk import moments
 from minispark_stream.lens.view.words import offset_words, plain, plural, short, time_words, without_ids
-from minispark_stream.lens.view.world import StateRow, World
+from minispark_stream.lens.view.world import OperatorView, StateRow, World
 from minispark_stream.lens.view.world_changes import state_changes, worlds
 
 TRACE = Trace.load(Path(__file__).parents[1] / "golden" / "trace_windows.json")
@@ -71,14 +72,32 @@ def test_state_rows_say_what_became_of_them() -> None:
     (operator,) = after("stateOperator", 3, attempt=1).operators
     assert operator.version == 4
     assert [(plain(r.key), r.mark) for r in operator.rows or ()] == [
-        ("window=[2024-01-01 12:00, 12:05)", "-"), ("window=[2024-01-01 12:05, 12:10)", "-"),
+        ("window=[2024-01-01 12:00, 12:05)", "~-"), ("window=[2024-01-01 12:05, 12:10)", "-"),
         ("window=[2024-01-01 12:20, 12:25)", ""), ("window=[2024-01-01 12:30, 12:35)", "+"),
         ("window=[2024-01-01 12:10, 12:15)", ""),
     ]
 
 
+def test_the_marks_of_the_state_are_what_the_operator_counted() -> None:
+    """And what a batch sends out of the state is shown there, also where it was changed in the same batch."""
+    shown = [w.operators[0] for w in worlds(TRACE.events) if w.moment.event.step == "stateOperator" and w.operators[0].changed]
+    assert len(shown) >= 6
+    for one in shown:
+        marks = sum(len(row.mark) for row in one.rows or ())
+        assert marks == one.metrics["numRowsUpdated"] + one.metrics["numRowsRemoved"]
+    sent = [w for w in worlds(TRACE.events) if w.moment.event.step == "addBatch" and w.rows_out]
+    for world in sent:
+        left = [row.between or row.before for row in world.operators[0].rows or () if row.mark.endswith("-")]
+        assert sorted(row["count"] for row in world.rows_out or ()) == sorted(value["count"] for value in left)
+
+
 def test_a_state_row_is_one_key_in_one_partition_of_one_store() -> None:
     row = {"store": "default", "partition": 0, "key": {"word": "a"}, "value": {"count": 1}}
+    between = [{**row, "value": {"count": 3}}, {**row, "key": {"k": "new"}}]
+    assert [(r.mark, r.before, r.between, r.after) for r in state_changes([row], [], between)] == [
+        ("+-", None, row["value"], None), ("~-", row["value"], {"count": 3}, None),
+    ]
+    assert "count=3, then removed" in operator(OperatorView(0, "stateStoreSave", rows=state_changes([row], [], between)))
     assert state_changes([row], [{**row, "value": {"count": 2}}, {**row, "partition": 1}]) == (
         StateRow("default", 0, {"word": "a"}, {"count": 1}, {"count": 2}, "~"),
         StateRow("default", 1, {"word": "a"}, None, {"count": 1}, "+"),

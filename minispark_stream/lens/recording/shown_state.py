@@ -5,10 +5,12 @@ Models: nothing of Spark, which does not keep rows to show them.
 1. Both versions of each store are compared, all of their rows, as bytes.
 2. The rows that are not the same in both are shown first, up to `MAX_CHANGED` of a store in a partition; of the others so many
    that `MAX_ROWS` are shown. How many rows there are is said in any case.
-3. The operator decodes them (`readable`).
+3. A row that the batch has put and then removed is in neither version; the delta of the batch has it (`between`).
+4. The operator decodes them (`readable`).
 
-    version 3    a -> 1, b -> 2          before    a -> 1, b -> 2
-    version 4    b -> 3                  after     b -> 3              rows 2
+    version 3    a -> 1, b -> 2                  before    a -> 1, b -> 2
+    version 4    b -> 3                          after     b -> 3              rows 2
+    4.delta      a -> 5, b -> 3, a removed       between   a -> 5
 
 It reads every state file of both versions. Differs from Spark: nothing.
 """
@@ -21,6 +23,7 @@ from typing import Any
 from minispark_stream.engine.operators.base import StatefulOperator
 from minispark_stream.engine.runtime.query_planner import QueryPlanner
 from minispark_stream.engine.state.loaded_providers import get_store
+from minispark_stream.engine.state.state_files import StateFiles
 from minispark_stream.engine.state.state_store import StateStoreId
 from minispark_stream.lens.trace.events import MAX_ROWS
 
@@ -28,22 +31,35 @@ MAX_CHANGED = 500  # rows of a store in a partition
 
 
 def shown_state(planner: QueryPlanner, operator: StatefulOperator, version: int) -> dict[str, Any]:
-    """The rows before the batch that read `version`, those after it, and of how many (`rows`)."""
+    """The rows before the batch that read `version`, those after it and between, and of how many (`rows`)."""
     before: list[dict[str, Any]] = []
     after: list[dict[str, Any]] = []
+    between: list[dict[str, Any]] = []
     rows = 0
     for name, _, _ in operator.schemas():
         for partition in range(operator.partitions(planner.num_partitions)):
             store_id = StateStoreId(planner.state_dir, operator.operator_id, partition, name)
             old, new = (_all_rows(planner, store_id, one) for one in (version, version + 1))
-            changed = sorted(key for key in old.keys() | new.keys() if old.get(key) != new.get(key))  # (1)
+            passed = _put_and_removed(planner, store_id, version + 1, new)  # (3)
+            every = old.keys() | new.keys() | passed.keys()
+            changed = sorted(key for key in every if old.get(key) != new.get(key) or key in passed)  # (1)
             same = sorted(key for key in old if old[key] == new.get(key))
             shown = sorted([*changed[:MAX_CHANGED], *same[: max(0, MAX_ROWS - len(changed))]])  # (2)
-            rows += len(old.keys() | new.keys())
-            for found, of_version in ((before, old), (after, new)):
+            rows += len(every)
+            for found, of_version in ((before, old), (after, new), (between, passed)):
                 entries = [(key, of_version[key]) for key in shown if key in of_version]
-                found += [{"partition": partition, **row} for row in operator.readable(name, entries, planner.state_dir)]  # (3)
-    return {"before": before, "after": after, "rows": rows}
+                found += [{"partition": partition, **row} for row in operator.readable(name, entries, planner.state_dir)]  # (4)
+    return {"before": before, "after": after, "between": between, "rows": rows}
+
+
+def _put_and_removed(
+    planner: QueryPlanner, store_id: StateStoreId, version: int, after: Mapping[bytes, bytes]
+) -> Mapping[bytes, bytes]:
+    """The rows that the batch which made `version` has put and then removed."""
+    put: dict[bytes, bytes] = {}
+    for keys, values in StateFiles(store_id, planner.state_conf).read_delta(version):
+        put |= {bytes(key): bytes(value) for key, value in zip(keys, values) if value is not None and bytes(key) not in after}
+    return put
 
 
 def _all_rows(planner: QueryPlanner, store_id: StateStoreId, version: int) -> Mapping[bytes, bytes]:

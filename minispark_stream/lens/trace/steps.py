@@ -177,7 +177,7 @@ STEPS: Mapping[str, Step] = {
         Step(
             "stateOperator", "StateStoreWriter", "About state", within="addBatch",
             ins=("operatorId", "operator", "outputMode", "version", "stores", "watermarkLate", "watermarkEviction", "decides"),
-            outs=("metrics", "before", "after", "rows", "pairs"),
+            outs=("metrics", "before", "between", "after", "rows", "pairs"),
             lights=("state",),
             says="read state version N, change it, write version N+1, and emit what the output mode asks for",
             why=(

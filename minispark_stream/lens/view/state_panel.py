@@ -4,7 +4,8 @@
       12:00 · A  matched              12:01 · A  matched
     + 12:02 · B  no match yet
 
-1. A row that the batch has added, changed or removed has its mark and its colour.
+1. A row that the batch has added, changed or removed has its mark and its colour. One that it has put and then removed has two
+   marks, and what it was between is shown.
 2. Of a large state some rows are shown, first of all those that the batch has changed; how many there are is said.
 3. Spark keeps a side of a join in two stores: how many rows a key has, and the rows, numbered. Only the rows are shown.
 """
@@ -20,7 +21,7 @@ from minispark_stream.lens.view.style import say, table
 from minispark_stream.lens.view.words import number, plural
 from minispark_stream.lens.view.world import OperatorView, StateRow
 
-MARKS = {"+": "add", "~": "change", "-": "remove", "": "same"}
+MARKS = {"+": "add", "~": "change", "-": "remove", "+-": "remove", "~-": "remove", "": "same"}
 COUNTS = "keyToNumValues"
 
 
@@ -52,6 +53,7 @@ def operator(view: OperatorView) -> str:
 def _row(row: StateRow) -> tuple[str, list[str]]:  # (1)
     where = f"{row.partition}" if row.store == "default" else f"{row.partition} {row.store}"
     before, after = ("" if value is None else say(value) for value in (row.before, row.after))
+    after = after if row.between is None else f"{say(row.between)}, then removed"
     key = " ".join(map(say, as_map(row.key).values())) if as_map(row.key) else say(row.key)
     return f' class="{MARKS[row.mark]}"', [escape(row.mark), key, before, after, escape(where)]
 
@@ -59,11 +61,11 @@ def _row(row: StateRow) -> tuple[str, list[str]]:  # (1)
 def _side(side: str, rows: Iterable[StateRow]) -> str:  # (3)
     buffered = [row for row in rows if row.store.startswith(side) and not row.store.endswith(COUNTS)]
     body = table(("", "row"), map(_buffered, buffered)) if buffered else "<p class='note'>Empty.</p>"
-    return f"<div><h4>{side} buffer, {plural(sum(row.mark != '-' for row in buffered), 'row')}</h4>{body}</div>"
+    return f"<div><h4>{side} buffer, {plural(sum(not row.mark.endswith('-') for row in buffered), 'row')}</h4>{body}</div>"
 
 
 def _buffered(row: StateRow) -> tuple[str, list[str]]:
-    values = dict(as_map(row.after if row.after is not None else row.before))
+    values = dict(as_map(next((value for value in (row.after, row.between, row.before) if value is not None), None)))
     met = {True: "matched", False: "no match yet"}.get(values.pop("matched", None), "")
     key = {name: value for name, value in as_map(row.key).items() if name != "index" and value not in values.values()}
     words = " · ".join(map(say, [*key.values(), *values.values()]))

@@ -79,5 +79,6 @@ def _state_line(row: StateRow) -> str:
     values = {
         "+": plain(row.after), "-": plain(row.before), "": plain(row.after),
         "~": f"{plain(row.before)} -> {plain(row.after)}",
+        "+-": f"{plain(row.between)}, then removed", "~-": f"{plain(row.before)} -> {plain(row.between)}, then removed",
     }
     return f"{row.mark or ' '} {where}  {plain(row.key)}: {values[row.mark]}"

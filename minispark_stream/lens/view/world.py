@@ -66,7 +66,10 @@ class WatermarkView:
 
 @dataclass(frozen=True)
 class StateRow:
-    """A row of state before and after a batch. `mark`: "+" added, "~" changed, "-" removed, "" as it was."""
+    """A row of state before and after a batch. `mark`: "+" added, "~" changed, "-" removed, "" as it was.
+
+    What the batch added or changed and then removed has two of them, "+-" or "~-", and is as it was `between`.
+    """
 
     store: str
     partition: int | None
@@ -74,6 +77,7 @@ class StateRow:
     before: Any
     after: Any
     mark: str
+    between: Any = None
 
 
 @dataclass(frozen=True)

@@ -131,7 +131,7 @@ def _new_batch(world: World) -> World:
 
 
 def _kept(rows: Sequence[StateRow]) -> tuple[StateRow, ...]:
-    return tuple(replace(row, before=row.after, mark="") for row in rows if row.mark != "-")
+    return tuple(replace(row, before=row.after, mark="") for row in rows if not row.mark.endswith("-"))
 
 
 def _resumed(world: World, ins: Mapping[str, Any], outs: Mapping[str, Any]) -> World:
@@ -214,7 +214,7 @@ def _state(world: World, ins: Mapping[str, Any], outs: Mapping[str, Any]) -> Wor
     operator_id, version = as_int(ins.get("operatorId")) or 0, as_int(ins.get("version"))
     rows = None
     if isinstance(outs.get("after"), (list, tuple)):
-        rows = state_changes(as_list(outs.get("before")), as_list(outs.get("after")))
+        rows = state_changes(*(as_list(outs.get(name)) for name in ("before", "after", "between")))
     view = OperatorView(
         operator_id=operator_id,
         operator=str(ins.get("operator")),
@@ -228,15 +228,18 @@ def _state(world: World, ins: Mapping[str, Any], outs: Mapping[str, Any]) -> Wor
     return replace(world, operators=tuple(sorted((*others, view), key=lambda o: o.operator_id)))
 
 
-def state_changes(before: Sequence[Any], after: Sequence[Any]) -> tuple[StateRow, ...]:
-    """Every row of either side, by store, partition and key."""
+def state_changes(before: Sequence[Any], after: Sequence[Any], between: Sequence[Any] = ()) -> tuple[StateRow, ...]:
+    """Every row of either side, by store, partition and key; and those `between`, which were put and then removed."""
     old = {_identity(row): as_map(row) for row in before}
     new = {_identity(row): as_map(row) for row in after}
+    put = {_identity(row): as_map(row) for row in between}
     rows = []
-    for identity in sorted(old.keys() | new.keys()):
-        row = new.get(identity, old.get(identity, {}))
+    for identity in sorted(old.keys() | new.keys() | put.keys()):
+        row = new.get(identity) or old.get(identity) or put.get(identity, {})
         was, now = old.get(identity), new.get(identity)
-        if was is None:
+        if identity in put and now is None:
+            mark = "+-" if was is None else "~-"
+        elif was is None:
             mark = "+"
         elif now is None:
             mark = "-"
@@ -245,6 +248,7 @@ def state_changes(before: Sequence[Any], after: Sequence[Any]) -> tuple[StateRow
         rows.append(StateRow(
             str(row.get("store") or "default"), as_int(row.get("partition")), row.get("key"),
             None if was is None else was.get("value"), None if now is None else now.get("value"), mark,
+            put[identity].get("value") if mark in ("+-", "~-") else None,
         ))
     return tuple(rows)
 
