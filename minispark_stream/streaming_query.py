@@ -78,7 +78,8 @@ class StreamingQuery(SparkStreamingQuery):
         """Why nothing came out: what is held and dropped, which watermark is waited for, and what would have to arrive."""
         from minispark_stream.tools.inspection.why_no_output import explain_query
 
-        return explain_query(self, self._execution.checkpoint, self._execution.output_mode, self.trace.events)
+        execution, trace = self._execution, self.trace
+        return explain_query(self, execution.checkpoint, execution.output_mode, trace.events, trace.plan or "")
 
     def exception(self) -> StreamingQueryException | None:
         """The error that ended the query, if one did."""

@@ -17,8 +17,9 @@ from pyspark.sql.streaming import StreamingQuery
 
 from minispark_stream.engine.jvm.queries import look_at
 from minispark_stream.streaming_query import StreamingQuery as ModelQuery
+from minispark_stream.tools.inspection.asked import Asked
 from minispark_stream.tools.inspection.checkpoint import inspect
-from minispark_stream.tools.inspection.why_no_output import Asked, OutputExplanation, explain, explain_query
+from minispark_stream.tools.inspection.why_no_output import OutputExplanation, explain, explain_query
 
 
 def explain_output(query_or_checkpoint: StreamingQuery | str | Path) -> OutputExplanation:
@@ -43,4 +44,4 @@ def explain_output(query_or_checkpoint: StreamingQuery | str | Path) -> OutputEx
         wanted = "a query, as start() gives it, or the path of a checkpoint"
         raise TypeError(f"explain_output takes {wanted}, not {query_or_checkpoint!r}")
     seen = look_at(query_or_checkpoint)
-    return explain_query(query_or_checkpoint, seen.checkpoint, seen.output_mode)
+    return explain_query(query_or_checkpoint, seen.checkpoint, seen.output_mode, plan=seen.plan)

@@ -11,9 +11,10 @@ from pyspark.sql.types import StructType
 import tests.unit.hand_made as hand_made
 from minispark_stream import explain_output
 from minispark_stream.tools.inspection import why_no_output
+from minispark_stream.tools.inspection.asked import Asked, joins, shifts
 from minispark_stream.tools.inspection.held import Held
-from minispark_stream.tools.inspection.inputs import named_inputs
-from minispark_stream.tools.inspection.why_no_output import Asked, explain, shifts
+from minispark_stream.tools.inspection.inputs import named_inputs, planned_inputs, timers
+from minispark_stream.tools.inspection.why_no_output import explain
 from tests.unit.hand_made import windowed_count
 
 
@@ -72,12 +73,20 @@ INPUTS: list[dict[str, Any]] = [
 ]
 
 
+def decided(watermark_ms: int, *decides: dict[str, Any]) -> list[Any]:
+    """The events of a batch, of which operator after operator tells what it decides."""
+    planned = SimpleNamespace(step="queryPlanning", inputs={"watermarkEviction": watermark_ms})
+    return [planned, *(
+        SimpleNamespace(step="stateOperator", inputs={"operatorId": number, "decides": one}) for number, one in enumerate(decides)
+    )]
+
+
 def test_an_outer_join_that_waits_says_which_watermark_the_range_of_its_condition_asks_for(monkeypatch: Any) -> None:
     """ta waits until tb may not come any more: BETWEEN ta AND ta + INTERVAL 5 MINUTES, so 5 minutes and 1 ms after it."""
     join: Any = SimpleNamespace(operator_id=0, name="symmetricHashJoin")
-    decided = [{"operatorId": 0, "watermarkEviction": 0, "decides": {"join_type": "LeftOuter", "leaves_ms": [-300_001, None]}}]
+    trace = decided(0, {"join_type": "LeftOuter", "leaves_ms": [-300_001, None]})
     left = Held(join, 2, 600_000, NOON, "ta=12:00 ka=y", 0)
-    found = waiting(monkeypatch, left, inputs=INPUTS, shifts=shifts(decided))
+    found = waiting(monkeypatch, left, inputs=INPUTS, shifts=shifts(trace), joins=joins(trace))
     assert found["held"] == "operator 0 (symmetricHashJoin, left side): 2 rows, the first to leave is ta=12:00 ka=y"
     assert found["that is"].startswith("when the watermark of the query reaches 2024-01-01 12:05:00.001: the range of times")
     assert found["would help"] == (
@@ -136,3 +145,58 @@ def test_inputs_of_one_column_are_known_by_their_sources(monkeypatch: Any) -> No
     )
     told_by_reports = waiting(monkeypatch, held)["would help"]  # as real Spark's are: which delay is whose is not known
     assert told_by_reports.startswith("a row with an event time of 2024-01-01 12:25:00 and the delay of its withWatermark, or later, on each input")
+
+
+PLAN = """WriteToMicroBatchDataSource MemorySink, 1b0a, Append, 0
++- Join LeftOuter, ((ka#1 = kb#3) AND (tb#2 >= ta#0))
+   :- EventTimeWatermark 5f0e2c3a-1, ta#0: timestamp, 10 minutes
+   :  +- StreamingExecutionRelation FileStreamSource[file:/data/a], [ta#0, ka#1], 0
+   +- EventTimeWatermark 5f0e2c3a-2, tb#2: timestamp, 1 hours 30 minutes
+      +- Union false, false
+         :- StreamingRelation FileSource[/data/b], [tb#2, kb#3]
+         +- StreamingRelation FileSource[/data/c], [tb#4, kb#5]"""
+
+
+def test_a_plan_as_spark_prints_it_has_the_inputs_the_joins_and_the_timers() -> None:
+    assert list(planned_inputs(PLAN)) == [
+        {"node": "ta", "delayMs": 600_000, "sources": ["FileStreamSource[file:/data/a]"]},
+        {"node": "tb", "delayMs": 5_400_000, "sources": ["FileStreamSource[/data/b]", "FileStreamSource[/data/c]"]},
+    ]
+    with_timers = "FlatMapGroupsInPandasWithState f(t#1), [k#2], [n#3], StructType(), Append, EventTimeTimeout"
+    assert (timers(PLAN), timers(with_timers), timers("ProcessingTimeTimeout")) == (None, "event time", "processing time")
+
+
+def test_a_row_of_an_inner_join_never_goes_out_alone(monkeypatch: Any) -> None:
+    """Nor does one of the right side of a left join, even when its time comes first."""
+    join: Any = SimpleNamespace(operator_id=0, name="symmetricHashJoin")
+    left, right = (Held(join, 1, 600_000, NOON + n * 60_000, f"row {n}", side) for n, side in ((5, 0), (1, 1)))
+    for more in ({"plan": PLAN.replace("LeftOuter", "Inner")}, {"joins": {0: "LeftSemi"}, "shifts": {(0, 0): 0}}):
+        found = waiting(monkeypatch, left, inputs=INPUTS, **more)
+        assert found["waits for"].startswith("a partner that fits the condition: a row without one never") and "would help" not in found
+    trace = decided(NOON, {"join_type": "LeftOuter", "leaves_ms": [NOON - 60_000, NOON]})
+    known: dict[str, Any] = {"inputs": INPUTS, "shifts": shifts(trace), "joins": joins(trace)}
+    assert "would help" in waiting(monkeypatch, left, **known) and "would help" not in waiting(monkeypatch, right, **known)
+
+
+def test_where_an_operator_stands_above_another_its_own_watermark_counts(monkeypatch: Any) -> None:
+    """A window above a join: its watermark is six minutes behind that of the query."""
+    window: Any = SimpleNamespace(operator_id=0, name="stateStoreSave")
+    trace = decided(NOON, {"leaves_ms": [NOON - 360_000]}, {"join_type": "LeftOuter", "leaves_ms": [NOON - 360_001, NOON]})
+    held = Held(window, 1, 600_000, NOON + 300_000, "window")
+    found = waiting(monkeypatch, held, inputs=[{**INPUTS[0], "sources": ["a"]}], shifts=shifts(trace), joins=joins(trace))
+    assert found["would help"].startswith(
+        "a row with an event time of 2024-01-01 12:21:00 or later on the input a: 12:11:00 and the delay of 10 min"
+    )
+
+
+def test_a_timer_is_waited_for_by_its_own_clock(monkeypatch: Any) -> None:
+    group: Any = SimpleNamespace(operator_id=0, name="applyInPandasWithState")
+    timer = Held(group, 1, None, NOON + 300_000, "user=ann", is_timer=True)
+    one = [{"node": "t", "delayMs": 60_000, "watermark": NOON, "sources": ["a"]}]
+    found = waiting(monkeypatch, timer, inputs=one, plan="EventTimeTimeout")
+    assert found["held"] == "operator 0 (applyInPandasWithState): 1 key, the first timer is that of user=ann"
+    assert found["waits for"] == "new rows, or the timer of user=ann, at 2024-01-01 12:05:00 of the event time"
+    assert found["would help"].startswith("a row with an event time of 2024-01-01 12:06:00.001 or later")
+    found = waiting(monkeypatch, timer, inputs=one, plan="ProcessingTimeTimeout")
+    assert found["waits for"].endswith("of the processing time") and "would help" not in found
+    assert "a checkpoint does not have which" in waiting(monkeypatch, timer)["waits for"]

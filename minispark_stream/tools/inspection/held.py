@@ -3,7 +3,8 @@
 1. Every store of an operator with keys in it is something held. Of a join, each side has one with the rows; of
    transformWithState in RocksDB, each state variable is one. What begins with "$" are the indexes and timers of the engine.
 2. A column of the key or the value that carries a watermark says when a row leaves; of a window it is the end. A key of
-   dropDuplicatesWithinWatermark has the time of its expiry as its value.
+   dropDuplicatesWithinWatermark has the time of its expiry as its value, a group of applyInPandasWithState its timer. A row of
+   a join that has matched leaves without a word, and does not count.
 
     stateStoreSave, 4 keys     the first to leave is window=[12:20, 12:25), when the watermark reaches 12:25
 
@@ -28,6 +29,8 @@ DELAY = "spark.watermarkDelayMs"
 MOST_ROWS = 5000  # of a partition, to find what leaves first
 DAMAGED = (ValueError, OSError)
 SIDES = ("left", "right")
+TIMERS = {"$eventTimers_keyToTimestamp": "event time", "$procTimers_keyToTimestamp": "processing time"}  # the clock of each
+TIMER_COLUMNS = ("timeoutTimestamp", "expiryTimestampMs")  # of a group of applyInPandasWithState, of transformWithState; in ms
 
 
 @dataclass(frozen=True)
@@ -35,6 +38,7 @@ class Held:
     """What one state holds: so many keys; `first` leaves first, when the watermark reaches `until_ms` (None: not known).
 
     `side` is 0 or 1 where it is a side of a join, whose state watermark decides; `variable` is the name of a state variable.
+    `is_timer`: `until_ms` is the time of a timer, which goes off when its clock is past it.
     """
 
     operator: Operator
@@ -44,14 +48,18 @@ class Held:
     first: str
     side: int | None = None
     variable: str = ""
+    is_timer: bool = False
 
     @property
     def words(self) -> str:
         side = f", {self.variable}" if self.variable else "" if self.side is None else f", {SIDES[self.side]} side"
         count = plural(self.keys, "key" if self.side is None else "row")
-        first = f", the first to leave is {self.first}" if self.first else ""
-        no_time = self.until_ms is None and self.delay_ms is None
-        forever = "; it has no event time, so no watermark makes it leave" if no_time else ""
+        first = f", the first {'timer is that of' if self.is_timer else 'to leave is'} {self.first}" if self.first else ""
+        forever = ""
+        if self.until_ms is None and str(self.operator.name).startswith("transformWithState"):
+            forever = "; it leaves when your function says so"
+        elif self.until_ms is None and self.delay_ms is None:
+            forever = "; it has no event time, so no watermark makes it leave"
         return f"operator {self.operator.operator_id} ({self.operator.name}{side}): {count}{first}{forever}"
 
 
@@ -59,6 +67,8 @@ def held_by(report: CheckpointReport) -> Iterator[Held]:  # (1)
     """What the states of a checkpoint hold."""
     for operator in report.operators:
         for store in operator.stores:
+            if store.name in TIMERS and store.num_keys:
+                yield replace(_first_to_leave(report, operator, store, None), variable=f"{TIMERS[store.name]} timers")
             if store.name.startswith("$") or store.name.endswith(("keyToNumValues", "tsWithKey")) or not store.num_keys:
                 continue
             side = SIDES.index(store.name.split("-")[0]) if "-keyWith" in store.name else None
@@ -71,7 +81,9 @@ def _first_to_leave(report: CheckpointReport, operator: Operator, store: Store, 
                   if f.metadata and DELAY in f.metadata), None)
     delay_ms = None if place is None else as_int(place[1].metadata[DELAY])
     nothing = Held(operator, store.num_keys or 0, delay_ms, None, "", side)
-    if place is None and operator.name != "dedupeWithinWatermark":
+    columns = [f.name for s in store.schemas for f in (*s.value.fields, *s.key.fields)]
+    timer = next((name for name in TIMER_COLUMNS if name in columns), None)
+    if place is None and timer is None and operator.name != "dedupeWithinWatermark":
         return nothing
     try:
         found = report.rows(operator.operator_id, store=store.name, limit=MOST_ROWS)
@@ -80,14 +92,20 @@ def _first_to_leave(report: CheckpointReport, operator: Operator, store: Store, 
     ends: list[tuple[float, str]] = []
     rows = [one for row in found for one in _elements(row)]
     for row in rows:
-        value = as_int(row.value.get("expiresAtMicros")) if place is None else None
-        until = None if value is None else value / 1000
-        if place is not None:
+        key = row.key
+        if timer is not None:
+            at = as_int({**row.value, **row.key}.get(timer))
+            until: float | None = at if at is not None and at >= 0 else None
+            key = as_map(key.get("key", key))
+        elif place is not None:
             until = _end_ms((row.value if place[0] == "value" else row.key).get(place[1].name))
-        if until is not None:
-            ends.append((until, row_words(row.key if side is None else row.value)))
+        else:
+            micros = as_int(row.value.get("expiresAtMicros"))
+            until = None if micros is None else micros / 1000
+        if until is not None and not (side is not None and row.value.get("matched") is True):
+            ends.append((until, row_words(key if side is None else row.value)))
     until_ms, first = min(ends, default=(None, ""))
-    return Held(operator, max(len(rows), store.num_keys or 0), delay_ms, until_ms, first, side)
+    return Held(operator, max(len(rows), store.num_keys or 0), delay_ms, until_ms, first, side, is_timer=timer is not None)
 
 
 def _elements(row: StateRow) -> Iterator[StateRow]:

@@ -5,6 +5,9 @@ step queryPlanning) and in what was measured (step updateWatermark).
 
     plan    union of withWatermark ts 2 min over a, withWatermark ts 10 min over b
     found   ts 2 min, sources a           ts 10 min, sources b
+
+Real Spark does not tell what was measured; the text of its plan has the column, the delay and the sources. It has the kinds of
+its joins and timers, too.
 """
 
 from __future__ import annotations
@@ -15,6 +18,11 @@ from typing import Any
 
 from minispark_stream.lens.trace.values import as_list, as_map
 
+UNITS = {"day": 86_400_000, "hour": 3_600_000, "minute": 60_000, "second": 1000, "millisecond": 1}
+TIMERS = {"event time": r"\bEventTime(Timeout)?\b", "processing time": r"\bProcessingTime(Timeout)?\b"}
+_WATERMARK = re.compile(r"EventTimeWatermark .*?([^\s,]+)#\d+[^,]*, ([^,]+)")
+_SOURCE = re.compile(r"Streaming\w*Relation\w* (\S+?),? \[")
+
 
 def named_inputs(measured: Sequence[Any], tree: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
     """What the `withWatermark` operators measured, each with its `sources`."""
@@ -24,6 +32,29 @@ def named_inputs(measured: Sequence[Any], tree: Mapping[str, Any]) -> Iterator[M
     for one in map(as_map, measured):
         known = of_column.get(str(one.get("node")), [])
         yield {**one, "sources": known.pop(0) if known else ()}
+
+
+def planned_inputs(plan: str) -> Iterator[Mapping[str, Any]]:
+    """The `withWatermark` operators of a plan as Spark prints it: `node`, `delayMs`, and their `sources`."""
+    lines = [(len(line) - len(line.lstrip(" :+-")), line) for line in plan.split("\n")]
+    for i, (depth, line) in enumerate(lines):
+        if (found := _WATERMARK.search(line)) is not None:
+            end = next((n for n in range(i + 1, len(lines)) if lines[n][0] <= depth), len(lines))
+            leaves = [leaf[1] for _, text in lines[i + 1:end] if (leaf := _SOURCE.search(text)) is not None]
+            sources = [re.sub(r"^FileSource\b", "FileStreamSource", leaf) for leaf in leaves]  # as progress reports call it
+            sizes = [int(n) * UNITS[unit] for n, unit in re.findall(r"(\d+) (\w+?)s?\b", found[2]) if unit in UNITS]
+            yield {"node": found[1], "delayMs": sum(sizes), "sources": sources}
+
+
+def join_types(plan: str) -> set[str]:
+    """The types of the joins of a plan, as Spark prints it."""
+    return set(re.findall(r"\bJoin (\w+)", plan))
+
+
+def timers(plan: str) -> str | None:
+    """By which clock the timers of the plan's functions go: "event time" or "processing time"; None without any, or both."""
+    kinds = {kind for kind, words in TIMERS.items() if re.search(words, plan)}
+    return kinds.pop() if len(kinds) == 1 else None
 
 
 def _watermarks(tree: Mapping[str, Any]) -> Iterator[tuple[str, Sequence[str]]]:

@@ -1,0 +1,94 @@
+"""What is known of a query of which it is asked why nothing came out: its checkpoint, its reports, its trace, its plan.
+
+    Asked(report, progress, mode="append")          of real Spark: what came from where is in the plan
+    Asked(report, ..., inputs, shifts, joins)       of the model: a trace has what was measured and decided
+
+Differs from Spark: Spark has no such answer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from minispark_stream.engine.times import iso_ms
+from minispark_stream.lens.trace.events import Event
+from minispark_stream.lens.trace.values import as_int, as_list, as_map
+from minispark_stream.tools.inspection.held import Held
+from minispark_stream.tools.inspection.inputs import join_types
+from minispark_stream.tools.inspection.report import CheckpointReport
+
+Shifts = Mapping[tuple[int, int], int]  # (operator, side) -> ms
+OUTER = {"LeftOuter": (0,), "RightOuter": (1,), "FullOuter": (0, 1)}  # the sides of which a row goes out without a partner
+
+
+def shifts(events: Iterable[Event]) -> Shifts:
+    """How far what makes the state of an operator leave, by side, is after the watermark of the query, below 0 if before it.
+
+    Args:
+        events: the trace; of a batch the step queryPlanning has the query's watermark, and stateOperator what it decides.
+    """
+    found: dict[tuple[int, int], int] = {}
+    now_ms = None
+    for event in events:
+        if event.step == "queryPlanning":
+            now_ms = as_int(event.inputs.get("watermarkEviction"))
+        elif event.step == "stateOperator" and now_ms is not None:
+            for side, ms in enumerate(as_list(as_map(event.inputs.get("decides")).get("leaves_ms"))):
+                if ms is not None:
+                    found[as_int(event.inputs.get("operatorId")) or 0, side] = ms - now_ms
+    return found
+
+
+def joins(events: Iterable[Event]) -> Mapping[int, str]:
+    """The type of each join, by the number of its operator."""
+    decided = ((as_int(e.inputs.get("operatorId")), as_map(e.inputs.get("decides")).get("join_type")) for e in events)
+    return {number: str(kind) for number, kind in decided if number is not None and kind}
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What is known of the query.
+
+    `report` is what is in the checkpoint, None where there is none yet; `progress` the newest reports of the run, the oldest
+    first; `mode` the output mode, which no checkpoint has; `error` what ended the query. What the `withWatermark` operators
+    measured (`inputs`: `node`, `delayMs`, `watermark`, `sources`), the `shifts` and the types of the `joins` are known where a
+    trace was recorded. The `plan` is that of a query, as Spark prints it; inputs, joins and timers are in it, too.
+    """
+
+    report: CheckpointReport | None
+    progress: Sequence[Mapping[str, Any]] = ()
+    mode: str | None = None
+    inputs: Sequence[Mapping[str, Any]] = ()
+    shifts: Shifts = field(default_factory=dict)
+    joins: Mapping[int, str] = field(default_factory=dict)
+    plan: str = ""
+    error: str | None = None
+
+    @property
+    def watermark_ms(self) -> int | None:
+        """The watermark of the next batch: as the last commit says, or else that of the last report."""
+        batches = self.report.batches if self.report is not None else ()
+        told = [iso_ms(as_map(p.get("eventTime")).get("watermark")) for p in self.progress]
+        return max((ms for ms in [*(b.next_watermark_ms for b in batches), *told] if ms is not None), default=None)
+
+    @property
+    def sources(self) -> Sequence[Any]:
+        if self.progress:
+            return as_list(self.progress[-1].get("sources"))
+        return self.report.sources if self.report is not None else ()
+
+    def needed_ms(self, held: Held) -> float:
+        """The watermark with which what is held leaves first."""
+        shift = self.shifts.get((held.operator.operator_id, held.side or 0), 0)
+        return (held.until_ms or 0) - shift + held.is_timer  # a timer is due when the watermark is past it
+
+    def goes_out(self, held: Held) -> bool | None:
+        """Whether what leaves this state goes out; None: that is not known."""
+        if held.side is None:
+            return True
+        own = self.joins.get(held.operator.operator_id)
+        types = {own} if own else join_types(self.plan)
+        sides = {held.side in OUTER.get(kind, ()) for kind in types}
+        return sides.pop() if len(sides) == 1 else None

@@ -1,0 +1,157 @@
+"""For which watermark a query waits, and which rows would bring it there.
+
+1. What is held by the operator next to the sink goes out first, and of that what ends first. A row of a join goes out without a
+   partner from an outer side alone.
+2. The watermark is the newest event time minus the delay, of several inputs the least: so a row that is `delay` newer than that
+   end has to arrive, on every input that is behind. An input without rows holds the watermark back. A row of a join waits as
+   long as the range of times in its condition lets a partner come; how long that is, a trace of the model knows.
+
+    waits for    the watermark 12:25:00: window [12:20, 12:25) ends then
+    would help   a row with an event time of 12:35:00 or later: 12:25:00 and the delay of 10 min
+
+Differs from Spark: Spark has no such answer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from minispark_stream.lens.trace.values import as_int, as_list, as_map
+from minispark_stream.lens.view.words import clock_words, delay_words, short, time_words
+from minispark_stream.tools.inspection.asked import Asked
+from minispark_stream.tools.inspection.held import TIMERS, Held
+from minispark_stream.tools.inspection.inputs import timers
+
+TIMER_NAMES = {f"{clock} timers" for clock in TIMERS.values()}
+POLICY = "spark.sql.streaming.multipleWatermarkPolicy"
+
+
+def waits_for(asked: Asked, held: Sequence[Held], has_dropped: bool) -> Iterator[tuple[str, str]]:
+    """The lines of the answer that are about the watermark: where it is, what is waited for, what would help."""
+    waiting = [one for one in held if one.until_ms is not None]
+    if not waiting and not asked.inputs and not has_dropped:
+        return
+    now_ms = asked.watermark_ms
+    yield "watermark", time_words(now_ms or 0)
+    yield from (("held back by", words) for words in _holds_back(asked))
+    if waiting:
+        yield from _waits_for(asked, _first(asked, waiting), now_ms)
+    elif has_dropped and now_ms:
+        yield "would help", (
+            f"rows that come in time: a window that ends after {time_words(now_ms)}, or an event time after it, is not late"
+        )
+
+
+def _first(asked: Asked, waiting: Sequence[Held]) -> Held | None:
+    """(1) What goes out first: of the operator next to the sink that holds something, which has the least number."""
+    out = [one for one in waiting if asked.goes_out(one) is not False]
+    number = min((one.operator.operator_id for one in out), default=None)
+    return min((one for one in out if one.operator.operator_id == number), key=asked.needed_ms, default=None)
+
+
+def _waits_for(asked: Asked, first: Held | None, now_ms: int | None) -> Iterator[tuple[str, str]]:
+    if first is None:
+        yield "waits for", "a partner that fits the condition: a row without one never goes out"
+        return
+    until_ms, needed_ms = first.until_ms or 0, asked.needed_ms(first)
+    if first.is_timer:
+        yield "waits for", f"new rows, or the timer of {first.first}, at {time_words(until_ms)} of the {_clock(asked, first)}"
+        if _clock(asked, first) != "event time":
+            return
+    elif first.side is not None:
+        yield "waits for", (
+            "a partner that fits the condition; a row without one leaves (an outer join emits it then) when the state "
+            f"watermark of its side reaches its event time, {time_words(until_ms)} at the earliest"
+        )
+        if (first.operator.operator_id, first.side) not in asked.shifts:
+            return
+        if needed_ms != until_ms:
+            yield "that is", (
+                f"when the watermark of the query reaches {time_words(needed_ms)}: the range of times in the condition lets "
+                "a partner come so late"
+            )
+    elif str(first.operator.name).startswith("dedupe"):
+        yield "waits for", "a row with a new key: it is emitted at once, and a row with a key that is held never is"
+        return
+    elif asked.mode in ("update", "complete"):
+        yield "waits for", (
+            f"new rows: in {asked.mode} mode a batch emits what has changed, and not what the watermark has finished"
+        )
+        return
+    if now_ms is not None and needed_ms <= now_ms:
+        yield "waits for", (
+            f"one more batch: the watermark has reached {time_words(needed_ms)} already. It comes with the next data, or by "
+            "itself (spark.sql.streaming.noDataMicroBatches.enabled) while the query runs"
+        )
+        return
+    if first.side is None and not first.is_timer:
+        yield "waits for", f"the watermark {time_words(until_ms)}: {first.first} ends then"
+    if asked.report is not None and len(asked.report.operators) > 1 and (first.operator.operator_id, 0) not in asked.shifts:
+        yield "would help", (
+            f"rows on every input that are well after {time_words(needed_ms)}: an operator below this one hands on an earlier "
+            "watermark, and how much earlier, only a trace tells"
+        )
+        return
+    delay_ms = as_int(asked.inputs[0].get("delayMs")) if len(asked.inputs) == 1 else first.delay_ms
+    if delay_ms is not None or asked.inputs:
+        is_last = asked.report is None or first.operator.operator_id == min(one.operator_id for one in asked.report.operators)
+        then = "emits" if is_last else "hands it on to the next operator, which may hold it in turn"
+        yield "would help", f"{_would_help(asked, delay_ms or 0, needed_ms)} {then}"
+
+
+def _clock(asked: Asked, timer: Held) -> str:
+    """The clock that a timer goes by. Of applyInPandasWithState, no checkpoint has it."""
+    own = timer.variable.removesuffix(" timers") if timer.variable in TIMER_NAMES else timers(asked.plan)
+    return own or "event time or of the processing time: a checkpoint does not have which"
+
+
+def _would_help(asked: Asked, delay_ms: int, needed_ms: float) -> str:
+    """(2) Which rows would bring the watermark to where what is held leaves."""
+    if len(asked.inputs) > 1 and not _takes_the_greatest(asked):
+        behind = [one for one in asked.inputs if (as_int(one.get("watermark")) or 0) < needed_ms]
+        times = [time_words(needed_ms + (as_int(one.get("delayMs")) or 0)) for one in behind]
+        rows = " and ".join(f"of {time} or later on {_input(one)}" for time, one in zip(times, behind))
+        return f"rows with an event time {rows}: {clock_words(needed_ms)} and its delay. The batch after them"
+    if len(asked.sources) > 1 and len(asked.inputs) != 1:  # the state tells one delay, and not of which input
+        each = "on any input" if _takes_the_greatest(asked) else "on each input"
+        return (
+            f"a row with an event time of {time_words(needed_ms)} and the delay of its withWatermark, or later, {each} "
+            f"(one delay is {delay_words(delay_ms)}). The batch after it"
+        )
+    where = f" on {_input(asked.inputs[0])}" if len(asked.sources) > 1 else ""
+    return (
+        f"a row with an event time of {time_words(needed_ms + delay_ms)} or later{where}: {clock_words(needed_ms)} "
+        f"and the delay of {delay_words(delay_ms)}. The batch after it"
+    )
+
+
+def _input(one: Mapping[str, Any]) -> str:
+    """An input by its source, of which the plan tells; or by its column."""
+    names = [short(str(name)) for name in as_list(one.get("sources"))]
+    return f"the input {' and '.join(names)}" if names else f"the input with the event time {one.get('node')}"
+
+
+def _takes_the_greatest(asked: Asked) -> bool:
+    conf = asked.report.batches[-1].conf if asked.report is not None and asked.report.batches else {}
+    return conf.get(POLICY, "min") != "min"
+
+
+def _holds_back(asked: Asked) -> Iterator[str]:
+    """(2) Which input has the least watermark; without a record of that, which source has not delivered a row."""
+    if _takes_the_greatest(asked):
+        return
+    own = [as_int(one.get("watermark")) for one in asked.inputs]
+    if len(own) > 1 and any("watermark" in one for one in asked.inputs):
+        if len(set(own)) == 1:
+            return
+        ms, least = min(zip(own, asked.inputs), key=lambda pair: pair[0] or 0)
+        has = f"its own is {clock_words(ms)}" if ms else "it has seen no row"
+        yield f"{_input(least)}: {has}, and the query's watermark is the least of all"
+        return
+    if len(asked.sources) < 2:
+        return
+    for i, source in enumerate(map(as_map, asked.sources) if asked.progress else ()):
+        if all((as_int(as_map(as_list(p.get("sources"))[i]).get("numInputRows")) or 0) == 0 for p in asked.progress):
+            name = short(str(source.get("description")))
+            yield f"{name}: it has delivered no row in these batches, and the least watermark counts"

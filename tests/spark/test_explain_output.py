@@ -1,0 +1,151 @@
+"""`explain_output` says what would have to arrive; this does it, on both engines, and rows come out."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from datetime import datetime, timedelta
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pandas as pd
+import pytest
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from minispark_stream import MiniSparkSession, explain_output
+from minispark_stream.tools.compare.runner import confs_set
+
+DELAYS = {"a": 2, "b": 10}  # minutes, by the name of the input
+
+
+class Query(NamedTuple):
+    """`feed`: time and key by input, all at once; `then`: what comes where the answer names no time, such as a partner."""
+
+    build: Callable[..., DataFrame]
+    feed: dict[str, list[str]]
+    mode: str = "append"
+    then: dict[str, list[str]] | None = None
+
+
+def rows(session: Any, folder: str, name: str) -> DataFrame:
+    read = session.readStream.schema(f"t{name} timestamp, k{name} string").csv(f"{folder}/{name}")
+    return read.withWatermark(f"t{name}", f"{DELAYS[name]} minutes")
+
+
+def alike(session: Any, folder: str, name: str) -> DataFrame:
+    read = session.readStream.schema("t timestamp, k string").csv(f"{folder}/{name}")
+    return read.withWatermark("t", f"{DELAYS[name]} minutes")
+
+
+def windows(session: Any, folder: str) -> DataFrame:
+    return rows(session, folder, "a").groupBy(F.window("ta", "5 minutes")).count()
+
+
+def union(session: Any, folder: str) -> DataFrame:
+    return alike(session, folder, "a").union(alike(session, folder, "b")).groupBy(F.window("t", "5 minutes")).count()
+
+
+def sessions(session: Any, folder: str) -> DataFrame:
+    return rows(session, folder, "a").groupBy("ka", F.session_window("ta", "5 minutes")).count()
+
+
+def joined(how: str) -> Callable[..., DataFrame]:
+    def build(session: Any, folder: str) -> DataFrame:
+        near = F.expr("ka = kb AND tb BETWEEN ta AND ta + INTERVAL 5 MINUTES")
+        return rows(session, folder, "a").join(rows(session, folder, "b"), near, how)
+
+    return build
+
+
+def joined_and_counted(session: Any, folder: str) -> DataFrame:
+    return joined("leftOuter")(session, folder).groupBy(F.window("ta", "5 minutes")).agg(F.count("kb"))
+
+
+def timers(session: Any, folder: str) -> DataFrame:
+    def alarm(key: Any, frames: Any, state: Any) -> Iterator[pd.DataFrame]:
+        if state.hasTimedOut:
+            state.remove()
+            yield pd.DataFrame({"k": [key[0]]})
+        else:
+            newest = max(frame["ta"].max() for frame in frames)
+            state.update((1,))
+            state.setTimeoutTimestamp(int(newest.timestamp() * 1000) + 60_000)
+
+    return rows(session, folder, "a").groupBy("ka").applyInPandasWithState(alarm, "k string", "n int", "append", "EventTimeTimeout")
+
+
+ONE = {"a": ["12:01,x", "12:21,y"]}
+TWO = {"a": ["12:01,x", "12:20,y"], "b": ["12:02,x", "12:21,z"]}
+QUERIES = {
+    "windows": Query(windows, ONE),
+    "update": Query(windows, ONE, "update", {"a": ["12:22,z"]}),
+    "union": Query(union, TWO),
+    "sessions": Query(sessions, ONE),
+    "distinct": Query(lambda s, d: rows(s, d, "a").dropDuplicates(["ka", "ta"]), ONE, then={"a": ["12:22,new"]}),
+    "within": Query(lambda s, d: rows(s, d, "a").dropDuplicatesWithinWatermark(["ka"]), ONE, then={"a": ["12:22,new"]}),
+    "inner join": Query(joined("inner"), TWO, then={"b": ["12:22,y"]}),
+    "left join": Query(joined("leftOuter"), TWO, then={"b": ["12:22,y"]}),
+    "left join, counted": Query(joined_and_counted, TWO, then={"a": ["12:59,q"], "b": ["12:59,q"]}),
+    "timers": Query(timers, ONE, then={"a": ["12:40,new"]}),
+}
+
+
+def into(out: list[Any]) -> Callable[[DataFrame, int], None]:
+    return lambda batch, _: out.extend(batch.collect())
+
+
+def put(folder: Path, number: int, step: dict[str, list[str]]) -> None:
+    hidden = [(folder / name / f".{number}", folder / name / f"{number}.csv") for name in step]
+    for (path, _), lines in zip(hidden, step.values()):
+        path.write_text("".join(f"2024-01-01 {line}\n" for line in lines))
+    for path, shown in hidden:
+        path.rename(shown)
+
+
+def advised(answer: Any) -> dict[str, datetime]:
+    """Input -> the event time that an answer asks for there; "" where it names no input."""
+    said = dict(answer.lines).get("would help", "")
+    found = re.findall(r"of (\d{4}-\S+ [\d:.]+)(?: or later| and the delay of its)(?: on the input FileStreamSource\[(\w)\])?", said)
+    return {name: datetime.fromisoformat(time) for time, name in found}
+
+
+def asked_for(query: Query, answer: Any) -> dict[str, list[str]]:
+    """What an answer asks for, as a step of the feed."""
+    times = advised(answer)
+    if not times:
+        assert query.then is not None, f"nothing is advised: {answer}"
+        assert any(word in dict(answer.lines)["waits for"] for word in ("new rows", "new key", "partner")) or "well after" in str(answer)
+        return query.then
+    of_input = dict.fromkeys(query.feed, times[""]) if "" in times else times
+    return {name: [f"{time:%H:%M:%S.%f},later"] for name, time in of_input.items()}
+
+
+@pytest.mark.parametrize("name", QUERIES)
+def test_rows_come_out_when_what_is_advised_arrives(spark: SparkSession, mini: MiniSparkSession, name: str, tmp_path: Path) -> None:
+    query = QUERIES[name]
+    for engine, session in (("spark", spark), ("model", mini)):
+        folder, checkpoint, out = tmp_path / engine, str(tmp_path / f"checkpoint-{engine}"), list[Any]()
+        for one in query.feed:
+            (folder / one).mkdir(parents=True)
+        put(folder, 0, query.feed)
+        writer = query.build(session, str(folder)).writeStream.outputMode(query.mode).option("checkpointLocation", checkpoint)
+        with confs_set(session, {"spark.sql.shuffle.partitions": "1", "spark.sql.streaming.pollingDelay": "200ms"}):
+            running = writer.foreachBatch(into(out)).start()
+        try:
+            running.processAllAvailable()
+            before, answer, alone = len(out), explain_output(running), explain_output(checkpoint)
+            for number in (1, 2):
+                said = explain_output(running)
+                put(folder, number, asked_for(query, said))
+                running.processAllAvailable()
+                if len(out) > before or "hands it on" not in str(said):
+                    break
+            assert len(out) > before, f"{engine}: {answer}"
+        finally:
+            running.stop()
+        from_the_checkpoint = advised(alone)
+        if name == "union":  # which delay is whose is not in the checkpoint
+            assert {time - timedelta(minutes=DELAYS[one]) for one, time in advised(answer).items()} == {from_the_checkpoint[""]}, alone
+        elif query.then is None and "join" not in name:
+            assert from_the_checkpoint == advised(answer), alone
