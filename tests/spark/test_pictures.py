@@ -91,9 +91,10 @@ def test_what_is_said_of_the_rows_is_what_the_operators_counted(
     assert compared.differences == ()
     marked = [(s.moment.key, name) for s in stops(compared.traces) for name, html in Board().panels(s).items() if "<small>different" in html]
     assert not marked
-    for shown in (w.operators[0] for w in worlds(compared.model.trace.events) if w.moment.event.step == "stateOperator"):
-        marks = sum(len(row.mark) for row in shown.rows or () if not row.store.endswith("keyToNumValues"))
-        assert marks == shown.metrics["numRowsUpdated"] + shown.metrics["numRowsRemoved"], shown
+    if build in (windows, distinct):  # sessions are counted though they are written as they were; of a join, marked rows are not
+        for shown in (w.operators[0] for w in worlds(compared.model.trace.events) if w.moment.event.step == "stateOperator"):
+            marks = sum(len(row.mark) for row in shown.rows or ())
+            assert marks == shown.metrics["numRowsUpdated"] + shown.metrics["numRowsRemoved"], shown
     found = fates(compared.model.trace)
     for batch in found.batches:
         counted = batch.operators[0].metrics
