@@ -44,6 +44,15 @@ def test_restart_at_any_point_keeps_watermark_and_state(compare: Compare, restar
     compare(windowed(), LATE, restart_after=(restart,))
 
 
+def test_of_a_window_as_event_time_spark_reads_a_time_in_1970(compare: Compare) -> None:
+    def build(session: Any, input_dir: str) -> Any:
+        windows = read_times(session, input_dir).select(F.window("ts", "5 minutes").alias("w"))
+        return windows.withWatermark("w", "1 minute").groupBy("w").count()
+
+    comparison = compare(build, [at("12:02"), at("12:14")])
+    assert comparison.model.batches[0].progress["eventTime"]["max"] == "1970-01-01T19:05:19.476Z"
+
+
 def test_late_rows_are_dropped_and_counted(compare: Compare) -> None:
     comparison = compare(windowed("0 seconds"), [at("12:00"), at("12:10"), at("12:20"), at("12:01", "12:02", "12:11")])
     assert sum(op["numRowsDroppedByWatermark"] for b in comparison.model.batches for op in b.progress["stateOperators"]) == 2

@@ -275,10 +275,14 @@ class StreamExecution(ABC):
 
     def _progress_and_plan(self) -> str:
         return (
-            f"Current Committed Offsets: {self.offsets_by_name(self.context.start_offsets)}\n"
-            f"Current Available Offsets: {self.offsets_by_name(self.context.end_offsets)}\n\nCurrent State: ACTIVE\n"
+            f"Current Committed Offsets: {self._stream_progress(self.context.start_offsets)}\n"
+            f"Current Available Offsets: {self._stream_progress(self.context.end_offsets)}\n\nCurrent State: ACTIVE\n"
             f"Thread State: RUNNABLE\n\nLogical Plan:\n{self.analyzed}"
         )
+
+    def _stream_progress(self, offsets: Offsets) -> str:
+        """Offsets as Spark's StreamProgress prints them."""
+        return f"{{{', '.join(f'{self.sources[i].description}: {offset}' for i, offset in sorted(offsets.items()))}}}"
 
     def _pretty(self) -> str:
         return f"{self.name or ''} [id = {self.id}, runId = {self.run_id}]".strip()
