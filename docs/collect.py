@@ -16,6 +16,7 @@ A page marks such a part with two comments; what is between them is replaced:
 6. `behaviours`: what docs/behaviours.toml lists, with links to notebooks, modules and tests.
 7. `benchmark`: the table of docs/bench.json, which is what `make bench` wrote into build/bench, and what it says;
    `benchmark-in-short`: the same for the README.
+8. `symptoms`: the entries of minispark_stream/tools/symptoms.toml; `symptoms-prelude`: the lines that their code begins with.
 
 tests/unit/test_docs.py fails when a page is not what this would write.
 """
@@ -34,6 +35,8 @@ from typing import Any
 
 import pyspark
 import tomllib
+
+from minispark_stream.tools.symptoms import prelude, symptoms
 
 ROOT = Path(__file__).parents[1]
 PACKAGE = ROOT / "minispark_stream"
@@ -342,6 +345,18 @@ def benchmark_in_short() -> Iterator[str]:
     yield f"{found['machine']}; {SETTINGS[first]}; medians, against Spark's faster state store."
 
 
+def symptoms_page() -> Iterator[str]:
+    for one in symptoms():
+        sign = f"`{one.raises}`" if one.raises else f"\"{one.says}\"" if one.says else "no error"
+        notebook = f"[notebook {one.see}](../notebooks/{NOTEBOOKS[one.see]})"
+        yield from (f"### {one.title}", "", f"{sign} · {notebook}", "", one.means, "", f"**The way out.** {one.way_out}", "")
+        yield from ("```python", one.code.strip("\n"), "```", "")
+
+
+def symptoms_prelude() -> Iterator[str]:
+    yield from ("```python", prelude().strip("\n"), "```")
+
+
 def _seconds(ms: float) -> str:
     return f"{ms:.0f} ms" if ms < 1000 else f"{ms / 1000:.1f} s"
 
@@ -349,6 +364,7 @@ def _seconds(ms: float) -> str:
 PARTS: Mapping[str, Callable[..., Iterator[str]]] = {
     "differences": differences, "classes": classes, "code": code, "numbers": numbers,
     "glossary": glossary, "behaviours": behaviours, "benchmark": benchmark, "benchmark-in-short": benchmark_in_short,
+    "symptoms": symptoms_page, "symptoms-prelude": symptoms_prelude,
 }
 
 

@@ -31,7 +31,8 @@ os.environ["TZ"] = "UTC"
 time.tzset()
 
 # A test runs a query once, so that compiling it well (C2) costs more than it gains, and so do a garbage collector's own threads.
-os.environ.setdefault("SPARK_SUBMIT_OPTS", "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=240m -XX:+UseSerialGC -Xmn256m")
+# The small processes that Hadoop starts for a file cost a third less with VFORK.
+os.environ.setdefault("SPARK_SUBMIT_OPTS", "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=240m -XX:+UseSerialGC -Xmn256m -Djdk.lang.Process.launchMechanism=VFORK")
 
 # Hadoop's newer interface, by which Spark writes its logs and state, starts some fifty processes in each trigger of a small query
 # where Hadoop's native library is missing. The older one starts next to none. But it does not replace a file that is there, so

@@ -1,11 +1,13 @@
-"""The commands: `demo`, `course`, `inspect` and `doctor`.
+"""The commands: `demo`, `course`, `inspect`, `why` and `doctor`.
 
     python -m minispark_stream demo --days 2       flights and word count on both engines
     python -m minispark_stream course FOLDER       the notebooks of this version, copied into a folder
     python -m minispark_stream inspect CHECKPOINT  what is in a checkpoint, without PySpark and without a JVM
+    python -m minispark_stream why "MESSAGE"       what an error of Spark's means, and the way out
+    python -m minispark_stream why CHECKPOINT      why nothing comes out of a query
     python -m minispark_stream doctor              what is there and what is missing
 
-A command imports what it needs when it runs, so that `doctor` and `inspect` work where PySpark is what is missing.
+A command imports what it needs when it runs, so that `doctor`, `inspect` and `why` work where PySpark is what is missing.
 """
 
 from __future__ import annotations
@@ -28,6 +30,15 @@ def main(argv: Sequence[str] | None = None) -> int:
         from minispark_stream.tools.inspection.command import run
 
         return run(args)
+    if args.command == "why":
+        from minispark_stream.tools.symptoms import why
+
+        try:
+            print(why(args.message))
+        except ValueError as e:
+            print(e, file=sys.stderr)
+            return 1
+        return 0
     if args.command == "course":
         from minispark_stream.tools.course import course
 
@@ -49,6 +60,8 @@ def parser() -> argparse.ArgumentParser:
     demo.add_argument("--days", type=int, default=2, help="days of flights (2)")
     demo.add_argument("--out", type=Path, default=Path("build/demo"), help="where to write (build/demo)")
     add_inspect_arguments(commands.add_parser("inspect", help="what is in a checkpoint"))
+    why = commands.add_parser("why", help="what an error message means, or why nothing comes out of a checkpoint")
+    why.add_argument("message", help="an error message, an error condition, a few words, or the folder of a checkpoint")
     course = commands.add_parser("course", help="copy the notebooks of this version into a folder")
     course.add_argument("folder", type=Path, help="where they go; what is there already stays as it is")
     doctor = commands.add_parser("doctor", help="what is there and what is missing")

@@ -208,8 +208,8 @@ class _Compiler:
 def _millis(event_time: Column, attribute: JavaObject) -> Column:
     """An event time in ms since 1970.
 
-    Where it is a window, Spark does not read the window's end. It takes the word that says where in the row the window stands (at
-    byte 16, 24 bytes long) for microseconds, which gives a time on the first day of 1970.
+    Where it is a window, Spark does not read the window's end. It takes the word that says where in the row the window stands
+    (at byte 16, 24 bytes long) for microseconds, which gives a time on the first day of 1970.
     """
     if scala.class_name(attribute.dataType()) != "StructType":
         return F.unix_millis(event_time)

@@ -1,0 +1,106 @@
+"""What a message of Spark's means, and the way out: `minispark_stream why "..."`.
+
+    why("[STREAMING_OUTPUT_MODE.UNSUPPORTED_OPERATION] Invalid streaming output mode: append. ...")
+    why("Sorting is not supported on streaming DataFrames/Datasets")
+    why("/data/checkpoint")            nothing comes out of it: why?
+
+1. A checkpoint is asked itself: what it holds, and what it waits for (tools/inspection/why_no_output.py).
+2. A message is looked up in symptoms.toml: by the error conditions that it names, else by Spark's own words.
+3. Words that stand in no entry get the entries with most of them in their titles.
+
+The same entries are the page docs/symptoms.md. Each has the lines that produce it, which a test runs on both engines.
+
+Models: nothing of Spark.
+Shown by tests/conformance/test_symptoms.py::test_both_engines_show_it, tests/unit/test_symptoms.py.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from functools import cache
+from importlib.resources import files
+from pathlib import Path
+
+import tomllib
+
+ENTRIES = "symptoms.toml"
+CONDITION = re.compile(r"\b[A-Z][A-Z0-9]*(?:_[A-Z0-9]+)+(?:\.[A-Z0-9_]+)?\b")
+SIMILAR = 3  # entries, where none has the words themselves
+
+
+@dataclass(frozen=True)
+class Symptom:
+    """An entry.
+
+    `raises`: the error condition that it ends with, or `says`: a part of Spark's sentence, where Spark has no condition; with
+    neither, the query runs and is silently not what was wanted. `code`: lines that show it, after those of `prelude()`, with
+    `spark` (a session of either engine) and `folder` (an empty one). `see`: the number of the notebook.
+    """
+
+    title: str
+    means: str
+    way_out: str
+    see: str
+    code: str
+    raises: str | None = None
+    says: str | None = None
+
+    def fits(self, message: str, conditions: set[str]) -> bool:
+        return self.raises in conditions or self.says is not None and self.says in message
+
+    def __str__(self) -> str:
+        return "\n".join([
+            self.title, f"  what it means   {self.means}", f"  the way out     {self.way_out}", f"  notebook        {self.see}",
+        ])
+
+
+@cache
+def _read() -> dict[str, object]:
+    return tomllib.loads(files("minispark_stream.tools").joinpath(ENTRIES).read_text(encoding="utf-8"))
+
+
+def prelude() -> str:
+    """The lines that every `code` begins with."""
+    return str(_read()["prelude"])
+
+
+def symptoms() -> list[Symptom]:
+    """All entries, in the order of the page."""
+    return [Symptom(**entry) for entry in _read()["symptom"]]  # type: ignore[attr-defined]
+
+
+def find(message: str) -> list[Symptom]:
+    """The entries that a message of Spark's, an error condition, or a few words lead to."""
+    conditions = set(CONDITION.findall(message))
+    found = [one for one in symptoms() if one.fits(message, conditions)]  # (2)
+    if found:
+        return found
+    words = _words(message)
+    common = {one.title: len(words & _words(f"{one.title} {one.raises or one.says or ''}")) for one in symptoms()}
+    similar = sorted((one for one in symptoms() if common[one.title]), key=lambda one: -common[one.title])
+    return similar[:SIMILAR]  # (3)
+
+
+def why(message_or_checkpoint: str) -> str:
+    """What it means and the way out, as text.
+
+    Args:
+        message_or_checkpoint: an error message, an error condition, words; or the folder of a checkpoint.
+
+    Raises:
+        ValueError: the folder is not a checkpoint.
+    """
+    if "\n" not in message_or_checkpoint and Path(message_or_checkpoint).is_dir():
+        from minispark_stream.tools.inspection.checkpoint import inspect
+        from minispark_stream.tools.inspection.why_no_output import Asked, explain
+
+        return str(explain(Asked(inspect(message_or_checkpoint))))  # (1)
+    found = find(message_or_checkpoint)
+    if not found:
+        return "Nothing here has these words. docs/symptoms.md lists all that is known."
+    return "\n\n".join(map(str, found))
+
+
+def _words(text: str) -> set[str]:
+    return set(re.findall(r"[a-z]{4,}", text.lower().replace("_", " "))) - {"with", "that", "this", "without", "there", "from"}
