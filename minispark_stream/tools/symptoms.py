@@ -18,7 +18,6 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from functools import cache
 from importlib.resources import files
 from pathlib import Path
 
@@ -55,7 +54,6 @@ class Symptom:
         ])
 
 
-@cache
 def _read() -> dict[str, object]:
     return tomllib.loads(files("minispark_stream.tools").joinpath(ENTRIES).read_text(encoding="utf-8"))
 
@@ -92,8 +90,9 @@ def why(message_or_checkpoint: str) -> str:
         ValueError: the folder is not a checkpoint.
     """
     if "\n" not in message_or_checkpoint and Path(message_or_checkpoint).is_dir():
+        from minispark_stream.tools.inspection.asked import Asked
         from minispark_stream.tools.inspection.checkpoint import inspect
-        from minispark_stream.tools.inspection.why_no_output import Asked, explain
+        from minispark_stream.tools.inspection.why_no_output import explain
 
         return str(explain(Asked(inspect(message_or_checkpoint))))  # (1)
     found = find(message_or_checkpoint)
