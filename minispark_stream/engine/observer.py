@@ -18,7 +18,7 @@ Ended = Callable[[Any], None]
 
 
 class Observer:
-    """Somebody who is not interested: tracing is off. `wants_rows`: the tasks are to tell what they emit."""
+    """Somebody who is not interested: tracing is off. `wants_rows`: the tasks are to tell what they decide."""
 
     wants_rows = False
 

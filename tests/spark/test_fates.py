@@ -1,8 +1,10 @@
 """What the trace says of a row is what real Spark did with it: random queries over rows that have an id of their own.
 
-1. A query is drawn: what it does, how far its watermark is behind, and some batches of rows, late ones among them.
+1. A query is drawn: what it does, how far its watermark is behind, whether it is restarted, and some batches of rows, late ones
+   among them.
 2. It runs on both engines, which must agree. Of each row the trace of the model then says what became of it.
-3. Real Spark's sink, its metrics and its state are asked whether that is true.
+3. Real Spark is asked whether that is true, batch by batch: its sink, which rows came out, and with which partner; its metrics,
+   how many were dropped, and how many are held.
 
 `FATES=300` runs so many queries; without it, those of FEW run.
 """
@@ -12,7 +14,7 @@ from __future__ import annotations
 import os
 import random
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import pytest
@@ -20,11 +22,12 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 
 from minispark_stream import side_by_side
-from minispark_stream.lens.trace.fates import KEPT, LATE, PASSED, Fate, Fates, fates
+from minispark_stream.lens.trace.fates import DUPLICATE, KEPT, LATE, PASSED, UNKNOWN, Fate, Fates, fates
 from minispark_stream.tools.compare.comparison import Comparison
 
 MANY = int(os.environ.get("FATES", "3"))
-FEW = (2, 7, 11)  # sessions, a left join, and windows above one
+FEW = (2, 12, 16)  # sessions; windows above a left join, and above windows
+Query = Callable[[Any, str, int], DataFrame]
 
 
 def rows(session: Any, folder: str, name: str, delay: int) -> DataFrame:
@@ -36,16 +39,19 @@ def rows(session: Any, folder: str, name: str, delay: int) -> DataFrame:
     return named.withWatermark(f"t{name}", f"{delay} minutes")
 
 
-def windows(slide: int | None) -> Callable[..., DataFrame]:
+IDS, ALL_IDS = "collect_list(ida) AS ids", "flatten(collect_list(ids)) AS ids"
+
+
+def windows(slide: int | None) -> Query:
     def build(session: Any, folder: str, delay: int) -> DataFrame:
         window = F.window("ta", "10 minutes", f"{slide} minutes") if slide else F.window("ta", "10 minutes")
-        return rows(session, folder, "a", delay).groupBy(window, "ka").agg(F.collect_list("ida").alias("ids"))
+        return rows(session, folder, "a", delay).groupBy(window, "ka").agg(F.expr(IDS))
 
     return build
 
 
 def sessions(session: Any, folder: str, delay: int) -> DataFrame:
-    return rows(session, folder, "a", delay).groupBy(F.session_window("ta", "4 minutes"), "ka").agg(F.collect_list("ida").alias("ids"))
+    return rows(session, folder, "a", delay).groupBy(F.session_window("ta", "4 minutes"), "ka").agg(F.expr(IDS))
 
 
 def distinct(session: Any, folder: str, delay: int) -> DataFrame:
@@ -60,91 +66,149 @@ def limited(session: Any, folder: str, delay: int) -> DataFrame:
     return rows(session, folder, "a", delay).limit(5)
 
 
-def joined(how: str) -> Callable[..., DataFrame]:
+def joined(how: str) -> Query:
     def build(session: Any, folder: str, delay: int) -> DataFrame:
-        near = F.expr("ka = kb AND tb BETWEEN ta - INTERVAL 3 MINUTES AND ta + INTERVAL 5 MINUTES")
+        near = F.expr("ka = kb AND ida % 5 > 0 AND tb BETWEEN ta - INTERVAL 3 MINUTES AND ta + INTERVAL 5 MINUTES")
         return rows(session, folder, "a", delay).join(rows(session, folder, "b", delay), near, how)
 
     return build
 
 
-def joined_and_counted(session: Any, folder: str, delay: int) -> DataFrame:
-    both = joined("left_outer")(session, folder, delay)
-    return both.groupBy(F.window("ta", "10 minutes")).agg(F.collect_list("ida").alias("ids"))
+def in_windows(below: Query, time: str = "ta", length: int = 10, ids: str = IDS) -> Query:
+    return lambda *of: below(*of).groupBy(F.window(F.expr(time), f"{length} minutes")).agg(F.expr(ids))
 
 
-QUERIES: Mapping[str, Callable[..., DataFrame]] = {
+def in_sessions(below: Query) -> Query:
+    return lambda *of: below(*of).groupBy(F.session_window("ta", "4 minutes"), "ka").agg(F.expr(IDS))
+
+
+def longer(below: Query, window: str = "window") -> Query:
+    """Windows of half an hour above windows; a filter between them leaves some out."""
+    return in_windows(lambda *of: below(*of).where("size(ids) < 3"), f"window_time({window})", 30, ALL_IDS)
+
+
+def first_windows(session: Any, folder: str, delay: int) -> DataFrame:
+    below = windows(5)(session, folder, delay)
+    return below.withColumn("t", F.window_time("window")).dropDuplicatesWithinWatermark(["ka"]).select("ka", "ids")
+
+
+JOINS: Mapping[str, Query] = {
+    how: joined(how) for how in ("inner", "left_outer", "right_outer", "full_outer", "left_semi")
+}
+QUERIES: Mapping[str, Query] = {
     "tumbling": windows(None), "sliding": windows(5), "sessions": sessions, "distinct": distinct, "within": distinct_within,
-    "limit": limited, **{how: joined(how) for how in ("inner", "left_outer", "right_outer", "full_outer", "left_semi")},
-    "join, then windows": joined_and_counted,
+    "limit": limited, **JOINS,
+    "inner join, then windows": in_windows(joined("inner")), "left join, then windows": in_windows(joined("left_outer")),
+    "semi join, then sessions": in_sessions(joined("left_semi")), "distinct, then windows": in_windows(distinct),
+    "within, then sessions": in_sessions(distinct_within), "windows, then longer ones": longer(windows(None)),
+    "sessions, then windows": longer(sessions, "session_window"), "windows, then within": first_windows,
 }
 
 
-def drawn(seed: int) -> tuple[str, int, list[dict[str, list[str]]]]:
+def drawn(seed: int) -> tuple[str, int, list[Any], list[int]]:
     """(1) Later batches have later rows, and some that are long past."""
     draw = random.Random(seed)
     name = list(QUERIES)[seed % len(QUERIES)]
-    sides = ("a", "b") if QUERIES[name] in map(QUERIES.get, ("inner", "left_outer", "right_outer", "full_outer", "left_semi",
-                                                               "join, then windows")) else ("a",)
+    sides = ("a", "b") if name in JOINS or "join" in name else ("a",)
     number, feed = iter(range(1, 1000)), []
+    step = draw.choice((6, 9, 12))
     for batch in range(draw.randint(4, 6)):
-        now = batch * draw.choice((6, 9, 12))
         feed.append({
-            side: [f"{max(0, now + draw.choice((-25, -12, -5, -1, 0, 1, 3)))},{draw.choice('xyz')},{next(number)}"
+            side: [f"{max(0, batch * step + draw.choice((-25, -12, -5, -1, 0, 1, 3)))},{draw.choice('xyz')},{next(number)}"
                    for _ in range(draw.randint(1, 4))]
             for side in sides
         })
-    return name, draw.choice((0, 4, 10)), feed
+    restarts = sorted(draw.sample(range(len(feed) - 1), draw.choice((0, 0, 1, 2))))
+    return name, draw.choice((0, 4, 10)), feed, restarts
 
 
-def said(found: Fates, of_row: list[Fate]) -> tuple[Counter[int], bool]:
-    """In which batches a row came out, as often as it did, and whether all that became of it is that it was late."""
-    out: Counter[int] = Counter()
-    for fate in of_row:
-        if fate.operator is not None and fate.operator.keeps == "rows":
-            out.update(batch.batch_id for batch, _ in found.emissions(fate) or ())
-        elif fate.what == PASSED or fate.what == KEPT and fate.operator and fate.operator.keeps == "keys":
-            out[fate.batch.batch_id] += 1
-        elif fate.what == KEPT and fate.holding is not None:
-            out.update(found.batches[number].batch_id for number in fate.holding.last.emitted)
-    return out, all(fate.what == LATE for fate in of_row)
+def number_of(fate: Fate) -> int:
+    return int(str(fate.row["value"]).split(",")[2])
 
 
-def wrong(compared: Comparison) -> list[str]:
-    """(3) What is said of a row and is not so."""
-    found, came, complaints = fates(compared.model.trace), dict[int, Counter[int]](), []
+def came_out(found: Fates, fate: Fate) -> Iterator[tuple[int, Any]]:
+    """(2) In which batches a row came out of the query, and of a join on top of it with which partner (None: nulls)."""
+    operator = fate.operator
+    if operator is None or fate.what not in (KEPT, PASSED):
+        return
+    is_on_top = operator.operator_id == 0
+    if operator.keeps == "rows" and is_on_top:
+        partner = ("idb", "ida")[fate.side]
+        yield from ((b.batch_id, None if row is None else row[partner]) for b, _, row in found.emissions(fate) or ())
+    elif operator.keeps in ("keys", "count") and is_on_top:
+        yield fate.batch.batch_id, None
+    elif operator.keeps in ("groups", "sessions") and is_on_top:
+        assert fate.holding is not None
+        yield from ((found.batches[number].batch_id, None) for number in fate.holding.last.emitted)
+    else:
+        for place in found.places(fate):
+            for one in found.emitted.get(place, ()):
+                yield from came_out(found, one)
+
+
+def sink(compared: Comparison) -> dict[int, Counter[Any]]:
+    """(3) The same of real Spark's sink, by the ids in its rows."""
+    came: dict[int, Counter[Any]] = {}
     for batch in compared.spark.batches:
         for row in batch.rows:
             values = dict(zip(compared.columns, row))
-            for number in [*values.get("ids", ()), values.get("ida"), values.get("idb")]:
-                if number is not None:
-                    came.setdefault(number, Counter())[batch.batch_id] += 1
-    by_number: dict[int, list[Fate]] = {}
+            for number in values.get("ids", ()):
+                came.setdefault(number, Counter())[batch.batch_id, None] += 1
+            for own, other in (("ida", "idb"), ("idb", "ida")):
+                if values.get(own) is not None:
+                    came.setdefault(values[own], Counter())[batch.batch_id, values.get(other)] += 1
+    return came
+
+
+def dropped(of_batch: list[Fate]) -> int:
+    """How many rows an operator dropped as late: of an aggregation those that Spark had made of them by key."""
+    late = [fate for fate in of_batch if fate.what == LATE]
+    is_merged = bool(late) and late[0].operator is not None and late[0].operator.keeps in ("groups", "sessions")
+    return len({str(fate.at["key"]) for fate in late}) if is_merged else len(late)
+
+
+def wrong(compared: Comparison, name: str) -> list[str]:
+    """What is said and is not so."""
+    found, came, complaints = fates(compared.model.trace), sink(compared), []
+    said: dict[int, Counter[Any]] = {}
     for fate in found.rows:
-        by_number.setdefault(int(str(fate.row["value"]).split(",")[2]), []).append(fate)
-    is_chain = any(batch.above for batch in found.batches)
-    for number, of_row in by_number.items():
-        out, is_late = said(found, of_row)
-        if is_late and number in came:
-            complaints.append(f"{number} is said to be late, and came out in {came[number]}")
-        if not is_chain and out != came.get(number, Counter()) and not (out and number not in came and _is_semi(of_row)):
+        said.setdefault(number_of(fate), Counter()).update(came_out(found, fate))
+    for number, out in said.items():
+        if name == "left_semi":  # the partner is not in the sink, and the right rows are not
+            out = Counter(batch for batch, _ in out.elements())
+            did = Counter(batch for batch, _ in came.get(number, Counter()).elements())
+            if did != out and not (out and number not in came and _is_right(found, number)):
+                complaints.append(f"{number} is said to come out in {dict(out)}, and did in {dict(did)}")
+        elif out != came.get(number, Counter()) and not (name == "semi join, then sessions" and _is_right(found, number)):
             complaints.append(f"{number} is said to come out in {dict(out)}, and did in {dict(came.get(number, {}))}")
-    dropped = sum(o["numRowsDroppedByWatermark"] for b in compared.spark.batches for o in b.progress["stateOperators"])
-    late = [fate for fate in found.rows if fate.what == LATE]
-    merged = {(f.batch.number, str(f.at.get("key"))) if f.operator and f.operator.keeps in ("groups",) else (f.number, "") for f in late}
-    if not is_chain and dropped != len(merged) and not any(f.operator and f.operator.keeps == "sessions" for f in late):
-        complaints.append(f"{len(merged)} are said to be dropped, and {dropped} were")
+    every = [*found.rows, *(fate for of_row in found.emitted.values() for fate in of_row)]
+    complaints += [f"nothing is known of {fate}" for fate in every if fate.what == UNKNOWN]
+    for batch, reported in zip(found.batches, compared.spark.batches):
+        for operator_id, metrics in enumerate(reported.progress["stateOperators"]):
+            here = [f for f in every if f.batch is batch and f.operator is not None and f.operator.operator_id == operator_id]
+            held = [
+                h for h in found.holdings if h.operator_id == operator_id and h.opened <= batch.number
+                and (h.evicted is None or h.evicted > batch.number) and (h.merged is None or h.merged > batch.number)
+            ]
+            tells = {"dropped": dropped(here), "held": len(held), "duplicates": sum(f.what == DUPLICATE for f in here)}
+            so = {"dropped": metrics["numRowsDroppedByWatermark"], "held": metrics["numRowsTotal"],
+                  "duplicates": metrics["customMetrics"].get("numDroppedDuplicateRows", 0)}
+            if metrics["operatorName"] == "globalLimit":
+                del tells["held"], so["held"]  # a number, no rows
+            if tells != so:
+                complaints.append(f"batch {reported.batch_id}, operator {operator_id}: {tells} is said, and {so} was")
     return complaints
 
 
-def _is_semi(of_row: list[Fate]) -> bool:
-    return any(fate.operator is not None and fate.operator.join_type == "LeftSemi" for fate in of_row)
+def _is_right(found: Fates, number: int) -> bool:
+    return any(number_of(fate) == number and fate.side == 1 for fate in found.rows)
 
 
 @pytest.mark.parametrize("seed", range(MANY))
 def test_what_is_said_of_a_row_is_what_spark_did_with_it(spark: SparkSession, seed: int) -> None:
-    name, delay, feed = drawn(seed if MANY > len(FEW) else FEW[seed])
-    plain = feed if len(feed[0]) > 1 else [{"a": batch["a"]} for batch in feed]
-    compared = side_by_side(spark, lambda session, folder: QUERIES[name](session, folder, delay), plain, progress=False)
-    assert compared.differences == (), name
-    assert wrong(compared) == [], (name, delay, feed)
+    name, delay, feed, restarts = drawn(seed if MANY > len(FEW) else FEW[seed])
+    compared = side_by_side(
+        spark, lambda session, folder: QUERIES[name](session, folder, delay), feed, restart_after=restarts, progress=False
+    )
+    assert compared.model.error is None and compared.differences == (), name
+    assert wrong(compared, name) == [], (name, delay, feed, restarts)

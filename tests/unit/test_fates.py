@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -14,12 +14,13 @@ from xml.etree import ElementTree
 import pytest
 
 from minispark_stream.lens.trace.events import Event
-from minispark_stream.lens.trace.fates import BEYOND, DUPLICATE, KEPT, LATE, LEFT_OUT, PASSED, fates
+from minispark_stream.lens.trace.fates import BEYOND, DUPLICATE, KEPT, LATE, LEFT_OUT, PASSED, UNKNOWN, fates
 from minispark_stream.lens.trace.trace import Trace
 from minispark_stream.lens.view.event_plane import BEHIND, COUNTED, DROPPED, NULL, planes
 from minispark_stream.lens.view.event_time import svg
 from minispark_stream.lens.view.fate import told
 from minispark_stream.lens.view.join_buffers import buffers
+from tests.unit.hand_told import At, Tasks
 
 MINUTE, NOON = 60_000, 1_704_110_400_000  # 2024-01-01 12:00
 SOURCE = "0: FileStreamSource[file:/data/in]"
@@ -37,7 +38,7 @@ def said(minutes: int) -> str:
 
 def row(minutes: float | None, key: dict[str, Any] | None, time: float | None = None, **more: Any) -> Arrival:
     """A row with its event time, its key at the operator (None: it does not get there), and what is compared with the watermark."""
-    more = {"side": 0, "partition": 1, **more}
+    more = {"side": 0, "partition": 1, "row": {"t": minutes}, **more}
     place = [] if key is None else [{"operatorId": 0, "key": key, "time": None if time is None else at(time), **more}]
     ms = None if minutes is None else at(minutes)
     return {"source": SOURCE, "file": "file:///in/0.csv", "row": {"t": minutes}, "time": ms, "at": place}
@@ -65,18 +66,22 @@ def decision(operator: str, mode: str, late: float, eviction: float, **more: Any
     return {"keeps": "keys", "late_ms": late, "leaves_ms": [eviction], "emits": "changed", **more}
 
 
-def trace(operator: str, *batches: tuple[Sequence[Arrival], float, float], mode: str = "append", **holds: Any) -> Trace:
-    """Batches of (rows, late watermark, watermark) in minutes after noon; 0 is no watermark."""
-    events = []
+def trace(
+    operator: str, *batches: tuple[Sequence[Arrival], float, float], mode: str = "append",
+    meets: Callable[[At, At], bool] = lambda left, right: True, **holds: Any,
+) -> Trace:
+    """Batches of (rows, late watermark, watermark) in minutes after noon; 0 is no watermark. `meets`: which rows a join joins."""
+    events, tasks = [], Tasks(meets)
     for n, (rows, late, eviction) in enumerate(batches):
         marks = {"watermarkLate": late and at(late), "watermarkEviction": eviction and at(eviction)}
         after = batches[n + 1][2] if n + 1 < len(batches) else eviction
         decides = decision(operator, mode, late and at(late), eviction and at(eviction), **holds)
+        told = tasks.told(decides, [place for one in rows for place in one["at"] if place["operatorId"] == 0])
         state = {"operatorId": 0, "operator": operator, "outputMode": mode, "decides": decides, **marks}
         for step, ins, outs in (
             ("getBatch", {"source": SOURCE, "start": f'{{"logOffset":{n - 1}}}', "end": f'{{"logOffset":{n}}}'}, {}),
             ("queryPlanning", marks, {"operators": [{"operatorId": 0, "operator": operator}]}),
-            ("stateOperator", state, {"metrics": {}}),
+            ("stateOperator", state, {"metrics": {}, "told": told}),
             ("addBatch", {}, {"arrivals": list(rows)}),
             ("updateWatermark", {}, {"watermark": after and at(after)}),
             ("runBatch", {"batchId": n}, {}),
@@ -191,9 +196,7 @@ def test_a_row_of_a_join_waits_for_the_state_watermark_of_its_side() -> None:
     left, right = row(2, {"field0": "x"}, 2), row(3, {"field0": "x"}, 3, side=1)
     joined = trace("symmetricHashJoin", ([left], 0, 0), ([right], 0, 1), ([], 1, 8), shifts=[-5, None])
     assert fate_of(joined, t=2).endswith("until batch 2 evicted it: the state watermark of its side, 12:03:00, had reached 12:02:00")
-    assert fate_of(joined, t=3) == (
-        "stored on its side; 1 row of the other side with its key was held meanwhile. Held for ever: nothing bounds its state"
-    )
+    assert fate_of(joined, t=3) == "stored on its side; emitted in batch 1 with t=2. Held for ever: nothing bounds its state"
     assert [plane.title for plane in planes(fates(joined))] == [
         "operator 0: symmetricHashJoin, left side", "operator 0: symmetricHashJoin, right side",
     ]
@@ -204,36 +207,46 @@ def test_a_row_that_the_state_watermark_has_passed_is_joined_and_not_stored() ->
     joined = trace("symmetricHashJoin", (rows, 0, 8), shifts=[-5, -5])
     assert [(holding.side, holding.evicted) for holding in fates(joined).holdings] == [(0, 0)]  # the left side comes first
     assert fate_of(joined, t=2) == (
-        "joined with what was held, and not stored: its event time, 12:02:00, was at or before the state watermark of its side, 12:03:00"
+        "emitted in batch 0 with t=1, and not stored: its event time, 12:02:00, was at or before the state watermark of its side, 12:03:00"
     )
 
 
 def test_what_a_join_emitted_is_told_by_its_tasks() -> None:
-    """x has two partners, in two batches; y leaves alone; of z the condition let no pair pass, although both have its key."""
+    """x has two partners, in two batches; y leaves alone: the condition let no pair of it pass, although both sides have its key."""
     def side(minutes: int, k: str, number: int) -> Arrival:
         return row(minutes, {"field0": k}, minutes, side=number, row={"t": minutes, "k": k})
 
-    left, right = {"t": 1, "k": "x"}, [{"t": n, "k": "x"} for n in (2, 3)]
-    plain = trace(
-        "symmetricHashJoin", ([side(1, "x", 0), side(2, "x", 1), side(1, "y", 0)], 0, 0), ([side(3, "x", 1)], 0, 1), ([], 1, 8),
-        shifts=[0, 0], join_type="LeftOuter", unstored=None,
+    told = trace(
+        "symmetricHashJoin", ([side(1, "x", 0), side(2, "x", 1), side(1, "y", 0)], 0, 0), ([side(3, "x", 1), side(3, "y", 1)], 0, 0),
+        ([], 1, 8), shifts=[0, 0], join_type="LeftOuter", unstored=None, meets=lambda left, right: left["row"]["k"] == "x",
     )
-    pairs: list[Any] = [
-        [{"left": left, "right": right[0]}], [{"left": left, "right": right[1]}], [{"left": {"t": 1, "k": "y"}, "right": None}],
-    ]
-    told = Trace(tuple(
-        replace(e, outputs={**e.outputs, "pairs": pairs[e.batch_id or 0]}) if e.step == "stateOperator" else e for e in plain.events
-    ))
     assert fate_of(told, k="x", t=1).startswith("stored on its side; emitted in batch 0 with t=2 k=x, emitted in batch 1 with t=3 k=x. Held")
-    assert "emitted in batch 2 without a partner, with nulls" in fate_of(told, k="y")
+    assert "emitted in batch 2 without a partner, with nulls" in fate_of(told, k="y", t=1)
     (one,) = buffers(fates(told))
-    assert [(pair.batch, pair.is_sure) for pair in one.pairs] == [(0, True), (1, True)]
+    assert [(pair.batch, pair.left, pair.right) for pair in one.pairs] == [(0, 0, 0), (1, 0, 1)]
     assert [(lane.row["k"], lane.is_alone) for lane in one.left] == [("x", False), ("y", True)]
 
 
 def test_a_limit_lets_no_more_than_its_number_pass() -> None:
     limited = trace("globalLimit", ([row(1, {}), row(2, {})], 0, 0), ([row(3, {})], 0, 0), limit=2)
     assert whats(limited) == [PASSED, PASSED, BEYOND]
+
+
+def test_where_the_tasks_told_nothing_nothing_is_known() -> None:
+    silent = Trace(tuple(
+        replace(e, outputs={"metrics": {}}) if (e.step, e.batch_id) == ("stateOperator", 2) else e for e in LATE_ROWS.events
+    ))
+    assert whats(silent) == [KEPT, KEPT, KEPT, UNKNOWN, UNKNOWN, LEFT_OUT, LATE, LATE, KEPT]
+    assert fate_of(silent, t=8) == "not known: the tasks of this batch told nothing of it"
+    assert fate_of(silent, t=7).endswith("Held since then; a later batch told nothing, so that it is not known until when")
+
+
+def test_which_of_the_rows_of_a_key_passed_is_what_the_task_told() -> None:
+    """A shuffle may bring the later row of a batch first."""
+    rows = [row(minute, {"k": 1}, minute) for minute in (2, 3)]
+    seen = trace("dedupe", (rows[::-1], 0, 0))
+    arrived = [replace(e, outputs={"arrivals": rows}) if e.step == "addBatch" else e for e in seen.events]
+    assert whats(Trace(tuple(arrived))) == [DUPLICATE, KEPT]
 
 
 def test_what_cannot_be_answered_is_said() -> None:
@@ -322,11 +335,13 @@ def test_a_row_goes_on_to_the_operator_above_only_if_the_one_below_lets_it_pass(
     """dropDuplicates below a windowed count: the operator below has the greater number."""
     def both(minutes: int, key: str) -> Arrival:
         one = windowed(minutes)
-        return {**one, "at": [*one["at"], {"operatorId": 1, "key": {"k": key}, "time": at(minutes), "side": 0, "partition": 0}]}
+        return {**one, "at": [*one["at"], {"operatorId": 1, "key": {"k": key}, "time": at(minutes), "side": 0, "partition": 0, "row": {"t": minutes}}]}
 
     below = {"operatorId": 1, "operator": "dedupe", "decides": decision("dedupe", "append", at(1), at(1))}
     counts = trace("stateStoreSave", ([both(2, "a"), both(3, "a"), both(4, "b"), both(0, "c")], 1, 1))
-    found = fates(Trace((*counts.events[:2], Event("stateOperator", "model", 0, 0, 1, 0.0, 1.0, below), *counts.events[2:])))
+    told = {what: [{"row": {"t": t}} for t in rows] for what, rows in {"kept": [2, 4], "duplicate": [3], "late": [0]}.items()}
+    event = Event("stateOperator", "model", 0, 0, 1, 0.0, 1.0, below, {"told": told})
+    found = fates(Trace((*counts.events[:2], event, *counts.events[2:])))
     assert [(fate.number, fate.operator and fate.operator.operator_id, fate.what, fate.together) for fate in found.rows] == [
         (1, 1, KEPT, 1), (1, 0, KEPT, 2), (2, 1, DUPLICATE, 1), (3, 1, KEPT, 1), (3, 0, KEPT, 2), (4, 1, LATE, 1),
     ]

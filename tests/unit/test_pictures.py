@@ -25,7 +25,7 @@ from minispark_stream.lens.view.session_lanes import WATERMARK, lanes
 from minispark_stream.lens.view.state_chain import chains
 from minispark_stream.lens.view.watermark_tree import Cell, tree
 from minispark_stream.lens.view.what_if_page import what_if_data
-from tests.unit.test_fates import SOURCE, Arrival, at, row, said, trace, windowed
+from tests.unit.test_fates import MINUTE, SOURCE, Arrival, at, row, said, trace, windowed
 
 GOLDEN = Trace.load(Path(__file__).parents[1] / "golden" / "trace_windows.json")
 NAMES = ("join", "sessions", "state_files", "logs", "watermarks", "files")
@@ -33,15 +33,6 @@ NAMES = ("join", "sessions", "state_files", "logs", "watermarks", "files")
 
 def event(step: str, batch: int | None, ins: dict[str, Any], outs: dict[str, Any] | None = None, **more: Any) -> Event:
     return Event(step, "model", batch, batch, 1, 0.0, 1.0, ins, outs or {}, **more)
-
-
-def with_sink_rows(one: Trace, rows: dict[int, list[dict[str, Any]]]) -> Trace:
-    """The same trace with the rows that the sink got in some batches."""
-    changed = (
-        replace(e, outputs={**e.outputs, "rows": rows.get(e.batch_id or 0, [])}) if e.step == "addBatch" else e
-        for e in one.events
-    )
-    return Trace(tuple(changed))
 
 
 # -- join --------------------------------------------------------------------------------------------------
@@ -55,12 +46,10 @@ def of_right(minutes: int, key: str) -> Arrival:
     return row(minutes, {"field0": key}, minutes, side=1, row={"rt": said(minutes), "rk": key})
 
 
-JOIN = with_sink_rows(
-    trace(
-        "symmetricHashJoin", ([of_left(0, "x"), of_left(2, "y"), of_right(1, "x")], 0, 0), ([of_right(9, "x"), of_right(20, "z")], 0, 0),
-        ([of_left(1, "x")], 2, 12), shifts=[-5, None], join_type="LeftOuter",
-    ),
-    {0: [{"lt": said(0), "lk": "x", "rt": said(1), "rk": "x"}], 2: [{"lt": said(2), "lk": "y", "rt": None, "rk": None}]},
+JOIN = trace(
+    "symmetricHashJoin", ([of_left(0, "x"), of_left(2, "y"), of_right(1, "x")], 0, 0), ([of_right(9, "x"), of_right(20, "z")], 0, 0),
+    ([of_left(1, "x")], 2, 12), shifts=[-5, None], join_type="LeftOuter",
+    meets=lambda left, right: abs(left["time"] - right["time"]) <= 5 * MINUTE,
 )
 
 
@@ -71,12 +60,14 @@ def test_a_row_of_a_join_has_a_lane_until_it_is_evicted_and_a_line_to_each_partn
         ("x 12:00", 0, 2, False, False), ("y 12:02", 0, 2, True, False), ("x 12:01", 2, 2, False, True),
     ]
     assert [(lane.label, lane.last) for lane in one.right] == [("x 12:01", None), ("x 12:09", None), ("z 12:20", None)]
-    assert [(pair.batch, pair.left, pair.right, pair.is_sure) for pair in one.pairs] == [(0, 0, 0, True)]  # 12:00 and 12:09: no row
+    assert [(pair.batch, pair.left, pair.right) for pair in one.pairs] == [(0, 0, 0)]  # 12:00 and 12:09 do not meet
 
 
-def test_where_the_rows_of_the_sink_do_not_tell_two_rows_of_a_key_are_perhaps_a_pair() -> None:
-    (one,) = buffers(fates(with_sink_rows(JOIN, {n: [{"n": 1}] for n in range(3)})))
-    assert [(pair.left, pair.right, pair.is_sure) for pair in one.pairs] == [(0, 0, False), (0, 1, False)]
+def test_where_the_tasks_of_a_join_told_nothing_no_pair_is_drawn() -> None:
+    silent = Trace(tuple(replace(e, outputs={}) if e.step == "stateOperator" else e for e in JOIN.events))
+    (one,) = buffers(fates(silent))
+    assert (one.pairs, one.is_told) == ((), False)
+    assert "Of some batches it is not known what came out." in silent.join().svg
 
 
 def test_of_a_join_with_many_rows_those_of_the_first_keys_are_drawn() -> None:

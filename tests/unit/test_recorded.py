@@ -66,7 +66,7 @@ def test_what_a_trace_holds_of_a_step_is_what_the_step_declares() -> None:
     for step in (step for step in STEPS.values() if step.name not in ("purge", "maintenance", *OF_EPOCHS)):
         events = [event for event in golden if event.step == step.name]
         assert {name for event in events for name in event.inputs} == set(step.ins), step.name
-        assert {name for event in events for name in event.outputs} == set(step.outs) - {"pairs"}, step.name  # of a join
+        assert {name for event in events for name in event.outputs} == set(step.outs), step.name
 
 
 def test_the_sentence_of_a_step_counts_all_files() -> None:

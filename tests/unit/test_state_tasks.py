@@ -16,6 +16,7 @@ from pyspark.sql.types import LongType, StringType, StructType
 
 from minispark_stream.engine.checkpointing.unsafe_row import FixedField, Rows, UnsafeRowCodec, long_row
 from minispark_stream.engine.operators import symmetric_hash_join_partners
+from minispark_stream.engine.operators import told as told_of_tasks
 from minispark_stream.engine.operators.group_state_rows import GroupStateRows
 from minispark_stream.engine.operators.grouped_map_pandas_with_state import Group, GroupedMapPandasWithState, PandasConf
 from minispark_stream.engine.operators.instance_metrics import reported
@@ -26,9 +27,11 @@ from minispark_stream.engine.operators.symmetric_hash_join_build import Build
 from minispark_stream.engine.operators.symmetric_hash_join_probe import Probe
 from minispark_stream.engine.operators.symmetric_hash_join_rows import LEFT, RIGHT, Join, JoinSide, number_keys
 from minispark_stream.engine.operators.symmetric_hash_join_state_manager import COUNT_SCHEMA, indexed, with_matched
+from minispark_stream.engine.operators.told import MOST_TOLD
 from minispark_stream.engine.state.state_files import StateFiles
 from minispark_stream.engine.state.state_records import records
 from minispark_stream.engine.state.state_store import StateStoreConf, StateStoreId
+from minispark_stream.lens.trace import facts
 
 NO_WATERMARK = OperatorWatermarks(late_ms=0, eviction_ms=0, moved=False)
 
@@ -92,21 +95,43 @@ def test_batch_n_reads_version_n_and_writes_the_next_one(tmp_path: Path) -> None
     assert sorted(p.name for p in (tmp_path / "0/3").iterdir()) == ["1.delta", "2.delta", "3.delta"]
 
 
-def test_a_task_tells_its_first_rows_when_it_is_asked_to(tmp_path: Path) -> None:
-    def told(batch_id: int, rows: int, tells: bool) -> tuple[int, Any]:
+def test_a_task_tells_what_it_decided_when_it_is_asked_to(tmp_path: Path) -> None:
+    """Otherwise it computes nothing of it. The kinds and words are those that a trace looks up."""
+    def told(batch_id: int, rows: int, tells: bool) -> Any:
         found: Any = Accumulator()
         task = GlobalLimit(
             info=replace(info(tmp_path, batch_id), tells=tells), watermarks=NO_WATERMARK, output=pa.schema([("n", pa.int64())]),
-            metrics=found, limit=5000,
+            metrics=found, limit=2000,
         )
-        emitted = task(in_partition(0, pa.RecordBatch.from_arrays([pa.array(range(rows), pa.int64())], names=["n"])))
-        return sum(batch.num_rows for batch in emitted), pickle.loads(pickle.dumps(found.value))[0][1].emitted
+        assert list(task(in_partition(0, pa.RecordBatch.from_arrays([pa.array(range(rows), pa.int64())], names=["n"]))))
+        of_task = pickle.loads(pickle.dumps(found.value))[0][1].told
+        return of_task and [(one.what, one.rows.num_rows, one.rows.column(0)[0].as_py()) for one in of_task]
 
-    assert told(0, 3, tells=False) == (3, None)
-    count, [first] = told(0, 3, tells=True)
-    assert count == 3 and first.column(0).to_pylist() == [0, 1, 2]
-    count, [first] = told(1, 1500, tells=True)
-    assert (count, first.num_rows) == (1500, 1000)
+    assert told(0, 3, tells=False) is None
+    assert told(0, 3, tells=True) == [("passed", 3, 0)]
+    assert told(1, 2500, tells=True) == [("passed", MOST_TOLD, 0), ("beyond the limit", 503, 1997)]
+    words = ("LATE", "KEPT", "DUPLICATE", "BEYOND", "PASSED", "REMOVED", "EMITTED")
+    assert [getattr(told_of_tasks, word) for word in words] == [getattr(facts, word) for word in words]
+
+
+def test_the_task_of_a_join_tells_what_became_of_each_row_and_whom_it_met(tmp_path: Path) -> None:
+    def told(batch_id: int, how: str, *rows: tuple[int, int, str]) -> list[Any]:
+        decided: list[Any] = []
+        join_batch(tmp_path / how, batch_id, how, list(rows), decided)
+        return [
+            (one.what, one.side, one.why, [tuple(v for v in row if isinstance(v, str)) for row in zip(*(c.to_pylist() for c in one.rows))])
+            for one in decided
+        ]
+
+    assert told(0, "Inner", (LEFT, 1, "a"), (RIGHT, 1, "x")) == [
+        ("kept", LEFT, "", [("a",)]), ("kept", RIGHT, "", [("x",)]), ("emitted", 0, "", [("a", "x")]),
+    ]
+    assert told(0, "LeftSemi", (LEFT, 1, "a"), (RIGHT, 1, "x"), (LEFT, 2, "b")) == [
+        ("kept", LEFT, "", [("b",)]), ("passed", LEFT, "matched", [("a",)]), ("kept", RIGHT, "", [("x",)]), ("emitted", 0, "", [("a", "x")]),
+    ]
+    assert told(1, "LeftSemi", (RIGHT, 2, "y")) == [  # b waits in the state, and leaves it with y
+        ("kept", RIGHT, "", [("y",)]), ("removed", LEFT, "", [("b",)]), ("emitted", 0, "", [("b", "y")]),
+    ]
 
 
 # --- a join -------------------------------------------------------------------------------------------------------
@@ -114,12 +139,14 @@ def test_a_task_tells_its_first_rows_when_it_is_asked_to(tmp_path: Path) -> None
 ROW = StructType().add("k", LongType()).add("v", StringType())
 
 
-def build_task(state: Path, batch_id: int, join: Join, output: pa.Schema | None = None) -> Build:
-    return Build(info=info(state, batch_id), watermarks=NO_WATERMARK, output=output, metrics=Accumulator(), join=join)  # type: ignore[arg-type]
+def build_task(state: Path, batch_id: int, join: Join, output: pa.Schema | None = None, tells: bool = False) -> Build:
+    return Build(info=replace(info(state, batch_id), tells=tells), watermarks=NO_WATERMARK, output=output, metrics=Accumulator(), join=join)  # type: ignore[arg-type]
 
 
-def join_batch(state: Path, batch_id: int, how: str, rows: list[tuple[int, int, str]]) -> list[tuple[Any, ...]]:
-    """Both tasks of a batch; `rows` are side, key, value. No condition beside the key."""
+def join_batch(
+    state: Path, batch_id: int, how: str, rows: list[tuple[int, int, str]], told: list[Any] | None = None
+) -> list[tuple[Any, ...]]:
+    """Both tasks of a batch; `rows` are side, key, value. No condition beside the key. `told` is given what the second one tells."""
     join = Join(how, StructType().add("field0", LongType()), None, (JoinSide(ROW, None, None, None),) * 2)
     n = len(rows)
     k, v = pa.array([k for _, k, _ in rows]), pa.array([v for _, _, v in rows])
@@ -130,11 +157,13 @@ def join_batch(state: Path, batch_id: int, how: str, rows: list[tuple[int, int, 
     schema = pa.schema([pa.field(f"_{i}", column.type) for i, column in enumerate(table)])
     probe = Probe(info=info(state, batch_id), watermarks=NO_WATERMARK, output=schema, metrics=Accumulator(), join=join)  # type: ignore[arg-type]
     out = pa.schema(list(schema)[5:7] if how == "LeftSemi" else list(schema)[5:])
-    build = build_task(state, batch_id, join, out)
+    build = build_task(state, batch_id, join, out, tells=told is not None)
     new = pa.RecordBatch.from_arrays(table, schema=schema)
     pairs = list(probe(in_partition(0, new)))
     with build.info.open_stores(0, *build.store_names) as stores:
-        emitted, _ = build.run(stores, pairs)
+        emitted, done = build.run(stores, pairs)
+        if told is not None:
+            told += done.told or ()
         return [row for batch in emitted for row in zip(*(column.to_pylist() for column in batch.columns))]
 
 

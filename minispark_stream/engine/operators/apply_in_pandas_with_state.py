@@ -47,6 +47,7 @@ from minispark_stream.engine.operators.grouped_map_pandas_with_state import (
 )
 from minispark_stream.engine.operators.metrics import StateMetrics
 from minispark_stream.engine.operators.state_task import StateTask, Stopwatch
+from minispark_stream.engine.operators.told import KEPT, LATE, Told
 from minispark_stream.engine.state.state_store import StateStore, each
 
 Groups = tuple[pa.RecordBatch, list[Group]]  # rows, and which of them each group has
@@ -81,10 +82,10 @@ class ApplyInPandasWithState(StateTask):
         )
         keys = UnsafeRowCodec(self.keys)
         states = GroupStateRows(self.state, self.timeout != GroupStateTimeout.NoTimeout)
-        rows = concat(batches)
+        came = concat(batches)
         drops = self.timeout == GroupStateTimeout.EventTimeTimeout
-        late = is_late(rows, self.event_time if drops else None, self.watermarks.late_ms)  # (1)
-        rows = without(rows, late)
+        late = is_late(came, self.event_time if drops else None, self.watermarks.late_ms)  # (1)
+        rows = without(came, late)
         function.check_types(rows)
         batch, groups = self._groups(store, keys, states, rows)
         emitted = list(function.call(batch, groups))  # (2)
@@ -103,6 +104,7 @@ class ApplyInPandasWithState(StateTask):
             all_removals_time_ms=removals_ms,
             commit_time_ms=clock.lap(),
             stores={"default": store.metrics()},
+            told=self.tell(lambda: (Told(LATE, came.filter(pa.array(late))), Told(KEPT, rows))),
         )
 
     def _groups(

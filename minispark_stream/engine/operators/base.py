@@ -156,10 +156,9 @@ class StatefulOperator(ABC):
         decoded = (decode_rows(UnsafeRowCodec(schema), part) for schema, part in zip((keys, values), zip(*rows)))
         return [{"store": store, "key": key, "value": value} for key, value in zip(*decoded)]
 
-    @property
-    def pairs(self) -> tuple[StructType, StructType] | None:
-        """The columns of the left and of the right row in what a join emits; of a semi join no right ones."""
-        return None
+    def parts_of_told(self, what: str, side: int) -> Mapping[str, StructType]:
+        """What the rows are made of that its tasks tell (told.py), by name, in order; empty for those that tell nothing."""
+        return {}
 
     def entries(self) -> Sequence[Entry]:
         """How rows come in, for each input; none where they cannot be followed."""

@@ -4,7 +4,8 @@ Models: nothing of Spark, which does not follow a row. The numbers are those tha
 
 1. An `Entry` is one input of an operator: the columns of its key, and the column that decides about lateness.
 2. A `Decision` is what holds in one batch: which rows are late, what is kept of the others, which state leaves, what is
-   emitted. It goes into the trace as it is (step stateOperator, `decides`), and lens/trace/fates.py applies it to the rows.
+   emitted. It goes into the trace as it is (step stateOperator, `decides`), for the sentences that name the numbers. To which
+   rows it came to apply, the tasks tell (told.py).
 
     a windowed count, append, watermarks 12:11 and 12:20
     {"keeps": "groups", "late_ms": 12:11, "leaves_ms": [12:20], "emits": "leaving", ...}

@@ -23,16 +23,16 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
-import pyarrow as pa
 from pyspark.accumulators import AccumulatorParam
 
 from minispark_stream.engine.operators.instance_metrics import reported
+from minispark_stream.engine.operators.told import Told
 from minispark_stream.engine.state.state_store import StateStoreMetrics
 
 
 @dataclass(frozen=True)
 class StateMetrics:
-    """One task of one stateful operator. Times in ms; `stores` by store name; `emitted` are its first rows, if told."""
+    """One task of one stateful operator. Times in ms; `stores` by store name; `told`: what it decided, if it tells."""
 
     num_rows_updated: int = 0
     num_rows_removed: int = 0
@@ -44,7 +44,7 @@ class StateMetrics:
     num_rows_total: int | None = None
     num_state_stores: int | None = None
     custom: Mapping[str, int] = field(default_factory=dict)
-    emitted: tuple[pa.RecordBatch, ...] | None = None
+    told: tuple[Told, ...] | None = None
 
 
 Report = tuple[int, StateMetrics]

@@ -25,17 +25,19 @@ Differs from Spark: nothing.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from pyspark.errors import UnsupportedOperationException
 from pyspark.sql import SparkSession
+from pyspark.sql.types import StructType
 
 from minispark_stream.engine.jvm import physical, scala
 from minispark_stream.engine.jvm.errors import spark_error
 from minispark_stream.engine.jvm.scala import JavaObject
 from minispark_stream.engine.jvm.task_types import without_names
 from minispark_stream.engine.operators.base import BatchContext, check_event_time
+from minispark_stream.engine.operators.columns import EventTime
 from minispark_stream.engine.operators.decision import SESSIONS, Decision, Entry
 from minispark_stream.engine.operators.session_window_state_store_restore import SessionWindowStateStoreRestore
 from minispark_stream.engine.operators.session_window_state_store_save import SessionWindowStateStoreSave
@@ -64,7 +66,11 @@ class SessionWindowAggregation(StreamingAggregation):
     def entries(self) -> Sequence[Entry]:
         grouping = scala.items(self.plan.groupingExpressions())
         by = [column for i, column in enumerate(grouping) if i != self.session]
-        return (Entry.of(dict(zip(self.values.names, grouping)), by, grouping, self.event_time),)
+        session = EventTime(self.session, is_window=True)
+        return (Entry.of(dict(zip(self.values.names, grouping)), by, grouping, session),)
+
+    def parts_of_told(self, what: str, side: int) -> Mapping[str, StructType]:
+        return {"key": StructType(self.values.fields[: len(self.keys)])}  # with the session, before the buffers
 
     def decision(self, watermarks: OperatorWatermarks, output_mode: str) -> Decision:
         return replace(super().decision(watermarks, output_mode), keeps=SESSIONS)

@@ -30,6 +30,7 @@ from minispark_stream.engine.operators.streaming_session_window_state_manager im
     StreamingSessionWindowStateManager,
     session_times,
 )
+from minispark_stream.engine.operators.told import LATE, Told
 from minispark_stream.engine.state.state_store import StateStore
 
 
@@ -46,7 +47,8 @@ class SessionWindowStateStoreRestore(StateTask):
         new = concat(batches)
         late = is_late(new, self.event_time, self.watermarks.late_ms)  # (1)
         both = self.with_old_sessions(store, without(new, late))
-        return [both], StateMetrics(num_rows_dropped_by_watermark=int(late.sum()))
+        told = self.tell(lambda: (Told(LATE, new.filter(pa.array(late))),))
+        return [both], StateMetrics(num_rows_dropped_by_watermark=int(late.sum()), told=told)
 
     def with_old_sessions(self, store: StateStore, rows: pa.RecordBatch) -> pa.RecordBatch:
         """New rows and the sessions of their groups, sorted by group and start."""

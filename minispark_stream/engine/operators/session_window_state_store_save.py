@@ -28,6 +28,7 @@ from minispark_stream.engine.operators.columns import EventTime, concat, not_aft
 from minispark_stream.engine.operators.metrics import StateMetrics
 from minispark_stream.engine.operators.state_task import StateTask, Stopwatch
 from minispark_stream.engine.operators.streaming_session_window_state_manager import StreamingSessionWindowStateManager
+from minispark_stream.engine.operators.told import EMITTED, KEPT, REMOVED, Told
 from minispark_stream.engine.state.state_store import StateStore
 
 
@@ -58,6 +59,10 @@ class SessionWindowStateStoreSave(StateTask):
             all_removals_time_ms=removals_ms,
             commit_time_ms=clock.lap(),
             stores={"default": store.metrics()},
+            told=self.tell(lambda: (
+                Told(KEPT, rows), Told(EMITTED, emitted),
+                Told(REMOVED, emitted if self.output_mode == "append" else emitted.slice(0, 0)),
+            )),
             num_state_stores=0 if self.output_mode == "complete" else None,  # Spark does not count them there
         )
 

@@ -34,6 +34,7 @@ from minispark_stream.engine.operators.columns import EventTime, concat, is_late
 from minispark_stream.engine.operators.metrics import StateMetrics
 from minispark_stream.engine.operators.state_store_restore import state_rows
 from minispark_stream.engine.operators.state_task import StateTask, Stopwatch
+from minispark_stream.engine.operators.told import EMITTED, KEPT, LATE, REMOVED, Told
 from minispark_stream.engine.state.state_store import StateStore
 
 
@@ -53,9 +54,9 @@ class StateStoreSave(StateTask):
         """One partition against an open store: the columns to emit, and what happened."""
         clock = Stopwatch()
         [store] = stores
-        rows = concat(batches)  # (1)
-        late = is_late(rows, None if self.output_mode == "complete" else self.event_time, self.watermarks.late_ms)  # (2)
-        rows = without(rows, late)
+        merged = concat(batches)  # (1)
+        late = is_late(merged, None if self.output_mode == "complete" else self.event_time, self.watermarks.late_ms)  # (2)
+        rows = without(merged, late)
         self._put(store, rows)  # (3)
         updates_ms = clock.lap()
         expired = self._expired(store) if self.output_mode != "complete" else ([], [])
@@ -77,6 +78,10 @@ class StateStoreSave(StateTask):
             all_removals_time_ms=removals_ms,
             commit_time_ms=clock.lap(),
             stores={"default": store.metrics()},
+            told=self.tell(lambda: (
+                Told(LATE, merged.filter(pa.array(late))), Told(KEPT, rows), Told(EMITTED, emitted),
+                Told(REMOVED, state_rows(self.keys, self.values, *expired)),
+            )),
         )
 
     def _put(self, store: StateStore, rows: pa.RecordBatch) -> None:

@@ -21,21 +21,21 @@ from __future__ import annotations
 
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import chain
 
 import pyarrow as pa
 from pyspark.accumulators import Accumulator
 
 from minispark_stream.engine.operators.metrics import Report, StateMetrics
+from minispark_stream.engine.operators.told import MOST_TOLD, Told
 from minispark_stream.engine.operators.worker_tuning import tune_worker
 from minispark_stream.engine.state.loaded_providers import get_store
 from minispark_stream.engine.state.state_store import DEFAULT_STORE_NAME, StateStore, StateStoreConf, StateStoreId
 
 ROWS_AT_A_TIME = 10_000
-MOST_TOLD = 1000  # rows of a task, from which on no more are told
 
 
 @dataclass(frozen=True)
@@ -57,8 +57,8 @@ class StatefulOperatorStateInfo:
     """(1) Which state an operator works on in one batch.
 
     Batch N reads version N of every store and writes version N + 1; `store_version` is N. `state_dir` is the `state` folder of
-    the checkpoint, and `num_partitions` the number of partitions that this operator's state has. `tells`: the first rows that a
-    task emits go into its report, for whoever explains the batch.
+    the checkpoint, and `num_partitions` the number of partitions that this operator's state has. `tells`: what a task decides
+    goes into its report (engine/operators/told.py).
     """
 
     state_dir: str
@@ -110,14 +110,17 @@ class StateTask(ABC):
     ) -> tuple[Iterable[pa.RecordBatch], StateMetrics]:
         """The partition's rows against the open stores; commits, and returns the rows to emit and what happened."""
 
+    def tell(self, decided: Callable[[], Iterable[Told]]) -> tuple[Told, ...] | None:
+        """The first rows of what the task `decided`; None, and nothing computed, unless it is to tell."""
+        if not self.info.tells:
+            return None
+        return tuple(one._replace(rows=one.rows.slice(0, MOST_TOLD)) for one in decided() if one.rows.num_rows)
+
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         tune_worker()
         partition, rows = own_partition(batches)
         with self.info.open_stores(partition, *self.store_names) as stores:
             emitted, done = self.run(stores, rows)
-            if self.info.tells and done.stores:  # not the first of two tasks
-                first, emitted = first_rows(emitted)
-                done = replace(done, emitted=first)
             self.metrics.add([(partition, done)])  # (4)
             for batch in emitted:
                 yield from record_batches(batch, self.output)

@@ -30,7 +30,7 @@ Differs from Spark: nothing.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import reduce
 
@@ -84,6 +84,9 @@ class StreamingAggregation(StatefulOperator):
     def entries(self) -> Sequence[Entry]:
         grouping = scala.items(self.plan.groupingExpressions())
         return (Entry.of(dict(zip(self.keys.names, grouping)), grouping, grouping, self.event_time),)
+
+    def parts_of_told(self, what: str, side: int) -> Mapping[str, StructType]:
+        return {"key": self.keys}  # before the buffers
 
     def decision(self, watermarks: OperatorWatermarks, output_mode: str) -> Decision:
         if output_mode == "complete":

@@ -24,7 +24,7 @@ Differs from Spark: nothing.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -50,17 +50,20 @@ from minispark_stream.engine.operators.base import (
 )
 from minispark_stream.engine.operators.columns import (
     EventTime,
+    Mask,
     concat,
     distinct,
     event_time_micros,
     is_late,
     normalized,
     not_after,
+    record_batch,
     without,
 )
 from minispark_stream.engine.operators.decision import CHANGED, KEYS, Decision, Entry
 from minispark_stream.engine.operators.metrics import StateMetrics
 from minispark_stream.engine.operators.state_task import OperatorWatermarks, StateTask, Stopwatch
+from minispark_stream.engine.operators.told import DUPLICATE, KEPT, LATE, REMOVED, Told
 from minispark_stream.engine.state.state_store import StateStore
 
 SEEN = StructType([StructField("__dummy__", NullType())])
@@ -72,6 +75,7 @@ class StreamingDeduplicate(StatefulOperator):
     """The driver half. `positions`: where the key is; `delay_ms`: how long a key is kept within the watermark, or None."""
 
     positions: tuple[int, ...]
+    rows: StructType
     keys: StructType
     event_time: EventTime | None
     key_event_time: EventTime | None
@@ -93,7 +97,11 @@ class StreamingDeduplicate(StatefulOperator):
 
     def entries(self) -> Sequence[Entry]:
         keys = {key.name(): key for key in scala.items(self.plan.keys())}
-        return (Entry.of(keys, [*keys.values()], scala.items(self.plan.output()), self.event_time),)
+        row = scala.items(self.plan.output())
+        return (Entry.of(keys, [*keys.values()], row, self.event_time, row),)
+
+    def parts_of_told(self, what: str, side: int) -> Mapping[str, StructType]:
+        return {"key": self.keys} if what == REMOVED else {"row": self.rows}
 
     def decision(self, watermarks: OperatorWatermarks, output_mode: str) -> Decision:
         leaves_ms = watermarks.eviction_ms if self.delay_ms is not None or self.key_event_time is not None else None
@@ -136,6 +144,7 @@ def compile_deduplicate(
         operator_id=operator_id,
         tasks=MapPartitions(session, schema, schema, plan.output()),
         positions=positions,
+        rows=schema,
         keys=state_schema(session, expressions.struct_type(key_columns)),
         event_time=event_time,
         key_event_time=event_time_column(key_columns),
@@ -160,15 +169,16 @@ class Deduplicate(StateTask):
         """One partition against an open store: the rows that pass, and what happened."""
         clock = Stopwatch()
         [store] = stores
-        rows = concat(batches)
-        late = is_late(rows, self.event_time, self.watermarks.late_ms)  # (1)
-        rows = without(rows, late)
-        passed = self._put_new(store, rows)  # (2)
-        duplicates = rows.num_rows - passed.num_rows
+        came = concat(batches)
+        late = is_late(came, self.event_time, self.watermarks.late_ms)  # (1)
+        rows = without(came, late)
+        is_first = self._put_new(store, rows)  # (2)
+        passed = without(rows, ~is_first)
         updates_ms = clock.lap()
         forgets = self.delay_ms is not None or self.key_event_time is not None
         read = store.num_keys if forgets else 0
-        removed = store.remove(self._expired(store)) if forgets else 0  # (3)
+        expired = self._expired(store) if forgets else []  # (3)
+        removed = store.remove(expired)
         removals_ms = clock.lap()
         store.commit()  # (4)
         return [passed], StateMetrics(
@@ -179,18 +189,26 @@ class Deduplicate(StateTask):
             all_removals_time_ms=removals_ms,
             commit_time_ms=clock.lap(),
             stores={"default": store.metrics()},
-            custom={"numDroppedDuplicateRows": duplicates, "numRowsIncrementallyRemoved": 0, "numRowsReadDuringEviction": read},
+            custom={
+                "numDroppedDuplicateRows": rows.num_rows - passed.num_rows, "numRowsIncrementallyRemoved": 0,
+                "numRowsReadDuringEviction": read,
+            },
+            told=self.tell(lambda: (
+                Told(LATE, came.filter(pa.array(late))), Told(KEPT, passed), Told(DUPLICATE, rows.filter(pa.array(~is_first))),
+                Told(REMOVED, record_batch(UnsafeRowCodec(self.keys).decode(expired), len(expired))),
+            )),
         )
 
-    def _put_new(self, store: StateStore, rows: pa.RecordBatch) -> pa.RecordBatch:
-        """Put the keys that are new; the first row of each."""
+    def _put_new(self, store: StateStore, rows: pa.RecordBatch) -> Mask:
+        """Put the keys that are new. Which rows are the first ones of them."""
         keys = [normalized(rows.column(i)) for i in self.positions]
         different, first, _ = distinct(UnsafeRowCodec(self.keys).encode_array(keys, rows.num_rows))
         encoded = rows_of(different)
         is_new = ~store.get(encoded)[0]
-        passed = rows.take(pa.array(first[is_new]))
-        store.put(chosen(encoded, is_new), self._values(passed))
-        return passed
+        store.put(chosen(encoded, is_new), self._values(rows.take(pa.array(first[is_new]))))
+        is_first = np.zeros(rows.num_rows, np.bool_)
+        is_first[first[is_new]] = True
+        return is_first
 
     def _values(self, rows: pa.RecordBatch) -> Sequence[bytes]:
         if self.delay_ms is None or self.event_time is None:

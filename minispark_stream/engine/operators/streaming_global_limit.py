@@ -16,7 +16,7 @@ Differs from Spark: nothing.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -33,6 +33,7 @@ from minispark_stream.engine.operators.columns import concat
 from minispark_stream.engine.operators.decision import COUNT, Decision, Entry
 from minispark_stream.engine.operators.metrics import StateMetrics
 from minispark_stream.engine.operators.state_task import OperatorWatermarks, StateTask, Stopwatch
+from minispark_stream.engine.operators.told import BEYOND, PASSED, Told
 from minispark_stream.engine.state.state_store import StateStore
 
 KEY = StructType([StructField("key", NullType())])
@@ -55,7 +56,10 @@ class StreamingGlobalLimit(StatefulOperator):
         return 1
 
     def entries(self) -> Sequence[Entry]:
-        return (Entry({}, []),)
+        return (Entry({}, [], row=scala.items(self.plan.output())),)
+
+    def parts_of_told(self, what: str, side: int) -> Mapping[str, StructType]:
+        return {"row": expressions.struct_type(scala.items(self.plan.output()))}
 
     def decision(self, watermarks: OperatorWatermarks, output_mode: str) -> Decision:
         return Decision(COUNT, limit=self.limit)
@@ -111,4 +115,5 @@ class GlobalLimit(StateTask):
             all_updates_time_ms=updates_ms,
             commit_time_ms=clock.lap(),
             stores={"default": store.metrics()},
+            told=self.tell(lambda: (Told(PASSED, rows.slice(0, passed)), Told(BEYOND, rows.slice(passed)))),
         )

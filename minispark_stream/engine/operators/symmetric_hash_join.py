@@ -31,7 +31,7 @@ tests/spark/test_differences.py::test_structs_with_other_names_are_keys_of_a_joi
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import reduce
 from typing import Any
@@ -58,7 +58,7 @@ from minispark_stream.engine.operators.decision import ROWS, Decision, Entry
 from minispark_stream.engine.operators.state_task import OperatorWatermarks
 from minispark_stream.engine.operators.symmetric_hash_join_build import Build
 from minispark_stream.engine.operators.symmetric_hash_join_probe import Probe
-from minispark_stream.engine.operators.symmetric_hash_join_rows import LEFT, RIGHT, TAGS, Join, JoinSide, check_join_type
+from minispark_stream.engine.operators.symmetric_hash_join_rows import LEFT, RIGHT, SIDES, TAGS, Join, JoinSide, check_join_type
 from minispark_stream.engine.operators.symmetric_hash_join_shuffle import RowsByKey
 from minispark_stream.engine.operators.symmetric_hash_join_state_manager import (
     COUNT_SCHEMA,
@@ -68,6 +68,7 @@ from minispark_stream.engine.operators.symmetric_hash_join_state_manager import 
     store_name,
     with_matched,
 )
+from minispark_stream.engine.operators.told import EMITTED
 
 STATE_FORMAT = "spark.sql.streaming.join.stateFormatVersion"
 
@@ -114,10 +115,8 @@ class SymmetricHashJoin(StatefulOperator):
             )
         ]
 
-    @property
-    def pairs(self) -> tuple[StructType, StructType]:
-        left, right = self.rows
-        return left, StructType() if self.join_type == "LeftSemi" else right
+    def parts_of_told(self, what: str, side: int) -> Mapping[str, StructType]:
+        return dict(zip(SIDES, self.rows)) if what == EMITTED else {"row": self.rows[side]}
 
     def entries(self) -> Sequence[Entry]:
         rows = [scala.items(side.output()) for side in (self.plan.left(), self.plan.right())]

@@ -23,7 +23,7 @@ Differs from Spark: nothing.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain
 
@@ -45,6 +45,7 @@ from minispark_stream.engine.operators.symmetric_hash_join_rows import (
     number_keys,
 )
 from minispark_stream.engine.operators.symmetric_hash_join_state_manager import JoinSideState, JoinTask, Sides
+from minispark_stream.engine.operators.told import EMITTED, KEPT, LATE, MATCHED, MOST_TOLD, OLD, PASSED, REMOVED, UNFIT, Told
 from minispark_stream.engine.state.state_store import StateStore
 
 
@@ -59,31 +60,52 @@ class Build(JoinTask):
         clock = Stopwatch()
         sides = self.sides(stores)
         emitted: list[Iterable[pa.RecordBatch]] = []
+        gone: list[Sequence[bytes]] = []
         rows, pairs = self.join.read(batches)
         joiner = None
         if rows is not None:
             joiner = Joiner(self.join, sides, rows, pairs, self.watermarks.late_ms)
             emitted.append(map(self._joined, joiner.meetings.pairs(chunks(joiner.run()))))  # (1) to (3)
         updates_ms = clock.lap()
-        evicted = 0
         for side in (LEFT, RIGHT):  # (4)
-            gone = self._evict(side, sides[side], joiner.keys.keys if joiner else [])
-            evicted += len(gone)
+            gone.append(self._evict(side, sides[side], joiner.keys.keys if joiner else []))
             if self.join.is_outer(side):
-                emitted.append([self._with_nulls(side, sides[side], gone)])
+                emitted.append([self._with_nulls(side, sides[side], gone[side])])
         removals_ms = clock.lap()
         for store in stores:  # (5)
             store.commit()
-        return chain.from_iterable(emitted), StateMetrics(
+        told, both = self._told(joiner, sides, gone, chain.from_iterable(emitted))
+        return map(self._asked_for, both), StateMetrics(
             num_rows_updated=joiner.updated if joiner else 0,
-            num_rows_removed=evicted + (joiner.removed if joiner else 0),
+            num_rows_removed=sum(map(len, gone)) + (len(joiner.gone) if joiner else 0),
             num_rows_dropped_by_watermark=joiner.dropped if joiner else 0,
             all_updates_time_ms=updates_ms,
             all_removals_time_ms=removals_ms,
             commit_time_ms=clock.lap(),
             stores={name: store.metrics() for name, store in zip(self.store_names, stores)},
             num_rows_total=sides[LEFT].num_rows + sides[RIGHT].num_rows,
+            told=told,
         )
+
+    def _told(
+        self, joiner: Joiner | None, sides: Sides, gone: Sequence[Sequence[bytes]], emitted: Iterator[pa.RecordBatch]
+    ) -> tuple[tuple[Told, ...] | None, Iterator[pa.RecordBatch]]:
+        """What the task decided, if it is to tell, and the rows to emit, of which it had to look at the first ones for that."""
+        first, looked = list[pa.RecordBatch](), 0
+        while self.info.tells and looked < MOST_TOLD and (batch := next(emitted, None)) is not None:
+            first.append(batch)
+            looked += batch.num_rows
+
+        def removed(side: int) -> pa.RecordBatch:
+            values = [*gone[side], *(joiner.gone if joiner and side == LEFT else ())]
+            return record_batch(sides[side].decode(values), len(values))
+
+        told = self.tell(lambda: (
+            *(joiner.told() if joiner else ()),
+            *(Told(REMOVED, removed(side), side) for side in (LEFT, RIGHT)),
+            *(Told(EMITTED, batch) for batch in first),
+        ))
+        return told, chain(first, emitted)
 
     def _evict(self, side: int, state: JoinSideState, new: Sequence[bytes]) -> Sequence[bytes]:
         """Remove what the state watermark of a side has passed. An unmoved watermark can only concern rows of `new` keys."""
@@ -98,8 +120,12 @@ class Build(JoinTask):
         return []
 
     def _joined(self, pairs: Pairs) -> pa.RecordBatch:
-        """Left and right columns; of a semi join only the left ones are asked for."""
-        return record_batch([*pairs.columns[LEFT], *pairs.columns[RIGHT]][: len(self.output)], len(pairs.row))
+        """Left and right columns."""
+        return record_batch([*pairs.columns[LEFT], *pairs.columns[RIGHT]], len(pairs.row))
+
+    def _asked_for(self, joined: pa.RecordBatch) -> pa.RecordBatch:
+        """Of a semi join only the left columns are asked for."""
+        return record_batch(joined.columns[: len(self.output)], joined.num_rows)
 
     def _with_nulls(self, side: int, state: JoinSideState, gone: Sequence[bytes]) -> pa.RecordBatch:
         """The rows of a side that were never matched, beside nulls."""
@@ -120,7 +146,9 @@ class Joiner:
         self.joins = rows.passes & ~self.late
         new = np.flatnonzero(join.is_found(rows, self.joins))
         self.meetings = Meetings(rows, self.keys, sides, asking=pairs.row, new=new)
-        self.updated = self.removed = 0
+        self.updated = 0
+        self.gone: Sequence[bytes] = []  # left rows that a semi join has taken out of the state
+        self.stored = np.zeros(len(rows.side), np.bool_)
 
     def run(self) -> PairNumbers:
         """Join and store all new rows that are not late; the pairs that leave."""
@@ -161,7 +189,7 @@ class Joiner:
         begins = np.flatnonzero(np.diff(pairs.row, prepend=-1))
         rows, places = pairs.row[begins], np.split(pairs.partner, begins[1:])
         gone = [(number, set(met.tolist())) for number, met in zip(self.keys.of_row[rows].tolist(), places)]
-        self.removed += len(self.sides[LEFT].remove_where(self.keys, gone))
+        self.gone = self.sides[LEFT].remove_where(self.keys, gone)
         self.store(RIGHT, self.is_of(RIGHT) & self.joins & ~self.is_old(RIGHT), self.is_matched(pairs))
         return pairs
 
@@ -180,8 +208,21 @@ class Joiner:
 
     def store(self, side: int, which: Mask, matched: Mask) -> None:
         rows = np.flatnonzero(which)
+        self.stored |= which
         self.updated += len(rows)
         self.sides[side].append(self.keys, rows, self.rows.columns[side], matched)
+
+    def told(self) -> Iterator[Told]:
+        """What became of the new rows of each side: they were late, were stored, or were not, and why not."""
+        for side in (LEFT, RIGHT):
+            passed = self.joins & ~self.stored
+            is_old = self.is_old(side) if side == RIGHT else np.zeros(len(passed), np.bool_)
+            for what, why, which in (
+                (LATE, "", self.late), (KEPT, "", self.stored), (PASSED, UNFIT, ~self.rows.passes & ~self.late),
+                (PASSED, OLD, passed & is_old), (PASSED, MATCHED, passed & ~is_old),
+            ):
+                rows = np.flatnonzero(which & self.is_of(side))
+                yield Told(what, record_batch(take(self.rows.columns[side], rows), len(rows)), side, why)
 
     # -- which rows ---------------------------------------------------------------------------------------------
 

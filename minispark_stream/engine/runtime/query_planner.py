@@ -67,7 +67,7 @@ class QueryPlanner:
         self.state_conf: StateStoreConf
         self._accumulators: Mapping[int, Accumulator[list[Report]]] = {}
         self._state_variables: dict[int, Mapping[str, StructType]] = {}
-        self.tells = False  # whether tasks tell what they emit, for the trace
+        self.tells = False  # whether tasks tell what they decide, for the trace
 
     def begin(self, context: MicroBatchExecutionContext) -> None:
         """The confs are settled: those of a checkpoint have been taken over.

@@ -35,7 +35,7 @@ tests/conformance/test_transform_with_state.py::test_a_key_may_have_an_array_in_
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
@@ -117,7 +117,10 @@ class TransformWithState(StatefulOperator):
     def entries(self) -> Sequence[Entry]:
         keys = {self.attributes[i].name(): self.attributes[i] for i in self.input.grouping}
         decides = self.event_time if self.time_mode == EVENT_TIME else None
-        return (Entry.of(keys, [*keys.values()], self.attributes, decides),)
+        return (Entry.of(keys, [*keys.values()], self.attributes, decides, self.attributes),)
+
+    def parts_of_told(self, what: str, side: int) -> Mapping[str, StructType]:
+        return {"row": expressions.struct_type(self.attributes)}
 
     def should_run_another_batch(self, output_mode: str, eviction_ms: int, watermark_ms: int) -> bool:
         """(5)"""

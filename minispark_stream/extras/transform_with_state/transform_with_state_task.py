@@ -52,6 +52,7 @@ from minispark_stream.engine.operators.columns import (
 from minispark_stream.engine.operators.grouped_map_pandas_with_state import PandasConf, load_command
 from minispark_stream.engine.operators.metrics import StateMetrics
 from minispark_stream.engine.operators.state_task import StateTask, Stopwatch
+from minispark_stream.engine.operators.told import KEPT, LATE, Told
 from minispark_stream.engine.state.state_store import StateStore, state_error
 from minispark_stream.extras.transform_with_state.column_families import ColumnFamilies
 from minispark_stream.extras.transform_with_state.keyed_families import KeyedFamilies
@@ -100,7 +101,8 @@ class TransformWithStateTask(StateTask):
         handle = Handle(keyed, self.time_mode, self.schemas)
         now = () if self.time_mode == NO_TIME else (self.batch_timestamp_ms, self.watermarks.eviction_ms)
         times = TimerValues(*now)
-        rows, initial, turns, dropped = self._read(concat(batches))  # (1)
+        came, late, initial, turns = self._read(concat(batches))  # (1)
+        rows = without(came, late)
         processor.init(handle)  # (2)
         handle.initialized = True
         emitted: list[pa.RecordBatch] = []
@@ -123,13 +125,14 @@ class TransformWithStateTask(StateTask):
         return emitted, StateMetrics(
             num_rows_updated=keyed.updated,
             num_rows_removed=keyed.removed,
-            num_rows_dropped_by_watermark=dropped,
+            num_rows_dropped_by_watermark=int(late.sum()),
             all_updates_time_ms=updates_ms + removals_ms,
             all_removals_time_ms=removals_ms,
             commit_time_ms=clock.lap(),
             stores={"default": replace(store.metrics(), custom={})},
             num_rows_total=total,
             custom=dict.fromkeys(COUNTS, 0) | handle.counts,
+            told=self.tell(lambda: (Told(LATE, came.filter(pa.array(late))), Told(KEPT, rows))),
         )
 
     def _timers(self, processor: StatefulProcessor, handle: Handle, times: TimerValues) -> Iterator[Any]:
@@ -143,12 +146,11 @@ class TransformWithStateTask(StateTask):
 
     # -- input -------------------------------------------------------------------------------------------------
 
-    def _read(self, both: pa.RecordBatch) -> tuple[pa.RecordBatch, pa.RecordBatch, list[bool], int]:
-        """The rows and the initial state, which of them has each turn, and how many rows were late."""
+    def _read(self, both: pa.RecordBatch) -> tuple[pa.RecordBatch, Mask, pa.RecordBatch, list[bool]]:
+        """The rows, which of them are late, the initial state, and which of the two has each turn."""
         if self.initial is None:
             late = self._late(both)
-            rows = without(both, late)
-            return rows, rows.slice(0, 0), [True] * rows.num_rows, int(late.sum())
+            return both, late, both.slice(0, 0), [True] * int((~late).sum())
         *_, data, state = both.columns
         is_data = data.is_valid()
         rows = pa.RecordBatch.from_struct_array(data.filter(is_data))
@@ -156,7 +158,7 @@ class TransformWithStateTask(StateTask):
         late = self._late(rows)
         dropped = iter(late.tolist())
         turns = [row for row in is_data.to_pylist() if not row or not next(dropped)]
-        return without(rows, late), states, turns, int(late.sum())
+        return rows, late, states, turns
 
     def _late(self, rows: pa.RecordBatch) -> Mask:
         return is_late(rows, self.event_time if self.time_mode == EVENT_TIME else None, self.watermarks.late_ms)

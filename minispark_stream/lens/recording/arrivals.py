@@ -11,9 +11,11 @@ Models: nothing of Spark, which does not follow a row.
 
     2024-01-01 12:04:00,a   ->  0.csv, event time 12:04:00, operator 0: key window=[12:00, 12:05), time 12:05:00, partition 1
 
-A deduplication or a limit hands on rows of its input, so the way goes on above it. A plan in which a number cannot be carried
-along (an aggregation without state, a Python function over whole rows) and what is above another stateful operator are left
-out: of these rows only the file and the values are known.
+4. A deduplication or a limit hands on rows of its input, so the way goes on above it. What an aggregation or a join has sent
+   out in this batch is told by its tasks (told.py): these rows are numbered and followed in the same way.
+
+A plan in which a number cannot be carried along (an aggregation without state, a Python function over whole rows) and what is
+above a stateful function of the user's are left out: of these rows only the file and the values are known.
 
 Spark keeps no such record. The user's functions below an operator run once more for it, and what is random there may come out
 otherwise. Differs from Spark: nothing.
@@ -38,7 +40,8 @@ from minispark_stream.engine.operators.decision import Entry
 from minispark_stream.engine.plan.nodes import Node, SourceLeaf, Stateless, Static, Watermark
 from minispark_stream.engine.plan.streaming_relation import Sources
 from minispark_stream.engine.runtime.incremental_execution import IncrementalExecution
-from minispark_stream.lens.recording.previews import harmless, preview
+from minispark_stream.lens.recording.previews import harmless, in_ms, preview
+from minispark_stream.lens.recording.told import emitted_plan
 
 logger = logging.getLogger(__name__)
 
@@ -90,21 +93,29 @@ class Arrivals:
     def __init__(self, execution: IncrementalExecution, taken: Mapping[int, Taken]):
         self._session, self._execution, self._taken = execution.batch.session, execution, taken
 
-    def rows(self) -> list[dict[str, Any]]:
-        """The new rows in the order in which they were read, each with its way."""
+    def found(self) -> dict[str, list[dict[str, Any]]]:
+        """`arrivals`: the new rows in the order in which they were read, each with its way.
+
+        `onward`: the way of each row that an operator emitted, if there is another operator above; `place` is its place among
+        those that the operator told.
+        """
         found = {number: row for taken in self._taken.values() for number, row in taken.rows.items()}
+        onward: dict[str, dict[str, Any]] = {}
         for watermark in self._execution.template.watermarks:  # (3)
             for line in self._followed(watermark, partial(self._event_time, watermark)):
-                found[line[_ROW]]["time"] = _ms(line["time"])
+                found[line[_ROW]]["time"] = in_ms(line["time"])
         for operator in self._execution.template.operators:
             for side, entry in enumerate(operator.entries()):
                 for line in self._followed(operator.children[side], partial(self._columns, operator, entry)):
+                    of_row = found.get(line[_ROW])
+                    if of_row is None:  # (4)
+                        of_row = onward.setdefault(line[_ROW], _emitted_row(line[_ROW]))
                     place = {"operatorId": operator.operator_id, "side": side, **_at(entry, line)}
-                    found[line[_ROW]].setdefault("at", []).append(place)
+                    of_row.setdefault("at", []).append(place)
         if not self._execution.template.operators:
             for line in self._followed(self._execution.template.root, lambda _: []):
                 found[line[_ROW]].setdefault("at", []).append({"operatorId": None})
-        return list(found.values())
+        return {"arrivals": list(found.values()), "onward": list(onward.values())}
 
     def _followed(self, node: Node, columns: Callable[[JavaObject], Iterable[Column]]) -> Iterator[dict[str, Any]]:
         """(2) What stands for the rows below an operator: their number, and some columns."""
@@ -125,6 +136,8 @@ class Arrivals:
                 return self._stateless(node)
             case StatefulOperator(passes_rows_on=True):  # which of them it drops is told by its decision
                 return self._carried(node.children[0])
+            case StatefulOperator():  # (4)
+                return emitted_plan(self._execution, node, _ROW)
         return None
 
     def _leaf(self, leaf: SourceLeaf) -> JavaObject:
@@ -183,29 +196,30 @@ class Arrivals:
         return [*keys, *row, _micros(start).alias("start"), _micros(end).alias("time"), partition.alias("partition")]
 
 
-def arrivals(execution: IncrementalExecution, taken: Mapping[int, Taken]) -> list[dict[str, Any]] | None:
-    """The new rows of a batch and their ways; None if they could not be followed."""
+def arrivals(execution: IncrementalExecution, taken: Mapping[int, Taken]) -> Mapping[str, list[dict[str, Any]] | None]:
+    """`arrivals` and `onward` (see `Arrivals.found`); None if the rows of the batch could not be followed."""
+    nothing: dict[str, list[dict[str, Any]] | None] = {"arrivals": None, "onward": None}
     if execution.new_data.keys() != taken.keys():
         logger.warning("the rows of this batch could not be followed, because not all of them could be numbered")
-        return None
-    return harmless(lambda: Arrivals(execution, taken).rows(), "the rows of this batch could not be followed")
+        return nothing
+    return harmless(lambda: Arrivals(execution, taken).found(), "the rows of this batch could not be followed") or nothing
+
+
+def _emitted_row(number: str) -> dict[str, Any]:
+    operator_id, place = number.removeprefix("operator ").split(":")
+    return {"operatorId": int(operator_id), "place": int(place)}
 
 
 def _at(entry: Entry, line: Mapping[str, Any]) -> dict[str, Any]:
     """What the trace keeps of a row at an operator."""
     key = {name: line[f"key{i}"] for i, name in enumerate(entry.key)}
-    window = {"start": _ms(line["start"])} if entry.is_window else {}
+    window = {"start": in_ms(line["start"])} if entry.is_window else {}
     row = {"row": {a.name(): line[f"row{i}"] for i, a in enumerate(entry.row)}} if entry.row else {}
-    return {"partition": line["partition"], "key": key, "time": _ms(line["time"]), **window, **row}
+    return {"partition": line["partition"], "key": key, "time": in_ms(line["time"]), **window, **row}
 
 
 def _micros(column: Column) -> Column:
     return F.unix_micros(column.cast("timestamp"))
-
-
-def _ms(micros: int | None) -> float | None:
-    """Milliseconds: a whole number where it is one."""
-    return None if micros is None else micros // 1000 if micros % 1000 == 0 else micros / 1000
 
 
 def _attribute(plan: JavaObject, name: str) -> JavaObject:

@@ -110,6 +110,11 @@ def times_as_text(kind: DataType) -> DataType:
             return kind
 
 
+def in_ms(micros: int | None) -> float | None:
+    """A time in milliseconds: a whole number where it is one."""
+    return None if micros is None else micros // 1000 if micros % 1000 == 0 else micros / 1000
+
+
 def _json(value: Any) -> Any:
     """Any value of a row as something that JSON can hold and a person can read."""
     if isinstance(value, dict):

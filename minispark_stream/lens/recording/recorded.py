@@ -28,7 +28,7 @@ from minispark_stream.engine.sources.base import ReadLimit
 from minispark_stream.lens.recording.arrivals import arrivals, take
 from minispark_stream.lens.recording.previews import PreviewSink, harmless, preview, warn_of_nulls
 from minispark_stream.lens.recording.shown_state import shown_state
-from minispark_stream.lens.recording.told_pairs import told_pairs
+from minispark_stream.lens.recording.told import told
 from minispark_stream.lens.trace.events import MAX_ROWS
 
 Values = Mapping[str, Any]
@@ -149,7 +149,7 @@ def _added(
 ) -> Values:
     added: dict[str, Any] = {"numOutputRows": after.num_output_rows}
     if isinstance(query.sink, PreviewSink):
-        added |= {**query.sink.shown, "arrivals": arrivals(execution, query.sink.taken)}
+        added |= {**query.sink.shown, **arrivals(execution, query.sink.taken)}
         query.sink.taken = {}
     written = query.sink.written or {}
     added["written"] = {**written, "added": _first(written["added"])} if "added" in written else query.sink.written
@@ -176,8 +176,8 @@ def _operated(
     if not isinstance(query.sink, PreviewSink):  # (1)
         return {"metrics": metrics}
     rows = harmless(lambda: shown_state(query.planner, operator, execution.batch.batch_id))
-    pairs = harmless(lambda: told_pairs(execution, operator))
-    return {"metrics": metrics, **(rows or {}), **({} if pairs is None else {"pairs": pairs})}
+    decided = harmless(lambda: told(execution, operator))
+    return {"metrics": metrics, **(rows or {}), **({} if decided is None else {"told": decided})}
 
 
 def _tracked(

@@ -12,12 +12,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any
 
 from minispark_stream.engine.times import iso_ms
 from minispark_stream.lens.trace.recording import Batch, Recording
-from minispark_stream.lens.trace.values import as_int, as_list, as_map, as_watermark, name_of
+from minispark_stream.lens.trace.values import as_int, as_list, as_map, as_watermark
+
+# What the tasks tell of a row or of a key, and of what is in the state (engine/operators/told.py).
+LATE, KEPT, DUPLICATE, BEYOND, PASSED = "late", "kept", "duplicate", "beyond the limit", "passed"
+REMOVED, EMITTED = "removed", "emitted"
+AGGREGATES = ("groups", "sessions")  # what they keep, where Spark has made one row of those of a key
 
 
 @dataclass(frozen=True)
@@ -26,8 +30,8 @@ class OperatorFacts:
 
     The rules that it recorded about itself (engine/operators/decision.py): `keeps` says what it keeps of a row (None: a trace
     that does not tell), `drops_ms` up to when rows are late, `leaves_ms` up to when state leaves (by side), which ends
-    `lasts_ms` after the time of its row, and `emits` what of it goes out. `pairs` are the rows of both sides that a join
-    emitted, as its tasks told; None: they did not.
+    `lasts_ms` after the time of its row, and `emits` what of it goes out. `told`: what its tasks decided, about which
+    keys, rows or pairs (lens/recording/told.py); None: they did not tell.
     """
 
     operator_id: int
@@ -46,25 +50,11 @@ class OperatorFacts:
     metrics: Mapping[str, Any]
     before: Sequence[Any]
     after: Sequence[Any]
-    pairs: Sequence[Any] | None = None
+    told: Mapping[str, Any] | None = None
 
-    @cached_property
-    def changed_keys(self) -> tuple[Mapping[str, Any], ...]:
-        """The keys whose state is not the same after the batch as before it."""
-        before, after = ({name_of(row): as_map(row).get("key") for row in rows} for rows in (self.before, self.after))
-        changed = {name: key for name, key in (before | after).items() if name not in before.keys() & after.keys()}
-        by_name = {name_of(key): key for key in changed.values() if isinstance(key, Mapping)}
-        return tuple(by_name.values())
-
-    @cached_property
-    def held_keys(self) -> frozenset[str]:
-        """The names of the keys in the state after the batch."""
-        return frozenset(name_of(as_map(row).get("key")) for row in self.after)
-
-    @property
-    def is_whole(self) -> bool:
-        """Whether all of the state after the batch was recorded: of a large one the first rows are."""
-        return (as_int(self.metrics.get("numRowsTotal")) or 0) <= len(self.after)
+    def told_of(self, what: str) -> Sequence[Mapping[str, Any]]:
+        """The keys, rows or pairs of which the tasks told this."""
+        return [as_map(item) for item in as_list((self.told or {}).get(what))]
 
     def leaves(self, side: int) -> int | None:
         """Up to when the state of one side leaves; None: never."""
@@ -75,15 +65,16 @@ class OperatorFacts:
 class BatchFacts:
     """A batch that ended well, with the `trigger` of its events. `number` counts them from 0.
 
-    Where rows were not recorded, `arrivals` is None. `offsets` are (start, end) by source. `late_ms` and `eviction_ms` are the
-    watermarks that enter the plan in this batch, `next_ms` is the next one; 0 is none yet. `above` has, for each stateful
-    operator, the one above it.
+    Where rows were not recorded, `arrivals` is None. `onward` is where the rows that an operator emitted came to. `offsets`
+    are (start, end) by source. `late_ms` and `eviction_ms` are the watermarks that enter the plan in this batch, `next_ms` is
+    the next one; 0 is none yet. `above` has, for each stateful operator, the one above it.
     """
 
     number: int
     trigger: int | None
     batch_id: int
     arrivals: Sequence[Mapping[str, Any]] | None
+    onward: Sequence[Mapping[str, Any]]
     offsets: Mapping[str, tuple[Any, Any]]
     late_ms: int | None
     eviction_ms: int | None
@@ -121,6 +112,7 @@ def _facts(number: int, batch: Batch) -> BatchFacts:
         trigger=batch.trigger,
         batch_id=batch.batch_id,
         arrivals=tuple(map(as_map, arrivals)) if isinstance(arrivals, (list, tuple)) else None,
+        onward=[as_map(one) for one in as_list(added.get("onward"))],
         offsets={
             str(e.inputs.get("source")): (e.inputs.get("start"), e.inputs.get("end"))
             for e in batch.events if e.step == "getBatch"
@@ -164,7 +156,7 @@ def _operator(ins: Mapping[str, Any], outs: Mapping[str, Any], late_ms: int | No
         metrics=as_map(outs.get("metrics")),
         before=as_list(outs.get("before")),
         after=as_list(outs.get("after")),
-        pairs=as_list(outs["pairs"]) if "pairs" in outs else None,
+        told=outs["told"] if isinstance(outs.get("told"), Mapping) else None,
     )
 
 

@@ -1,19 +1,18 @@
-"""What became of each row, batch by batch: worked out from recorded events alone.
+"""What became of each row, batch by batch: looked up in what the tasks told of it.
 
-Every operator says by what it decided in a batch (`decides` of the step stateOperator; engine/operators/decision.py). That is
-applied to the rows that the trace has of the batch (`arrivals` of the step addBatch):
+The tasks of a stateful operator say what they decided about each row or key (`told` of the step stateOperator;
+engine/operators/told.py), and the trace has the way of each row to the operators (`arrivals` of the step addBatch), and of each
+row that an operator emitted to those above (`onward`). No time is compared with a watermark here.
 
 1. A row that nothing stands for at the operator was left out below it: a filter, or a null event time where a window needs one.
-2. A row that is not after `late_ms` is dropped. An aggregation looks when the rows of a key are one row already: they share
-   their fate.
-3. What is not late goes to its *holding*, as `keeps` says: a group (of a window, of a key), a session, the first row of a key,
-   a buffered row of a join. Sessions of a key that touch are one. A key that is held already makes a duplicate of the row; a
-   `limit` lets no more than its number pass. A row of the side `unstored` is not stored if it would leave at once.
-4. A holding that ends at or before `leaves_ms` leaves the state. `emits` says whether it goes out then, or whenever it changes.
-5. A row goes on to the next operator if this one let it pass.
+2. At an operator a row is looked up by its key, where Spark has made one row of those with equal keys: they share their fate;
+   by its session; or by all of its columns: of equal rows, the first one is said to be the one that was kept.
+3. What is kept goes to its *holding* (holdings.py): its group, its session, its key, or a place in the buffer of a join.
+4. A row goes on to the next operator if this one let it pass; and so does what was emitted of its holding, or with it.
+5. Where the tasks of a batch told nothing, or too much to be kept, nothing is known, and that is what it says.
 
-    12:04 "a" in batch 4, late watermark 12:11     window [12:00, 12:05) ended: LATE
-    12:14 "c" in batch 1, window [12:10, 12:15)    KEPT; evicted and emitted in batch 4, eviction watermark 12:20
+    told late: window [12:00, 12:05)                                12:04 "a" of this batch: LATE
+    told kept: window [12:10, 12:15); in batch 4 emitted, removed   12:14 "c" of this batch: KEPT; left and came out in batch 4
 """
 
 from __future__ import annotations
@@ -23,54 +22,34 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from minispark_stream.engine.times import is_window
-from minispark_stream.lens.trace.facts import BatchFacts, OperatorFacts, batch_facts
+from minispark_stream.lens.trace.facts import (
+    AGGREGATES,
+    BEYOND,
+    DUPLICATE,
+    EMITTED,
+    KEPT,
+    LATE,
+    PASSED,
+    BatchFacts,
+    OperatorFacts,
+    batch_facts,
+)
+from minispark_stream.lens.trace.holdings import Held, Holding, group_of, is_within, time_of
 from minispark_stream.lens.trace.recording import Recording
 from minispark_stream.lens.trace.values import as_int, as_list, as_map, name_of
 
-# What became of a row at an operator.
-LEFT_OUT, LATE, KEPT, DUPLICATE, BEYOND, PASSED = "left out", "late", "kept", "duplicate", "beyond the limit", "passed"
-AGGREGATES = ("groups", "sessions")
+UNKNOWN, LEFT_OUT = "not known", "left out"  # the tasks told nothing of a row; it did not get to an operator
 SIDES = ("left", "right")  # of a join
 DROPPED = (LATE, DUPLICATE, BEYOND)
-
-
-@dataclass
-class Holding:
-    """What an operator keeps in its state for one or more rows: a window, a session, a key, a buffered row.
-
-    `start_ms` and `end_ms` are event times (None: it has none); it leaves when the watermark reaches `until_ms` (None: never).
-    `counts` are its rows by batch, `emitted` the batches that emitted it, `evicted` the one in which it left. A session grows:
-    `extents` has its start and end as of each batch that changed them, and `merged_into` what it became a part of, in batch
-    `merged`.
-    """
-
-    operator_id: int
-    side: int
-    key: Mapping[str, Any]
-    start_ms: float | None
-    end_ms: float | None
-    until_ms: float | None
-    opened: int
-    counts: Counter[int] = field(default_factory=Counter)
-    emitted: list[int] = field(default_factory=list)
-    evicted: int | None = None
-    extents: dict[int, tuple[float | None, float | None]] = field(default_factory=dict)
-    merged_into: Holding | None = None
-    merged: int | None = None
-
-    @property
-    def last(self) -> Holding:
-        """The session that this one became a part of, or itself."""
-        return self if self.merged_into is None else self.merged_into.last
+Place = tuple[int, int, int]  # of an emitted row: operator, number of the batch, place among what it emitted there
 
 
 @dataclass(frozen=True)
 class Fate:
-    """What became of row `number` of the trace at one operator, or in one of its windows.
+    """What became of row `number` of the trace at one operator, or in one of its windows; or of a row that an operator emitted.
 
     `time_ms` was compared with `watermark_ms`, if anything was. `together`: how many rows of the batch had its key, and were
-    one row when they met the filter.
+    one row when they met the filter. `why`: why a join did not keep it (engine/operators/told.py).
     """
 
     number: int
@@ -86,6 +65,7 @@ class Fate:
     watermark_ms: int | None = None
     together: int = 1
     holding: Holding | None = None
+    why: str = ""
 
     @property
     def is_behind(self) -> bool:
@@ -93,46 +73,67 @@ class Fate:
         counted = self.what in (KEPT, PASSED) and self.operator is not None
         return counted and self.event_ms is not None and self.event_ms < ((self.operator and self.operator.eviction_ms) or 0)
 
+    @property
+    def side(self) -> int:
+        return as_int(self.at.get("side")) or 0
+
 
 @dataclass(frozen=True)
 class Fates:
-    """The whole story: the batches, the fate of each row at each operator that it reached, and what was held."""
+    """The whole story: the batches, the fate of each row at each operator that it reached, and what was held.
+
+    `emitted` has the fates of the rows that an operator emitted, at the operators above.
+    """
 
     batches: tuple[BatchFacts, ...]
     rows: tuple[Fate, ...]
     holdings: tuple[Holding, ...]
+    emitted: Mapping[Place, Sequence[Fate]] = field(default_factory=dict)
 
-    def emissions(self, fate: Fate) -> list[tuple[BatchFacts, Mapping[str, Any] | None]] | None:
-        """When a join emitted a row and with which partner (None: without one), as its tasks told; None if they did not."""
-        own, side = as_map(fate.at.get("row")), as_int(fate.at.get("side")) or 0
-        emitted: list[tuple[BatchFacts, Mapping[str, Any] | None]] = []
+    def emissions(self, fate: Fate) -> list[tuple[BatchFacts, int, Mapping[str, Any] | None]] | None:
+        """When a join emitted a row, at which place, and with which partner (None: without one); None if that is not known."""
+        own, found = as_map(fate.at.get("row")), list[tuple[BatchFacts, int, Mapping[str, Any] | None]]()
         for batch in self.batches[fate.batch.number :]:
             operator = batch.operators.get(fate.operator.operator_id) if fate.operator else None
-            if operator is None or operator.pairs is None:
+            if operator is None or operator.told is None:
                 return None
-            for pair in map(as_map, operator.pairs):
-                if pair.get(SIDES[side]) == own:
-                    emitted.append((batch, pair.get(SIDES[1 - side])))
-        return emitted
+            for place, pair in enumerate(map(as_map, as_list(operator.told.get(EMITTED)))):
+                if pair.get(SIDES[fate.side]) == own:
+                    found.append((batch, place, pair.get(SIDES[1 - fate.side])))
+        return found
+
+    def places(self, fate: Fate) -> list[Place]:
+        """What was emitted of a row, or with it: of its holding, or its pairs."""
+        if fate.operator is None:
+            return []
+        number = fate.operator.operator_id
+        if fate.operator.keeps == "rows":
+            return [(number, batch.number, place) for batch, place, _ in self.emissions(fate) or ()]
+        if fate.operator.keeps in AGGREGATES and fate.holding is not None:
+            return [(number, n, place) for n, place in fate.holding.last.emitted.items() if n >= fate.batch.number]
+        return []
+
+    def onward(self, fate: Fate) -> Iterator[Fate]:
+        """(4) The fates of what a row became, at the operators above."""
+        for place in self.places(fate):
+            for one in self.emitted.get(place, ()):
+                yield one
+                yield from self.onward(one)
 
 
 def fates(recording: Recording) -> Fates:
-    """Play the rules over a trace. Without recorded rows (`trace="rows"`) there are only batches."""
+    """Look up every row of a trace. Without recorded rows (`trace="rows"`) there are only batches."""
     play = _Play()
     batches = batch_facts(recording)
     for batch in batches:
         play.run(batch)
-    return Fates(batches, tuple(play.rows), tuple(play.holdings))
+    return Fates(batches, tuple(play.rows), tuple(play.held.all), play.emitted)
 
 
 def decisive(of_row: Sequence[Fate]) -> Fate:
     """The fate of a row that says whether it counts: at the last operator that it reached, in any of its windows."""
     there = [fate for fate in of_row if fate.operator is of_row[-1].operator]
     return next((fate for fate in there if fate.what in (KEPT, PASSED)), there[0])
-
-
-def _place(at: Mapping[str, Any]) -> str:
-    return name_of([at.get("side"), at.get("key")])
 
 
 def _places(arrival: Mapping[str, Any]) -> dict[int, list[Mapping[str, Any]]]:
@@ -147,137 +148,101 @@ def _places(arrival: Mapping[str, Any]) -> dict[int, list[Mapping[str, Any]]]:
 class _Play:
     def __init__(self) -> None:
         self.rows: list[Fate] = []
-        self.holdings: list[Holding] = []
-        self._held: dict[str, list[Holding]] = {}  # operator, side and key -> what is in the state now
-        self._passed: Counter[int] = Counter()  # operator -> rows that a limit has let pass
+        self.emitted: dict[Place, list[Fate]] = {}
+        self.held = Held()
         self._arrived = 0
-        self._same_key: Counter[str] = Counter()  # side and key -> rows of this batch at the operator that decides
 
     def run(self, batch: BatchFacts) -> None:
-        """One batch: the operators decide from the lowest to the highest, then state leaves."""
-        came = [(self._row(batch, arrival), _places(arrival)) for arrival in batch.arrivals or ()]
-        found = [Fate(**row, what=LEFT_OUT) for row, places in came if not places]  # (1)
+        """One batch: the operators from the lowest to the highest, then what left them."""
+        came = [self._row(batch, arrival) for arrival in batch.arrivals or ()]
+        rows = [*came, *(_emitted_row(batch, one) for one in batch.onward)]
+        places = [_places(row) for row in (*(batch.arrivals or ()), *batch.onward)]
+        found = [[] if there else [Fate(**row, what=LEFT_OUT)] for row, there in zip(rows, places)]  # (1)
+        self.held.grow(batch)
         stopped: set[int] = set()
-        for number in sorted({number for _, places in came for number in places}, reverse=True):
-            reached = [(row, at) for row, places in came if row["number"] not in stopped for at in places.get(number, ())]
-            self._same_key = Counter(_place(at) for _, at in reached)
-            decided = [self._fate(batch, batch.operators.get(number), row, at) for row, at in reached]
-            passed = {fate.number for fate in decided if fate.what in (KEPT, PASSED)}
-            stopped |= {row["number"] for row, _ in reached} - passed  # (5)
-            found += decided
-        self.rows += sorted(found, key=lambda fate: fate.number)
-        self._evict(batch)
+        for number in sorted({number for there in places for number in there}, reverse=True):
+            operator = batch.operators.get(number)
+            reached = [(n, at) for n, there in enumerate(places) if n not in stopped for at in there.get(number, ())]
+            decided = self._decide(batch, operator, [at for _, at in reached])
+            for (n, at), made in zip(reached, decided):
+                found[n].append(Fate(**rows[n], operator=operator, at=at, time_ms=time_of(at.get("time")), **made))
+            passed = {n for (n, _), made in zip(reached, decided) if made["what"] in (KEPT, PASSED)}
+            stopped |= {n for n, _ in reached} - passed  # (4)
+        self.rows += [fate for of_row in found[: len(came)] for fate in of_row]
+        for one, of_row in zip(batch.onward, found[len(came) :]):
+            place = (as_int(one.get("operatorId")) or 0, batch.number, as_int(one.get("place")) or 0)
+            self.emitted.setdefault(place, []).extend(of_row)
+        self.held.leave(batch)
 
     def _row(self, batch: BatchFacts, arrival: Mapping[str, Any]) -> dict[str, Any]:
         """What all fates of a row have in common."""
         self._arrived += 1
         return {
             "number": self._arrived, "batch": batch, "source": str(arrival.get("source")), "file": arrival.get("file"),
-            "row": as_map(arrival.get("row")), "event_ms": _number(arrival.get("time")),
+            "row": as_map(arrival.get("row")), "event_ms": time_of(arrival.get("time")),
         }
 
-    def _fate(self, batch: BatchFacts, operator: OperatorFacts | None, row: Mapping[str, Any], at: Mapping[str, Any]) -> Fate:
-        time_ms = _number(at.get("time"))
-        decided = self._decide(batch, operator, at, time_ms)
-        return Fate(**row, **{"operator": operator, "at": at, "time_ms": time_ms, **decided})
-
     def _decide(
-        self, batch: BatchFacts, operator: OperatorFacts | None, at: Mapping[str, Any], time_ms: float | None
-    ) -> dict[str, Any]:
+        self, batch: BatchFacts, operator: OperatorFacts | None, ats: Sequence[Mapping[str, Any]]
+    ) -> list[dict[str, Any]]:
+        """(2) What the tasks told of the rows that came to an operator."""
         if operator is None:
-            return {"what": PASSED}
-        together = self._same_key[_place(at)] if operator.keeps in AGGREGATES else 1
-        if time_ms is not None and operator.drops_ms and time_ms <= operator.drops_ms:  # (2)
-            return {"what": LATE, "watermark_ms": operator.drops_ms, "together": together}
-        if operator.keeps == "count":
-            self._passed[operator.operator_id] += 1
-            return {"what": PASSED if self._passed[operator.operator_id] <= (operator.limit or 0) else BEYOND}
-        return self._keep(batch, operator, at, time_ms) | {"watermark_ms": operator.drops_ms or None, "together": together}
-
-    def _keep(
-        self, batch: BatchFacts, operator: OperatorFacts, at: Mapping[str, Any], time_ms: float | None
-    ) -> dict[str, Any]:
-        """(3) What becomes of a row that is not late: the holding that it opens or goes to, or why there is none."""
-        side, key = as_int(at.get("side")) or 0, as_map(at.get("key"))
-        group = {k: v for k, v in key.items() if not (operator.keeps == "sessions" and is_window(v))}
-        held = self._held.setdefault(name_of([operator.operator_id, side, group]), [])
-        bound_ms = operator.leaves(side)
-        until_ms = _until(operator, side, time_ms)
-        if side == operator.unstored and bound_ms is not None and until_ms is not None and until_ms <= bound_ms:
-            return {"what": PASSED}
-        if operator.keeps == "values":
-            time_ms = None  # how long a function of the user's holds a key is its own business
-        start_ms = time_ms if at.get("start") is None else _number(at.get("start"))
-        new = Holding(
-            operator_id=operator.operator_id,
-            side=side,
-            key=key,
-            start_ms=start_ms,
-            end_ms=time_ms,
-            until_ms=until_ms,
-            opened=batch.number,
-            counts=Counter({batch.number: 1}),
-            extents={batch.number: (start_ms, time_ms)},
-        )
-        if operator.keeps == "keys" and held:
-            return {"what": DUPLICATE, "holding": held[0]}
-        found = None
-        if operator.keeps == "sessions":
-            found = _merged(new, held, batch.number)
-        elif operator.keeps != "rows":
-            found = next(iter(held), None)
-        if found is None:
-            found = new
-            held.append(new)
-            self.holdings.append(new)
-        else:
-            found.counts[batch.number] += 1
-        return {"what": KEPT, "holding": found}
-
-    def _evict(self, batch: BatchFacts) -> None:
-        """(4) At the end of a batch: note what each operator emits of its holdings, and take away those that leave."""
-        for held in self._held.values():
-            for holding in held[:]:
-                operator = batch.operators.get(holding.operator_id)
-                if operator is None:
-                    continue
-                if operator.emits == "all" or operator.emits == "changed" and holding.counts[batch.number]:
-                    holding.emitted.append(batch.number)
-                bound_ms = operator.leaves(holding.side)
-                if holding.until_ms is not None and bound_ms and holding.until_ms <= bound_ms:
-                    holding.evicted = batch.number
-                    held.remove(holding)
-                    if operator.emits == "leaving":
-                        holding.emitted.append(batch.number)
+            return [{"what": PASSED} for _ in ats]
+        told = list(_looked_up(operator, ats))
+        together = Counter(name_of(at.get("key")) for at in ats)
+        holdings: dict[int, Holding | None] = {}
+        for what in (KEPT, DUPLICATE):  # (3); the row that was kept may come after its duplicates
+            holdings |= {n: self.held.keep(batch, operator, ats[n], what) for n, (one, _) in enumerate(told) if one == what}
+        return [
+            {
+                "what": what, "why": why, "watermark_ms": operator.drops_ms or None, "holding": holdings.get(n),
+                "together": together[name_of(at.get("key"))] if operator.keeps in AGGREGATES else 1,
+            }
+            for n, (at, (what, why)) in enumerate(zip(ats, told))
+        ]
 
 
-def _merged(new: Holding, held: list[Holding], batch: int) -> Holding | None:
-    """The session that a new one becomes a part of, which may join two that were apart."""
-    touching = [h for h in held if (h.start_ms or 0) <= (new.end_ms or 0) and (new.start_ms or 0) <= (h.end_ms or 0)]
-    if not touching:
-        return None
-    first, *others = touching
-    for other in others:
-        held.remove(other)
-        other.merged_into, other.merged = first, batch
-        first.counts[batch] += sum(other.counts.values())
-    every = [new, *touching]
-    first.start_ms = min(h.start_ms or 0 for h in every)
-    first.end_ms = first.until_ms = max(h.end_ms or 0 for h in every)
-    first.extents[batch] = (first.start_ms, first.end_ms)
-    return first
+def _looked_up(operator: OperatorFacts, ats: Sequence[Mapping[str, Any]]) -> Iterator[tuple[str, str]]:
+    """(2) What was told of each row that came to an operator, and why."""
+    if operator.told is None:  # (5)
+        yield from ((UNKNOWN, "") for _ in ats)
+    elif operator.keeps == "groups":
+        by_key = {name_of(item.get("key")): what for what in (KEPT, LATE) for item in operator.told_of(what)}
+        yield from ((by_key.get(name_of(at.get("key")), UNKNOWN), "") for at in ats)
+    elif operator.keeps == "sessions":
+        yield from ((_of_session(operator, at), "") for at in ats)
+    else:
+        by_row: dict[str, list[tuple[str, str]]] = {}
+        for what in (LATE, KEPT, PASSED, DUPLICATE, BEYOND):
+            for item in operator.told_of(what):
+                by_row.setdefault(_row_name(item), []).append((what, str(item.get("why") or "")))
+        others = BEYOND if operator.keeps == "count" else UNKNOWN  # Spark itself has left out rows beyond a limit below
+        for at in ats:
+            told = by_row.get(_row_name(at))
+            yield told.pop(0) if told else (others, "")
 
 
-def _until(operator: OperatorFacts, side: int, time_ms: float | None) -> float | None:
-    """The watermark with which a holding leaves; None: never."""
-    if operator.leaves(side) is None:
-        return None
-    return time_ms if operator.lasts_ms is None else (time_ms or 0) + operator.lasts_ms
+def _of_session(operator: OperatorFacts, at: Mapping[str, Any]) -> str:
+    """Late are sessions of single rows; kept are those that they became. If Spark joins them before, both may fit."""
+    group = group_of(at)
+    late, kept = ([item for item in operator.told_of(what) if group_of(item) == group] for what in (LATE, KEPT))
+    if any((item.get("start"), item.get("end")) == (at.get("start"), at.get("time")) for item in late):
+        return LATE
+    fits = [
+        what for what, items in ((LATE, late), (KEPT, kept))
+        if any(is_within(at.get("start"), at.get("time"), item) for item in items)
+    ]
+    return fits[0] if len(fits) == 1 else UNKNOWN
 
 
-def _number(value: Any) -> float | None:
-    """A time in milliseconds; none of Spark's has more than 64 bits."""
-    return value if isinstance(value, (int, float)) and not isinstance(value, bool) and abs(value) < 2**63 else None
+def _row_name(item: Mapping[str, Any]) -> str:
+    return name_of([as_int(item.get("side")) or 0, item.get("row")])
+
+
+def _emitted_row(batch: BatchFacts, emitted: Mapping[str, Any]) -> dict[str, Any]:
+    """The same as of a row of a source: it has no number, and its event time is that of its key."""
+    source = f"operator {as_int(emitted.get('operatorId'))}"
+    return {"number": 0, "batch": batch, "source": source, "file": None, "row": {}, "event_ms": None}
 
 
 def matching(found: Fates, wanted: Mapping[str, Any]) -> Iterator[Fate]:

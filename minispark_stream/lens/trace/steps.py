@@ -166,7 +166,7 @@ STEPS: Mapping[str, Step] = {
         ),
         Step(
             "addBatch", "Sink.addBatch", "Execution flow (9)", within="runBatch",
-            ins=("sink", "batchId"), outs=("rows", "emitted", "numOutputRows", "arrivals", "written"),
+            ins=("sink", "batchId"), outs=("rows", "emitted", "numOutputRows", "arrivals", "onward", "written"),
             lights=("rows-in", "rows-out"),
             says="hand the batch to the sink: only now does Spark read, compute and write",
             why=(
@@ -177,7 +177,7 @@ STEPS: Mapping[str, Step] = {
         Step(
             "stateOperator", "StateStoreWriter", "About state", within="addBatch",
             ins=("operatorId", "operator", "outputMode", "version", "stores", "watermarkLate", "watermarkEviction", "decides"),
-            outs=("metrics", "before", "between", "after", "rows", "pairs"),
+            outs=("metrics", "before", "between", "after", "rows", "told"),
             lights=("state",),
             says="read state version N, change it, write version N+1, and emit what the output mode asks for",
             why=(

@@ -25,7 +25,7 @@ from typing import Any
 
 from minispark_stream.engine.times import is_window, shown_ms
 from minispark_stream.lens.trace.facts import BatchFacts
-from minispark_stream.lens.trace.fates import BEYOND, DUPLICATE, KEPT, LATE, LEFT_OUT, PASSED, Fate, Fates
+from minispark_stream.lens.trace.fates import BEYOND, DUPLICATE, KEPT, LATE, LEFT_OUT, PASSED, UNKNOWN, Fate, Fates
 from minispark_stream.lens.trace.values import as_int, as_map
 from minispark_stream.lens.view.event_bands import Band, bands
 from minispark_stream.lens.view.words import clock_words, plural, row_words, time_words
@@ -38,8 +38,11 @@ BINS = 48  # grouped dots, from the earliest to the latest event time
 # What a dot can be, in the order of the legend.
 COUNTED, BEHIND, DROPPED, TWICE, NULL, OUT = (
     "counted", "behind, but counted", "dropped as late", "duplicate, or beyond the limit", "no event time",
-    "left out by a filter",
+    "left out by a filter, or not known",
 )
+KINDS = {
+    KEPT: COUNTED, PASSED: COUNTED, LATE: DROPPED, DUPLICATE: TWICE, BEYOND: TWICE, LEFT_OUT: OUT, UNKNOWN: OUT,
+}
 
 
 @dataclass(frozen=True)
@@ -161,7 +164,7 @@ def _kind(fates: Sequence[Fate]) -> tuple[str, Fate]:
         return NULL, best
     if best.is_behind:
         return BEHIND, best
-    return {KEPT: COUNTED, PASSED: COUNTED, LATE: DROPPED, DUPLICATE: TWICE, BEYOND: TWICE, LEFT_OUT: OUT}[best.what], best
+    return KINDS[best.what], best
 
 
 def _single(number: int, rows: Sequence[tuple[str, Fate]]) -> Iterator[Dot]:

@@ -8,11 +8,11 @@
       operator 0   stateStoreSave, partition 0, key window=[2024-01-01 12:05, 12:10)
       fate         dropped: its window ended 12:10:00, at or before the late watermark, 12:11:00
 
-Where another stateful operator stands above (lens/trace/onward.py), one more station says what of the row went on to it:
+Where another stateful operator stands above, one more station says what became there of what the row had become:
 
-      then operator 0    stateStoreSave: what it became went on to it in batch 2, became a part of window=[12:00, 12:10) and ...
+      then operator 0    stateStoreSave, key window=[12:00, 12:10), in batch 2: merged into its window, 1 row in all; ...
 
-What became of it was worked out before (lens/trace/fates.py); here are only the words.
+What became of it the tasks told (lens/trace/fates.py); here are only the words.
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ from html import escape
 from itertools import groupby
 from typing import Any
 
+from minispark_stream.lens.trace.facts import OperatorFacts
 from minispark_stream.lens.trace.fates import (
     AGGREGATES,
     BEYOND,
@@ -32,12 +33,12 @@ from minispark_stream.lens.trace.fates import (
     LATE,
     LEFT_OUT,
     PASSED,
+    UNKNOWN,
     Fate,
     Fates,
     matching,
 )
-from minispark_stream.lens.trace.onward import Onward, onward
-from minispark_stream.lens.trace.values import as_int, as_map
+from minispark_stream.lens.trace.values import as_map
 from minispark_stream.lens.view.fate_watermarks import compared, counted, end_of_holding, event_time, until_words
 from minispark_stream.lens.view.style import CSS, card, table
 from minispark_stream.lens.view.words import offset_words, plain, plural, row_words, short, two_clocks
@@ -117,31 +118,27 @@ def _stations(found: Fates, fate: Fate) -> Iterator[tuple[str, str]]:
         name = f"{fate.operator.operator}{_side(fate)}, partition {plain(fate.at.get('partition'))}{key}"
         yield f"operator {fate.operator.operator_id}", name
     yield "fate", _ENDS[fate.what](found, fate)
-    for way in onward(found, fate):
-        yield f"then operator {way.operator.operator_id}", _onward(way, _went_on(found, fate))
+    yield from _onward(found, fate)
 
 
-def _went_on(found: Fates, fate: Fate) -> str:
-    if fate.operator is None or fate.operator.keeps != "rows":
-        return "what it became"
-    is_told = found.emissions(fate) is not None
-    return "what it was joined to" if is_told else "what it was joined to, if the condition of the join let it pass,"
-
-
-def _onward(way: Onward, thing: str) -> str:
-    went = f"{way.operator.operator}: {thing} went on to it in batch {way.batch.batch_id}"
-    if not way.groups:
-        return f"{went}. No group of its recorded state fits: it left in the same batch, or it was dropped"
-    groups = "; ".join(row_words(group) for group in way.groups)
-    if len(way.groups) > 1:
-        return f"{went}. {len(way.groups)} of the groups that changed there fit, and which one it was is not recorded: {groups}"
-    left = f"left with it in batch {way.left.batch_id}" if way.left else "is still held with it"
-    return f"{went}, became a part of {groups} and {left}"
+def _onward(found: Fates, fate: Fate) -> Iterator[tuple[str, str]]:
+    """What became of it at the operators above, or that this is not known."""
+    onward = list(found.onward(fate))
+    for one in onward:
+        if one.operator is not None:
+            key = f", key {row_words(one.at['key'])}" if one.at.get("key") else ""
+            where = f"{one.operator.operator}{_side(one)}{key}, in batch {one.batch.batch_id}"
+            yield f"then operator {one.operator.operator_id}", f"{where}: {_ENDS[one.what](found, one)}"
+    above = fate.batch.above.get(fate.operator.operator_id) if fate.operator is not None else None
+    is_of_function = fate.what == KEPT and fate.operator is not None and fate.operator.keeps == "values"
+    if above is not None and not onward and (found.places(fate) or is_of_function):
+        why = "a filter below it let nothing of it go on, or what is between the two does not let it be followed"
+        yield f"then operator {above}", f"not known: {why}"
 
 
 def _side(fate: Fate) -> str:
     is_join = fate.operator is not None and fate.operator.join_type is not None
-    return f", {'right' if fate.at.get('side') else 'left'} side" if is_join else ""
+    return f", {'right' if fate.side else 'left'} side" if is_join else ""
 
 
 def _left_out(found: Fates, fate: Fate) -> str:
@@ -166,7 +163,8 @@ def _late(found: Fates, fate: Fate) -> str:
 
 
 def _duplicate(found: Fates, fate: Fate) -> str:
-    assert fate.holding is not None
+    if fate.holding is None:
+        return "dropped as a duplicate: its key was held already"
     batch = found.batches[fate.holding.opened].batch_id
     where = "of this batch" if batch == fate.batch.batch_id else f"of batch {batch}"
     return f"dropped as a duplicate: its key is held since a row {where}{until_words(fate)}"
@@ -179,11 +177,23 @@ def _beyond(found: Fates, fate: Fate) -> str:
 
 def _passed(found: Fates, fate: Fate) -> str:
     if fate.operator is not None and fate.operator.join_type:
-        time, bound = two_clocks(fate.time_ms, fate.operator.leaves(as_int(fate.at.get("side")) or 0))
-        passed = f"its event time, {time}, was at or before the state watermark of its side, {bound}"
-        return f"{_joined(found, fate)}, and not stored: {passed}"
+        return f"{_joined(found, fate)}, and not stored: {_not_stored(fate, fate.operator)}"
     return f"emitted in batch {fate.batch.batch_id}: it went on to the sink" if fate.operator is None else (
         f"emitted in batch {fate.batch.batch_id}: the limit let it pass")
+
+
+def _not_stored(fate: Fate, operator: OperatorFacts) -> str:
+    """Why a join did not keep a row, as its task told."""
+    if fate.why == "unfit":
+        return "the part of the join condition that is about its own side is false, so that it can meet nobody"
+    if fate.why == "matched":
+        return "a row of the left side that has met a partner has done its part"
+    time, bound = two_clocks(fate.time_ms, operator.leaves(fate.side))
+    return f"its event time, {time}, was at or before the state watermark of its side, {bound}"
+
+
+def _unknown(found: Fates, fate: Fate) -> str:
+    return "not known: the tasks of this batch told nothing of it"
 
 
 def _kept(found: Fates, fate: Fate) -> str:
@@ -201,32 +211,18 @@ def _kept(found: Fates, fate: Fate) -> str:
 
 
 def _joined(found: Fates, fate: Fate) -> str:
-    """What a join made of a row, as its tasks told; or else how many rows had its key meanwhile."""
+    """What a join made of a row, as its tasks told."""
     emissions = found.emissions(fate)
     if emissions is None:
-        return _held_meanwhile(found, fate)
+        return "what came out with it is not known"
     if not emissions:
         return "not emitted" if fate.holding is None or fate.holding.evicted is not None else "not emitted so far"
     said = []
     for batch, partners in groupby(emissions, key=lambda emission: emission[0]):
-        known = [row_words(partner) for _, partner in partners if partner]
-        alone = all(partner is None for one, partner in emissions if one is batch)
-        with_whom = "without a partner, with nulls" if alone else f"with {' and '.join(known)}" if known else "with a partner"
+        known = [row_words(partner) for _, _, partner in partners if partner is not None]
+        with_whom = f"with {' and '.join(known)}" if known else "without a partner, with nulls"
         said.append(f"emitted in batch {batch.batch_id} {with_whom}")
     return ", ".join(said)
-
-
-def _held_meanwhile(found: Fates, fate: Fate) -> str:
-    own = fate.holding
-    if own is None:
-        return "joined with what was held"
-    left = len(found.batches) if own.evicted is None else own.evicted
-    met = sum(
-        h.operator_id == own.operator_id and h.side != own.side and h.key == own.key and h.opened <= left
-        and (h.evicted is None or h.evicted >= own.opened)
-        for h in found.holdings
-    )
-    return f"{plural(met, 'row')} of the other side with its key {'was' if met == 1 else 'were'} held meanwhile"
 
 
 def _merged(fate: Fate) -> str:
@@ -261,5 +257,5 @@ def _emitted(found: Fates, fate: Fate) -> str:
 
 
 _ENDS: Mapping[str, Callable[[Fates, Fate], str]] = {
-    LEFT_OUT: _left_out, LATE: _late, DUPLICATE: _duplicate, BEYOND: _beyond, PASSED: _passed, KEPT: _kept,
+    UNKNOWN: _unknown, LEFT_OUT: _left_out, LATE: _late, DUPLICATE: _duplicate, BEYOND: _beyond, PASSED: _passed, KEPT: _kept,
 }

@@ -69,6 +69,8 @@ def end_of_holding(found: Fates, fate: Fate) -> str:
     own = "state watermark of its side" if fate.operator and fate.operator.join_type else "eviction watermark"
     if holding.until_ms is None:
         return "for ever: nothing bounds its state"
+    if holding.is_lost:
+        return "since then; a later batch told nothing, so that it is not known until when"
     if holding.evicted is None:
         return f"until the {own} reaches {_still_held(found, holding, holding.until_ms)}"
     batch = found.batches[holding.evicted]

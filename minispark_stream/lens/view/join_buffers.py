@@ -2,10 +2,9 @@
 
 1. A lane ends where the state watermark of its side evicts the row. Rows of the left side stand above, those of the right
    side below, in the order in which they came.
-2. A pair is a line between two lanes, in the batch that brings the second of the two: as the tasks of the join told. A trace
-   in which they did not has the rows of the sink, if these have all columns of both sides; else two rows with the same key that
-   were there together *may* be a pair.
-3. A row of a side that an outer join keeps, and that leaves without a pair, goes out with nulls.
+2. A pair is a line between two lanes, in the batch that brings the second of the two: as the tasks of the join told. Where
+   they told nothing, no line is drawn, and a note says so.
+3. A row of a side that an outer join keeps, and that leaves without a pair, goes out with nulls: that is told, too.
 4. Of many rows those of the first keys are shown, of many batches the newest, of many pairs in a batch the first.
 
     left   x 12:00   |==*===========|         batch 1: pair with x 12:01; batch 4: evicted, state watermark 12:05
@@ -14,16 +13,14 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import groupby
 from typing import Any
 
-from minispark_stream.lens.trace.events import MAX_ROWS
 from minispark_stream.lens.trace.facts import OperatorFacts
-from minispark_stream.lens.trace.fates import KEPT, LATE, SIDES, Fate, Fates
-from minispark_stream.lens.trace.values import as_int, as_map
+from minispark_stream.lens.trace.fates import KEPT, LATE, Fate, Fates
+from minispark_stream.lens.trace.values import as_map, name_of
 from minispark_stream.lens.view.words import clock_words, plain, row_words
 
 MOST_LANES, MOST_BATCHES, MOST_PAIRS = 14, 16, 12  # lanes of a side, pairs of a batch
@@ -48,19 +45,18 @@ class Lane:
 
 @dataclass(frozen=True)
 class Pair:
-    """Two rows that met in a batch, by their places in `left` and `right`; `is_sure`: their row came out."""
+    """Two rows that met in a batch, by their places in `left` and `right`: their row came out."""
 
     batch: int
     left: int
     right: int
-    is_sure: bool
 
 
 @dataclass(frozen=True)
 class Buffers:
     """One join. `leaves_ms` is the state watermark of each side in each batch; `rows` are all rows of each side.
 
-    `left_out` are pairs of the lanes that are not drawn.
+    `left_out` are pairs of the lanes that are not drawn; `is_told` says whether the tasks told all of them.
     """
 
     title: str
@@ -72,6 +68,7 @@ class Buffers:
     rows: tuple[int, int]
     first_batch: int = 0
     left_out: int = 0
+    is_told: bool = True
 
 
 def buffers(found: Fates) -> tuple[Buffers, ...]:
@@ -85,19 +82,14 @@ def buffers(found: Fates) -> tuple[Buffers, ...]:
 
 def _buffers(found: Fates, join: OperatorFacts) -> Buffers:
     fates = [f for f in found.rows if f.operator is not None and f.operator.operator_id == join.operator_id]
-    lanes = tuple([_lane(f) for f in fates if _side(f) == side] for side in (0, 1))
-    told = [one.pairs if (one := batch.operators.get(join.operator_id)) else None for batch in found.batches]
-    pairs = list(_pairs(found, told, *lanes))
-    for side in (0, 1):  # (3)
-        paired = {(pair.left, pair.right)[side] for pair in pairs}
-        lanes[side][:] = [
-            replace(one, is_alone=_is_alone(one, side, join, told, place in paired)) for place, one in enumerate(lanes[side])
-        ]
+    sides = tuple([fate for fate in fates if fate.side == side] for side in (0, 1))
+    lanes = tuple([_lane(found, fate) for fate in side] for side in sides)
+    pairs = list(_pairs(found, sides[0], *lanes))
     first = max(len(found.batches) - MOST_BATCHES, 0)
     shown = _shown(lanes, first)
     place = tuple({old: new for new, old in enumerate(side)} for side in shown)
     drawn = [
-        Pair(p.batch, place[0][p.left], place[1][p.right], p.is_sure)
+        Pair(p.batch, place[0][p.left], place[1][p.right])
         for p in pairs if p.batch >= first and p.left in place[0] and p.right in place[1]
     ]
     few = [p for _, of_batch in groupby(sorted(drawn, key=lambda p: p.batch), key=lambda p: p.batch)
@@ -115,14 +107,11 @@ def _buffers(found: Fates, join: OperatorFacts) -> Buffers:
         rows=(len(lanes[0]), len(lanes[1])),
         first_batch=first,
         left_out=len(drawn) - len(few),
+        is_told=all(one.told is not None for batch in found.batches if (one := batch.operators.get(join.operator_id))),
     )
 
 
-def _side(fate: Fate) -> int:
-    return min(as_int(fate.at.get("side")) or 0, 1)
-
-
-def _lane(fate: Fate) -> Lane:
+def _lane(found: Fates, fate: Fate) -> Lane:
     key = as_map(fate.at.get("key"))
     words = " ".join(plain(value) for value in key.values())
     clock = "" if fate.time_ms is None else clock_words(fate.time_ms).removesuffix(":00")
@@ -135,6 +124,7 @@ def _lane(fate: Fate) -> Lane:
         last=fate.batch.number if held is None else held.evicted,  # (1)
         is_late=fate.what == LATE,
         is_stored=fate.what == KEPT,
+        is_alone=_is_alone(found, fate),
     )
 
 
@@ -142,49 +132,21 @@ def _bound(operator: OperatorFacts | None, side: int) -> int | None:
     return operator.leaves(side) if operator is not None and operator.eviction_ms else None
 
 
-def _is_alone(lane: Lane, side: int, join: OperatorFacts, told: Sequence[Any], is_paired: bool) -> bool:
-    """Whether a row goes out with nulls."""
-    if None not in told:
-        own, other = SIDES[side], SIDES[1 - side]
-        return any(pair[other] is None and pair[own] == lane.row for pairs in told for pair in pairs)
-    keeps = join.join_type in (f"{SIDES[side].capitalize()}Outer", "FullOuter")
-    return keeps and lane.last is not None and not is_paired and not lane.is_late
-
-
-def _pairs(found: Fates, told: Sequence[Any], left: Sequence[Lane], right: Sequence[Lane]) -> Iterator[Pair]:
-    """(2) Two rows with the same key that were there together, if the rows of the sink do not say that they did not meet."""
-    by_key: dict[str, list[int]] = {}
+def _pairs(found: Fates, fates: Sequence[Fate], left: Sequence[Lane], right: Sequence[Lane]) -> Iterator[Pair]:
+    """(2) What the tasks told of the rows of the left side: a pair is emitted in the batch that brings the second of the two."""
+    by_row: dict[str, list[int]] = {}
     for number, lane in enumerate(right):
-        by_key.setdefault(lane.key, []).append(number)
-    out: dict[int, Counter[str] | None] = {}
-    for number, one in enumerate(left):
-        for other in by_key.get(one.key, ()):
-            two = right[other]
-            batch = max(one.first, two.first)
-            if one.is_late or two.is_late or any(lane.last is not None and lane.last < batch for lane in (one, two)):
-                continue
-            if (pairs := told[batch]) is not None:
-                if {"left": one.row, "right": two.row} in pairs:
-                    yield Pair(batch, number, other, True)
-                elif {"left": one.row, "right": {}} in pairs:  # of a semi join
-                    yield Pair(batch, number, other, False)
-                continue
-            if batch not in out:
-                out[batch] = _rows_out(found.batches[batch].rows_out, one, two)
-            rows = out[batch]
-            if rows is None or rows[row_words({**one.row, **two.row})]:
-                yield Pair(batch, number, other, rows is not None)
+        by_row.setdefault(name_of(lane.row), []).append(number)
+    for number, (fate, one) in enumerate(zip(fates, left)):
+        for batch, _, partner in found.emissions(fate) or ():
+            for other in by_row.get(name_of(partner), ()):
+                if max(one.first, right[other].first) == batch.number and not one.is_late and not right[other].is_late:
+                    yield Pair(batch.number, number, other)
 
 
-def _rows_out(rows: Sequence[Any] | None, one: Lane, two: Lane) -> Counter[str] | None:
-    """The rows of the sink in a batch, as pairs are looked up in them; None if they do not tell which rows met."""
-    names = [*one.row, *(name for name in two.row if name not in one.row)]
-    both = {name for name in one.row if name in two.row}
-    if rows is None or len(rows) >= MAX_ROWS or not names or not all(one.row[n] == two.row[n] for n in both):
-        return None
-    if not all(set(names) <= set(as_map(row)) for row in rows):
-        return None
-    return Counter(row_words({name: as_map(row)[name] for name in names}) for row in rows)
+def _is_alone(found: Fates, fate: Fate) -> bool:
+    """(3) Whether a row went out with nulls."""
+    return any(partner is None for _, _, partner in found.emissions(fate) or ())
 
 
 def _shown(lanes: tuple[list[Lane], ...], first: int) -> tuple[list[int], ...]:

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from minispark_stream.lens.view.join_buffers import SIDES, Buffers, Lane, Pair
+from minispark_stream.lens.trace.fates import SIDES
+from minispark_stream.lens.view.join_buffers import Buffers, Lane, Pair
 from minispark_stream.lens.view.sheet import GREY, HELD, INK, MARGIN, NEW, OUT, PALE, WRONG, Sheet, Shown
 from minispark_stream.lens.view.words import clock_words, plural, row_words
 
@@ -28,11 +29,10 @@ def svg(found: Sequence[Buffers]) -> str | None:
     lanes = [lane for one in found for lane in (*one.left, *one.right)]
     legend: list[Shown] = [
         (NEW, "held in the buffer", True),
-        (INK, "a pair: the joined row goes out", any(pair.is_sure for pair in pairs)),
-        (GREY, "the same key: perhaps a pair (what came out does not tell)", any(not pair.is_sure for pair in pairs)),
+        (INK, "a pair: the joined row goes out", bool(pairs)),
         (OUT, "evicted without a pair: goes out with nulls", any(lane.is_alone for lane in lanes)),
         (WRONG, "late, dropped", any(lane.is_late for lane in lanes)),
-        (HELD, "not stored: it would leave at once", any(not lane.is_stored and not lane.is_late for lane in lanes)),
+        (HELD, "not stored", any(not lane.is_stored and not lane.is_late for lane in lanes)),
     ]
     width = 2 * MARGIN + LABEL + COLUMN * max(max(len(one.batch_ids) for one in found), 5)
     sheet = Sheet("join", width, "Two buffers of a join", CAPTION, legend)
@@ -73,6 +73,8 @@ class _Drawing:
             sheet.note(f"Shown are {' and '.join(hidden)}{newest}, those of the keys {keys}.")
         if one.left_out:
             sheet.note(f"{plural(one.left_out, 'pair')} more of these rows are left out.")
+        if not one.is_told:
+            sheet.note("Of some batches it is not known what came out.")
         sheet.top += 8
 
     def x(self, n: int) -> float:
@@ -134,5 +136,4 @@ class _Drawing:
                 x = self.x(n) + 20 + (COLUMN - 42) * (place + 0.5) / len(pairs)
                 ys = [above[pair.left], below[pair.right]]
                 tip = f"{self.one.left[pair.left].label} and {self.one.right[pair.right].label}"
-                colour, style = (INK, "-") if pair.is_sure else (GREY, ":")
-                self.sheet.line([x, x], ys, colour, 1.3, style, ends="o", layer=7, tip=tip)
+                self.sheet.line([x, x], ys, INK, 1.3, "-", ends="o", layer=7, tip=tip)

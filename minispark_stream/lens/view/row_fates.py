@@ -22,6 +22,7 @@ from minispark_stream.lens.trace.fates import (
     LATE,
     LEFT_OUT,
     PASSED,
+    UNKNOWN,
     Fate,
     Fates,
     decisive,
@@ -32,6 +33,7 @@ from minispark_stream.lens.view.fate import told
 WORDS = {
     LATE: "dropped as late", DUPLICATE: "dropped as duplicate", BEYOND: "dropped by limit", LEFT_OUT: "left out",
     PASSED: "passed on", KEPT: "kept",
+    UNKNOWN: "not known",
 }
 
 

@@ -23,7 +23,7 @@ from minispark_stream.lens.view.sentences import narrate
 from minispark_stream.lens.view.step_source import step_sources
 from minispark_stream.lens.view.words import duration_words
 
-IN_PANELS = ("rows", "before", "between", "after", "plan", "arrivals")  # what a panel or a picture shows
+IN_PANELS = ("rows", "before", "between", "after", "plan", "arrivals", "onward", "told")  # what a panel or a picture shows
 
 
 def about(step: Step) -> dict[str, str]:

@@ -1,0 +1,175 @@
+"""What the operators of a query keep in their state, batch by batch: as their tasks told.
+
+1. What is kept is a *holding*: a group (of a window, of a key), a session, the first row of a key, a buffered row of a join.
+2. A row that was kept opens one, or adds to the one that is there. The tasks tell which sessions a batch has left: a holding
+   that lies within one of them has become it, or a part of it.
+3. At the end of a batch they tell what was emitted of the state, and what was removed from it.
+4. Where the tasks of a batch told nothing, nobody knows any longer what became of what was held.
+
+    told kept: session [12:00, 12:13)      held: [12:00, 12:05) and [12:08, 12:13)      now one, the second a part of the first
+
+No time is compared with a watermark here. lens/trace/fates.py follows the rows.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from minispark_stream.engine.times import is_window
+from minispark_stream.lens.trace.facts import AGGREGATES, DUPLICATE, EMITTED, KEPT, REMOVED, BatchFacts, OperatorFacts
+from minispark_stream.lens.trace.values import as_int, as_map, name_of
+
+
+@dataclass
+class Holding:
+    """(1) What an operator keeps in its state for one or more rows: a window, a session, a key, a buffered row.
+
+    `start_ms` and `end_ms` are event times (None: it has none); it leaves when the watermark reaches `until_ms` (None: never).
+    `counts` are its rows by batch, `emitted` the batches that emitted it, each with its place there; `evicted` is the one in
+    which it left. A session grows: `extents` has its start and end as of each batch that changed them, and `merged_into` what
+    it became a part of, in batch `merged`. `is_lost`: (4).
+    """
+
+    operator_id: int
+    side: int
+    key: Mapping[str, Any]
+    start_ms: float | None
+    end_ms: float | None
+    until_ms: float | None
+    opened: int
+    counts: Counter[int] = field(default_factory=Counter)
+    emitted: dict[int, int] = field(default_factory=dict)
+    evicted: int | None = None
+    extents: dict[int, tuple[float | None, float | None]] = field(default_factory=dict)
+    merged_into: Holding | None = None
+    merged: int | None = None
+    is_lost: bool = False
+
+    @property
+    def last(self) -> Holding:
+        """The session that this one became a part of, or itself."""
+        return self if self.merged_into is None else self.merged_into.last
+
+
+class Held:
+    """What is in the states now, and all that was there: `all`, in the order in which it was opened."""
+
+    def __init__(self) -> None:
+        self.all: list[Holding] = []
+        self._now: dict[tuple[int, str], list[Holding]] = {}  # operator, and what it is known by
+
+    def keep(self, batch: BatchFacts, operator: OperatorFacts, at: Mapping[str, Any], what: str) -> Holding | None:
+        """(2) What keeps a row: a holding that is there, or a new one. Of a duplicate: what keeps the row before it."""
+        held = self._by(operator, at)
+        if operator.keeps == "sessions":
+            found = next((one for one in held if is_within(at.get("start"), at.get("time"), one)), None)
+        else:
+            found = held[0] if held and operator.keeps != "rows" else None
+        if what == DUPLICATE:
+            return found
+        if found is None:
+            end_ms = time_of(at.get("time")) if operator.keeps != "values" else None  # that is the function's own business
+            start_ms = end_ms if at.get("start") is None else time_of(at.get("start"))
+            found = self._open(batch, operator, at, start_ms, end_ms)
+        found.counts[batch.number] += 1
+        if operator.keeps == "keys":
+            found.emitted[batch.number] = 0  # the row itself
+        return found
+
+    def _by(self, operator: OperatorFacts, item: Mapping[str, Any]) -> list[Holding]:
+        """What an operator holds of an `item`: under its key, in its group of sessions, or as a row of its side."""
+        key = as_map(item.get("key"))
+        if operator.keeps == "sessions":
+            key = {name: value for name, value in key.items() if not is_window(value)}
+        known_by = [as_int(item.get("side")) or 0, item.get("row")] if operator.keeps == "rows" else [0, key]
+        return self._now.setdefault((operator.operator_id, name_of(known_by)), [])
+
+    def _open(
+        self, batch: BatchFacts, operator: OperatorFacts, item: Mapping[str, Any], start_ms: float | None, end_ms: float | None
+    ) -> Holding:
+        side = as_int(item.get("side")) or 0
+        new = Holding(
+            operator_id=operator.operator_id,
+            side=side,
+            key=as_map(item.get("key")),
+            start_ms=start_ms,
+            end_ms=end_ms,
+            until_ms=_until(operator, side, end_ms),
+            opened=batch.number,
+            extents={batch.number: (start_ms, end_ms)},
+        )
+        self.all.append(new)
+        self._by(operator, item).append(new)
+        return new
+
+    def grow(self, batch: BatchFacts) -> None:
+        """(2) The sessions as a batch has left them: those that lie within one of them have become it."""
+        for operator in batch.operators.values():
+            for item in operator.told_of(KEPT) if operator.keeps == "sessions" else ():
+                self._grow(batch, operator, item)
+
+    def _grow(self, batch: BatchFacts, operator: OperatorFacts, session: Mapping[str, Any]) -> None:
+        start_ms, end_ms = time_of(session.get("start")), time_of(session.get("end"))
+        held = self._by(operator, session)
+        parts = [one for one in held if is_within(one.start_ms, one.end_ms, session)]
+        one = parts[0] if parts else self._open(batch, operator, session, start_ms, end_ms)
+        for other in parts[1:]:
+            held.remove(other)
+            other.merged_into, other.merged = one, batch.number
+            one.counts[batch.number] += sum(other.counts.values())
+        if (one.start_ms, one.end_ms) != (start_ms, end_ms):
+            one.start_ms, one.end_ms, one.key = start_ms, end_ms, as_map(session.get("key"))
+            one.until_ms = _until(operator, 0, end_ms)
+            one.extents[batch.number] = (start_ms, end_ms)
+
+    def leave(self, batch: BatchFacts) -> None:
+        """(3) At the end of a batch."""
+        for operator in batch.operators.values():
+            for place, item in enumerate(operator.told_of(EMITTED) if operator.keeps in AGGREGATES else ()):
+                for one in self._those(operator, item):
+                    one.emitted[batch.number] = place
+            for item in operator.told_of(REMOVED):
+                for one in self._those(operator, item)[:1]:
+                    one.evicted = batch.number
+                    self._by(operator, item).remove(one)
+            if operator.told is None:  # (4)
+                for (operator_id, _), held in self._now.items():
+                    if operator_id == operator.operator_id:
+                        for one in held:
+                            one.is_lost = True
+                        held.clear()
+
+    def _those(self, operator: OperatorFacts, item: Mapping[str, Any]) -> list[Holding]:
+        """What is held of something that was told."""
+        held = self._by(operator, item)
+        is_session = operator.keeps == "sessions"
+        return [one for one in held if not is_session or (one.start_ms, one.end_ms) == (item.get("start"), item.get("end"))]
+
+
+def group_of(item: Mapping[str, Any]) -> str:
+    return name_of({name: value for name, value in as_map(item.get("key")).items() if not is_window(value)})
+
+
+def is_within(start: Any, end: Any, session: Any) -> bool:
+    """Whether a time range lies in a session, which is a holding or was told."""
+    is_held = isinstance(session, Holding)
+    bounds = (session.start_ms, session.end_ms) if is_held else (session.get("start"), session.get("end"))
+    start, end, first, last = map(time_of, (start, end, *bounds))
+    return None not in (start, end, first, last) and (first or 0) <= (start or 0) and (end or 0) <= (last or 0)
+
+
+def _until(operator: OperatorFacts, side: int, time_ms: float | None) -> float | None:
+    """The watermark with which a holding leaves, as the operator says of itself; None: never."""
+    if operator.leaves(side) is None:
+        return None
+    return time_ms if operator.lasts_ms is None else (time_ms or 0) + operator.lasts_ms
+
+
+def time_of(value: Any) -> float | None:
+    """A time in milliseconds; none of Spark's has more than 64 bits."""
+    return value if isinstance(value, (int, float)) and not isinstance(value, bool) and abs(value) < 2**63 else None
+
+
