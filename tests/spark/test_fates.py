@@ -39,7 +39,8 @@ def rows(session: Any, folder: str, name: str, delay: int) -> DataFrame:
     return named.withWatermark(f"t{name}", f"{delay} minutes")
 
 
-IDS, ALL_IDS = "collect_list(ida) AS ids", "flatten(collect_list(ids)) AS ids"
+IDS = "collect_list(ida) AS ids"
+ALL_IDS = "sum(aggregate(ids, 0L, (all, id) -> all + shiftleft(1L, id))) AS bits"  # the order of lists is nobody's promise
 
 
 def windows(slide: int | None) -> Query:
@@ -89,7 +90,7 @@ def longer(below: Query, window: str = "window") -> Query:
 
 def first_windows(session: Any, folder: str, delay: int) -> DataFrame:
     below = windows(5)(session, folder, delay)
-    return below.withColumn("t", F.window_time("window")).dropDuplicatesWithinWatermark(["ka"]).select("ka", "ids")
+    return below.select(F.window_time("window").alias("t"), "ka", "ids").dropDuplicatesWithinWatermark(["ka"])
 
 
 JOINS: Mapping[str, Query] = {
@@ -134,7 +135,7 @@ def came_out(found: Fates, fate: Fate) -> Iterator[tuple[int, Any]]:
     is_on_top = operator.operator_id == 0
     if operator.keeps == "rows" and is_on_top:
         partner = ("idb", "ida")[fate.side]
-        yield from ((b.batch_id, None if row is None else row[partner]) for b, _, row in found.emissions(fate) or ())
+        yield from ((b.batch_id, None if row is None else row.get(partner)) for b, _, row in found.emissions(fate) or ())
     elif operator.keeps in ("keys", "count") and is_on_top:
         yield fate.batch.batch_id, None
     elif operator.keeps in ("groups", "sessions") and is_on_top:
@@ -152,7 +153,7 @@ def sink(compared: Comparison) -> dict[int, Counter[Any]]:
     for batch in compared.spark.batches:
         for row in batch.rows:
             values = dict(zip(compared.columns, row))
-            for number in values.get("ids", ()):
+            for number in values.get("ids") or [n for n in range(63) if values.get("bits", 0) >> n & 1]:
                 came.setdefault(number, Counter())[batch.batch_id, None] += 1
             for own, other in (("ida", "idb"), ("idb", "ida")):
                 if values.get(own) is not None:
@@ -179,7 +180,7 @@ def wrong(compared: Comparison, name: str) -> list[str]:
             did = Counter(batch for batch, _ in came.get(number, Counter()).elements())
             if did != out and not (out and number not in came and _is_right(found, number)):
                 complaints.append(f"{number} is said to come out in {dict(out)}, and did in {dict(did)}")
-        elif out != came.get(number, Counter()) and not (name == "semi join, then sessions" and _is_right(found, number)):
+        elif out != came.get(number, Counter()) and not ("then" in name and _is_right(found, number)):
             complaints.append(f"{number} is said to come out in {dict(out)}, and did in {dict(came.get(number, {}))}")
     every = [*found.rows, *(fate for of_row in found.emitted.values() for fate in of_row)]
     complaints += [f"nothing is known of {fate}" for fate in every if fate.what == UNKNOWN]

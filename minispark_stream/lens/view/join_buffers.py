@@ -133,7 +133,7 @@ def _bound(operator: OperatorFacts | None, side: int) -> int | None:
 
 
 def _pairs(found: Fates, fates: Sequence[Fate], left: Sequence[Lane], right: Sequence[Lane]) -> Iterator[Pair]:
-    """(2) What the tasks told of the rows of the left side: a pair is emitted in the batch that brings the second of the two."""
+    """(2) What the tasks told of the left rows: a pair is emitted in the batch that brings the second of the two."""
     by_row: dict[str, list[int]] = {}
     for number, lane in enumerate(right):
         by_row.setdefault(name_of(lane.row), []).append(number)
