@@ -33,7 +33,7 @@ from pyspark.sql.types import StructType
 
 from minispark_stream.engine.checkpointing.unsafe_row import UnsafeRowCodec
 from minispark_stream.engine.checkpointing.unsafe_row.plain import decode_rows
-from minispark_stream.engine.jvm import physical, plans, query_execution, scala, sessions
+from minispark_stream.engine.jvm import expressions, physical, plans, query_execution, scala, sessions
 from minispark_stream.engine.jvm.errors import analysis_error
 from minispark_stream.engine.jvm.scala import JavaObject
 from minispark_stream.engine.jvm.state_rdd import MapPartitions
@@ -157,8 +157,8 @@ class StatefulOperator(ABC):
         return [{"store": store, "key": key, "value": value} for key, value in zip(*decoded)]
 
     def parts_of_told(self, what: str, side: int) -> Mapping[str, StructType]:
-        """What the rows are made of that its tasks tell (told.py), by name, in order; empty for those that tell nothing."""
-        return {}
+        """What the rows are made of that its tasks tell (told.py), by name, in order: most tell of the rows that come in."""
+        return {"row": expressions.struct_type(self.entries()[side].row)}
 
     def entries(self) -> Sequence[Entry]:
         """How rows come in, for each input; none where they cannot be followed."""

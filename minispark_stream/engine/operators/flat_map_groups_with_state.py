@@ -24,7 +24,7 @@ Shown by tests/spark/test_differences.py::test_what_only_the_model_refuses.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
@@ -80,9 +80,6 @@ class FlatMapGroupsWithState(StatefulOperator):
         keys = {columns[i].name(): columns[i] for i in self.grouping}
         decides = self.event_time if self.timeout == GroupStateTimeout.EventTimeTimeout else None
         return (Entry.of(keys, [*keys.values()], columns, decides, columns),)
-
-    def parts_of_told(self, what: str, side: int) -> Mapping[str, StructType]:
-        return {"row": self.columns}
 
     def should_run_another_batch(self, output_mode: str, eviction_ms: int, watermark_ms: int) -> bool:
         """(4)"""

@@ -16,7 +16,7 @@ Differs from Spark: nothing.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -57,9 +57,6 @@ class StreamingGlobalLimit(StatefulOperator):
 
     def entries(self) -> Sequence[Entry]:
         return (Entry({}, [], row=scala.items(self.plan.output())),)
-
-    def parts_of_told(self, what: str, side: int) -> Mapping[str, StructType]:
-        return {"row": expressions.struct_type(scala.items(self.plan.output()))}
 
     def decision(self, watermarks: OperatorWatermarks, output_mode: str) -> Decision:
         return Decision(COUNT, limit=self.limit)

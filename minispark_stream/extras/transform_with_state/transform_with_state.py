@@ -119,9 +119,6 @@ class TransformWithState(StatefulOperator):
         decides = self.event_time if self.time_mode == EVENT_TIME else None
         return (Entry.of(keys, [*keys.values()], self.attributes, decides, self.attributes),)
 
-    def parts_of_told(self, what: str, side: int) -> Mapping[str, StructType]:
-        return {"row": expressions.struct_type(self.attributes)}
-
     def should_run_another_batch(self, output_mode: str, eviction_ms: int, watermark_ms: int) -> bool:
         """(5)"""
         if self.time_mode == PROCESSING_TIME:
