@@ -35,7 +35,7 @@ tests/conformance/test_transform_with_state.py::test_a_key_may_have_an_array_in_
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
