@@ -17,6 +17,7 @@ A page marks such a part with two comments; what is between them is replaced:
 7. `benchmark`: the table of docs/bench.json, which is what `make bench` wrote into build/bench, and what it says;
    `benchmark-in-short`: the same for the README.
 8. `symptoms`: the entries of minispark_stream/tools/symptoms.toml; `symptoms-prelude`: the lines that their code begins with.
+9. `types`: the table of tests/conformance/types.json, which is what the long run of tests/conformance/test_types.py wrote.
 
 tests/unit/test_docs.py fails when a page is not what this would write.
 """
@@ -361,10 +362,32 @@ def _seconds(ms: float) -> str:
     return f"{ms:.0f} ms" if ms < 1000 else f"{ms / 1000:.1f} s"
 
 
+# (9)
+def types() -> Iterator[str]:
+    table = json.loads((ROOT / "tests" / "conformance" / "types.json").read_text(encoding="utf-8"))
+    notes: dict[str, int] = {}
+
+    def cell(found: Mapping[str, str] | None) -> str:
+        if found is None:
+            return "–"
+        if set(found.values()) == {"equal"}:
+            return "="
+        kind = "refused" if "refused" in found else "different"
+        return f"{'no' if kind == 'refused' else '≠'} {notes.setdefault(f'{kind}: {found[kind]}', len(notes) + 1)}"
+
+    yield _line("type", *table)
+    yield _line(*["---"] * (1 + len(table)))
+    for name in next(iter(table.values()))["value"]:
+        yield _line(name, *(f"{cell(of.get('key', {}).get(name))}, {cell(of['value'][name])}" for of in table.values()))
+    yield ""
+    yield from (f"{number}. {_cell(note)}" for note, number in notes.items())
+
+
 PARTS: Mapping[str, Callable[..., Iterator[str]]] = {
     "differences": differences, "classes": classes, "code": code, "numbers": numbers,
     "glossary": glossary, "behaviours": behaviours, "benchmark": benchmark, "benchmark-in-short": benchmark_in_short,
     "symptoms": symptoms_page, "symptoms-prelude": symptoms_prelude,
+    "types": types,
 }
 
 
