@@ -199,10 +199,10 @@ def _fitted(kind: DataType) -> Convert:
             return lambda v: v
 
 
-def _variant_parts(row: bytes) -> dict[str, bytes]:
+def _variant_parts(row: bytes) -> dict[str, bytearray]:
     """A variant as a row has it: how long its value is, the value, the metadata."""
     end = _SIZE.size + int(_SIZE.unpack_from(row)[0])
-    return {"value": row[_SIZE.size : end], "metadata": row[end:]}
+    return {"value": bytearray(row[_SIZE.size : end]), "metadata": bytearray(row[end:])}
 
 
 def _fitted_struct(kind: StructType) -> Convert:
