@@ -68,7 +68,7 @@ class Partners:
     def columns(self, new: Columns) -> Columns:
         """The columns of this side by position: of all new rows (`new`), then of those from the state."""
         stored = self._side.decode(self._stored)
-        return [pa.concat_arrays([of_new, of_stored]) for of_new, of_stored in zip(new, stored)]
+        return [pa.concat_arrays([of_new.cast(of_stored.type), of_stored]) for of_new, of_stored in zip(new, stored)]
 
 
 class Meetings:
