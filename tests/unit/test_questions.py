@@ -66,6 +66,15 @@ def test_of_two_watermarks_the_policy_is_said() -> None:
     assert (question.choices, question.right) == (("12:00:00", "12:04:00", "12:08:00", "12:09:00"), 1)
 
 
+def test_the_next_watermark_may_be_one_that_an_earlier_batch_has_measured() -> None:
+    noon = 1_704_110_400_000
+    operators = [{"node": name, "delayMs": MINUTE, "max": noon + n * MINUTE, "count": 1} for name, n in (("left", 9), ("right", 2))]
+    event = Event("updateWatermark", "model", 0, 0, 1, 0, 1, {"policy": "min", "watermark": noon},
+                  {"watermark": noon + 4 * MINUTE, "operators": operators})
+    (question,) = questions(one := Trace((event,)), fates(one))
+    assert question.choices[question.right] == "12:04:00"
+
+
 def test_a_restart_asks_which_batch_runs_first() -> None:
     assert answers(TRACE, "populateStartOffsets") == [
         (3, "Batch 3, again",

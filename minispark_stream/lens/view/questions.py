@@ -230,6 +230,7 @@ def _watermark(found: Fates, batch: BatchFacts | None, event: Event) -> Iterator
     so_far = f"The watermark is {said(before)}" if before else "There is no watermark yet"
     asks = f"In this batch, {each}.{policy} {so_far}. What is the next one?"
     whose = {
+        after: "",  # of several operators it may be one that another batch has measured
         max(reached): "that is the greatest of the operators" if len(reached) > 1 else "it never goes back",
         **({min(reached): "that is the least of the operators"} if len(reached) > 1 else {}),
         max(newest for _, newest, _ in measured): "that is the newest event time, from which the delay is still to be taken",
