@@ -22,6 +22,7 @@ import pyarrow as pa
 from pyspark.sql.types import StringType, StructType
 
 from minispark_stream.engine.checkpointing.unsafe_row import UnsafeRowCodec
+from minispark_stream.engine.operators.columns import Mask
 from minispark_stream.engine.operators.state_task import OperatorWatermarks
 from minispark_stream.engine.operators.streaming_deduplicate import SEEN, Deduplicate
 from minispark_stream.engine.state.hdfs_backed_state_store_provider import HDFSBackedStateStoreProvider
@@ -146,10 +147,12 @@ def deduplicates(put_new: Any) -> bool | None:
     if put_new(set(), []) is None and put_new(set(), [b"a"]) is None:
         return None
 
-    def in_its_place(task: Deduplicate, store: StateStore, rows: pa.RecordBatch) -> pa.RecordBatch:
+    def in_its_place(task: Deduplicate, store: StateStore, rows: pa.RecordBatch) -> Mask:
         keys = UnsafeRowCodec(task.keys).encode([rows.column(i) for i in task.positions])
         positions = put_new(KnownKeys(store), keys)
-        return rows.take(pa.array(positions if isinstance(positions, (list, tuple, np.ndarray)) else [], pa.int64()))
+        is_first = np.zeros(rows.num_rows, np.bool_)
+        is_first[list(positions) if isinstance(positions, (list, tuple, np.ndarray)) else []] = True
+        return is_first
 
     with TemporaryDirectory() as folder, patch.object(Deduplicate, "_put_new", in_its_place):
         store = HDFSBackedStateStoreProvider(StateStoreId(folder, 0, 0), StateStoreConf())

@@ -58,4 +58,4 @@ QUERIES: dict[str, Callable[[Any, str], Any]] = {
 
 @pytest.mark.parametrize("name", QUERIES)
 def test_operators_in_a_row(compare: Compare, name: str) -> None:
-    compare(QUERIES[name], FEED, restart_after=(1, 3))
+    compare(QUERIES[name], FEED, restart_after=(2,))

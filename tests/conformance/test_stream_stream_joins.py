@@ -53,17 +53,18 @@ FEED = [
     step([row("z", 120)], [row("z", 120)]),
 ]
 KINDS = ["inner", "left", "right", "full", "left_semi"]
+UNLIKE = ["left", "full", "left_semi"]  # a full join has what inner and right ones have
 
 
 @pytest.mark.parametrize("how", KINDS)
 def test_a_time_range_with_restarts(compare: Compare, how: str) -> None:
-    comparison = compare(joined(how, WITHIN), FEED, restart_after=(0, 2, 4))
+    comparison = compare(joined(how, WITHIN), FEED, restart_after=(2,))
     for theirs, ours in zip(comparison.spark.batches, comparison.model.batches):
         told_of = [batch.progress["stateOperators"][0]["customMetrics"].keys() for batch in (theirs, ours)]
         assert told_of[0] == told_of[1]
 
 
-@pytest.mark.parametrize("how", KINDS)
+@pytest.mark.parametrize("how", UNLIKE)
 def test_a_window_as_join_key(compare: Compare, how: str) -> None:
     def query(session: Any, input_dir: str) -> Any:
         left, right = streams(session, input_dir)
@@ -74,7 +75,7 @@ def test_a_window_as_join_key(compare: Compare, how: str) -> None:
     compare(query, FEED)
 
 
-@pytest.mark.parametrize("how", KINDS)
+@pytest.mark.parametrize("how", UNLIKE)
 def test_the_event_time_as_join_key(compare: Compare, how: str) -> None:
     compare(joined(how, "k = rk AND ts = rts"), [*FEED, step([row("q", 130, 1)], [row("q", 130, 2)]), step([row("q", 200)], [row("q", 200)])])
 
@@ -90,12 +91,12 @@ def test_what_a_semi_join_would_evict_at_once_waits_on_the_left_side_alone(compa
     compare(query, [step([row("a", 60)], [row("b", 60)]), step([row("c", 2)], [row("c", 2), row("d", 90)]), step([row("d", 90)], [row("a", 1)])])
 
 
-@pytest.mark.parametrize("how", KINDS)
+@pytest.mark.parametrize("how", UNLIKE)
 def test_a_condition_on_one_side_alone(compare: Compare, how: str) -> None:
     compare(joined(how, f"{WITHIN} AND v > 2 AND rv < 16"), FEED)
 
 
-@pytest.mark.parametrize("how", KINDS)
+@pytest.mark.parametrize("how", UNLIKE)
 def test_a_condition_on_both_sides(compare: Compare, how: str) -> None:
     compare(joined(how, f"{WITHIN} AND (v + rv) % 2 = 1"), FEED)
 
@@ -113,7 +114,7 @@ def test_a_bound_in_one_direction(compare: Compare, on: str) -> None:
     compare(joined("inner", on), FEED)
 
 
-@pytest.mark.parametrize("how", KINDS)
+@pytest.mark.parametrize("how", UNLIKE)
 def test_null_keys(compare: Compare, how: str) -> None:
     feed = [step([row(None, 1, 1), row("a", 2, 2)], [row(None, 2, 3), row("a", 3, 4)]), step([row(None, 60)], [row("b", 60)]), step([row("c", 120)], [row("c", 120)])]
     compare(joined(how, WITHIN), feed)

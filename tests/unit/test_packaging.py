@@ -22,7 +22,7 @@ ROOT = Path(__file__).parents[2]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 # What conda-forge calls a package that PyPI calls otherwise.
 CONDA_NAME = {"graphviz": "python-graphviz", "xxhash": "python-xxhash"}
-DATA = {".py", ".html", ".css", ".js"}
+DATA = {".py", ".html", ".css", ".js", ".toml"}
 NOT_PYTHON_PACKAGES = {"python", "openjdk", "graphviz", "pip"}
 
 

@@ -37,6 +37,15 @@ class EventTime(NamedTuple):
     is_window: bool
 
 
+def joined(first: pa.Array, then: pa.Array) -> pa.Array:
+    """Two columns of one type, one after the other.
+
+    The rows of a batch come with the session's time zone in the type of a timestamp, those of the state with UTC: their values
+    mean the same.
+    """
+    return pa.concat_arrays([first, then if then.type == first.type else then.cast(first.type)])
+
+
 def event_time_micros(columns: Columns, event_time: EventTime) -> pa.Array:
     """The event time of each row, in microseconds."""
     column = columns[event_time.position]

@@ -23,7 +23,7 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
-from minispark_stream.engine.operators.columns import EventTime, concat, is_late, record_batch, take, without
+from minispark_stream.engine.operators.columns import EventTime, concat, is_late, joined, record_batch, take, without
 from minispark_stream.engine.operators.metrics import StateMetrics
 from minispark_stream.engine.operators.state_task import StateTask
 from minispark_stream.engine.operators.streaming_session_window_state_manager import (
@@ -56,7 +56,7 @@ class SessionWindowStateStoreRestore(StateTask):
         groups = self.state.groups(new)
         old = self.state.get_sessions(store, groups)  # (2)
         group = np.concatenate([old.positions, groups.of_row])
-        both = [pa.concat_arrays([o, n.cast(o.type)]) for o, n in zip(self.state.columns(old.values), new)]
+        both = list(map(joined, self.state.columns(old.values), new))
         start, end = session_times(both[self.state.session])
         is_new = np.arange(len(group)) >= len(old.values)
         return record_batch(take(both, np.lexsort((end, is_new, start, group))), len(group))  # (3)

@@ -21,7 +21,7 @@ from collections.abc import Iterable, Iterator
 import numpy as np
 import pyarrow as pa
 
-from minispark_stream.engine.operators.columns import Columns
+from minispark_stream.engine.operators.columns import Columns, joined
 from minispark_stream.engine.operators.symmetric_hash_join_rows import (
     LEFT,
     RIGHT,
@@ -67,8 +67,7 @@ class Partners:
 
     def columns(self, new: Columns) -> Columns:
         """The columns of this side by position: of all new rows (`new`), then of those from the state."""
-        stored = self._side.decode(self._stored)
-        return [pa.concat_arrays([of_new.cast(of_stored.type), of_stored]) for of_new, of_stored in zip(new, stored)]
+        return list(map(joined, new, self._side.decode(self._stored)))
 
 
 class Meetings:

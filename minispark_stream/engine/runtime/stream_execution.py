@@ -28,7 +28,7 @@ import shutil
 import threading
 import uuid
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from typing import Any
 
@@ -275,14 +275,15 @@ class StreamExecution(ABC):
 
     def _progress_and_plan(self) -> str:
         return (
-            f"Current Committed Offsets: {self._stream_progress(self.context.start_offsets)}\n"
-            f"Current Available Offsets: {self._stream_progress(self.context.end_offsets)}\n\nCurrent State: ACTIVE\n"
+            f"Current Committed Offsets: {_stream_progress(self.sources, self.context.start_offsets)}\n"
+            f"Current Available Offsets: {_stream_progress(self.sources, self.context.end_offsets)}\n\nCurrent State: ACTIVE\n"
             f"Thread State: RUNNABLE\n\nLogical Plan:\n{self.analyzed}"
         )
 
-    def _stream_progress(self, offsets: Offsets) -> str:
-        """Offsets as Spark's StreamProgress prints them."""
-        return f"{{{', '.join(f'{self.sources[i].description}: {offset}' for i, offset in sorted(offsets.items()))}}}"
-
     def _pretty(self) -> str:
         return f"{self.name or ''} [id = {self.id}, runId = {self.run_id}]".strip()
+
+
+def _stream_progress(sources: Sequence[Source], offsets: Offsets) -> str:
+    """Offsets as Spark's StreamProgress prints them."""
+    return f"{{{', '.join(f'{sources[i].description}: {offset}' for i, offset in sorted(offsets.items()))}}}"
