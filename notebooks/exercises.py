@@ -23,7 +23,7 @@ from pyspark.sql.types import StringType, StructType
 
 from minispark_stream.engine.checkpointing.unsafe_row import UnsafeRowCodec
 from minispark_stream.engine.operators.columns import Mask
-from minispark_stream.engine.operators.state_task import OperatorWatermarks
+from minispark_stream.engine.operators.state_task import OperatorWatermarks, StatefulOperatorStateInfo
 from minispark_stream.engine.operators.streaming_deduplicate import SEEN, Deduplicate
 from minispark_stream.engine.state.hdfs_backed_state_store_provider import HDFSBackedStateStoreProvider
 from minispark_stream.engine.state.state_store import StateStore, StateStoreConf, StateStoreId
@@ -164,8 +164,9 @@ def deduplicates(put_new: Any) -> bool | None:
 def _deduplicated(store: StateStore, keys: list[str]) -> list[str]:
     """A batch of rows that have nothing but a key, in the real task, on one partition: the rows that pass."""
     task: Any = Deduplicate(
-        info=None, watermarks=OperatorWatermarks(0, 0, moved=False), output=pa.schema([("key", pa.string())]), metrics=None,
-        positions=(0,), keys=StructType().add("key", StringType()), event_time=None, key_event_time=None, delay_ms=None,
+        info=StatefulOperatorStateInfo("", 0, 0, 1, StateStoreConf()), watermarks=OperatorWatermarks(0, 0, moved=False),
+        output=pa.schema([("key", pa.string())]), metrics=None, positions=(0,), keys=StructType().add("key", StringType()),
+        event_time=None, key_event_time=None, delay_ms=None,
     )
     passed, _ = task.run([store], [pa.RecordBatch.from_arrays([pa.array(keys, pa.string())], names=["key"])])
     return [key for columns in passed for key in columns[0].to_pylist()]
