@@ -20,6 +20,7 @@ import re
 from dataclasses import dataclass
 from importlib.resources import files
 from pathlib import Path
+from typing import Any
 
 import tomllib
 
@@ -54,7 +55,7 @@ class Symptom:
         ])
 
 
-def _read() -> dict[str, object]:
+def _read() -> dict[str, Any]:
     return tomllib.loads(files("minispark_stream.tools").joinpath(ENTRIES).read_text(encoding="utf-8"))
 
 
@@ -65,18 +66,18 @@ def prelude() -> str:
 
 def symptoms() -> list[Symptom]:
     """All entries, in the order of the page."""
-    return [Symptom(**entry) for entry in _read()["symptom"]]  # type: ignore[attr-defined]
+    return [Symptom(**entry) for entry in _read()["symptom"]]
 
 
 def find(message: str) -> list[Symptom]:
     """The entries that a message of Spark's, an error condition, or a few words lead to."""
-    conditions = set(CONDITION.findall(message))
-    found = [one for one in symptoms() if one.fits(message, conditions)]  # (2)
+    known, conditions = symptoms(), set(CONDITION.findall(message))
+    found = [one for one in known if one.fits(message, conditions)]  # (2)
     if found:
         return found
     words = _words(message)
-    common = {one.title: len(words & _words(f"{one.title} {one.raises or one.says or ''}")) for one in symptoms()}
-    similar = sorted((one for one in symptoms() if common[one.title]), key=lambda one: -common[one.title])
+    common = {one.title: len(words & _words(f"{one.title} {one.raises or one.says or ''}")) for one in known}
+    similar = sorted((one for one in known if common[one.title]), key=lambda one: -common[one.title])
     return similar[:SIMILAR]  # (3)
 
 

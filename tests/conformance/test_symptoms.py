@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 import re
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -15,12 +14,8 @@ from minispark_stream.tools.symptoms import Symptom, find, prelude, symptoms
 
 
 @pytest.fixture(autouse=True)
-def _as_a_user_runs_it(spark: Any, spark_files: None, caplog: pytest.LogCaptureFixture) -> Iterator[None]:
+def _as_a_user_runs_it(spark_files: None, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.CRITICAL, "minispark_stream")  # the queries fail on purpose
-    yield
-    for session in (spark, MiniSparkSession(spark)):
-        for query in session.streams.active:
-            query.stop()
 
 
 def shown(session: Any, folder: Path, code: str) -> str | None:

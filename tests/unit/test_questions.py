@@ -56,22 +56,25 @@ def test_the_next_watermark_is_asked_for_with_the_numbers_that_it_is_made_of() -
     assert found[2].why.startswith("2024-01-01 12:21:00 - 10 min = 2024-01-01 12:11:00; the watermark goes")
 
 
-def test_of_two_watermarks_the_policy_is_said() -> None:
+def of_two_watermarks(right: int) -> Question:
+    """The watermark goes from 12:00 to 12:04; the newest event time is 12:09 on the left, `right` minutes past noon on the right."""
     noon = 1_704_110_400_000
-    operators = [{"node": name, "delayMs": MINUTE, "max": noon + n * MINUTE, "count": 1} for name, n in (("left", 9), ("right", 5))]
+    newest = (("left", 9), ("right", right))
+    operators = [{"node": name, "delayMs": MINUTE, "max": noon + n * MINUTE, "count": 1} for name, n in newest]
     event = Event("updateWatermark", "model", 0, 0, 1, 0, 1, {"policy": "min", "watermark": noon},
                   {"watermark": noon + 4 * MINUTE, "operators": operators})
     (question,) = questions(one := Trace((event,)), fates(one))
+    return question
+
+
+def test_of_two_watermarks_the_policy_is_said() -> None:
+    question = of_two_watermarks(right=5)
     assert "of left, the newest event time is 12:09:00" in question.asks and "Of all operators the minimum counts." in question.asks
     assert (question.choices, question.right) == (("12:00:00", "12:04:00", "12:08:00", "12:09:00"), 1)
 
 
 def test_the_next_watermark_may_be_one_that_an_earlier_batch_has_measured() -> None:
-    noon = 1_704_110_400_000
-    operators = [{"node": name, "delayMs": MINUTE, "max": noon + n * MINUTE, "count": 1} for name, n in (("left", 9), ("right", 2))]
-    event = Event("updateWatermark", "model", 0, 0, 1, 0, 1, {"policy": "min", "watermark": noon},
-                  {"watermark": noon + 4 * MINUTE, "operators": operators})
-    (question,) = questions(one := Trace((event,)), fates(one))
+    question = of_two_watermarks(right=2)
     assert question.choices[question.right] == "12:04:00"
 
 
