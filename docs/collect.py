@@ -19,7 +19,7 @@ A page marks such a part with two comments; what is between them is replaced:
 8. `symptoms`: the entries of minispark_stream/tools/symptoms.toml; `symptoms-prelude`: the lines that their code begins with.
 9. `types`: the table of tests/conformance/types.json, which is what the long run of tests/conformance/test_types.py wrote.
 
-tests/unit/test_docs.py fails when a page is not what this would write.
+tests/unit/project/test_docs.py fails when a page is not what this would write.
 """
 
 from __future__ import annotations
@@ -148,7 +148,7 @@ class Module:
 @cache
 def read_module(path: Path) -> Module:
     doc = ast.get_docstring(ast.parse(path.read_text(encoding="utf-8"))) or ""
-    lines = (_paragraph(begin, doc) for begin in ("^Models: ", "Differs from (?:Spark|Delta): ", "^Shown by "))
+    lines = (_paragraph(begin, doc) for begin in ("^Models: ", "Differs from (?:Spark|Delta): ", r"^Shown by\s"))
     return Module(path.relative_to(PACKAGE).as_posix(), doc, *lines)
 
 
@@ -158,7 +158,7 @@ def modules() -> list[Module]:
 
 def _paragraph(begin: str, doc: str) -> str | None:
     """What stands behind `begin`, up to an empty line, an indented line, "Differs" or "Shown by"; on one line."""
-    found = re.search(begin + r"(.*?)(?=\n\s*\n|\n {4}|\n?\s*Differs from |\nShown by |\Z)", doc, re.S | re.M)
+    found = re.search(begin + r"(.*?)(?=\n\s*\n|\n {4}|\n?\s*Differs from |\nShown by\s|\Z)", doc, re.S | re.M)
     return " ".join(found.group(1).split()) if found else None
 
 

@@ -9,7 +9,7 @@ Sphinx reads the repository where it lies, so a link that works in the repositor
    a sitemap.xml. Without SITE_URL the site knows no address.
 
 Nothing is loaded from anywhere else: no formulas, hence no MathJax; no widgets, hence no require.js; the letters of the system.
-tests/unit/test_site.py looks at all of this.
+tests/unit/project/test_site.py looks at all of this.
 """
 
 from __future__ import annotations

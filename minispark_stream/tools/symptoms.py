@@ -11,7 +11,7 @@
 The same entries are the page docs/symptoms.md. Each has the lines that produce it, which a test runs on both engines.
 
 Models: nothing of Spark.
-Shown by tests/conformance/test_symptoms.py::test_both_engines_show_it, tests/unit/test_symptoms.py.
+Shown by tests/conformance/test_symptoms.py::test_both_engines_show_it, tests/unit/tools/test_symptoms.py.
 """
 
 from __future__ import annotations

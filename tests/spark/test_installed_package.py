@@ -1,7 +1,7 @@
 """The package as others get it: built, installed into clean environments, and used there without the repository.
 
 Costs minutes and a gigabyte, so it is left out unless MINISPARK_PACKAGE is set; `make package-test` sets it. What is cheap to check
-about the wheel is in tests/unit/test_packaging.py.
+about the wheel is in tests/unit/project/test_packaging.py.
 """
 
 from __future__ import annotations

@@ -46,8 +46,8 @@ from minispark_stream.engine.state.operator_state_metadata import (
 )
 from minispark_stream.engine.state.state_schema_compatibility_checker import validate_or_write_schema
 from minispark_stream.engine.state.state_store import StateStoreConf, StateStoreId
+from tests.unit.engine.checkpointing.test_unsafe_row import types_and_values
 from tests.unit.hand_made import log_batch
-from tests.unit.test_unsafe_row import types_and_values
 
 PARTITIONS = 2
 

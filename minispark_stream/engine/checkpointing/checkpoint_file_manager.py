@@ -23,10 +23,11 @@ a password (`s3://KEY:SECRET@bucket/ck`). What is shown to people has no options
 Differs from Spark: a file and its name are on the disk before the next step begins; Spark leaves that to the system, so that a
 power failure may take what it wrote last. No `.crc` files are written, because nothing here reads them; one that Spark left
 goes with its file.
-Shown by tests/unit/test_checkpoint_logs.py::TestCheckpointFileManager::test_content_and_name_are_on_the_disk,
-tests/unit/test_checkpoint_logs.py::TestCheckpointFileManager::test_a_file_can_be_created_once,
-tests/unit/test_checkpoint_logs.py::TestCheckpointFileManager::test_overwriting_removes_a_checksum_that_no_longer_fits,
-tests/unit/test_object_store.py::test_a_file_is_created_once.
+Shown by
+tests/unit/engine/checkpointing/test_checkpoint_logs.py::TestCheckpointFileManager::test_content_and_name_are_on_the_disk,
+tests/unit/engine/checkpointing/test_checkpoint_logs.py::TestCheckpointFileManager::test_a_file_can_be_created_once,
+tests/unit/engine/checkpointing/test_checkpoint_logs.py::TestCheckpointFileManager::test_overwriting_removes_a_checksum_that_no_longer_fits,
+tests/unit/engine/checkpointing/test_object_store.py::test_a_file_is_created_once.
 """
 
 from __future__ import annotations

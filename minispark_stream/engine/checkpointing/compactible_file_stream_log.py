@@ -19,8 +19,9 @@ distance of the two newest compact files for the interval. If the kill leaves a 
 more, or merges and deletes by a false interval, until the history of the source or the rows of the sink are gone. Here no gap
 arises, and a log that has one, or was begun with a longer interval than the conf's, is read: (4) takes Spark's interval only
 if the files bear it out. If a file that is needed is gone, the error also says what to do.
-Shown by tests/unit/test_checkpoint_logs.py::TestFileStreamSourceLog::test_a_kill_at_any_delete_loses_nothing,
-tests/unit/test_checkpoint_logs.py::TestFileStreamSourceLog::test_a_log_with_a_gap_is_read_and_goes_on,
+Shown by
+tests/unit/engine/checkpointing/test_checkpoint_logs.py::TestFileStreamSourceLog::test_a_kill_at_any_delete_loses_nothing,
+tests/unit/engine/checkpointing/test_checkpoint_logs.py::TestFileStreamSourceLog::test_a_log_with_a_gap_is_read_and_goes_on,
 tests/conformance/test_sinks.py::test_a_kill_within_the_clean_up_of_a_log_loses_nothing.
 """
 

@@ -21,8 +21,8 @@ A reader of files that somebody else wrote also gives a `limit`, because 255 tim
 
 Differs from Spark: zstd and snappy streams are read and written in Spark's formats, but the bytes may be others, because
 another library compresses them; lzf, for which there is none, is refused.
-Shown by tests/unit/test_state_store.py::test_other_codecs,
-tests/unit/test_lz4_block.py::test_lengths_of_other_codecs_are_bounded_too.
+Shown by tests/unit/engine/state/test_state_store.py::test_other_codecs,
+tests/unit/engine/checkpointing/test_lz4_block.py::test_lengths_of_other_codecs_are_bounded_too.
 """
 
 from __future__ import annotations

@@ -13,7 +13,8 @@ A file is untrusted input: it is decoded as text and JSON, and whatever is wrong
 
 Differs from Spark: a stray file `010` is no entry, because no engine writes such a name; Spark takes it for batch 10, and
 fails because there is no file `10`.
-Shown by tests/unit/test_checkpoint_logs.py::TestOffsetSeqLog::test_only_names_that_spark_writes_are_entries.
+Shown by
+tests/unit/engine/checkpointing/test_checkpoint_logs.py::TestOffsetSeqLog::test_only_names_that_spark_writes_are_entries.
 """
 
 from __future__ import annotations

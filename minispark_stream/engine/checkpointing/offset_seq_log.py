@@ -18,7 +18,7 @@ a conf that an older Spark did not log yet gets the value that older Spark impli
 for the state alone: a shuffle that keeps no state goes by the session's.
 
 Differs from Spark: an entry with a name that no source can have (`../x:0`) is damaged; Spark passes over the line.
-Shown by tests/unit/test_checkpoint_logs.py::TestOffsetSeqLog::test_damage_is_named_with_its_file.
+Shown by tests/unit/engine/checkpointing/test_checkpoint_logs.py::TestOffsetSeqLog::test_damage_is_named_with_its_file.
 """
 
 from __future__ import annotations

@@ -17,7 +17,7 @@ With O the last batch of the offset log and C the last one of the commit log:
 Who runs a query asks it (engine/runtime/populate_start_offsets.py), and who looks into a checkpoint (tools/inspection/logs.py).
 
 Differs from Spark: nothing.
-Shown by tests/unit/test_populate_start_offsets.py::test_what_the_logs_decide.
+Shown by tests/unit/engine/runtime/test_populate_start_offsets.py::test_what_the_logs_decide.
 """
 
 from __future__ import annotations

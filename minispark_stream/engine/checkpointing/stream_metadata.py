@@ -10,7 +10,7 @@ refuses to go on, and so does this.
 
 Differs from Spark: a file that is no JSON gives an error that names the file and says what to do; Spark's is that of its JSON
 parser.
-Shown by tests/unit/test_fuzz_checkpoint.py::test_the_id_of_a_query_may_be_anything_but_a_crash.
+Shown by tests/unit/tools/inspection/test_fuzz_checkpoint.py::test_the_id_of_a_query_may_be_anything_but_a_crash.
 """
 
 from __future__ import annotations

@@ -19,7 +19,7 @@ Differs from Spark: Spark 4.3.0's worker fails to read a state schema with an ar
 What is put in the place of a string and is neither text nor boolean is written as Python writes it, because the task has no
 Java to do it.
 Shown by tests/conformance/test_arbitrary_state.py::test_a_state_may_hold_arrays_and_maps,
-tests/unit/test_state_tasks.py::test_a_value_in_the_place_of_a_string_is_written_as_python_writes_it.
+tests/unit/engine/operators/test_state_tasks.py::test_a_value_in_the_place_of_a_string_is_written_as_python_writes_it.
 """
 
 from __future__ import annotations

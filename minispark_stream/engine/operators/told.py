@@ -13,7 +13,7 @@ Models: nothing of Spark, which does not follow a row.
 No time is compared to say so: lens/trace/fates.py looks up here what became of a row.
 
 Differs from Spark: nothing.
-Shown by tests/unit/test_state_tasks.py::test_a_task_tells_what_it_decided_when_it_is_asked_to.
+Shown by tests/unit/engine/operators/test_state_tasks.py::test_a_task_tells_what_it_decided_when_it_is_asked_to.
 """
 
 from __future__ import annotations

@@ -19,7 +19,7 @@ Models: MaintenanceTask and startMaintenanceIfNeeded of object StateStore (About
 
 Differs from Spark: there, each executor has threads for it besides its tasks, and looks after the stores that it has; a
 Python worker does nothing but tasks. Where there is room for one task only, a batch may wait for the snapshot of one store.
-Shown by tests/unit/test_maintenance_task.py::test_each_job_does_what_the_one_before_has_left,
+Shown by tests/unit/engine/runtime/test_maintenance_task.py::test_each_job_does_what_the_one_before_has_left,
 tests/spark/test_maintenance.py::test_snapshots_are_written_by_workers_and_the_driver_reads_no_state.
 """
 

@@ -16,7 +16,7 @@ condition in (3) are the sink's.
 
 Differs from Spark: what Python code of the driver raised has Python's stack trace, because it has never been in the JVM; Spark
 wraps it in errors of its own and has Java's.
-Shown by tests/unit/test_stream_execution.py::test_the_cause_of_a_foreach_batch_error_is_the_users_own.
+Shown by tests/unit/engine/runtime/test_stream_execution.py::test_the_cause_of_a_foreach_batch_error_is_the_users_own.
 """
 
 from __future__ import annotations

@@ -17,7 +17,7 @@ Models: HDFSBackedStateStoreMap, and the `prefixKeyToKeysMap` of PrefixScannable
 does it faster where rows are all of one size (fast/columnar_map.py).
 
 Differs from Spark: nothing.
-Shown by tests/unit/test_row_table.py::test_plain_and_fast_entries_are_the_same.
+Shown by tests/unit/engine/state/test_row_table.py::test_plain_and_fast_entries_are_the_same.
 """
 
 from __future__ import annotations

@@ -28,10 +28,10 @@ that the version changed, with the values before. So a batch costs what it chang
 Differs from Spark: Spark trusts what it has in memory, always puts its N.delta in the place of another one, and leaves
 snapshots alone. Here a partition wanders from process to process, so each version is looked at (2) and not every file may be
 replaced (4).
-Shown by tests/unit/test_state_store.py::test_a_version_that_another_process_wrote_again_is_not_trusted,
-tests/unit/test_state_store.py::test_a_snapshot_of_an_earlier_run_does_not_hide_the_new_delta,
-tests/unit/test_state_store.py::test_a_task_that_outlived_its_query_cannot_replace_what_the_next_run_wrote,
-tests/unit/test_attempts.py::test_of_two_attempts_the_first_to_commit_wins.
+Shown by tests/unit/engine/state/test_state_store.py::test_a_version_that_another_process_wrote_again_is_not_trusted,
+tests/unit/engine/state/test_state_store.py::test_a_snapshot_of_an_earlier_run_does_not_hide_the_new_delta,
+tests/unit/engine/state/test_state_store.py::test_a_task_that_outlived_its_query_cannot_replace_what_the_next_run_wrote,
+tests/unit/engine/state/test_attempts.py::test_of_two_attempts_the_first_to_commit_wins.
 """
 
 from __future__ import annotations

@@ -18,7 +18,7 @@ process has written them before it uses what it has (hdfs_backed_state_store_pro
 
 Differs from Spark: no coordinator knows which executor holds a store, because Spark gives a task to any of its Python workers.
 So a partition wanders from one to another, and several of them hold it at the same time, until (2) or (3) drops it.
-Shown by tests/unit/test_state_store.py::test_a_process_catches_up_with_what_others_wrote.
+Shown by tests/unit/engine/state/test_state_store.py::test_a_process_catches_up_with_what_others_wrote.
 """
 
 from __future__ import annotations

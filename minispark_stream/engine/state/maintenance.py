@@ -29,8 +29,8 @@ What goes wrong with one store is in its result, and does not stop the query nor
 
 Differs from Spark: Spark writes the map it has in memory, be it committed or not; here, where the map may be in any process,
 it is the newest committed version, which a worker that has it nowhere loads as a task would.
-Shown by tests/unit/test_state_store.py::test_there_is_no_snapshot_of_a_version_that_a_batch_may_write_again,
-tests/unit/test_state_store.py::test_a_snapshot_is_written_from_what_is_in_memory.
+Shown by tests/unit/engine/state/test_state_store.py::test_there_is_no_snapshot_of_a_version_that_a_batch_may_write_again,
+tests/unit/engine/state/test_state_store.py::test_a_snapshot_is_written_from_what_is_in_memory.
 """
 
 from __future__ import annotations

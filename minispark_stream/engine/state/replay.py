@@ -10,7 +10,7 @@ Models: the choice that HDFSBackedStateStoreProvider.loadMap and AutoSnapshotLoa
 Who loads a state (the provider), makes or repairs a snapshot, deletes files, looks into a checkpoint or draws one asks here.
 
 Differs from Spark: nothing.
-Shown by tests/unit/test_state_store.py::test_from_where_a_version_can_be_read.
+Shown by tests/unit/engine/state/test_state_store.py::test_from_where_a_version_can_be_read.
 """
 
 from __future__ import annotations

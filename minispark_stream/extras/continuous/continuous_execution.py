@@ -23,7 +23,7 @@ Where there are fewer slots, no epoch ends. With an interval of 0 an epoch takes
 
 Differs from Spark: offsets of a run that has committed nothing are deleted too; Spark keeps them, and the next run commits its
 first epoch with them.
-Shown by tests/unit/test_continuous_streams.py::test_a_run_begins_after_the_last_epoch_that_was_committed.
+Shown by tests/unit/extras/continuous/test_continuous_streams.py::test_a_run_begins_after_the_last_epoch_that_was_committed.
 """
 
 from __future__ import annotations

@@ -12,7 +12,7 @@ Models: DelayedCommitProtocol and StatisticsCollection of Delta Lake.
 Differs from Delta: no bounds for timestamps and decimals, for dates outside of the years 1 to 9999, for texts of more than 32
 characters, and inside of structs: a bound that is missing is never wrong.
 Shown by tests/conformance/test_delta.py::test_a_bound_is_never_wrong,
-tests/unit/test_times.py::test_far_times_have_no_bounds_in_a_delta_table.
+tests/unit/engine/test_times.py::test_far_times_have_no_bounds_in_a_delta_table.
 """
 
 from __future__ import annotations

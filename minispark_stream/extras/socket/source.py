@@ -16,7 +16,7 @@ the next fails with "Offsets committed out of order". That is Spark's behaviour,
 
 Differs from Spark: a batch which is run again after a restart does not connect, because its lines are gone anyway; the next
 one does.
-Shown by tests/unit/test_socket_source.py::test_a_batch_that_is_run_again_does_not_connect.
+Shown by tests/unit/extras/socket/test_socket_source.py::test_a_batch_that_is_run_again_does_not_connect.
 """
 
 from __future__ import annotations

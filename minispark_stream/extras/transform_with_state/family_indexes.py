@@ -14,7 +14,7 @@ them anew.
 
 Differs from Spark: RocksDB has its rows in order, and Spark keeps the index of a ttl as rows of the state; here nothing of the
 index is on the disk.
-Shown by tests/unit/test_column_families.py::test_rows_that_are_due_are_found_without_the_others.
+Shown by tests/unit/extras/transform_with_state/test_column_families.py::test_rows_that_are_due_are_found_without_the_others.
 """
 
 from __future__ import annotations

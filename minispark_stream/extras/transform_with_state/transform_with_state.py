@@ -27,7 +27,7 @@ model's own store (column_families.py), because there is no RocksDB for Python t
 from the other's checkpoint. The schemas are in one file for each variable, below state/<op>/_variables. A variable keeps its
 schema; in Spark, it may get another field at a restart when it is kept as Avro (`stateStore.encodingFormat`). Spark 4.3.0's
 worker fails to read the schema of a key with an array or a map in it; here an array works, and a map does in pandas.
-Shown by tests/unit/test_column_families.py::test_scans_see_all_versions_and_all_changes,
+Shown by tests/unit/extras/transform_with_state/test_column_families.py::test_scans_see_all_versions_and_all_changes,
 tests/spark/test_differences.py::test_a_state_variable_cannot_grow,
 tests/conformance/test_transform_with_state.py::test_a_key_may_have_an_array_in_it.
 """

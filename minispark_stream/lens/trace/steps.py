@@ -5,7 +5,8 @@ class and method that does it, the document section that explains it, what goes 
 there is such a step at all. The list, the flow diagram and the panels of a page are made from this table. Only what needs the
 values of a run stands elsewhere, under the name of the step: what is recorded (lens/recording/recorded.py), its sentence
 (lens/view/sentences.py), its caption (lens/view/captions.py) and what it changes on the page (lens/view/world_changes.py).
-tests/unit/test_steps.py says what a new step lacks. The engine's functions say which step they are (engine/observer.py).
+tests/unit/lens/trace/test_steps.py says what a new step lacks. The engine's functions say which step they are
+(engine/observer.py).
 
 How the steps nest while they run:
 

@@ -12,7 +12,7 @@ It does what engine/state/hdfs_backed_state_store_map.py does, with the same sev
     get([1])               a dict        x
 
 Differs from Spark: nothing.
-Shown by tests/unit/test_row_table.py::test_plain_and_fast_entries_are_the_same.
+Shown by tests/unit/engine/state/test_row_table.py::test_plain_and_fast_entries_are_the_same.
 """
 
 from __future__ import annotations

@@ -20,7 +20,7 @@ Models: RocksDBStateEncoder and its key encoders (About state: RocksDB).
 The bytes are not trusted: every error says which row does not fit.
 
 Differs from Spark: rows in Avro, which only transformWithState can have, are not decoded.
-Shown by tests/unit/test_inspect_rocksdb.py::test_rows_in_avro_are_named.
+Shown by tests/unit/tools/inspection/test_inspect_rocksdb.py::test_rows_in_avro_are_named.
 """
 
 from __future__ import annotations

@@ -24,7 +24,7 @@ taken into memory is counted.
 
 Differs from Spark: blocks compressed with bzip2, checksums other than XXH3, an index in parts, and deleted ranges are refused;
 Spark writes none of them.
-Shown by tests/unit/test_sst_file.py::test_what_rocksdb_wrote_is_read.
+Shown by tests/unit/tools/inspection/test_sst_file.py::test_what_rocksdb_wrote_is_read.
 """
 
 from __future__ import annotations

@@ -15,7 +15,7 @@ Models: RocksDBStateStoreProvider, for reading (About state: RocksDB).
 What cannot be decoded is named: rows in Avro, and families whose names no zip tells.
 
 Differs from Spark: Spark's reader shows one variable at a time, and none of the engine's own families.
-Shown by tests/unit/test_inspect_rocksdb.py::test_each_column_family_is_a_store.
+Shown by tests/unit/tools/inspection/test_inspect_rocksdb.py::test_each_column_family_is_a_store.
 """
 
 from __future__ import annotations

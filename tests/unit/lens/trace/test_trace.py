@@ -14,13 +14,12 @@ from minispark_stream.lens.trace import recorder as recorder_module
 from minispark_stream.lens.trace.events import Event
 from minispark_stream.lens.trace.recorder import Recorder
 from minispark_stream.lens.trace.trace import Trace
-
-GOLDEN = Path(__file__).parents[1] / "golden"
+from tests.unit.golden_trace import GOLDEN, TRACE
 
 
 @pytest.fixture(scope="module")
 def windows() -> Trace:
-    return Trace.load(GOLDEN / "trace_windows.json")
+    return TRACE
 
 
 def test_the_text_of_a_trace_is_the_golden_text(windows: Trace) -> None:

@@ -173,7 +173,7 @@ def test_a_table_of_another_size_is_named(checkpoint: Path) -> None:
 
 def test_keys_that_grow_by_what_they_share_are_bounded(checkpoint: Path) -> None:
     """An entry of four bytes that shares a key of 60,000 bytes takes 60,000 bytes of memory."""
-    from tests.unit.test_fuzz_checkpoint import at_most
+    from tests.unit.tools.inspection.test_fuzz_checkpoint import at_most
 
     size = 60_000
     long = varint(0) + varint(size + 8) + varint(0) + b"k" * size + bytes([1, *bytes(7)])

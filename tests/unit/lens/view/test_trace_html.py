@@ -25,8 +25,8 @@ from minispark_stream.lens.view.step_list import step_list
 from minispark_stream.lens.view.step_panel import about, said
 from minispark_stream.lens.view.step_source import step_sources
 from minispark_stream.lens.view.timeline import phases
+from tests.unit.golden_trace import TRACE
 
-TRACE = Trace.load(Path(__file__).parents[1] / "golden" / "trace_windows.json")
 EVIL = "</script><script>alert(1)</script><img src=x onerror='alert(2)'>\"&@look-trigger@"
 
 

@@ -14,8 +14,8 @@ from minispark_stream.lens.trace.trace import Trace
 from minispark_stream.lens.view import page as page_module
 from minispark_stream.lens.view.page import page
 from tests.unit.browser import browser, opened, violations  # noqa: F401
+from tests.unit.golden_trace import TRACE
 
-TRACE = Trace.load(Path(__file__).parents[1] / "golden" / "trace_windows.json")
 ADD_BATCH, LATE_BATCH = 61, 74
 
 

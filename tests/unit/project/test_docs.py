@@ -20,7 +20,7 @@ from docs import collect
 from docs.tour import SCENES, TOUR
 from minispark_stream.tools.cli import parser
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 PACKAGE = ROOT / "minispark_stream"
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *collect.pages()]
 NOTEBOOKS = [ROOT / "notebooks" / name for name in collect.NOTEBOOKS.values()]

@@ -9,7 +9,7 @@ from typing import Any
 from minispark_stream.lens.trace.events import Event
 from minispark_stream.lens.trace.fates import LATE, fates
 from minispark_stream.lens.trace.trace import Trace
-from tests.unit.test_fates import at, row, said, trace, windowed
+from tests.unit.lens.trace.test_fates import at, row, said, trace, windowed
 
 LOWER, UPPER = 0, 9
 DECIDES = {"keeps": "groups", "emits": "leaving", "late_ms": at(5), "leaves_ms": [at(20)]}

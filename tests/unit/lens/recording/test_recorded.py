@@ -14,9 +14,9 @@ from minispark_stream.lens.recording.previews import warn_of_nulls
 from minispark_stream.lens.recording.recorded import MAX_FILES, RECORDED
 from minispark_stream.lens.trace.events import Event
 from minispark_stream.lens.trace.steps import STEPS
-from minispark_stream.lens.trace.trace import Trace
 from minispark_stream.lens.view.sentences import narrate
 from tests.unit.fake_query import Counter, events, fake_query
+from tests.unit.golden_trace import TRACE
 
 OF_EPOCHS = {"getStartOffset", "runContinuous", "addOffset", "commitEpoch"}  # tests/conformance/test_continuous.py looks at these
 
@@ -62,9 +62,8 @@ def test_columns_without_any_value_are_warned_of(caplog: pytest.LogCaptureFixtur
 
 def test_what_a_trace_holds_of_a_step_is_what_the_step_declares() -> None:
     """The golden trace was recorded with rows, over a restart, and has every step of micro-batches but the two below."""
-    golden = Trace.load(Path(__file__).parents[1] / "golden" / "trace_windows.json").events
     for step in (step for step in STEPS.values() if step.name not in ("purge", "maintenance", *OF_EPOCHS)):
-        events = [event for event in golden if event.step == step.name]
+        events = [event for event in TRACE.events if event.step == step.name]
         assert {name for event in events for name in event.inputs} == set(step.ins), step.name
         assert {name for event in events for name in event.outputs} == set(step.outs), step.name
 

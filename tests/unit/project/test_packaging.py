@@ -18,7 +18,7 @@ from packaging.requirements import Requirement
 from minispark_stream.tools.cli import main
 from minispark_stream.tools.doctor import JAVA_NEEDED, PYTHON_NEEDED, dotted
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 # What conda-forge calls a package that PyPI calls otherwise.
 CONDA_NAME = {"graphviz": "python-graphviz", "xxhash": "python-xxhash"}

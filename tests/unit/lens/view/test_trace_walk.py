@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -18,8 +17,7 @@ from minispark_stream.lens.view.walk import moments
 from minispark_stream.lens.view.words import offset_words, plain, plural, short, time_words, without_ids
 from minispark_stream.lens.view.world import OperatorView, StateRow, World
 from minispark_stream.lens.view.world_changes import state_changes, worlds
-
-TRACE = Trace.load(Path(__file__).parents[1] / "golden" / "trace_windows.json")
+from tests.unit.golden_trace import TRACE
 
 
 def event(step: str, depth: int = 0, batch_id: int | None = 0, ins: Any = None, outs: Any = None) -> Event:

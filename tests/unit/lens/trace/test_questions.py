@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 from minispark_stream.lens.trace.events import Event
 from minispark_stream.lens.trace.fates import fates
 from minispark_stream.lens.trace.trace import Trace
 from minispark_stream.lens.view.questions import Question, questions
-from tests.unit.test_fates import MINUTE, row, trace, windowed
-
-TRACE = Trace.load(Path(__file__).parents[1] / "golden" / "trace_windows.json")
+from tests.unit.golden_trace import TRACE
+from tests.unit.lens.trace.test_fates import MINUTE, row, trace, windowed
 
 
 def answers(one: Trace, step: str) -> list[tuple[int | None, str, str]]:

@@ -46,7 +46,7 @@ TYPES = [
 
 def run(program: str, *args: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run([sys.executable, "-c", program, *args], stdin=subprocess.DEVNULL, capture_output=True, text=True,
-                          env=os.environ | {"PYTHONPATH": str(Path(__file__).parents[2])})
+                          env=os.environ | {"PYTHONPATH": str(Path(__file__).parents[3])})
 
 
 @pytest.mark.parametrize("dt", TYPES, ids=lambda dt: dt.simpleString())

@@ -7,7 +7,6 @@ import subprocess
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
 
@@ -20,6 +19,7 @@ from minispark_stream.lens.view.event_plane import BEHIND, COUNTED, DROPPED, NUL
 from minispark_stream.lens.view.event_time import svg
 from minispark_stream.lens.view.fate import told
 from minispark_stream.lens.view.join_buffers import buffers
+from tests.unit.golden_trace import TRACE
 from tests.unit.hand_told import At, Tasks
 
 MINUTE, NOON = 60_000, 1_704_110_400_000  # 2024-01-01 12:00
@@ -127,8 +127,7 @@ def test_a_row_that_is_behind_the_watermark_is_counted_while_its_window_is_open(
 
 
 def test_the_times_of_a_sentence_stand_in_the_order_that_it_says() -> None:
-    golden = Trace.load(Path(__file__).parents[1] / "golden" / "trace_windows.json")
-    stories = [str(told(fates(one), fate)) for one in (golden, LATE_ROWS) for fate in fates(one).rows]
+    stories = [str(told(fates(one), fate)) for one in (TRACE, LATE_ROWS) for fate in fates(one).rows]
     time = r"(\d\d:\d\d:\d\d)"
     met = []
     for words, is_so in (

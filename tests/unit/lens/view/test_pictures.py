@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
 
@@ -25,9 +24,9 @@ from minispark_stream.lens.view.session_lanes import WATERMARK, lanes
 from minispark_stream.lens.view.state_chain import chains
 from minispark_stream.lens.view.watermark_tree import Cell, tree
 from minispark_stream.lens.view.what_if_page import what_if_data
-from tests.unit.test_fates import MINUTE, SOURCE, Arrival, at, row, said, trace, windowed
+from tests.unit.golden_trace import TRACE
+from tests.unit.lens.trace.test_fates import MINUTE, SOURCE, Arrival, at, row, said, trace, windowed
 
-GOLDEN = Trace.load(Path(__file__).parents[1] / "golden" / "trace_windows.json")
 NAMES = ("join", "sessions", "state_files", "logs", "watermarks", "files")
 
 
@@ -158,7 +157,7 @@ def test_of_a_store_whose_beginning_is_not_in_the_trace_no_load_is_told() -> Non
 
 
 def test_a_restart_finds_the_offset_log_one_ahead_and_runs_that_batch_again() -> None:
-    first, second = runs(GOLDEN)
+    first, second = runs(TRACE)
     assert [(one.batch_id, one.committed, one.kept) for one in first.batches] == [
         (0, True, False), (1, True, False), (2, True, False), (3, False, False),
     ]
@@ -219,7 +218,7 @@ def test_a_batch_takes_files_and_leaves_the_rest() -> None:
 
 
 def test_what_a_trace_can_give_is_given_in_order() -> None:
-    headings = [picture.heading for picture in pictures(GOLDEN, fates(GOLDEN))]
+    headings = [picture.heading for picture in pictures(TRACE, fates(TRACE))]
     assert headings == ["Event time", "Watermarks", "State files", "Logs", "Files", "Durations"]
     assert "Join" in [picture.heading for picture in pictures(JOIN, fates(JOIN))]
     assert "Sessions" in [picture.heading for picture in pictures(SESSIONS, fates(SESSIONS))]
@@ -234,8 +233,8 @@ def test_a_trace_that_has_nothing_of_a_kind_says_so(name: str) -> None:
 
 @pytest.mark.parametrize(
     ("draw", "words"),
-    [(JOIN.join, "with nulls"), (SESSIONS.sessions, "two become one"), (GOLDEN.state_files, "6.delta"),
-     (GOLDEN.logs, "runs again"), (GOLDEN.watermarks, "stateStoreSave"), (GOLDEN.files, "4.csv")], ids=NAMES,
+    [(JOIN.join, "with nulls"), (SESSIONS.sessions, "two become one"), (TRACE.state_files, "6.delta"),
+     (TRACE.logs, "runs again"), (TRACE.watermarks, "stateStoreSave"), (TRACE.files, "4.csv")], ids=NAMES,
 )
 def test_a_picture_is_the_same_each_time_and_has_its_words_as_text(draw: Callable[[], Any], words: str) -> None:
     picture = draw().svg
@@ -275,8 +274,8 @@ JUNK: list[Any] = [None, 1, -(10**40), "x", [1], {"a": [None]}, float("inf"), [[
 @pytest.mark.parametrize("junk", JUNK, ids=str)
 def test_values_of_any_shape_are_left_out(junk: Any) -> None:
     """A trace may come from a file that somebody else wrote."""
-    names = {name for e in (*GOLDEN.events, *JOIN.events) for name in (*e.inputs, *e.outputs)}
-    for one in (GOLDEN, JOIN, SESSIONS, trace("stateStoreSave", ([windowed(1)], 0, 0))):
+    names = {name for e in (*TRACE.events, *JOIN.events) for name in (*e.inputs, *e.outputs)}
+    for one in (TRACE, JOIN, SESSIONS, trace("stateStoreSave", ([windowed(1)], 0, 0))):
         for name in names:
             events = []
             for e in one.events:

@@ -4,21 +4,19 @@ from __future__ import annotations
 
 import json
 import shutil
-from pathlib import Path
 
 from minispark_stream.lens.view.table_log import draw_log, log_to_text, read_log
-
-GOLDEN = Path(__file__).parents[1] / "golden" / "delta"
+from tests.unit.golden_trace import GOLDEN
 
 
 def test_appends_to_a_delta_table():
-    assert log_to_text(GOLDEN / "append_partitioned").splitlines() == [
+    assert log_to_text(GOLDEN / "delta" / "append_partitioned").splitlines() == [
         "commit 0   batch 0   + A  + B", "commit 1   batch 1   + C  + D", "commit 2   batch 2   + E", "visible:      A B C D E",
     ]
 
 
 def test_complete_removes_what_was_there(tmp_path):
-    shutil.copytree(GOLDEN / "complete", tmp_path / "t")
+    shutil.copytree(GOLDEN / "delta" / "complete", tmp_path / "t")
     (tmp_path / "t" / "part-00000-of-an-attempt.parquet").touch()
     assert log_to_text(tmp_path / "t").splitlines() == [
         "commit 0   batch 0   + A", "commit 1   batch 1   + B  - A", "commit 2   batch 2   + C  - B",

@@ -15,8 +15,7 @@ from minispark_stream.lens.trace.trace import Trace
 from minispark_stream.lens.view.page import page
 from minispark_stream.lens.view.what_if_page import what_if_data
 from tests.unit.browser import browser, opened, violations  # noqa: F401
-
-TRACE = Trace.load(Path(__file__).parents[1] / "golden" / "trace_windows.json")
+from tests.unit.golden_trace import TRACE
 
 
 def changed(step: str, **values: Any) -> Trace:

@@ -18,14 +18,14 @@ import pytest
     ],
 )
 def test_a_number_out_of_a_data_frame_and_a_list_for_a_pair_are_accepted(exercise, right, wrong, monkeypatch):
-    monkeypatch.syspath_prepend(str(Path(__file__).parents[2] / "notebooks"))
+    monkeypatch.syspath_prepend(str(Path(__file__).parents[3] / "notebooks"))
     judged = import_module("exercises").judged
     assert all(judged(exercise, answer).startswith(f"{exercise}: right. ") for answer in right)
     assert all(judged(exercise, answer).startswith(f"{exercise}: no. ") for answer in wrong)
 
 
 def test_of_a_wrong_answer_it_is_said_what_is_wrong(monkeypatch):
-    monkeypatch.syspath_prepend(str(Path(__file__).parents[2] / "notebooks"))
+    monkeypatch.syspath_prepend(str(Path(__file__).parents[3] / "notebooks"))
     exercises = import_module("exercises")
     divided = {"04-4": "For 0, None it raises", "08-4": "Your function raises"}
     told = [

@@ -15,7 +15,7 @@ from playwright.sync_api import sync_playwright
 
 from tests.unit.browser import CHROMIUM, QUIET
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 ADDRESS = "https://example.org/course/"
 FRAME = re.compile(r' srcdoc="[^"]*"')
 LOADED = re.compile(r'<(?:img|script|iframe|source|object|embed)\b[^>]*?\s(?:src|data)="([^"]+)"|<link\b(?![^>]*"canonical")[^>]*?\shref="([^"]+)"')

@@ -16,8 +16,8 @@ from minispark_stream.tools.compare.experiment import KILLED, Experiment, killed
 from minispark_stream.tools.compare.outcome import Outcome, changes, first_words, outcome
 from minispark_stream.tools.compare.spark_trace import SparkBatch, spark_trace
 from minispark_stream.tools.compare.what_if import draw
-from tests.unit.test_fates import said, trace, windowed
-from tests.unit.test_trace_of import NEXT_RUN, RERUN, report
+from tests.unit.lens.trace.test_fates import said, trace, windowed
+from tests.unit.tools.compare.test_trace_of import NEXT_RUN, RERUN, report
 
 
 def counts(*rows: tuple[int, int]) -> list[dict[str, Any]]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -18,9 +17,8 @@ from minispark_stream.lens.view.live_view import LiveView, Look
 from minispark_stream.streaming_query import StreamingQuery as ModelQuery
 from minispark_stream.tools.compare.live import newest_steps
 from minispark_stream.tools.compare.spark_trace import SparkBatch, spark_trace
-from tests.unit.test_trace_of import report
-
-GOLDEN = Trace.load(Path(__file__).parents[1] / "golden" / "trace_windows.json")
+from tests.unit.golden_trace import TRACE
+from tests.unit.tools.compare.test_trace_of import report
 
 
 class Query(ModelQuery):
@@ -109,12 +107,12 @@ def test_a_query_that_cannot_be_asked_any_more_ends_the_view() -> None:
 
 
 def test_a_query_of_the_model_has_the_flow_with_the_step_that_ended_last() -> None:
-    whole = Query(GOLDEN.events)
+    whole = Query(TRACE.events)
     view = played(look(0, is_active=False, steps=newest_steps(whole)))
     assert "the step that ended last: finishTrigger" in view.html
-    last = max(i for i, e in enumerate(GOLDEN.events) if e.step == "getBatch")
-    under_way = newest_steps(Query(GOLDEN.events[: last + 1]))
-    assert under_way is not None and under_way.batches[-1].batch_id == GOLDEN.events[last].batch_id
+    last = max(i for i, e in enumerate(TRACE.events) if e.step == "getBatch")
+    under_way = newest_steps(Query(TRACE.events[: last + 1]))
+    assert under_way is not None and under_way.batches[-1].batch_id == TRACE.events[last].batch_id
     view = played(look(0, is_active=False, steps=under_way))
     assert "the step that ended last: getBatch" in view.html
 
