@@ -310,8 +310,14 @@ def benchmark() -> Iterator[str]:
 
 
 def _what_it_says(first: str, of: Mapping[tuple[str, str], Mapping[str, Any]]) -> Iterator[str]:
-    slower = [f"`{name}` ({setting})" for (setting, name), row in of.items() if row["ratios"][0]["median"] > 1]
-    yield f"The model is slower than Spark in {_and(slower)}." if slower else "The model is ahead of Spark in every row."
+    level, slower = ([f"`{name}`" for (_, name), row in of.items() if least < row["ratios"][0]["median"] <= most]
+                     for least, most in ((0.95, 1), (1, float("inf"))))
+    ahead = "The model is ahead of Spark in every row"
+    yield (f"{ahead} but {_and(slower + level)}." if slower + level else f"{ahead}.")
+    if slower:
+        yield f"It is slower in {_and(slower)}."
+    if level:
+        yield f"It is level with Spark in {_and(level)}."
     goals = {name: row["ratios"][0]["median"] <= row["goal"] for (setting, name), row in of.items() if setting == first}
     reached, missed = ([f"`{name}`" for name, is_so in goals.items() if is_so is wanted] for wanted in (True, False))
     yield f"It reaches its goal in {_and(reached) or 'no row'}, and misses it in {_and(missed) or 'none'}."
