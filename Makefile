@@ -1,6 +1,7 @@
 # make setup       everything that is needed, into ./.venv (the other targets call it; the second time it does nothing)
 # make wheels      everything that pip installs as files in build/wheels/, for make setup WHEELS=folder without a network
 # make doctor      what is there and what is missing
+# make preflight   words counted on both engines, and one line: ready (half a minute)
 # make demo        flights and word count on both engines, side by side (two to five minutes)
 # make lab         the course, in JupyterLab
 # make quick       the first answer: lint, types, the tests without Spark, the golden scripts, 25 comparisons with Spark
@@ -33,7 +34,7 @@ export SPARK_LOCAL_IP ?= 127.0.0.1
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 export PIP_NO_INPUT := 1
 
-.PHONY: help setup system demo test check lint types unit quick test-changed crash-test package-test rewrite-golden notebooks rewrite-notebooks lab bench docs pictures site room reset doctor wheels clean
+.PHONY: help setup system preflight demo test check lint types unit quick test-changed crash-test package-test rewrite-golden notebooks rewrite-notebooks lab bench docs pictures site room reset doctor wheels clean
 
 help:
 	@sed -n 's/^# make /make /p' Makefile
@@ -101,6 +102,9 @@ doctor: setup
 	@$(BIN)/python -m minispark_stream doctor
 
 # --- run ------------------------------------------------------------------------------------------------------------
+
+preflight: setup
+	@said=$$($(BIN)/python -m minispark_stream.tools.preflight 2>&1 | tail -n 1); echo "$${said/#ok /ready: }"; [[ $$said == ok\ * ]]
 
 demo: setup
 	@$(BIN)/python -m minispark_stream demo

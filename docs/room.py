@@ -3,6 +3,7 @@
     student/      the notebooks without outputs and without solutions, with what they import
     answers.md    the answer key: each exercise, its solution, and why it is right
     slides/       the notebooks as slides, by nbconvert; reveal.js, which moves them, comes from the network
+    handout.html  two pages to print: handout.md, and the table of what goes wrong from teaching.md
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from __future__ import annotations
 import re
 import shutil
 import sys
+from base64 import b64encode
 from collections.abc import Iterator
 from copy import deepcopy
 from importlib import import_module
@@ -17,14 +19,24 @@ from pathlib import Path
 
 import nbformat
 from nbconvert import SlidesExporter
+from nbconvert.filters import markdown2html
 from nbformat import NotebookNode
 
-NOTEBOOKS = Path(__file__).parents[1] / "notebooks"
+DOCS = Path(__file__).parent
+NOTEBOOKS = DOCS.parent / "notebooks"
+WRONG = "What goes wrong, and what to say"
+PAPER = """
+@page { size: A4; margin: 11mm }
+body { font: 9.5pt/1.35 sans-serif; max-width: 188mm; margin: auto } h1 { font-size: 15pt; margin: 0 } p { margin: 1.5mm 0 }
+h2 { font-size: 12pt; margin: 0 0 1mm; break-before: page } table { border-collapse: collapse }
+th, td { border-bottom: .2mm solid #999; padding: .8mm 1.5mm; text-align: left; vertical-align: top }
+img { max-width: 100%; max-height: 58mm } a { color: inherit; text-decoration: none } .anchor-link { display: none }
+"""
 SOLUTIONS = "<details><summary>Solutions</summary>"
 
 
 def make_room(folder: Path) -> None:
-    """Writes all three; what stood in the folder before is replaced."""
+    """Writes all four; what stood in the folder before is replaced."""
     shutil.rmtree(folder, ignore_errors=True)
     shutil.copytree(NOTEBOOKS, folder / "student", ignore=shutil.ignore_patterns("*.ipynb", "__pycache__", ".*"))
     (folder / "slides").mkdir()
@@ -35,6 +47,7 @@ def make_room(folder: Path) -> None:
         html, _ = SlidesExporter(reveal_scroll=True).from_notebook_node(as_slides(deepcopy(notebook)))
         (folder / "slides" / f"{path.stem}.html").write_text(html, encoding="utf-8")
         nbformat.write(for_students(notebook), folder / "student" / path.name)
+    (folder / "handout.html").write_text(handout(), encoding="utf-8")
     (folder / "answers.md").write_text("\n".join(answers), encoding="utf-8")
 
 
@@ -68,6 +81,21 @@ def answer_key(number: str, notebook: NotebookNode) -> Iterator[str]:
     for n, (question, solution) in enumerate(zip(_numbered(asked), _numbered(solved)), start=1):
         why = exercises[f"{number}-{n}"].why
         yield f"**{number}-{n}.** {question}\n\n{solution}\n\n{why}\n"
+
+
+def handout() -> str:
+    """The pages as one file, with their pictures in it."""
+    begin, *parts = (DOCS / "handout.md").read_text(encoding="utf-8").split("\n\n")
+    page = "\n\n".join([begin, *parts[1:]])  # what is on paper does not say how it was made
+    table = (DOCS / "teaching.md").read_text(encoding="utf-8").partition(f"## {WRONG}\n")[2].partition("\n## ")[0]
+    html = markdown2html(f"{page}\n\n## {WRONG}\n{table}")
+
+    def with_data(picture: re.Match[str]) -> str:
+        return f'src="data:image/svg+xml;base64,{b64encode((DOCS / picture[1]).read_bytes()).decode()}"'
+
+    html = re.sub(r'src="(images/[^"]+)"', with_data, html)
+    head = f"<meta charset='utf-8'><title>Structured Streaming</title><style>{PAPER}</style>"
+    return f"<!doctype html><html lang='en'>{head}{html}</html>"
 
 
 def _numbered(text: str) -> list[str]:

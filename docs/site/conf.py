@@ -5,7 +5,9 @@ Sphinx reads the repository where it lies, so a link that works in the repositor
 1. The pages are docs/*.md and the notebooks as they were saved. Nothing is run, so that no Spark is needed.
 2. A module or a test that a page links to, and each golden script, is a page of its own: its text.
 3. `{trace} FILE` puts a trace that moves into a page: of a saved trace (.json), or the stepper that a notebook has saved.
-4. With SITE_URL=https://..., where it will be published, each page says its address and what a link to it shows, and there is
+4. `{play} CASE` puts the page to play with into a page. Each of its lines is a question, and a case that is opened in the
+   frame.
+5. With SITE_URL=https://..., where it will be published, each page says its address and what a link to it shows, and there is
    a sitemap.xml. Without SITE_URL the site knows no address.
 
 Nothing is loaded from anywhere else: no formulas, hence no MathJax; no widgets, hence no require.js; the letters of the system.
@@ -19,6 +21,7 @@ import re
 from html import escape, unescape
 from pathlib import Path
 from typing import Any, ClassVar
+from urllib.parse import quote
 
 import nbformat
 from docutils import nodes
@@ -28,6 +31,7 @@ from sphinx.parsers import Parser
 from sphinx.util.docutils import SphinxDirective
 
 from minispark_stream.lens.trace.trace import Trace
+from minispark_stream.lens.view.play import play_page
 
 ROOT = Path(__file__).parents[2]
 
@@ -45,7 +49,7 @@ nb_ipywidgets_js: dict[str, dict[str, str]] = {}
 myst_heading_anchors = 4
 html_theme = "furo"
 html_theme_options = {"sidebar_hide_name": False, "top_of_page_buttons": []}
-html_baseurl = os.environ.get("SITE_URL", "")  # (4)
+html_baseurl = os.environ.get("SITE_URL", "")  # (5)
 html_static_path = ["site.css", "../images/step_phone.png"]
 html_css_files = ["site.css"]
 html_extra_path = ["index.html"]  # beside docs/ and notebooks/, it leads to docs/index.html
@@ -94,6 +98,25 @@ class TraceFrame(SphinxDirective):
         return [nodes.raw("", html, format="html")]
 
 
+class PlayFrame(SphinxDirective):
+    """(4) A frame with the page to play with, which is written once, and links that open cases in it."""
+
+    required_arguments = 1
+    has_content = True
+
+    def run(self) -> list[nodes.Node]:
+        out = Path(self.env.app.outdir) / "play.html"
+        out.parent.mkdir(parents=True, exist_ok=True)
+        out.write_text(play_page(), encoding="utf-8")
+        address = "../play.html#"
+        html = f'<iframe class="trace play" name="play" title="to play with" src="{address}{self.arguments[0]}"></iframe>'
+        html += '<p class="trace"><a href="../play.html">This page on its own</a></p>'
+        asked = [re.fullmatch("(.*) `(.*)`", line) for line in self.content]
+        for question, case in (found.groups() for found in asked if found):
+            html += f'<p><a href="{address}{quote(case, safe=";=,")}" target="play">{escape(question)}</a></p>'
+        return [nodes.raw("", html, format="html")]
+
+
 def saved_stepper(notebook: Path) -> str:
     """The page in the frame of the first stepper that a notebook has saved."""
     for cell in nbformat.read(notebook, as_version=4).cells:
@@ -105,7 +128,7 @@ def saved_stepper(notebook: Path) -> str:
 
 
 def add_card(app: Sphinx, page: str, template: str, context: dict[str, Any], doctree: nodes.document | None) -> None:
-    """(4) The title, the first sentences and a picture, for whatever shows a preview of a link."""
+    """(5) The title, the first sentences and a picture, for whatever shows a preview of a link."""
     if not html_baseurl or doctree is None:
         return
     text = next((p.astext() for p in doctree.findall(nodes.paragraph)), "")
@@ -115,7 +138,7 @@ def add_card(app: Sphinx, page: str, template: str, context: dict[str, Any], doc
 
 
 def write_sitemap(app: Sphinx, exception: Exception | None) -> None:
-    """(4) The pages that a reader looks for; not the texts of modules and tests."""
+    """(5) The pages that a reader looks for; not the texts of modules and tests."""
     if html_baseurl and exception is None:
         pages = sorted(page for page in app.env.found_docs if page.startswith(("docs/", "notebooks/")))
         urls = "\n".join(f"<url><loc>{html_baseurl}{page}.html</loc></url>" for page in pages)
@@ -128,6 +151,7 @@ def setup(app: Sphinx) -> dict[str, bool]:
     app.add_source_suffix(".txt", "source")
     app.add_source_parser(Source)
     app.add_directive("trace", TraceFrame)
+    app.add_directive("play", PlayFrame)
     app.connect("html-page-context", add_card)
     app.connect("build-finished", write_sitemap)
     return {"parallel_read_safe": True, "parallel_write_safe": True}

@@ -39,3 +39,9 @@ def test_slides_begin_at_headings_and_end_before_the_exercises() -> None:
     kinds = [cell.metadata["slideshow"]["slide_type"] for cell in cells]
     first = next(i for i, cell in enumerate(cells) if "## Exercises" in cell.source)
     assert kinds[0] == "slide" and "skip" not in kinds[:first] and set(kinds[first:]) == {"skip"}
+
+
+def test_the_handout_has_its_pictures_and_the_table_of_what_goes_wrong() -> None:
+    page = room.handout()
+    assert page.count('src="data:image/svg+xml;base64,') == 3 and "make room" not in page
+    assert page.count("<tr>") > 15 and "It does not start: batch N doesn" in page
