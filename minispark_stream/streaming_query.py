@@ -115,8 +115,8 @@ class StreamingQuery(SparkStreamingQuery):
         execution = self._execution
         execution.check_other_thread()
         with execution.progress_lock:
-            execution.no_new_data = False
-            while not execution.no_new_data and self.isActive:
+            execution.progress_lock.no_new_data = False
+            while not execution.progress_lock.no_new_data and self.isActive:
                 execution.progress_lock.wait(0.1)
         self._raise_failure()
 

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-import threading
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any, cast
+from typing import Any
 
 from minispark_stream.engine.checkpointing.commit_log import CommitLog, CommitMetadata
 from minispark_stream.engine.checkpointing.offset_seq_log import OffsetSeq, OffsetSeqLog, OffsetSeqMetadata
-from minispark_stream.engine.clock import ManualClock
+from minispark_stream.engine.clock import Clock, ManualClock
+from minispark_stream.engine.observer import Observer
+from minispark_stream.engine.operators.base import BatchContext
 from minispark_stream.engine.runtime.progress_reporter import ProgressReporter
-from minispark_stream.engine.runtime.stream_execution import StreamExecution
+from minispark_stream.engine.runtime.running_query import ProgressLock, QuerySources
 from minispark_stream.engine.runtime.watermark_tracker import WatermarkTracker
 from minispark_stream.engine.sources.base import ALL_AVAILABLE, ReadLimit, ReadMaxRows, SupportsAdmissionControl
 from minispark_stream.lens.recording.recording_observer import RecordingObserver
@@ -41,42 +42,48 @@ class Counter(SupportsAdmissionControl):
         self.committed.append(end)
 
 
-def fake_query(
-    checkpoint: Path,
-    *sources: Counter,
-    limit: ReadLimit = ALL_AVAILABLE,
-    no_data_batches_enabled: bool = True,
-    min_batches_to_retain: int = 100,
-    now_ms: int = 0,
-) -> StreamExecution:
-    """A query over `sources`, each of which stands once in its plan."""
-    confs: dict[str, str] = {}
-    query = SimpleNamespace(
-        checkpoint=str(checkpoint),
-        sources=list(sources),
-        source_ids={str(i): i for i in range(len(sources))},
-        read_limits=dict.fromkeys(range(len(sources)), limit),
-        offset_log=OffsetSeqLog(str(checkpoint / "offsets")),
-        commit_log=CommitLog(str(checkpoint / "commits")),
-        planner=SimpleNamespace(new_watermark_tracker=lambda: WatermarkTracker("min", {"ts": None})),
-        session=SimpleNamespace(conf=SimpleNamespace(set=confs.__setitem__, get=lambda key: "true")),
-        conf=confs.get,
-        clock=ManualClock(now_ms),
-        observer=RecordingObserver(Recorder()),
-        reporter=ProgressReporter(100),
-        sink=None,
-        progress_lock=threading.Condition(),
-        no_new_data=False,
-        no_data_batches_enabled=no_data_batches_enabled,
-        min_batches_to_retain=min_batches_to_retain,
-        update_status=lambda **changes: None,
-        offsets_by_name=dict,
-        name_of=lambda source: f"{list(sources).index(source)}: {source.description}",
-    )
-    return cast(StreamExecution, query)
+class FakeQuery:
+    """A query over `sources`, each of which stands once in its plan: what engine/runtime/running_query.py declares."""
+
+    def __init__(
+        self,
+        checkpoint: Path,
+        *sources: Counter,
+        limit: ReadLimit = ALL_AVAILABLE,
+        no_data_batches_enabled: bool = True,
+        min_batches_to_retain: int = 100,
+        now_ms: int = 0,
+    ):
+        self._confs: dict[str, str] = {}
+        numbers = range(len(sources))
+        self.checkpoint = str(checkpoint)
+        self.sources = QuerySources(sources, [str(i) for i in numbers], {str(i): i for i in numbers}, dict.fromkeys(numbers, limit))
+        self.offset_log = OffsetSeqLog(str(checkpoint / "offsets"))
+        self.commit_log = CommitLog(str(checkpoint / "commits"))
+        self.planner: Any = SimpleNamespace(new_watermark_tracker=lambda: WatermarkTracker("min", {"ts": None}))
+        self.session: Any = SimpleNamespace(conf=SimpleNamespace(set=self._confs.__setitem__, get=lambda key: "true"))
+        self.sink: Any = None
+        self.clock: Clock = ManualClock(now_ms)
+        self.observer: Observer = RecordingObserver(Recorder())
+        self.reporter = ProgressReporter(100)
+        self.progress_lock = ProgressLock()
+        self.no_data_batches_enabled = no_data_batches_enabled
+        self.min_batches_to_retain = min_batches_to_retain
+
+    def conf(self, key: str) -> str | None:
+        return self._confs.get(key)
+
+    def update_status(self, *, message: str) -> None:
+        pass
+
+    def start_maintenance(self, batch: BatchContext) -> None:
+        pass
+
+    def check_not_stopped(self) -> None:
+        pass
 
 
-def log(query: StreamExecution, offsets: dict[int, str], commits: dict[int, int], watermark_ms: int = 0) -> None:
+def log(query: FakeQuery, offsets: dict[int, str], commits: dict[int, int], watermark_ms: int = 0) -> None:
     """Fill the logs: `offsets` by batch id, and for each commit the watermark that it carries (ms)."""
     for batch_id, offset in offsets.items():
         query.offset_log.add(batch_id, OffsetSeq((offset,), OffsetSeqMetadata(batch_watermark_ms=watermark_ms)))
@@ -84,12 +91,12 @@ def log(query: StreamExecution, offsets: dict[int, str], commits: dict[int, int]
         query.commit_log.add(batch_id, CommitMetadata(next_watermark_ms))
 
 
-def events(query: StreamExecution) -> tuple[Event, ...]:
+def events(query: FakeQuery) -> tuple[Event, ...]:
     """The steps so far, in the order in which they ended."""
     assert isinstance(query.observer, RecordingObserver)
     return query.observer.recorder.events
 
 
-def steps(query: StreamExecution) -> list[str]:
+def steps(query: FakeQuery) -> list[str]:
     """Their names."""
     return [event.step for event in events(query)]

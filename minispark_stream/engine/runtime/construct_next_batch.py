@@ -23,13 +23,13 @@ from dataclasses import replace
 from minispark_stream.engine.checkpointing.offset_seq_log import OffsetSeqBase, to_offsets
 from minispark_stream.engine.jvm.errors import concurrent_stream_log_update
 from minispark_stream.engine.runtime.micro_batch_execution_context import MicroBatchExecutionContext
+from minispark_stream.engine.runtime.running_query import RunningQuery
 from minispark_stream.engine.runtime.step import step
-from minispark_stream.engine.runtime.stream_execution import StreamExecution
 from minispark_stream.engine.sources.base import Offset, ReadLimit, Source, SupportsAdmissionControl
 
 
 @step("constructNextBatch")
-def construct_next_batch(query: StreamExecution, context: MicroBatchExecutionContext) -> MicroBatchExecutionContext:
+def construct_next_batch(query: RunningQuery, context: MicroBatchExecutionContext) -> MicroBatchExecutionContext:
     """Decide on the next batch and log it. `is_current_batch_constructed` says whether there is one."""
     with query.progress_lock:  # processAllAvailable begins to wait before the sources are asked, or after the answer
         context = latest_offsets(query, context)  # (2)
@@ -41,17 +41,17 @@ def construct_next_batch(query: StreamExecution, context: MicroBatchExecutionCon
         context = replace(context, metadata=metadata)
         another_batch = query.no_data_batches_enabled and context.should_run_another_batch()
         if not context.is_new_data_available() and not another_batch:
-            query.no_new_data = True
+            query.progress_lock.no_new_data = True
             query.progress_lock.notify_all()
             return context
-        wal_commit(query, context, to_offsets(context.end_offsets, query.source_ids, metadata))  # (3)
+        wal_commit(query, context, to_offsets(context.end_offsets, query.sources.ids, metadata))  # (3)
         return replace(context, is_current_batch_constructed=True)
 
 
-def latest_offsets(query: StreamExecution, context: MicroBatchExecutionContext) -> MicroBatchExecutionContext:
+def latest_offsets(query: RunningQuery, context: MicroBatchExecutionContext) -> MicroBatchExecutionContext:
     """How far each source would let the next batch read, and how far it is itself."""
     end_offsets, newest_offsets = dict(context.end_offsets), dict(context.latest_offsets)
-    for ordinal, limit in query.read_limits.items():
+    for ordinal, limit in query.sources.read_limits.items():
         source = query.sources[ordinal]
         query.update_status(message=f"Getting offsets from {source.description}")
         end, newest = latest_offset(query, source, context.start_offsets.get(ordinal), limit)
@@ -64,7 +64,7 @@ def latest_offsets(query: StreamExecution, context: MicroBatchExecutionContext) 
 
 @step("latestOffset")
 def latest_offset(
-    query: StreamExecution, source: Source, start: Offset | None, limit: ReadLimit
+    query: RunningQuery, source: Source, start: Offset | None, limit: ReadLimit
 ) -> tuple[Offset | None, Offset | None]:
     if isinstance(source, SupportsAdmissionControl):
         return source.latest_offset(start, limit), source.report_latest_offset()
@@ -73,31 +73,31 @@ def latest_offset(
 
 
 @step("walCommit")
-def wal_commit(query: StreamExecution, context: MicroBatchExecutionContext, entry: OffsetSeqBase) -> None:
+def wal_commit(query: RunningQuery, context: MicroBatchExecutionContext, entry: OffsetSeqBase) -> None:
     query.update_status(message="Writing offsets to log")
     if not query.offset_log.add(context.batch_id, entry):
         raise concurrent_stream_log_update(context.batch_id)
     clean_up(query, context.batch_id)
 
 
-def clean_up(query: StreamExecution, batch_id: int) -> None:
+def clean_up(query: RunningQuery, batch_id: int) -> None:
     """The batch before can never be asked for again."""
     if batch_id > 0:
         previous = query.offset_log.get(batch_id - 1)
         if previous is None:
             raise RuntimeError(f"batch {batch_id - 1} doesn't exist")
-        for ordinal, end in previous.to_stream_progress(query.source_ids).items():
+        for ordinal, end in previous.to_stream_progress(query.sources.ids).items():
             commit_source(query, query.sources[ordinal], end)
     if query.min_batches_to_retain < batch_id:
         purge(query, batch_id - query.min_batches_to_retain)
 
 
 @step("commitSource")
-def commit_source(query: StreamExecution, source: Source, end: Offset) -> None:
+def commit_source(query: RunningQuery, source: Source, end: Offset) -> None:
     source.commit(end)
 
 
 @step("purge")
-def purge(query: StreamExecution, before: int) -> list[int]:
+def purge(query: RunningQuery, before: int) -> list[int]:
     """Delete log entries that no restart can need."""
     return [*query.offset_log.purge(before), *query.commit_log.purge(before)]

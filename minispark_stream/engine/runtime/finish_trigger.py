@@ -19,23 +19,15 @@ from typing import Any
 
 from minispark_stream.engine.jvm.progress import metrics_as_json
 from minispark_stream.engine.runtime.micro_batch_execution_context import MicroBatchExecutionContext
+from minispark_stream.engine.runtime.running_query import RunningQuery
 from minispark_stream.engine.runtime.step import step
-from minispark_stream.engine.runtime.stream_execution import StreamExecution
 from minispark_stream.engine.runtime.watermark_tracker import EventTimeStats
 from minispark_stream.engine.sources.base import Offset
 from minispark_stream.engine.times import iso_time
 
 
-def report_progress(query: StreamExecution, context: MicroBatchExecutionContext) -> None:
-    """The batch has run: keep its report, and show it to the listeners."""
-    assert context.execution is not None
-    progress = finish_trigger(query, context)
-    query.reporter.add(progress, query.clock.get_time_millis())
-    query.announce("progress", report=progress, observed=context.execution.metrics_of_user())
-
-
 @step("finishTrigger")
-def finish_trigger(query: StreamExecution, context: MicroBatchExecutionContext) -> dict[str, Any]:
+def finish_trigger(query: RunningQuery, context: MicroBatchExecutionContext) -> dict[str, Any]:
     """(1) The report of a batch."""
     assert context.execution is not None
     rows = context.execution.num_input_rows() if context.is_new_data_available() else {}
@@ -48,17 +40,8 @@ def finish_trigger(query: StreamExecution, context: MicroBatchExecutionContext) 
     return progress
 
 
-def report_idle(query: StreamExecution, context: MicroBatchExecutionContext) -> None:
-    """(2) Report that nothing happens; a query that has not run a batch yet does so at once, but tells no listener."""
-    now_ms, last_ms = query.clock.get_time_millis(), query.reporter.last_report_ms
-    if last_ms is not None and now_ms - query.idle_interval_ms < last_ms:
-        return
-    query.reporter.add(_quiet_progress(query, context), now_ms)
-    if last_ms is not None:
-        query.announce("idle", id=query.id, runId=query.run_id, timestamp=iso_time(query.reporter.trigger_start_ms))
-
-
-def _quiet_progress(query: StreamExecution, context: MicroBatchExecutionContext) -> dict[str, Any]:
+def quiet_progress(query: RunningQuery, context: MicroBatchExecutionContext) -> dict[str, Any]:
+    """(2) The report of a trigger without a batch."""
     last = context.previous or context
     times = event_time([], context.metadata.batch_watermark_ms, bool(last.event_time_stats))
     progress = _progress(query, context, {}, times)
@@ -94,14 +77,12 @@ def event_time(stats: Sequence[EventTimeStats], watermark_ms: int, has_watermark
 
 
 def _progress(
-    query: StreamExecution, context: MicroBatchExecutionContext, rows: Mapping[int, int], times: Mapping[str, str]
+    query: RunningQuery, context: MicroBatchExecutionContext, rows: Mapping[int, int], times: Mapping[str, str]
 ) -> dict[str, Any]:
     now_ms, reporter = query.clock.get_time_millis(), query.reporter
     total = sum(rows.values())
     return {
-        "id": query.id,
-        "runId": query.run_id,
-        "name": query.name,
+        **reporter.query,
         "timestamp": iso_time(reporter.trigger_start_ms),
         "batchId": context.batch_id,
         "batchDuration": now_ms - reporter.trigger_start_ms,

@@ -21,49 +21,67 @@ Differs from Spark: nothing.
 
 from __future__ import annotations
 
+from contextlib import ExitStack
+
 from minispark_stream.engine.checkpointing.metadata_log import is_true
 from minispark_stream.engine.checkpointing.offset_seq_log import RELEVANT_CONFS
+from minispark_stream.engine.jvm import sessions
 from minispark_stream.engine.plan.name_streaming_sources import SOURCE_EVOLUTION, folder_names, source_ids
 from minispark_stream.engine.plan.streaming_relation import streaming_sources
 from minispark_stream.engine.runtime import trigger_executor
 from minispark_stream.engine.runtime.construct_next_batch import construct_next_batch
-from minispark_stream.engine.runtime.finish_trigger import report_idle, report_progress
+from minispark_stream.engine.runtime.finish_trigger import finish_trigger, quiet_progress
 from minispark_stream.engine.runtime.populate_start_offsets import populate_start_offsets
 from minispark_stream.engine.runtime.run_batch import run_batch
+from minispark_stream.engine.runtime.running_query import QuerySources
 from minispark_stream.engine.runtime.step import step
 from minispark_stream.engine.runtime.stream_execution import StreamExecution
 from minispark_stream.engine.runtime.trigger_executor import AvailableNowTrigger, OneTimeTrigger
 from minispark_stream.engine.sinks.base import BATCH_ID_KEY
-from minispark_stream.engine.sources.base import ALL_AVAILABLE, SupportsAdmissionControl, SupportsTriggerAvailableNow
+from minispark_stream.engine.sources.base import (
+    ALL_AVAILABLE,
+    ReadLimit,
+    Source,
+    SupportsAdmissionControl,
+    SupportsTriggerAvailableNow,
+)
+from minispark_stream.engine.times import iso_time
 
 
 class MicroBatchExecution(StreamExecution):
     """One streaming query in micro-batches."""
 
     def run_activated_stream(self) -> None:
-        self.create_sources()  # (1)
+        self.sources = self.create_sources()  # (1)
         self.context = populate_start_offsets(self, self.context)
-        self.planner.begin(self.context)
+        sessions.propagate_confs(self.session)  # those of a checkpoint have been taken over
         self.update_status(message="Initializing StreamExecution")
         trigger_executor.execute(self.trigger, self.execute_one_batch, self.clock, self.stop_requested)
 
-    def create_sources(self) -> None:
+    def create_sources(self) -> QuerySources:
         """Create the sources that the plan names, and fix how much a batch may read of each."""
         leaves = streaming_sources(self.session, self.analyzed)
         relations = dict(leaves)
         numbers = {key: number for number, key in enumerate(relations)}
-        self.source_names = folder_names(relations.values())
-        for name, relation in zip(self.source_names, relations.values()):
-            self.sources.append(relation.create(self.session, f"{self.checkpoint}/sources/{name}"))
-        self.source_ids = source_ids([(relation, numbers[key]) for key, relation in leaves], self._sources_evolve())
-        know_where_to_stop = all(isinstance(source, SupportsTriggerAvailableNow) for source in self.sources)
-        if isinstance(self.trigger, AvailableNowTrigger) and not know_where_to_stop:
-            self.trigger = OneTimeTrigger()
-        for number, source in enumerate(self.sources):
-            if isinstance(self.trigger, AvailableNowTrigger) and isinstance(source, SupportsTriggerAvailableNow):
-                source.prepare_for_trigger_available_now()
-            limited = isinstance(source, SupportsAdmissionControl) and not isinstance(self.trigger, OneTimeTrigger)
-            self.read_limits[number] = source.default_read_limit() if limited else ALL_AVAILABLE  # type: ignore[attr-defined]
+        names = folder_names(relations.values())
+        sources: list[Source] = []
+        with ExitStack() as on_error:  # those that have been created are stopped
+            for name, relation in zip(names, relations.values()):
+                sources.append(relation.create(self.session, f"{self.checkpoint}/sources/{name}"))
+                on_error.callback(self.attempt, sources[-1].stop)
+            ids = source_ids([(relation, numbers[key]) for key, relation in leaves], self._sources_evolve())
+            know_where_to_stop = all(isinstance(source, SupportsTriggerAvailableNow) for source in sources)
+            if isinstance(self.trigger, AvailableNowTrigger) and not know_where_to_stop:
+                self.trigger = OneTimeTrigger()
+            read_limits = {number: self._read_limit(source) for number, source in enumerate(sources)}
+            on_error.pop_all()
+        return QuerySources(sources, names, ids, read_limits)
+
+    def _read_limit(self, source: Source) -> ReadLimit:
+        if isinstance(self.trigger, AvailableNowTrigger) and isinstance(source, SupportsTriggerAvailableNow):
+            source.prepare_for_trigger_available_now()
+        limited = isinstance(source, SupportsAdmissionControl) and not isinstance(self.trigger, OneTimeTrigger)
+        return source.default_read_limit() if limited else ALL_AVAILABLE  # type: ignore[attr-defined]
 
     def _sources_evolve(self) -> bool:
         """Whether the offset log goes by names: as it was begun, or, if there is none, as the session wants it."""
@@ -94,7 +112,7 @@ class MicroBatchExecution(StreamExecution):
             return False
         self.update_status(message="Processing new data" if has_data else "No new data but cleaning up state")
         self.context = run_batch(self, self.context)  # (4) to (10)
-        report_progress(self, self.context)
+        self._report()
         return True
 
     def begin_trigger(self) -> None:
@@ -111,12 +129,28 @@ class MicroBatchExecution(StreamExecution):
         self.observer.end_trigger(ran)
         self.update_status(isTriggerActive=False)
         if not ran:
-            report_idle(self, self.context)
+            self._report_idle()
             if isinstance(self.trigger, AvailableNowTrigger):
                 return False
             self.stop_requested.wait(self.polling_delay_s)
         self.update_status(message="Waiting for next trigger")
         return True
+
+    def _report(self) -> None:
+        """The batch has run: keep its report, and show it to the listeners."""
+        assert self.context.execution is not None
+        progress = finish_trigger(self, self.context)
+        self.reporter.add(progress, self.clock.get_time_millis())
+        self.announce("progress", report=progress, observed=self.context.execution.metrics_of_user())
+
+    def _report_idle(self) -> None:
+        """Report that nothing happens; a query that has not run a batch yet does so at once, but tells no listener."""
+        now_ms, last_ms = self.clock.get_time_millis(), self.reporter.last_report_ms
+        if last_ms is not None and now_ms - self.idle_interval_ms < last_ms:
+            return
+        self.reporter.add(quiet_progress(self, self.context), now_ms)
+        if last_ms is not None:
+            self.announce("idle", id=self.id, runId=self.run_id, timestamp=iso_time(self.reporter.trigger_start_ms))
 
     def explain(self, extended: bool) -> None:
         execution = self.context.execution or (self.context.previous and self.context.previous.execution)

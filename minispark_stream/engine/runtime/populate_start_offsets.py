@@ -35,14 +35,14 @@ from minispark_stream.engine.jvm import sessions
 from minispark_stream.engine.jvm.errors import analysis_error, spark_error
 from minispark_stream.engine.plan.name_streaming_sources import SOURCE_EVOLUTION
 from minispark_stream.engine.runtime.micro_batch_execution_context import MicroBatchExecutionContext
+from minispark_stream.engine.runtime.running_query import RunningQuery
 from minispark_stream.engine.runtime.step import step
-from minispark_stream.engine.runtime.stream_execution import StreamExecution
 
 logger = logging.getLogger(__name__)
 
 
 @step("populateStartOffsets")
-def populate_start_offsets(query: StreamExecution, context: MicroBatchExecutionContext) -> MicroBatchExecutionContext:
+def populate_start_offsets(query: RunningQuery, context: MicroBatchExecutionContext) -> MicroBatchExecutionContext:
     """The context of the first batch of this run.
 
     Raises:
@@ -79,7 +79,7 @@ def populate_start_offsets(query: StreamExecution, context: MicroBatchExecutionC
     return replace(context, is_current_batch_constructed=True)
 
 
-def _log_version(query: StreamExecution, latest: OffsetSeqBase | None) -> int:
+def _log_version(query: RunningQuery, latest: OffsetSeqBase | None) -> int:
     """In which version the offset log is written: as it was begun, or, if there is none, as the session's confs want it.
 
     Raises:
@@ -95,7 +95,7 @@ def _log_version(query: StreamExecution, latest: OffsetSeqBase | None) -> int:
     return latest.version
 
 
-def _check_is_new(query: StreamExecution) -> None:
+def _check_is_new(query: RunningQuery) -> None:
     """A query without a logged batch must not find what another one has left in its checkpoint."""
     if not sessions.flag(query.session, "spark.sql.streaming.verifyCheckpointDirectoryEmptyOnStart"):
         return
@@ -109,10 +109,10 @@ def _check_is_new(query: StreamExecution) -> None:
 
 
 def _last_batch(
-    query: StreamExecution, context: MicroBatchExecutionContext, batch_id: int, entry: OffsetSeqBase
+    query: RunningQuery, context: MicroBatchExecutionContext, batch_id: int, entry: OffsetSeqBase
 ) -> MicroBatchExecutionContext:
     """The last batch of the offset log, as it was when it was logged."""
-    end_offsets = entry.to_stream_progress(query.source_ids)
+    end_offsets = entry.to_stream_progress(query.sources.ids)
     before = _entry_before(query, batch_id) if batch_id > 0 else None
     if entry.metadata is None:
         raise RuntimeError(
@@ -127,7 +127,7 @@ def _last_batch(
     return replace(
         context,
         batch_id=batch_id,
-        start_offsets=before.to_stream_progress(query.source_ids) if before else {},
+        start_offsets=before.to_stream_progress(query.sources.ids) if before else {},
         end_offsets=end_offsets,
         metadata=metadata,
         watermark_tracker=query.planner.new_watermark_tracker().set_watermark(metadata.batch_watermark_ms),
@@ -135,7 +135,7 @@ def _last_batch(
     )
 
 
-def _entry_before(query: StreamExecution, batch_id: int) -> OffsetSeqBase:
+def _entry_before(query: RunningQuery, batch_id: int) -> OffsetSeqBase:
     before = query.offset_log.get(batch_id - 1)
     if before is None:
         raise RuntimeError(
@@ -147,7 +147,7 @@ def _entry_before(query: StreamExecution, batch_id: int) -> OffsetSeqBase:
     return before
 
 
-def _ask_again(query: StreamExecution, context: MicroBatchExecutionContext, only_unmoved: bool = False) -> None:
+def _ask_again(query: RunningQuery, context: MicroBatchExecutionContext, only_unmoved: bool = False) -> None:
     """Have the V1 sources give their last batch once more; `only_unmoved`: those with nothing new in it, or without a start."""
     for ordinal, end in context.end_offsets.items():
         source, start = query.sources[ordinal], context.start_offsets.get(ordinal)

@@ -23,10 +23,11 @@ PHASES = frozenset(("latestOffset", "walCommit", "getBatch", "queryPlanning", "a
 class ProgressReporter:
     """Phases of the current trigger, and the progress of the last triggers, as Spark's JSON.
 
-    `keep` is `spark.sql.streaming.numRecentProgressUpdates`; as in Spark, one less are kept.
+    `keep` is `spark.sql.streaming.numRecentProgressUpdates`; as in Spark, one less are kept. `query`: its id, runId and name.
     """
 
-    def __init__(self, keep: int):
+    def __init__(self, keep: int, **query: str | None):
+        self.query = query
         self.recent: deque[dict[str, Any]] = deque(maxlen=max(0, keep - 1))
         self.last_report_ms: int | None = None
         self.trigger_start_ms = -1

@@ -17,6 +17,7 @@ Shown by tests/spark/test_differences.py::test_what_an_error_tells.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import cached_property
 
 from pyspark.accumulators import Accumulator
@@ -41,6 +42,19 @@ from minispark_stream.engine.state.state_schema_compatibility_checker import val
 from minispark_stream.engine.state.state_store import StateStoreConf
 
 
+@dataclass(frozen=True)
+class StateOfRun:
+    """(2) What the batches of a run share of their state, settled in the first one.
+
+    `accumulators`: what the tasks of an operator report, by its id. `variables`: see BatchContext.state_variables.
+    """
+
+    num_partitions: int
+    conf: StateStoreConf
+    accumulators: Mapping[int, Accumulator[list[Report]]]
+    variables: dict[int, Mapping[str, StructType]] = field(default_factory=dict)
+
+
 class QueryPlanner:
     """Plans the batches of one query.
 
@@ -49,87 +63,80 @@ class QueryPlanner:
         analyzed: the analysed plan of the user's DataFrame.
         state_dir: `state/` in the checkpoint.
         run_id: of the query's run, for the state stores.
+        tells: whether tasks tell what they decide, for the trace.
     """
 
-    def __init__(self, session: SparkSession, analyzed: JavaObject, output_mode: str, state_dir: str, run_id: str):
+    def __init__(
+        self, session: SparkSession, analyzed: JavaObject, output_mode: str, state_dir: str, run_id: str, tells: bool
+    ):
         self.session = session
         self.analyzed = analyzed
-        self.output_mode = output_mode
-        self.state_dir = state_dir
+        self._output_mode = output_mode
+        self._state_dir = state_dir
         self._run_id = run_id
+        self._tells = tells
         self._allow_multiple = sessions.flag(session, ALLOW_MULTIPLE)
         self.sources = Sources.of_plan(session, analyzed)
         self._changes_with_batch = changes_with_batch(session, analyzed)
         self._over_rdds = without_file_relations(session, analyzed)
-        self._template: Template | None = None
-        self._compiled_in: int
-        self.num_partitions: int
-        self.state_conf: StateStoreConf
-        self._accumulators: Mapping[int, Accumulator[list[Report]]] = {}
-        self._state_variables: dict[int, Mapping[str, StructType]] = {}
-        self.tells = False  # whether tasks tell what they decide, for the trace
-
-    def begin(self, context: MicroBatchExecutionContext) -> None:
-        """The confs are settled: those of a checkpoint have been taken over.
-
-        To be called on the thread that runs the query.
-        """
-        sessions.propagate_confs(self.session)
-        self.num_partitions = int(context.metadata.conf["spark.sql.shuffle.partitions"])  # (2)
+        self._compiled: tuple[int, Template] | None = None  # in which batch, and what
+        self._state: StateOfRun | None = None
 
     def template(self, context: MicroBatchExecutionContext) -> Template:  # (1)
         """The plan of a batch, compiled."""
-        if self._template is None or self._changes_with_batch and self._compiled_in != context.batch_id:
-            self._compiled_in = context.batch_id
+        if self._compiled is None or self._changes_with_batch and self._compiled[0] != context.batch_id:
             timestamp_ms = context.metadata.batch_timestamp_ms
-            self._template = compile_template(self.session, self._over_rdds, self.sources, timestamp_ms, self.output_mode)
-        return self._template
+            template = compile_template(self.session, self._over_rdds, self.sources, timestamp_ms, self._output_mode)
+            self._compiled = context.batch_id, template
+        return self._compiled[1]
 
     def stop(self) -> None:
         """The run is over: nothing more is counted."""
-        for accumulator in self._accumulators.values():
-            sessions.forget_accumulator(accumulator)
+        if self._state is not None:
+            for accumulator in self._state.accumulators.values():
+                sessions.forget_accumulator(accumulator)
 
-    def _begin_state(self, operators: Sequence[StatefulOperator]) -> None:
-        """(2)"""
+    def _begin(self, operators: Sequence[StatefulOperator], context: MicroBatchExecutionContext) -> StateOfRun:  # (2)
         column_families = all(op.uses_column_families for op in operators)
         get = self._conf if operators else dict[str, str]().get  # a query without state may have any state store
-        self.state_conf = StateStoreConf.from_conf(get, self._run_id, column_families)
         spark = self.session.sparkContext
-        self._accumulators = {op.operator_id: spark.accumulator([], Reports()) for op in operators}
+        return StateOfRun(
+            int(context.metadata.conf["spark.sql.shuffle.partitions"]),
+            StateStoreConf.from_conf(get, self._run_id, column_families),
+            {op.operator_id: spark.accumulator([], Reports()) for op in operators},
+        )
 
-    def _check_state(self, operators: Sequence[StatefulOperator], batch_id: int) -> None:
+    def _check_state(self, operators: Sequence[StatefulOperator], num_partitions: int, batch_id: int) -> None:
         """(3) Compare the operators and schemas with those of the checkpoint, or write them down in a new one."""
         check = sessions.flag(self.session, "spark.sql.streaming.stateStore.stateSchemaCheck")
-        check_operators(self.state_dir, [op.metadata(self.num_partitions) for op in operators], batch_id)
+        check_operators(self._state_dir, [op.metadata(num_partitions) for op in operators], batch_id)
         for op in operators:
             for store, keys, values in op.schemas():
-                validate_or_write_schema(self.state_dir, op.operator_id, store, keys, values, check, op.checks_values)
+                validate_or_write_schema(self._state_dir, op.operator_id, store, keys, values, check, op.checks_values)
 
     def plan(self, context: MicroBatchExecutionContext, new_data: Mapping[int, JavaObject]) -> IncrementalExecution:  # (4)
         """The plan of one batch; before the first batch of a run, the state is checked, too."""
         template = self.template(context)
-        if context.is_first_of_run:
-            self._begin_state(template.operators)
-        for accumulator in self._accumulators.values():
+        state = self._state = self._state or self._begin(template.operators, context)
+        for accumulator in state.accumulators.values():
             accumulator.value = []
         batch = BatchContext(
             session=self.session,
             batch_id=context.batch_id,
             timestamp_ms=context.metadata.batch_timestamp_ms,
-            state_dir=self.state_dir,
-            state_conf=self.state_conf,
-            output_mode=self.output_mode,
-            num_partitions=self.num_partitions,
+            state_dir=self._state_dir,
+            state_conf=state.conf,
+            output_mode=self._output_mode,
+            num_partitions=state.num_partitions,
             watermarks=self.watermarks(context),
             allow_multiple=self._allow_multiple,
-            accumulators=self._accumulators,
-            state_variables=self._state_variables,
-            tells=self.tells,
+            accumulators=state.accumulators,
+            state_variables=state.variables,
+            tells=self._tells,
         )
         execution = IncrementalExecution(template, batch, new_data)
         if context.is_first_of_run:
-            self._check_state(template.operators, context.batch_id)
+            self._check_state(template.operators, state.num_partitions, context.batch_id)
         return execution
 
     def watermarks(self, context: MicroBatchExecutionContext) -> dict[int, OperatorWatermarks]:
@@ -139,11 +146,8 @@ class QueryPlanner:
 
     def has_state(self, context: MicroBatchExecutionContext) -> bool:
         """Whether there is a stateful operator, in this batch as in the one before."""
-        return bool((self._template or self.template(context)).operators)
-
-    def state_partitions(self) -> list[tuple[int, int]]:
-        """The number of each stateful operator, with that of each of its partitions."""
-        return [(operator, partition) for operator in self._accumulators for partition in range(self.num_partitions)]
+        template = self._compiled[1] if self._compiled else self.template(context)
+        return bool(template.operators)
 
     def of_the_query(self, context: MicroBatchExecutionContext) -> tuple[int, int]:
         """The late and the eviction watermark that enter the plan in this batch."""
@@ -166,15 +170,15 @@ class QueryPlanner:
         is_on = sessions.flag(self.session, "spark.sql.streaming.stateStore.commitValidation.enabled")
         if not is_on or self._has_global_aggregate_or_limit:
             return
-        operators = execution.template.operators
-        expected = {(op.operator_id, p) for op in operators for p in range(op.partitions(self.num_partitions))}
-        done = {(op.operator_id, p) for op in operators for p, what in self._accumulators[op.operator_id].value if what.stores}
+        operators, batch = execution.template.operators, execution.batch
+        expected = {(op.operator_id, p) for op in operators for p in range(op.partitions(batch.num_partitions))}
+        done = {(op.operator_id, p) for op in operators for p, what in batch.accumulators[op.operator_id].value if what.stores}
         if missing := sorted(expected - done):
             raise spark_error(
                 self.session,
                 SparkRuntimeException,
                 "STATE_STORE_COMMIT_VALIDATION_FAILED",
-                batchId=str(execution.batch.batch_id),
+                batchId=str(batch.batch_id),
                 expectedCommits=str(len(expected)),
                 actualCommits=str(len(done)),
                 missingCommits=", ".join(f"(operatorId={o}, partitionId={p})" for o, p in missing),

@@ -30,18 +30,18 @@ from minispark_stream.engine.jvm.scala import JavaObject
 from minispark_stream.engine.operators.base import StatefulOperator
 from minispark_stream.engine.runtime.incremental_execution import IncrementalExecution
 from minispark_stream.engine.runtime.micro_batch_execution_context import MicroBatchExecutionContext
+from minispark_stream.engine.runtime.running_query import RunningQuery
 from minispark_stream.engine.runtime.step import step
-from minispark_stream.engine.runtime.stream_execution import StreamExecution
 from minispark_stream.engine.runtime.watermark_tracker import Measured
 from minispark_stream.engine.sources.base import Offset, Source
 
 
 @step("runBatch")
-def run_batch(query: StreamExecution, context: MicroBatchExecutionContext) -> MicroBatchExecutionContext:
+def run_batch(query: RunningQuery, context: MicroBatchExecutionContext) -> MicroBatchExecutionContext:
     """Run the batch that has been constructed, or that was found unfinished in the log."""
     new_data = get_batches(query, context)  # (4)
     execution = plan_batch(query, context, new_data)  # (5) to (8)
-    query.start_maintenance(bool(execution.template.operators))  # if there is state: snapshots and clean-up, in the background
+    query.start_maintenance(execution.batch)  # if there is state: snapshots and clean-up, in the background
     query.check_not_stopped()  # stop() may have come while the driver planned; after this there are Spark jobs to cancel
     context = add_batch(query, context, execution)  # (9)
     context = update_watermark(query, context, execution)
@@ -49,7 +49,7 @@ def run_batch(query: StreamExecution, context: MicroBatchExecutionContext) -> Mi
     return context
 
 
-def get_batches(query: StreamExecution, context: MicroBatchExecutionContext) -> dict[int, JavaObject]:
+def get_batches(query: RunningQuery, context: MicroBatchExecutionContext) -> dict[int, JavaObject]:
     """A plan over the new rows of each source that has any, by the number of the source."""
     return {
         ordinal: plans.analyzed(get_batch(query, query.sources[ordinal], context.start_offsets.get(ordinal), end))
@@ -59,13 +59,13 @@ def get_batches(query: StreamExecution, context: MicroBatchExecutionContext) -> 
 
 
 @step("getBatch")
-def get_batch(query: StreamExecution, source: Source, start: Offset | None, end: Offset) -> DataFrame:
+def get_batch(query: RunningQuery, source: Source, start: Offset | None, end: Offset) -> DataFrame:
     return source.get_batch(start, end)
 
 
 @step("queryPlanning")
 def plan_batch(
-    query: StreamExecution, context: MicroBatchExecutionContext, new_data: Mapping[int, JavaObject]
+    query: RunningQuery, context: MicroBatchExecutionContext, new_data: Mapping[int, JavaObject]
 ) -> IncrementalExecution:
     """One Spark plan for this batch: the template, with the new data in the place of the sources."""
     execution = query.planner.plan(context, new_data)
@@ -75,7 +75,7 @@ def plan_batch(
 
 @step("addBatch")
 def add_batch(
-    query: StreamExecution, context: MicroBatchExecutionContext, execution: IncrementalExecution
+    query: RunningQuery, context: MicroBatchExecutionContext, execution: IncrementalExecution
 ) -> MicroBatchExecutionContext:
     """Hand the rows to the sink: its action is what runs the plan, and with it the stateful operators."""
     num_output_rows = query.sink.add_batch(context.batch_id, execution.next_batch)
@@ -86,14 +86,14 @@ def add_batch(
 
 
 @step("stateOperator")
-def state_operator(query: StreamExecution, execution: IncrementalExecution, operator: StatefulOperator) -> dict[str, Any]:
+def state_operator(query: RunningQuery, execution: IncrementalExecution, operator: StatefulOperator) -> dict[str, Any]:
     """What a stateful operator did to its state in this batch, in Spark's words."""
     return execution.state_operator_progress(operator)
 
 
 @step("updateWatermark")
 def update_watermark(
-    query: StreamExecution, context: MicroBatchExecutionContext, execution: IncrementalExecution
+    query: RunningQuery, context: MicroBatchExecutionContext, execution: IncrementalExecution
 ) -> MicroBatchExecutionContext:
     """The event times that this batch saw decide the watermark of the next one."""
     stats = execution.event_time_stats()
@@ -110,7 +110,7 @@ def update_watermark(
 
 
 @step("commitOffsets")
-def commit_offsets(query: StreamExecution, context: MicroBatchExecutionContext) -> CommitMetadata:
+def commit_offsets(query: RunningQuery, context: MicroBatchExecutionContext) -> CommitMetadata:
     """The batch is done: a restart will not run it again."""
     metadata = CommitMetadata(context.watermark_tracker.current_watermark)
     if not query.commit_log.add(context.batch_id, metadata):

@@ -11,8 +11,8 @@ Models: StreamExecution (Execution flow: "start ... a separate thread to run the
 
     a sink raises OSError("disk full")  ->  [STREAM_FAILED] Query [id = ...] terminated with exception: disk full
 
-The steps of the engine (run_batch.py and its neighbours) are handed this object for what they share, from the first batch to
-the last: sources, logs, sink, planner, clock, observer. What is known of the batches is in `context`.
+The stages of the loop (run_batch.py and its neighbours) see of this object what running_query.py declares. What is known of the
+batches is in `context`.
 
 Differs from Spark: a Python thread cannot be interrupted, so `stop()` cancels the Spark jobs of the query, those that it would
 still start included, and waits for the current Python call (a source, a foreachBatch function) to return. Listeners are called
@@ -28,7 +28,7 @@ import shutil
 import threading
 import uuid
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from contextlib import AbstractContextManager
 from typing import Any
 
@@ -41,19 +41,16 @@ from minispark_stream.engine.clock import Clock
 from minispark_stream.engine.jvm import sessions
 from minispark_stream.engine.jvm.errors import as_captured
 from minispark_stream.engine.observer import Ended, Observer, error_words
+from minispark_stream.engine.operators.base import BatchContext
 from minispark_stream.engine.plan.streaming_relation import described
 from minispark_stream.engine.runtime.maintenance_task import SLICE_S, MaintenanceJobs, MaintenanceTask
 from minispark_stream.engine.runtime.micro_batch_execution_context import MicroBatchExecutionContext, Offsets
 from minispark_stream.engine.runtime.progress_reporter import ProgressReporter
 from minispark_stream.engine.runtime.query_planner import QueryPlanner
+from minispark_stream.engine.runtime.running_query import ProgressLock, QuerySources
 from minispark_stream.engine.runtime.stream_failure import StreamFailure, session_stopped
 from minispark_stream.engine.runtime.write_to_stream import WriteToStream
 from minispark_stream.engine.sinks.base import QUERY_ID_KEY
-from minispark_stream.engine.sources.base import (
-    Offset,
-    ReadLimit,
-    Source,
-)
 from minispark_stream.engine.state.maintenance import MaintenanceRound, Partition
 from minispark_stream.engine.state.state_store import state_error_of
 from minispark_stream.engine.times import iso_time
@@ -90,19 +87,18 @@ class StreamExecution(ABC):
         self.trigger = write.trigger
         self.clock = clock
         self.observer = observer
-        self.reporter = ProgressReporter(int(self.conf("spark.sql.streaming.numRecentProgressUpdates") or 100))
+        keep = int(self.conf("spark.sql.streaming.numRecentProgressUpdates") or 100)
+        self.reporter = ProgressReporter(keep, id=self.id, runId=self.run_id, name=self.name)
         self.offset_log = OffsetSeqLog(f"{self.checkpoint}/offsets")
         self.commit_log = CommitLog(f"{self.checkpoint}/commits")
-        self.planner = QueryPlanner(session, write.analyzed, write.output_mode, f"{self.checkpoint}/state", self.run_id)
-        self.planner.tells = observer.wants_rows
+        self.planner = QueryPlanner(
+            session, write.analyzed, write.output_mode, f"{self.checkpoint}/state", self.run_id, observer.wants_rows
+        )
         self.no_data_batches_enabled = sessions.flag(session, "spark.sql.streaming.noDataMicroBatches.enabled")
         self.min_batches_to_retain = int(self.conf("spark.sql.streaming.minBatchesToRetain") or 100)
         self.polling_delay_s = self.conf_ms("spark.sql.streaming.pollingDelay") / 1000
         self.idle_interval_ms = self.conf_ms("spark.sql.streaming.noDataProgressEventInterval")
-        self.sources: list[Source] = []
-        self.source_names: list[str] = []  # of each source: how it is called in sources/ and in the trace
-        self.source_ids: dict[str, int] = {}  # what stands for a source in the offset log -> its number
-        self.read_limits: dict[int, ReadLimit] = {}
+        self.sources = QuerySources()
         self.context = MicroBatchExecutionContext(metadata=OffsetSeqMetadata.from_session(self.conf))
         self.maintenance: MaintenanceTask | None = None
 
@@ -110,8 +106,7 @@ class StreamExecution(ABC):
         self.failure: StreamFailure | None = None
         self.stop_requested = threading.Event()
         self.terminated = threading.Event()
-        self.progress_lock = threading.Condition(threading.RLock())
-        self.no_new_data = False
+        self.progress_lock = ProgressLock()
         self._temporary_checkpoint = write.temporary
         self._force_delete = sessions.flag(session, "spark.sql.streaming.forceDeleteTempCheckpointLocation")
         self.started = threading.Event()
@@ -131,7 +126,7 @@ class StreamExecution(ABC):
     def release(self) -> None:
         """Stop the sources."""
         for source in self.sources:
-            self._attempt(source.stop)
+            self.attempt(source.stop)
 
     # -- what the engine asks for -------------------------------------------------------------------------
 
@@ -153,29 +148,21 @@ class StreamExecution(ABC):
         """Tell the manager of the queries, and through it the listeners, of all but "ended"."""
         self._on_event(self, kind, event)
 
-    def offsets_by_name(self, offsets: Offsets) -> dict[str, Offset]:
-        """Offsets under names that a person can read."""
-        return {self.name_of(self.sources[i]): offset for i, offset in sorted(offsets.items())}
+    def start_maintenance(self, batch: BatchContext) -> None:
+        """Write snapshots and delete old files in the background, if the batch has state, from the first batch on."""
+        if self.maintenance is not None or not batch.accumulators:
+            return
 
-    def name_of(self, source: Source) -> str:
-        """What tells a source from another one with the same description: its name, or else its number."""
-        return f"{self.source_names[self.number_of(source)]}: {source.description}"
+        def ask_for(partitions: tuple[Partition, ...], may_read: bool) -> MaintenanceRound:
+            committed = self.context.batch_id  # batch N begins with version N
+            return MaintenanceRound(batch.state_dir, batch.state_conf, committed, partitions, may_read, SLICE_S)
 
-    def number_of(self, source: Source) -> int:
-        return next(i for i, one in enumerate(self.sources) if one is source)
-
-    def start_maintenance(self, has_state: bool) -> None:
-        """Write snapshots and delete old files in the background, if there is state, from the first batch on."""
-        if has_state and self.maintenance is None:
-            interval = self.conf_ms("spark.sql.streaming.stateStore.maintenanceInterval")
-            words = self.described("maintenance")
-            jobs = MaintenanceJobs(self.session, f"{self.run_id} maintenance", words, self._maintenance_round)
-            self.maintenance = MaintenanceTask(self.planner.state_partitions(), jobs, interval, self._step)
-            self.maintenance.start()
-
-    def _maintenance_round(self, partitions: tuple[Partition, ...], may_read: bool) -> MaintenanceRound:
-        committed = self.context.batch_id  # batch N begins with version N
-        return MaintenanceRound(self.planner.state_dir, self.planner.state_conf, committed, partitions, may_read, SLICE_S)
+        interval = self.conf_ms("spark.sql.streaming.stateStore.maintenanceInterval")
+        words = self.described("maintenance")
+        jobs = MaintenanceJobs(self.session, f"{self.run_id} maintenance", words, ask_for)
+        partitions = [(operator, partition) for operator in batch.accumulators for partition in range(batch.num_partitions)]
+        self.maintenance = MaintenanceTask(partitions, jobs, interval, self._step)
+        self.maintenance.start()
 
     def _step(self, name: str, **arguments: Any) -> AbstractContextManager[Ended]:
         return self.observer.step(name, self, **arguments)
@@ -237,7 +224,7 @@ class StreamExecution(ABC):
         told = as_captured(error)._stackTrace if self.stop_requested.is_set() else ""
         return isinstance(error, QueryStopped) or "cancelled" in told and self.run_id in told
 
-    def _attempt(self, let_go: Callable[[], None]) -> None:
+    def attempt(self, let_go: Callable[[], None]) -> None:
         """Stop one thing; log an error and go on, so that the others are stopped too."""
         try:
             let_go()
@@ -246,9 +233,9 @@ class StreamExecution(ABC):
 
     def _finish(self) -> None:  # (3)
         if self.maintenance is not None:
-            self._attempt(self.maintenance.stop)
-        self._attempt(self.planner.stop)
-        self._attempt(self.release)
+            self.attempt(self.maintenance.stop)
+        self.attempt(self.planner.stop)
+        self.attempt(self.release)
         failure = self.failure
         self.update_status(
             message="Stopped" if failure is None else f"Terminated with exception: {failure.message}",
@@ -284,6 +271,6 @@ class StreamExecution(ABC):
         return f"{self.name or ''} [id = {self.id}, runId = {self.run_id}]".strip()
 
 
-def _stream_progress(sources: Sequence[Source], offsets: Offsets) -> str:
+def _stream_progress(sources: QuerySources, offsets: Offsets) -> str:
     """Offsets as Spark's StreamProgress prints them."""
     return f"{{{', '.join(f'{sources[i].description}: {offset}' for i, offset in sorted(offsets.items()))}}}"

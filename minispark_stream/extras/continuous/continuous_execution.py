@@ -44,6 +44,7 @@ from minispark_stream.engine.jvm import expressions, physical, plans, sessions
 from minispark_stream.engine.jvm.errors import spark_error
 from minispark_stream.engine.plan.streaming_relation import streaming_sources
 from minispark_stream.engine.runtime import trigger_executor
+from minispark_stream.engine.runtime.running_query import QuerySources
 from minispark_stream.engine.runtime.step import step
 from minispark_stream.engine.runtime.stream_execution import StreamExecution
 from minispark_stream.engine.runtime.trigger_executor import ContinuousTrigger, ProcessingTimeTrigger
@@ -91,8 +92,7 @@ class ContinuousExecution(StreamExecution):
                 self.session, UnsupportedOperationException, "_LEGACY_ERROR_TEMP_2253", sourceName=source
             )
         self.stream: ContinuousStream = self._relation.create_continuous(self.session, f"{self.checkpoint}/sources/0")
-        self.source_names = ["0"]
-        self.sources = [self.stream]  # for what a source is asked for when the query ends or fails
+        self.sources = QuerySources([self.stream], ["0"])  # for what a source is asked for when the query ends or fails
         try:
             self._write = streaming_write()
         except BaseException:
@@ -226,7 +226,8 @@ class ContinuousExecution(StreamExecution):
         commit_epoch(self, epoch, messages, entry.offsets[0])
         self.observer.end_trigger(True)
         with self.progress_lock:
-            self.no_new_data = self.no_new_data or self.context.start_offsets.get(0) == entry.offsets[0]
+            if self.context.start_offsets.get(0) == entry.offsets[0]:
+                self.progress_lock.no_new_data = True
             self.context = replace(self.context, batch_id=epoch + 1, start_offsets={0: entry.offsets[0]})
             self.progress_lock.notify_all()
 

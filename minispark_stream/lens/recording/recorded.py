@@ -84,7 +84,7 @@ def _constructed(query: StreamExecution, after: MicroBatchExecutionContext, **_:
 def _latest(query: StreamExecution, source: Any, start: str | None, limit: ReadLimit) -> Values:
     values = ", ".join(f"{name} {value}" for name, value in vars(limit).items())
     words = f"{type(limit).__name__}({values})" if values else "all available"
-    return {"source": query.name_of(source), "start": start, "limit": words}
+    return {"source": query.sources.name_of(source), "start": start, "limit": words}
 
 
 def _found(query: StreamExecution, found: Any, source: Any, start: str | None, limit: ReadLimit) -> Values:
@@ -96,8 +96,8 @@ def _found(query: StreamExecution, found: Any, source: Any, start: str | None, l
 def _batch(query: StreamExecution, data: Any, source: Any, start: str | None, end: str) -> Values:
     found: dict[str, Any] = {"files": _first(source.files_between(start, end))}
     if isinstance(query.sink, PreviewSink):
-        ordinal = query.number_of(source)
-        taken = take(query.session, query.planner.sources, ordinal, query.name_of(source), data)
+        ordinal = query.sources.number_of(source)
+        taken = take(query.session, query.planner.sources, ordinal, query.sources.name_of(source), data)
         if taken is not None:
             query.sink.taken[ordinal] = taken
         rows = harmless(lambda: preview(data)) if taken is None else taken.first(MAX_ROWS, data.columns)
@@ -135,7 +135,7 @@ def _tree(query: StreamExecution, execution: IncrementalExecution, node: Node) -
     below = [_tree(query, execution, child) for child in node.children if not isinstance(child, Static)]
     match node:
         case SourceLeaf():
-            return {"source": query.name_of(query.sources[node.ordinal])}
+            return {"source": query.sources.name_of(query.sources[node.ordinal])}
         case Watermark():
             return {"watermark": node.column, "delayMs": node.delay_ms, "below": below}
         case StatefulOperator():
@@ -175,7 +175,7 @@ def _operated(
 ) -> Values:
     if not isinstance(query.sink, PreviewSink):  # (1)
         return {"metrics": metrics}
-    rows = harmless(lambda: shown_state(query.planner, operator, execution.batch.batch_id))
+    rows = harmless(lambda: shown_state(execution.batch, operator))
     decided = harmless(lambda: told(execution, operator))
     return {"metrics": metrics, **(rows or {}), **({} if decided is None else {"told": decided})}
 
@@ -201,7 +201,7 @@ def _range(query: StreamExecution, context: MicroBatchExecutionContext) -> Value
 
 
 def _by_name(query: StreamExecution, offsets: Offsets) -> Values:
-    return query.offsets_by_name(offsets)
+    return query.sources.by_name(offsets)
 
 
 RECORDED: Mapping[str, Recorded] = {
@@ -219,11 +219,11 @@ RECORDED: Mapping[str, Recorded] = {
         lambda query, context, entry: {"file": f"offsets/{context.batch_id}"},
         lambda query, result, context, entry: {"text": query.offset_log.serialize(entry).decode()},
     ),
-    "commitSource": Recorded(lambda query, source, end: {"source": query.name_of(source), "end": end}),
+    "commitSource": Recorded(lambda query, source, end: {"source": query.sources.name_of(source), "end": end}),
     "purge": Recorded(lambda query, before: {"before": before}, lambda query, deleted, before: {"deleted": deleted}),
     "runBatch": Recorded(lambda query, context: {"batchId": context.batch_id, **_range(query, context)}),
     "getBatch": Recorded(
-        lambda query, source, start, end: {"source": query.name_of(source), "start": start, "end": end}, _batch
+        lambda query, source, start, end: {"source": query.sources.name_of(source), "start": start, "end": end}, _batch
     ),
     "queryPlanning": Recorded(_watermarks, _planned),
     "addBatch": Recorded(

@@ -20,8 +20,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from minispark_stream.engine.operators.base import StatefulOperator
-from minispark_stream.engine.runtime.query_planner import QueryPlanner
+from minispark_stream.engine.operators.base import BatchContext, StatefulOperator
 from minispark_stream.engine.state.loaded_providers import get_store
 from minispark_stream.engine.state.state_files import StateFiles
 from minispark_stream.engine.state.state_store import StateStoreId
@@ -30,17 +29,18 @@ from minispark_stream.lens.trace.events import MAX_ROWS
 MAX_CHANGED = 500  # rows of a store in a partition
 
 
-def shown_state(planner: QueryPlanner, operator: StatefulOperator, version: int) -> dict[str, Any]:
-    """The rows before the batch that read `version`, those after it and between, and of how many (`rows`)."""
+def shown_state(batch: BatchContext, operator: StatefulOperator) -> dict[str, Any]:
+    """The rows before `batch`, those after it and between, and of how many (`rows`)."""
+    version = batch.batch_id
     before: list[dict[str, Any]] = []
     after: list[dict[str, Any]] = []
     between: list[dict[str, Any]] = []
     rows = 0
     for name, _, _ in operator.schemas():
-        for partition in range(operator.partitions(planner.num_partitions)):
-            store_id = StateStoreId(planner.state_dir, operator.operator_id, partition, name)
-            old, new = (_all_rows(planner, store_id, one) for one in (version, version + 1))
-            passed = _put_and_removed(planner, store_id, version + 1, new)  # (3)
+        for partition in range(operator.partitions(batch.num_partitions)):
+            store_id = StateStoreId(batch.state_dir, operator.operator_id, partition, name)
+            old, new = (_all_rows(batch, store_id, one) for one in (version, version + 1))
+            passed = _put_and_removed(batch, store_id, version + 1, new)  # (3)
             every = old.keys() | new.keys() | passed.keys()
             changed = sorted(key for key in every if old.get(key) != new.get(key) or key in passed)  # (1)
             same = sorted(key for key in old if old[key] == new.get(key))
@@ -48,24 +48,24 @@ def shown_state(planner: QueryPlanner, operator: StatefulOperator, version: int)
             rows += len(every)
             for found, of_version in ((before, old), (after, new), (between, passed)):
                 entries = [(key, of_version[key]) for key in shown if key in of_version]
-                found += [{"partition": partition, **row} for row in operator.readable(name, entries, planner.state_dir)]  # (4)
+                found += [{"partition": partition, **row} for row in operator.readable(name, entries, batch.state_dir)]  # (4)
     return {"before": before, "after": after, "between": between, "rows": rows}
 
 
 def _put_and_removed(
-    planner: QueryPlanner, store_id: StateStoreId, version: int, after: Mapping[bytes, bytes]
+    batch: BatchContext, store_id: StateStoreId, version: int, after: Mapping[bytes, bytes]
 ) -> Mapping[bytes, bytes]:
     """The rows that the batch which made `version` has put and then removed."""
     put: dict[bytes, bytes] = {}
-    for keys, values in StateFiles(store_id, planner.state_conf).read_delta(version):
+    for keys, values in StateFiles(store_id, batch.state_conf).read_delta(version):
         put |= {bytes(key): bytes(value) for key, value in zip(keys, values) if value is not None and bytes(key) not in after}
     return put
 
 
-def _all_rows(planner: QueryPlanner, store_id: StateStoreId, version: int) -> Mapping[bytes, bytes]:
+def _all_rows(batch: BatchContext, store_id: StateStoreId, version: int) -> Mapping[bytes, bytes]:
     if version == 0:
         return {}
-    store = get_store(store_id, planner.state_conf, version)
+    store = get_store(store_id, batch.state_conf, version)
     rows = {bytes(key): bytes(value) for key, value in zip(*store.rows())}
     store.abort()
     return rows

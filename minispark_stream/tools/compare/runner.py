@@ -172,7 +172,7 @@ class Runner:
 
 
 def _source_names(query: StreamingQuery) -> Sequence[str]:
-    return query._execution.source_names if isinstance(query, ModelQuery) else look_at(query).source_names
+    return query._execution.sources.names if isinstance(query, ModelQuery) else look_at(query).source_names
 
 
 def put_files(inputs: Path, i: int, step: Step) -> list[Path]:

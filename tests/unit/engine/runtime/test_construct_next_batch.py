@@ -14,7 +14,7 @@ from minispark_stream.engine.runtime.incremental_execution import IncrementalExe
 from minispark_stream.engine.runtime.micro_batch_execution_context import MicroBatchExecutionContext
 from minispark_stream.engine.runtime.watermark_tracker import WatermarkTracker
 from minispark_stream.engine.sources.base import ALL_AVAILABLE, ReadLimit, ReadMaxRows
-from tests.unit.fake_query import Counter, fake_query, log, steps
+from tests.unit.fake_query import Counter, FakeQuery, log, steps
 
 
 @dataclass
@@ -64,16 +64,16 @@ def test_is_there_a_next_batch(
     runs: bool,
     end: str,
 ) -> None:
-    query = fake_query(tmp_path, Counter(newest), limit=limit, no_data_batches_enabled=no_data_batches)
+    query = FakeQuery(tmp_path, Counter(newest), limit=limit, no_data_batches_enabled=no_data_batches)
     log(query, {0: "5"}, {0: 0})
     context = construct_next_batch(query, context)
     assert (context.is_current_batch_constructed, context.end_offsets[0]) == (runs, end), behaviour
     assert (query.offset_log.get(1) is not None) == runs, behaviour
-    assert query.no_new_data == (not runs)
+    assert query.progress_lock.no_new_data == (not runs)
 
 
 def test_the_batch_is_logged_with_the_watermark_and_the_time_before_it_runs(tmp_path: Path) -> None:
-    query = fake_query(tmp_path, Counter(newest=7), now_ms=123)
+    query = FakeQuery(tmp_path, Counter(newest=7), now_ms=123)
     log(query, {0: "5"}, {0: 0})
     construct_next_batch(query, after_a_batch("5", watermark=20))
     entry = query.offset_log.get(1)
@@ -83,7 +83,7 @@ def test_the_batch_is_logged_with_the_watermark_and_the_time_before_it_runs(tmp_
 
 def test_once_a_batch_is_logged_the_source_may_forget_the_one_before_it(tmp_path: Path) -> None:
     source = Counter(newest=7)
-    query = fake_query(tmp_path, source)
+    query = FakeQuery(tmp_path, source)
     log(query, {0: "5"}, {0: 0})
     construct_next_batch(query, after_a_batch("5"))
     assert source.committed == ["5"]
@@ -92,14 +92,14 @@ def test_once_a_batch_is_logged_the_source_may_forget_the_one_before_it(tmp_path
 
 @pytest.mark.parametrize("retain, left", [(1, [2, 3]), (2, [1, 2, 3]), (3, [0, 1, 2, 3])])
 def test_the_logs_keep_one_entry_more_than_they_must_retain(tmp_path: Path, retain: int, left: list[int]) -> None:
-    query = fake_query(tmp_path, Counter(newest=9), min_batches_to_retain=retain)
+    query = FakeQuery(tmp_path, Counter(newest=9), min_batches_to_retain=retain)
     log(query, {0: "1", 1: "2", 2: "3"}, {0: 0, 1: 0, 2: 0})
     construct_next_batch(query, replace(after_a_batch("3"), batch_id=3))
     assert [i for i in range(4) if query.offset_log.get(i) is not None] == left
 
 
 def test_of_two_runs_on_one_checkpoint_only_one_can_log_a_batch(tmp_path: Path) -> None:
-    query: Any = fake_query(tmp_path, Counter(newest=7))
+    query: Any = FakeQuery(tmp_path, Counter(newest=7))
     log(query, {0: "5", 1: "6"}, {0: 0})
     with pytest.raises(SparkRuntimeException) as refused:
         construct_next_batch(query, after_a_batch("5"))

@@ -15,7 +15,7 @@ from minispark_stream.engine.runtime.populate_start_offsets import populate_star
 from minispark_stream.engine.sources.file import _log_offset
 from minispark_stream.engine.sources.rate import _seconds
 from minispark_stream.engine.sources.rate_micro_batch import RatePerMicroBatchStream
-from tests.unit.fake_query import Counter, fake_query, log, steps
+from tests.unit.fake_query import Counter, FakeQuery, log, steps
 
 
 @pytest.mark.parametrize(
@@ -37,7 +37,7 @@ def test_what_the_logs_decide(last_offsets: int | None, last_commit: int | None,
 
 def test_lost_commits_are_warned_of(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     for name, commits in {"lost": {2: 0}, "trailing": {4: 0}}.items():
-        query = fake_query(tmp_path / name, Counter())
+        query = FakeQuery(tmp_path / name, Counter())
         log(query, {4: "5", 5: "9"}, commits)
         with caplog.at_level(logging.WARNING):
             populate_start_offsets(query, MicroBatchExecutionContext())
@@ -65,7 +65,7 @@ def test_the_first_batch_of_a_run(
     end: dict[int, str],
     again: bool,
 ) -> None:
-    query = fake_query(tmp_path, Counter())
+    query = FakeQuery(tmp_path, Counter())
     log(query, offsets, commits)
     context = populate_start_offsets(query, MicroBatchExecutionContext())
     assert (context.batch_id, context.start_offsets, context.end_offsets) == (batch_id, start, end), behaviour
@@ -77,7 +77,7 @@ def test_the_first_batch_of_a_run(
 def test_the_watermark_is_the_greater_of_what_both_logs_say(
     tmp_path: Path, logged: int, committed: int, watermark: int
 ) -> None:
-    query = fake_query(tmp_path, Counter())
+    query = FakeQuery(tmp_path, Counter())
     log(query, {0: "5", 1: "9"}, {0: 0, 1: committed}, watermark_ms=logged)
     context = populate_start_offsets(query, MicroBatchExecutionContext())
     assert context.watermark_tracker.current_watermark == watermark
@@ -85,7 +85,7 @@ def test_the_watermark_is_the_greater_of_what_both_logs_say(
 
 
 def test_an_unfinished_batch_runs_under_its_logged_watermark(tmp_path: Path) -> None:
-    query = fake_query(tmp_path, Counter())
+    query = FakeQuery(tmp_path, Counter())
     log(query, {0: "5", 1: "9"}, {0: 99}, watermark_ms=20)
     context = populate_start_offsets(query, MicroBatchExecutionContext())
     assert (context.metadata.batch_watermark_ms, context.previous_watermark_ms) == (20, 20)
@@ -93,21 +93,21 @@ def test_an_unfinished_batch_runs_under_its_logged_watermark(tmp_path: Path) -> 
 
 def test_a_source_is_asked_for_its_last_finished_batch_once_more(tmp_path: Path) -> None:
     source = Counter()
-    query = fake_query(tmp_path, source)
+    query = FakeQuery(tmp_path, source)
     log(query, {0: "5", 1: "9"}, {0: 0, 1: 0})
     populate_start_offsets(query, MicroBatchExecutionContext())
     assert source.asked == [("5", "9")]
 
 
 def test_the_entry_before_the_last_must_be_there(tmp_path: Path) -> None:
-    query = fake_query(tmp_path, Counter())
+    query = FakeQuery(tmp_path, Counter())
     log(query, {2: "9"}, {})
     with pytest.raises(RuntimeError, match="batch 1 doesn't exist"):
         populate_start_offsets(query, MicroBatchExecutionContext())
 
 
 def test_the_query_must_have_as_many_sources_as_its_log(tmp_path: Path) -> None:
-    query = fake_query(tmp_path, Counter(), Counter())
+    query = FakeQuery(tmp_path, Counter(), Counter())
     log(query, {0: "5"}, {})
     with pytest.raises(AssertionError, match=r"\[1\] sources in the checkpoint offsets and now there are \[2\].*or a new checkpoint location"):
         populate_start_offsets(query, MicroBatchExecutionContext())
@@ -125,7 +125,7 @@ def test_a_source_refuses_the_offset_of_a_source_of_another_kind(parse: Callable
 
 
 def test_an_error_does_not_show_a_password(tmp_path: Path) -> None:
-    query = fake_query(tmp_path, Counter())
+    query = FakeQuery(tmp_path, Counter())
     query.checkpoint = "s3://KEY:SECRET@bucket/checkpoint"
     log(query, {}, {0: 0})
     with pytest.raises(AssertionError, match="assertion failed: s3://.*@bucket/checkpoint/commits has batch 0") as e:
@@ -134,7 +134,7 @@ def test_an_error_does_not_show_a_password(tmp_path: Path) -> None:
 
 
 def test_commits_without_offsets_are_no_new_query(tmp_path: Path) -> None:
-    query = fake_query(tmp_path, Counter())
+    query = FakeQuery(tmp_path, Counter())
     log(query, {}, {0: 0, 1: 0})
     with pytest.raises(AssertionError, match="assertion failed: .*/commits has batch 1, but there are no offsets"):
         populate_start_offsets(query, MicroBatchExecutionContext())

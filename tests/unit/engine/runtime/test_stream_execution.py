@@ -82,7 +82,7 @@ def test_a_source_that_cannot_be_stopped_keeps_no_other_open(caplog: pytest.LogC
     query: Any = SimpleNamespace(
         sources=[SimpleNamespace(stop=refuse), SimpleNamespace(stop=lambda: stopped.append(True))], _pretty=lambda: "counts"
     )
-    query._attempt = lambda let_go: StreamExecution._attempt(cast(StreamExecution, query), let_go)
+    query.attempt = lambda let_go: StreamExecution.attempt(cast(StreamExecution, query), let_go)
     StreamExecution.release(cast(StreamExecution, query))
     assert stopped == [True] and "Failed to stop all of counts" in caplog.text
 
@@ -128,7 +128,7 @@ def test_a_stopped_query_does_not_begin_to_write(monkeypatch: pytest.MonkeyPatch
         stop_requested=threading.Event(), observer=Observer(), reporter=ProgressReporter(100), start_maintenance=lambda _: None
     )
     query.check_not_stopped = lambda: StreamExecution.check_not_stopped(query)
-    planned = SimpleNamespace(template=SimpleNamespace(operators=()))
+    planned = SimpleNamespace(batch=None)
     monkeypatch.setattr(run_batch_module, "get_batches", lambda *_: {})
     monkeypatch.setattr(run_batch_module, "plan_batch", lambda *_: query.stop_requested.set() or planned)
     monkeypatch.setattr(run_batch_module, "add_batch", lambda *_: pytest.fail("the sink was given the batch"))

@@ -19,7 +19,7 @@ from minispark_stream.engine.runtime.micro_batch_execution_context import MicroB
 from minispark_stream.extras.continuous.continuous_execution import commit_epoch, get_start_offset
 from minispark_stream.extras.continuous.rate_stream import RateStreamContinuousStream
 from minispark_stream.extras.socket.continuous_stream import TextSocketContinuousStream
-from tests.unit.fake_query import fake_query
+from tests.unit.fake_query import FakeQuery
 
 SESSION: Any = SimpleNamespace(sparkContext=SimpleNamespace(master="local[2]"))
 
@@ -76,7 +76,7 @@ class Stream:
 
 
 def continuous(checkpoint: Path, keep: int = 100) -> Any:
-    query: Any = fake_query(checkpoint, min_batches_to_retain=keep)
+    query: Any = FakeQuery(checkpoint, min_batches_to_retain=keep)
     query.context, query.stream, query.commits = MicroBatchExecutionContext(), Stream(), []
     query.sink = SimpleNamespace(description="sink")
     query._write = SimpleNamespace(commit=lambda epoch, messages: query.commits.append((epoch, messages)))

@@ -25,7 +25,7 @@ from minispark_stream.extras.continuous import continuous_execution
 from minispark_stream.extras.continuous.continuous_execution import ContinuousExecution
 from minispark_stream.extras.continuous.continuous_queued_data_reader import ContinuousReaderTask
 from minispark_stream.extras.continuous.continuous_write import ContinuousWriterTask
-from tests.unit.fake_query import fake_query
+from tests.unit.fake_query import FakeQuery
 
 SCHEMA = StructType().add("_0", StringType()).add("epoch", LongType())
 WITHIN_S = 60
@@ -72,10 +72,10 @@ class WithoutSpark(ContinuousExecution):
     """The engine itself; its job is a thread for each partition."""
 
     def __init__(self, checkpoint: Path, stream: Topic) -> None:
-        vars(self).update(vars(fake_query(checkpoint)), conf=lambda key: "10000", conf_ms=lambda key: 1)
+        vars(self).update(vars(FakeQuery(checkpoint)), conf=lambda key: "10000", conf_ms=lambda key: 1)
         self.stream, self.trigger, self.clock = stream, ContinuousTrigger(5), SystemClock()
         self.context, self.sink = MicroBatchExecutionContext(), NoopSink()
-        self.stop_requested, self._failed = threading.Event(), None
+        self.stop_requested, self._failed, self.status = threading.Event(), None, {}
         self.jobs: list[int] = []  # how many tasks each one had
         self.written: list[str] = []
         self._write = StreamingWrite(self._keep)

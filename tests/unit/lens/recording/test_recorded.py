@@ -15,14 +15,14 @@ from minispark_stream.lens.recording.recorded import MAX_FILES, RECORDED
 from minispark_stream.lens.trace.events import Event
 from minispark_stream.lens.trace.steps import STEPS
 from minispark_stream.lens.view.sentences import narrate
-from tests.unit.fake_query import Counter, events, fake_query
+from tests.unit.fake_query import Counter, FakeQuery, events
 from tests.unit.golden_trace import TRACE
 
 OF_EPOCHS = {"getStartOffset", "runContinuous", "addOffset", "commitEpoch"}  # tests/conformance/test_continuous.py looks at these
 
 
 def test_a_step_is_recorded_with_what_goes_in_and_what_comes_out(tmp_path: Path) -> None:
-    query = fake_query(tmp_path, Counter(newest=7))
+    query = FakeQuery(tmp_path, Counter(newest=7))
     construct_next_batch(query, MicroBatchExecutionContext())
     latest, wal, _ = events(query)
     assert (latest.step, latest.inputs["source"], latest.outputs["end"]) == ("latestOffset", "0: Counter", "7")
@@ -31,7 +31,7 @@ def test_a_step_is_recorded_with_what_goes_in_and_what_comes_out(tmp_path: Path)
 
 
 def test_with_tracing_off_steps_are_timed(tmp_path: Path) -> None:
-    query = fake_query(tmp_path, Counter(newest=7))
+    query = FakeQuery(tmp_path, Counter(newest=7))
     query.observer = Observer()
     construct_next_batch(query, MicroBatchExecutionContext())
     assert {"latestOffset", "walCommit"} < set(query.reporter.durations())
