@@ -5,8 +5,6 @@ These are calls of Spark's own methods.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Any
 
 from pyspark.accumulators import Accumulator, _accumulatorRegistry
@@ -65,21 +63,6 @@ def new(session: SparkSession) -> SparkSession:
 def set_active_session(session: SparkSession) -> None:
     """Physical plans belong to the session that is active on the thread that makes them."""
     scala.java_class(session, "org.apache.spark.sql.classic.SparkSession").setActiveSession(session._jsparkSession)
-
-
-@contextmanager
-def active_session(session: SparkSession) -> Iterator[None]:
-    """The same for a while, on a thread that is not ours."""
-    sessions = scala.java_class(session, "org.apache.spark.sql.classic.SparkSession")
-    before = sessions.getActiveSession()
-    sessions.setActiveSession(session._jsparkSession)
-    try:
-        yield
-    finally:
-        if before.isDefined():
-            sessions.setActiveSession(before.get())
-        else:
-            sessions.clearActiveSession()
 
 
 def propagate_confs(session: SparkSession) -> None:

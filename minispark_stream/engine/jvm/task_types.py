@@ -40,12 +40,12 @@ AS_BYTES = (CalendarIntervalType, VariantType, GeometryType, GeographyType)
 
 def without_names(schema: StructType) -> StructType:
     """(1) The same columns; what is inside of them has no names any more."""
-    return StructType([StructField(f.name, _inside(f.dataType, lambda one: one)) for f in schema])
+    return StructType([StructField(f.name, by_position(f.dataType)) for f in schema])
 
 
 def in_arrow(schema: StructType) -> StructType:
     """(2) `without_names`, in types that PySpark can send to a task and back."""
-    return StructType([StructField(f.name, _inside(f.dataType, _as_it_lies_in_a_row)) for f in schema])
+    return StructType([StructField(f.name, by_position(f.dataType, _as_it_lies_in_a_row)) for f in schema])
 
 
 def _as_it_lies_in_a_row(one: DataType) -> DataType:
@@ -54,18 +54,18 @@ def _as_it_lies_in_a_row(one: DataType) -> DataType:
     return BinaryType() if isinstance(one, AS_BYTES) else one
 
 
-def _inside(kind: DataType, of: Callable[[DataType], DataType]) -> DataType:
-    """A type with `of` applied to what has no parts."""
+def by_position(kind: DataType, of: Callable[[DataType], DataType] = lambda one: one) -> DataType:
+    """(1) A type whose fields go by their place, with `of` applied to what has no parts."""
     match kind:
         case UserDefinedType():
-            return _inside(kind.sqlType(), of)
+            return by_position(kind.sqlType(), of)
         case StructType():
             fields = StructType()
             for i, field in enumerate(kind):
-                fields.add(f"_{i}", _inside(field.dataType, of))
+                fields.add(f"_{i}", by_position(field.dataType, of))
             return fields
         case ArrayType():
-            return ArrayType(_inside(kind.elementType, of))
+            return ArrayType(by_position(kind.elementType, of))
         case MapType():
-            return MapType(_inside(kind.keyType, of), _inside(kind.valueType, of))
+            return MapType(by_position(kind.keyType, of), by_position(kind.valueType, of))
     return of(kind)

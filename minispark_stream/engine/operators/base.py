@@ -40,7 +40,7 @@ from minispark_stream.engine.jvm.state_rdd import MapPartitions
 from minispark_stream.engine.operators.columns import EventTime
 from minispark_stream.engine.operators.decision import VALUES, Decision, Entry
 from minispark_stream.engine.operators.metrics import Report
-from minispark_stream.engine.operators.state_task import OperatorWatermarks, StatefulOperatorStateInfo
+from minispark_stream.engine.operators.state_task import OfTask, OperatorWatermarks, StatefulOperatorStateInfo
 from minispark_stream.engine.state.operator_state_metadata import OperatorStateMetadata, StateStoreMetadata
 from minispark_stream.engine.state.state_store import StateStoreConf
 
@@ -103,6 +103,15 @@ class BatchContext:
         rdd = executable.execute()
         self.began.append(time.monotonic() - began)
         return rdd
+
+    def of_task(self, operator: StatefulOperator, tasks: MapPartitions) -> OfTask:
+        """What a task of an operator is given in this batch, whatever it does; its rows leave as those of `tasks`."""
+        return {
+            "info": self.state_info(operator),
+            "watermarks": self.watermarks[operator.operator_id],
+            "output": tasks.arrow_schema,
+            "metrics": self.accumulators[operator.operator_id],
+        }
 
     def state_info(self, operator: StatefulOperator) -> StatefulOperatorStateInfo:
         """(2) The state of an operator in this batch: batch N reads version N and writes version N + 1."""

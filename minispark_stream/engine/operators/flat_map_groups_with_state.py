@@ -98,10 +98,7 @@ class FlatMapGroupsWithState(StatefulOperator):
         session = context.session
         check_event_time(session, self.event_times)
         task = ApplyInPandasWithState(
-            info=context.state_info(self),
-            watermarks=context.watermarks[self.operator_id],
-            output=self.tasks.arrow_schema,
-            metrics=context.accumulators[self.operator_id],
+            **context.of_task(self, self.tasks),
             command=self.command,
             columns=self.columns,
             grouping=self.grouping,

@@ -52,7 +52,6 @@ from pyspark.sql.types import (
     Row,
     ShortType,
     StringType,
-    StructField,
     StructType,
     TimestampNTZType,
     TimestampType,
@@ -61,6 +60,7 @@ from pyspark.sql.types import (
 )
 
 from minispark_stream.engine.checkpointing.unsafe_row import UnsafeRowCodec
+from minispark_stream.engine.jvm.task_types import by_position
 
 NO_TIMESTAMP = -1
 _SIZE = struct.Struct("<i")
@@ -121,22 +121,16 @@ class GroupStateRows:
 
 def internal_type(kind: Any) -> Any:
     """A type in Spark's internal form; fields are called by their position, so equal names cannot clash."""
+    return by_position(kind, _internal)
+
+
+def _internal(kind: DataType) -> DataType:
     match kind:
-        case StructType():
-            fields = [StructField(f"_{i}", internal_type(f.dataType), True) for i, f in enumerate(kind.fields)]
-            return StructType(fields)
-        case ArrayType():
-            return ArrayType(internal_type(kind.elementType), True)
-        case MapType():
-            return MapType(internal_type(kind.keyType), internal_type(kind.valueType), True)
-        case UserDefinedType():
-            return internal_type(kind.sqlType())
         case DateType():
             return IntegerType()
         case TimestampType() | TimestampNTZType() | DayTimeIntervalType():
             return LongType()
-        case _:
-            return kind
+    return kind
 
 
 def _from_arrow_value(kind: DataType) -> Convert:

@@ -90,29 +90,15 @@ class SessionWindowAggregation(StreamingAggregation):
             )
 
     def plan_batch(self, context: BatchContext, children: Sequence[JavaObject]) -> JavaObject:
-        session, info = context.session, context.state_info(self)
+        session, of_task = context.session, context.of_task(self, self.tasks)
         self.check(session, context.output_mode)
         state = StreamingSessionWindowStateManager(without_names(self.keys), without_names(self.values), self.session)
-        watermarks, metrics = context.watermarks[self.operator_id], context.accumulators[self.operator_id]
-        restore = SessionWindowStateStoreRestore(
-            info=info,
-            watermarks=watermarks,
-            output=self.tasks.arrow_schema,
-            metrics=metrics,
-            state=state,
-            event_time=self.event_time,
-        )
+        restore = SessionWindowStateStoreRestore(**of_task, state=state, event_time=self.event_time)
         save = SessionWindowStateStoreSave(
-            info=info,
-            watermarks=watermarks,
-            output=self.tasks.arrow_schema,
-            metrics=metrics,
-            output_mode=context.output_mode,
-            state=state,
-            event_time=self.event_time,
+            **of_task, output_mode=context.output_mode, state=state, event_time=self.event_time
         )
         new = self.new_rows(context, children[0])  # (1)
-        by_key = physical.shuffled(session, new, self.shuffle_keys, info.num_partitions)  # (2)
+        by_key = physical.shuffled(session, new, self.shuffle_keys, self.partitions(context.num_partitions))  # (2)
         sorted_rows = physical.sorted_in_partitions(session, by_key, self.order)
         restored = context.map_partitions(self.tasks, sorted_rows, restore)  # (3)
         merged = physical.over(session, self.merge, restored)  # (4)

@@ -25,6 +25,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from itertools import chain
+from typing import TypedDict
 
 import pyarrow as pa
 from pyspark.accumulators import Accumulator
@@ -87,6 +88,15 @@ class StatefulOperatorStateInfo:
             yield stores
 
 
+class OfTask(TypedDict):
+    """The arguments that every task takes: see StateTask."""
+
+    info: StatefulOperatorStateInfo
+    watermarks: OperatorWatermarks
+    output: pa.Schema
+    metrics: Accumulator[list[Report]]
+
+
 @dataclass(frozen=True, kw_only=True)
 class StateTask(ABC):
     """The task half of an operator; calling it runs one partition (for mapInArrow).
@@ -132,15 +142,6 @@ def own_partition(batches: Iterable[pa.RecordBatch]) -> tuple[int, Iterator[pa.R
     first = next(batches)
     rows = chain([first.slice(1)], batches)
     return first.column(0)[0].as_py() >> 33, (batch.select(range(1, batch.num_columns)) for batch in rows)
-
-
-def first_rows(batches: Iterable[pa.RecordBatch]) -> tuple[tuple[pa.RecordBatch, ...], Iterable[pa.RecordBatch]]:
-    """Of some rows the first ones, and all of them."""
-    batches, first, left = iter(batches), list[pa.RecordBatch](), MOST_TOLD
-    while left > 0 and (batch := next(batches, None)) is not None:
-        first.append(batch)
-        left -= batch.num_rows
-    return tuple(batch.slice(0, MOST_TOLD) for batch in first if batch.num_rows), chain(first, batches)
 
 
 def record_batches(rows: pa.RecordBatch, schema: pa.Schema) -> Iterator[pa.RecordBatch]:

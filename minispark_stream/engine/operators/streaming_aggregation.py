@@ -109,30 +109,15 @@ class StreamingAggregation(StatefulOperator):
             raise analysis_error(session, condition, outputMode="Append", statefulOperator=self.in_words)
 
     def plan_batch(self, context: BatchContext, children: Sequence[JavaObject]) -> JavaObject:
-        session, info, watermarks = context.session, context.state_info(self), context.watermarks[self.operator_id]
-        metrics = context.accumulators[self.operator_id]
+        session, of_task = context.session, context.of_task(self, self.tasks)
         self.check(session, context.output_mode)
         keys, values = without_names(self.keys), without_names(self.values)
-        restore = StateStoreRestore(
-            info=info,
-            watermarks=watermarks,
-            output=self.tasks.arrow_schema,
-            metrics=metrics,
-            keys=keys,
-            values=values,
-        )
+        restore = StateStoreRestore(**of_task, keys=keys, values=values)
         save = StateStoreSave(
-            info=info,
-            watermarks=watermarks,
-            output=self.tasks.arrow_schema,
-            metrics=metrics,
-            output_mode=context.output_mode,
-            keys=keys,
-            values=values,
-            event_time=self.event_time,
+            **of_task, output_mode=context.output_mode, keys=keys, values=values, event_time=self.event_time
         )
         new = self.new_rows(context, children[0])
-        by_key = physical.shuffled(session, new, self.shuffle_keys, info.num_partitions)  # (2)
+        by_key = physical.shuffled(session, new, self.shuffle_keys, self.partitions(context.num_partitions))  # (2)
         merged = physical.over(session, self.merge, by_key)
         restored = context.map_partitions(self.tasks, merged, restore)  # (3)
         both = physical.over(session, self.merge, restored)  # (4)

@@ -111,10 +111,7 @@ class StreamingDeduplicate(StatefulOperator):
         session = context.session
         check_event_time(session, self.event_times)
         task = Deduplicate(
-            info=context.state_info(self),
-            watermarks=context.watermarks[self.operator_id],
-            output=self.tasks.arrow_schema,
-            metrics=context.accumulators[self.operator_id],
+            **context.of_task(self, self.tasks),
             positions=self.positions,
             keys=without_names(self.keys),
             event_time=self.event_time,

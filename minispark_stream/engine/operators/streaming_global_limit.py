@@ -65,13 +65,7 @@ class StreamingGlobalLimit(StatefulOperator):
         return False
 
     def plan_batch(self, context: BatchContext, children: Sequence[JavaObject]) -> JavaObject:
-        task = GlobalLimit(
-            info=context.state_info(self),
-            watermarks=context.watermarks[self.operator_id],
-            output=self.tasks.arrow_schema,
-            metrics=context.accumulators[self.operator_id],
-            limit=self.limit,
-        )
+        task = GlobalLimit(**context.of_task(self, self.tasks), limit=self.limit)
         together = physical.shuffled(context.session, context.rows(children[0]), [], 1)
         return context.leaf(context.map_partitions(self.tasks, together, task))
 

@@ -148,15 +148,14 @@ class SymmetricHashJoin(StatefulOperator):
         check_join_type(self.join_type, context.output_mode)
         for child in (self.plan.left(), self.plan.right()):
             check_event_time(session, event_time_names(scala.items(child.output())))
-        info, watermarks = context.state_info(self), context.watermarks[self.operator_id]
-        join = self.join(watermarks.eviction_ms)
-        by_key = self.rows_by_key.over(session, [context.rows(child) for child in children], info.num_partitions)  # (3)
-        metrics = context.accumulators[self.operator_id]
-        probe = Probe(info=info, watermarks=watermarks, output=self.probes.arrow_schema, metrics=metrics, join=join)
+        join = self.join(context.watermarks[self.operator_id].eviction_ms)
+        partitions = self.partitions(context.num_partitions)
+        by_key = self.rows_by_key.over(session, [context.rows(child) for child in children], partitions)  # (3)
+        probe = Probe(**context.of_task(self, self.probes), join=join)
         pairs = context.map_partitions(self.probes, by_key, probe)
         if self.pairs_that_match is not None:
             pairs = physical.filtered(session, pairs, self.pairs_that_match)
-        build = Build(info=info, watermarks=watermarks, output=self.builds.arrow_schema, metrics=metrics, join=join)
+        build = Build(**context.of_task(self, self.builds), join=join)
         return context.leaf(context.map_partitions(self.builds, pairs, build, gathered=True))
 
     def join(self, watermark_ms: int) -> Join:

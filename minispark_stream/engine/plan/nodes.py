@@ -17,11 +17,14 @@ Differs from Spark: nothing.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeVar
 
 from minispark_stream.engine.jvm.scala import JavaObject
 from minispark_stream.engine.plan.streaming_relation import StreamingRelation
+
+Result = TypeVar("Result")
 
 
 @dataclass(frozen=True)
@@ -66,6 +69,11 @@ class Static:
 
     plan: JavaObject
     children: tuple[Node, ...] = ()
+
+
+def fold(node: Node, of: Callable[[Any, list[Result]], Result]) -> Result:
+    """What `of` makes of a node and of what it has made of the nodes below."""
+    return of(node, [fold(child, of) for child in node.children])
 
 
 Node = SourceLeaf | Stateless | Watermark | Static | Any  # Any: a StatefulOperator

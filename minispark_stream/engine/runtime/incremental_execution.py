@@ -34,7 +34,7 @@ from minispark_stream.engine.jvm.scala import JavaObject
 from minispark_stream.engine.operators import instance_metrics
 from minispark_stream.engine.operators.base import BatchContext, StatefulOperator
 from minispark_stream.engine.operators.metrics import state_operator_progress
-from minispark_stream.engine.plan.nodes import Node, SourceLeaf, Stateless, Static, Watermark
+from minispark_stream.engine.plan.nodes import Node, SourceLeaf, Stateless, Static, Watermark, fold
 from minispark_stream.engine.runtime.template import Template
 from minispark_stream.engine.runtime.watermark_propagator import propagate
 from minispark_stream.engine.runtime.watermark_tracker import EventTimeStats
@@ -52,11 +52,11 @@ class IncrementalExecution:
         self.batch = batch
         self.new_data = new_data
         self._session = batch.session
-        plan = self._plan(template.root)
+        plan = fold(template.root, self._plan)
         rows = plan.rdd() if isinstance(template.root, StatefulOperator) else batch.answer(plan)
         self.next_batch = plans.rdd_frame(self._session, rows, template.schema)  # (4)
 
-    def _plan(self, node: Node) -> JavaObject:
+    def _plan(self, node: Node, children: list[JavaObject]) -> JavaObject:
         match node:
             case Static(plan):
                 return plan
@@ -67,12 +67,9 @@ class IncrementalExecution:
                 rows = query_execution.of_new_data(self._session, rows)
                 return plans.rename(self._session, rows, node.attributes)
             case Stateless() | Watermark():  # (3)
-                return plans.with_children(self._session, node.plan, self._children(node))
+                return plans.with_children(self._session, node.plan, children)
             case operator:  # (2)
-                return operator.plan_batch(self.batch, self._children(operator))
-
-    def _children(self, node: Node) -> list[JavaObject]:
-        return [self._plan(child) for child in node.children]
+                return operator.plan_batch(self.batch, children)
 
     @property
     def began_ms(self) -> int:

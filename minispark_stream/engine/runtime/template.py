@@ -38,7 +38,7 @@ from minispark_stream.engine.operators.stateful_aggregation_strategy import comp
 from minispark_stream.engine.operators.streaming_deduplicate import compile_deduplicate
 from minispark_stream.engine.operators.streaming_global_limit import compile_global_limit
 from minispark_stream.engine.operators.symmetric_hash_join import compile_symmetric_hash_join
-from minispark_stream.engine.plan.nodes import Node, SourceLeaf, Stateless, Static, Watermark
+from minispark_stream.engine.plan.nodes import Node, SourceLeaf, Stateless, Static, Watermark, fold
 from minispark_stream.engine.plan.streaming_relation import (
     Sources,
     StreamingLeaf,
@@ -235,18 +235,18 @@ def _redefined_watermark(session: SparkSession, watermarks: Iterable[Watermark])
 
 def is_above_a_watermark(node: Node) -> bool:
     """Whether the rows that a node gets have a watermark already; a function of the user's takes it away."""
-    return any(map(_has_watermark, node.children))
+    return any(fold(child, _has_watermark) for child in node.children)
 
 
-def _has_watermark(node: Node) -> bool:
+def _has_watermark(node: Node, below: list[bool]) -> bool:
     match node:
         case Watermark():
             return True
         case SourceLeaf() | Static() | Stateless():
-            return is_above_a_watermark(node)
+            return any(below)
         case operator:
-            return is_above_a_watermark(node) and operator.output_watermark(0) is not None
+            return any(below) and operator.output_watermark(0) is not None
 
 
 def has_operator(node: Node) -> bool:
-    return isinstance(node, StatefulOperator) or any(map(has_operator, node.children))
+    return fold(node, lambda one, below: isinstance(one, StatefulOperator) or any(below))

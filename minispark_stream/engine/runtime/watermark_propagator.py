@@ -27,7 +27,7 @@ Shown by tests/spark/test_differences.py::test_what_two_operators_share.
 from __future__ import annotations
 
 from minispark_stream.engine.operators.base import OperatorWatermarks
-from minispark_stream.engine.plan.nodes import Node, SourceLeaf, Stateless, Static, Watermark
+from minispark_stream.engine.plan.nodes import Node, SourceLeaf, Stateless, Static, Watermark, fold
 from minispark_stream.engine.runtime.template import Template
 
 
@@ -43,8 +43,8 @@ def propagate(template: Template, watermark_ms: int, allow_multiple: bool) -> di
         raise template.redefined
     seen: dict[int, int] = {}
 
-    def output(node: Node) -> int | None:
-        below = [ms for child in node.children if (ms := output(child)) is not None]
+    def output(node: Node, inputs: list[int | None]) -> int | None:
+        below = [ms for ms in inputs if ms is not None]
         match node:
             case Watermark():
                 return watermark_ms
@@ -54,7 +54,7 @@ def propagate(template: Template, watermark_ms: int, allow_multiple: bool) -> di
                 seen[operator.operator_id] = min(below, default=0)
                 return operator.output_watermark(seen[operator.operator_id])
 
-    output(template.root)
+    fold(template.root, output)
     return seen
 
 

@@ -138,10 +138,7 @@ class TransformWithState(StatefulOperator):
             context.state_variables[self.operator_id] = self._declare(context)  # (2)
         with_initial = self.initial is not None and context.batch_id == 0
         task = TransformWithStateTask(
-            info=context.state_info(self),
-            watermarks=context.watermarks[self.operator_id],
-            output=self.tasks.arrow_schema,
-            metrics=context.accumulators[self.operator_id],
+            **context.of_task(self, self.tasks),
             command=self.command,
             in_pandas=self.in_pandas,
             input=self.input,

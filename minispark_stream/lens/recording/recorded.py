@@ -16,10 +16,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from minispark_stream.engine.operators.base import StatefulOperator
-from minispark_stream.engine.plan.nodes import Node, SourceLeaf, Static, Watermark
+from minispark_stream.engine.plan.nodes import Node, SourceLeaf, Static, Watermark, fold
 from minispark_stream.engine.runtime.incremental_execution import IncrementalExecution
 from minispark_stream.engine.runtime.micro_batch_execution_context import MicroBatchExecutionContext, Offsets
 from minispark_stream.engine.runtime.stream_execution import StreamExecution
@@ -127,13 +128,15 @@ def _watermarks(query: StreamExecution, context: MicroBatchExecutionContext, **_
 def _planned(query: StreamExecution, execution: IncrementalExecution, **_: Any) -> Values:
     template = execution.template
     operators = [{"operatorId": op.operator_id, "operator": op.operator_name} for op in template.operators]
-    return {"plan": template.text, "operators": operators, "tree": _tree(query, execution, template.root)}
+    return {"plan": template.text, "operators": operators, "tree": fold(template.root, partial(_tree, query, execution))}
 
 
-def _tree(query: StreamExecution, execution: IncrementalExecution, node: Node) -> Values:
+def _tree(query: StreamExecution, execution: IncrementalExecution, node: Node, children: list[Values | None]) -> Values | None:
     """Where a watermark enters the plan and how it goes up, operator by operator; nodes that only pass it on are left out."""
-    below = [_tree(query, execution, child) for child in node.children if not isinstance(child, Static)]
+    below = [child for child in children if child is not None]
     match node:
+        case Static():
+            return None
         case SourceLeaf():
             return {"source": query.sources.name_of(query.sources[node.ordinal])}
         case Watermark():

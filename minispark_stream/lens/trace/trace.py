@@ -258,7 +258,7 @@ class Trace(Recording):
         return Stepper({self.engine: self}, batch=batch, step=step, ask=ask)
 
     def _repr_html_(self) -> str:
-        from minispark_stream.lens.view.summary import summary
+        from minispark_stream.lens.view.batch_table import summary
 
         return summary(self)
 

@@ -8,6 +8,7 @@ it needs, and what has another shape counts as empty:
     as_int("7")    -> None
     as_watermark(-900001)    -> 0
     name_of({"b": 1, "a": 2}) == name_of({"a": 2, "b": 1})
+    state_mark(None, 3)    -> "+"
     entry_metadata('v1\n{"batchWatermarkMs":0}\n3')    -> {"batchWatermarkMs": 0}
 """
 
@@ -42,6 +43,11 @@ def as_watermark(value: Any) -> int | None:
 def name_of(value: Any) -> str:
     """A key, a row or a whole row of state as a text that equal ones have in common."""
     return json.dumps(value, sort_keys=True, default=str)
+
+
+def state_mark(was: Any, now: Any) -> str:
+    """How a row of state has changed, from its value in two versions (None: no row): `+` added, `~` changed, `-` removed."""
+    return "+" if was is None else "-" if now is None else "" if was == now else "~"
 
 
 def without_values(rows: Sequence[Any]) -> list[str]:

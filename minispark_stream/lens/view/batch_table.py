@@ -1,4 +1,4 @@
-"""The batches of a trace as rows of numbers: for the table that Jupyter shows (summary.py), and for pandas.
+"""The batches of a trace as rows of numbers: for the table that Jupyter shows, above bars of their times, and for pandas.
 
     batch  rows_in  rows_out  watermark            state_rows  state_bytes  late_rows  took_ms  rerun  error  ...  addBatch  ...
     3      2        2         2024-01-01 12:11:00  3           1540         0          1204     True   None   ...  1032      ...
@@ -8,12 +8,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from html import escape
 from typing import TYPE_CHECKING, Any
 
 from minispark_stream.engine.times import iso_ms
 from minispark_stream.lens.trace.recording import Batch, Recording
 from minispark_stream.lens.trace.values import as_int, as_list, as_map
+from minispark_stream.lens.view import timeline
+from minispark_stream.lens.view.style import CSS, table
 from minispark_stream.lens.view.timeline import phases
+from minispark_stream.lens.view.words import duration_words, number, time_words
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -29,9 +34,9 @@ def to_pandas(recording: Recording) -> pd.DataFrame:
     import pandas as pd
 
     rows = [{**row, **phases(batch)} for row, batch in zip(batch_rows(recording), recording.batches)]
-    table = pd.DataFrame(rows, columns=[*(rows[0] if rows else COLUMNS)]).rename(columns={"watermark_ms": "watermark"})
-    table["watermark"] = pd.to_datetime(pd.to_numeric(table["watermark"]), unit="ms", utc=True, errors="coerce")
-    return table
+    frame = pd.DataFrame(rows, columns=[*(rows[0] if rows else COLUMNS)]).rename(columns={"watermark_ms": "watermark"})
+    frame["watermark"] = pd.to_datetime(pd.to_numeric(frame["watermark"]), unit="ms", utc=True, errors="coerce")
+    return frame
 
 
 COLUMNS = (
@@ -61,3 +66,25 @@ def _num_rows_out(batch: Batch) -> int | None:
         return reported
     recorded = [e.outputs for e in batch.events if e.step == "addBatch" and "rows" in e.outputs]
     return as_int(recorded[-1].get("emitted")) or len(as_list(recorded[-1]["rows"])) if recorded else None
+
+
+def summary(recording: Recording) -> str:
+    """The table and the bars, as HTML."""
+    name = f"query {escape(recording.name)}" if recording.name else "a query without a name"
+    head = ("batch", "rows in", "rows out", "watermark", "state rows", "late rows", "took", "")
+    lines = table(head, [("", _cells(row)) for row in batch_rows(recording)])
+    note = f"<p class='note'>{escape(recording.note)}</p>" if recording.note else ""
+    return (
+        f"<style>{CSS}</style><div class='ms summary'><h3>{name} on {escape(recording.engine)}</h3>{note}{lines}"
+        f"{timeline.svg(recording.batches)}</div>"
+    )
+
+
+def _cells(row: Mapping[str, Any]) -> list[str]:
+    counts = ("" if row[name] is None else number(row[name]) for name in ("rows_in", "rows_out"))
+    watermark, took = row["watermark_ms"], row["took_ms"]
+    kept, late = ("" if row[name] is None else number(row[name]) for name in ("state_rows", "late_rows"))
+    return [
+        str(row["batch"]), *counts, "" if watermark is None else time_words(watermark), kept, late,
+        "" if took is None else duration_words(took), "failed" if row["error"] else "run again" if row["rerun"] else "",
+    ]

@@ -27,7 +27,7 @@ from dataclasses import replace
 from typing import Any
 
 from minispark_stream.lens.trace.events import Event
-from minispark_stream.lens.trace.values import as_int, as_list, as_map, as_watermark, name_of
+from minispark_stream.lens.trace.values import as_int, as_list, as_map, as_watermark, name_of, state_mark
 from minispark_stream.lens.view.walk import Moment, failed, moments
 from minispark_stream.lens.view.world import LogEntry, OperatorView, SourceLogEntry, SourceView, StateRow, WatermarkView, World
 
@@ -237,14 +237,9 @@ def state_changes(before: Sequence[Any], after: Sequence[Any], between: Sequence
     for identity in sorted(old.keys() | new.keys() | put.keys()):
         row = new.get(identity) or old.get(identity) or put.get(identity, {})
         was, now = old.get(identity), new.get(identity)
+        mark = state_mark(*(None if row is None else [row.get("value")] for row in (was, now)))
         if identity in put and now is None:
             mark = "+-" if was is None else "~-"
-        elif was is None:
-            mark = "+"
-        elif now is None:
-            mark = "-"
-        else:
-            mark = "" if was.get("value") == now.get("value") else "~"
         rows.append(StateRow(
             str(row.get("store") or "default"), as_int(row.get("partition")), row.get("key"),
             None if was is None else was.get("value"), None if now is None else now.get("value"), mark,

@@ -26,7 +26,7 @@ from minispark_stream.tools.inspection.operators import read_operators
 from minispark_stream.tools.inspection.read_only_files import ReadOnlyFiles
 from minispark_stream.tools.inspection.report import CheckpointReport
 from minispark_stream.tools.inspection.sources import read_sources
-from minispark_stream.tools.inspection.values import printable
+from minispark_stream.tools.inspection.text import printable
 
 LEVELS = ("error", "warning", "note")
 

@@ -20,8 +20,7 @@ from typing import Any
 from minispark_stream.engine.checkpointing.errors import PySparkException
 from minispark_stream.tools.inspection.checkpoint import inspect
 from minispark_stream.tools.inspection.report import CheckpointReport, as_json
-from minispark_stream.tools.inspection.text import changes_to_text, rows_to_text
-from minispark_stream.tools.inspection.values import printable
+from minispark_stream.tools.inspection.text import changes_to_text, printable, rows_to_text
 
 
 def run(args: argparse.Namespace) -> int:

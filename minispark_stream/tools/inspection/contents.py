@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from minispark_stream.engine.checkpointing.spark_types import StructType
+from minispark_stream.lens.trace.values import state_mark
 
 Row = Mapping[str, Any]  # a decoded key or value, made of what JSON has
 
@@ -103,8 +104,8 @@ class StateChange:
         """From one row to the other; where there is none, the row was added or removed."""
         some = now or was
         assert some is not None
-        mark = "+" if was is None else "-" if now is None else "" if was.value == now.value else "~"
-        return StateChange(mark, some.partition, some.key, was.value if was else None, now.value if now else None)
+        before, after = was.value if was else None, now.value if now else None
+        return StateChange(state_mark(before, after), some.partition, some.key, before, after)
 
 
 @dataclass(frozen=True)

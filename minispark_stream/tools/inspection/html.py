@@ -34,12 +34,12 @@ from minispark_stream.tools.inspection.text import (
     batch_cells,
     conf_changes,
     not_decoded,
+    printable,
     schema_words,
     size_words,
     span,
     store_words,
 )
-from minispark_stream.tools.inspection.values import printable
 from minispark_stream.tools.inspection.versions import Read, VersionRows, read_versions
 
 BATCHES = 60  # the newest ones, in the table

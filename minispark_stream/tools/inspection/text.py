@@ -15,6 +15,7 @@ JSON has them all.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -31,10 +32,18 @@ from minispark_stream.tools.inspection.contents import (
     StateRow,
     Store,
 )
-from minispark_stream.tools.inspection.values import printable
 
 SHOWN = 20  # batches, files and partitions
 WIDTH = 100
+
+
+_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069]")
+
+
+def printable(text: str) -> str:
+    """`text`, which may be JSON, without what a terminal would obey and what is no UTF-8; no file is trusted."""
+    shown = _CONTROL.sub(lambda found: f"\\u{ord(found.group()):04x}", text)
+    return shown.encode("utf-8", "replace").decode("utf-8")
 
 
 def to_text(report: Contents) -> str:

@@ -319,3 +319,9 @@ def test_no_call_makes_a_reader_count():
         for node in ast.walk(tree)
         if isinstance(node, ast.Call) and len(node.args) > MOST_POSITIONAL_ARGUMENTS
     ])
+
+
+def test_tests_without_spark_lie_in_folders_as_the_package_has():
+    unit = ROOT / "tests" / "unit"
+    folders = {path.parent.relative_to(unit).as_posix() for path in unit.rglob("test_*.py")}
+    assert [folder for folder in sorted(folders - {"project"}) if not (ROOT / PACKAGE / folder).is_dir()] == []

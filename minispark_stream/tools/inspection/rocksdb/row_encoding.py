@@ -31,7 +31,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from minispark_stream.engine.checkpointing.metadata_log import number as as_number
-from minispark_stream.engine.checkpointing.spark_types import ArrayType, BinaryType, DataType, StructField, StructType
+from minispark_stream.engine.checkpointing.spark_types import BinaryType, DataType, StructField, StructType
 from minispark_stream.engine.checkpointing.unsafe_row import UnsafeRowCodec
 from minispark_stream.engine.checkpointing.unsafe_row.plain import decode_columns, decode_rows
 from minispark_stream.engine.state.state_records import crc32c
@@ -60,11 +60,6 @@ class RocksDBRows(UnsafeRows):
     lists: bool = False
     delimiter: bytes = b""
     checksum: bool = False
-
-    @property
-    def shown_value(self) -> StructType:
-        """The value as its rows are shown."""
-        return StructType([StructField(LIST, ArrayType(self.value))]) if self.lists else self.value
 
     def key_columns(self, keys: Sequence[bytes]) -> dict[str, list[Any]]:  # (1)
         kind = str(self.encoder.get("keyStateEncoderType"))
