@@ -9,6 +9,7 @@
 # make unit        the tests without Spark
 # make test        the checks, with a sample of the tests that need Spark; CI=true make test runs all of them, as CI does
 # make crash-test  queries of every kind killed at each durable action, and run to the end
+# make mutants     planted bugs, each of which some test must find (some of them: make mutants MUTANTS=epoch, MUTANTS=2/4)
 # make lint types  style, spelling and types only: seconds
 # make bench       milliseconds per trigger, model against Spark, in nine workloads (of one: make bench BENCH='--only join-20k')
 # make package-test    the package built, installed into clean environments and used there: about 1.3 GB
@@ -34,7 +35,7 @@ export SPARK_LOCAL_IP ?= 127.0.0.1
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 export PIP_NO_INPUT := 1
 
-.PHONY: help setup system preflight demo test check lint types unit quick test-changed crash-test package-test rewrite-golden notebooks rewrite-notebooks lab bench docs pictures site room reset doctor wheels clean
+.PHONY: help setup system preflight demo test check lint types unit quick test-changed crash-test mutants package-test rewrite-golden notebooks rewrite-notebooks lab bench docs pictures site room reset doctor wheels clean
 
 help:
 	@sed -n 's/^# make /make /p' Makefile
@@ -179,6 +180,9 @@ test-changed: lint types
 crash-test: setup
 	MINISPARK_CRASH=all $(BIN)/pytest --numprocesses=$(WORKERS) --maxprocesses=4 --durations=0 \
 	    tests/conformance/test_crash.py tests/conformance/test_crash_points.py
+
+mutants: setup
+	$(BIN)/python -m tests.mutants $(MUTANTS)
 
 package-test: setup
 	MINISPARK_PACKAGE=1 $(BIN)/pytest --durations=0 tests/spark/test_installed_package.py

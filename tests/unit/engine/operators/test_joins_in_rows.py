@@ -119,3 +119,15 @@ def test_columns_do_what_rows_do(join_type: str, evicted: str, batches: list[Any
             for number in (LEFT, RIGHT):
                 assert waiting(folder, number, batch_id + 1) == plain.state[number]
 
+
+
+def test_which_sides_of_a_join_are_outer() -> None:
+    """Both of the above ask the join itself, so that they would not differ."""
+    side = JoinSide(ROW, None, None, None)
+    outer = {how: [Join(how, KEY, None, (side, side)).is_outer(number) for number in (LEFT, RIGHT)] for how in (
+        "Inner", "LeftOuter", "RightOuter", "FullOuter", "LeftSemi",
+    )}
+    assert outer == {
+        "Inner": [False, False], "LeftOuter": [True, False], "RightOuter": [False, True], "FullOuter": [True, True],
+        "LeftSemi": [False, False],
+    }

@@ -99,8 +99,10 @@ def test_the_logs_keep_one_entry_more_than_they_must_retain(tmp_path: Path, reta
 
 
 def test_of_two_runs_on_one_checkpoint_only_one_can_log_a_batch(tmp_path: Path) -> None:
-    query: Any = FakeQuery(tmp_path, Counter(newest=7))
+    source = Counter(newest=7)
+    query: Any = FakeQuery(tmp_path, source)
     log(query, {0: "5", 1: "6"}, {0: 0})
     with pytest.raises(SparkRuntimeException) as refused:
         construct_next_batch(query, after_a_batch("5"))
+    assert source.committed == [], "a batch that is not in the log may have to begin where the other one did"
     assert refused.value.getCondition() == "CONCURRENT_STREAM_LOG_UPDATE"

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from minispark_stream.engine.checkpointing.offset_seq_log import OffsetSeq, OffsetSeqMetadata
 from minispark_stream.engine.checkpointing.recovery import Found, decide
 from minispark_stream.engine.runtime.micro_batch_execution_context import MicroBatchExecutionContext
 from minispark_stream.engine.runtime.populate_start_offsets import populate_start_offsets
@@ -89,6 +90,15 @@ def test_an_unfinished_batch_runs_under_its_logged_watermark(tmp_path: Path) -> 
     log(query, {0: "5", 1: "9"}, {0: 99}, watermark_ms=20)
     context = populate_start_offsets(query, MicroBatchExecutionContext())
     assert (context.metadata.batch_watermark_ms, context.previous_watermark_ms) == (20, 20)
+
+
+def test_the_logged_confs_win_over_the_sessions(tmp_path: Path) -> None:
+    query = FakeQuery(tmp_path, Counter())
+    policy = "spark.sql.streaming.multipleWatermarkPolicy"
+    query.session.conf.set(policy, "min")
+    query.offset_log.add(0, OffsetSeq(("5",), OffsetSeqMetadata(conf={policy: "max"})))
+    context = populate_start_offsets(query, MicroBatchExecutionContext())
+    assert query.conf(policy) == context.metadata.conf[policy] == "max"
 
 
 def test_a_source_is_asked_for_its_last_finished_batch_once_more(tmp_path: Path) -> None:

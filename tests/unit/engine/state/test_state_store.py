@@ -14,6 +14,7 @@ from pyspark.errors import SparkRuntimeException
 
 from minispark_stream.engine.checkpointing.lz4_block import LimitExceeded, compress, decompress
 from minispark_stream.engine.checkpointing.unsafe_row import Rows
+from minispark_stream.engine.state import maintenance
 from minispark_stream.engine.state.fast.columnar_map import ColumnarMap
 from minispark_stream.engine.state.hdfs_backed_state_store_map import HDFSBackedStateStoreMap
 from minispark_stream.engine.state.hdfs_backed_state_store_provider import HDFSBackedStateStoreProvider
@@ -660,6 +661,23 @@ def test_a_snapshot_is_written_from_what_is_in_memory(state: Path, monkeypatch: 
     read.clear()
     (result,) = maintain(state, conf, may_read=False)  # it lacks what another worker wrote
     assert (result.snapshot, result.from_memory, read) == (6, True, ["5.delta", "6.delta"])
+
+
+def test_a_snapshot_waits_when_its_version_is_written_again_while_it_is_read(state: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """By a task that outlived its query, say: nobody can tell whether what was read is what is there now."""
+    conf = StateStoreConf(min_deltas_for_snapshot=2)
+    for version in range(3):
+        batch(state, version, {A: b"%d" % version}, conf=conf)
+
+    def another_one_writes(*which: Any) -> Any:
+        StateFiles(store_id(state), conf).write_delta(3, [([A], [b"other"])])
+        return store
+
+    store = get_store(store_id(state), conf, 3)
+    monkeypatch.setattr(maintenance, "get_store", another_one_writes)
+    (result,) = maintain(state, conf)
+    assert result.snapshot is None and "written again meanwhile" in str(result.error)
+    assert names(state) == ["1.delta", "2.delta", "3.delta"]
 
 
 def test_what_a_worker_has_not_in_memory_is_left_for_another_one(state: Path) -> None:
