@@ -589,4 +589,28 @@ EXERCISES = {
         hint="Look at `numRowsTotal` of the last batch. What is the name of an unknown network?",
         why="All of them are one group, whose name is null. The inner join drops their rows before they are counted.",
     ),
+    "21-1": Exercise(
+        answer=(1, 0),
+        hint="Which time is compared with the watermark: that of the row, or that of the end of its window?",
+        why=(
+            "Where rows are judged by their own time, one at the watermark is late. The window of 12:11 ends at 12:15, which "
+            "is after the watermark, so the row counts. Such a claim means nothing as long as it does not name the operator."
+        ),
+    ),
+    "21-2": Exercise(
+        answer=agrees({
+            ((722, 750), 10, 700): 740, ((722, None), 10, 700): 712, ((None, None), 10, 700): 700, ((722, 725), 10, 730): 730,
+            ((), 5, 600): 600, ((720,), 0, 719): 720,
+        }),
+        hint="The newest of all tasks counts, less the delay; and what the watermark has reached, it keeps.",
+        why="The maximum over the tasks of an input, not the minimum. Only between several inputs the least one counts.",
+    ),
+    "21-3": Exercise(
+        answer=(6, 0),
+        hint="What makes a row of a join leave the state?",
+        why=(
+            "A row leaves when the watermark says that no partner can come any more. Without a watermark nothing says so, and "
+            "the state grows by every row that ever comes."
+        ),
+    ),
 }
