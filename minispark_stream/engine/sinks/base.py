@@ -62,8 +62,8 @@ class StreamingWrite:
     """How the rows of an epoch are written (Spark's DataWriterFactory and the commit of StreamingWrite).
 
     Attributes:
-        write: (partition_id, epoch_id, batches) writes the rows of an epoch in a task, where they are given one by one as they
-            come, and returns a message; it is sent to the tasks.
+        write: (partition_id, epoch_id, batches) writes the rows of an epoch in a task, where they are given as they come,
+            and returns a message; it is sent to the tasks.
         commit: (epoch_id, messages) is called on the driver with the messages of all partitions, before the epoch is committed.
         stop: is called on the driver when the query ends.
     """

@@ -28,8 +28,9 @@ import threading
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeAlias
 
+import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.datasource import (
     ReadAllAvailable,
@@ -45,13 +46,15 @@ from minispark_stream.engine.clock import Clock
 from minispark_stream.engine.plan.streaming_relation import StreamingRelation  # what a source's factory returns
 
 Offset = str
+Rows: TypeAlias = Sequence[tuple[Any, ...]] | pa.RecordBatch  # of a continuous stream: tuples, or the columns of its schema
+MOST_ROWS = 1000  # that a continuous stream hands on together
 
 
 # How much one batch may read: PySpark's own kinds of limit, as its Python data sources know them.
 ALL_AVAILABLE = ReadAllAvailable()
 __all__ = [
-    "ALL_AVAILABLE", "CompositeReadLimit", "ContinuousInputPartition", "ContinuousStream", "Offset", "ReadLimit",
-    "ReadMaxBytes", "ReadMaxFiles", "ReadMaxRows", "ReadMinRows", "Source", "SourceSpec", "StreamingRelation",
+    "ALL_AVAILABLE", "MOST_ROWS", "CompositeReadLimit", "ContinuousInputPartition", "ContinuousStream", "Offset", "ReadLimit",
+    "ReadMaxBytes", "ReadMaxFiles", "ReadMaxRows", "ReadMinRows", "Rows", "Source", "SourceSpec", "StreamingRelation",
     "SupportsAdmissionControl", "SupportsTriggerAvailableNow", "offset_by_partition",
 ]
 
@@ -171,8 +174,11 @@ class ContinuousInputPartition(ABC):
     start_offset: Any
 
     @abstractmethod
-    def read(self, stopped: threading.Event) -> Iterator[tuple[tuple[Any, ...], Any]]:
-        """Each row with the offset after it, without an end; waits for rows until `stopped` is set."""
+    def read(self, stopped: threading.Event) -> Iterator[tuple[Rows, Any]]:
+        """Those rows that are there, with the offset after them, without an end; waits for rows until `stopped` is set.
+
+        Rows that come together belong to one epoch. There are at least one and at most `MOST_ROWS`.
+        """
 
 
 class ContinuousStream(ABC):

@@ -1,4 +1,4 @@
-"""The continuous engine: one Spark job for the whole life of a query, whose tasks read, compute and write row by row.
+"""The continuous engine: one Spark job for the whole life of a query, whose tasks read, compute and write rows as they come.
 
 Models: ContinuousExecution (Continuous processing; SIGMOD'18 paper, section 6.3).
 
@@ -36,7 +36,7 @@ from typing import Any
 
 from pyspark.errors import UnsupportedOperationException
 from pyspark.sql import DataFrame
-from pyspark.sql.types import LongType, StructType
+from pyspark.sql.types import LongType, StringType, StructType
 
 from minispark_stream.engine.checkpointing.commit_log import CommitMetadata
 from minispark_stream.engine.checkpointing.offset_seq_log import OffsetMap, OffsetSeq
@@ -51,7 +51,7 @@ from minispark_stream.engine.runtime.trigger_executor import ContinuousTrigger, 
 from minispark_stream.engine.runtime.write_to_stream import WriteToStream
 from minispark_stream.engine.sinks.base import StreamingWrite
 from minispark_stream.engine.sources.base import ContinuousInputPartition, ContinuousStream, Offset
-from minispark_stream.extras.continuous.continuous_queued_data_reader import ContinuousReaderTask
+from minispark_stream.extras.continuous.continuous_queued_data_reader import BATCH_BYTES, ContinuousReaderTask
 from minispark_stream.extras.continuous.continuous_write import ContinuousWriterTask
 from minispark_stream.extras.continuous.epoch_coordinator import (
     EpochCoordinator,
@@ -65,8 +65,11 @@ from minispark_stream.extras.rpc import RpcEndpoint
 
 logger = logging.getLogger(__name__)
 
-# A row is to go on as soon as it is there: no batch of rows, and no buffer of a worker, waits until it is full.
-_ROW_BY_ROW = {"spark.sql.execution.arrow.maxRecordsPerBatch": "1", "spark.sql.execution.pandas.udf.buffer.size": "4"}
+# A row is to go on as soon as it is there: Spark hands on what it has gathered when it meets a PUSH, and no buffer of a worker
+# waits until it is full.
+_AT_ONCE = {
+    "spark.sql.execution.arrow.maxBytesPerBatch": str(BATCH_BYTES), "spark.sql.execution.pandas.udf.buffer.size": "4",
+}
 _CONTINUOUS = "spark.sql.streaming.continuous"
 _END_BY_THEMSELVES_S = 2  # how long readers and writers are given for it
 
@@ -104,7 +107,7 @@ class ContinuousExecution(StreamExecution):
         self._failed: Exception | None = None
 
     def run_activated_stream(self) -> None:
-        for key, value in _ROW_BY_ROW.items():
+        for key, value in _AT_ONCE.items():
             self.session.conf.set(key, value)
         sessions.propagate_confs(self.session)  # the buffers are made in the tasks
         self._reconfiguring = True
@@ -171,7 +174,7 @@ class ContinuousExecution(StreamExecution):
                 len(partitions), slots,
             )
         epoch = self.context.batch_id
-        rows = expressions.positional(self._relation.schema, StructType().add("epoch", LongType()))
+        rows = expressions.positional(self._relation.schema, StructType().add("epoch", StringType()))
         reader = ContinuousReaderTask(
             tuple(partitions), rows, endpoint.ref, epoch, int(str(self.conf(f"{_CONTINUOUS}.executorQueueSize"))),
             self.conf_ms(f"{_CONTINUOUS}.executorPollIntervalMs") / 1000,
@@ -179,6 +182,8 @@ class ContinuousExecution(StreamExecution):
         ids = self.session.range(0, len(partitions), 1, len(partitions))
         query = with_epoch_markers(self.session, self.analyzed, ids.mapInArrow(reader, rows))
         if udf_operators := physical.count_udf_operators(query):
+            self.session.conf.set("spark.sql.execution.arrow.maxRecordsPerBatch", 1)  # python_udfs.py
+            sessions.propagate_confs(self.session)
             reader = replace(reader, pushes=1 + udf_operators)
             query = with_epoch_markers(self.session, self.analyzed, ids.mapInArrow(reader, rows))
         columns = [f"_{i}" for i in range(len(query.columns))]

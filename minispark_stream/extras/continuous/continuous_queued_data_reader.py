@@ -4,29 +4,33 @@ Models: ContinuousQueuedDataReader, ContinuousDataSourceRDD (Continuous processi
 
 Two threads fill a queue, the task empties it:
 
-1. One reads rows from the source, each with the offset after it; it waits when the queue is full
-   (`spark.sql.streaming.continuous.executorQueueSize`).
+1. One reads rows from the source, each time those that are there, with the offset after them; it waits when the queue is full
+   (`spark.sql.streaming.continuous.executorQueueSize`, in rows).
 2. One asks the driver every `executorPollIntervalMs` which epoch it is, and puts a marker into the queue for each epoch that
    has ended since it asked last.
-3. The task hands on what is in the queue: rows, as Arrow batches, and markers, as a row of nulls with the number of the epoch
-   in the last column. At a marker it tells the coordinator the offset that the partition has come to.
+3. The task hands on all that is in the queue: rows, as Arrow batches, and markers, as a row of nulls with the number of the
+   epoch in the last column. At a marker it tells the coordinator the offset that the partition has come to.
 4. A task that Spark starts a second time refuses to run: it could not know where the first one stopped.
 5. When the driver does not answer any more, the query has ended, and so does the task.
 
-    queue      a@1  b@2  |  c@3                          offset 3 was read, the marker of epoch 0 came after b
-    rows out   (a, null) (b, null) (null, 0) (c, null)   and the coordinator is told: epoch 0 ends at offset 2
+    queue      a@1  b@2  |  c@3                            offset 3 was read, the marker of epoch 0 came after b
+    rows out   (a, null) (b, null) (null, "0") (c, null)   and the coordinator is told: epoch 0 ends at offset 2
 
-Rows that wait together go on together. The markers are rows, because the operators between reader and writer are Spark's, on
-one endless iterator; in Spark an epoch is an iterator of its own. Before Spark gives a row to a Python worker, it looks whether
-there is another one, and waits for it. So whatever goes on is followed by rows with PUSH in the last column, which the writer
-drops: one for the writer, and one for each operator with Python UDFs on the way.
+The markers are rows, because the operators between reader and writer are Spark's, on one endless iterator; in Spark an epoch is
+an iterator of its own.
+
+Rows that have queued travel together, and a row that is alone waits for no other. Spark gathers rows for a Python worker until
+their batch has `BATCH_BYTES`, or until it sees that there are no more; and it waits to see. So whatever goes on is followed by
+rows with PUSH in the last column, a text as long as such a batch. With it Spark gives on what it has gathered, and the writer
+drops it. One PUSH fills the batch for the writer, and the next one shows that there are more rows. (In a query with Python UDFs
+each row is a batch, and one PUSH shows the writer, and each operator with UDFs, that there are more rows.) While more rows wait
+in the queue, none is needed.
 
 Differs from Spark: nothing.
 """
 
 from __future__ import annotations
 
-import queue
 import threading
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -37,11 +41,12 @@ from pyspark import TaskContext
 from pyspark.sql.conversion import LocalDataToArrowConversion
 from pyspark.sql.types import StructType
 
-from minispark_stream.engine.sources.base import ContinuousInputPartition
+from minispark_stream.engine.sources.base import ContinuousInputPartition, Rows
 from minispark_stream.extras.continuous.epoch_coordinator import GetCurrentEpoch, ReportPartitionOffset
 from minispark_stream.extras.rpc import RpcEndpointRef
 
-PUSH = -1  # in place of the number of an epoch
+BATCH_BYTES = 32 * 1024
+PUSH = "-" * BATCH_BYTES  # in place of the number of an epoch
 _LOOK_AGAIN_S = 0.1  # how long a thread waits before it looks whether the query has ended
 
 
@@ -51,8 +56,8 @@ class EpochMarker:
 
 
 @dataclass(frozen=True)
-class ContinuousRow:
-    row: tuple[Any, ...]
+class ContinuousRows:
+    rows: Rows
     offset: Any
 
 
@@ -60,6 +65,9 @@ class ContinuousRow:
 class Failure:
     what: str
     error: BaseException
+
+
+Entry = EpochMarker | ContinuousRows | Failure
 
 
 @dataclass(frozen=True)
@@ -75,7 +83,7 @@ class ContinuousReaderTask:
     start_epoch: int
     queue_size: int
     poll_interval_s: float
-    pushes: int = 1
+    pushes: int = 2
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         context = TaskContext.get()
@@ -86,29 +94,43 @@ class ContinuousReaderTask:
             coordinator = self.coordinator.connect()
         except (OSError, EOFError):  # (5)
             return
+        no_data = (None,) * (len(self.schema) - 1)
+        pushes = self._arrow([(*no_data, PUSH)] * self.pushes)
         reader = ContinuousQueuedDataReader(self, self.partitions[partition_id], coordinator)
         try:
-            for rows, offset in reader.epochs_and_rows():  # (3)
-                if (epoch := rows[0][-1]) is not None:
-                    coordinator.ask(ReportPartitionOffset(partition_id, epoch, offset))
-                yield from self._arrow(rows)
+            for rows, ended_epoch in reader.rows_and_epochs():  # (3)
+                tables = [self._with_markers(some, pushes.schema) for some in rows]
+                if ended_epoch is not None:
+                    coordinator.ask(ReportPartitionOffset(partition_id, ended_epoch, reader.offset))
+                    tables.append(self._arrow([(*no_data, str(ended_epoch))]))
+                if reader.is_empty():
+                    tables.append(pushes)
+                yield from pa.concat_tables(tables).combine_chunks().to_batches()
         except (OSError, EOFError):  # (5)
             pass
         finally:
             reader.close()
 
-    def _arrow(self, rows: list[tuple[Any, ...]]) -> list[pa.RecordBatch]:
-        push = (*(None,) * (len(self.schema) - 1), PUSH)
-        return LocalDataToArrowConversion.convert([*rows, *[push] * self.pushes], self.schema, False).to_batches()
+    def _with_markers(self, rows: Rows, schema: pa.Schema) -> pa.Table:
+        """Rows of data, with the column of the markers."""
+        if isinstance(rows, pa.RecordBatch):
+            columns = [*rows.columns, pa.nulls(rows.num_rows, pa.string())]
+            return pa.Table.from_arrays(columns, schema.names).cast(schema)
+        return self._arrow([(*row, None) for row in rows])
+
+    def _arrow(self, rows: list[tuple[Any, ...]]) -> pa.Table:
+        return LocalDataToArrowConversion.convert(rows, self.schema, False)
 
 
 class ContinuousQueuedDataReader:
-    """The queue of a partition and the two threads that fill it."""
+    """The queue of a partition and the two threads that fill it. `offset` is that after the rows which have been handed on."""
 
     def __init__(self, task: ContinuousReaderTask, partition: ContinuousInputPartition, coordinator: RpcEndpointRef):
         self._task, self._partition, self._coordinator = task, partition, coordinator
-        self._offset = partition.start_offset
-        self._queue: queue.Queue[EpochMarker | ContinuousRow | Failure] = queue.Queue(task.queue_size)
+        self.offset = partition.start_offset
+        self._queue: list[Entry] = []
+        self._size = 0  # of the queue, in rows
+        self._changed = threading.Condition()
         self._stopped = threading.Event()
         self._threads = [
             threading.Thread(target=target, daemon=True) for target in (self._read_data, self._generate_epoch_markers)
@@ -122,44 +144,43 @@ class ContinuousQueuedDataReader:
         for thread in self._threads:
             thread.join()
 
-    def epochs_and_rows(self) -> Iterator[tuple[list[tuple[Any, ...]], Any]]:
-        """Rows that wait together, or the one row of a marker; and the offset that has been reached."""
-        epoch, no_data = self._task.start_epoch, (None,) * (len(self._task.schema) - 1)
+    def is_empty(self) -> bool:
+        """Whether nothing waits in the queue."""
+        return not self._queue
+
+    def rows_and_epochs(self) -> Iterator[tuple[list[Rows], int | None]]:
+        """Rows that have waited together, and the number of the epoch that ends after them, if one does."""
+        epoch, rows = self._task.start_epoch, list[Rows]()
         while (entries := self._next_entries()) is not None:
-            rows = []
             for entry in entries:
                 match entry:
-                    case ContinuousRow(row, offset):
-                        rows.append((*row, None))
-                        self._offset = offset
+                    case ContinuousRows(some, offset):
+                        rows.append(some)
+                        self.offset = offset
                     case EpochMarker():
-                        if rows:
-                            yield rows, self._offset
-                        yield [(*no_data, epoch)], self._offset
+                        yield rows, epoch
                         rows, epoch = [], epoch + 1
                     case Failure(what, error):
                         raise RuntimeError(f"{what}: {type(error).__name__}: {error}") from error
             if rows:
-                yield rows, self._offset
+                yield rows, None
+                rows = []
 
-    def _next_entries(self) -> list[Any] | None:
+    def _next_entries(self) -> list[Entry] | None:
         """All entries that wait, at least one; None at the end."""
-        while not self._stopped.is_set():
-            try:
-                entries = [self._queue.get(timeout=_LOOK_AGAIN_S)]
-            except queue.Empty:
-                continue
-            while True:
-                try:
-                    entries.append(self._queue.get_nowait())
-                except queue.Empty:
-                    return entries
-        return None
+        with self._changed:
+            while not self._queue:
+                if self._stopped.is_set():
+                    return None
+                self._changed.wait(_LOOK_AGAIN_S)
+            entries, self._queue, self._size = self._queue, [], 0
+            self._changed.notify_all()
+        return entries
 
     def _read_data(self) -> None:  # (1)
         try:
-            for row, offset in self._partition.read(self._stopped):
-                if not self._put(ContinuousRow(row, offset)):
+            for rows, offset in self._partition.read(self._stopped):
+                if not self._put(ContinuousRows(rows, offset), len(rows)):
                     return
             if not self._stopped.is_set():
                 raise RuntimeError("Continuous reader reported no elements! Reader should have blocked waiting.")
@@ -178,12 +199,14 @@ class ContinuousQueuedDataReader:
         except (OSError, EOFError, TypeError):  # (5); a TypeError, when `close` was quicker than this thread
             self._stopped.set()
 
-    def _put(self, entry: EpochMarker | ContinuousRow | Failure) -> bool:
-        """Wait for a place in the queue; False when the task has ended meanwhile."""
-        while not self._stopped.is_set():
-            try:
-                self._queue.put(entry, timeout=_LOOK_AGAIN_S)
-                return True
-            except queue.Full:
-                continue
-        return False
+    def _put(self, entry: Entry, rows: int = 1) -> bool:
+        """Wait until there is room in the queue; False when the task has ended meanwhile."""
+        with self._changed:
+            while self._queue and self._size + rows > self._task.queue_size:
+                if self._stopped.is_set():
+                    return False
+                self._changed.wait(_LOOK_AGAIN_S)
+            self._queue.append(entry)
+            self._size += rows
+            self._changed.notify_all()
+        return True

@@ -2,12 +2,13 @@
 
 Models: ContinuousWriteRDD, WriteToContinuousDataSourceExec (Continuous processing).
 
-1. The rows up to a marker are those of an epoch. The sink is given them one by one, as they come.
-2. At the marker the sink has written the epoch, and the coordinator is told so, with what the sink has to say.
-3. Then the next epoch begins.
+1. Rows and markers come in batches, which are cut at the markers; what only pushes others on (PUSH) is dropped.
+2. The rows up to a marker are those of an epoch. The sink is given them as they come.
+3. At the marker the sink has written the epoch, and the coordinator is told so, with what the sink has to say.
+4. Then the next epoch begins.
 
-    rows in    (a, null) (b, null) (null, 0) (c, null) ...
-    the sink   write(partition, 0, [a, b])   CommitPartitionEpoch(partition, 0, ...)   write(partition, 1, [c, ...
+    batches in   (a, null) (b, null) (null, "0") (c, null) (null, PUSH)   (null, PUSH) (d, null) ...
+    the sink     write(partition, 0, [a b])   CommitPartitionEpoch(partition, 0, ...)   write(partition, 1, [c] [d ...
 
 An epoch that the end of the query has cut off is not told to the coordinator, which would not listen.
 
@@ -22,6 +23,7 @@ from itertools import count
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 from pyspark import TaskContext
 
 from minispark_stream.extras.continuous.continuous_queued_data_reader import PUSH
@@ -42,14 +44,15 @@ class ContinuousWriterTask:
         assert context is not None
         partition_id = context.partitionId()
         coordinator: RpcEndpointRef | None = None
-        for epoch in count(self.start_epoch):  # (3)
-            rows = EpochRows(batches)
+        pieces = rows_and_ends(batches)
+        for epoch in count(self.start_epoch):  # (4)
+            rows = EpochRows(pieces)
             message = self.write(partition_id, epoch, rows)
             if not rows.ended_with_marker:
                 break
             try:
                 coordinator = coordinator or self.coordinator.connect()
-                coordinator.ask(CommitPartitionEpoch(partition_id, epoch, message))  # (2)
+                coordinator.ask(CommitPartitionEpoch(partition_id, epoch, message))  # (3)
             except (OSError, EOFError):  # the driver has stopped the query, and the reader ends by itself
                 for _ in batches:
                     pass
@@ -59,22 +62,36 @@ class ContinuousWriterTask:
         yield from ()
 
 
-class EpochRows:
-    """The rows up to the next marker, without the column of the markers."""
+def rows_and_ends(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch | None]:  # (1)
+    """The rows of data, without the column of the markers, and None at the end of each epoch."""
+    for batch in batches:
+        last, begin = batch.num_columns - 1, 0
+        markers = batch.column(last)
+        rows = batch.remove_column(last) if last else batch
+        for at in pc.indices_nonzero(markers.is_valid()).to_pylist():
+            if begin < at:
+                yield rows.slice(begin, at - begin)
+            if markers[at].as_py() != PUSH:
+                yield None
+            begin = at + 1
+        if begin < batch.num_rows:
+            yield rows.slice(begin)
 
-    def __init__(self, batches: Iterator[pa.RecordBatch]):
-        self._batches = batches
+
+class EpochRows:
+    """The rows up to the end of the epoch, as batches."""
+
+    def __init__(self, pieces: Iterator[pa.RecordBatch | None]):
+        self._pieces = pieces
         self.ended_with_marker = False
 
     def __iter__(self) -> Iterator[pa.RecordBatch]:
         return self
 
-    def __next__(self) -> pa.RecordBatch:  # (1)
-        while not self.ended_with_marker:
-            batch = next(self._batches)
-            last = batch.num_columns - 1
-            epoch = batch.column(last)[0].as_py()
-            if epoch is None:
-                return batch.remove_column(last) if last else batch
-            self.ended_with_marker = epoch != PUSH
+    def __next__(self) -> pa.RecordBatch:  # (2)
+        if not self.ended_with_marker:
+            piece = next(self._pieces)
+            if piece is not None:
+                return piece
+            self.ended_with_marker = True
         raise StopIteration

@@ -28,8 +28,8 @@ from pyspark.sql.types import StructType
 from minispark_stream.engine.jvm import sessions
 from minispark_stream.engine.jvm.errors import spark_error
 from minispark_stream.engine.plan.streaming_relation import StreamingRelation, streaming_dataframe
-from minispark_stream.engine.sources.base import ContinuousStream, Offset, offset_by_partition
-from minispark_stream.extras.continuous.records import MAX_RECORDS, ContinuousRecordPartition, GetRecords
+from minispark_stream.engine.sources.base import MOST_ROWS, ContinuousStream, Offset, offset_by_partition
+from minispark_stream.extras.continuous.records import ContinuousRecordPartition, GetRecords
 from minispark_stream.extras.rpc import RpcEndpoint
 
 
@@ -60,7 +60,7 @@ class ContinuousMemoryStream:
             return offset_by_partition({i: len(records) for i, records in enumerate(self._records)})
 
     def get(self, message: GetRecords) -> list[tuple[Any, ...]]:  # (3)
-        return self._records[message.partition_id][message.offset : message.offset + MAX_RECORDS]
+        return self._records[message.partition_id][message.offset : message.offset + MOST_ROWS]
 
     def to_df(self) -> DataFrame:
         """The streaming DataFrame over this stream."""

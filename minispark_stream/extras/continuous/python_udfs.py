@@ -5,9 +5,10 @@ Models: ArrowEvalPythonExec (Continuous processing).
 1. Each UDF in an expression is given one argument more, the first: the column of the markers.
 2. In the worker, the user's function is called where this is null, with the other arguments. For a marker the result is null.
 
-A batch for the worker is a single row (`_ROW_BY_ROW` in continuous_execution.py), so no row waits for others to fill it.
+In a query with UDFs every batch of Spark is a single row. Beside other rows, the null of a marker would make floating-point
+numbers of the whole ones in a pandas Series.
 
-    shout(k)  ->  shout'(epoch, k)        rows in (null, a) (null, b) (0, null)        shout is called with a and b
+    shout(k)  ->  shout'(epoch, k)        rows in (null, a) (null, b) ("0", null)        shout is called with a and b
 
 Between the worker and the JVM one thread writes and reads, unless Spark was started with
 `spark.python.udf.pipelined.enabled=true`. It does not read before the socket takes no more rows or there are none left: of 100
@@ -86,7 +87,7 @@ class ForRows:
                 if isinstance(self.returns, StructType):
                     return pd.DataFrame([dict.fromkeys(self.returns.names)])
                 return pd.Series([None])
-            case int():
+            case str():
                 return None
         return self._function(*arguments, **named)
 

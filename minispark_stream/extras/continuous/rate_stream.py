@@ -2,7 +2,8 @@
 
 Models: RateStreamContinuousStream, RateStreamContinuousPartitionReader (Continuous processing; Source document).
 
-1. Partition i of n has the values i, i + n, i + 2n, ...; it makes one every n / rowsPerSecond seconds.
+1. Partition i of n has the values i, i + n, i + 2n, ...; it makes one every n / rowsPerSecond seconds, and those together that
+   are due already. From 1000 n rows per second on, a value is due at once.
 2. A partition's offset is its last value, and the time at which that one was due. A restart goes on from there, so it makes at
    once what was due meanwhile.
 3. A query that begins has the time of its start as the offset of each partition, and the value before the first one.
@@ -20,16 +21,22 @@ import threading
 import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
-from datetime import datetime, timezone
 from typing import Any
 
+import pyarrow as pa
 from pyspark.sql import SparkSession
 from pyspark.sql.types import StructType
 
 from minispark_stream.engine.clock import Clock
 from minispark_stream.engine.jvm.errors import illegal_argument
 from minispark_stream.engine.plan.streaming_relation import StreamingRelation
-from minispark_stream.engine.sources.base import ContinuousInputPartition, ContinuousStream, Offset, offset_by_partition
+from minispark_stream.engine.sources.base import (
+    MOST_ROWS,
+    ContinuousInputPartition,
+    ContinuousStream,
+    Offset,
+    offset_by_partition,
+)
 from minispark_stream.engine.sources.rate import RateOptions
 from minispark_stream.engine.sources.rate import rate_relation as micro_batches_of_rate
 
@@ -55,14 +62,23 @@ class RateStreamContinuousInputPartition(ContinuousInputPartition):
     increment: int
     ms_per_row: int
 
-    def read(self, stopped: threading.Event) -> Iterator[tuple[tuple[Any, ...], Any]]:  # (1)
+    def read(self, stopped: threading.Event) -> Iterator[tuple[pa.RecordBatch, Any]]:  # (1)
         value, due_ms = self.start_offset["value"], self.start_offset["runTimeMs"]
         while True:
-            value, due_ms = value + self.increment, due_ms + self.ms_per_row
-            if stopped.wait(max(0.0, due_ms / 1000 - time.time())):
+            if stopped.wait(max(0.0, (due_ms + self.ms_per_row) / 1000 - time.time())):
                 return
-            timestamp = datetime.fromtimestamp(due_ms / 1000, tz=timezone.utc)
-            yield (timestamp, value), {"value": value, "runTimeMs": due_ms}  # (2)
+            number = self._due(due_ms)
+            times_us = [1000 * (due_ms + i * self.ms_per_row) for i in range(1, number + 1)]
+            values = [value + i * self.increment for i in range(1, number + 1)]
+            columns = [pa.array(times_us, pa.timestamp("us", "UTC")), pa.array(values, pa.int64())]
+            value, due_ms = values[-1], times_us[-1] // 1000
+            yield pa.RecordBatch.from_arrays(columns, ["timestamp", "value"]), {"value": value, "runTimeMs": due_ms}  # (2)
+
+    def _due(self, last_due_ms: int) -> int:
+        """How many rows are due now, at least one."""
+        if self.ms_per_row == 0:
+            return MOST_ROWS
+        return max(1, min(MOST_ROWS, int(time.time() * 1000 - last_due_ms) // self.ms_per_row))
 
 
 class RateStreamContinuousStream(ContinuousStream):

@@ -1,4 +1,4 @@
-"""Rows that lie on the driver, read by the tasks one by one: what the memory and the socket stream have in common.
+"""Rows that lie on the driver, read by the tasks: what the memory and the socket stream have in common.
 
 Models: ContinuousRecordEndpoint, ContinuousRecordPartitionOffset (Continuous processing).
 
@@ -7,7 +7,7 @@ offset on. When there are none, it waits a little and asks again.
 
     partition 0   a c e      a task at offset 1 asks, and is given c and e
 
-A question is answered with all rows that are there, up to a thousand.
+A question is answered with all rows that are there, up to `MOST_ROWS`.
 
 Differs from Spark: nothing.
 """
@@ -19,11 +19,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from minispark_stream.engine.sources.base import ContinuousInputPartition
+from minispark_stream.engine.sources.base import ContinuousInputPartition, Rows
 from minispark_stream.extras.rpc import RpcEndpointRef
 
 _POLL_INTERVAL_S = 0.01
-MAX_RECORDS = 1000  # in one answer
 
 
 @dataclass(frozen=True)
@@ -40,16 +39,16 @@ class ContinuousRecordPartition(ContinuousInputPartition):
     start_offset: int
     endpoint: RpcEndpointRef
 
-    def read(self, stopped: threading.Event) -> Iterator[tuple[tuple[Any, ...], Any]]:
+    def read(self, stopped: threading.Event) -> Iterator[tuple[Rows, Any]]:
         offset = self.start_offset
         try:
             endpoint = self.endpoint.connect()
             while not stopped.is_set():
                 rows = endpoint.ask(GetRecords(self.partition_id, offset))
-                for row in rows:
-                    offset += 1
-                    yield row, offset
-                if not rows:
+                if rows:
+                    offset += len(rows)
+                    yield rows, offset
+                else:
                     stopped.wait(_POLL_INTERVAL_S)
         except (OSError, EOFError):  # the driver has stopped the stream
             stopped.set()

@@ -36,7 +36,7 @@ from pyspark.sql import SparkSession
 
 from minispark_stream.engine.jvm import sessions
 from minispark_stream.engine.jvm.builders import case_insensitive
-from minispark_stream.engine.sources.base import ContinuousInputPartition, ContinuousStream, Offset
+from minispark_stream.engine.sources.base import MOST_ROWS, ContinuousInputPartition, ContinuousStream, Offset, Rows
 from minispark_stream.extras.jvm.kafka_clients import KafkaPartitionReader, OffsetOutOfRange
 from minispark_stream.extras.kafka.offset_reader import KafkaOffsetReader, kafka_error, scala_set
 from minispark_stream.extras.kafka.offsets import TopicPartition, from_json, offsets_to_json
@@ -57,14 +57,15 @@ class KafkaContinuousInputPartition(ContinuousInputPartition):
     start_offset: int
     endpoint: RpcEndpointRef
 
-    def read(self, stopped: threading.Event) -> Iterator[tuple[tuple[Any, ...], Any]]:  # (3), (4)
+    def read(self, stopped: threading.Event) -> Iterator[tuple[Rows, Any]]:  # (3), (4)
         try:
             endpoint = self.endpoint.connect()
             while not stopped.is_set():
                 records = endpoint.ask("poll")
                 if records is not None:
-                    for record in pa.ipc.open_stream(records).read_all().to_pylist():
-                        yield tuple(record.values()), record["offset"] + 1
+                    for batch in pa.ipc.open_stream(records).read_all().to_batches(MOST_ROWS):
+                        rows = batch.to_pylist()
+                        yield [tuple(row.values()) for row in rows], rows[-1]["offset"] + 1
         except (OSError, EOFError):  # the driver has stopped the stream
             stopped.set()
 

@@ -24,8 +24,8 @@ from pyspark.sql import SparkSession
 
 from minispark_stream.engine.clock import Clock
 from minispark_stream.engine.jvm import sessions
-from minispark_stream.engine.sources.base import ContinuousStream, Offset
-from minispark_stream.extras.continuous.records import MAX_RECORDS, ContinuousRecordPartition, GetRecords
+from minispark_stream.engine.sources.base import MOST_ROWS, ContinuousStream, Offset
+from minispark_stream.extras.continuous.records import ContinuousRecordPartition, GetRecords
 from minispark_stream.extras.rpc import RpcEndpoint
 from minispark_stream.extras.socket.lines import SocketLines
 
@@ -79,4 +79,4 @@ class TextSocketContinuousStream(ContinuousStream):
     def _get(self, message: GetRecords) -> list[tuple[Any, ...]]:  # (2)
         with self._lock:
             first = message.offset - self._first[message.partition_id]
-            return self._lines[message.partition_id][first : first + MAX_RECORDS]
+            return self._lines[message.partition_id][first : first + MOST_ROWS]

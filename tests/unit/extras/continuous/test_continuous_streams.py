@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import socket
 import threading
-from itertools import islice
+from datetime import datetime, timezone
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -16,6 +16,7 @@ from minispark_stream.engine.checkpointing.commit_log import CommitMetadata
 from minispark_stream.engine.checkpointing.offset_seq_log import OffsetMap, OffsetSeq, OffsetSeqMetadata
 from minispark_stream.engine.clock import ManualClock
 from minispark_stream.engine.runtime.micro_batch_execution_context import MicroBatchExecutionContext
+from minispark_stream.engine.sources.base import MOST_ROWS
 from minispark_stream.extras.continuous.continuous_execution import commit_epoch, get_start_offset
 from minispark_stream.extras.continuous.rate_stream import RateStreamContinuousStream
 from minispark_stream.extras.socket.continuous_stream import TextSocketContinuousStream
@@ -29,12 +30,11 @@ def test_each_partition_of_rate_counts_by_itself_from_its_offset():
     assert stream.initial_offset() == '{"0":{"value":-2,"runTimeMs":1000},"1":{"value":-1,"runTimeMs":1000}}'
     offsets = {}
     for i, partition in enumerate(stream.plan_input_partitions(stream.initial_offset())):
-        rows = list(islice(partition.read(threading.Event()), 3 - i))
-        assert [row[1] for row, _ in rows] == list(range(i, 6 - 2 * i, 2))
-        offsets[i] = rows[-1][1]
-    assert stream.merge_offsets(offsets) == '{"0":{"value":4,"runTimeMs":1600},"1":{"value":3,"runTimeMs":1400}}'
-    row, _ = next(stream.plan_input_partitions(stream.merge_offsets(offsets))[0].read(threading.Event()))
-    assert (row[1], row[0].timestamp()) == (6, 1.8)
+        rows, offsets[i] = next(partition.read(threading.Event()))  # it is late, so they come together
+        assert rows.column("value").to_pylist() == list(range(i, 2 * MOST_ROWS + i, 2))
+    assert stream.merge_offsets(offsets) == '{"0":{"value":1998,"runTimeMs":201000},"1":{"value":1999,"runTimeMs":201000}}'
+    rows, _ = next(stream.plan_input_partitions(stream.merge_offsets(offsets))[0].read(threading.Event()))
+    assert rows.slice(0, 1).to_pylist() == [{"timestamp": datetime(1970, 1, 1, 0, 3, 21, 200_000, timezone.utc), "value": 2000}]
 
 
 def test_rate_refuses_offsets_that_are_not_its_own():
@@ -45,6 +45,15 @@ def test_rate_refuses_offsets_that_are_not_its_own():
         stream.plan_input_partitions('{"0":{"value":4,"runTimeMs":1600}}')
 
 
+def read(reader: Any, number: int) -> tuple[list[str], int]:
+    """The next lines of a partition, which may come together, and the offset after them."""
+    lines: list[str] = []
+    while len(lines) < number:
+        rows, offset = next(reader)
+        lines += [line for (line,) in rows]
+    return lines, offset
+
+
 def test_lines_of_a_socket_are_dealt_out_and_forgotten_when_their_epoch_is_over():
     with socket.create_server(("127.0.0.1", 0)) as server:
         host, port = server.getsockname()
@@ -53,12 +62,12 @@ def test_lines_of_a_socket_are_dealt_out_and_forgotten_when_their_epoch_is_over(
         stopped = threading.Event()
         readers = [p.read(stopped) for p in stream.plan_input_partitions(stream.initial_offset())]
         connection.sendall(b"a\nb\r\nc\n")
-        assert [next(readers[0]), next(readers[1]), next(readers[0])] == [(("a",), 1), (("b",), 1), (("c",), 2)]
+        assert [read(readers[0], 2), read(readers[1], 1)] == [(["a", "c"], 2), (["b"], 1)]
         stream.commit(stream.merge_offsets({0: 2, 1: 1}))
         connection.sendall("d\né\n".encode())
-        assert [next(readers[1]), next(readers[0])] == [(("d",), 2), (("é",), 3)]
+        assert [read(readers[1], 1), read(readers[0], 1)] == [(["d"], 2), (["é"], 3)]
         again = [p.read(threading.Event()) for p in stream.plan_input_partitions("[2,1]")]
-        assert [next(again[0]), next(again[1])] == [(("é",), 3), (("d",), 2)]
+        assert [read(again[0], 1), read(again[1], 1)] == [(["é"], 3), (["d"], 2)]
         stream.stop()
         assert [list(one) for one in (*readers, *again)] == [[], [], [], []]
         connection.close()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import socket
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,8 +15,8 @@ import pytest
 from pyspark.serializers import CloudPickleSerializer
 from pyspark.sql.types import DataType, LongType, StringType, StructType
 
-from minispark_stream.engine.sources.base import ContinuousInputPartition
-from minispark_stream.extras.continuous.continuous_queued_data_reader import PUSH, ContinuousReaderTask
+from minispark_stream.engine.sources.base import ContinuousInputPartition, Rows
+from minispark_stream.extras.continuous.continuous_queued_data_reader import BATCH_BYTES, PUSH, ContinuousReaderTask
 from minispark_stream.extras.continuous.continuous_write import ContinuousWriterTask
 from minispark_stream.extras.continuous.epoch_coordinator import (
     EpochCoordinator,
@@ -27,7 +27,7 @@ from minispark_stream.extras.continuous.epoch_coordinator import (
 from minispark_stream.extras.continuous.python_udfs import ForRows
 from minispark_stream.extras.rpc import RpcEndpoint
 
-SCHEMA = StructType().add("_0", StringType()).add("epoch", LongType())
+SCHEMA = StructType().add("_0", StringType()).add("epoch", StringType())
 WITHIN_S = 60
 
 
@@ -35,35 +35,38 @@ WITHIN_S = 60
 class Letters(ContinuousInputPartition):
     """Gives a letter each time that the test says so; an offset is the number of letters before it."""
 
-    letters: str
+    letters: Sequence[str]
     go: threading.Semaphore
     start_offset: int = 0
+    given: int = 0
 
-    def read(self, stopped: threading.Event) -> Iterator[tuple[tuple[Any, ...], Any]]:
+    def read(self, stopped: threading.Event) -> Iterator[tuple[Rows, Any]]:
         for offset, letter in enumerate(self.letters[self.start_offset :], self.start_offset + 1):
             while not self.go.acquire(timeout=0.01):
                 if stopped.is_set():
                     return
             if letter == "!":
                 raise OSError("the disk is on fire")
-            yield (letter,), offset
+            self.given = offset
+            yield [(letter,)], offset
         stopped.wait()
 
 
-def after_the_next(rows: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Spark gives a row to a Python worker when it has seen that there is another one."""
-    row = next(rows, None)
-    for following in rows:
-        yield row
-        row = following
-    if row is not None:
-        yield row
+def through_spark(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Spark gathers rows for a Python worker, and gives on a batch that is full when it has seen that there is another row."""
+    gathered: list[pa.RecordBatch] = []
+    for row in (batch.slice(i, 1) for batch in batches for i in range(batch.num_rows)):
+        if sum(one.nbytes for one in gathered) >= BATCH_BYTES:
+            yield pa.concat_batches(gathered)
+            gathered = []
+        gathered.append(row)
+    yield pa.concat_batches(gathered)
 
 
 class Run:
     """A task of one reader and one writer on a thread, and a driver that begins an epoch when the test says so."""
 
-    def __init__(self, letters: str, queue_size: int = 100):
+    def __init__(self, letters: Sequence[str], queue_size: int = 100):
         self.go, self.offsets, self.commits, self.errors = threading.Semaphore(0), [], [], []  # type: ignore[var-annotated]
         self._changed = threading.Condition()
         coordinator = EpochCoordinator(
@@ -74,7 +77,11 @@ class Run:
         coordinator.receive(SetWriterPartitions(1))
         self.endpoint = RpcEndpoint("127.0.0.1", coordinator.receive, self.errors.append)
         self.written: list[str] = []
-        reader = ContinuousReaderTask((Letters(letters, self.go),), SCHEMA, self.endpoint.ref, 5, queue_size, 0.01)
+        self.batches: list[int] = []
+        self.source = Letters(letters, self.go)
+        self.sink_may_write = threading.Event()
+        self.sink_may_write.set()
+        reader = ContinuousReaderTask((self.source,), SCHEMA, self.endpoint.ref, 5, queue_size, 0.01)
         writer = ContinuousWriterTask(self._write, self.endpoint.ref, 5)
         self.thread = threading.Thread(target=self._run, args=(reader, writer))
         self.thread.start()
@@ -82,15 +89,18 @@ class Run:
     def _run(self, reader: ContinuousReaderTask, writer: ContinuousWriterTask) -> None:
         ids = iter([pa.RecordBatch.from_pydict({"id": [0]})])
         try:
-            list(writer(after_the_next(batch.slice(i, 1) for batch in reader(ids) for i in range(batch.num_rows))))
+            list(writer(through_spark(reader(ids))))
         except Exception as e:
             self.errors.append(e)
 
     def _write(self, partition_id: int, epoch_id: int, batches: Iterator[pa.RecordBatch]) -> str:
         rows = ""
         for batch in batches:
-            rows += batch.column(0)[0].as_py()
-            self._note(self.written, rows[-1])
+            assert self.sink_may_write.wait(WITHIN_S)
+            self.batches.append(batch.num_rows)
+            for letter in batch.column(0).to_pylist():
+                rows += letter
+                self._note(self.written, letter)
         return rows
 
     def _note(self, where: list[Any], what: Any) -> None:
@@ -111,7 +121,7 @@ class Run:
 
     def wait_for(self, condition: Any) -> None:
         with self._changed:
-            assert self._changed.wait_for(condition, WITHIN_S)
+            assert any(self._changed.wait_for(condition, 0.01) for _ in range(100 * WITHIN_S))
 
     def stop(self) -> None:
         self.endpoint.stop()
@@ -142,6 +152,34 @@ def test_rows_come_at_once_and_epochs_when_the_driver_says_so():
     assert run.offsets == [(5, 2), (6, 2), (7, 3)]
     assert run.commits == [(5, "ab"), (6, ""), (7, "c")]
     assert run.errors == []
+
+
+def test_rows_that_have_queued_travel_together_and_a_row_that_is_alone_waits_for_no_other():
+    run = Run("abcdef")
+    run.read(1)
+    run.sink_may_write.clear()
+    run.go.release()
+    run.wait_for(lambda: run.source.given == 2)
+    run.go.release(4)
+    run.wait_for(lambda: run.source.given == 6)
+    run.sink_may_write.set()
+    run.wait_for(lambda: len(run.written) == 6)
+    run.end_epoch()
+    run.stop()
+    assert run.commits == [(5, "abcdef")] and run.batches[0] == 1
+    assert len(run.batches) < 5, "what came while the sink was busy came together"
+
+
+def test_a_source_waits_for_a_slow_sink_and_no_row_is_lost():
+    texts = [f"{i:05}" * 200 for i in range(500)]  # some 30 fill a batch
+    run, ahead = Run(texts, queue_size=10), []
+    note = run._note
+    run._note = lambda where, what: (ahead.append(run.source.given - len(run.written)), note(where, what))  # type: ignore[method-assign, assignment, func-returns-value]
+    run.go.release(len(texts))
+    run.wait_for(lambda: len(run.written) == len(texts))
+    run.end_epoch()
+    run.stop()
+    assert run.commits == [(5, "".join(texts))] and max(ahead) < 100
 
 
 def test_a_task_ends_with_its_driver_and_leaves_no_thread():
@@ -208,12 +246,12 @@ def called(function: Any, returns: DataType) -> ForRows:
 def test_a_udf_is_called_for_rows_and_not_for_markers():
     plain = called(lambda value, by: value * by, LongType())
     assert plain(None, 3, by=2) == 6
-    assert [plain(marker, None, by=None) for marker in (0, PUSH)] == [None, None]
-    row, marker, nothing = pd.Series([None]), pd.Series([7]), pd.Series([None])
+    assert [plain(marker, None, by=None) for marker in ("0", PUSH)] == [None, None]
+    row, marker, nothing = pd.Series([None]), pd.Series(["7"]), pd.Series([None])
     column = called(lambda values: values * 2, LongType())
     assert column(row, pd.Series([3])).tolist() == [6] and column(marker, nothing).tolist() == [None]
     frame = called(lambda values: pd.DataFrame({"n": values}), StructType().add("n", LongType()))
     assert frame(row, pd.Series([3])).n.tolist() == [3] and frame(marker, nothing).n.tolist() == [None]
     arrow = called(pc.negate, LongType())
-    assert arrow(pa.array([None], pa.int64()), pa.array([3])).to_pylist() == [-3]
-    assert arrow(pa.array([7]), pa.array([None], pa.int64())) == pa.array([None], pa.int64())
+    assert arrow(pa.array([None], pa.string()), pa.array([3])).to_pylist() == [-3]
+    assert arrow(pa.array(["7"]), pa.array([None], pa.int64())) == pa.array([None], pa.int64())

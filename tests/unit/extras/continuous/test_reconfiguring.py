@@ -13,21 +13,21 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from pyspark.sql.types import LongType, StringType, StructType
+from pyspark.sql.types import StringType, StructType
 
 from minispark_stream.engine.clock import SystemClock
 from minispark_stream.engine.runtime.micro_batch_execution_context import MicroBatchExecutionContext
 from minispark_stream.engine.runtime.trigger_executor import ContinuousTrigger
 from minispark_stream.engine.sinks.base import StreamingWrite
 from minispark_stream.engine.sinks.noop import NoopSink
-from minispark_stream.engine.sources.base import ContinuousInputPartition, ContinuousStream, offset_by_partition
+from minispark_stream.engine.sources.base import ContinuousInputPartition, ContinuousStream, Rows, offset_by_partition
 from minispark_stream.extras.continuous import continuous_execution
 from minispark_stream.extras.continuous.continuous_execution import ContinuousExecution
 from minispark_stream.extras.continuous.continuous_queued_data_reader import ContinuousReaderTask
 from minispark_stream.extras.continuous.continuous_write import ContinuousWriterTask
 from tests.unit.fake_query import FakeQuery
 
-SCHEMA = StructType().add("_0", StringType()).add("epoch", LongType())
+SCHEMA = StructType().add("_0", StringType()).add("epoch", StringType())
 WITHIN_S = 60
 task = threading.local()
 
@@ -37,12 +37,12 @@ class Lines(ContinuousInputPartition):
     lines: list[str]
     start_offset: int
 
-    def read(self, stopped: threading.Event) -> Iterator[tuple[tuple[Any, ...], Any]]:
+    def read(self, stopped: threading.Event) -> Iterator[tuple[Rows, Any]]:
         offset = self.start_offset
         while not stopped.wait(0.001):
             while offset < len(self.lines):
                 offset += 1
-                yield (self.lines[offset - 1],), offset
+                yield [(self.lines[offset - 1],)], offset
 
 
 class Topic(ContinuousStream):
