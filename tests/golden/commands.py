@@ -9,6 +9,8 @@ All that happens in a script happens in its own folder:
     input/        what `feed` has put there: 0.csv, 1.csv, ...
     checkpoint/   of the query; `run` starts it there again and again
     output/       of a file sink
+
+A memory sink or a table has a name of its own, under which `output` finds it.
 """
 
 from __future__ import annotations
@@ -16,6 +18,7 @@ from __future__ import annotations
 import os
 import re
 import time
+import uuid
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from threading import Event
@@ -60,6 +63,7 @@ class Commands:
         self._input, self._output, self._checkpoint = (folder / name for name in ("input", "output", "checkpoint"))
         self._input.mkdir(parents=True)
         self._files_fed = 0
+        self._table = f"golden_{uuid.uuid4().hex}"
         self._confs_before: dict[str, str | None] = {}
         self._query: Any = None
         self._rows: dict[int, list[str]] = {}  # what the sink got in this run, by batch
@@ -72,16 +76,18 @@ class Commands:
         return map(short, shown or ())
 
     def close(self) -> None:
-        """Stop what still runs, and put the confs back."""
+        """Stop what still runs, drop what is not in the folder, and put the confs back."""
         if self._query is not None:
             self._query.stop()
+        self._spark.catalog.dropTempView(self._table)
+        self._spark.sql(f"drop table if exists {self._table}")
         for key, value in self._confs_before.items():
             self._spark.conf.unset(key) if value is None else self._spark.conf.set(key, value)
 
     # -- the query and its input ------------------------------------------------------------------------------------
 
     def query(self, mode: str, *rest: str) -> None:
-        """`query append` or `query append into json`: what to run, from now on."""
+        """`query append`, or `query append into` json, memory, or a table: what to run, from now on."""
         self._mode, self._format = mode, rest[1] if rest[0] == "into" else None
         names: dict[str, Any] = {"F": F}
         exec(f"def build(session, input):\n{rest[-1]}", names)
@@ -105,9 +111,15 @@ class Commands:
 
     # -- running ----------------------------------------------------------------------------------------------------
 
-    def run(self, trigger: str = "availableNow") -> Iterator[str]:
-        """`run` or `run once`: from the checkpoint until the query ends by itself."""
+    def run(self, trigger: str = "availableNow", _until: str = "", rows: str = "0", *_rows: str) -> Iterator[str]:
+        """`run` or `run once`: from the checkpoint until the query ends by itself. `run continuous until 3 rows` shows these."""
         try:
+            if trigger == "continuous":
+                self._start({"continuous": "100 milliseconds"})
+                _wait_until(lambda: len(self._read().head(int(rows))) == int(rows))
+                self._query.stop()
+                yield from [row_words(row.asDict()) for row in self._read().head(int(rows))]
+                return
             self._start({trigger: True})
             self._query.awaitTermination()
         except PySparkException as e:
@@ -163,6 +175,10 @@ class Commands:
         writer = writer.option("checkpointLocation", str(self._checkpoint))
         if self._format is None:
             self._query = writer.foreachBatch(self._sink).start()
+        elif self._format == "table":
+            self._query = writer.toTable(self._table)
+        elif self._format == "memory":
+            self._query = writer.format("memory").queryName(self._table).start()
         else:
             self._query = writer.format(self._format).start(str(self._output))
 
@@ -210,8 +226,11 @@ class Commands:
         yield from sorted(f"{row_words(row.key)} -> {row_words(row.value)}" for row in rows) or ["no rows"]
 
     def output(self) -> Iterator[str]:
-        """The rows of a folder of JSON files, as a reader of the folder gets them."""
-        yield from sorted(row_words(row.asDict(recursive=True)) for row in self._spark.read.json(str(self._output)).collect())
+        """The rows of the table, or of a folder of JSON files, as a reader of the folder gets them."""
+        yield from sorted(row_words(row.asDict(recursive=True)) for row in self._read().collect())
+
+    def _read(self) -> DataFrame:
+        return self._spark.read.json(str(self._output)) if self._format == "json" else self._spark.table(self._table)
 
     def ls(self, name: str) -> Iterator[str]:
         """`ls input`, `ls output`, or a folder of the checkpoint: `ls state/0/0`."""
