@@ -4,7 +4,7 @@
 # make preflight   words counted on both engines, and one line: ready (half a minute)
 # make demo        flights and word count on both engines, side by side (two to five minutes)
 # make lab         the course, in JupyterLab
-# make quick       the first answer: lint, types, the tests without Spark, the golden scripts, 25 comparisons with Spark
+# make quick       the first answer: lint, types, the tests without Spark (but not the site), the golden scripts, 25 comparisons with Spark
 # make test-changed     the tests that your change since main touches (since another commit: make test-changed SINCE=HEAD~1)
 # make unit        the tests without Spark
 # make test        the checks, with a sample of the tests that need Spark; CI=true make test runs all of them, as CI does
