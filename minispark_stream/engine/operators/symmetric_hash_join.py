@@ -31,15 +31,15 @@ tests/spark/test_differences.py::test_structs_with_other_names_are_keys_of_a_joi
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import reduce
 from typing import Any
 
 from pyspark.errors import AnalysisException
 from pyspark.sql import SparkSession
 from pyspark.sql.types import StructType
 
+from minispark_stream.engine.checkpointing.unsafe_row.plain import unique_names
 from minispark_stream.engine.jvm import expressions, physical, plans, scala, sessions
 from minispark_stream.engine.jvm.errors import analysis_error
 from minispark_stream.engine.jvm.scala import JavaObject
@@ -57,6 +57,7 @@ from minispark_stream.engine.operators.columns import EventTime
 from minispark_stream.engine.operators.decision import ROWS, Decision, Entry
 from minispark_stream.engine.operators.state_task import OperatorWatermarks
 from minispark_stream.engine.operators.symmetric_hash_join_build import Build
+from minispark_stream.engine.operators.symmetric_hash_join_condition import pairs_that_match, shifts_ms, split
 from minispark_stream.engine.operators.symmetric_hash_join_probe import Probe
 from minispark_stream.engine.operators.symmetric_hash_join_rows import LEFT, RIGHT, SIDES, TAGS, Join, JoinSide, check_join_type
 from minispark_stream.engine.operators.symmetric_hash_join_shuffle import RowsByKey
@@ -71,15 +72,6 @@ from minispark_stream.engine.operators.symmetric_hash_join_state_manager import 
 from minispark_stream.engine.operators.told import EMITTED
 
 STATE_FORMAT = "spark.sql.streaming.join.stateFormatVersion"
-
-
-@dataclass(frozen=True)
-class Condition:
-    """The join condition without the equal keys: what concerns left rows, right rows, and pairs."""
-
-    left: JavaObject | None
-    right: JavaObject | None
-    both: JavaObject | None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -115,14 +107,27 @@ class SymmetricHashJoin(StatefulOperator):
             )
         ]
 
+    def readable(self, store: str, rows: Sequence[tuple[bytes, bytes]], state_dir: str) -> list[dict[str, Any]]:
+        """Under the names of the key's columns on the side of the store, where the files have field0, field1, ..."""
+        names = self._key_names(LEFT if store.startswith(SIDES[LEFT]) else RIGHT)
+        found = super().readable(store, rows, state_dir)
+        for row in found:
+            row["key"] = dict(zip(unique_names([*names, *list(row["key"])[len(names) :]]), row["key"].values()))
+        return found
+
+    def _key_names(self, side: int) -> list[str]:
+        """What the columns of the key are called on one side: an expression is called what it says."""
+        is_column = "AttributeReference"
+        return unique_names(key.name() if scala.class_name(key) == is_column else key.sql() for key in self.keys[side])
+
     def parts_of_told(self, what: str, side: int) -> Mapping[str, StructType]:
         return dict(zip(SIDES, self.rows)) if what == EMITTED else {"row": self.rows[side]}
 
     def entries(self) -> Sequence[Entry]:
         rows = [scala.items(side.output()) for side in (self.plan.left(), self.plan.right())]
         return tuple(
-            Entry.of({f"field{i}": key for i, key in enumerate(keys)}, keys, row, event_time, row)
-            for keys, row, event_time in zip(self.keys, rows, self.event_times)
+            Entry.of(dict(zip(self._key_names(side), keys)), keys, rows[side], self.event_times[side], rows[side])
+            for side, keys in enumerate(self.keys)
         )
 
     def decision(self, watermarks: OperatorWatermarks, output_mode: str) -> Decision:
@@ -196,7 +201,7 @@ def compile_symmetric_hash_join(
     key_schema = state_schema(session, _key_schema(left_keys))
     pairs = _pair_schema(key_schema, *rows)
     candidates = _pair_output(session, pairs, [*left, *right])
-    split = _split(session, condition, plan)
+    parts = split(session, condition, plan)
     return SymmetricHashJoin(
         operator_id=operator_id,
         join_type=str(plan.joinType().toString()),
@@ -205,10 +210,10 @@ def compile_symmetric_hash_join(
         state_rows=(state_schema(session, rows[0]), state_schema(session, rows[1])),
         event_times=(event_time_column(left), event_time_column(right)),
         key_event_time=_key_event_time(left_keys) or _key_event_time(right_keys),
-        shifts_ms=_shifts_ms(session, plan, condition),
+        shifts_ms=shifts_ms(session, plan, condition),
         keys=(tuple(left_keys), tuple(right_keys)),
-        rows_by_key=RowsByKey(session, (left, right), (left_keys, right_keys), (split.left, split.right)),
-        pairs_that_match=_pairs_that_match(session, candidates, split.both),
+        rows_by_key=RowsByKey(session, (left, right), (left_keys, right_keys), (parts.left, parts.right)),
+        pairs_that_match=pairs_that_match(session, candidates, parts.both),
         probes=MapPartitions(session, pairs, pairs, candidates),
         builds=MapPartitions(session, pairs, expressions.struct_type(scala.items(plan.output())), plan.output()),
         plan=plan,
@@ -230,16 +235,6 @@ def _pair_output(session: SparkSession, schema: StructType, rows: list[JavaObjec
     return plans.rename(session, plan, [(a.name(), e.exprId()) for a, e in zip(own, ids)]).output()
 
 
-def _pairs_that_match(session: SparkSession, candidates: JavaObject, condition: JavaObject | None) -> JavaObject | None:
-    """The condition of both sides. It lets the new rows through, which have a side and are no pairs."""
-    if condition is None:
-        return None
-    catalyst = "org.apache.spark.sql.catalyst.expressions"
-    side = next(column for column in scala.items(candidates) if column.name() == "side")
-    is_new = scala.java_class(session, f"{catalyst}.IsNotNull")(side)
-    return scala.java_class(session, f"{catalyst}.Or")(is_new, condition)
-
-
 def _key_schema(keys: Sequence[JavaObject]) -> StructType:
     fields = [
         {"name": f"field{i}", "type": json.loads(key.dataType().json()), "nullable": True, "metadata": {}}
@@ -254,45 +249,3 @@ def _key_event_time(keys: Sequence[JavaObject]) -> EventTime | None:
         if scala.class_name(key) == "AttributeReference" and key.metadata().contains("spark.watermarkDelayMs"):
             return EventTime(i, is_window=scala.class_name(key.dataType()) == "StructType")
     return None
-
-
-def _shifts_ms(session: SparkSession, plan: JavaObject, condition: JavaObject) -> tuple[int | None, int | None]:
-    """(2) How far the state watermark of each side is from the watermark, as the time range in the condition says."""
-    helper = scala.companion(session, "org.apache.spark.sql.catalyst.analysis.StreamingJoinHelper")
-    left, right = plan.left(), plan.right()
-    some_time = 1 << 40  # the helper only adds and subtracts; this number is too big for py4j to take it for a Java int
-    watermark = scala.some(session, some_time)
-
-    def shift(own: JavaObject, other: JavaObject) -> int | None:
-        if event_time_column(scala.items(own.output())) is None:
-            return None
-        bound = helper.getStateValueWatermark(own.outputSet(), other.outputSet(), condition, watermark)
-        return int(bound.get()) - some_time if bound.isDefined() else None
-
-    return shift(left, right), shift(right, left)
-
-
-def _split(session: SparkSession, condition: JavaObject, plan: JavaObject) -> Condition:
-    """JoinConditionSplitPredicates: what a side decides alone, what a pair decides. Random parts are asked once a pair."""
-    if not condition.isDefined():
-        return Condition(None, None, None)
-    left, right = plan.left().outputSet(), plan.right().outputSet()
-    parts: tuple[list[JavaObject], list[JavaObject], list[JavaObject]] = ([], [], [])
-    for part in _conjuncts(condition.get()):
-        of_left, of_right = (part.deterministic() and part.references().subsetOf(side) for side in (left, right))
-        if of_left:
-            parts[0].append(part)
-        if of_right:
-            parts[1].append(part)
-        if not of_left and not of_right:
-            parts[2].append(part)
-    conjunction = scala.java_class(session, "org.apache.spark.sql.catalyst.expressions.And")
-    return Condition(*(reduce(conjunction, some) if some else None for some in parts))
-
-
-def _conjuncts(expression: JavaObject) -> Iterator[JavaObject]:
-    if scala.class_name(expression) == "And":
-        yield from _conjuncts(expression.left())
-        yield from _conjuncts(expression.right())
-    else:
-        yield expression

@@ -1,0 +1,86 @@
+"""What the condition of a stream-stream join says: what a side decides alone, what a pair decides, and how long a row waits.
+
+Models: JoinConditionSplitPredicates, and StreamingJoinHelper, which reads a time range (About state; SIGMOD'18 paper, 4.3).
+
+1. Of the parts that `AND` connects, one that is about columns of one side belongs to that side; all others, and those that are
+   random, belong to pairs.
+2. A range between the event times of both sides says how far the state watermark of each side is from the watermark.
+
+    k1 = k2 AND v1 > 0 AND v1 < v2 AND t2 BETWEEN t1 AND t1 + 10 minutes
+    left: v1 > 0      both: v1 < v2, the range      shifts: left -10 minutes, right 0
+
+Differs from Spark: nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import reduce
+
+from pyspark.sql import SparkSession
+
+from minispark_stream.engine.jvm import scala
+from minispark_stream.engine.jvm.scala import JavaObject
+from minispark_stream.engine.operators.base import event_time_column
+
+
+@dataclass(frozen=True)
+class Condition:
+    """The join condition without the equal keys: what concerns left rows, right rows, and pairs."""
+
+    left: JavaObject | None
+    right: JavaObject | None
+    both: JavaObject | None
+
+
+def split(session: SparkSession, condition: JavaObject, plan: JavaObject) -> Condition:
+    """(1) JoinConditionSplitPredicates: what a side decides alone, what a pair decides. Random parts are asked once a pair."""
+    if not condition.isDefined():
+        return Condition(None, None, None)
+    left, right = plan.left().outputSet(), plan.right().outputSet()
+    parts: tuple[list[JavaObject], list[JavaObject], list[JavaObject]] = ([], [], [])
+    for part in _conjuncts(condition.get()):
+        of_left, of_right = (part.deterministic() and part.references().subsetOf(side) for side in (left, right))
+        if of_left:
+            parts[0].append(part)
+        if of_right:
+            parts[1].append(part)
+        if not of_left and not of_right:
+            parts[2].append(part)
+    conjunction = scala.java_class(session, "org.apache.spark.sql.catalyst.expressions.And")
+    return Condition(*(reduce(conjunction, some) if some else None for some in parts))
+
+
+def _conjuncts(expression: JavaObject) -> Iterator[JavaObject]:
+    if scala.class_name(expression) == "And":
+        yield from _conjuncts(expression.left())
+        yield from _conjuncts(expression.right())
+    else:
+        yield expression
+
+
+def pairs_that_match(session: SparkSession, candidates: JavaObject, condition: JavaObject | None) -> JavaObject | None:
+    """The condition of both sides. It lets the new rows through, which have a side and are no pairs."""
+    if condition is None:
+        return None
+    catalyst = "org.apache.spark.sql.catalyst.expressions"
+    side = next(column for column in scala.items(candidates) if column.name() == "side")
+    is_new = scala.java_class(session, f"{catalyst}.IsNotNull")(side)
+    return scala.java_class(session, f"{catalyst}.Or")(is_new, condition)
+
+
+def shifts_ms(session: SparkSession, plan: JavaObject, condition: JavaObject) -> tuple[int | None, int | None]:
+    """(2) How far the state watermark of each side is from the watermark, as the time range in the condition says."""
+    helper = scala.companion(session, "org.apache.spark.sql.catalyst.analysis.StreamingJoinHelper")
+    left, right = plan.left(), plan.right()
+    some_time = 1 << 40  # the helper only adds and subtracts; this number is too big for py4j to take it for a Java int
+    watermark = scala.some(session, some_time)
+
+    def shift(own: JavaObject, other: JavaObject) -> int | None:
+        if event_time_column(scala.items(own.output())) is None:
+            return None
+        bound = helper.getStateValueWatermark(own.outputSet(), other.outputSet(), condition, watermark)
+        return int(bound.get()) - some_time if bound.isDefined() else None
+
+    return shift(left, right), shift(right, left)
