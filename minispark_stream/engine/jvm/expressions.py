@@ -80,6 +80,13 @@ def column(session: SparkSession, expression: JavaObject) -> Column:
     return Column(scala.java_class(session, "org.apache.spark.sql.classic.ExpressionUtils").column(expression))
 
 
+def cast(session: SparkSession, expression: JavaObject, kind: DataType, zone: str) -> Column:
+    """`expression` as another type; what of it is a time, in a time zone that need not be the session's."""
+    make = scala.companion(session, "org.apache.spark.sql.catalyst.expressions.Cast")
+    data_type = session._jsparkSession.parseDataType(kind.json())
+    return column(session, make.apply(expression, data_type, scala.some(session, zone), False))
+
+
 def expression_ids(session: SparkSession, node: JavaObject) -> list[int]:
     """The expression ids of a node's columns."""
     catalyst = "org.apache.spark.sql.catalyst.expressions"

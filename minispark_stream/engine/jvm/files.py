@@ -15,7 +15,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
-from pyspark.sql.types import StructType
+from pyspark.sql.types import StringType, StructType
 
 from minispark_stream.engine.jvm import expressions, scala, sessions
 from minispark_stream.engine.jvm.scala import JavaObject
@@ -212,12 +212,12 @@ def _by_name_of_folder(data: DataFrame, partition_columns: list[str], options: M
     as null and the text for it or 01:30 before and after the clocks are put back, would be two files of one name.
     """
     session = data.sparkSession
-    zone = next((v for k, v in options.items() if k.lower() == "timezone"), session.conf.get("spark.sql.session.timeZone"))
-    cast = scala.companion(session, "org.apache.spark.sql.catalyst.expressions.Cast")
-    string_type, found = session._jsparkSession.parseDataType('"string"'), {}
+    own_zone = str(session.conf.get("spark.sql.session.timeZone"))
+    zone = next((v for k, v in options.items() if k.lower() == "timezone"), own_zone)
+    found = {}
     for attribute in scala.items(data._jdf.queryExecution().analyzed().output()):
         if attribute.name() in partition_columns:
-            text = expressions.column(session, cast.apply(attribute, string_type, scala.some(session, zone), False))
+            text = expressions.cast(session, attribute, StringType(), zone)
             found[attribute.name()] = F.when(text != "", text).otherwise(_NULL_FOLDER)
     return data.withColumns(found) if found else data
 

@@ -26,7 +26,7 @@ from pyspark.sql.types import (
     YearMonthIntervalType,
 )
 
-from minispark_stream.engine.jvm import plans
+from minispark_stream.engine.jvm import expressions, plans, scala
 from minispark_stream.engine.sinks.base import Sink
 from minispark_stream.lens.trace.events import MAX_ROWS
 from minispark_stream.lens.trace.values import without_values
@@ -78,9 +78,17 @@ def harmless(look: Callable[[], T], warning: str = "rows cannot be shown") -> T 
 
 
 def preview(data: DataFrame, rows_at_most: int = MAX_ROWS) -> list[dict[str, Any]]:
-    """The first rows as JSON values; times as Spark prints them, because Python's own end with the year 9999."""
+    """The first rows as JSON values.
+
+    Times are texts as Spark prints them, because Python's own end with the year 9999; and in UTC, as the watermarks of a trace
+    and its state are, whatever the time zone of the session is. In some zones two moments of a year have one text.
+    """
     numbered = data.limit(rows_at_most).toDF(*map(str, range(len(data.columns))))
-    texts = {f.name: numbered[f.name].cast(kind) for f in numbered.schema if (kind := times_as_text(f.dataType)) != f.dataType}
+    attributes = dict(zip(numbered.columns, scala.items(plans.analyzed(numbered).output())))
+    texts = {
+        f.name: expressions.cast(data.sparkSession, attributes[f.name], kind, "UTC")
+        for f in numbered.schema if (kind := times_as_text(f.dataType)) != f.dataType
+    }
     rows = (numbered.withColumns(texts) if texts else numbered).collect()
     return [dict(zip(data.columns, _json(list(row.asDict(recursive=True).values())))) for row in rows]
 

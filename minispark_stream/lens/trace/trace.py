@@ -111,7 +111,8 @@ class Trace(Recording):
         """What became of a row: its file, batch, key, and whether it was merged, emitted, held, evicted or dropped, and why.
 
         Args:
-            row: some columns of the row, as its source, its key or its side of a join has them. Times as Spark prints them.
+            row: some columns of the row, as its source, its key or its side of a join has them. Times as Spark prints them,
+                in UTC.
 
         Returns:
             the way of every row that has these columns, as text and as HTML; a note where the trace has no rows.

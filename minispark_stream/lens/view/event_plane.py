@@ -223,7 +223,7 @@ def _told(found: Fates) -> Plane:  # (5)
 
 
 def _window(row: Any) -> tuple[float, float] | None:
-    """The window of a row that has one, if its times are in UTC."""
+    """The window of a row that has one."""
     for value in as_map(row).values():
         if is_window(value):
             start, end = shown_ms(value["start"]), shown_ms(value["end"])

@@ -1,6 +1,6 @@
 """Of the fate of a row, what a watermark has to do with it, in words.
 
-    event time     12:04:30; late watermark 12:04:00, eviction watermark 12:11:00
+    event time     12:04:30 UTC; late watermark 12:04:00, eviction watermark 12:11:00
     counted        its window ends 12:05:00, after the late watermark, 12:04:00
     held           until batch 3 evicted it: the eviction watermark, 12:11:00, had reached 12:05:00
 
@@ -15,13 +15,13 @@ from minispark_stream.lens.view.words import clock_words, plain, two_clocks
 
 
 def event_time(fate: Fate, event_ms: float) -> str:
-    """The event time, and both watermarks of where the row came to."""
+    """The event time, and both watermarks of where the row came to. All times that a fate says are in UTC."""
     marks = fate.operator or fate.batch
     if not marks.eviction_ms:
-        return f"{clock_words(event_ms)}; there was no watermark yet"
+        return f"{clock_words(event_ms)} UTC; there was no watermark yet"
     own, eviction = two_clocks(event_ms, marks.eviction_ms)
     late = two_clocks(marks.late_ms, marks.eviction_ms)[0] if marks.late_ms else "none yet"
-    return f"{own}; late watermark {late}, eviction watermark {eviction}"
+    return f"{own} UTC; late watermark {late}, eviction watermark {eviction}"
 
 
 def counted(fate: Fate) -> str:

@@ -120,7 +120,6 @@ class Runner:
             raise
         check_built(df, session)
         self.columns, self._schema = tuple(df.columns), df.schema
-        self._zone = str(df.sparkSession.conf.get("spark.sql.session.timeZone"))
         plan = plans.analyzed(df)
         self.ordered = self._output_mode == "complete" and scala.class_name(plan) == "Sort"
         writer = df.writeStream.outputMode(self._output_mode).foreachBatch(self._keep)
@@ -151,7 +150,7 @@ class Runner:
         for batch in spark_batches(self._checkpoint, reports[known:], _source_names(self._query)):
             rows = self._sink[len(self._batches)][1]
             self._batches.append(EngineBatch(batch.batch_id, batch.progress, rows, batch.logs))
-            shown = [shown_row(row, self._schema, self._zone) for row in rows]
+            shown = [shown_row(row, self._schema, "UTC") for row in rows]
             self._spark_batches.append(replace(batch, rows=shown))
 
     def _stop(self) -> None:

@@ -15,7 +15,7 @@ from pyspark.sql.types import ArrayType, DataType, MapType, StructType, Timestam
 
 
 def shown_row(row: Sequence[Any], schema: StructType, zone: str) -> dict[str, Any]:
-    """A collected row; `zone` is the time zone of the session, in which Spark prints times."""
+    """A collected row, its times in a time zone."""
     return {field.name: _shown(value, field.dataType, zone) for field, value in zip(schema, row)}
 
 
