@@ -5,7 +5,8 @@
    rows and counts of every stateful operator, and the entries of the offset log, commit log and source log.
 3. Compared at the end: how the engines failed (where the causes have conditions of Spark's, those too), or else the files of
    the checkpoint, state files record by record. Where Spark has the state of an operator in RocksDB, and the model in files of
-   its own, there are no such records, and its files are not compared.
+   its own, there are no such records, and its files are not compared. Where a state has timeouts that were set by the clock,
+   each counts from the time of its batch.
 
     Difference(2, "rows", ["('a', 3)"], ["('a', 2)"])   "batch 2, rows: Spark has ["('a', 3)"], the model ["('a', 2)"]"
 
@@ -16,17 +17,21 @@ nine digits and average event times to the millisecond, because both engines may
 from __future__ import annotations
 
 import math
+import re
+import struct
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from minispark_stream.engine.times import iso_ms
+from minispark_stream.lens.trace.values import entry_metadata
 from minispark_stream.lens.view.words import clip, plural
 from minispark_stream.tools.compare.checkpoint_files import without_time
 from minispark_stream.tools.compare.engine_run import EngineBatch, EngineRun
 
 LONGEST = 1000  # characters of a value
+NO_TIMESTAMP, _AT, _TIMEOUT = -1, 16, struct.Struct("<q")  # of a timeout in a state row (engine/operators/group_state_rows.py)
 
 
 @dataclass(frozen=True)
@@ -63,8 +68,36 @@ def differences(spark: EngineRun, model: EngineRun, ordered: bool) -> Iterator[D
         apart = tuple(f"state/{operator}/" for operator in in_rocksdb(spark) - in_rocksdb(model))
         for name in sorted({*spark.files, *model.files}):
             a, b = spark.files.get(name), model.files.get(name)
-            if a != b and not name.startswith(apart):
+            if a != b and not name.startswith(apart) and not _same_but_for_the_clock(spark, model, name):
                 yield Difference(None, name, _in_words(a, b), _in_words(b, a))
+
+
+def _same_but_for_the_clock(spark: EngineRun, model: EngineRun, name: str) -> bool:
+    """Whether the records of a state with timeouts are equal, if each timeout counts from the time of the batch that set it."""
+    one, other = (_by_time_of_batch(run, name) for run in (spark, model))
+    return one is not None and one == other
+
+
+def _by_time_of_batch(run: EngineRun, name: str) -> Counter[Any] | None:
+    """The records of a delta; None where it has no timeouts.
+
+    The row of a state with a timeout is: null bits, where the state is, the timeout (-1: none), the state.
+    """
+    found, records = re.fullmatch(r"state/(\d+)/\d+/(\d+)\.delta", name), run.files.get(name)
+    schema = run.files.get(f"state/{found[1]}/0/_metadata/schema") if found else None
+    if found is None or not isinstance(records, Counter) or b"timeoutTimestamp" not in (schema or b""):
+        return None
+    batch_id = int(found[2]) - 1
+    entries = [b.logs.get(f"offsets/{batch_id}") for b in run.batches if b.batch_id == batch_id]
+    began_ms = entry_metadata(entries[-1]).get("batchTimestampMs", 0) if entries else 0
+    return Counter({(key, _counted_from(value, began_ms)): count for (key, value), count in records.items()})
+
+
+def _counted_from(value: bytes | None, began_ms: int) -> bytes | None:
+    timeout_ms = NO_TIMESTAMP if value is None else _TIMEOUT.unpack_from(value, _AT)[0]
+    if value is None or timeout_ms == NO_TIMESTAMP:
+        return value
+    return value[:_AT] + _TIMEOUT.pack(timeout_ms - began_ms) + value[_AT + _TIMEOUT.size :]
 
 
 def in_rocksdb(run: EngineRun) -> set[str]:

@@ -79,6 +79,24 @@ def test_state_in_rocksdb_and_state_in_files_are_no_difference() -> None:
     assert [(d.spark, d.model) for d in damaged] == [("2 bytes", "v1")]
 
 
+def test_timeouts_by_the_clock_count_from_the_time_of_their_batch() -> None:
+    def waiting(began_ms: int, timeout_ms: int, schema: bytes = b"groupState timeoutTimestamp") -> EngineRun:
+        state = bytes(16) + timeout_ms.to_bytes(8, "little", signed=True) + b"\1"
+        files = {"state/0/0/_metadata/schema": schema, "state/0/1/1.delta": Counter({(b"k", state): 1, (b"gone", None): 1})}
+        run = ran(files)
+        entry = f'v1\n{{"batchTimestampMs":{began_ms}}}\n0'
+        return replace(run, batches=(replace(run.batches[0], logs={"offsets/0": entry}),))
+
+    def differ(one: EngineRun, other: EngineRun) -> list[str]:
+        return [d.what for d in Comparison(one, other, ("x",)).differences]
+
+    assert differ(waiting(5000, 6000), waiting(7000, 8000)) == []
+    assert differ(waiting(5000, 6000), waiting(7000, 6000)) == []  # event times are what they are
+    assert differ(waiting(5000, 6000), waiting(7000, 8001)) == ["state/0/1/1.delta"]
+    assert differ(waiting(5000, -1), waiting(7000, 1999)) == ["state/0/1/1.delta"]  # one has a timeout, the other has none
+    assert differ(waiting(5000, 6000, b"x"), waiting(7000, 8000, b"x")) == ["state/0/1/1.delta"]  # no timeout at all
+
+
 def test_engines_that_fail_for_different_reasons_differ() -> None:
     cast = DIVIDED.replace("DIVIDE_BY_ZERO] Division by zero", "CAST_INVALID_INPUT] The value 'a' of the type")
     both = Comparison(failed(DIVIDED), failed(cast), ("x",))
