@@ -19,7 +19,7 @@ from minispark_stream.lens.view.join_buffers import buffers
 from minispark_stream.lens.view.merged_walk import stops
 from minispark_stream.lens.view.pictures import pictures
 from minispark_stream.lens.view.session_lanes import lanes
-from minispark_stream.lens.view.state_panel import operator
+from minispark_stream.lens.view.state_panel import NOT_COUNTED, operator
 from minispark_stream.lens.view.world_changes import worlds
 from minispark_stream.tools.compare.experiment import Experiment
 
@@ -90,11 +90,17 @@ def test_what_is_said_of_the_rows_is_what_the_operators_counted(
     assert compared.differences == ()
     marked = [(s.moment.key, name) for s in stops(compared.traces) for name, html in Board().panels(s).items() if "<small>different" in html]
     assert not marked
-    if build in (windows, distinct):  # sessions are counted though they are written as they were; of a join, marked rows are not
-        for shown in (w.operators[0] for w in worlds(compared.model.trace.events) if w.moment.event.step == "stateOperator"):
-            marks = sum(len(row.mark) for row in shown.rows or ())
-            assert marks == shown.metrics["numRowsUpdated"] + shown.metrics["numRowsRemoved"], shown
     found = fates(compared.model.trace)
+    shown = [w.operators[0] for w in worlds(compared.model.trace.events) if w.moment.event.step == "stateOperator"]
+    for one, batch in zip(shown, found.batches, strict=True):
+        marked_rows = [row for row in one.rows or () if row.mark and not row.store.endswith("keyToNumValues")]
+        marks, counted = sum(len(row.mark) for row in marked_rows), one.metrics["numRowsUpdated"] + one.metrics["numRowsRemoved"]
+        assert (marks == counted) == (NOT_COUNTED.get(one.operator, "none") not in operator(one)), one
+        if build is joined:  # a first partner is not counted
+            marks -= sum(row.mark == "~" and {**row.before, "matched": 0} == {**row.after, "matched": 0} for row in marked_rows)
+        if build is sessions:  # counted are those that were put
+            marks = len(batch.operators[0].told_of("kept")) + one.metrics["numRowsRemoved"]
+        assert marks == counted, one
     for batch in found.batches:
         counted = batch.operators[0].metrics
         keys = [str(fate.at["key"]) for fate in found.rows if fate.batch is batch and fate.what == LATE]

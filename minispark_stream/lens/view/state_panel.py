@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from html import escape
 
-from minispark_stream.lens.trace.values import as_map
+from minispark_stream.lens.trace.values import as_int, as_map
 from minispark_stream.lens.view.row_panels import NO_ROWS
 from minispark_stream.lens.view.style import say, table
 from minispark_stream.lens.view.words import number, plural
@@ -23,6 +23,15 @@ from minispark_stream.lens.view.world import OperatorView, StateRow
 
 MARKS = {"+": "add", "~": "change", "-": "remove", "+-": "remove", "~-": "remove", "": "same"}
 COUNTS = "keyToNumValues"
+CHANGES = ("numRowsUpdated", "numRowsRemoved")
+# Where Spark's numbers are not those of the marks, why not.
+NOT_COUNTED = {
+    "symmetricHashJoin": "A row marked ~ has met its first partner: Spark does not count it as updated.",
+    "sessionWindowStateStoreSaveExec": (
+        "Spark counts every session of a key that got rows as updated, also one that stayed as it was; and it does not count "
+        "those that became a part of another."
+    ),
+}
 
 
 def operator(view: OperatorView) -> str:
@@ -43,11 +52,17 @@ def operator(view: OperatorView) -> str:
     if len(view.rows) < (view.num_rows or 0):  # (2)
         shown = f"{number(len(view.rows))} of {plural(view.num_rows, 'row')}"
         head += f"<p class='note'>{shown}, first of all those that changed.</p>"
+    elif view.operator in NOT_COUNTED and _marks(view.rows) != sum(as_int(view.metrics.get(key)) or 0 for key in CHANGES):
+        head += f"<p class='note'>{NOT_COUNTED[view.operator]}</p>"
     if view.operator == "symmetricHashJoin":
         sides = "".join(_side(side, view.rows) for side in ("left", "right"))
         return f"{head}<div class='sides'>{sides}</div>"
     names = ", ".join(map(say, dict.fromkeys(name for row in view.rows for name in as_map(row.key))))
     return head + table(("", f"key{f': {names}' if names else ''}", "before", "after", "part."), map(_row, view.rows))
+
+
+def _marks(rows: Iterable[StateRow]) -> int:
+    return sum(len(row.mark) for row in rows if not row.store.endswith(COUNTS))
 
 
 def _row(row: StateRow) -> tuple[str, list[str]]:  # (1)

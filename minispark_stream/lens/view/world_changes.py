@@ -24,6 +24,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from itertools import count
 from typing import Any
 
 from minispark_stream.lens.trace.events import Event
@@ -32,6 +33,7 @@ from minispark_stream.lens.view.walk import Moment, failed, moments
 from minispark_stream.lens.view.world import LogEntry, OperatorView, SourceLogEntry, SourceView, StateRow, WatermarkView, World
 
 KEPT = 8  # entries of a log that stay in view
+BUFFERED = "keyWithIndexToValue"  # the stores of a join that have its rows, each at a numbered place of its key
 
 
 def worlds(events: Sequence[Event]) -> tuple[World, ...]:
@@ -230,9 +232,7 @@ def _state(world: World, ins: Mapping[str, Any], outs: Mapping[str, Any]) -> Wor
 
 def state_changes(before: Sequence[Any], after: Sequence[Any], between: Sequence[Any] = ()) -> tuple[StateRow, ...]:
     """Every row of either side, by store, partition and key; and those `between`, which were put and then removed."""
-    old = {_identity(row): as_map(row) for row in before}
-    new = {_identity(row): as_map(row) for row in after}
-    put = {_identity(row): as_map(row) for row in between}
+    old, new, put = map(_identified, (before, after, between))
     rows = []
     for identity in sorted(old.keys() | new.keys() | put.keys()):
         row = new.get(identity) or old.get(identity) or put.get(identity, {})
@@ -248,9 +248,16 @@ def state_changes(before: Sequence[Any], after: Sequence[Any], between: Sequence
     return tuple(rows)
 
 
-def _identity(row: Any) -> tuple[str, int, str]:
-    row = as_map(row)
-    return (str(row.get("store") or "default"), as_int(row.get("partition")) or 0, name_of(row.get("key")))
+def _identified(rows: Sequence[Any]) -> dict[tuple[str, int, str, int], Mapping[str, Any]]:
+    """Rows by what they are. A row of a join is itself in any place: the last one of a key fills the place of one that goes."""
+    found: dict[tuple[str, int, str, int], Mapping[str, Any]] = {}
+    for row in map(as_map, rows):
+        store, key, value = str(row.get("store") or "default"), row.get("key"), row.get("value")
+        if store.endswith(BUFFERED) and isinstance(key, Mapping) and isinstance(value, Mapping):
+            key = [list(key.values())[:-1], {name: part for name, part in value.items() if name != "matched"}]
+        name = store, as_int(row.get("partition")) or 0, name_of(key)
+        found[(*name, next(n for n in count() if (*name, n) not in found))] = row
+    return found
 
 
 def _text(value: Any) -> str | None:

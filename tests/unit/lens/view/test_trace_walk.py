@@ -9,6 +9,7 @@ import pytest
 from minispark_stream.lens.trace.events import Event
 from minispark_stream.lens.trace.steps import STEPS
 from minispark_stream.lens.trace.trace import Trace
+from minispark_stream.lens.trace.values import as_map
 from minispark_stream.lens.view.board import Board
 from minispark_stream.lens.view.merged_walk import Stop, completed, merged, stops
 from minispark_stream.lens.view.sentences import narrate
@@ -87,6 +88,15 @@ def test_the_marks_of_the_state_are_what_the_operator_counted() -> None:
     for world in sent:
         left = [row.between or row.before for row in world.operators[0].rows or () if row.mark.endswith("-")]
         assert sorted(row["count"] for row in world.rows_out or ()) == sorted(value["count"] for value in left)
+
+
+def test_a_row_of_a_join_is_itself_wherever_it_lies() -> None:
+    """When the first row of a key goes, the last one fills its place: that is no change of it."""
+    def lies(index: int, v: int, matched: bool = False) -> dict[str, Any]:
+        return {"store": "left-keyWithIndexToValue", "partition": 0, "key": {"k": "a", "index": index}, "value": {"v": v, "matched": matched}}
+
+    changes = state_changes([lies(0, 1), lies(1, 2), lies(2, 2)], [lies(0, 2), lies(1, 2, matched=True)])
+    assert sorted((r.mark, as_map(r.before or r.after)["v"]) for r in changes) == [("", 2), ("-", 1), ("~", 2)]
 
 
 def test_a_state_row_is_one_key_in_one_partition_of_one_store() -> None:
