@@ -6,7 +6,7 @@
 3. Real Spark is asked whether that is true, batch by batch: its sink, which rows came out, and with which partner; its metrics,
    how many were dropped, and how many are held.
 
-`FATES=300` runs so many queries; without it, those of FEW run.
+`FATES=0-299` runs the queries of these numbers; without it, those of FEW run.
 """
 
 from __future__ import annotations
@@ -23,10 +23,12 @@ from pyspark.sql import functions as F  # noqa: N812
 
 from minispark_stream import side_by_side
 from minispark_stream.lens.trace.fates import DUPLICATE, KEPT, LATE, PASSED, UNKNOWN, Fate, Fates, fates
+from minispark_stream.lens.view.world_changes import worlds
 from minispark_stream.tools.compare.comparison import Comparison
 
-MANY = int(os.environ.get("FATES", "3"))
-FEW = (2, 12, 16)  # sessions; windows above a left join, and above windows
+FEW = (2, 12, 16, 19, 20)  # sessions; windows above a left join, and above windows; a function with timers, and duplicates above it
+FIRST, _, LAST = os.environ.get("FATES", "").partition("-")
+NUMBERS = range(int(FIRST), int(LAST) + 1) if LAST else FEW
 Query = Callable[[Any, str, int], DataFrame]
 
 
@@ -93,6 +95,26 @@ def first_windows(session: Any, folder: str, delay: int) -> DataFrame:
     return below.select(F.window_time("window").alias("t"), "ka", "ids").dropDuplicatesWithinWatermark(["ka"])
 
 
+def keep_until(key: Any, frames: Iterator[Any], state: Any) -> Iterator[Any]:
+    """The ids of a key at once, and all of them once more when no row has come for five minutes."""
+    import pandas as pd
+
+    if state.hasTimedOut:
+        yield pd.DataFrame({"ka": [key[0]], "ids": [[int(n) for n in state.get[0].split()]]})
+        state.remove()
+        return
+    rows = pd.concat(frames)
+    came = " ".join(map(str, rows["ida"]))
+    state.update((f"{state.get[0]} {came}" if state.exists else came,))  # Spark's worker cannot read a state with an array
+    state.setTimeoutTimestamp(max(int(rows["ta"].max().timestamp() * 1000) + 300_000, state.getCurrentWatermarkMs() + 1))
+    yield pd.DataFrame({"ka": [key[0]], "ids": [rows["ida"].tolist()]})
+
+
+def kept_until(session: Any, folder: str, delay: int) -> DataFrame:
+    by_key = rows(session, folder, "a", delay).groupBy("ka")
+    return by_key.applyInPandasWithState(keep_until, "ka string, ids array<int>", "ids string", "append", "EventTimeTimeout")
+
+
 JOINS: Mapping[str, Query] = {
     how: joined(how) for how in ("inner", "left_outer", "right_outer", "full_outer", "left_semi")
 }
@@ -103,6 +125,7 @@ QUERIES: Mapping[str, Query] = {
     "semi join, then sessions": in_sessions(joined("left_semi")), "distinct, then windows": in_windows(distinct),
     "within, then sessions": in_sessions(distinct_within), "windows, then longer ones": longer(windows(None)),
     "sessions, then windows": longer(sessions, "session_window"), "windows, then within": first_windows,
+    "state": kept_until, "state, then distinct": lambda *of: kept_until(*of).dropDuplicates(["ka", "ids"]),
 }
 
 
@@ -136,11 +159,18 @@ def came_out(found: Fates, fate: Fate) -> Iterator[tuple[int, Any]]:
     if operator.keeps == "rows" and is_on_top:
         partner = ("idb", "ida")[fate.side]
         yield from ((b.batch_id, None if row is None else row.get(partner)) for b, _, row in found.emissions(fate) or ())
+    elif operator.keeps == "values" and is_on_top:
+        yield from ((one.batch.batch_id, None) for one in found.given(fate) or () if number_of(fate) in one.row.get("ids", ()))
     elif operator.keeps in ("keys", "count") and is_on_top:
         yield fate.batch.batch_id, None
     elif operator.keeps in ("groups", "sessions") and is_on_top:
         assert fate.holding is not None
         yield from ((found.batches[number].batch_id, None) for number in fate.holding.last.emitted)
+    elif operator.keeps == "values":  # of the rows of a key, those that have the id of this one
+        for one in found.given(fate) or ():
+            if number_of(fate) in one.row.get("ids", ()):
+                for above in found.emitted.get((operator.operator_id, one.batch.number, one.place or 0), ()):
+                    yield from came_out(found, above)
     else:
         for place in found.places(fate):
             for one in found.emitted.get(place, ()):
@@ -194,8 +224,8 @@ def wrong(compared: Comparison, name: str) -> list[str]:
             tells = {"dropped": dropped(here), "held": len(held), "duplicates": sum(f.what == DUPLICATE for f in here)}
             so = {"dropped": metrics["numRowsDroppedByWatermark"], "held": metrics["numRowsTotal"],
                   "duplicates": metrics["customMetrics"].get("numDroppedDuplicateRows", 0)}
-            if metrics["operatorName"] == "globalLimit":
-                del tells["held"], so["held"]  # a number, no rows
+            if metrics["operatorName"] in ("globalLimit", "applyInPandasWithState"):
+                del tells["held"], so["held"]  # a number, no rows; what a function keeps is its own business
             if tells != so:
                 complaints.append(f"batch {reported.batch_id}, operator {operator_id}: {tells} is said, and {so} was")
     return complaints
@@ -205,9 +235,32 @@ def _is_right(found: Fates, number: int) -> bool:
     return any(number_of(fate) == number and fate.side == 1 for fate in found.rows)
 
 
-@pytest.mark.parametrize("seed", range(MANY))
+def in_new_york(session: Any, folder: str, delay: int) -> DataFrame:
+    near = F.expr("ka = kb AND tb BETWEEN ta - INTERVAL 3 MINUTES AND ta + INTERVAL 5 MINUTES")
+    return rows(session, folder, "a", delay).join(rows(session, folder, "b", delay), near, "left_outer")
+
+
+def test_a_fate_says_all_times_in_utc_and_the_names_of_columns(spark: SparkSession) -> None:
+    """Also in a session of another time zone, and in the panel of the state."""
+    feed = [{"a": ["1,x,1"], "b": ["2,x,2"]}, {"a": ["30,y,3"], "b": ["31,z,4"]}]
+    query = lambda session, folder: in_new_york(session, folder, 4).withColumn("hour", F.hour("ta"))  # noqa: E731
+    compared = side_by_side(spark, query, feed, progress=False, confs={"spark.sql.session.timeZone": "America/New_York"})
+    assert compared.differences == ()
+    found = fates(compared.model.trace)
+    (first,) = compared.model.trace.fate({"ta": "2024-01-01 12:01:00", "ka": "x"}).rows
+    stations = dict(first.stations)
+    assert "partition" in stations["operator 0"] and stations["operator 0"].endswith("key ka=x"), stations
+    assert stations["event time"].startswith("12:01:00 UTC") and "with tb=2024-01-01 12:02:00 kb=x idb=2" in first.fate, stations
+    assert {tuple(fate.at["key"]) for fate in found.rows} == {("ka",), ("kb",)}
+    spark_rows, model_rows = ([e.outputs["rows"] for e in one.events if e.step == "addBatch"] for one in compared.traces.values())
+    assert spark_rows == model_rows and model_rows[0][0]["ta"] == "2024-01-01 12:01:00" and model_rows[0][0]["hour"] == 7
+    panels = [row for w in worlds(compared.model.trace.events) for shown in w.operators for row in shown.rows or ()]
+    assert panels and all({"ka", "kb"} & row.key.keys() for row in panels)
+
+
+@pytest.mark.parametrize("seed", NUMBERS)
 def test_what_is_said_of_a_row_is_what_spark_did_with_it(spark: SparkSession, seed: int) -> None:
-    name, delay, feed, restarts = drawn(seed if MANY > len(FEW) else FEW[seed])
+    name, delay, feed, restarts = drawn(seed)
     compared = side_by_side(
         spark, lambda session, folder: QUERIES[name](session, folder, delay), feed, restart_after=restarts, progress=False
     )

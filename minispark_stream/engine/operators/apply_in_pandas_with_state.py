@@ -47,7 +47,7 @@ from minispark_stream.engine.operators.grouped_map_pandas_with_state import (
 )
 from minispark_stream.engine.operators.metrics import StateMetrics
 from minispark_stream.engine.operators.state_task import StateTask, Stopwatch
-from minispark_stream.engine.operators.told import KEPT, LATE, Told
+from minispark_stream.engine.operators.told import KEPT, LATE, Told, told_of_calls
 from minispark_stream.engine.state.state_store import StateStore, each
 
 Groups = tuple[pa.RecordBatch, list[Group]]  # rows, and which of them each group has
@@ -91,9 +91,9 @@ class ApplyInPandasWithState(StateTask):
         emitted = list(function.call(batch, groups))  # (2)
         put, removed = save(store, states, groups)  # (3)
         updates_ms = clock.lap()
-        batch, groups = self._timed_out(store, keys, states)  # (4)
-        emitted += function.call(batch, groups)
-        put_by_timeout, removed_by_timeout = save(store, states, groups)
+        batch, timed_out = self._timed_out(store, keys, states)  # (4)
+        emitted += function.call(batch, timed_out)
+        put_by_timeout, removed_by_timeout = save(store, states, timed_out)
         removals_ms = clock.lap()
         store.commit()  # (5)
         return emitted, StateMetrics(
@@ -104,7 +104,9 @@ class ApplyInPandasWithState(StateTask):
             all_removals_time_ms=removals_ms,
             commit_time_ms=clock.lap(),
             stores={"default": store.metrics()},
-            told=self.tell(lambda: (Told(LATE, came.filter(pa.array(late))), Told(KEPT, rows))),
+            told=self.tell(lambda: (
+                Told(LATE, came.filter(pa.array(late))), Told(KEPT, rows), *_calls(keys, groups, timed_out, emitted),
+            )),
         )
 
     def _groups(
@@ -170,6 +172,12 @@ class ApplyInPandasWithState(StateTask):
             keyAsUnsafe=key,
             valueSchema=self.state,
         )
+
+
+def _calls(keys: UnsafeRowCodec, groups: list[Group], timed_out: list[Group], emitted: list[pa.RecordBatch]) -> Iterable[Told]:
+    every = [*groups, *timed_out]
+    counts = [group.num_given for group in every]
+    return told_of_calls(emitted, keys.decode([group.key for group in every]), counts, by_rows=len(groups))
 
 
 def save(store: StateStore, states: GroupStateRows, groups: Iterable[Group]) -> tuple[int, int]:

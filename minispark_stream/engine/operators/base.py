@@ -41,6 +41,7 @@ from minispark_stream.engine.operators.columns import EventTime
 from minispark_stream.engine.operators.decision import VALUES, Decision, Entry
 from minispark_stream.engine.operators.metrics import Report
 from minispark_stream.engine.operators.state_task import OfTask, OperatorWatermarks, StatefulOperatorStateInfo
+from minispark_stream.engine.operators.told import EMITTED, FIRED
 from minispark_stream.engine.state.operator_state_metadata import OperatorStateMetadata, StateStoreMetadata
 from minispark_stream.engine.state.state_store import StateStoreConf
 
@@ -215,6 +216,11 @@ def by_key(session: SparkSession, rows: JavaObject, keys: Sequence[JavaObject], 
         distribution = "StatefulOpClusteredDistribution"
         raise IllegalArgumentException(f"requirement failed: The expressions for hash of a {distribution} should not be Nil")
     return physical.shuffled(session, rows, keys, num_partitions)
+
+
+def parts_of_function(what: str, keys: StructType, result: StructType) -> Mapping[str, StructType] | None:
+    """Of a function of the user's: the parts of what it gave, and of the keys whose timers fired; None for what came in."""
+    return {EMITTED: {"row": result, "key": keys}, FIRED: {"key": keys}}.get(what)
 
 
 def event_time_column(attributes: Sequence[JavaObject]) -> EventTime | None:

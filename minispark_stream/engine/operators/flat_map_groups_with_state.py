@@ -24,7 +24,7 @@ Shown by tests/spark/test_differences.py::test_what_only_the_model_refuses.
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
@@ -45,6 +45,7 @@ from minispark_stream.engine.operators.base import (
     check_event_time,
     event_time_column,
     event_time_names,
+    parts_of_function,
     state_schema,
 )
 from minispark_stream.engine.operators.columns import EventTime
@@ -80,6 +81,9 @@ class FlatMapGroupsWithState(StatefulOperator):
         keys = {columns[i].name(): columns[i] for i in self.grouping}
         decides = self.event_time if self.timeout == GroupStateTimeout.EventTimeTimeout else None
         return (Entry.of(keys, [*keys.values()], columns, decides, columns),)
+
+    def parts_of_told(self, what: str, side: int) -> Mapping[str, StructType]:
+        return parts_of_function(what, self.keys, self.result) or super().parts_of_told(what, side)
 
     def should_run_another_batch(self, output_mode: str, eviction_ms: int, watermark_ms: int) -> bool:
         """(4)"""

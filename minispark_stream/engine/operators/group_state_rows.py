@@ -61,6 +61,7 @@ from pyspark.sql.types import (
 
 from minispark_stream.engine.checkpointing.unsafe_row import UnsafeRowCodec
 from minispark_stream.engine.jvm.task_types import by_position
+from minispark_stream.engine.operators.columns import Columns
 
 NO_TIMESTAMP = -1
 _SIZE = struct.Struct("<i")
@@ -102,6 +103,10 @@ class GroupStateRows:
         if not rows:
             return []
         return [self.to_row(value) for value in self._codec.decode(rows)[0].to_pylist()]
+
+    def columns(self, rows: Sequence[bytes]) -> Columns:
+        """The columns of some states in Spark's internal form."""
+        return self._codec.decode(rows)[0].flatten()
 
     def to_row(self, value: Any) -> Row | None:
         return None if value is None else self.state.fromInternal(self._to_python(value))

@@ -70,13 +70,17 @@ class PandasConf:
         )
 
 
-@dataclass(frozen=True)
+@dataclass
 class Group:
-    """One call of the function: the key's row in state, where the rows of each frame begin and end, and the state."""
+    """One call of the function: the key's row in state, where the rows of each frame begin and end, and the state.
+
+    `num_given`: how many rows the function gave.
+    """
 
     key: bytes
     chunks: list[tuple[int, int]]
     state: GroupState
+    num_given: int = 0
 
 
 @dataclass(frozen=True)
@@ -109,6 +113,7 @@ class GroupedMapPandasWithState:
                 if len(frame):
                     frames.append(frame)
                     size += len(frame)
+                    group.num_given += len(frame)
                 if size > self.conf.max_records_per_batch:
                     yield self._rows(frames, size, finished)
                     frames, size, finished = [], 0, 0

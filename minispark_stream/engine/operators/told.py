@@ -5,7 +5,8 @@ Models: nothing of Spark, which does not follow a row.
 1. Where the driver asks for it (`StatefulOperatorStateInfo.tells`), a task says of each row, or of each key, what it did with
    it: the very rows that it counts, puts, removes and emits. Otherwise nothing of this is computed.
 2. What a row is known by depends on the operator (`StatefulOperator.parts_of_told`): an aggregation, whose rows Spark has
-   merged by key before, tells of keys; deduplication and limit tell of rows; a join of the rows of a side, and of pairs.
+   merged by key before, tells of keys; deduplication and limit tell of rows; a join of the rows of a side, and of pairs; a
+   function of the user's of the rows that it gave, each with the key for which it gave it.
 
     a windowed count, append, late watermark 12:11, eviction watermark 12:20
     Told("late", [12:05, 12:10))     Told("kept", [12:40, 12:45))     Told("emitted", [12:10, 12:15) 1)     Told("removed", ...)
@@ -18,9 +19,13 @@ Shown by tests/unit/engine/operators/test_state_tasks.py::test_a_task_tells_what
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
+import numpy as np
 import pyarrow as pa
+
+from minispark_stream.engine.operators.columns import Columns, concat, record_batch, take
 
 MOST_TOLD = 1000  # rows of a task, from which on no more of a kind are told
 
@@ -29,6 +34,8 @@ MOST_TOLD = 1000  # rows of a task, from which on no more of a kind are told
 LATE, KEPT, DUPLICATE, BEYOND, PASSED = "late", "kept", "duplicate", "beyond the limit", "passed"
 # What it does besides with what it keeps: rows that leave the state, and rows that leave the task.
 REMOVED, EMITTED = "removed", "emitted"
+# Keys of which a timer has fired, so that a function of the user's was called; and why it gave the rows that it gave then.
+FIRED = "fired"
 # Why a row of a join passes without being kept.
 OLD = "old"  # the batch would evict it at once
 UNFIT = "unfit"  # the condition of its own side is false, so that it can meet nobody
@@ -42,3 +49,18 @@ class Told(NamedTuple):
     rows: pa.RecordBatch
     side: int = 0
     why: str = ""
+
+
+def told_of_calls(given: Sequence[pa.RecordBatch], keys: Columns, counts: Sequence[int], by_rows: int) -> Iterable[Told]:
+    """What a function of the user's gave when it was called for some `keys`: so many rows for each (`counts`), in this order.
+
+    It was called for the first `by_rows` keys because rows of theirs had come, and for the others because of a timer.
+    """
+    fired = [key.slice(by_rows) for key in keys]
+    yield Told(FIRED, record_batch(fired, len(counts) - by_rows))
+    if given:
+        rows = concat(given)
+        of_call = np.repeat(np.arange(len(counts)), counts)
+        whole, first = record_batch([*rows.columns, *take(keys, of_call)], rows.num_rows), sum(counts[:by_rows])
+        yield Told(EMITTED, whole.slice(0, first))
+        yield Told(EMITTED, whole.slice(first), why=FIRED)

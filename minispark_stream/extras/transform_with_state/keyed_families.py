@@ -22,6 +22,7 @@ from pyspark.errors import PySparkRuntimeError
 from pyspark.sql.streaming import stateful_processor_api_client
 from pyspark.sql.types import StructType
 
+from minispark_stream.engine.operators.columns import Columns
 from minispark_stream.engine.operators.group_state_rows import NO_TIMESTAMP, GroupStateRows
 from minispark_stream.extras.transform_with_state.column_families import ColumnFamilies
 from minispark_stream.extras.transform_with_state.family_indexes import Element
@@ -41,6 +42,10 @@ class Rows:
 
     def decode(self, rows: list[bytes]) -> list[Any]:
         return self._rows.decode(rows)
+
+    def columns(self, rows: list[bytes]) -> Columns:
+        """The same rows as columns, in Spark's internal form."""
+        return self._rows.columns(rows)
 
     def expiries(self, rows: list[bytes]) -> list[int]:
         """When each of some rows expires, in milliseconds."""
@@ -64,21 +69,22 @@ class KeyedFamilies:
         self._key = None if key is None else self.keys.encode(key)
 
     def get_many(self, family: str, elements: list[Element]) -> list[bytes | None]:
-        return self.families.get_many(family, self._implicit_key, elements)
+        return self.families.get_many(family, self.implicit_key, elements)
 
     def elements(self, family: str) -> list[Element]:
         """The elements of the implicit key, in the order of their bytes."""
-        return self.families.elements(family, self._implicit_key)
+        return self.families.elements(family, self.implicit_key)
 
     def put(self, family: str, value: bytes, element: Element = None) -> None:
-        self.families.put(family, self._implicit_key, value, element)
+        self.families.put(family, self.implicit_key, value, element)
 
     def remove(self, family: str, elements: list[Element]) -> int:
         """Remove some elements of the implicit key; how many of them there were."""
-        return self.families.remove(family, self._implicit_key, elements)
+        return self.families.remove(family, self.implicit_key, elements)
 
     @property
-    def _implicit_key(self) -> bytes:
+    def implicit_key(self) -> bytes:
+        """The row of the grouping key. Raises PySparkRuntimeError: there is none."""
         if self._key is None:
             raise PySparkRuntimeError("Implicit key not found in state store. SQLSTATE: 42802")
         return self._key

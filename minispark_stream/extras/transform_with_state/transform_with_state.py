@@ -35,7 +35,7 @@ tests/conformance/test_transform_with_state.py::test_a_key_may_have_an_array_in_
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
@@ -58,6 +58,7 @@ from minispark_stream.engine.operators.base import (
     event_time_column,
     event_time_names,
     nullable,
+    parts_of_function,
     state_schema,
 )
 from minispark_stream.engine.operators.columns import EventTime
@@ -119,6 +120,9 @@ class TransformWithState(StatefulOperator):
         decides = self.event_time if self.time_mode == EVENT_TIME else None
         return (Entry.of(keys, [*keys.values()], self.attributes, decides, self.attributes),)
 
+    def parts_of_told(self, what: str, side: int) -> Mapping[str, StructType]:
+        return parts_of_function(what, self.keys, self.result) or super().parts_of_told(what, side)
+
     def should_run_another_batch(self, output_mode: str, eviction_ms: int, watermark_ms: int) -> bool:
         """(5)"""
         if self.time_mode == PROCESSING_TIME:
@@ -154,17 +158,15 @@ class TransformWithState(StatefulOperator):
         )
         if with_initial:
             rows = physical.planned(self._with_initial_state(context, children))
-            tasks = self._tasks(session, expressions.struct_type(scala.items(rows.output())))
+            columns = expressions.struct_type(scala.items(rows.output()))
+            tasks = MapPartitions(session, columns, self.result, self.plan.output(), self.function)
         else:
             rows = physical.projected(session, context.rows(children[0]), scala.seq(session, self.attributes))
             tasks = self.tasks
-        columns = scala.items(rows.output())
-        keys = [columns[i] for i in (range(len(self.keys)) if with_initial else self.input.grouping)]
+        attributes = scala.items(rows.output())
+        keys = [attributes[i] for i in (range(len(self.keys)) if with_initial else self.input.grouping)]
         sorted_rows = physical.sorted_by(session, by_key(session, rows, keys, task.info.num_partitions), keys)  # (3)
         return context.leaf(context.map_partitions(tasks, sorted_rows, task))  # (4)
-
-    def _tasks(self, session: SparkSession, columns: StructType) -> MapPartitions:
-        return MapPartitions(session, columns, self.result, self.plan.output(), self.function)
 
     def _with_initial_state(self, context: BatchContext, children: Sequence[JavaObject]) -> DataFrame:
         """Keys, a struct of the columns that come in, a struct of the initial state's columns; one of the two is null."""
@@ -176,9 +178,7 @@ class TransformWithState(StatefulOperator):
         return new.withColumn("old", nothing_old).union(old.withColumn("new", nothing_new).select(*keys, "new", "old"))
 
     @staticmethod
-    def _side(
-        context: BatchContext, plan: JavaObject, attributes: Sequence[JavaObject], source: Input, name: str
-    ) -> DataFrame:
+    def _side(context: BatchContext, plan: JavaObject, attributes: Sequence[JavaObject], source: Input, name: str) -> DataFrame:
         session = context.session
         rows = _rows(session, context.leaf(context.rows(plan)), attributes)
         keys = [rows[f"_{i}"].alias(f"k{n}") for n, i in enumerate(source.grouping)]

@@ -52,7 +52,7 @@ from minispark_stream.engine.operators.columns import (
 from minispark_stream.engine.operators.grouped_map_pandas_with_state import PandasConf, load_command
 from minispark_stream.engine.operators.metrics import StateMetrics
 from minispark_stream.engine.operators.state_task import StateTask, Stopwatch
-from minispark_stream.engine.operators.told import KEPT, LATE, Told
+from minispark_stream.engine.operators.told import KEPT, LATE, Told, told_of_calls
 from minispark_stream.engine.state.state_store import StateStore, state_error
 from minispark_stream.extras.transform_with_state.column_families import ColumnFamilies
 from minispark_stream.extras.transform_with_state.keyed_families import KeyedFamilies
@@ -106,15 +106,24 @@ class TransformWithStateTask(StateTask):
         processor.init(handle)  # (2)
         handle.initialized = True
         emitted: list[pa.RecordBatch] = []
+        calls: list[tuple[bytes, int]] = []  # for which key, and how many rows it gave
         for key, data, states in self._groups(rows, initial, turns):  # (3)
             keyed.set_implicit_key(key)
             for state in states:
                 processor.handleInitialState(key, state, times)
                 keyed.set_implicit_key(key)
             if data is not None:
-                emitted += self._emitted(processor.handleInputRows(key, data, times))
-        updates_ms = clock.lap()
-        emitted += self._emitted(self._timers(processor, handle, times))  # (4)
+                given = self._emitted(processor.handleInputRows(key, data, times))
+                emitted += given
+                calls.append((keyed.implicit_key, sum(rows.num_rows for rows in given)))
+        updates_ms, by_rows = clock.lap(), len(calls)
+        for key, time in self._due(handle):  # (4)
+            keyed.set_implicit_key(key)
+            fired = ExpiredTimerInfo(time)
+            given = self._emitted(processor.handleExpiredTimer(key=key, timerValues=times, expiredTimerInfo=fired))
+            handle.deleteTimer(time)
+            emitted += given
+            calls.append((keyed.implicit_key, sum(rows.num_rows for rows in given)))
         keyed.set_implicit_key(None)
         processor.close()  # (5)
         handle.remove_expired()
@@ -132,17 +141,17 @@ class TransformWithStateTask(StateTask):
             stores={"default": replace(store.metrics(), custom={})},
             num_rows_total=total,
             custom=dict.fromkeys(COUNTS, 0) | handle.counts,
-            told=self.tell(lambda: (Told(LATE, came.filter(pa.array(late))), Told(KEPT, rows))),
+            told=self.tell(lambda: (
+                Told(LATE, came.filter(pa.array(late))), Told(KEPT, rows),
+                *told_of_calls(emitted, keyed.keys.columns([key for key, _ in calls]), [given for _, given in calls], by_rows),
+            )),
         )
 
-    def _timers(self, processor: StatefulProcessor, handle: Handle, times: TimerValues) -> Iterator[Any]:
+    def _due(self, handle: Handle) -> list[tuple[Row, int]]:
         if self.time_mode == NO_TIME:
-            return
+            return []
         now = self.batch_timestamp_ms if self.time_mode == PROCESSING_TIME else self.watermarks.eviction_ms
-        for key, time in handle.expired_timers(now):
-            handle.keyed.set_implicit_key(key)
-            yield from processor.handleExpiredTimer(key=key, timerValues=times, expiredTimerInfo=ExpiredTimerInfo(time))
-            handle.deleteTimer(time)
+        return handle.expired_timers(now)
 
     # -- input -------------------------------------------------------------------------------------------------
 

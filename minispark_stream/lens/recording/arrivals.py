@@ -11,11 +11,11 @@ Models: nothing of Spark, which does not follow a row.
 
     2024-01-01 12:04:00,a   ->  0.csv, event time 12:04:00, operator 0: key window=[12:00, 12:05), time 12:05:00, partition 1
 
-4. A deduplication or a limit hands on rows of its input, so the way goes on above it. What an aggregation or a join has sent
-   out in this batch is told by its tasks (told.py): these rows are numbered and followed in the same way.
+4. A deduplication or a limit hands on rows of its input, so the way goes on above it. What any other operator has sent out in
+   this batch is told by its tasks (told.py): these rows are numbered and followed in the same way.
 
-A plan in which a number cannot be carried along (an aggregation without state, a Python function over whole rows) and what is
-above a stateful function of the user's are left out: of these rows only the file and the values are known.
+A plan in which a number cannot be carried along (an aggregation without state, a Python function over whole rows) is left
+out: of these rows only the file and the values are known.
 
 Spark keeps no such record. The user's functions below an operator run once more for it, and what is random there may come out
 otherwise. Differs from Spark: nothing.
@@ -42,10 +42,10 @@ from minispark_stream.engine.plan.streaming_relation import Sources
 from minispark_stream.engine.runtime.incremental_execution import IncrementalExecution
 from minispark_stream.lens.recording.previews import harmless, in_ms, preview
 from minispark_stream.lens.recording.told import emitted_plan
+from minispark_stream.lens.trace.events import MAX_ARRIVALS
 
 logger = logging.getLogger(__name__)
 
-MAX_ARRIVALS = 1000  # rows of a source in a batch
 _ROW, _FILE = "__row", "__file"
 # Nodes that hand on the columns of their child, whatever they are.
 _TRANSPARENT = ("Filter", "Sort", "Generate", "Repartition", "RepartitionByExpression", "ResolvedHint", "Join")

@@ -5,7 +5,8 @@ Models: nothing of Spark, which does not follow a row.
 1. The tasks report what they decided (engine/operators/told.py). A task that ran twice has reported twice: its last report
    counts. Where a task told less than it decided, because that was too much, nothing is known of the batch.
 2. `told`: for each decision, what it was about, as JSON: the key, or the row, or the two rows of a pair, of which one is null
-   where a row left alone. Of a row of a join also its side, and why it was not kept.
+   where a row left alone. Of a row of a join also its side, and why it was not kept. Of a function of the user's the row that
+   it gave, and for which key.
 3. `emitted_plan`: the rows that the operator sent out, numbered, as a plan. With it, what is above the operator can be followed
    as rows of a source are (arrivals.py). What an aggregation's tasks emit are keys and buffers; Spark evaluates them here as in
    the batch, with the number as one more key.
@@ -58,7 +59,8 @@ def told(execution: IncrementalExecution, operator: StatefulOperator) -> dict[st
         schema = expressions.positional(*parts.values())
         rows = iter(_values(execution.batch.session, schema, [one.rows for one in same], session))
         for one in same:
-            more = {"side": one.side, **({"why": one.why} if one.why else {})} if is_of_join and one.what != EMITTED else {}
+            more: dict[str, Any] = {"side": one.side} if is_of_join and one.what != EMITTED else {}
+            more |= {"why": one.why} if one.why else {}
             found.setdefault(one.what, []).extend({**_named(*next(rows), parts), **more} for _ in range(one.rows.num_rows))
     return found
 
@@ -66,7 +68,7 @@ def told(execution: IncrementalExecution, operator: StatefulOperator) -> dict[st
 def emitted_plan(execution: IncrementalExecution, operator: StatefulOperator, row: str) -> JavaObject | None:
     """(3) What an operator emitted in a batch, with `operator <id>:<place>` in a last column `row`; None if it is not known."""
     reports = _reports(execution, operator)
-    if reports is None or "row" in operator.parts_of_told(EMITTED, 0):  # of a function of the user's it is not told
+    if reports is None:
         return None
     session = execution.batch.session
     of_aggregation = operator if isinstance(operator, StreamingAggregation) else None

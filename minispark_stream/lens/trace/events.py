@@ -12,6 +12,7 @@ from typing import Any
 
 from minispark_stream.lens.trace.steps import STEPS
 
+MAX_ARRIVALS = 1000  # of how many rows of a source in a batch it is told what became of them
 MAX_ROWS = 50  # how many rows of a batch, or of a state store, an event shows
 
 

@@ -10,17 +10,20 @@ events may come from a file.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from minispark_stream.engine.times import iso_ms
+from minispark_stream.lens.trace.events import MAX_ARRIVALS
 from minispark_stream.lens.trace.recording import Batch, Recording
 from minispark_stream.lens.trace.values import as_int, as_list, as_map, as_watermark
 
 # What the tasks tell of a row or of a key, and of what is in the state (engine/operators/told.py).
 LATE, KEPT, DUPLICATE, BEYOND, PASSED = "late", "kept", "duplicate", "beyond the limit", "passed"
-REMOVED, EMITTED = "removed", "emitted"
+REMOVED, EMITTED, FIRED = "removed", "emitted", "fired"
+MOST_TOLD = 1000  # rows or keys of a kind in a task: so many, or more, are not told
 AGGREGATES = ("groups", "sessions")  # what they keep, where Spark has made one row of those of a key
 
 
@@ -83,6 +86,11 @@ class BatchFacts:
     above: Mapping[int, int]
     rows_out: Sequence[Any] | None
     progress: Mapping[str, Any]
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether all rows that came are known to be recorded, not only the first ones of a source."""
+        return max(Counter(str(one.get("source")) for one in self.arrivals or ()).values(), default=0) < MAX_ARRIVALS
 
     @property
     def event_times(self) -> Mapping[str, int]:

@@ -27,6 +27,7 @@ from minispark_stream.lens.trace.facts import (
     BEYOND,
     DUPLICATE,
     EMITTED,
+    FIRED,
     KEPT,
     LATE,
     PASSED,
@@ -79,6 +80,19 @@ class Fate:
 
 
 @dataclass(frozen=True)
+class Given:
+    """A row that a function of the user's gave, and its place; or (without a place) that a timer of the key fired.
+
+    `by_timer`: the function was called because of a timer, not because of rows.
+    """
+
+    batch: BatchFacts
+    place: int | None
+    row: Mapping[str, Any]
+    by_timer: bool
+
+
+@dataclass(frozen=True)
 class Fates:
     """The whole story: the batches, the fate of each row at each operator that it reached, and what was held.
 
@@ -102,13 +116,29 @@ class Fates:
                     found.append((batch, place, pair.get(SIDES[1 - fate.side])))
         return found
 
+    def given(self, fate: Fate) -> list[Given] | None:
+        """What a function of the user's gave for the key of a row, from the batch of the row on; None if that is not known."""
+        key, found = _even(fate.at.get("key")), list[Given]()
+        for batch in self.batches[fate.batch.number :]:
+            operator = batch.operators.get(fate.operator.operator_id) if fate.operator else None
+            if operator is None or operator.told is None:
+                return None
+            found += [Given(batch, None, {}, True) for item in operator.told_of(FIRED) if _even(item.get("key")) == key]
+            found += [
+                Given(batch, place, as_map(item.get("row")), item.get("why") == FIRED)
+                for place, item in enumerate(operator.told_of(EMITTED)) if _even(item.get("key")) == key
+            ]
+        return found
+
     def places(self, fate: Fate) -> list[Place]:
-        """What was emitted of a row, or with it: of its holding, or its pairs."""
+        """What was emitted of a row, or with it: of its holding, or its pairs, or for its key."""
         if fate.operator is None:
             return []
         number = fate.operator.operator_id
         if fate.operator.keeps == "rows":
             return [(number, batch.number, place) for batch, place, _ in self.emissions(fate) or ()]
+        if fate.operator.keeps == "values":
+            return [(number, one.batch.number, one.place) for one in self.given(fate) or () if one.place is not None]
         if fate.operator.keeps in AGGREGATES and fate.holding is not None:
             return [(number, n, place) for n, place in fate.holding.last.emitted.items() if n >= fate.batch.number]
         return []
@@ -233,6 +263,18 @@ def _of_session(operator: OperatorFacts, at: Mapping[str, Any]) -> str:
         if any(is_within(at.get("start"), at.get("time"), item) for item in items)
     ]
     return fits[0] if len(fits) == 1 else UNKNOWN
+
+
+def _even(value: Any) -> Any:
+    """A key as a function's group has it: 0.0 and -0.0 are one number, and so is NaN in the form that it has in a trace."""
+    match value:
+        case Mapping():
+            return {name: _even(one) for name, one in value.items()}
+        case list() | tuple():
+            return [_even(one) for one in value]
+        case float():
+            return "NaN" if value != value else value + 0.0
+    return value
 
 
 def _row_name(item: Mapping[str, Any]) -> str:

@@ -4,7 +4,7 @@
       file         4.csv
       offset       FileStreamSource[in]: after logOffset 3 up to logOffset 4
       batch        4
-      event time   12:05:00; late watermark 12:11:00, eviction watermark 12:20:00
+      event time   12:05:00 UTC; late watermark 12:11:00, eviction watermark 12:20:00
       operator 0   stateStoreSave, partition 0, key window=[2024-01-01 12:05, 12:10)
       fate         dropped: its window ended 12:10:00, at or before the late watermark, 12:11:00
 
@@ -24,7 +24,8 @@ from html import escape
 from itertools import groupby
 from typing import Any
 
-from minispark_stream.lens.trace.facts import OperatorFacts
+from minispark_stream.lens.trace.events import MAX_ARRIVALS
+from minispark_stream.lens.trace.facts import MOST_TOLD, OperatorFacts
 from minispark_stream.lens.trace.fates import (
     AGGREGATES,
     BEYOND,
@@ -44,6 +45,7 @@ from minispark_stream.lens.view.style import CSS, card, table
 from minispark_stream.lens.view.words import offset_words, plain, plural, row_words, short, two_clocks
 
 MOST = 20  # rows that one answer tells of
+MOST_GIVEN = 5  # rows of one call of a function
 
 
 @dataclass(frozen=True)
@@ -94,7 +96,9 @@ def answer(found: Fates, wanted: Mapping[str, Any]) -> FateAnswer:
     fates = list(matching(found, wanted))
     if not fates:
         columns = ", ".join(sorted({name for fate in found.rows for name in fate.row}))
-        return FateAnswer((), f"No recorded row has {row_words(wanted)}. Columns of the sources: {columns or 'none'}.")
+        is_cut = any(not batch.is_whole for batch in found.batches)
+        cut = f"; of some batches only the first {MAX_ARRIVALS:,} rows of a source are recorded" if is_cut else ""
+        return FateAnswer((), f"No recorded row has {row_words(wanted)}{cut}. Columns of the sources: {columns or 'none'}.")
     rest = f"and {plural(len(fates) - MOST, 'row')} more" if len(fates) > MOST else ""
     return FateAnswer(tuple(told(found, fate) for fate in fates[:MOST]), rest)
 
@@ -131,7 +135,8 @@ def _onward(found: Fates, fate: Fate) -> Iterator[tuple[str, str]]:
             yield f"then operator {one.operator.operator_id}", f"{where}: {_ENDS[one.what](found, one)}"
     above = fate.batch.above.get(fate.operator.operator_id) if fate.operator is not None else None
     is_of_function = fate.what == KEPT and fate.operator is not None and fate.operator.keeps == "values"
-    if above is not None and not onward and (found.places(fate) or is_of_function):
+    is_unknown = is_of_function and found.given(fate) is None
+    if above is not None and not onward and (found.places(fate) or is_unknown):
         why = "a filter below it let nothing of it go on, or what is between the two does not let it be followed"
         yield f"then operator {above}", f"not known: {why}"
 
@@ -193,7 +198,8 @@ def _not_stored(fate: Fate, operator: OperatorFacts) -> str:
 
 
 def _unknown(found: Fates, fate: Fate) -> str:
-    return "not known: the tasks of this batch told nothing of it"
+    few = f"a task tells of fewer than {MOST_TOLD:,} rows or keys of a kind"
+    return f"not known: the tasks of this batch told nothing of it; {few}"
 
 
 def _kept(found: Fates, fate: Fate) -> str:
@@ -204,9 +210,9 @@ def _kept(found: Fates, fate: Fate) -> str:
     elif keeps == "rows":
         said = f"stored on its side; {_joined(found, fate)}. Held"
     elif keeps in AGGREGATES:
-        said = f"{_merged(fate)}{_emitted(found, fate)}. Held"
+        said = f"{_merged(found, fate)}{_emitted(found, fate)}. Held"
     else:
-        return f"given to your function, with its key{_state(fate)}; what becomes of it is the function's business"
+        return f"given to your function, with its key{_state(fate)}; {_given(found, fate)}"
     return f"{said} {end_of_holding(found, fate)}"
 
 
@@ -225,12 +231,28 @@ def _joined(found: Fates, fate: Fate) -> str:
     return ", ".join(said)
 
 
-def _merged(fate: Fate) -> str:
+def _given(found: Fates, fate: Fate) -> str:
+    """What a function made of the key of a row, as its tasks told: of which rows of the key, is the function's own business."""
+    given = found.given(fate)
+    if given is None:
+        return "what the function gave for this key is not known"
+    said = []
+    for (batch_id, by_timer), calls in groupby(given, key=lambda one: (one.batch.batch_id, one.by_timer)):
+        rows = [row_words(one.row) for one in calls if one.place is not None]
+        more = f", and {plural(len(rows) - MOST_GIVEN, 'row')} more" if len(rows) > MOST_GIVEN else ""
+        when = ", when a timer of the key fired," if by_timer else ""
+        what = " and ".join(rows[:MOST_GIVEN]) or "nothing"
+        said.append(f"in batch {batch_id}{when} the function gave {what}{more} for this key")
+    return "; ".join(said) or "the function has given nothing for this key so far"
+
+
+def _merged(found: Fates, fate: Fate) -> str:
     assert fate.operator is not None and fate.holding is not None
     what = "session" if fate.operator.keeps == "sessions" else "window" if "start" in fate.at else "key"
     also = f" with {plural(fate.together - 1, 'other row')} of this batch" if fate.together > 1 else ""
-    rows = plural(sum(fate.holding.last.counts.values()), "row")
-    merged = f"merged into its {what}{also}, {rows} in all"
+    counts = fate.holding.last.counts
+    least = "" if all(found.batches[number].is_whole for number in counts) else "at least "
+    merged = f"merged into its {what}{also}, {least}{plural(sum(counts.values()), 'row')} in all"
     return f"counted, as {counted(fate)}. It was {merged}" if fate.is_behind else merged
 
 

@@ -110,7 +110,7 @@ def test_a_task_tells_what_it_decided_when_it_is_asked_to(tmp_path: Path) -> Non
     assert told(0, 3, tells=False) is None
     assert told(0, 3, tells=True) == [("passed", 3, 0)]
     assert told(1, 2500, tells=True) == [("passed", MOST_TOLD, 0), ("beyond the limit", 503, 1997)]
-    words = ("LATE", "KEPT", "DUPLICATE", "BEYOND", "PASSED", "REMOVED", "EMITTED")
+    words = ("LATE", "KEPT", "DUPLICATE", "BEYOND", "PASSED", "REMOVED", "EMITTED", "FIRED", "MOST_TOLD")
     assert [getattr(told_of_tasks, word) for word in words] == [getattr(facts, word) for word in words]
 
 

@@ -157,7 +157,7 @@ def test_the_way_of_a_row_is_told_from_its_file_on() -> None:
     (found,) = LATE_ROWS.fate({"t": 8}).rows
     assert dict(found.stations[:-1]) == {
         "file": "0.csv", "offset": "FileStreamSource[in]: after logOffset 1 up to logOffset 2", "batch": "2",
-        "event time": "12:08:00; late watermark 12:06:00, eviction watermark 12:11:00",
+        "event time": "12:08:00 UTC; late watermark 12:06:00, eviction watermark 12:11:00",
         "operator 0": "stateStoreSave, partition 1, key window=[2024-01-01 12:05, 12:10)",
     }
 
@@ -236,7 +236,7 @@ def test_where_the_tasks_told_nothing_nothing_is_known() -> None:
         replace(e, outputs={"metrics": {}}) if (e.step, e.batch_id) == ("stateOperator", 2) else e for e in LATE_ROWS.events
     ))
     assert whats(silent) == [KEPT, KEPT, KEPT, UNKNOWN, UNKNOWN, LEFT_OUT, LATE, LATE, KEPT]
-    assert fate_of(silent, t=8) == "not known: the tasks of this batch told nothing of it"
+    assert fate_of(silent, t=8) == "not known: the tasks of this batch told nothing of it; a task tells of fewer than 1,000 rows or keys of a kind"
     assert fate_of(silent, t=7).endswith("Held since then; a later batch told nothing, so that it is not known until when")
 
 

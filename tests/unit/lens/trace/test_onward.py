@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from minispark_stream.lens.trace.events import Event
+from minispark_stream.lens.trace.events import MAX_ARRIVALS, Event
 from minispark_stream.lens.trace.fates import LATE, fates
 from minispark_stream.lens.trace.trace import Trace
 from tests.unit.lens.trace.test_fates import at, row, said, trace, windowed
@@ -80,8 +80,57 @@ def test_a_pair_of_a_join_goes_on_in_the_batch_that_emitted_it() -> None:
 def test_what_is_not_known_of_what_went_on_is_said() -> None:
     told_nothing = chained(COUNTS, {1: {0: 0}}, {})
     assert then(told_nothing, t=2) == [
-        "then operator 9: above, key window=[2024-01-01 12:00, 12:10), in batch 1: not known: the tasks of this batch told nothing of it"
+        "then operator 9: above, key window=[2024-01-01 12:00, 12:10), in batch 1: not known: the tasks of this batch told nothing of it; "
+        "a task tells of fewer than 1,000 rows or keys of a kind"
     ]
     (not_followed,) = then(chained(COUNTS, {}, {n: {} for n in range(4)}), t=2)
     assert not_followed.startswith("then operator 9: not known: a filter below it let nothing of it go on")
     assert then(chained(trace("stateStoreSave", ([windowed(2)], 0, 0)), {}, {0: {}}), t=2) == []  # it is still held
+
+
+def of_function(told: Mapping[int, Mapping[str, Any]], key: Any = "a") -> Trace:
+    """Three batches of a function of the user's, of which the first one gets a row of the key."""
+    events: list[Event] = []
+    for event in trace("stateStoreSave", ([row(2, {"k": key})], 0, 0), ([], 0, 0), ([], 0, 0)).events:
+        if event.step == "stateOperator":
+            ins = {**event.inputs, "operator": "applyInPandasWithState", "decides": {"keeps": "values"}}
+            kept = {"kept": [{"row": {"t": 2}}]} if event.batch_id == 0 else {}
+            of_batch = told.get(event.batch_id or 0)
+            event = replace(event, inputs=ins, outputs={} if of_batch is None else {"told": {**kept, **of_batch}})
+        events.append(event)
+    return Trace(tuple(events))
+
+
+def fate_of(one: Trace) -> str:
+    (found,) = one.fate({"t": 2}).rows
+    return found.fate
+
+
+def test_what_a_function_gave_for_the_key_of_a_row_and_when_its_timer_fired_is_told() -> None:
+    first, others = {"row": {"n": 1}, "key": {"k": "a"}}, {"row": {"n": 7}, "key": {"k": "b"}}
+    fired = {"fired": [{"key": {"k": "a"}}], "emitted": [{"row": {"n": -1}, "key": {"k": "a"}, "why": "fired"}]}
+    given = "given to your function, with its key; "
+    assert fate_of(of_function({0: {"emitted": [others, first]}, 1: {"emitted": [others]}, 2: fired})) == (
+        f"{given}in batch 0 the function gave n=1 for this key; in batch 2, when a timer of the key fired, the function gave n=-1 for this key"
+    )
+    assert fate_of(of_function({0: {}, 1: {"fired": fired["fired"]}, 2: {}})) == (
+        f"{given}in batch 1, when a timer of the key fired, the function gave nothing for this key"
+    )
+    assert fate_of(of_function({n: {} for n in range(3)})) == f"{given}the function has given nothing for this key so far"
+    assert fate_of(of_function({0: {"emitted": [first]}, 1: {}})) == f"{given}what the function gave for this key is not known"
+
+
+def test_equal_numbers_are_one_key_of_a_function() -> None:
+    same = of_function({0: {"emitted": [{"row": {"n": 2}, "key": {"k": {"x": 0.0}}}]}, 1: {}, 2: {}}, key={"x": -0.0})
+    assert "in batch 0 the function gave n=2 for this key" in fate_of(same)
+
+
+def test_of_a_batch_that_is_not_recorded_whole_it_is_said_that_there_were_more_rows() -> None:
+    many = [windowed(2, k="a") for _ in range(MAX_ARRIVALS)]
+    assert "at least 1000 rows in all" in fate_of_first(trace("stateStoreSave", (many, 0, 0)))
+    (words,) = trace("stateStoreSave", (many, 0, 0)).fate({"t": 77}).note.split(". Columns")[:1]
+    assert words == "No recorded row has t=77; of some batches only the first 1,000 rows of a source are recorded"
+
+
+def fate_of_first(one: Trace) -> str:
+    return one.fate({"t": 2}).rows[0].fate
