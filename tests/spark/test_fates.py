@@ -115,6 +115,11 @@ def kept_until(session: Any, folder: str, delay: int) -> DataFrame:
     return by_key.applyInPandasWithState(keep_until, "ka string, ids array<int>", "ids string", "append", "EventTimeTimeout")
 
 
+def distinct_lists(session: Any, folder: str, delay: int) -> DataFrame:
+    """Without a projection between the two, Spark's operator above cannot read what comes out of Python."""
+    return kept_until(session, folder, delay).withColumn("n", F.size("ids")).dropDuplicates(["ka", "ids"])
+
+
 JOINS: Mapping[str, Query] = {
     how: joined(how) for how in ("inner", "left_outer", "right_outer", "full_outer", "left_semi")
 }
@@ -125,7 +130,7 @@ QUERIES: Mapping[str, Query] = {
     "semi join, then sessions": in_sessions(joined("left_semi")), "distinct, then windows": in_windows(distinct),
     "within, then sessions": in_sessions(distinct_within), "windows, then longer ones": longer(windows(None)),
     "sessions, then windows": longer(sessions, "session_window"), "windows, then within": first_windows,
-    "state": kept_until, "state, then distinct": lambda *of: kept_until(*of).dropDuplicates(["ka", "ids"]),
+    "state": kept_until, "state, then distinct": distinct_lists,
 }
 
 
@@ -167,9 +172,9 @@ def came_out(found: Fates, fate: Fate) -> Iterator[tuple[int, Any]]:
         assert fate.holding is not None
         yield from ((found.batches[number].batch_id, None) for number in fate.holding.last.emitted)
     elif operator.keeps == "values":  # of the rows of a key, those that have the id of this one
-        for one in found.given(fate) or ():
-            if number_of(fate) in one.row.get("ids", ()):
-                for above in found.emitted.get((operator.operator_id, one.batch.number, one.place or 0), ()):
+        for given in found.given(fate) or ():
+            if number_of(fate) in given.row.get("ids", ()):
+                for above in found.emitted.get((operator.operator_id, given.batch.number, given.place or 0), ()):
                     yield from came_out(found, above)
     else:
         for place in found.places(fate):

@@ -20,6 +20,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 from minispark_stream.lens.trace.facts import (
@@ -27,7 +28,6 @@ from minispark_stream.lens.trace.facts import (
     BEYOND,
     DUPLICATE,
     EMITTED,
-    FIRED,
     KEPT,
     LATE,
     PASSED,
@@ -35,6 +35,7 @@ from minispark_stream.lens.trace.facts import (
     OperatorFacts,
     batch_facts,
 )
+from minispark_stream.lens.trace.given import Given, given_for_keys, key_name
 from minispark_stream.lens.trace.holdings import Held, Holding, group_of, is_within, time_of
 from minispark_stream.lens.trace.recording import Recording
 from minispark_stream.lens.trace.values import as_int, as_list, as_map, name_of
@@ -80,19 +81,6 @@ class Fate:
 
 
 @dataclass(frozen=True)
-class Given:
-    """A row that a function of the user's gave, and its place; or (without a place) that a timer of the key fired.
-
-    `by_timer`: the function was called because of a timer, not because of rows.
-    """
-
-    batch: BatchFacts
-    place: int | None
-    row: Mapping[str, Any]
-    by_timer: bool
-
-
-@dataclass(frozen=True)
 class Fates:
     """The whole story: the batches, the fate of each row at each operator that it reached, and what was held.
 
@@ -118,17 +106,17 @@ class Fates:
 
     def given(self, fate: Fate) -> list[Given] | None:
         """What a function of the user's gave for the key of a row, from the batch of the row on; None if that is not known."""
-        key, found = _even(fate.at.get("key")), list[Given]()
+        key, found = key_name(fate.at.get("key")), list[Given]()
         for batch in self.batches[fate.batch.number :]:
             operator = batch.operators.get(fate.operator.operator_id) if fate.operator else None
             if operator is None or operator.told is None:
                 return None
-            found += [Given(batch, None, {}, True) for item in operator.told_of(FIRED) if _even(item.get("key")) == key]
-            found += [
-                Given(batch, place, as_map(item.get("row")), item.get("why") == FIRED)
-                for place, item in enumerate(operator.told_of(EMITTED)) if _even(item.get("key")) == key
-            ]
+            found += self._given.get((operator.operator_id, batch.number, key), ())
         return found
+
+    @cached_property
+    def _given(self) -> Mapping[tuple[int, int, str], Sequence[Given]]:
+        return given_for_keys(self.batches)
 
     def places(self, fate: Fate) -> list[Place]:
         """What was emitted of a row, or with it: of its holding, or its pairs, or for its key."""
@@ -263,18 +251,6 @@ def _of_session(operator: OperatorFacts, at: Mapping[str, Any]) -> str:
         if any(is_within(at.get("start"), at.get("time"), item) for item in items)
     ]
     return fits[0] if len(fits) == 1 else UNKNOWN
-
-
-def _even(value: Any) -> Any:
-    """A key as a function's group has it: 0.0 and -0.0 are one number, and so is NaN in the form that it has in a trace."""
-    match value:
-        case Mapping():
-            return {name: _even(one) for name, one in value.items()}
-        case list() | tuple():
-            return [_even(one) for one in value]
-        case float():
-            return "NaN" if value != value else value + 0.0
-    return value
 
 
 def _row_name(item: Mapping[str, Any]) -> str:

@@ -118,7 +118,7 @@ def _lane(found: Fates, fate: Fate) -> Lane:
     held = fate.holding
     return Lane(
         label=f"{words} {clock}".strip() or row_words(fate.row),
-        key=row_words(key),
+        key=words,
         row=as_map(fate.at.get("row")),
         first=fate.batch.number,
         last=fate.batch.number if held is None else held.evicted,  # (1)

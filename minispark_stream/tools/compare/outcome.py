@@ -2,8 +2,8 @@
 
 1. The results: in append mode all rows that came out, in update mode the newest one of each key, in complete mode those of the
    last batch. A batch that ran again after a kill counts once.
-2. The key of a result are the columns that the state of the query has as its key, or else those that are no numbers. Where they
-   name two results alike, the whole row is the key.
+2. The key of a result are the columns that the state of the query has as its key, unless that is a join's; or else those that
+   are no numbers. Where they name two results alike, the whole row is the key.
 3. The same arrival in both runs is the same row for the same time; whether it was counted or too late is in the trace.
 
     changes(before, after).sentences()    ["2 rows more counted: 9 instead of 7.", "12:04 is no longer too late.",
@@ -88,7 +88,8 @@ def outcome(
 ) -> Outcome:
     """What a run in an output mode came to; `batches` are the rows that the sink got in each batch."""
     every = [Result(batch_id, row) for batch_id, rows in sorted(batches.items()) for row in rows]
-    keys = {name for fate in fates(trace).rows for name in as_map(fate.at.get("key"))}  # (2)
+    by_key = (fate for fate in fates(trace).rows if fate.operator is not None and fate.operator.keeps != "rows")  # not a join
+    keys = {name for fate in by_key for name in as_map(fate.at.get("key"))}  # (2)
     key = tuple(column for column in columns if column in keys)
     key = key or tuple(column for column in columns if not any(_is_number(result.row[column]) for result in every))
     if mode == "complete":  # (1)
