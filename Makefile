@@ -8,7 +8,7 @@
 # make test-changed     the tests that your change since main touches (since another commit: make test-changed SINCE=HEAD~1)
 # make unit        the tests without Spark
 # make test        the checks, with a sample of the tests that need Spark; CI=true make test runs all of them, as CI does
-# make crash-test  queries of every kind killed at each durable action, and run to the end
+# make crash-test  queries of every kind killed at each durable action, and run to the end (a part: make crash-test PART=2/4)
 # make mutants     planted bugs, each of which some test must find (some of them: make mutants MUTANTS=epoch, MUTANTS=2/4)
 # make lint types  style, spelling and types only: seconds
 # make bench       milliseconds per trigger, model against Spark, in nine workloads (of one: make bench BENCH='--only join-20k')
@@ -178,7 +178,7 @@ test-changed: lint types
 	@touched=$$($(BIN)/python -m tests.changed $(SINCE)); if [ -z "$$touched" ]; then exit 0; fi; set -x; $(PYTEST) --sample $$touched
 
 crash-test: setup
-	MINISPARK_CRASH=all $(BIN)/pytest --numprocesses=$(WORKERS) --maxprocesses=4 --durations=0 \
+	MINISPARK_CRASH=$(or $(PART),all) $(BIN)/pytest --numprocesses=$(WORKERS) --maxprocesses=4 --durations=0 \
 	    tests/conformance/test_crash.py tests/conformance/test_crash_points.py
 
 mutants: setup

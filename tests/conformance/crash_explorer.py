@@ -3,12 +3,14 @@
 A restart knows nothing but what is on disk, so a kill is what the disk held at that moment.
 
 1. The disk is photographed while the model runs: when a step begins and ends, and before and after each file that the driver writes.
-2. What the tasks wrote between two photographs is taken apart, one file after the other; each of them is also half written, under
-   the name that it has until it is complete.
+2. What the tasks wrote between two photographs is taken apart, one file after the other. Each of them is also half written, under
+   the name that it has until it is complete; and the last is there without the others, because tasks wait for nobody. A file of the
+   state is half written under its own name, too, as after a power cut on a disk that has kept the name and not the content: a
+   batch that was not committed writes it again.
 3. A photograph is put back, and the query is run to the end. Its rows, its state and its watermark must be those of the run that
    nothing disturbed. The sink skips a batch that it has, as a table with a log does.
 
-    offsets/1 written | .2.delta.tmp half written | 2.delta of partition 0 | 2.delta of partition 1 | out/1 | commits/1
+    offsets/1 written | .2.delta.tmp half written | 2.delta torn | 2.delta of partition 0 | 2.delta of partition 1 | out/1 | commits/1
 """
 
 from __future__ import annotations
@@ -33,6 +35,7 @@ from minispark_stream.lens.trace.recorder import Recorder
 Disk = dict[str, tuple[bytes, int]]  # path -> content and time of its last change
 Point = tuple[str, Disk]  # a moment, and the disk
 Outcome = tuple[list[str], dict[str, list[str]], int]  # rows, state, watermark
+STATE = "checkpoint/state/"
 
 
 @dataclass
@@ -118,9 +121,13 @@ def between(before: Disk, after: Disk) -> Iterator[tuple[str, Disk]]:
         folder, _, base = name.rpartition("/")
         half = f"{folder}/.{base}.0.tmp"
         yield f"half of {name}", {**disk, half: (content[: len(content) // 2], changed)}
+        if name.startswith(STATE) and base.endswith(".delta"):
+            yield f"torn {name}", {**disk, name: (content[: len(content) // 2], changed)}
         disk[name] = after[name]
         if disk != after:
             yield f"after {name}", dict(disk)
+    if len(new) > 1 and new[-1].startswith(STATE):
+        yield f"{new[-1]} before the others", {**before, new[-1]: after[new[-1]]}
     for name in before:
         if name not in after:
             del disk[name]

@@ -23,3 +23,10 @@ def test_files_go_after_what_is_new_has_come():
         ("after offsets/2", ["offsets/0", "offsets/1", "offsets/2"]),
         ("without offsets/0", ["offsets/1", "offsets/2"]),
     ]
+
+
+def test_a_file_of_the_state_may_be_torn_and_may_come_before_the_others():
+    first, last = "checkpoint/state/0/0/2.delta", "checkpoint/state/0/1/2.delta"
+    shown = dict(between({}, {first: (b"first", 8), last: (b"last", 9)}))
+    assert shown[f"torn {last}"] == {first: (b"first", 8), last: (b"la", 9)}
+    assert shown[f"{last} before the others"] == {last: (b"last", 9)}
