@@ -231,11 +231,21 @@ def test_an_error_or_a_crash_that_nobody_expects_fails(spark: SparkSession) -> N
         t.add()
 
 
+def returns_nothing(session: Any, words: DataFrame) -> Any:
+    words.select("word")
+
+
 def test_wrong_calls_say_what_is_wrong(spark: SparkSession) -> None:
     with pytest.raises(ValueError, match="engine must be one of model, spark, both"):
         stream_test(spark, counts, engine="flink")
     with pytest.raises(TypeError, match="unexpected keyword argument 'outputMode'"):
         stream_test(spark, counts, outputMode="update")
+    nothing = stream_test(spark, counts, schemas={"words": "word string"})
+    for call in (lambda: nothing.add(["a"]), lambda: nothing.expect([]), lambda: nothing.expect_error("X")):
+        with pytest.raises(RuntimeError, match="with stream_test"):
+            call()
+    with pytest.raises(TypeError, match="returns_nothing must return a streaming DataFrame"):
+        stream_test(spark, returns_nothing, schemas={"words": "word string"}).__enter__()
     with pytest.raises(ValueError, match="the types of right are not known"), stream_test(
         spark, lambda session, left, right: left.join(right, "id")
     ) as t:

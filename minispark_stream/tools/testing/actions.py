@@ -142,7 +142,12 @@ class Actions:
             query.settle()
 
     def _note(self, what: str, *arguments: Any, **named: Any) -> None:
+        self._check_entered()
         self._done.append((what, arguments, named))
+
+    def _check_entered(self) -> None:
+        if not self._queries:
+            raise RuntimeError("there is no query yet: use it as in `with stream_test(...) as t:`")
 
     def replay(self, folder: Path) -> DrivenQuery:  # (4)
         """Do again on the model, with its rows recorded, what was done so far."""

@@ -111,7 +111,10 @@ class DrivenQuery:
         with confs_set(self._session, {**CONFS, **manager, **self._confs}):  # a query keeps the confs of its start
             try:
                 given = [str(self.input)] if inputs.takes_folder else []
-                df = build(self._session, *given, **inputs.frames(self._session, self.input))
+                df: Any = build(self._session, *given, **inputs.frames(self._session, self.input))
+                if df is None:
+                    name = getattr(build, "__name__", "the query function")
+                    raise TypeError(f"{name} must return a streaming DataFrame, not None")
                 self.schema = df.schema
                 writer = df.writeStream.outputMode(self.output_mode).trigger(processingTime=TRIGGER).foreachBatch(self._keep)
                 if self.engine == "spark":

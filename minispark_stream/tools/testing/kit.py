@@ -158,6 +158,7 @@ class StreamTest(Actions):
 
     def expect_error(self, condition: str) -> None:
         """The query was refused, or has ended, with this condition of Spark's or class of exception; it may be restarted."""
+        self._check_entered()
         for query in self._queries:
             error, query.error = query.error, None
             if error is None:
@@ -183,6 +184,7 @@ class StreamTest(Actions):
         return "not there yet" if ms is None else str(pd.Timestamp(ms, unit="ms", tz=self._zone).tz_localize(None))
 
     def _check_no_error(self) -> None:  # (2)
+        self._check_entered()
         for query in self._queries:
             if query.error is not None:
                 error, query.error = query.error, None
