@@ -13,6 +13,7 @@ A command imports what it needs when it runs, so that `doctor`, `inspect` and `w
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 from collections.abc import Sequence
 from datetime import date
@@ -21,15 +22,24 @@ from pathlib import Path
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command. Returns the exit code."""
-    args = parser().parse_args(argv)
+    try:
+        code = run(parser().parse_args(argv))
+        sys.stdout.flush()
+    except BrokenPipeError:  # `inspect CHECKPOINT | head`: the reader has seen enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # Python flushes once more when it ends
+        return 0
+    return code
+
+
+def run(args: argparse.Namespace) -> int:
     if args.command == "doctor":
         from minispark_stream.tools.doctor import doctor
 
         return doctor(start_spark=not args.no_spark)
     if args.command == "inspect":
-        from minispark_stream.tools.inspection.command import run
+        from minispark_stream.tools.inspection import command
 
-        return run(args)
+        return command.run(args)
     if args.command == "why":
         from minispark_stream.tools.symptoms import why
 

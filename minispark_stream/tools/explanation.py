@@ -12,14 +12,12 @@ Differs from Spark: Spark has no such answer.
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from pyspark.sql.streaming import StreamingQuery
+from minispark_stream.tools.inspection.why_no_output import OutputExplanation, explain_checkpoint, explain_query
 
-from minispark_stream.engine.jvm.queries import look_at
-from minispark_stream.streaming_query import StreamingQuery as ModelQuery
-from minispark_stream.tools.inspection.asked import Asked
-from minispark_stream.tools.inspection.checkpoint import inspect
-from minispark_stream.tools.inspection.why_no_output import OutputExplanation, explain, explain_query
+if TYPE_CHECKING:
+    from pyspark.sql.streaming import StreamingQuery
 
 
 def explain_output(query_or_checkpoint: StreamingQuery | str | Path) -> OutputExplanation:
@@ -37,7 +35,11 @@ def explain_output(query_or_checkpoint: StreamingQuery | str | Path) -> OutputEx
         TypeError: it is something else, such as a DataFrame, of which no query runs.
     """
     if isinstance(query_or_checkpoint, (str, Path)):
-        return explain(Asked(inspect(str(query_or_checkpoint))))
+        return explain_checkpoint(str(query_or_checkpoint))
+
+    from minispark_stream.engine.jvm.queries import look_at  # a query has PySpark; a checkpoint is read without it
+    from minispark_stream.streaming_query import StreamingQuery as ModelQuery
+
     if isinstance(query_or_checkpoint, ModelQuery):
         return query_or_checkpoint.explain_output()
     if not hasattr(query_or_checkpoint, "recentProgress"):

@@ -91,11 +91,9 @@ def why(message_or_checkpoint: str) -> str:
         ValueError: the folder is not a checkpoint.
     """
     if "\n" not in message_or_checkpoint and Path(message_or_checkpoint).is_dir():
-        from minispark_stream.tools.inspection.asked import Asked
-        from minispark_stream.tools.inspection.checkpoint import inspect
-        from minispark_stream.tools.inspection.why_no_output import explain
+        from minispark_stream.tools.inspection.why_no_output import explain_checkpoint
 
-        return str(explain(Asked(inspect(message_or_checkpoint))))  # (1)
+        return str(explain_checkpoint(message_or_checkpoint))  # (1)
     found = find(message_or_checkpoint)
     if not found:
         return "Nothing here has these words. docs/symptoms.md lists all that is known."

@@ -27,10 +27,11 @@ def run(args: argparse.Namespace) -> int:
     """Returns the exit code."""
     try:
         report = inspect(args.checkpoint, max_bytes=args.max_bytes)
-        print(printable(_html(report, args.html) if args.html else _answer(report, args)))
+        answer = _html(report, args.html) if args.html else _answer(report, args)
     except (ValueError, OSError, PySparkException) as e:
         print(printable(f"inspect: {' '.join(str(e).split())}"), file=sys.stderr)
         return 1
+    print(printable(answer))
     return 0
 
 

@@ -63,6 +63,16 @@ def explain(asked: Asked) -> OutputExplanation:
     return OutputExplanation(tuple(lines))
 
 
+def explain_checkpoint(checkpoint: str) -> OutputExplanation:
+    """What a checkpoint alone tells, without PySpark.
+
+    Raises:
+        FileNotFoundError: there is no such directory.
+        ValueError: the directory is not a checkpoint.
+    """
+    return explain(Asked(inspect(checkpoint)))
+
+
 def _nothing(report: CheckpointReport | None) -> str:
     names = [f"operator {one.operator_id} ({one.name})" for one in report.operators] if report is not None else []
     return f"nothing: the state of {' and of '.join(names)} is empty" if names else "nothing: the query has no state"

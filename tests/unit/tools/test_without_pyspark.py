@@ -14,6 +14,7 @@ import pytest
 from pyspark.errors import SparkRuntimeException
 from pyspark.sql import types as T  # noqa: N812
 
+from minispark_stream import explain_output
 from minispark_stream.engine.checkpointing import types_without_pyspark as plain_types
 from minispark_stream.engine.checkpointing.unsafe_row.nested import Struct, field_type
 from minispark_stream.tools.inspection.checkpoint import inspect
@@ -121,6 +122,22 @@ sys.exit(any([main(["inspect", sys.argv[1], *words]) for words in
     done = run(program, checkpoint, page)
     assert done.returncode == 0, done.stdout + done.stderr
     assert Path(page).read_text(encoding="utf-8").startswith("<!doctype html>")
+
+
+def test_why_nothing_came_out_of_a_checkpoint_needs_no_pyspark(tmp_path):
+    checkpoint = windowed_count(tmp_path / "cp")
+    done = run(WITHOUT + "from minispark_stream import explain_output\nprint(explain_output(sys.argv[1]))", str(checkpoint))
+    assert (done.stdout, done.stderr) == (f"{explain_output(checkpoint)}\n", "")
+
+
+def test_a_reader_that_has_seen_enough_is_no_error(tmp_path):
+    """`inspect CHECKPOINT | head`: the pipe is closed before anything is written to it."""
+    reading, writing = os.pipe()
+    os.close(reading)
+    command = [sys.executable, "-m", "minispark_stream", "inspect", str(windowed_count(tmp_path / "cp")), "--json"]
+    done = subprocess.run(command, stdout=writing, stderr=subprocess.PIPE, text=True, check=False)
+    os.close(writing)
+    assert (done.returncode, done.stderr) == (0, "")
 
 
 def test_what_needs_pyspark_says_how_to_get_it():
