@@ -26,6 +26,7 @@ class Query(NamedTuple):
     feed: dict[str, list[str]]
     mode: str = "append"
     then: dict[str, list[str]] | None = None
+    confs: dict[str, str] = {}
 
 
 def rows(session: Any, folder: str, name: str) -> DataFrame:
@@ -62,17 +63,21 @@ def joined_and_counted(session: Any, folder: str) -> DataFrame:
     return joined("leftOuter")(session, folder).groupBy(F.window("ta", "5 minutes")).agg(F.count("kb"))
 
 
-def timers(session: Any, folder: str) -> DataFrame:
+def timers(by: str) -> Callable[..., DataFrame]:
+    """Rows come out only because of a timer."""
     def alarm(key: Any, frames: Any, state: Any) -> Iterator[pd.DataFrame]:
         if state.hasTimedOut:
             state.remove()
             yield pd.DataFrame({"k": [key[0]]})
-        else:
-            newest = max(frame["ta"].max() for frame in frames)
-            state.update((1,))
+            return
+        newest = max(frame["ta"].max() for frame in frames)
+        state.update((1,))
+        if by == "EventTimeTimeout":
             state.setTimeoutTimestamp(int(newest.timestamp() * 1000) + 60_000)
+        else:
+            state.setTimeoutDuration(1)
 
-    return rows(session, folder, "a").groupBy("ka").applyInPandasWithState(alarm, "k string", "n int", "append", "EventTimeTimeout")
+    return lambda session, folder: rows(session, folder, "a").groupBy("ka").applyInPandasWithState(alarm, "k string", "n int", "append", by)
 
 
 ONE = {"a": ["12:01,x", "12:21,y"]}
@@ -87,7 +92,11 @@ QUERIES = {
     "inner join": Query(joined("inner"), TWO, then={"b": ["12:22,y"]}),
     "left join": Query(joined("leftOuter"), TWO, then={"b": ["12:22,y"]}),
     "left join, counted": Query(joined_and_counted, TWO, then={"a": ["12:59,q"], "b": ["12:59,q"]}),
-    "timers": Query(timers, ONE, then={"a": ["12:40,new"]}),
+    "complete": Query(windows, ONE, "complete", {"a": ["12:22,z"]}),
+    "event-time timers": Query(timers("EventTimeTimeout"), ONE, then={"a": ["12:40,new"]}),
+    "processing-time timers": Query(  # by themselves, batches would follow each other for ever
+        timers("ProcessingTimeTimeout"), ONE, then={"a": ["12:40,new"]}, confs={"spark.sql.streaming.noDataMicroBatches.enabled": "false"},
+    ),
 }
 
 
@@ -130,7 +139,7 @@ def test_rows_come_out_when_what_is_advised_arrives(spark: SparkSession, mini: M
             (folder / one).mkdir(parents=True)
         put(folder, 0, query.feed)
         writer = query.build(session, str(folder)).writeStream.outputMode(query.mode).option("checkpointLocation", checkpoint)
-        with confs_set(session, {"spark.sql.shuffle.partitions": "1", "spark.sql.streaming.pollingDelay": "200ms"}):
+        with confs_set(session, {"spark.sql.shuffle.partitions": "1", "spark.sql.streaming.pollingDelay": "200ms", **query.confs}):
             running = writer.foreachBatch(into(out)).start()
         try:
             running.processAllAvailable()
