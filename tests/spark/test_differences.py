@@ -154,6 +154,26 @@ def test_structs_with_other_names_are_keys_of_a_join(engines: Engines) -> None:
     assert told["model"] == "3 rows"
 
 
+@pytest.mark.parametrize("by", ["m", "m, session"])
+def test_a_map_is_a_key_beside_a_value_of_any_type(engines: Engines, by: str) -> None:
+    """For the greatest text of a group, Spark sorts the rows by their keys, and a map has no order."""
+    def greatest(session: Any, folder: Path) -> str:
+        rows = text(session, folder).selectExpr("timestamp'2024-01-01' AS ts", "value", "map(value > 'b', 1) AS m")
+        session_window = [F.session_window("ts", "1 minute")] if "session" in by else []
+        found = rows.withWatermark("ts", "1 minute").groupBy("m", *session_window).agg(F.max("value").alias("newest"))
+        out: list[Any] = []
+        writer = found.writeStream.outputMode("complete").foreachBatch(lambda batch, _: out.extend(row.newest for row in batch.collect()))
+        try:
+            run(writer, folder)
+        except StreamingQueryException as e:
+            return str(e)
+        return " ".join(sorted(out))
+
+    told = on_both(engines, greatest)
+    assert 'does not support ordering on type "MAP<BOOLEAN, INT>"' in told["spark"]
+    assert told["model"] == "b c"
+
+
 # -- what is reported -----------------------------------------------------------------------------------------------
 
 
