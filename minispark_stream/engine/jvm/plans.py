@@ -117,13 +117,34 @@ def leaf_over(session: SparkSession, rdd: JavaObject, attributes: JavaObject, st
     )
 
 
+class Renaming:
+    """The same rows under the (name, expression id) pairs of another plan's attributes, column by column.
+
+    The rows of a source mostly have the same columns in each batch: then the names are not made again.
+    """
+
+    def __init__(self, session: SparkSession, attributes: Iterable[tuple[str, JavaObject]]):
+        self._session, self._attributes = session, list(attributes)
+        self._columns: JavaObject = None
+        self._renamed: JavaObject = None
+
+    def of(self, plan: JavaObject) -> JavaObject:
+        """`plan`, renamed. Raises ValueError: it has more or fewer columns."""
+        output = plan.output()
+        if self._columns is None or not output.equals(self._columns):
+            columns = scala.items(output)
+            if len(columns) != len(self._attributes):
+                raise ValueError(f"Invalid batch: {len(self._attributes)} columns expected, {len(columns)} found")
+            pairs = zip(columns, self._attributes)
+            renamed = [expressions.alias(self._session, column, name, expr_id) for column, (name, expr_id) in pairs]
+            self._renamed = scala.seq(self._session, renamed)
+            self._columns = output
+        return project(self._session, self._renamed, plan)
+
+
 def rename(session: SparkSession, plan: JavaObject, attributes: Iterable[tuple[str, JavaObject]]) -> JavaObject:
-    """`plan` under the (name, expression id) pairs of another plan's attributes, column by column."""
-    columns = scala.items(plan.output())
-    pairs = list(attributes)
-    if len(columns) != len(pairs):
-        raise ValueError(f"Invalid batch: {len(pairs)} columns expected, {len(columns)} found")
-    return project(session, [expressions.alias(session, c, name, eid) for c, (name, eid) in zip(columns, pairs)], plan)
+    """`plan` under the attributes of another plan, once."""
+    return Renaming(session, attributes).of(plan)
 
 
 def relation_id(session: SparkSession, leaf: JavaObject) -> int | None:

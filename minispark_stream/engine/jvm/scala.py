@@ -149,9 +149,14 @@ def class_name(node: JavaObject) -> str:
     return str(node.getClass().getSimpleName())
 
 
+@lru_cache(maxsize=256)
+def _companion(view: Any, name: str) -> JavaObject:
+    return getattr(_java_class(view, f"{name}$"), "MODULE$")
+
+
 def companion(session: SparkSession, name: str) -> JavaObject:
     """The Scala object `name` (a companion without static forwarders cannot be reached by its plain name)."""
-    return getattr(java_class(session, name + "$"), "MODULE$")
+    return _companion(jvm(session), name)
 
 
 @lru_cache(maxsize=8)

@@ -21,6 +21,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
+from minispark_stream.engine.jvm.plans import Renaming
 from minispark_stream.engine.jvm.scala import JavaObject
 from minispark_stream.engine.plan.streaming_relation import StreamingRelation
 
@@ -29,12 +30,13 @@ Result = TypeVar("Result")
 
 @dataclass(frozen=True)
 class SourceLeaf:
-    """A place in the plan where the new rows of source `ordinal` go."""
+    """A place in the plan where the new rows of source `ordinal` go, renamed."""
 
     ordinal: int
     relation: StreamingRelation
     attributes: tuple[tuple[str, JavaObject], ...]
     empty: JavaObject = field(repr=False, compare=False)
+    renamed: Renaming = field(repr=False, compare=False)
     children: tuple[Node, ...] = ()
 
     @property

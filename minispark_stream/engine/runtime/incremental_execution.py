@@ -25,7 +25,7 @@ Shown by tests/spark/test_differences.py::test_what_two_operators_share.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from functools import cached_property
 from typing import Any
 
@@ -65,7 +65,7 @@ class IncrementalExecution:
                     return node.empty
                 rows = data.withMetadataColumns() if node.asks_for_metadata else data
                 rows = query_execution.of_new_data(self._session, rows)
-                return plans.rename(self._session, rows, node.attributes)
+                return node.renamed.of(rows)
             case Stateless() | Watermark():  # (3)
                 return plans.with_children(self._session, node.plan, children)
             case operator:  # (2)
@@ -118,15 +118,15 @@ class IncrementalExecution:
         for plan in self._physical_plans():
             for leaf in scala.items(plan.collectLeaves()):
                 ordinal_of_leaf = next((owner[mark] for mark in self._marks(leaf) if mark in owner), None)
-                metric = leaf.metrics().get("numOutputRows")
-                if ordinal_of_leaf is not None and metric.isDefined():
+                if ordinal_of_leaf is not None and (metric := leaf.metrics().get("numOutputRows")).isDefined():
                     rows[ordinal_of_leaf] += metric.get().value()
         return rows
 
-    def _marks(self, leaf: JavaObject) -> list[int]:
+    def _marks(self, leaf: JavaObject) -> Iterator[int]:
         """By what the leaf of a source is known. A scan of no column (count(*)) or of a self-union has ids of its own."""
-        relation = plans.relation_id(self._session, leaf)
-        return [*expressions.expression_ids(self._session, leaf), *([relation] if relation is not None else [])]
+        yield from expressions.expression_ids(self._session, leaf)
+        if (relation := plans.relation_id(self._session, leaf)) is not None:
+            yield relation
 
     def state_operator_progress(self, operator: StatefulOperator) -> dict[str, Any]:
         """The entry of one operator under `stateOperators` of the progress report."""

@@ -22,7 +22,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from functools import partial
+from functools import cached_property, partial
 from itertools import count
 
 from pyspark.errors import AnalysisException
@@ -65,16 +65,22 @@ def register_stateful_operator(name: str, compile_operator: Callable[..., Statef
 class Template:
     """A compiled query: its root node, and the watermarks and stateful operators found on the way.
 
-    `schema` (Java's) are the columns of the analysed plan, under the names that the query gives them. `redefined` is what the
-    query ends with when its watermark moves: a watermark is above another one.
+    `optimized` is the plan that was compiled. `schema` (Java's) are the columns of the analysed plan, under the names that the
+    query gives them. `redefined` is what the query ends with when its watermark moves: a watermark is above another one.
     """
 
     root: Node
     watermarks: tuple[Watermark, ...]
     operators: tuple[StatefulOperator, ...]
-    text: str
+    session: SparkSession
+    optimized: JavaObject
     schema: JavaObject
     redefined: AnalysisException | None = None
+
+    @cached_property
+    def text(self) -> str:
+        """The optimised plan, as Spark prints it."""
+        return described(self.session, self.optimized)
 
 
 def changes_with_batch(session: SparkSession, analyzed: JavaObject) -> bool:
@@ -106,7 +112,8 @@ def compile_template(
         root=root,
         watermarks=tuple(watermark for _, watermark in sorted(compiler.watermarks.items())),
         operators=tuple(operator for _, operator in sorted(compiler.operators.items())),
-        text=described(session, optimized),
+        session=session,
+        optimized=optimized,
         schema=of_this_batch.schema(),
         redefined=_redefined_watermark(session, compiler.watermarks.values()),
     )
@@ -126,11 +133,10 @@ class _Compiler:
     def compile(self, plan: JavaObject) -> Node:
         if not plan.isStreaming():
             return Static(plan)
-        stream = streaming_leaf(self.session, plan)
-        if stream is not None:
+        children = scala.items(plan.children())
+        if not children and (stream := streaming_leaf(self.session, plan)) is not None:
             return self._source(plan, stream)
         name = scala.class_name(plan)
-        children = scala.items(plan.children())
         if name == "LocalRelation":  # what the optimizer makes of a branch that has no rows (`where false`, `limit 0`)
             return Static(plan.copy(plan.output(), plan.data(), False, plan.stream()))
         if name == "EventTimeWatermark":
@@ -177,7 +183,8 @@ class _Compiler:
     def _source(self, leaf: JavaObject, stream: StreamingLeaf) -> SourceLeaf:
         attributes = tuple((a.name(), a.exprId()) for a in scala.items(leaf.output()))
         ordinal = self.sources.of(leaf, stream)
-        return SourceLeaf(ordinal, stream.relation, attributes, plans.no_rows(self.session, leaf.output()))
+        empty, renamed = plans.no_rows(self.session, leaf.output()), plans.Renaming(self.session, attributes)
+        return SourceLeaf(ordinal, stream.relation, attributes, empty, renamed)
 
     def _watermark(self, plan: JavaObject) -> Watermark:
         """EventTimeWatermark as Spark's own observed metrics: max, min, avg (ms) and count of the event times.

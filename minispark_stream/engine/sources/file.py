@@ -119,12 +119,9 @@ class FileStreamSource(SupportsTriggerAvailableNow):
     ):
         self._session = session
         self._folder = Folder(session, path)
-        self._format = file_format
-        self._schema = schema
-        self._partition_columns = partition_columns
-        self._reader_options = {**options, "__globPaths__": "false"}
-        if not self._folder.is_glob:
-            self._reader_options["basepath"] = path
+        base_path = {} if self._folder.is_glob else {"basepath": path}
+        reader_options = {**options, "__globPaths__": "false", **base_path}
+        self._reader = files.FileReader(session, file_format, schema, partition_columns, reader_options)
         self._listing_options = dict(options)
         self.options = FileStreamOptions.of(session, options)
         self.description = f"FileStreamSource[{self._folder.root}]"
@@ -177,11 +174,7 @@ class FileStreamSource(SupportsTriggerAvailableNow):
         return None if self._log_offset < 0 else to_json({"logOffset": self._log_offset})
 
     def get_batch(self, start: Offset | None, end: Offset) -> DataFrame:
-        paths = self.files_between(start, end)
-        relation = files.file_relation(
-            self._session, self._format, paths, self._schema, self._partition_columns, self._reader_options
-        )
-        return plans.of_rows(self._session, relation)
+        return plans.of_rows(self._session, self._reader.plan(self.files_between(start, end)))
 
     def files_between(self, start: Offset | None, end: Offset) -> list[str]:
         """The files of a batch."""

@@ -122,6 +122,7 @@ PROCESS_STATE = {
 CACHES = {  # functions whose answers are kept for the whole process; all bounded
     "engine.jvm.plans._class_tag": "one for each JVM",
     "engine.jvm.scala._java_class": "a look-up in the JVM for every part of a class's name",
+    "engine.jvm.scala._companion": "a look-up in the JVM for a Scala object",
     "engine.jvm.scala._as_function": "a function object in the JVM for a method",
     "engine.jvm.of_batch._rule": "a function object in the JVM over expressions",
     "engine.jvm.scala._nil": "one object for each JVM",

@@ -13,9 +13,11 @@ from minispark_stream.engine.plan.nodes import SourceLeaf, Stateless, Watermark
 from minispark_stream.engine.runtime.template import Template, is_above_a_watermark
 from minispark_stream.engine.runtime.watermark_propagator import operator_watermarks, propagate
 
+ANY: Any = None
+
 
 def source() -> Any:
-    return SourceLeaf(0, relation=Any, attributes=(), empty=None)  # type: ignore[arg-type]
+    return SourceLeaf(0, relation=Any, attributes=(), empty=None, renamed=None)  # type: ignore[arg-type]
 
 
 def with_watermark(child: Any) -> Any:
@@ -33,7 +35,7 @@ def operator(operator_id: int, *children: Any, holds_back: int | None = 0) -> An
 
 
 def seen(root: Any, watermark: int) -> dict[int, int]:
-    return propagate(Template(root, (), (), "", None), watermark, allow_multiple=True)
+    return propagate(Template(root, (), (), ANY, ANY, ANY), watermark, allow_multiple=True)
 
 
 @pytest.mark.parametrize(
@@ -69,7 +71,7 @@ def test_a_watermark_goes_up_the_plan(behaviour: str, plan: Any, sees: dict[int,
 
 def watermarks(*operators: Any, previous: int, current: int, allow_multiple: bool) -> dict[int, OperatorWatermarks]:
     """Of operators on top of each other, the first one uppermost."""
-    template = Template(operators[0], (), operators, "", None)
+    template = Template(operators[0], (), operators, ANY, ANY, ANY)
     return operator_watermarks(template, previous, current, allow_multiple)
 
 
@@ -100,7 +102,7 @@ def test_without_multiple_operators_all_see_the_watermark_of_the_batch_and_find_
 )
 def test_a_watermark_above_another_one_ends_the_query_when_the_watermark_moves(plan: Any, redefines: bool) -> None:
     assert is_above_a_watermark(plan) == redefines
-    template = Template(operator(0, plan), (), (), "", None, redefined=AnalysisException("again") if redefines else None)
+    template = Template(operator(0, plan), (), (), ANY, ANY, ANY, redefined=AnalysisException("again") if redefines else None)
     assert propagate(template, 0, allow_multiple=True)[0] == 0
     if redefines:
         with pytest.raises(AnalysisException, match="again"):
