@@ -186,6 +186,8 @@ def outer_join(of: dict[str, DataFrame]) -> DataFrame:
 WORKLOADS = (
     Workload("stateless", "3 rows: a filter and a projection", 3, lambda n, rows, rng: events(n, rows, rng, 10), stateless, 0.5,
              mode="append", triggers=16),
+    Workload("files", "5,000 rows in 500 files: a filter and a projection", 5000, lambda n, rows, rng: events(n, rows, rng, 10), stateless, 0.3,
+             mode="append", triggers=6, warm_up=2, files=500),
     Workload("windows", "1,000 rows: counts by a window of five minutes and a key", 1000,
              lambda n, rows, rng: events(n, rows, rng, 10, minutes=2), windowed_count, 0.5, triggers=16),
     Workload("windows-200", "1,000 rows: the same in 200 partitions, Spark's default", 1000,
