@@ -48,7 +48,7 @@ NOTEBOOKS = {path.stem[:2]: path.name for path in sorted((ROOT / "notebooks").gl
 ENGINE = (
     "engine/runtime/", "engine/operators/", "engine/state/", "engine/checkpointing/", "engine/sources/", "engine/sinks/",
     "engine/plan/", "extras/continuous/", "extras/transform_with_state/", "extras/kafka/", "extras/delta/", "extras/socket/",
-    "extras/python_data_source/",
+    "extras/python_data_source/", "extras/rocksdb/",
 )
 
 MARK = re.compile(r"(<!-- collect: (.+?) -->\n).*?(<!-- end -->)", re.S)

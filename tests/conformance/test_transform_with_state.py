@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -13,7 +14,7 @@ from pyspark.sql import DataFrame, Row, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.streaming import StatefulProcessor, StatefulProcessorHandle
 
-from minispark_stream import MiniSparkSession
+from minispark_stream import MiniSparkSession, inspect, side_by_side
 from minispark_stream.tools.compare.runner import confs_set
 
 Build = Callable[[Any, str], DataFrame]
@@ -124,21 +125,17 @@ def test_a_key_may_have_an_array_in_it(spark: SparkSession, mini: MiniSparkSessi
     assert [row.total for row in mini.table("totals").collect()] == [1]
 
 
-def count_users(session: Any, input_dir: str) -> DataFrame:
-    return session.readStream.schema("user string").json(input_dir).groupBy("user").count()
+def test_an_operator_beside_it_has_its_state_in_rocksdb(spark: SparkSession, tmp_path: Path):
+    """The files of the deduplication are compared; those of the variables are not, because they are the model's own."""
+    pytest.importorskip("google.protobuf", reason="Spark's own workers for transformWithState want it")
 
+    def build(session: Any, input_dir: str) -> DataFrame:
+        users = session.readStream.schema("user string").json(input_dir).groupBy("user")
+        return users.transformWithStateInPandas(Count(), "user string, total long", "append", "none").dropDuplicates(["user"])
 
-def count_users_with_state(session: Any, input_dir: str) -> DataFrame:
-    return in_pandas(session, input_dir).dropDuplicates(["user"])
-
-
-@pytest.mark.parametrize("build", [count_users, count_users_with_state])
-def test_the_model_says_that_it_has_no_rocksdb(spark: SparkSession, mini: MiniSparkSession, tmp_path: Path, build: Build):
-    """Only transformWithState may ask for it, because it says no more than that there are column families."""
-    spark.conf.set(PROVIDER, ROCKS_DB)
-    try:
-        condition, cause, _ = refusal(mini, build, tmp_path)
-    finally:
-        spark.conf.unset(PROVIDER)
-    assert condition == "STREAM_FAILED"
-    assert f"[UNSUPPORTED_FEATURE.STATE_STORE_PROVIDER] The state store provider {ROCKS_DB} is not supported here" in cause
+    feed = [[json.dumps({"user": user}) for user in users] for users in ("ab", "bc")]
+    confs = {PROVIDER: ROCKS_DB, "spark.sql.shuffle.partitions": "2"}
+    found = side_by_side(spark, build, feed, confs=confs, directory=str(tmp_path), progress=False)
+    assert found.differences == () and len(found.model.batches) >= 2
+    providers = {operator.name: operator.provider for operator in inspect(str(tmp_path / "checkpoint-model")).operators}
+    assert providers == {"transformWithStateInPandasExec": "HDFS-backed", "dedupe": "RocksDB"}

@@ -97,12 +97,12 @@ class QueryPlanner:
                 sessions.forget_accumulator(accumulator)
 
     def _begin(self, operators: Sequence[StatefulOperator], context: MicroBatchExecutionContext) -> StateOfRun:  # (2)
-        column_families = all(op.uses_column_families for op in operators)
+        in_own_files = (op.operator_id for op in operators if op.uses_column_families)
         get = self._conf if operators else dict[str, str]().get  # a query without state may have any state store
         spark = self.session.sparkContext
         return StateOfRun(
             int(context.metadata.conf["spark.sql.shuffle.partitions"]),
-            StateStoreConf.from_conf(get, self._run_id, column_families),
+            StateStoreConf.from_conf(get, self._run_id, in_own_files),
             {op.operator_id: spark.accumulator([], Reports()) for op in operators},
         )
 

@@ -20,7 +20,9 @@ that the version changed, with the values before. So a batch costs what it chang
    nobody can tell: a task may outlive a query that was stopped, with other code than the query that runs now. So the file
    stays if it says the same, and else `commit` fails. A version that had no file is created, which only one of two tasks can
    do; two that replace the file of an earlier run in the same moment both can, and the second one's stays.
-5. A snapshot that cannot be read is skipped: an older one and more deltas give the same state (auto_snapshot_loader.py).
+5. How a version is written, the `StateFiles` say. Those of RocksDB may write a version whole (extras/rocksdb); then there is no
+   delta to catch up by, and the version itself says whether another task has written the same.
+6. A snapshot that cannot be read is skipped: an older one and more deltas give the same state (auto_snapshot_loader.py).
 
     version 7: {a: 1, b: 2}    put a 5, remove b, put c 1, commit
     version 8: {a: 5, c: 1}    undo record of 8: a was 1, b was 2, c was none; 8.delta: put a 5, remove b, put c 1
@@ -47,7 +49,7 @@ from minispark_stream.engine.state.auto_snapshot_loader import load_snapshot
 from minispark_stream.engine.state.fast.columnar_map import ColumnarMap
 from minispark_stream.engine.state.hdfs_backed_state_store_map import Entries, Undo
 from minispark_stream.engine.state.replay import deltas
-from minispark_stream.engine.state.state_files import StateFiles
+from minispark_stream.engine.state.state_files import Loaded, files_of
 from minispark_stream.engine.state.state_records import Change, records
 from minispark_stream.engine.state.state_store import (
     Found,
@@ -67,7 +69,7 @@ class HDFSBackedStateStoreProvider:
 
     def __init__(self, store_id: StateStoreId, conf: StateStoreConf, new_entries: Callable[[], Entries] = ColumnarMap):
         self.store_id, self.conf, self._new_entries = store_id, conf, new_entries
-        self.files = StateFiles(store_id, conf)
+        self.files = files_of(store_id, conf)
         self.lock: AbstractContextManager[object] = threading.RLock()
         self.loaded_map_cache_hit_count = 0
         self.loaded_map_cache_miss_count = 0
@@ -139,7 +141,7 @@ class HDFSBackedStateStoreProvider:
     def _load_base(self, version: int) -> None:
         """Begin at the newest snapshot that can be read, or at nothing."""
         self._forget()
-        base = load_snapshot(self.files, self.conf, version)  # (5)
+        base = load_snapshot(self.files, self.conf, version)  # (6)
         self.map.apply(base.changes)
         self.snapshot_was_repaired = base.was_repaired
         self.version, self.identities[base.version] = base.version, base.identity
@@ -174,14 +176,20 @@ class HDFSBackedStateStoreProvider:
         """The file of `version`, written here or by another task with the same changes: its identity."""
         if self.files.identity(version) == self._found_at_opening:
             try:
-                self.files.delete(f"{version}.snapshot")
-                return self.files.write_delta(version, changes, overwrite=self._found_at_opening is not None)
+                return self.files.write_version(version, changes, len(self.map), self._found_at_opening is not None)
             except FileExistsError:
                 pass  # written since the look
         identity = self.files.identity(version)  # before the file is read, as when it is loaded
-        if dict(records(self.files.read_delta(version))) != dict(records(changes)):
-            raise ValueError(f"another task has written other changes to {self.files.root}/{version}.delta meanwhile")
+        if not self._says_the_same(version, changes):
+            name = f"{version}.{self.files.delta if self.files.has_delta(version) else self.files.snapshot}"
+            raise ValueError(f"another task has written other changes to {self.files.root}/{name} meanwhile")
         return identity
+
+    def _says_the_same(self, version: int, changes: Sequence[Change]) -> bool:  # (5)
+        """Whether the file of `version` is what would be written here."""
+        if self.files.has_delta(version):
+            return dict(records(self.files.read_delta(version))) == dict(records(changes))
+        return dict(records(self.files.read_snapshot(version))) == dict(zip(*self.map.rows()))
 
     def _becomes(self, version: int, undo: Undo | None, identity: object) -> None:
         """The map is now at `version`; versions that are too old to be kept in memory are dropped."""
@@ -196,15 +204,9 @@ class HDFSBackedStateStoreProvider:
 
     def metrics(self) -> StateStoreMetrics:
         undo = self.map.num_bytes(sum(len(keys) for undo in self.undo_records.values() for keys, _ in undo))
-        custom = {
-            "loadedMapCacheHitCount": self.loaded_map_cache_hit_count,
-            "loadedMapCacheMissCount": self.loaded_map_cache_miss_count,
-            "numSnapshotsAutoRepaired": int(self.snapshot_was_repaired),
-            "stateOnCurrentVersionSizeBytes": self.map.memory_used_bytes,
-            "forceSnapshotCount": 0,
-            f"SnapshotLastUploaded.partition_{self.store_id.partition_id}_{self.store_id.store_name}": -1,
-        }
-        return StateStoreMetrics(len(self.map), self.map.memory_used_bytes + undo, custom)
+        size = self.map.memory_used_bytes
+        loaded = Loaded(self.loaded_map_cache_hit_count, self.loaded_map_cache_miss_count, self.snapshot_was_repaired, size)
+        return StateStoreMetrics(len(self.map), size + undo, self.files.custom_metrics(loaded))
 
 
 class HDFSBackedStateStore:

@@ -41,11 +41,11 @@ import socket
 import time
 from dataclasses import dataclass
 
-from minispark_stream.engine.checkpointing.checkpoint_file_manager import CheckpointFileManager
+from minispark_stream.engine.checkpointing.checkpoint_file_manager import CheckpointFileManager, canonical_number
 from minispark_stream.engine.observer import error_words
 from minispark_stream.engine.state.loaded_providers import LOADED_PROVIDERS, get_store
-from minispark_stream.engine.state.replay import bases, file_names
-from minispark_stream.engine.state.state_files import StateFiles, StoreFile
+from minispark_stream.engine.state.replay import bases
+from minispark_stream.engine.state.state_files import StateFiles, StoreFile, files_of
 from minispark_stream.engine.state.state_store import DEFAULT_STORE_NAME, StateStoreConf, StateStoreId
 
 Partition = tuple[int, int]  # of an operator: its id, and the number of the partition
@@ -150,21 +150,22 @@ class Due:
 
 def what_is_due(store_id: StateStoreId, conf: StateStoreConf, committed: int) -> Due:
     """What the files of a store say, without a look into them."""
-    files = StateFiles(store_id, conf)
+    files = files_of(store_id, conf)
     try:
         present = [f for f in files.store_files() if f.version <= committed]
-        snapshot = snapshot_due(present, conf.min_deltas_for_snapshot)
-        return Due(files, snapshot, tuple(files_to_delete(present, conf.min_versions_to_retain)))
+        snapshot = snapshot_due(present, files.most_deltas)
+        deletable = files_to_delete(present, conf.min_versions_to_retain)
+        return Due(files, snapshot, (*deletable, *(files.unused(deletable) if deletable else ())))
     except Exception as e:
         return Due(files, error=e)
 
 
-def snapshot_due(files: list[StoreFile], min_deltas: int) -> int | None:
+def snapshot_due(files: list[StoreFile], most_deltas: int) -> int | None:
     """The version to write as a snapshot, if one is due. `files` by version, one per version."""
     if not files or files[-1].is_snapshot:
         return None
     deltas = [f for f in files_for_version(files, files[-1].version) if not f.is_snapshot]
-    return files[-1].version if len(deltas) > min_deltas else None
+    return files[-1].version if len(deltas) > most_deltas else None
 
 
 def files_to_delete(files: list[StoreFile], versions_to_retain: int) -> list[str]:
@@ -180,7 +181,7 @@ def files_for_version(files: list[StoreFile], version: int) -> list[StoreFile]:
     """The files that loading `version` reads: its newest snapshot, and the deltas after it without a gap."""
     base = bases((f.version for f in files if f.is_snapshot), version)[0]
     needed = [f for f in files if base <= f.version <= version]
-    if [f.name for f in needed] != file_names(base, version):
+    if [f.version for f in needed] != list(range(max(base, 1), version + 1)):
         raise ValueError(f"unexpected list of delta files for version {version}: {', '.join(f.name for f in needed)}")
     return needed
 
@@ -199,6 +200,7 @@ def write_snapshot(files: StateFiles, version: int) -> int:
 def find_stores(state_dir: str, operator: int, partition: int) -> list[StateStoreId]:
     """The stores of a partition that have a directory, by name."""
     names = [name for name, *_ in CheckpointFileManager(f"{state_dir}/{operator}/{partition}").list()]
-    has_default = any(name.endswith((".delta", ".snapshot")) for name in names)
-    named = [name for name in sorted(names) if "." not in name and name != "_metadata"]  # a directory: a store with a name
+    has_default = any(canonical_number(name.partition(".")[0]) is not None for name in names)
+    # a directory: a store with a name, or RocksDB's
+    named = [name for name in sorted(names) if "." not in name and name not in ("_metadata", "SSTs")]
     return [StateStoreId(state_dir, operator, partition, name) for name in [DEFAULT_STORE_NAME] * has_default + named]

@@ -26,9 +26,9 @@ def bases(snapshots: Iterable[int], version: int) -> list[int]:
     return [*sorted((v for v in snapshots if 0 < v <= version), reverse=True), 0]
 
 
-def file_names(base: int, version: int) -> list[str]:
-    """What is read to get from `base` to `version`, in this order."""
-    return [*([f"{base}.snapshot"] if base else []), *(f"{v}.delta" for v in range(base + 1, version + 1))]
+def file_names(base: int, version: int, delta: str = "delta", snapshot: str = "snapshot") -> list[str]:
+    """What is read to get from `base` to `version`, in this order. `delta`, `snapshot`: the suffixes of the names."""
+    return [*([f"{base}.{snapshot}"] if base else []), *(f"{v}.{delta}" for v in range(base + 1, version + 1))]
 
 
 def deltas(files: StateFiles, base: int, version: int) -> Iterator[tuple[int, object, list[Change]]]:

@@ -21,7 +21,7 @@ Shown by tests/unit/engine/state/test_state_store.py::test_a_damaged_delta_is_on
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from minispark_stream.engine.checkpointing.checkpoint_file_manager import CheckpointFileManager, canonical_number
@@ -44,11 +44,24 @@ class StoreFile(NamedTuple):
     is_snapshot: bool
 
 
+class Loaded(NamedTuple):
+    """What a provider knows of the versions it has loaded: how often one was in memory or not, whether a snapshot of the last
+    one could not be read, and the memory of its map."""
+
+    hits: int
+    misses: int
+    was_repaired: bool
+    num_bytes: int
+
+
 class StateFiles:
     """Reads, writes, lists and deletes the delta and snapshot files of one store.
 
     `manager`: for the store's directory, if not the usual one; `max_bytes`: the memory that a file's records may take.
+    `delta` and `snapshot` are the suffixes of the names, `provider` is Spark's class, as errors name it.
     """
+
+    delta, snapshot, provider = "delta", "snapshot", "HDFSStateStoreProvider"
 
     def __init__(
         self, store_id: StateStoreId, conf: StateStoreConf,
@@ -63,16 +76,29 @@ class StateFiles:
         s = self.store_id
         store = f"StateStoreId[ operatorId={s.operator_id}, partitionId={s.partition_id}, storeName={s.store_name} ]"
         provider = f"StateStoreProviderId[ storeId={store}, queryRunId={self.conf.query_run_id} ]"
-        return f"HDFSStateStoreProvider[stateStoreProviderId={provider}]"
+        return f"{self.provider}[stateStoreProviderId={provider}]"
 
-    def write_delta(self, version: int, changes: Iterable[Change], overwrite: bool = True) -> object:
+    @property
+    def most_deltas(self) -> int:
+        """So many may follow a snapshot before the next one is due."""
+        return self.conf.min_deltas_for_snapshot
+
+    def write_version(self, version: int, changes: Sequence[Change], num_keys: int, overwrite: bool = True) -> object:
+        """What `changes` make of the version before: `num_keys` keys. It takes the place of what an earlier run wrote.
+
+        Returns the identity of the new file. Without `overwrite` and with a file there: FileExistsError.
+        """
+        self.delete(f"{version}.{self.snapshot}")
+        return self.write_delta(version, changes, overwrite)
+
+    def write_delta(self, version: int, changes: Sequence[Change], overwrite: bool = True) -> object:
         """The identity of the new file. Without `overwrite` and with a file there: FileExistsError."""
-        name = f"{version}.delta"
-        return name, self._write(name, encode_records(changes, self.conf.row_checksum_enabled), overwrite)
+        name = f"{version}.{self.delta}"
+        return name, self._write(name, self._encoded(changes), overwrite)
 
     def write_snapshot(self, version: int, keys: Sequence[bytes], values: Sequence[bytes]) -> int:
         """The size of the file in bytes. FileNotFoundError when somebody has deleted the folder meanwhile."""
-        records = encode_records([(keys, values)], self.conf.row_checksum_enabled)
+        records = self._encoded([(keys, values)])
         data = compress(records, self.conf.compression_codec)
         self.manager.create_atomic(f"{version}.snapshot", data, overwrite=True, new_folder=False)
         return len(data)
@@ -84,6 +110,9 @@ class StateFiles:
         except FileNotFoundError as e:
             file = f"{version}.delta"
             raise self._error("CANNOT_READ_DELTA_FILE_NOT_EXISTS", "delta", file, "{f} does not exist") from e
+
+    def has_delta(self, version: int) -> bool:
+        return self.manager.exists(f"{version}.{self.delta}")
 
     def read_snapshot(self, version: int) -> list[Change]:
         try:
@@ -104,8 +133,8 @@ class StateFiles:
         found: dict[int, StoreFile] = {}
         for name, *_ in self._names():
             stem, _, suffix = name.partition(".")
-            version, is_snapshot = canonical_number(stem), suffix == "snapshot"
-            if version is not None and suffix in ("delta", "snapshot"):
+            version, is_snapshot = canonical_number(stem), suffix == self.snapshot
+            if version is not None and suffix in (self.delta, self.snapshot):
                 if is_snapshot or version not in found:
                     found[version] = StoreFile(version, name, is_snapshot)
         return [found[version] for version in sorted(found)]
@@ -115,10 +144,36 @@ class StateFiles:
 
     def identity(self, version: int) -> object:
         """What tells this file of `version` from one that replaced it; None when there is no file."""  # (2)
-        for name in (f"{version}.delta", f"{version}.snapshot"):
+        for name in (f"{version}.{self.delta}", f"{version}.{self.snapshot}"):
             if (found := self.manager.identity(name)) is not None:
                 return name, found
         return None
+
+    def unused(self, deleted: Sequence[str]) -> list[str]:
+        """Other files that nobody needs any more once these are deleted."""
+        return []
+
+    def custom_metrics(self, loaded: Loaded) -> dict[str, int]:
+        """Spark's names for what it counts of a store besides its keys."""
+        return {
+            "loadedMapCacheHitCount": loaded.hits,
+            "loadedMapCacheMissCount": loaded.misses,
+            "numSnapshotsAutoRepaired": int(loaded.was_repaired),
+            "stateOnCurrentVersionSizeBytes": loaded.num_bytes,
+            "forceSnapshotCount": 0,
+            self.last_uploaded: -1,
+        }
+
+    @property
+    def last_uploaded(self) -> str:
+        """The metric that says which version has been uploaded whole."""
+        return f"SnapshotLastUploaded.partition_{self.store_id.partition_id}_{self.store_id.store_name}"
+
+    def _encoded(self, changes: Sequence[Change]) -> bytes:
+        return encode_records(changes, self.conf.row_checksum_enabled)
+
+    def _decoded(self, records: bytes) -> list[Change]:
+        return decode_changes(records, self.conf.row_checksum_enabled, self.max_bytes)
 
     def _names(self) -> list[tuple[str, int, int]]:
         try:
@@ -136,17 +191,21 @@ class StateFiles:
         data = self.manager.open(name)
         try:
             records = decompress(data, self.conf.compression_codec, self.max_bytes)
-            return decode_changes(records, self.conf.row_checksum_enabled, self.max_bytes)
+            return self._decoded(records)
         except LimitExceeded as e:
             raise LimitExceeded(f"{self.root}/{name}: {e}") from e
-        except NegativeKeySize as e:
-            raise self._error(f"CANNOT_READ_{kind.upper()}_FILE_KEY_SIZE", kind, name, str(e)) from e
-        except RowChecksumMismatch as e:
-            text = f"Row checksum verification failed for stateStore={self}. The row may be corrupted.\n{e}, in {name}."
-            raise state_error("STATE_STORE_ROW_CHECKSUM_VERIFICATION_FAILED", text, "XXKST", stateStoreId=self) from e
         except ValueError as e:
-            reason = f"{e}. Restore the file from a copy, or start the query with a new checkpoint"
-            raise self._error("UNCATEGORIZED", kind, name, reason) from e
+            raise self._damaged(name, kind, e) from e
+
+    def _damaged(self, name: str, kind: str, error: Exception) -> SparkRuntimeException:
+        """What to raise when a file cannot be read because of `error`."""
+        if isinstance(error, NegativeKeySize):
+            return self._error(f"CANNOT_READ_{kind.upper()}_FILE_KEY_SIZE", kind, name, str(error))
+        if isinstance(error, RowChecksumMismatch):
+            text = f"Row checksum verification failed for stateStore={self}. The row may be corrupted.\n{error}, in {name}."
+            return state_error("STATE_STORE_ROW_CHECKSUM_VERIFICATION_FAILED", text, "XXKST", stateStoreId=self)
+        reason = f"{error}. Restore the file from a copy, or start the query with a new checkpoint"
+        return self._error("UNCATEGORIZED", kind, name, reason)
 
     def _error(self, sub_condition: str, kind: str, name: str, reason: str) -> SparkRuntimeException:
         file = f"{self.root}/{name}"
@@ -154,3 +213,11 @@ class StateFiles:
         condition = f"CANNOT_LOAD_STATE_STORE.{sub_condition}"
         text = f"An error occurred during loading state. {text}"
         return state_error(condition, text, "58030", fileToRead=file, clazz=self)
+
+
+def files_of(store_id: StateStoreId, conf: StateStoreConf) -> StateFiles:
+    """The files of a store: those of the provider that the confs name, if the operator's state is in those."""
+    if conf.new_files is None or store_id.operator_id in conf.in_own_files:
+        return StateFiles(store_id, conf)
+    files: StateFiles = conf.new_files(store_id, conf)
+    return files

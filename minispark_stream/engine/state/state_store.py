@@ -14,7 +14,8 @@ batch that runs again opens the same version N and writes N + 1 once more: runni
     store.put([key], [value])
     store.commit()                      # 8; the file is /ck/state/0/3/8.delta
 
-This module says what a store, its id, its confs and its metrics are.
+This module says what a store, its id, its confs and its metrics are, and which providers there are: a provider of Spark's is,
+here, how the files of a store are written (state_files.py, and what an extra has registered).
 
 Differs from Spark: nothing.
 """
@@ -22,7 +23,7 @@ Differs from Spark: nothing.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from typing import Any, NamedTuple, Protocol
 
@@ -52,6 +53,7 @@ DEFAULT_STORE_NAME = "default"
 HDFS_PROVIDER = "org.apache.spark.sql.execution.streaming.state.HDFSBackedStateStoreProvider"
 ROCKS_DB_PROVIDER = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
 PROVIDER_CLASS = "spark.sql.streaming.stateStore.providerClass"
+CHECKPOINT_FORMAT = "spark.sql.streaming.stateStore.checkpointFormatVersion"
 
 
 @dataclass(frozen=True)
@@ -74,6 +76,18 @@ class StateStoreId:
         return f"{self.checkpoint_root}/{self.relative_path}"
 
 
+NewFiles = Callable[[StateStoreId, Any], Any]  # with a StateStoreConf gives a StateFiles (state_files.py)
+PROVIDERS: dict[str, NewFiles | None] = {HDFS_PROVIDER: None}
+
+
+def register_state_store_provider(name: str, new_files: NewFiles) -> None:
+    """Let the conf `stateStore.providerClass` be `name`, a class of Spark's: `new_files` makes the files of its stores.
+
+    A task is given `new_files` by its name, so it must be a class or function of a module.
+    """
+    PROVIDERS[name] = new_files
+
+
 _PARSERS: Mapping[type, Callable[[str], Any]] = {bool: is_true, int: int, str: str}
 
 
@@ -86,6 +100,8 @@ class StateStoreConf:
     """The confs that state stores read, with Spark's defaults, and the id of the query's run.
 
     A new run trusts the files only, not what the stores of an earlier run have in memory (StateStoreProviderId).
+    `new_files`: what the files of the provider are made by, None for those of the HDFS-backed one. `in_own_files`: the
+    operators whose state is in the model's own files, whatever the provider is.
     """
 
     min_deltas_for_snapshot: int = _conf("stateStore.minDeltasForSnapshot", 10)
@@ -96,32 +112,34 @@ class StateStoreConf:
     auto_snapshot_repair_enabled: bool = _conf("stateStore.autoSnapshotRepair.enabled", True)
     auto_snapshot_repair_num_failures: int = _conf("stateStore.autoSnapshotRepair.numFailuresBeforeActivating", 1)
     auto_snapshot_repair_max_replay: int = _conf("stateStore.autoSnapshotRepair.maxChangeFileReplay", 500)
+    changelog_checkpointing_enabled: bool = _conf("stateStore.rocksdb.changelogCheckpointing.enabled", False)
     query_run_id: str = ""
+    new_files: NewFiles | None = None
+    in_own_files: frozenset[int] = frozenset()
 
     @staticmethod
     def from_conf(
-        conf_get: Callable[[str], str | None], query_run_id: str = "", column_families: bool = False
+        conf_get: Callable[[str], str | None], query_run_id: str = "", in_own_files: Iterable[int] = ()
     ) -> StateStoreConf:
         """Read the confs through `conf_get`, which gives None for a conf that is not set.
 
-        `column_families`: all operators make column families of their own, so RocksDB's provider may be asked for.
-        Raises SparkRuntimeException for a provider or checkpoint format other than the HDFS-backed one's.
+        Raises SparkRuntimeException for a provider that nobody has registered, and for a checkpoint format other than 1.
         """
         provider = conf_get(PROVIDER_CLASS) or HDFS_PROVIDER
-        if provider != HDFS_PROVIDER and not (column_families and provider == ROCKS_DB_PROVIDER):
-            text = (
-                f"The state store provider {provider} is not supported here; set it to {HDFS_PROVIDER} "
-                "(a query of transformWithState alone may ask for RocksDB's)."
-            )
+        if provider not in PROVIDERS:
+            text = f"The state store provider {provider} is not supported here; set it to {' or '.join(PROVIDERS)}."
             raise state_error("UNSUPPORTED_FEATURE.STATE_STORE_PROVIDER", text, "0A000", provider=provider)
-        if int(conf_get("spark.sql.streaming.stateStore.checkpointFormatVersion") or 1) > 1:
+        if int(conf_get(CHECKPOINT_FORMAT) or 1) > 1:
             text = "HDFSBackedStateStoreProvider does not support checkpointFormatVersion > 1"
+            if provider != HDFS_PROVIDER:
+                text = f"The model does not write checkpointFormatVersion > 1; set {CHECKPOINT_FORMAT}=1"
             raise state_error("STATE_STORE_CHECKPOINT_IDS_NOT_SUPPORTED", text, "KD002", msg=text)
         values: dict[str, Any] = {}
         for f in fields(StateStoreConf):
             value = conf_get(f.metadata["key"]) if f.metadata else None
             if value is not None:
                 values[f.name] = _PARSERS[type(f.default)](value.strip())
+        values |= {"new_files": PROVIDERS[provider], "in_own_files": frozenset(in_own_files)}
         return StateStoreConf(**values, query_run_id=query_run_id)
 
 

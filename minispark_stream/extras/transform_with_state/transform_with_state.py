@@ -23,7 +23,7 @@ when its offsets are logged.
              new rows (union initial state)
 
 Differs from Spark: with the conf set to RocksDBStateStoreProvider, the variables behave as Spark's, but are kept in the
-model's own store (column_families.py), because there is no RocksDB for Python that comes with Spark; neither engine can go on
+model's own store (column_families.py), whatever provider the other operators of the query have; neither engine can go on
 from the other's checkpoint. The schemas are in one file for each variable, below state/<op>/_variables. A variable keeps its
 schema; in Spark, it may get another field at a restart when it is kept as Avro (`stateStore.encodingFormat`). Spark 4.3.0's
 worker fails to read the schema of a key with an array or a map in it; here an array works, and a map does in pandas.

@@ -5,7 +5,8 @@ Models: nothing of Spark, which does not keep rows to show them.
 1. Both versions of each store are compared, all of their rows, as bytes.
 2. The rows that are not the same in both are shown first, up to `MAX_CHANGED` of a store in a partition; of the others so many
    that `MAX_ROWS` are shown. How many rows there are is said in any case.
-3. A row that the batch has put and then removed is in neither version; the delta of the batch has it (`between`).
+3. A row that the batch has put and then removed is in neither version; the delta of the batch has it (`between`). Without a
+   delta, as with RocksDB unless it writes changelogs, nothing tells of it.
 4. The operator decodes them (`readable`).
 
     version 3    a -> 1, b -> 2                  before    a -> 1, b -> 2
@@ -22,7 +23,7 @@ from typing import Any
 
 from minispark_stream.engine.operators.base import BatchContext, StatefulOperator
 from minispark_stream.engine.state.loaded_providers import get_store
-from minispark_stream.engine.state.state_files import StateFiles
+from minispark_stream.engine.state.state_files import files_of
 from minispark_stream.engine.state.state_store import StateStoreId
 from minispark_stream.lens.trace.events import MAX_ROWS
 
@@ -57,7 +58,8 @@ def _put_and_removed(
 ) -> Mapping[bytes, bytes]:
     """The rows that the batch which made `version` has put and then removed."""
     put: dict[bytes, bytes] = {}
-    for keys, values in StateFiles(store_id, batch.state_conf).read_delta(version):
+    files = files_of(store_id, batch.state_conf)
+    for keys, values in files.read_delta(version) if files.has_delta(version) else ():
         put |= {bytes(key): bytes(value) for key, value in zip(keys, values) if value is not None and bytes(key) not in after}
     return put
 

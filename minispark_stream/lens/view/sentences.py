@@ -174,7 +174,7 @@ def _finish(ins: Values, outs: Values) -> str:
 def _maintain(ins: Values, outs: Values) -> str:
     store = f"operator {plain(ins.get('operatorId'))}, partition {plain(ins.get('partition'))}"
     snapshot = as_int(outs.get("snapshot"))
-    written = f"{snapshot}.snapshot written" if snapshot is not None else "no snapshot due"
+    written = f"snapshot of version {snapshot} written" if snapshot is not None else "no snapshot due"
     deleted = [plain(f) for f in as_list(outs.get("deleted"))]
     done = f"{store}: {written}, " + (f"deleted {', '.join(deleted)}" if deleted else "nothing deleted")
     if "worker" not in outs:  # it failed, or the trace is older than this

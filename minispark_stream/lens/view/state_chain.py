@@ -28,12 +28,13 @@ from minispark_stream.lens.view.words import plural
 MOST, MOST_PARTITIONS = 14, 1000
 LABEL, COLUMN, BOX, TALL = 172.0, 82.0, 74.0, 20.0
 _SNAPSHOT = re.compile(r"SnapshotLastUploaded\.partition_\d+_(.+)")
-_FILE = re.compile(r"(\d{1,18})\.(delta|snapshot)")
+_FILE = re.compile(r"(\d{1,18})\.(delta|snapshot|changelog|zip)")
 
 
 @dataclass
 class Files:
-    """What is known of one store in one partition. `deltas`: how many times each version was written.
+    """What is known of one store in one partition. `deltas`: how many times each version was written. `suffixes`: what deltas
+    and snapshots are called. `whole`: the versions that a batch wrote as a snapshot, as RocksDB does without changelogs.
 
     `tells_snapshots` is False for a store of which real Spark's reports do not speak.
     """
@@ -42,12 +43,14 @@ class Files:
     snapshots: set[int] = field(default_factory=set)
     deleted: set[str] = field(default_factory=set)
     tells_snapshots: bool = True
+    suffixes: tuple[str, str] = ("delta", "snapshot")
+    whole: set[int] = field(default_factory=set)
 
     def load(self, version: int) -> tuple[str, ...] | None:
         """(3) The files that loading a version reads; None: the trace does not know all of them."""
-        base = bases((v for v in self.snapshots if f"{v}.snapshot" not in self.deleted), version)[0]
+        base = bases((v for v in self.snapshots if f"{v}.{self.suffixes[1]}" not in self.deleted), version)[0]
         is_known = self.tells_snapshots and all(v in self.deltas for v in range(base + 1, version + 1))
-        return tuple(file_names(base, version)) if is_known else None
+        return tuple(file_names(base, version, *self.suffixes)) if is_known else None
 
 
 @dataclass(frozen=True)
@@ -72,6 +75,8 @@ class Chain:
     next_load: tuple[str, ...] | None
     loads: tuple[Load, ...]
     tells_snapshots: bool
+    suffixes: tuple[str, str] = ("delta", "snapshot")
+    whole: frozenset[int] = frozenset()
 
 
 Place = tuple[int, int, str]  # operator, partition, store
@@ -101,7 +106,7 @@ def chains(recording: Recording) -> tuple[Chain, ...]:
                 loads.setdefault(place, []).append(Load(run, version, read))
             begins.add(place)
             known.deltas[version + 1] = known.deltas.get(version + 1, 0) + 1  # (1)
-            _reported(known, event, place)
+            _reported(known, event, place, version + 1)
     return tuple(_grouped(files, loads, names))
 
 
@@ -121,13 +126,17 @@ def _maintained(files: dict[Place, Files], event: Event) -> None:  # (2)
     known.deleted.update(str(name) for name in as_list(event.outputs.get("deleted")) if _FILE.fullmatch(str(name)))
 
 
-def _reported(known: Files, event: Event, place: Place) -> None:
-    """What real Spark tells of snapshots."""
+def _reported(known: Files, event: Event, place: Place, written: int) -> None:
+    """What real Spark tells of snapshots, and the model of those that a batch wrote."""
     told = as_map(as_map(event.outputs.get("metrics")).get("customMetrics"))
+    if any(str(name).startswith("rocksdb") for name in told):
+        known.suffixes = ("changelog", "zip")
     version = as_int(told.get(f"SnapshotLastUploaded.partition_{place[1]}_{place[2]}"))
     known.tells_snapshots = event.engine == "model" or version is not None
     if version is not None and version > 0:
         known.snapshots.add(version)
+    if version == written and known.suffixes[1] == "zip":
+        known.whole.add(version)
 
 
 def _grouped(files: Mapping[Place, Files], loads: Mapping[Place, list[Load]], names: Mapping[int, str]) -> Iterator[Chain]:
@@ -136,7 +145,7 @@ def _grouped(files: Mapping[Place, Files], loads: Mapping[Place, list[Load]], na
     for place in sorted(files):
         one = files[place]
         if place[0] in names and one.deltas:
-            files_of = (one.deltas, sorted(one.snapshots), sorted(one.deleted), one.tells_snapshots)
+            files_of = (one.deltas, sorted(one.snapshots), sorted(one.deleted), one.tells_snapshots, sorted(one.whole))
             alike = (place[0], files_of, loads.get(place))
             groups.setdefault(repr(alike), []).append(place)
     for places in groups.values():
@@ -152,6 +161,8 @@ def _grouped(files: Mapping[Place, Files], loads: Mapping[Place, list[Load]], na
             next_load=one.load(newest),
             loads=tuple(loads.get(places[0], ())),
             tells_snapshots=one.tells_snapshots,
+            suffixes=one.suffixes,
+            whole=frozenset(one.whole),
         )
 
 
@@ -215,15 +226,18 @@ def _chain(sheet: Sheet, one: Chain, first: int) -> None:
     sheet.line([MARGIN, sheet.width - MARGIN], [upper - 4] * 2, PALE, 0.8, layer=1)
     sheet.words(MARGIN, lower + TALL / 2, clipped(one.places, LABEL - 20, 9), size=9, bold=True)
     needed = one.next_load or ()
+    delta, snapshot = one.suffixes
     for version in range(first, one.newest + 1):
         x = MARGIN + LABEL + COLUMN * (version - first)
+        whole = "the whole state, made by " + (f"batch {version - 1}" if version in one.whole else "maintenance")
+        has_delta = version in one.deltas and version not in one.whole
         for name, y, look, is_there, says in (
-            (f"{version}.snapshot", upper, VIOLET, version in one.snapshots, "the whole state, made by maintenance"),
-            (f"{version}.delta", lower, NEW, version in one.deltas, f"what batch {version - 1} has changed"),
+            (f"{version}.{snapshot}", upper, VIOLET, version in one.snapshots, whole),
+            (f"{version}.{delta}", lower, NEW, has_delta, f"what batch {version - 1} has changed"),
         ):
             if is_there:
                 look = GONE if name in one.deleted else MARKED if name in needed else look
-                again = one.deltas.get(version, 1) > 1 and name.endswith("delta")
+                again = one.deltas.get(version, 1) > 1 and name.endswith(delta)
                 tip = f"{name}: {says}{', written again when the batch ran again' if again else ''}"
                 sheet.box(x, y, BOX, TALL, name + (" ×2" if again else ""), look, tip=tip, size=8.5)
     sheet.top = lower + TALL + 5

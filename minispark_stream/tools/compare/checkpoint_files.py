@@ -2,17 +2,21 @@
 
     commits/3                      text
     offsets/3                      text without the batch's wall-clock time
-    state/0/1/4.delta              {(key bytes, value bytes or None): how often}, in no order
+    state/0/1/4.delta              {(key bytes, value bytes or None): how often}, in no order; so is 4.changelog of RocksDB
+    state/0/1/4.zip                how many keys it has
     state/0/0/_metadata/schema     bytes
 
-Snapshots are left out, because maintenance writes them in the background at its own pace; so are `metadata` (a random
-id), `.crc` files and temporary files.
+Snapshots are left out, because maintenance writes them in the background at its own pace; so are zips of versions that have a
+changelog. The tables in `SSTs/` are, too, because RocksDB may compact them at any time; so are `metadata` (a random id), `.crc`
+files and temporary files.
 """
 
 from __future__ import annotations
 
+import json
 import os
 import re
+import zipfile
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -28,9 +32,13 @@ def comparable_files(checkpoint: str) -> dict[str, Any]:
         for name in names:
             path = Path(folder, name)
             relative = path.relative_to(checkpoint).as_posix()
-            if not name.startswith(".") and relative != "metadata" and not name.endswith(".snapshot"):
+            if not name.startswith(".") and relative != "metadata" and not _is_written_at_its_own_pace(path):
                 found[relative] = _content(path)
     return found
+
+
+def _is_written_at_its_own_pace(path: Path) -> bool:
+    return path.suffix in (".snapshot", ".sst") or path.suffix == ".zip" and path.with_suffix(".changelog").exists()
 
 
 def _codec(data: bytes) -> str:
@@ -40,7 +48,11 @@ def _codec(data: bytes) -> str:
 
 def _content(path: Path) -> Any:
     data = path.read_bytes()
-    if path.suffix == ".delta":
+    if path.suffix == ".zip":
+        with zipfile.ZipFile(path) as archive:
+            metadata = json.loads(archive.read("metadata").partition(b"\n")[2])
+        return f"{metadata['numKeys']} keys, {metadata['numInternalKeys']} of the engine's own"
+    if path.suffix in (".delta", ".changelog"):
         try:
             return Counter(decode_records(decompress(data, _codec(data))))
         except ValueError:  # damaged, or with row checksums: compare it as it is

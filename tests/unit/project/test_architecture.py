@@ -43,6 +43,7 @@ MAY_IMPORT: dict[str, tuple[str, ...]] = {
     "extras.transform_with_state": (
         "engine.operators", "engine.plan", "engine.state", "engine.checkpointing", "engine.jvm",
     ),
+    "extras.rocksdb": ("engine.state", "engine.checkpointing"),  # needs no JVM
     "extras.kafka": (
         "engine.sources", "engine.sinks", "engine.plan", "engine.checkpointing", "engine.jvm", "engine.clock", "extras.jvm",
         "extras.rpc",
@@ -61,12 +62,13 @@ MAY_IMPORT: dict[str, tuple[str, ...]] = {
     "lens.trace.trace": ("lens.trace", "lens.view"),  # the trace as its user holds it, with the way to its pictures
     "lens": (),
     "tools.inspection": (  # what is in a checkpoint; needs no JVM
-        "lens.view", "lens.trace", "engine.state", "engine.checkpointing", "engine.times",
+        "extras.rocksdb", "lens.view", "lens.trace", "engine.state", "engine.checkpointing", "engine.times",
     ),
     # -- the API, PySpark's -------------------------------------------------------------------------------------
     "registry": (
         "extras.kafka", "extras.delta", "extras.socket", "extras.python_data_source", "extras.continuous",
-        "extras.transform_with_state", "engine.runtime", "engine.sources", "engine.sinks", "engine.plan", "engine.jvm",
+        "extras.transform_with_state", "extras.rocksdb", "engine.runtime", "engine.sources", "engine.sinks", "engine.plan",
+        "engine.state", "engine.jvm",
     ),
     "streaming_query": ("engine.runtime", "tools.inspection", "lens.trace.trace", "lens.trace"),
     "streaming_query_manager": (
@@ -104,7 +106,7 @@ MAY_IMPORT: dict[str, tuple[str, ...]] = {
 }
 ENGINE = tuple(name for name in MAY_IMPORT if name.startswith("engine"))
 WITHOUT_A_JVM = (
-    "engine.clock", "engine.checkpointing", "engine.state", "extras.rpc", "lens.trace", "lens.view", "tools.inspection",
+    "engine.clock", "engine.checkpointing", "engine.state", "extras.rocksdb", "extras.rpc", "lens.trace", "lens.view", "tools.inspection",
     "tools.doctor",
 )
 
@@ -113,6 +115,7 @@ PROCESS_STATE = {
     "dataframe.ClassicDataFrame.writeStream": "PySpark's property, which must know of this engine; set to the same each time",
     "engine.jvm.sessions._accumulatorRegistry": "PySpark's; the counters of a run leave it when the run ends",
     "engine.runtime.template.STATEFUL": "the stateful operators; the extras add theirs when they are imported",
+    "engine.state.state_store.PROVIDERS": "Spark's state store providers; the extras add theirs when they are imported",
     "registry._registered": "what register_source and register_sink were given; as large as the user makes it",
     "engine.plan.streaming_relation._leaves": "which engine a stream in a plan belongs to; forgets what no plan has any more",
     "streaming_query_manager._active_runs": "a checkpoint may have only one active run in a process; an ended run leaves",

@@ -29,10 +29,10 @@ from typing import TypeVar
 
 from minispark_stream.engine.checkpointing.lz4_block import LimitExceeded, decompress
 from minispark_stream.engine.state.state_records import BYTES_PER_RECORD
+from minispark_stream.extras.rocksdb.snapshot_zip import SnapshotMetadata, read_zip_metadata
 from minispark_stream.tools.inspection.read_only_files import ReadOnlyFiles
 from minispark_stream.tools.inspection.rocksdb.changelog import Changelog, read_changelog
 from minispark_stream.tools.inspection.rocksdb.changes import folded
-from minispark_stream.tools.inspection.rocksdb.snapshot_zip import SnapshotMetadata, read_zip_metadata
 from minispark_stream.tools.inspection.rocksdb.sst_file import Entry, read_sst
 from minispark_stream.tools.inspection.store_versions import Changes
 

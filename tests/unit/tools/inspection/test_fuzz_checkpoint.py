@@ -36,9 +36,9 @@ from minispark_stream.engine.checkpointing.unsafe_row.plain import decode_rows
 from minispark_stream.engine.state.operator_state_metadata import OperatorStateMetadata
 from minispark_stream.engine.state.schema_files import decode_schemas
 from minispark_stream.engine.state.state_records import decode_records, encode_records
+from minispark_stream.extras.rocksdb.snapshot_zip import read_zip_metadata
 from minispark_stream.tools.inspection.rocksdb.changelog import read_changelog
 from minispark_stream.tools.inspection.rocksdb.changes import DELETE, PUT, Record
-from minispark_stream.tools.inspection.rocksdb.snapshot_zip import read_zip_metadata
 from minispark_stream.tools.inspection.rocksdb.sst_file import read_sst
 from minispark_stream.tools.inspection.rocksdb.state_schema import decode_column_families, parse_operator_metadata_v2
 from tests.unit.hand_made import content, encode, keys_of, log_batch, state_files, values_of, windowed_count

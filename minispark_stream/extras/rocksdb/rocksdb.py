@@ -1,0 +1,116 @@
+"""An embedded RocksDB, opened in a scratch folder for as long as a snapshot is read or made.
+
+Models: RocksDB (About state: RocksDB).
+
+1. What decides how it is opened is the OPTIONS file in its folder, so ours is put there before: with Spark's settings for
+   tables, and with the merge operator that Spark has. RocksDB writes the name of that operator without its delimiter, and
+   would read it back as one with a comma.
+2. Nothing is compacted in the background, because the database is closed a moment later. `tidy` compacts it as soon as
+   `MOST_TABLES` tables have been added since the last time (they are on level 0).
+3. `checkpoint` gives the files of the database as they are now, in a folder of their own: links, no copies.
+
+    folder with 000008.sst     apply(put a, remove b), flush     000008.sst, 000012.sst     the first one is what it was
+
+The folder is in Spark's own for temporary files where there is one, so that it goes at the latest when Spark does.
+
+Differs from Spark: Spark keeps each store open in RocksDB, and works on it there. Here the rows are in memory
+(rocksdb_state_files.py says why), and RocksDB makes and reads files.
+Shown by tests/unit/extras/rocksdb/test_rocksdb_state_files.py::test_a_snapshot_shares_tables_with_the_one_before.
+"""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+from minispark_stream.engine.state.state_records import Change
+from minispark_stream.engine.state.state_store import state_error
+
+MOST_TABLES = 8
+OPTIONS = """[Version]
+  rocksdb_version=9.8.4
+  options_file_version=1.1
+[DBOptions]
+  create_if_missing=true
+[CFOptions "default"]
+  compression=kLZ4Compression
+  disable_auto_compactions=true
+  merge_operator={id=StringAppendOperator;delimiter=;}
+  table_factory=BlockBasedTable
+[TableOptions/BlockBasedTable "default"]
+  format_version=5
+  block_size=4096
+  filter_policy=bloomfilter:10:false
+"""
+
+
+@contextmanager
+def scratch() -> Iterator[str]:
+    """A folder that is gone afterwards."""
+    spark_folder = os.environ.get("SPARK_LOCAL_DIRS", "").split(",")[0]
+    with tempfile.TemporaryDirectory(prefix="rocksdb-", dir=spark_folder if os.path.isdir(spark_folder) else None) as folder:
+        yield folder
+
+
+class RocksDB:
+    """The database in `folder`, a new one if nothing is there. Close it.
+
+    Raises SparkRuntimeException, CANNOT_LOAD_STATE_STORE.UNCATEGORIZED, when there is no RocksDB for Python.
+    """
+
+    def __init__(self, folder: str):
+        try:
+            from rocksdict import Options, Rdict
+        except ImportError as e:
+            text = "An error occurred during loading state. RocksDB needs a package: pip install 'minispark_stream[rocksdb]'."
+            raise state_error("CANNOT_LOAD_STATE_STORE.UNCATEGORIZED", text, "58030") from e
+        for name in os.listdir(folder):  # (1)
+            if name.startswith("OPTIONS"):
+                os.unlink(f"{folder}/{name}")
+        with open(f"{folder}/OPTIONS-000007", "w") as file:
+            file.write(OPTIONS)
+        self._db = Rdict(folder, Options(raw_mode=True))
+
+    def __enter__(self) -> RocksDB:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._db.close()
+
+    def rows(self) -> tuple[list[bytes], list[bytes]]:
+        """All keys in order, and their values."""
+        items: list[Any] = list(self._db.items())
+        return [key for key, _ in items], [value for _, value in items]
+
+    def apply(self, changes: Iterable[Change]) -> None:
+        """Put, or with None remove, in order."""
+        from rocksdict import WriteBatch, WriteOptions
+
+        options: Any = WriteOptions()  # whose stub takes its properties for methods
+        options.disable_wal = True
+        for keys, values in changes:
+            batch = WriteBatch(raw_mode=True)
+            for key, value in zip(keys, values):
+                if value is None:
+                    batch.delete(key)
+                else:
+                    batch.put(key, value)
+            self._db.write(batch, options)
+
+    def flush(self) -> None:
+        """Everything that was changed is in tables."""
+        self._db.flush()
+
+    def tidy(self) -> None:  # (2)
+        if sum(table["level"] == 0 for table in self._db.live_files()) >= MOST_TABLES:
+            self._db.compact_range(None, None)
+
+    def checkpoint(self, folder: str) -> Sequence[str]:  # (3)
+        """Make `folder`; the names of the files in it."""
+        from rocksdict import Checkpoint
+
+        Checkpoint(self._db).create_checkpoint(folder)
+        return sorted(os.listdir(folder))

@@ -1,0 +1,112 @@
+"""The zip of a version: which SST files it consists of, how many keys it has, and how its column families are called.
+
+Models: RocksDBCheckpointMetadata (About state: RocksDB).
+
+    5.zip      CURRENT, MANIFEST-..., OPTIONS-..., 000004.log     RocksDB's own
+               metadata        v1
+                               {"sstFiles":[{"dfsSstFileName":"000008-cff0....sst","sizeBytes":1235,...}],"numKeys":7,...}
+
+The name of an SST file must be one that Spark writes, and the file lies in `SSTs/` beside the zip. Sizes are checked before
+they are used: a zip that somebody else made may unpack to anything. Who looks into a checkpoint reads `metadata` only
+(tools/inspection). Who opens the version also takes CURRENT and the manifest (`read_database`), by their names, so that no name
+in a zip leads anywhere, and never the OPTIONS (rocksdb.py says why).
+
+Differs from Spark: nothing.
+"""
+
+from __future__ import annotations
+
+import io
+import re
+import struct
+import zipfile
+import zlib
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+
+from minispark_stream.engine.checkpointing.metadata_log import json_object, number, to_json
+
+_MAX_METADATA = _MAX_MANIFEST = 16 << 20
+_SST = re.compile(r"[0-9]{1,20}-[0-9a-f-]{36}\.sst")
+_LOCAL = re.compile(r"[0-9]{1,20}\.sst")
+_DATABASE = re.compile(r"CURRENT|MANIFEST-[0-9]{1,20}")
+
+
+@dataclass(frozen=True)
+class SnapshotMetadata:
+    """`num_keys`: without those of the engine's own families, None where nobody counted. `ssts`: name -> bytes. `families`:
+    number -> name. `local_names`: what RocksDB calls each of `ssts`."""
+
+    num_keys: int | None
+    ssts: Mapping[str, int]
+    families: Mapping[int, str] = field(default_factory=dict)
+    local_names: Mapping[str, str] = field(default_factory=dict)
+
+    def to_text(self) -> str:
+        """Of a store without column families, all of whose keys are counted."""
+        tables = [
+            {"localFileName": self.local_names[name], "dfsSstFileName": name, "sizeBytes": size}
+            for name, size in self.ssts.items()
+        ]
+        families = {"columnFamilyMapping": {}, "columnFamilyTypeMap": {}, "maxColumnFamilyId": 0}
+        return "v1\n" + to_json({"sstFiles": tables, "numKeys": self.num_keys, "numInternalKeys": 0, **families})
+
+
+def read_zip_metadata(data: bytes) -> SnapshotMetadata:
+    """Raises ValueError."""
+    with _readable(data) as archive:
+        text = _member(archive, "metadata", _MAX_METADATA).decode("utf-8")
+        version, _, body = text.partition("\n")
+        if version.strip() != "v1":
+            raise ValueError(f"its metadata has version {version[:20]!r}, 1 was expected")
+        values = json_object(body)
+        files = values.get("sstFiles", [])
+        ssts = {str(f.get("dfsSstFileName")): number(f, "sizeBytes") for f in files}
+        local_names = {str(f.get("dfsSstFileName")): str(f.get("localFileName")) for f in files}
+        families = values.get("columnFamilyMapping", {})
+        by_number = {number(families, name): str(name) for name in families}
+        keys = number(values, "numKeys", -1)
+    for name in ssts:
+        if not _SST.fullmatch(name):
+            raise ValueError(f"its metadata names the table {name[:80]!r}, which is no name of an SST file")
+    for i in by_number:
+        if not 0 <= i < 1 << 15:
+            raise ValueError(f"its metadata has a column family of the number {i}")
+    return SnapshotMetadata(None if keys < 0 else keys, ssts, by_number, local_names)
+
+
+def read_database(data: bytes, metadata: SnapshotMetadata) -> dict[str, bytes]:
+    """The files of RocksDB in a zip, without its tables, by name. Raises ValueError, also when a table has no local name."""
+    for name in metadata.local_names.values():
+        if not _LOCAL.fullmatch(name):
+            raise ValueError(f"its metadata calls a table {name[:80]!r}, which is no name that RocksDB has for one")
+    with _readable(data) as archive:
+        names = [name for name in archive.namelist() if _DATABASE.fullmatch(name)]
+        return {name: _member(archive, name, _MAX_MANIFEST) for name in names}
+
+
+def zip_of(files: Mapping[str, bytes], metadata: SnapshotMetadata) -> bytes:
+    """A zip of some files and the metadata; equal files make equal zips."""
+    out = io.BytesIO()
+    with zipfile.ZipFile(out, "w", zipfile.ZIP_DEFLATED) as archive:
+        for name, content in {**files, "metadata": metadata.to_text().encode()}.items():
+            archive.writestr(zipfile.ZipInfo(name), content, zipfile.ZIP_DEFLATED)
+    return out.getvalue()
+
+
+def _member(archive: zipfile.ZipFile, name: str, most: int) -> bytes:
+    if archive.getinfo(name).file_size > most:
+        raise ValueError(f"its {name} is too large")
+    return archive.open(name).read(most)
+
+
+@contextmanager
+def _readable(data: bytes) -> Iterator[zipfile.ZipFile]:
+    """A zip; whatever is wrong with it, or with what it says, is a ValueError."""
+    try:
+        with zipfile.ZipFile(io.BytesIO(data)) as archive:
+            yield archive
+    except (zipfile.BadZipFile, zlib.error, KeyError, AttributeError, TypeError, NotImplementedError, RuntimeError, EOFError,
+            OSError, struct.error) as e:  # RecursionError is a RuntimeError
+        raise ValueError(f"not a zip of a RocksDB version: {type(e).__name__}: {e}") from e

@@ -1,0 +1,75 @@
+"""RocksDB's state store provider: both engines write the same files, and each goes on where the other has stopped.
+
+As in test_cross_resume.py, the query is restarted after every step, and the other engine takes over; compared with Spark alone:
+rows, progress and state metrics of every batch, and at the end the changelogs record by record and the number of keys in each
+zip. Then Spark's own `statestore` reader and `inspect` read the checkpoint in which both have written.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.errors import PySparkException
+from pyspark.sql import SparkSession
+
+from minispark_stream import MiniSparkSession, explain_output, inspect
+from minispark_stream.tools.compare.runner import confs_set
+from tests.conformance.conftest import Compare
+from tests.conformance.test_rocksdb_state import FILES, QUERIES, ROCKSDB, STORE, as_sparks_reader, clicks, of_spark, reads
+
+FEED = [[f"2024-01-01 {line}" for line in lines] for lines in (FILES[0], FILES[1] + FILES[2], FILES[3] + FILES[4], FILES[5])]
+CHANGELOGS = {f"{STORE}rocksdb.changelogCheckpointing.enabled": "true"}
+CHECKSUMS = {f"{STORE}rowChecksum.enabled": "true"}
+CASES: dict[str, dict[str, str]] = {  # "chain" has a deduplication, a join and a windowed aggregation
+    "count": {},
+    "chain": CHANGELOGS,
+    "sessions": CHANGELOGS | CHECKSUMS | {f"{STORE}compression.codec": "zstd"},
+    "dedup within": CHECKSUMS,
+    "limit": CHANGELOGS,
+    "group state": {},
+    "global": CHANGELOGS,
+}
+
+
+def confs(of_case: dict[str, str]) -> dict[str, str]:
+    often = {f"{STORE}minDeltasForSnapshot": "2", f"{STORE}maintenanceInterval": "300ms", "spark.sql.shuffle.partitions": "2"}
+    return {f"{STORE}providerClass": ROCKSDB, **often, **of_case}
+
+
+def build(name: str) -> Any:
+    return lambda session, folder: QUERIES[name][1](*(clicks(session, folder) for _ in range(2)))
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_each_engine_goes_on_where_the_other_stopped(compare: Compare, spark: SparkSession, tmp_path: Path, name: str) -> None:
+    wanted = confs(CASES[name])
+    compare(
+        build(name), FEED, output_mode=QUERIES[name][0], confs=wanted, restart_after=range(len(FEED) - 1), relay=("model", "spark")
+    )
+    checkpoint = tmp_path / "checkpoint-model"
+    report = inspect(str(checkpoint))
+    assert report.findings == () and {o.provider for o in report.operators} == {"RocksDB"}
+    if name == "chain":
+        assert "window=[2024-01-01 12:" in str(explain_output(checkpoint))
+    with confs_set(spark, wanted):
+        for operator, store, options in reads(report):
+            shown = [json.dumps(r, sort_keys=True) for row in report.rows(operator, store=store) for r in as_sparks_reader(store, row)]
+            assert sorted(shown) == of_spark(spark, checkpoint, options), store
+
+
+def test_what_the_model_refuses(spark: SparkSession, spark_files: None, tmp_path: Path) -> None:
+    """A checkpoint that Spark has begun in format 2."""
+    (tmp_path / "in").mkdir()
+    (tmp_path / "in/0.csv").write_text("\n".join(FEED[0]))
+    for session, file_format in ((spark, "2"), (MiniSparkSession(spark), "1")):
+        with confs_set(spark, confs({f"{STORE}checkpointFormatVersion": file_format})):
+            writer = build("count")(session, tmp_path / "in").writeStream.outputMode("update").format("noop")
+            query = writer.option("checkpointLocation", str(tmp_path / "cp")).trigger(availableNow=True).start()
+            if session is spark:
+                query.awaitTermination()
+                continue
+            with pytest.raises(PySparkException, match="the checkpoint is in checkpoint format 2"):
+                query.awaitTermination()
