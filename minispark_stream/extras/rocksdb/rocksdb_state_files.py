@@ -21,8 +21,9 @@ Models: RocksDBStateStoreProvider, RocksDBFileManager, StateStoreChangelogWriter
 
 The rows themselves are in memory, in the tables in which those of every other store are
 (engine/state/hdfs_backed_state_store_provider.py), because an operator here works on a whole batch of rows at a time: from
-Python, RocksDB takes some three microseconds for a row, and a table of columns a tenth of that. So all operators, the rules for tasks
-that run twice, and what a worker does that another one has overtaken are those of the other provider; only the files differ.
+Python, RocksDB takes some three microseconds for a row, and a table of columns a tenth of that. So all operators, the rules
+for tasks that run twice, and what a worker does that another one has overtaken are those of the other provider; only the files
+differ.
 
 Differs from Spark: the state is in memory, so that Spark's confs for the memory of RocksDB have no meaning; maintenance makes a
 zip of the newest committed version, as for the HDFS-backed store; tables are compacted when eight have been added; checkpoint
