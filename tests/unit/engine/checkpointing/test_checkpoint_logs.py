@@ -54,6 +54,19 @@ class TestCheckpointFileManager:
         files.create_atomic("1.delta", b"new", overwrite=True)
         assert files.open("1.delta") == b"new" and not (tmp_path / ".1.delta.crc").exists()
 
+    @pytest.mark.parametrize("links", [True, False])
+    def test_a_file_gets_another_name_on_this_machine(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, links: bool
+    ) -> None:
+        files, copy = CheckpointFileManager(str(tmp_path / "of")), tmp_path / "copy"
+        files.create_atomic("1.sst", b"table")
+        if not links:
+            monkeypatch.setattr(os, "link", lambda *_: (_ for _ in ()).throw(OSError(errno.EXDEV, "another disk")))
+        files.copy_to("1.sst", str(copy))
+        assert copy.read_bytes() == b"table" and copy.samefile(tmp_path / "of/1.sst") == links
+        with pytest.raises(FileNotFoundError):
+            files.copy_to("2.sst", str(tmp_path / "other"))
+
     def test_list_gives_names_sizes_and_times(self, tmp_path: Path) -> None:
         files = CheckpointFileManager(str(tmp_path))
         files.create_atomic("a", b"123")

@@ -5,9 +5,12 @@ from __future__ import annotations
 import json
 import os
 import random
+import re
+import sys
 import zipfile
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from pyspark.errors import SparkRuntimeException
@@ -191,6 +194,26 @@ def test_of_two_tasks_the_first_to_commit_wins(store_id: StateStoreId, conf: Sta
     assert rows(store_id, conf, 1) == {KEYS[0]: b"1" * 16}
 
 
+def test_a_zip_that_appears_while_the_tables_are_written_stays(
+    store_id: StateStoreId, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    of = worker(store_id, ZIPS)
+    store = of.get_store(0)
+    store.put([KEYS[0]], [b"1" * 16])
+    make = RocksDBStateFiles._zip
+
+    def and_the_other_first(files: RocksDBStateFiles, *arguments: Any) -> bytes:
+        made = make(files, *arguments)
+        monkeypatch.undo()
+        batch(worker(store_id, ZIPS), 0, {KEYS[0]: b"2" * 16})
+        return made
+
+    monkeypatch.setattr(RocksDBStateFiles, "_zip", and_the_other_first)
+    with pytest.raises(SparkRuntimeException, match="another task has written other changes"):
+        store.commit()
+    assert rows(store_id, ZIPS, 1) == {KEYS[0]: b"2" * 16}
+
+
 # --- damage -------------------------------------------------------------------------------------------------------
 
 
@@ -237,7 +260,8 @@ def test_a_damaged_table_is_found_and_the_next_zip_is_whole(store_id: StateStore
     files = RocksDBStateFiles(store_id, CHANGELOGS)
     with pytest.raises(SparkRuntimeException, match="CANNOT_LOAD_STATE_STORE") as raised:
         files.read_snapshot(6)
-    assert f"{store_id.location}/" in str(raised.value)
+    assert f"{store_id.location}/{'SSTs' if damage == 'missing' else '6.zip'}" in str(raised.value)
+    assert damage == "other bytes" or "SSTs/0000" in str(raised.value)
     keys, values = list(expected), list(expected.values())
     assert files.write_snapshot(6, keys, values) > 0
     assert rows(store_id, CHANGELOGS, 6) == expected and files.read_snapshot(6)
@@ -258,6 +282,12 @@ def test_files_of_column_families_are_refused(tmp_path: Path) -> None:
         files.read_snapshot(2)
     with pytest.raises(SparkRuntimeException, match="column families"):
         files.read_delta(1)
+
+
+def test_without_rocksdb_the_error_says_how_to_get_it(store_id: StateStoreId, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "rocksdict", None)
+    with pytest.raises(SparkRuntimeException, match=re.escape("pip install 'minispark_stream[rocksdb]'")):
+        batch(worker(store_id, ZIPS), 0, {KEYS[0]: KEYS[0]})
 
 
 # --- all of it ----------------------------------------------------------------------------------------------------

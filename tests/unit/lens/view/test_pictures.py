@@ -110,8 +110,9 @@ def test_sessions_open_become_one_and_leave() -> None:
 # -- state files -------------------------------------------------------------------------------------------
 
 
-def wrote(batch: int, stores: tuple[str, ...] = ("default",), **custom: int) -> list[Event]:
-    metrics = {"numShufflePartitions": 2, "customMetrics": {f"SnapshotLastUploaded.{name}": v for name, v in custom.items()}}
+def wrote(batch: int, stores: tuple[str, ...] = ("default",), rocksdb: bool = False, **custom: int) -> list[Event]:
+    told = {f"SnapshotLastUploaded.{name}": v for name, v in custom.items()}
+    metrics = {"numShufflePartitions": 2, "customMetrics": told | ({"rocksdbFilesCopied": 1} if rocksdb else {})}
     ins = {"operatorId": 0, "operator": "dedupe", "version": batch, "stores": list(stores)}
     return [event("stateOperator", batch, ins, {"metrics": metrics}), event("runBatch", batch, {"batchId": batch})]
 
@@ -151,6 +152,15 @@ def test_real_spark_reports_the_last_snapshot_of_a_store() -> None:
 
 def test_of_a_store_whose_beginning_is_not_in_the_trace_no_load_is_told() -> None:
     assert [chain.next_load for chain in chains(Recording(tuple(wrote(7))))] == [None]
+
+
+def test_of_rocksdb_a_batch_writes_a_changelog_or_a_zip() -> None:
+    zips = [e for n in range(2) for e in wrote(n, rocksdb=True, partition_0_default=n + 1)]
+    first, second = chains(Recording((*zips, maintained(1, 0, None, "1.zip"))))
+    assert (first.places, first.next_load, first.whole, first.deleted) == ("partition 0", ("2.zip",), {1, 2}, {"1.zip"})
+    assert (second.places, second.next_load, second.whole) == ("partition 1", ("1.changelog", "2.changelog"), set())
+    svg = Trace(tuple(zips)).state_files().svg
+    assert "2.zip: the whole state, made by batch 1" in svg and svg.count("2.changelog: what batch 1 has changed") == 1
 
 
 # -- logs --------------------------------------------------------------------------------------------------
