@@ -83,13 +83,13 @@ def test_each_engine_goes_on_where_the_other_stopped(compare: Compare, spark: Sp
 def test_what_the_model_refuses(spark: SparkSession, spark_files: None, tmp_path: Path) -> None:
     """A checkpoint that Spark has begun in format 2."""
     (tmp_path / "in").mkdir()
-    (tmp_path / "in/0.csv").write_text("\n".join(FEED[0]))
-    for session, file_format in ((spark, "2"), (MiniSparkSession(spark), "1")):
+
+    def run(session: Any, step: int, file_format: str) -> None:
+        (tmp_path / f"in/{step}.csv").write_text("\n".join(FEED[step]))
         with confs_set(spark, confs({f"{STORE}checkpointFormatVersion": file_format})):
             writer = build("count")(session, tmp_path / "in").writeStream.outputMode("update").format("noop")
-            query = writer.option("checkpointLocation", str(tmp_path / "cp")).trigger(availableNow=True).start()
-            if session is spark:
-                query.awaitTermination()
-                continue
-            with pytest.raises(PySparkException, match="the checkpoint is in checkpoint format 2"):
-                query.awaitTermination()
+            writer.option("checkpointLocation", str(tmp_path / "cp")).trigger(availableNow=True).start().awaitTermination()
+
+    run(spark, 0, "2")
+    with pytest.raises(PySparkException, match="the checkpoint is in checkpoint format 2"):
+        run(MiniSparkSession(spark), 1, "1")
