@@ -49,9 +49,12 @@ def _codec(data: bytes) -> str:
 def _content(path: Path) -> Any:
     data = path.read_bytes()
     if path.suffix == ".zip":
-        with zipfile.ZipFile(path) as archive:
-            metadata = json.loads(archive.read("metadata").partition(b"\n")[2])
-        return f"{metadata['numKeys']} keys, {metadata['numInternalKeys']} of the engine's own"
+        try:
+            with zipfile.ZipFile(path) as archive:
+                metadata = json.loads(archive.read("metadata").partition(b"\n")[2])
+            return f"{metadata['numKeys']} keys, {metadata['numInternalKeys']} of the engine's own"
+        except (zipfile.BadZipFile, ValueError, KeyError):  # damaged: compare it as it is
+            return data
     if path.suffix in (".delta", ".changelog"):
         try:
             return Counter(decode_records(decompress(data, _codec(data))))
