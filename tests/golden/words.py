@@ -25,7 +25,7 @@ def batch_line(report: Mapping[str, Any]) -> str:
 def error_line(error: PySparkException) -> str:
     """The first sentence of what went wrong, without where."""
     message = str(error).split("terminated with exception: ")[-1].split(" SQLSTATE")[0]
-    return f"error: {re.split(r'[.]?$|[.;] ', message, maxsplit=1, flags=re.MULTILINE)[0]}"
+    return f"error: {re.split(r'[.;]*$|[.;] ', message, maxsplit=1, flags=re.MULTILINE)[0]}"
 
 
 def time_words(ms: int | None) -> str:
