@@ -230,7 +230,7 @@ def test_what_cannot_be_optimised_ends_the_first_batch(
 
 def test_what_is_broadcast_is_no_planning(spark: SparkSession, mini: MiniSparkSession, tmp_path: Path) -> None:
     """A static side that takes long: both engines report its time as addBatch."""
-    long = spark.range(40_000_000).select(F.sum(F.xxhash64("id") % 3).alias("n")).select(F.lit("a").alias("k"), "n")
+    long = spark.range(500_000_000).select(F.sum(F.xxhash64("id") % 3).alias("n")).select(F.lit("a").alias("k"), "n")
     for i, rows in enumerate(BATCHES):
         (tmp_path / "in").mkdir(exist_ok=True)
         (tmp_path / "in" / f"{i}.json").write_text("\n".join(json.dumps({"k": k, "v": v}) for k, v in rows))
