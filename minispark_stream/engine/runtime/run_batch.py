@@ -69,7 +69,7 @@ def plan_batch(
 ) -> IncrementalExecution:
     """One Spark plan for this batch: the template, with the new data in the place of the sources."""
     execution = query.planner.plan(context, new_data)
-    query.reporter.move(execution.began_ms, "queryPlanning", "addBatch")  # what began to run meanwhile is no planning
+    query.reporter.move(execution.began_ms, "queryPlanning", "addBatch")  # what has begun to run is no planning
     return execution
 
 

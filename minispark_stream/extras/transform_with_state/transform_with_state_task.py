@@ -105,25 +105,21 @@ class TransformWithStateTask(StateTask):
         rows = without(came, late)
         processor.init(handle)  # (2)
         handle.initialized = True
-        emitted: list[pa.RecordBatch] = []
-        calls: list[tuple[bytes, int]] = []  # for which key, and how many rows it gave
+        calls: list[tuple[bytes, list[pa.RecordBatch]]] = []  # for which key, and what the processor gave
         for key, data, states in self._groups(rows, initial, turns):  # (3)
             keyed.set_implicit_key(key)
             for state in states:
                 processor.handleInitialState(key, state, times)
                 keyed.set_implicit_key(key)
             if data is not None:
-                given = self._emitted(processor.handleInputRows(key, data, times))
-                emitted += given
-                calls.append((keyed.implicit_key, sum(rows.num_rows for rows in given)))
+                calls.append((keyed.implicit_key, self._emitted(processor.handleInputRows(key, data, times))))
         updates_ms, by_rows = clock.lap(), len(calls)
         for key, time in self._due(handle):  # (4)
             keyed.set_implicit_key(key)
             fired = ExpiredTimerInfo(time)
-            given = self._emitted(processor.handleExpiredTimer(key=key, timerValues=times, expiredTimerInfo=fired))
+            results = processor.handleExpiredTimer(key=key, timerValues=times, expiredTimerInfo=fired)
+            calls.append((keyed.implicit_key, self._emitted(results)))
             handle.deleteTimer(time)
-            emitted += given
-            calls.append((keyed.implicit_key, sum(rows.num_rows for rows in given)))
         keyed.set_implicit_key(None)
         processor.close()  # (5)
         handle.remove_expired()
@@ -131,6 +127,7 @@ class TransformWithStateTask(StateTask):
         lists = {name for name, variable in handle.variables.items() if variable.kind == "List"}
         total = families.num_rows(lists) if lists or self.time_mode != NO_TIME else store.num_keys
         store.commit()
+        emitted = [batch for _, given in calls for batch in given]
         return emitted, StateMetrics(
             num_rows_updated=keyed.updated,
             num_rows_removed=keyed.removed,
@@ -142,8 +139,7 @@ class TransformWithStateTask(StateTask):
             num_rows_total=total,
             custom=dict.fromkeys(COUNTS, 0) | handle.counts,
             told=self.tell(lambda: (
-                Told(LATE, came.filter(pa.array(late))), Told(KEPT, rows),
-                *told_of_calls(emitted, keyed.keys.columns([key for key, _ in calls]), [given for _, given in calls], by_rows),
+                Told(LATE, came.filter(pa.array(late))), Told(KEPT, rows), *_told_of(keyed, calls, emitted, by_rows),
             )),
         )
 
@@ -268,6 +264,13 @@ COUNTS = (
     *(f"num{kind}State{ttl}Vars" for ttl in ("", "WithTTL") for kind in ("Value", "List", "Map")), "numDeletedStateVars",
     "numRegisteredTimers", "numDeletedTimers", "numExpiredTimers", "numValuesRemovedDueToTTLExpiry",
 )
+
+
+def _told_of(
+    keyed: KeyedFamilies, calls: Sequence[tuple[bytes, list[pa.RecordBatch]]], emitted: Sequence[pa.RecordBatch], by_rows: int
+) -> Iterable[Told]:
+    counts = [sum(batch.num_rows for batch in given) for _, given in calls]
+    return told_of_calls(emitted, keyed.keys.columns([key for key, _ in calls]), counts, by_rows)
 
 
 def load_processor(command: bytes) -> StatefulProcessor:

@@ -97,7 +97,7 @@ _CAPTIONS: dict[str, Callable[[Values, Values], str]] = {
     "commitOffsets": lambda ins, outs: plain(ins.get("file")),
     "finishTrigger": lambda ins, outs: f"{plural(as_map(outs.get('progress')).get('numInputRows'), 'row')} in",
     "maintenance": lambda ins, outs: (
-        f"{plain(outs['snapshot'])}.snapshot" if as_int(outs.get("snapshot")) is not None
+        f"snapshot of version {plain(outs['snapshot'])}" if as_int(outs.get("snapshot")) is not None
         else deleted_words(outs, "file")
     ),
     "getStartOffset": lambda ins, outs: f"epoch {plain(outs.get('epoch'))}",

@@ -22,9 +22,9 @@ Events may come from a file, so shapes are not trusted.
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from itertools import count
 from typing import Any
 
 from minispark_stream.lens.trace.events import Event
@@ -251,12 +251,14 @@ def state_changes(before: Sequence[Any], after: Sequence[Any], between: Sequence
 def _identified(rows: Sequence[Any]) -> dict[tuple[str, int, str, int], Mapping[str, Any]]:
     """Rows by what they are. A row of a join is itself in any place: the last one of a key fills the place of one that goes."""
     found: dict[tuple[str, int, str, int], Mapping[str, Any]] = {}
+    alike: Counter[tuple[str, int, str]] = Counter()
     for row in map(as_map, rows):
         store, key, value = str(row.get("store") or "default"), row.get("key"), row.get("value")
         if store.endswith(BUFFERED) and isinstance(key, Mapping) and isinstance(value, Mapping):
             key = [list(key.values())[:-1], {name: part for name, part in value.items() if name != "matched"}]
         name = store, as_int(row.get("partition")) or 0, name_of(key)
-        found[(*name, next(n for n in count() if (*name, n) not in found))] = row
+        found[(*name, alike[name])] = row
+        alike[name] += 1
     return found
 
 
