@@ -1,6 +1,6 @@
 """What a step did, in the few words that stand under it in the flow diagram.
 
-    populateStartOffsets   offsetLog 4, commitLog 3   -> "logs end at 4, 3: run again 4"
+    populateStartOffsets   offsetLog 4, commitLog 3   -> "batch 4 again"
     stateOperator          version 4                  -> "v4 → v5: 1 upd, 2 rem"
 """
 
@@ -36,27 +36,35 @@ def caption_lines(step: str, captions: Mapping[str, Mapping[str, str]]) -> list[
     return [max(said.values(), key=len)] if said else []
 
 
+def _offset(offset: object) -> str:
+    """Of the file source the number alone: a caption has little room."""
+    return offset_words(offset).removeprefix("logOffset ").removeprefix("the ")
+
+
+def _clock(ms: object) -> str:
+    """The time of day, without seconds if there are none."""
+    return clock_words(ms).removesuffix(":00")
+
+
 def _populate_caption(ins: Values, outs: Values) -> str:
-    logged, committed = as_int(ins.get("offsetLog")), as_int(ins.get("commitLog"))
     if "offsetLog" not in ins:
         return ""
-    if logged is None:
-        return "new query: batch 0"
-    action = "run again" if outs.get("rerun") else "next is"
-    return f"logs end at {logged}, {'none' if committed is None else committed}: {action} {plain(outs.get('batchId'))}"
+    if as_int(ins.get("offsetLog")) is None:
+        return "new query"
+    return f"batch {plain(outs.get('batchId'))}{' again' if outs.get('rerun') else ' is next'}"
 
 
 def _decide_caption(ins: Values, outs: Values) -> str:
     if outs.get("newData"):
-        return "new data: run"
-    return "watermark moved: run" if outs.get("run") else "nothing new: wait"
+        return "new data"
+    return "watermark moved" if outs.get("run") else "nothing new"
 
 
 def _planning_caption(ins: Values, outs: Values) -> str:
     if not as_int(ins.get("watermarkEviction")):
-        return "no state" if as_int(ins.get("watermarkEviction")) is None else "no watermark yet"
-    late = f"late {clock_words(ins.get('watermarkLate'))}" if ins.get("watermarkLate") else "none late"
-    return f"{late}, evict {clock_words(ins.get('watermarkEviction'))}"
+        return "no state" if as_int(ins.get("watermarkEviction")) is None else "no watermark"
+    late = f"late {_clock(ins.get('watermarkLate'))}" if ins.get("watermarkLate") else "none late"
+    return f"{late}, evict {_clock(ins.get('watermarkEviction'))}"
 
 
 def _state_caption(ins: Values, outs: Values) -> str:
@@ -75,8 +83,8 @@ def _watermark_caption(ins: Values, outs: Values) -> str:
     if not after:
         return ""
     if before == after:
-        return f"stays {clock_words(after)}"
-    return f"{clock_words(before)} → {clock_words(after)}" if before else f"first: {clock_words(after)}"
+        return f"stays {_clock(after)}"
+    return f"{_clock(before)} → {_clock(after)}" if before else f"first: {_clock(after)}"
 
 
 _CAPTIONS: dict[str, Callable[[Values, Values], str]] = {
@@ -84,12 +92,12 @@ _CAPTIONS: dict[str, Callable[[Values, Values], str]] = {
     "trigger": lambda ins, outs: plain(ins.get("trigger", "")).replace("Trigger", ""),
     "populateStartOffsets": _populate_caption,
     "constructNextBatch": _decide_caption,
-    "latestOffset": lambda ins, outs: f"{offset_words(ins.get('start'))} → {offset_words(outs.get('end'))}",
+    "latestOffset": lambda ins, outs: f"{_offset(ins.get('start'))} → {_offset(outs.get('end'))}",
     "walCommit": lambda ins, outs: plain(ins.get("file")),
-    "commitSource": lambda ins, outs: f"up to {offset_words(ins.get('end'))}",
+    "commitSource": lambda ins, outs: f"up to {_offset(ins.get('end'))}",
     "purge": lambda ins, outs: deleted_words(outs, "file"),
     "runBatch": lambda ins, outs: f"batch {plain(ins.get('batchId'))}",
-    "getBatch": lambda ins, outs: f"({offset_words(ins.get('start'))}, {offset_words(ins.get('end'))}]",
+    "getBatch": lambda ins, outs: f"({_offset(ins.get('start'))}, {_offset(ins.get('end'))}]",
     "queryPlanning": _planning_caption,
     "addBatch": lambda ins, outs: out_rows(outs).removeprefix(": "),
     "stateOperator": _state_caption,

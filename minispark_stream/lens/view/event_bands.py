@@ -3,7 +3,7 @@
 1. Windows of different keys with the same start and end are one band.
 2. A band goes from the batch that opened it to the one that evicted it, and says how many rows it has after each batch. A
    session grows from batch to batch; one that becomes a part of a longer one ends there.
-3. Bands that overlap are given different lanes, in which their numbers are written.
+3. Bands that overlap are given different lanes, in which they stand beside each other.
 
     window [12:00, 12:05)    batch 0: 1 row, batch 2: 2 rows, emitted in batch 3, evicted in batch 3
 """
@@ -24,7 +24,7 @@ class Band:
 
     `extents` are its start and end in each batch: a session grows.
     What is held without being a window, the key of dropDuplicates or a row of a join, starts and ends at its own time. Bands
-    that overlap have different lanes, from 0, in which their numbers are written.
+    that overlap have different lanes, from 0.
     """
 
     start_ms: float

@@ -5,7 +5,8 @@
 3. What has a title is given an id while it is drawn, and a `<title>` under this id afterwards: browsers show it as a tooltip.
 
     dots      blue: counted   orange: behind, but counted red cross: dropped   grey: left out (many counted rows: bars)
-    bands     a window, darker with every row; green in the batches that emit it; ends where it is evicted
+    bands     a window, darker with every row; green in the batches that emit it; ends where it is evicted. Windows that overlap
+              stand beside each other: each has a lane of its own in the column of a batch
     stairs    red: late watermark   amber: eviction watermark   violet: state watermark of a side of a join
 """
 
@@ -45,6 +46,7 @@ STAIRS: dict[str, tuple[str, Any]] = {
 }
 OPEN, EMITTED, EDGE = "#9cc3e6", "#5aa46f", "#6d8fae"
 MOST_LABELS = 60  # numbers of rows in bands, before they are left out
+MOST_LANES = 6  # beside each other, in the column of a batch
 
 
 def svg(found: Fates) -> str | None:
@@ -85,6 +87,7 @@ class _Drawing:
         low, high = min(times), max(times)
         margin = (high - low) * 0.06 or 60_000
         self.low, self.high = low - margin, high + margin
+        self.lanes = min(max((band.lane for band in plane.bands), default=0) + 1, MOST_LANES)
         self.null_ms = self.low - (self.high - self.low) * 0.07  # rows without an event time stand below the plane
 
     def draw(self) -> None:
@@ -114,24 +117,35 @@ class _Drawing:
             self._held(gid, band)
             return
         most, label = max([*band.rows.values(), 1]), sum(len(b.rows) for b in self.plane.bands) <= MOST_LABELS
+        lane, wide = band.lane % self.lanes / self.lanes, 1 / self.lanes
         for batch, count in band.rows.items():
             (start, end), emits = band.extents[batch], batch in band.emitted
             self.ax.add_patch(Rectangle(
-                (batch, start), 1, end - start, facecolor=EMITTED if emits else OPEN, edgecolor="none", zorder=1,
+                (batch + lane, start), wide, end - start, facecolor=EMITTED if emits else OPEN, edgecolor="none", zorder=1,
                 alpha=0.55 if emits else 0.12 + 0.38 * count / most, gid=f"{gid}-{batch}",
             ))
-            self.ax.hlines([start, end], batch, batch + 1, color=EDGE, linewidth=0.8, zorder=2)
+            self.ax.hlines([start, end], batch + lane, batch + lane + wide, color=EDGE, linewidth=0.8, zorder=2)
             self.titles[f"{gid}-{batch}"] = band.title
             if label and count:
-                right, top = batch + 0.97 - 0.22 * (band.lane % 4), end - (end - start) * 0.12
+                place = batch + lane + wide * 0.97, self._free_place(batch, lane + wide, start, end)
                 self.ax.text(
-                    right, top, f"{count}{' out' if emits else ''}", ha="right", va="top", fontsize=7.5, zorder=7,
+                    *place, f"{count}{' out' if emits else ''}", ha="right", va="center", fontsize=7.5, zorder=7,
                     color="#1d5a33" if emits else "#3d5a73",
                 )
-        first, last = min(band.rows), max(band.rows) + 1
-        self.ax.plot([first, first], band.extents[first], color=EDGE, linewidth=0.8, zorder=2)
+        for batch in [min(band.rows)] if self.lanes == 1 else band.rows:  # where a band begins, or goes on
+            self.ax.plot([batch + lane] * 2, band.extents[batch], color=EDGE, linewidth=0.8, zorder=2)
         if band.evicted is not None:
-            self.ax.vlines(last, *band.extents[last - 1], color=INK, linewidth=2.2, zorder=3, clip_on=False)
+            last = max(band.rows)
+            self.ax.vlines(last + lane + wide, *band.extents[last], color=INK, linewidth=2.2, zorder=3, clip_on=False)
+
+    def _free_place(self, batch: int, right: float, start_ms: float, end_ms: float) -> float:
+        """Where in a band no watermark and no dot crosses a number: at its upper edge, or else where there is most room."""
+        inside = min(0.025 * (self.high - self.low), (end_ms - start_ms) / 2)  # half a number's height, and a little
+        lines: list[float | None] = [stair[batch] for stair in self.plane.stairs.values()]
+        lines += [dot.ms for dot in self.plane.dots if dot.batch == batch and right - 0.25 < 0.06 + 0.8 * dot.across < right]
+        places = (end_ms - inside, start_ms + inside, (start_ms + end_ms) / 2)
+        room = [min((abs(place - line) for line in lines if line), default=inside) for place in places]
+        return next((place for place, free in zip(places, room) if free >= inside), places[room.index(max(room))])
 
     def _held(self, gid: str, band: Band) -> None:
         first, last = min(band.rows), max(band.rows) + 1

@@ -25,12 +25,10 @@ function show(wanted) {
   const now = steps[at], about = data.about[now.step];
   for (const panel of panels) {
     const name = panel.dataset.panel;
-    if (panel.shown !== now.panels[name]) {
-      panel.innerHTML = html(panel.shown = now.panels[name]);
-      bringIntoView(panel, panel.querySelector("mark, .new, .add, .change, .remove, .dropped"));
-    }
+    if (panel.shown !== now.panels[name]) panel.innerHTML = html(panel.shown = now.panels[name]);
     panel.classList.toggle("lit", about.lights.includes(name));
   }
+  fit();
   one("[data-about=what]").innerHTML = about.what;
   one(".now").classList.toggle("failed", !!now.failed);
   showTab(tab);
@@ -74,6 +72,15 @@ function showTab(name) {
   more.setAttribute("aria-labelledby", "tab-" + tab);
   const text = tab === "recorded" ? html(now.panels.recorded) : data.about[now.step][tab];
   if (more.shown !== text) more.innerHTML = more.shown = text;
+}
+
+// Where all panels have their sizes: a table that is too wide for its panel is set tighter (then words are broken, too), and what has changed is scrolled to.
+function fit() {
+  for (const panel of panels) {
+    panel.classList.remove("tight", "tighter");
+    for (const look of ["tight", "tighter"]) if (panel.scrollWidth > panel.clientWidth) panel.classList.add(look);
+    bringIntoView(panel, panel.querySelector("mark, .new, tr.add, tr.change, tr.remove, tr.dropped"));
+  }
 }
 
 // Scrolls a box, and only this box, until an element in it can be seen.
@@ -123,6 +130,7 @@ const isDark = () => root.dataset.theme ? root.dataset.theme === "dark" : matchM
 function projector() {
   const on = root.classList.toggle("projector");
   one("[data-go=projector]").ariaPressed = on;
+  fit();
   const change = on ? document.documentElement.requestFullscreen?.() : document.fullscreenElement && document.exitFullscreen();
   if (change) change.catch(() => {});  // a frame may not be allowed to fill the screen: larger it is anyway
 }
@@ -197,6 +205,7 @@ document.addEventListener("keydown", event => {
   if (name) { event.preventDefault(); go(name); }
 });
 
+addEventListener("resize", fit);
 slider.addEventListener("input", () => { pause(); show(+slider.value - 1); });
 search.form.addEventListener("submit", event => {
   event.preventDefault();

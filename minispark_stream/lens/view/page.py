@@ -126,8 +126,9 @@ def _first(shown: Sequence[Stop], batch: int | None, step: str | None) -> int:
 def _below(recordings: Mapping[str, Recording], found: Mapping[str, Fates], intro: str) -> str:  # (4)
     cards = f"<section class='card'>{intro}</section>" if intro else ""
     plans = ""
-    for engine, recording in recordings.items():
-        cards += "".join(_picture(escape(f"{heading} on {engine}"), svg) for heading, svg in pictures(recording, found[engine]))
+    drawn = {engine: pictures(recording, found[engine]) for engine, recording in recordings.items()}
+    for engine, recording in sorted(recordings.items(), key=lambda pair: -len(drawn[pair[0]])):  # who tells more comes first
+        cards += "".join(_picture(escape(f"{heading} on {engine}"), svg) for heading, svg in drawn[engine])
         if recording.plan:
             plans += f"<h3>On {escape(engine)}</h3><pre>{escape(short(without_ids(recording.plan)))}</pre>"
     return cards + (f"<section class='card'><h2>The analysed plan</h2>{plans}</section>" if plans else "")

@@ -4,9 +4,9 @@ It stands on the left of the page. The list is the same for every batch; page.js
 the others its look and its caption.
 
     startQuery
-    (1) populateStartOffsets      logs end at 3, 2: run again 3
+    (1) populateStartOffsets      batch 3 again
     trigger
-      (2, 3) constructNextBatch   new data: run
+      (2, 3) constructNextBatch   new data
       ...
 """
 

@@ -154,7 +154,7 @@ class Comparison:
         found = f"<ul>{found}</ul>" if found else ""
         found += "".join(f"<p>{html.escape(note)}</p>" for note in self._notes())
         proven = self._had_rows() and self.model.error is None
-        color = "#b3261e" if self.differences else "#1b6e3c" if proven else "#8a5a00"
+        color = _RED if self.differences else _GREEN if proven else "light-dark(#8a5a00, #ffcf66)"
         verdict = html.escape(self._verdict().split("\n")[0])
         return (
             f"{_STYLE}<div class='mss-compare'><p style='color:{color}'><b>{verdict}</b></p>"
@@ -165,13 +165,14 @@ class Comparison:
 COLUMNS = (
     "batch", "offsets", "rows in", "rows out", "watermark", "state rows", "late rows dropped", "spark ms", "model ms", "equal",
 )
+_RED, _GREEN = "light-dark(#b3261e, #ffaaa3)", "light-dark(#1b6e3c, #8fd3a1)"
 _STYLE = (
     "<style>.mss-compare table{border-collapse:collapse;font:13px system-ui,sans-serif}"
-    ".mss-compare th{background:#eef2f7;text-align:left;padding:4px 10px;border-bottom:2px solid #c5cedb}"
-    ".mss-compare td{padding:3px 10px;border-bottom:1px solid #e2e8f0;text-align:left}"
+    ".mss-compare th{background:light-dark(#eef2f7, #2a323b);text-align:left;padding:4px 10px;border-bottom:2px solid #c5cedb}"
+    ".mss-compare td{padding:3px 10px;border-bottom:1px solid light-dark(#e2e8f0, #39434e);text-align:left}"
     ".mss-compare td.n{text-align:right;font-variant-numeric:tabular-nums}"
-    ".mss-compare tr.differs td{background:#fde8e6}.mss-compare td.ok{color:#1b6e3c}"
-    ".mss-compare td.bad{color:#b3261e;font-weight:600}</style>"
+    f".mss-compare tr.differs td{{background:light-dark(#fde8e6, #4d211e)}}.mss-compare td.ok{{color:{_GREEN}}}"
+    f".mss-compare td.bad{{color:{_RED};font-weight:600}}</style>"
 )
 
 

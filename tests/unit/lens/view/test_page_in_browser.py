@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import replace
+from html import unescape
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +19,7 @@ from tests.unit.browser import browser, opened, violations  # noqa: F401
 from tests.unit.golden_trace import TRACE
 
 ADD_BATCH, LATE_BATCH = 61, 74
+NOTEBOOKS = Path(__file__).parents[4] / "notebooks"
 
 
 @pytest.fixture(scope="module")
@@ -55,7 +58,7 @@ def test_every_control_does_what_it_says(browser: Browser, html: str, tmp_path: 
     tab.click("[data-step=addBatch]")
     assert count(tab) == ADD_BATCH
     assert tab.locator("[data-step=latestOffset]").is_disabled()  # the offsets of a batch that runs again are in the log
-    expect(tab.locator("[data-panel=rows-out]")).to_have_class("lit")
+    expect(tab.locator("[data-panel=rows-out].lit")).to_be_visible()
     tab.locator("#slider").fill("91")
     assert count(tab) == 91
     tab.click("[data-go=code]")
@@ -153,16 +156,16 @@ CUT = """() => [...document.querySelectorAll(".name, h2, h3, th, button, .did, .
     ).map(e => e.outerHTML.slice(0, 120))"""
 
 
-@pytest.mark.parametrize("width", [1280, 960, 812], ids=["screen", "notebook", "narrow notebook"])
+@pytest.mark.parametrize(("width", "height"), [(1280, 720), (960, 800), (812, 800)], ids=["screen", "notebook", "narrow notebook"])
 def test_cause_and_effect_are_on_one_screen_and_nothing_jumps(
-    browser: Browser, html: str, both_html: str, tmp_path: Path, width: int  # noqa: F811
+    browser: Browser, html: str, both_html: str, tmp_path: Path, width: int, height: int  # noqa: F811
 ) -> None:
     for text in (html, both_html):
-        tab = opened(browser, text, tmp_path, width=width)
+        tab = opened(browser, text, tmp_path, width=width, height=height)
         parts = "main > section, .walk > *, .tools > *, nav"
         boxes = places(tab, parts)
         for i, (left, top, right, bottom) in enumerate(boxes):
-            assert 0 <= left < right <= width and 0 <= top < bottom <= 720
+            assert 0 <= left < right <= width and 0 <= top < bottom <= height
             assert all(right <= b[0] or b[2] <= left or bottom <= b[1] or b[3] <= top for b in boxes[:i])
         steps = places(tab, ".flow button")
         for step in (30, ADD_BATCH, ADD_BATCH + 1, LATE_BATCH, 91):
@@ -173,22 +176,72 @@ def test_cause_and_effect_are_on_one_screen_and_nothing_jumps(
         tab.close()
 
 
-@pytest.mark.parametrize("width", [960, 828])
-def test_in_a_low_frame_what_the_step_has_changed_can_be_seen(
-    browser: Browser, html: str, both_html: str, tmp_path: Path, width: int  # noqa: F811
+SAVED = ("00_start_here", "04_offset_and_commit_log", "09_joins", "10_sessions", "18_operations", "20_use_cases")
+SIZES = ((828, 560), (960, 720), (1280, 720), (390, 800))  # JupyterLab on a laptop, a page of the site, a screen, a phone
+DOES_NOT_FIT = """() => {
+    const cut = [...document.querySelectorAll("body *")].filter(e => e.offsetParent && !e.closest(".below, dialog, h1")
+        && !e.matches(".point, .caption")  // the end of an axis is half a dot long; a caption is said in full beside it
+        && !["inline", "contents"].includes(getComputedStyle(e).display) && e.scrollWidth > e.clientWidth + 1 && e.clientWidth
+        && !/auto|scroll/.test(getComputedStyle(e).overflowX)).map(e => "cut: " + e.outerHTML.slice(0, 120));
+    const hidden = [...document.querySelectorAll("[data-panel].lit")].filter(panel => {
+        const box = panel.getBoundingClientRect();
+        const rows = [...panel.querySelectorAll("mark, tr.add, tr.change, tr.remove, tr.dropped")].map(e => e.getBoundingClientRect());
+        return rows.length && !rows.some(r => r.top >= box.top - 1 && r.bottom <= box.bottom + 1 && r.bottom <= Math.max(box.bottom, innerHeight));
+    }).map(panel => "no changed row to be seen: " + panel.dataset.panel);
+    return [...cut, ...hidden];
+}"""
+FULLEST = """() => ["state", "rows-out", "logs", "watermark"].flatMap(name => {  // of the steps that light a panel the one with most in it
+    const size = step => html(step.panels[name]).length + html(step.panels["rows-in"]).length;
+    const lighting = steps.map((step, at) => at).filter(at => data.about[steps[at].step].lights.includes(name));
+    return lighting.sort((a, b) => size(steps[b]) - size(steps[a])).slice(0, 1);
+})"""
+
+
+def stepper_of(notebook: str) -> str:
+    """The stepper that a notebook has saved, with the look and the controls of today."""
+    cells = json.loads((NOTEBOOKS / f"{notebook}.ipynb").read_text(encoding="utf-8"))["cells"]
+    shown = "".join("".join(out.get("data", {}).get("text/html", "")) for cell in cells for out in cell.get("outputs", ()))
+    (saved,) = re.findall(r'srcdoc="([^"]*)"', shown)
+    style, script = (re.search(f"<{part}>.*?</{part}>", page({"model": TRACE}), re.DOTALL) for part in ("style", "script"))
+    text = unescape(saved)
+    for part, now in (("style", style), ("script", script)):
+        begin = text.rindex(f"<{part}>")
+        assert now is not None
+        text = text[:begin] + now.group() + text[text.index(f"</{part}>", begin) + len(f"</{part}>"):]
+    return text
+
+
+@pytest.mark.parametrize("notebook", SAVED)
+def test_the_steppers_of_the_course_fit_where_they_stand(browser: Browser, tmp_path: Path, notebook: str) -> None:  # noqa: F811
+    """Nothing is cut, and what the step has changed can be seen; also with larger letters."""
+    tab = opened(browser, stepper_of(notebook), tmp_path)
+    tab.evaluate("setAsking(false)")
+    fullest = tab.evaluate(FULLEST)
+    for larger in (False, True):
+        if larger:
+            tab.click("[data-go=projector]")
+        for width, height in SIZES:
+            tab.set_viewport_size({"width": width, "height": height})
+            for at in fullest:
+                tab.evaluate(f"show({at})")
+                assert tab.evaluate(DOES_NOT_FIT) == [], (width, height, larger, at)
+    tab.close()
+
+
+@pytest.mark.parametrize(("width", "height"), SIZES[:3])
+def test_the_places_of_the_panels_are_in_the_frame_and_no_caption_is_cut(
+    browser: Browser, html: str, both_html: str, tmp_path: Path, width: int, height: int  # noqa: F811
 ) -> None:
-    """JupyterLab on a laptop gives a frame of 560 pixels: the panels that the step is about have the room."""
     for text in (html, both_html):
-        tab = opened(browser, text, tmp_path, width=width, height=560)
-        for step in (8, ADD_BATCH - 1, ADD_BATCH, ADD_BATCH + 1, ADD_BATCH + 2, LATE_BATCH):
+        tab = opened(browser, text, tmp_path, width=width, height=height)
+        for step in (2, 8, ADD_BATCH - 1, ADD_BATCH, ADD_BATCH + 1, ADD_BATCH + 2, LATE_BATCH):
             tab.evaluate(f"show({step - 1})")
-            assert tab.evaluate(CUT) == []
+            assert tab.evaluate(CUT) == [] and tab.evaluate(DOES_NOT_FIT) == []
             for left, top, right, bottom in places(tab, "main > section"):
-                assert 0 <= left < right <= width and 0 <= top < bottom <= 560
-            for changed in tab.locator("[data-panel].lit :is(mark, tr.add, tr.change, tr.remove, tr.dropped)").all()[:1]:
-                panel = changed.locator("xpath=ancestor::section").bounding_box()
-                row = changed.bounding_box()
-                assert row and panel and panel["y"] <= row["y"] and row["y"] + row["height"] <= panel["y"] + panel["height"]
+                assert 0 <= left < right <= width and 0 <= top < bottom <= height
+        tab.evaluate("show(90)")
+        captions = "[...document.querySelectorAll('.caption')].filter(e => e.scrollWidth > e.clientWidth + 1).map(e => e.textContent)"
+        assert not [caption for caption in tab.evaluate(captions) if "spark:" not in caption]
         tab.close()
 
 

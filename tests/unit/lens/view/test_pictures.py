@@ -8,12 +8,16 @@ from typing import Any
 from xml.etree import ElementTree
 
 import pytest
+from matplotlib.figure import Figure
+from matplotlib.patches import Rectangle
 
 from minispark_stream.lens.trace.events import Event
 from minispark_stream.lens.trace.fates import fates
 from minispark_stream.lens.trace.recording import Recording
 from minispark_stream.lens.trace.trace import Trace
 from minispark_stream.lens.view import sheet
+from minispark_stream.lens.view.event_plane import planes
+from minispark_stream.lens.view.event_time import _Drawing
 from minispark_stream.lens.view.file_rows import files
 from minispark_stream.lens.view.join_buffers import MOST_LANES, buffers
 from minispark_stream.lens.view.join_lanes import STATE
@@ -32,6 +36,37 @@ NAMES = ("join", "sessions", "state_files", "logs", "watermarks", "files")
 
 def event(step: str, batch: int | None, ins: dict[str, Any], outs: dict[str, Any] | None = None, **more: Any) -> Event:
     return Event(step, "model", batch, batch, 1, 0.0, 1.0, ins, outs or {}, **more)
+
+
+# -- event time --------------------------------------------------------------------------------------------
+
+
+def sliding(minutes: int) -> Arrival:
+    """A row of a count over windows of ten minutes, one every five: it is in two of them."""
+    starts = (minutes - minutes % 5, minutes - minutes % 5 - 5)
+    windows = [row(minutes, {"window": {"start": said(s), "end": said(s + 10)}}, s + 10, start=at(s)) for s in starts]
+    return {**windows[0], "at": [place for window in windows for place in window["at"]]}
+
+
+SLIDING = trace(
+    "stateStoreSave", ([sliding(12), sliding(17)], 0, 0), ([sliding(31)], 0, 7), ([sliding(14), sliding(21)], 7, 21),
+    ([sliding(40), sliding(15)], 21, 21), ([sliding(62)], 21, 30), ([sliding(22)], 30, 52),
+)
+
+
+@pytest.mark.parametrize("one", [TRACE, SLIDING], ids=["windows", "sliding windows"])
+def test_windows_do_not_cover_each_other_and_no_count_is_crossed_by_a_watermark(one: Recording) -> None:
+    (plane,) = planes(fates(one))
+    ax = Figure().subplots()
+    _Drawing(ax, plane, 6, "p", {}).draw()
+    boxes = [(p.get_x(), p.get_x() + p.get_width(), p.get_y(), p.get_y() + p.get_height()) for p in ax.patches if isinstance(p, Rectangle)]
+    assert len(boxes) > 10 and not [
+        (a, b) for i, a in enumerate(boxes) for b in boxes[:i] if a[0] < b[1] - 0.01 and b[0] < a[1] - 0.01 and a[2] < b[3] and b[2] < a[3]
+    ]
+    low, high = ax.get_ylim()
+    counts = [text.get_position() for text in ax.texts]
+    stairs = [abs(line - y) for x, y in counts for stair in plane.stairs.values() if (line := stair[int(x)])]
+    assert len(counts) > 10 and stairs and min(stairs) > 0.015 * (high - low)
 
 
 # -- join --------------------------------------------------------------------------------------------------

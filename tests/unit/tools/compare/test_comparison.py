@@ -37,7 +37,7 @@ def test_two_runs_that_fail_at_once_are_not_reported_as_a_success() -> None:
     said = "no batches, and then both engines fail alike: DIVIDE_BY_ZERO: Division by zero."
     assert both.differences == () and both.to_text().endswith(said)
     html = both._repr_html_()
-    assert said in html and "color:#1b6e3c'><b>" not in html
+    assert said in html and "#1b6e3c, #8fd3a1)'><b>" not in html
 
 
 def test_a_comparison_of_nothing_proves_nothing() -> None:
@@ -45,9 +45,9 @@ def test_a_comparison_of_nothing_proves_nothing() -> None:
     assert nothing.to_text().endswith("No batch ran: there is nothing to compare.")
     no_row = Comparison(ran(numInputRows=0), ran(numInputRows=0), ("x",))
     assert no_row.to_text().endswith("1 batch, and no row: there is nothing to compare.")
-    assert not any("color:#1b6e3c'><b>" in one._repr_html_() for one in (nothing, no_row))
+    assert not any("#1b6e3c, #8fd3a1)'><b>" in one._repr_html_() for one in (nothing, no_row))
     some = Comparison(ran(numInputRows=2), ran(numInputRows=2), ("x",))
-    assert some.to_text().endswith("1 batch: both engines agree.") and "color:#1b6e3c'><b>" in some._repr_html_()
+    assert some.to_text().endswith("1 batch: both engines agree.") and "#1b6e3c, #8fd3a1)'><b>" in some._repr_html_()
 
 
 def ran(files: Any = None, **progress: Any) -> EngineRun:
