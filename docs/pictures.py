@@ -1,6 +1,6 @@
 """Draws the pictures of docs/ again: `make pictures`.
 
-1. architecture.svg, from architecture.dot.
+1. architecture.svg and who_holds_what.svg, each from its .dot.
 2. event_time.svg, the rows, watermarks and windows of a recorded trace.
 3. flights.svg, join.svg and sessions.svg, as notebooks of the course have them.
 4. step_dark.png and step_phone.png: the HTML page of a recorded trace in the dark and on a phone. They are photographed in a
@@ -35,7 +35,8 @@ PHOTOGRAPHS = (("step_dark.png", 1280, 720, True), ("step_phone.png", 390, 844, 
 
 
 def main() -> None:
-    subprocess.run(["dot", "-Tsvg", IMAGES / "architecture.dot", "-o", IMAGES / "architecture.svg"], check=True)
+    for name in ("architecture", "who_holds_what"):
+        subprocess.run(["dot", "-Tsvg", IMAGES / f"{name}.dot", "-o", IMAGES / f"{name}.svg"], check=True)
     Trace.load(TRACE).event_time().save(IMAGES / "event_time.svg")
     for name, notebook, source in OF_NOTEBOOKS:
         cells = nbformat.read(ROOT / "notebooks" / notebook, as_version=4).cells

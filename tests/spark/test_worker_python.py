@@ -14,13 +14,14 @@ import sys
 from pyspark.sql import SparkSession, functions as F
 from minispark_stream import MiniSparkSession
 
-spark = SparkSession.builder.master("local[1]").config("spark.ui.enabled", "false").config("spark.sql.shuffle.partitions", "1").getOrCreate()
+confs = {"spark.ui.enabled": "false", "spark.sql.shuffle.partitions": 1, "spark.python.daemon.module": "minispark_stream.worker_daemon"}
+spark = SparkSession.builder.master("local[1]").config(map=confs).getOrCreate()
 mini = MiniSparkSession(spark)
 rows = mini.readStream.format("rate-micro-batch").option("rowsPerBatch", 3).load()
 counts = rows.groupBy().count()
 counts.writeStream.format("memory").queryName("counts").outputMode("complete").trigger(once=True).start().awaitTermination()
 print("counted", [row[0] for row in mini.table("counts").collect()])
-which = F.udf(lambda: sys.executable)
+which = F.udf(lambda: f"{sys.executable} {'minispark_stream' in sys.modules}")
 print("udf", spark.range(1).select(which()).first()[0])
 """
 
@@ -35,4 +36,4 @@ def test_the_workers_of_a_local_spark_run_the_drivers_python(tmp_path):
     clean = {"PATH": f"{other.parent}:/usr/bin:/bin", "JAVA_HOME": str(java), "PYTHONPATH": str(ROOT), "SPARK_LOCAL_IP": "127.0.0.1"}
     done = subprocess.run([sys.executable, "script.py"], cwd=tmp_path, env=clean, capture_output=True, text=True, timeout=600)
     assert done.returncode == 0, done.stderr[-3000:]
-    assert done.stdout.splitlines() == ["counted [3]", f"udf {sys.executable}"]
+    assert done.stdout.splitlines() == ["counted [3]", f"udf {sys.executable} True"]

@@ -75,9 +75,9 @@ class HDFSBackedStateStoreProvider:
         self.loaded_map_cache_miss_count = 0
         self.snapshot_was_repaired = False
         self.open_store: HDFSBackedStateStore | None = None
-        self._forget()
+        self.forget()
 
-    def _forget(self) -> None:
+    def forget(self) -> None:
         self.map = self._new_entries()
         self.version = 0
         self.undo_records: dict[int, Undo] = {}  # of version n: back to n - 1
@@ -96,7 +96,10 @@ class HDFSBackedStateStoreProvider:
     def is_near(self, version: int) -> bool:
         """Whether `version` is in memory, or so few deltas away that nothing else is read."""
         with self.lock:
-            return self._is_in_memory(version) or self._can_catch_up(version)
+            return self.version > 0 and (self._is_in_memory(version) or self._can_catch_up(version))
+
+    def done(self) -> None:
+        """The store that was open will not be asked for anything more (shared_provider.py)."""
 
     # -- (1) loading --------------------------------------------------------------------------------------------
 
@@ -123,7 +126,7 @@ class HDFSBackedStateStoreProvider:
             self._load_base(version)
             self._apply_deltas_up_to(version)
         except BaseException:
-            self._forget()
+            self.forget()
             raise
 
     def _is_in_memory(self, version: int) -> bool:
@@ -140,7 +143,7 @@ class HDFSBackedStateStoreProvider:
 
     def _load_base(self, version: int) -> None:
         """Begin at the newest snapshot that can be read, or at nothing."""
-        self._forget()
+        self.forget()
         base = load_snapshot(self.files, self.conf, version)  # (6)
         self.map.apply(base.changes)
         self.snapshot_was_repaired = base.was_repaired
@@ -161,7 +164,7 @@ class HDFSBackedStateStoreProvider:
             yield self.map
         except BaseException:
             self.open_store = None
-            self._forget()
+            self.forget()
             raise
 
     def roll_back(self, undo: Undo) -> None:
@@ -277,6 +280,8 @@ class HDFSBackedStateStore:
             if self._state == "UPDATING" and self._provider.open_store is self:
                 self._provider.roll_back(self._undo)
                 self._state, self._undo, self._changes = "ABORTED", [], []
+            if self._provider.open_store is self:
+                self._provider.done()
 
     def metrics(self) -> StateStoreMetrics:
         """As of now, or as of the commit."""

@@ -100,6 +100,8 @@ class StateStoreConf:
     """The confs that state stores read, with Spark's defaults, and the id of the query's run.
 
     A new run trusts the files only, not what the stores of an earlier run have in memory (StateStoreProviderId).
+    `max_shared_memory_mb` is the model's own: so much memory may the tables take that the workers of an executor have in
+    common; -1: half of the machine's, 0: they have none in common.
     `new_files`: what the files of the provider are made by, None for those of the HDFS-backed one. `in_own_files`: the
     operators whose state is in the model's own files, whatever the provider is.
     """
@@ -113,6 +115,7 @@ class StateStoreConf:
     auto_snapshot_repair_num_failures: int = _conf("stateStore.autoSnapshotRepair.numFailuresBeforeActivating", 1)
     auto_snapshot_repair_max_replay: int = _conf("stateStore.autoSnapshotRepair.maxChangeFileReplay", 500)
     changelog_checkpointing_enabled: bool = _conf("stateStore.rocksdb.changelogCheckpointing.enabled", False)
+    max_shared_memory_mb: int = _conf("stateStore.maxSharedMemoryMB", -1)
     query_run_id: str = ""
     new_files: NewFiles | None = None
     in_own_files: frozenset[int] = frozenset()

@@ -7,6 +7,8 @@ It does what engine/state/hdfs_backed_state_store_map.py does, with the same sev
 1. Rows that are all of one size, put and looked up as whole columns (`Rows`), are a table (row_table.py): they take half of the
    memory and a tenth of the time.
 2. As soon as a row of another size comes, or somebody asks for single rows or an index, they are a dict, and stay one.
+3. A table may be `shared`: then another process goes on with it where this one has stopped (`in_memory`, `attach`), and the
+   other way round. Which of them uses the table, they agree on elsewhere (engine/state/shared_tables.py).
 
     put(1 -> x, 2 -> y)    a table       undone by: remove 1, 2
     get([1])               a dict        x
@@ -23,7 +25,8 @@ import numpy as np
 
 from minispark_stream.engine.checkpointing.unsafe_row.rows import Rows, Table
 from minispark_stream.engine.state.fast.prefix_index import PrefixIndex
-from minispark_stream.engine.state.fast.row_table import RowTable
+from minispark_stream.engine.state.fast.row_table import RowTable, TableInMemory
+from minispark_stream.engine.state.fast.shared_memory import SharedMemory
 from minispark_stream.engine.state.hdfs_backed_state_store_map import HDFSBackedStateStoreMap, Undo
 from minispark_stream.engine.state.state_records import Change
 from minispark_stream.engine.state.state_store import Found, Index, PrefixesOf
@@ -32,9 +35,10 @@ LARGEST_ROW = 1000  # bytes; a table keeps room for more rows, which is too much
 
 
 class ColumnarMap:
-    """Entries of a store (`Entries`). None are there at first."""
+    """Entries of a store (`Entries`). None are there at first. `shared`: a table is shared with other processes (3)."""
 
-    def __init__(self) -> None:
+    def __init__(self, shared: bool = False) -> None:
+        self._shared = shared
         self._entries: RowTable | HDFSBackedStateStoreMap | None = None
         self._prefixes: PrefixIndex | None = None
 
@@ -96,6 +100,19 @@ class ColumnarMap:
     def index(self, name: Hashable, make: Callable[[], Index]) -> Index:
         return self._dict().index(name, make)
 
+    def in_memory(self) -> TableInMemory | None:
+        """(3) What another process can go on with, if anything."""
+        return self._entries.in_memory() if isinstance(self._entries, RowTable) else None
+
+    def attach(self, table: TableInMemory) -> bool:
+        """(3) Whether the entries are now those of `table`, as another process has left it."""
+        if isinstance(self._entries, RowTable) and self._entries.catch_up(table):
+            return True
+        memory = SharedMemory.at(table.address)
+        if memory is not None:
+            self._entries, self._prefixes = RowTable.of(table, memory), None
+        return memory is not None
+
     def _put_new(self, keys: Sequence[bytes], values: Sequence[bytes]) -> Undo:
         if isinstance(keys, Rows) and isinstance(values, Rows) and (table := self._table(keys, values)) is not None:
             return table.put(keys, values)
@@ -111,7 +128,7 @@ class ColumnarMap:
     def _table(self, keys: Rows, values: Rows) -> RowTable | None:
         """(1) The table, if the entries are one and such rows fit in."""
         if self._entries is None and keys.size % 8 == 0 and keys.size + values.size <= LARGEST_ROW:
-            self._entries = RowTable(keys.size, values.size)
+            self._entries = RowTable(keys.size, values.size, shared=self._shared)
         if isinstance(self._entries, RowTable) and self._entries.sizes == (keys.size, values.size):
             return self._entries
         return None
@@ -119,5 +136,8 @@ class ColumnarMap:
     def _dict(self) -> HDFSBackedStateStoreMap:
         """(2) The dict, which the entries are from now on."""
         if not isinstance(self._entries, HDFSBackedStateStoreMap):
-            self._entries, self._prefixes = HDFSBackedStateStoreMap(zip(*self.rows())), None
+            table, self._prefixes = self._entries, None
+            self._entries = HDFSBackedStateStoreMap(zip(*self.rows()))
+            if table is not None:
+                table.free()
         return self._entries

@@ -15,37 +15,91 @@ Models: nothing of Spark, whose state is a hash map of the JVM.
 
 What changes the entries also gives what undoes it. The hash begins with a number that is drawn for each table: nobody can know
 which keys will have one slot. That number has no part in the order of the rows, which is the one in which their keys came.
+
+All arrays lie in one piece of memory. If the table is to be shared and not small, other processes can have that memory, too
+(shared_memory.py); what else a process needs to use the table is a `TableInMemory`.
 """
 
 from __future__ import annotations
 
 import secrets
+from typing import NamedTuple
 
 import numpy as np
 
 from minispark_stream.engine.checkpointing.unsafe_row.columns import Ints
 from minispark_stream.engine.checkpointing.unsafe_row.rows import Rows, Table
+from minispark_stream.engine.state.fast.shared_memory import Address, SharedMemory
 from minispark_stream.engine.state.state_records import Change
 
 FREE = -1
+SMALLEST_SHARED = 64 << 10  # bytes; of smaller tables each process may have one of its own
 MIX = np.uint64(0x9E3779B97F4A7C15)  # odd, its bits spread evenly: 2**64 divided by the golden ratio
 
 
-class RowTable:
-    """Entries with keys of `key_size` bytes (a multiple of 8) and values of `value_size` bytes."""
+class TableInMemory(NamedTuple):
+    """A table that several processes have: where its memory is, and what a process needs to know besides."""
 
-    def __init__(self, key_size: int, value_size: int, room: int = 8):
-        self.sizes = key_size, value_size
+    address: Address
+    sizes: tuple[int, int]
+    seed: int
+    room: int
+    used: int
+
+
+class RowTable:
+    """Entries with keys of `key_size` bytes (a multiple of 8) and values of `value_size` bytes.
+
+    `shared`: other processes may have it, too, if it is not small.
+    """
+
+    def __init__(self, key_size: int, value_size: int, room: int = 8, shared: bool = False):
+        self.sizes, self._shared = (key_size, value_size), shared
         self._seed = np.uint64(secrets.randbits(64))
         self.generation = 0
         self._allot(room)
 
+    @staticmethod
+    def of(table: TableInMemory, memory: SharedMemory) -> RowTable:
+        """The same table in this process."""
+        of = RowTable(*table.sizes, shared=True)
+        of._seed = np.uint64(table.seed)
+        of._lay_out(table.room, memory)
+        of._used = table.used
+        return of
+
+    def in_memory(self) -> TableInMemory | None:
+        """What another process can make the table from; None when it is in this one's memory only."""
+        if self._memory is None:
+            return None
+        return TableInMemory(self._memory.address, self.sizes, int(self._seed), len(self._keys), self._used)
+
+    def catch_up(self, table: TableInMemory) -> bool:
+        """Whether `table` lies in the memory of this one; then it is now the same, with what other processes have changed."""
+        if self._memory is None or self._memory.address.file != table.address.file:
+            return False
+        self._used = table.used
+        return True
+
+    def free(self) -> None:
+        """Give back the memory, which nobody uses any more."""
+        if self._memory is not None:
+            self._memory.free()
+
     def _allot(self, room: int) -> None:
         self.generation += 1
-        self._keys, self._values = (Rows(np.empty((room, size), np.uint8)) for size in self.sizes)  # (1)
-        self._is_there = np.zeros(room, np.bool_)
-        self._slots = np.full(2 << room.bit_length(), FREE, np.int32)  # (2)
+        num_bytes = _num_bytes(self.sizes, room)
+        self._lay_out(room, SharedMemory.new(num_bytes) if self._shared and num_bytes >= SMALLEST_SHARED else None)
+        self._is_there[:] = False
+        self._slots[:] = FREE
         self._used = 0
+
+    def _lay_out(self, room: int, memory: SharedMemory | None) -> None:
+        self._memory = memory
+        every = np.empty(_num_bytes(self.sizes, room), np.uint8) if memory is None else memory.bytes
+        keys, slots, values, is_there = np.split(every, np.cumsum(_parts(self.sizes, room))[:-1])
+        self._keys, self._values = (Rows(part.reshape(room, size)) for part, size in zip((keys, values), self.sizes))  # (1)
+        self._slots, self._is_there = slots.view(np.int32), is_there.view(np.bool_)  # (2)
 
     def __len__(self) -> int:
         return int(np.count_nonzero(self._is_there[: self._used]))
@@ -163,9 +217,20 @@ class RowTable:
         """(4) For so many more lines."""
         if self._used + more <= len(self._keys):
             return
-        keys, values = self.rows()
+        (keys, values), before = self.rows(), self._memory
         self._allot(2 * (len(keys) + more))
         self._write(self._lines_for(keys), values)
+        if before is not None:
+            before.free()
+
+
+def _parts(sizes: tuple[int, int], room: int) -> list[int]:
+    """The bytes of the keys, the slots, the values and `is_there`: in this order, keys and slots begin at multiples of 8."""
+    return [room * sizes[0], 4 * (2 << room.bit_length()), room * sizes[1], room]
+
+
+def _num_bytes(sizes: tuple[int, int], room: int) -> int:
+    return sum(_parts(sizes, room))
 
 
 def _words(keys: Rows) -> Table:
