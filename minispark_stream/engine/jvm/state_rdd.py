@@ -19,10 +19,14 @@ So the second one can be made to wait:
 3. Its rows are *gathered* before it begins, by a sort by their numbers. Then the first task has ended, and unless other workers
    are idle as well, Spark gives the second one that task's worker, which has the state in memory.
 
+On a cluster,
+
+4. the first rows say where Spark should run the task, so that it finds its state there (executors.py).
+
 Unless a function of the user sees them, the rows of a task have the types of engine/jvm/task_types.py. Where the columns have
 others,
 
-4. what the task emits gets its own types back: its rows are read once more, under the attributes that they should have.
+5. what the task emits gets its own types back: its rows are read once more, under the attributes that they should have.
 
 How such a task is planned does not depend on the batch. So it is planned once, as `mapInArrow` over no rows; each batch brings
 its rows and its task (`over`), which take the places of those in copies of Spark's operators:
@@ -45,6 +49,7 @@ from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructType
 
 from minispark_stream.engine.jvm import expressions, physical, plans, query_execution, scala
+from minispark_stream.engine.jvm.executors import Places, rdd_of_one_row_each
 from minispark_stream.engine.jvm.scala import JavaObject
 from minispark_stream.engine.jvm.task_types import in_arrow, without_names
 
@@ -79,7 +84,8 @@ class MapPartitions:
         self._function = scala.fields(function or self._udf.func())
         self._fields_of_map, self._fields_of_udf, self._fields_of_scan = map(scala.fields, (self._map, self._udf, self._scan))
         self._numbered = self._sort.output()
-        self._first_rows: dict[int, JavaObject] = {}
+        self._first_row = scala.java_class(session, "org.apache.spark.sql.catalyst.expressions.GenericInternalRow")(self._width)
+        self._places, self._first_rows, self._first_rows_for = Places(session), None, list[object]()
 
     def over(self, rows: JavaObject, task: Any, gathered: bool = False) -> JavaObject:
         """The physical plan of what `task`, a function for mapInArrow, emits for each partition of the RDD `rows`."""
@@ -93,18 +99,18 @@ class MapPartitions:
         emitted = scala.call(self._map.copy, **self._fields_of_map | {"func": udf, "output": output, "child": below})
         if not self._is_retyped:
             return emitted
-        return scala.call(self._scan.copy, **self._fields_of_scan | {"rdd": emitted.execute(), "output": self._output})  # (4)
+        return scala.call(self._scan.copy, **self._fields_of_scan | {"rdd": emitted.execute(), "output": self._output})  # (5)
 
     def _with_first(self, rows: JavaObject) -> JavaObject:
-        """(1) The first rows are the same in every batch."""
-        context, number = self._session.sparkContext._jsc, rows.getNumPartitions()
-        if number not in self._first_rows:
-            row = scala.java_class(self._session, "org.apache.spark.sql.catalyst.expressions.GenericInternalRow")(self._width)
-            first = scala.jvm(self._session).java.util.ArrayList([row] * number)
-            self._first_rows[number] = context.parallelize(first, number).rdd()
-        both = scala.seq(self._session, [self._first_rows[number], rows])
+        """(1), (4) The first rows are the same in every batch, as long as the places of the partitions are."""
+        number = rows.getNumPartitions()
+        hosts = self._places.of(number)
+        if self._first_rows_for != [number, hosts]:
+            self._first_rows = rdd_of_one_row_each(self._session, self._first_row, number, hosts)
+            self._first_rows_for = [number, hosts]
+        both = scala.seq(self._session, [self._first_rows, rows])
         union = scala.java_class(self._session, "org.apache.spark.rdd.SQLPartitioningAwareUnionRDD")
-        return union(context.sc(), both, number, plans.internal_rows(self._session))
+        return union(self._session.sparkContext._jsc.sc(), both, number, plans.internal_rows(self._session))
 
     def _python_function(self, task: Any) -> JavaObject:
         """The task as Spark sends it to its workers. All but the task itself is the same in every batch."""

@@ -1,0 +1,80 @@
+"""Where the partitions of a state are to be computed: on a cluster, each one always on the same host.
+
+Models: StateStoreRDD.getPreferredLocations, which prefers the executor that had the store last (About state).
+
+1. Every partition has a place: the hosts of all executors, one for each of their cores, taken in turns. So a host gets as many
+   partitions as it has cores for.
+2. The places change when executors come or go, and only then.
+3. Spark is told by an RDD of one row for each partition, which has the places as preferred locations. What is united with it,
+   partition by partition, prefers the host that most of them name, so this RDD names it VOTES times: the rows that come from a
+   shuffle prefer the executors that have more than a fifth of them.
+
+    executors 1 (host a, 2 cores), 2 (host b, 1 core)     places of 5 partitions: a, b, a, a, b
+
+Spark waits `spark.locality.wait` for a busy host before it takes another. A place is a host, not one of several executors on
+it, because Spark's union of RDDs passes hosts on.
+
+Differs from Spark: there the coordinator of the driver remembers which executor had which store; here the place of a partition
+is computed, and nobody has to report.
+Shown by tests/unit/engine/jvm/test_executors.py::test_each_host_has_partitions_for_its_cores.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from itertools import cycle, islice
+from typing import NamedTuple
+
+from pyspark.sql import SparkSession
+
+from minispark_stream.engine.jvm import plans, scala
+from minispark_stream.engine.jvm.scala import JavaObject
+
+VOTES = 6  # more than five fifths
+
+
+class Executor(NamedTuple):
+    host: str
+    cores: int
+
+
+class Places:
+    """(2) What is known of the executors."""
+
+    def __init__(self, session: SparkSession):
+        self._session, self._context = session, session.sparkContext._jsc.sc()
+        self._is_local = self._context.isLocal()
+        self._known, self._executors = "", list[Executor]()
+
+    def of(self, partitions: int) -> list[str]:
+        """The host of each partition; none where there is only one, or none yet."""
+        if self._is_local:
+            return []
+        known = str(self._context.getExecutorMemoryStatus().keySet().toString())
+        if known != self._known:
+            every = [(str(e.id()), str(e.hostPort()), e.totalCores()) for e in self._active()]
+            self._executors = [Executor(at.rpartition(":")[0], cores) for name, at, cores in every if name != "driver"]
+            self._known = known
+        return places(self._executors, partitions)
+
+    def _active(self) -> list[JavaObject]:
+        return scala.items(self._context.statusStore().executorList(True))
+
+
+def places(executors: Iterable[Executor], partitions: int) -> list[str]:
+    """(1)"""
+    every = sorted(executors)
+    if len({executor.host for executor in every}) < 2:
+        return []
+    turns = range(max(executor.cores for executor in every))
+    return list(islice(cycle(e.host for turn in turns for e in every if e.cores > turn), partitions))
+
+
+def rdd_of_one_row_each(session: SparkSession, row: JavaObject, partitions: int, hosts: list[str]) -> JavaObject:
+    """(3) An RDD with `row` in each partition."""
+    context = session.sparkContext._jsc
+    if not hosts:
+        return context.parallelize(scala.jvm(session).java.util.ArrayList([row] * partitions), partitions).rdd()
+    pair = scala.java_class(session, "scala.Tuple2")
+    rows = scala.seq(session, [pair(row, scala.strings(session, [host] * VOTES)) for host in hosts])
+    return context.sc().makeRDD(rows, plans.internal_rows(session))
