@@ -54,8 +54,7 @@ class LoadedProviders:
             self._drop_useless(store_id.checkpoint_root, conf, version)
             provider = self._providers.pop(store_id, None) or self._new(store_id, conf)
             self._drop_unused()
-            if self._shared is not None:
-                most = conf.max_shared_memory_mb
+            if self._shared is not None and (most := conf.max_shared_memory_mb):
                 oldest = version - conf.min_deltas_for_snapshot
                 self._shared.tidy(_half_of_memory() if most < 0 else most << 20, store_id.checkpoint_root, oldest)
             self._providers[store_id] = provider

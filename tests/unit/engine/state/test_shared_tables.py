@@ -221,6 +221,15 @@ def test_none_in_common(tmp_path: Path, read: list[str]) -> None:
     assert (read, os.listdir(tmp_path / "tickets")) == (["1.delta"], [])
 
 
+def test_a_query_that_has_nothing_in_common_leaves_the_tables_of_others(tmp_path: Path, read: list[str]) -> None:
+    one, two = Worker(tmp_path), Worker(tmp_path)
+    one.batch(0, np.arange(KEYS), 1)
+    alone = StateStoreConf(max_shared_memory_mb=0)
+    two.providers.provider(StateStoreId(str(tmp_path / "other"), 0, 0), alone, 0)
+    assert two.contents(1) == expected()
+    assert read == []
+
+
 def test_rows_of_another_size_make_it_a_store_of_each_worker(tmp_path: Path, read: list[str]) -> None:
     one, two = Worker(tmp_path), Worker(tmp_path)
     one.batch(0, np.arange(KEYS), 1)
