@@ -2,7 +2,7 @@
 
     python -m tests.golden.play_cases 420      records cases that are not there yet, for 420 seconds at most
 
-A case is its text (lens/view/play_rules.js); what Spark did with it is, of each batch, its watermark, how many rows the state had after
+A case is its text (lens/view/play_case.js); what Spark did with it is, of each batch, its watermark, how many rows the state had after
 it and how many were dropped, and what the sink was given, in the order in which it was:
 
     {"windows;delay=10;..": {"batches": [[0, null, 2, 0], ..], "sink": [[0, []], [1, ["a12:00-12:05=2"]], ..]}}

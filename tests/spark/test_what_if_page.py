@@ -44,7 +44,7 @@ IN_PAGE = """([delay, size]) => {
   const said = whatIf(data.what_if, delay * 60000, size * 60000);
   const time = ms => new Date(ms).toISOString().slice(0, 19).replace("T", " ");
   return { late: said.late.map(row => [row.batch, row.time]), batches: said.batches, watermark: said.watermark,
-           emitted: said.emitted.map(one => [one.batch, time(one.start), one.key.replace("k=", ""), one.rows]) };
+           emitted: said.emitted.map(one => [one.batch, time(one.start), one.key.replace("k=", ""), one.count]) };
 }"""
 
 

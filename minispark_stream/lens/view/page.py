@@ -71,7 +71,7 @@ def page(
         different="<li class='differs'>engines differ</li>" if len(recordings) > 1 else "",
         below=(card(what_if) if what_if else "") + _below(recordings, found, intro),
         data=_json({**_data(shown, recordings, found, differing), "first": first, "ask": ask, "what_if": what_if}),
-        script="".join(file_beside(__file__, name) for name in ("questions.js", "what_if_page.js", "page.js")),
+        script="".join(file_beside(__file__, name) for name in ("questions.js", "play_rules.js", "what_if_page.js", "page.js")),
     )
 
 

@@ -263,7 +263,7 @@ const SAMPLES = [
 one(".legend").innerHTML = SAMPLES.map(([drawn, words]) => `<li><svg width="24" height="12" aria-hidden="true">${drawn}</svg>${words}</li>`).join("");
 
 function draw() {
-  batches = play(shown);
+  batches = batchesOf(shown);
   sayKnobs();
   drawPicture();
   one("[role=status]").textContent = said();

@@ -21,5 +21,5 @@ def play_page(case: str = "windows") -> str:
     """The whole file. What the case leaves out is as in the example of its operator."""
     return Template(file_beside(__file__, "play.html")).substitute(
         case=escape(case), css=CSS + file_beside(__file__, "play.css"),
-        script="".join(file_beside(__file__, name) for name in ("play_rules.js", "play.js")),
+        script="".join(file_beside(__file__, name) for name in ("play_rules.js", "play_case.js", "play.js")),
     )

@@ -1,21 +1,23 @@
 // What a query makes of its rows, batch by batch: windows, deduplication, joins and sessions, in append mode or, for windows, in
-// update mode. play.js draws it.
+// update mode. play.js draws it on the page to play with, and what_if_page.js for the rows of a trace.
 //
-//   play({ operator: "windows", files: [[{ time: 722, key: "a" }], ..], perBatch: 1, delay: 10, size: 5, slide: 5, mode: "append" })
+//   batchesOf({ operator: "windows", files: [[{ time: 722, key: "a" }], ..], perBatch: 1, delay: 10, size: 5, slide: 5, mode: "append" })
 //     -> [{ rows, late: -Infinity, watermark: -Infinity, next: 712, dropped: [], out: [], held: Map }, ..]
 //
-// Times are numbers of any one unit. All files are there when the query starts, and nothing comes later.
+// Times are numbers of any one unit. All files are there when the query starts, and nothing comes later; or, if it `waits`, each file
+// comes when the query has nothing left to do.
 //
 // 1. A batch takes the next files. It drops rows by the late watermark, which is the watermark of the batch before.
 // 2. The operator puts the other rows into its state, and says what goes out.
 // 3. What the watermark of the batch has reached leaves the state.
 // 4. The next watermark is the newest event time less the delay; of two inputs, the one that is further behind. It never goes back.
-// 5. When all files are read and the watermark has moved once more, a batch runs without data.
+// 5. When the watermark has moved and there is no file to read, a batch runs without data.
 // 6. A batch that is killed before it is committed runs again with the same rows, so the same rows go out; its sink may have them
 //    twice. The watermark is on disk, but not how far each of two inputs has come: after the restart, one that has not sent a row
 //    yet holds the watermark back.
 //
-// tests/unit/lens/view/test_play_rules.py compares all of this with what real Spark did in hundreds of random cases.
+// tests/unit/lens/view/test_play_rules.py compares all of this with what real Spark did in hundreds of random cases, and
+// tests/spark/test_what_if_page.py with runs of the engine where a query waits.
 
 const NONE = -Infinity;  // no watermark yet
 
@@ -108,7 +110,7 @@ function reached(batch, state, end, before = false) {
   return gone;
 }
 
-function play({ operator, files, perBatch = 1, crash = null, ...knobs }) {
+function batchesOf({ operator, files, perBatch = 1, waits = false, crash = null, ...knobs }) {
   const batches = [], state = new Map(), newest = new Map(operator === "join" ? [["ad", NONE], ["click", NONE]] : [[undefined, NONE]]);
   let late = NONE, watermark = NONE;
 
@@ -124,60 +126,12 @@ function play({ operator, files, perBatch = 1, crash = null, ...knobs }) {
 
   for (let first = 0; first < files.length; first += perBatch) {
     run(files.slice(first, first + perBatch).flat(), true);
+    if (watermark > late && (waits || first + perBatch >= files.length)) run([], false);  // (5)
   }
-  if (watermark > late) run([], false);  // (5)
   return batches;
 }
 
 // (6) What the sink is given: the number of a batch and its rows, twice where the batch `crash` was killed.
 function deliveries(batches, crash) {
   return batches.flatMap(({ number, out }) => number === crash ? [{ number, out, killed: true }, { number, out }] : [{ number, out }]);
-}
-
-// -- a case as text, for the address of the page ---------------------------------------------------------------------------
-//
-//   windows;delay=10;size=5;slide=5;mode=append;n=1;rows=a12:02,b12:04|a12:21
-//
-// Files are separated by |, rows by commas; a row is a key and a time, and of a join the word ad or click stands before both.
-// What is left out, or makes no sense, is as in the case that the operator begins with.
-
-const MINUTES = [1, 2, 3, 4, 5, 6, 10, 12, 15, 20, 30];  // a day has a whole number of each
-const KNOBS = {
-  windows: { delay: 10, size: 5, slide: 5, mode: "append" }, dedup: { delay: 10 },
-  join: { delay: 10, within: 10, how: "left" }, sessions: { delay: 10, gap: 5 },
-};
-const WORDS = { mode: ["append", "update"], how: ["inner", "left"] };
-const ROWS = {
-  windows: "a12:02,a12:04|a12:14|a12:04,b12:12|a12:27|a12:05,b12:16|a12:09,a12:38",
-  dedup: "a12:02|a12:08,b12:09|b12:24|a12:15,b12:05|a12:26|a12:40",
-  join: "ad a12:00,ad b12:02|click a12:06|ad c12:20|click b12:19,click c12:22|ad a12:40,click c12:41",
-  sessions: "a12:00|a12:08|a12:04,b12:10|a12:26|b12:13|a12:40",
-};
-
-const clock = time => `${String(Math.floor(time / 60)).padStart(2, "0")}:${String(time % 60).padStart(2, "0")}`;
-
-function rowsOf(text, operator) {
-  let id = 0;
-  return text.split("|").map(file => [...file.matchAll(/(?:(ad|click) )?([a-z])(\d\d):(\d\d)/g)].map(([, side, key, hours, minutes]) => ({
-    id: `r${id++}`, key, time: 60 * hours + +minutes, ...(operator === "join" ? { side: side || "ad" } : {}),
-  })));
-}
-
-function caseOf(text) {
-  const [operator, ...parts] = text.split(";"), known = Object.hasOwn(KNOBS, operator) ? operator : "windows";
-  const given = Object.fromEntries(parts.map(part => part.split("=")));
-  const knobs = Object.fromEntries(Object.entries(KNOBS[known]).map(([name, usual]) => {
-    const allowed = WORDS[name] || (name === "delay" ? [0, ...MINUTES] : MINUTES);
-    return [name, allowed.find(value => String(value) === given[name]) ?? usual];
-  }));
-  if (knobs.slide > knobs.size) knobs.slide = knobs.size;
-  const whole = name => /^\d+$/.test(given[name]) ? +given[name] : null;
-  const files = rowsOf(given.rows || ROWS[known], known);
-  return { operator: known, ...knobs, perBatch: Math.min(Math.max(whole("n") || 1, 1), 3), crash: whole("crash"), files };
-}
-
-function textOf({ operator, perBatch, crash, files, ...given }) {
-  const knobs = Object.keys(KNOBS[operator]).map(name => `${name}=${given[name]}`);
-  const rows = files.map(rows => rows.map(({ side, key, time }) => (side ? `${side} ` : "") + key + clock(time)).join(",")).join("|");
-  return [operator, ...knobs, `n=${perBatch}`, ...(crash === null ? [] : [`crash=${crash}`]), `rows=${rows}`].join(";");
 }

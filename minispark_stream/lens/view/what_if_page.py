@@ -1,18 +1,18 @@
 """What if, in a page without Python: what the page needs of a trace to answer for other delays and other windows.
 
-The answer is worked out in the page, by a small model of watermark and windows (what_if_page.js). It knows no more than these,
-so only some traces have it:
+The page answers by the rules of the page to play with (play_rules.js). What it needs for that is not in every trace:
 
 1. One source, one watermark, and one aggregation over windows that do not overlap, in append mode.
 2. All rows were recorded from batch 0 on, each with its event time and its window. A row that a filter has left out, or that
    has no event time, must have been left out for the watermark, too.
+3. All times lie so far after the beginning of 1970, where Spark's watermark begins, that no delay of a slider leads back to it.
 
-    {"arrivals": [[{"time": 12:02, "key": ""}, ..], ..], "waits": false, "delays": [0, ..], "sizes": [..], ..}
+    {"files": [[{"time": 12:02, "key": ""}, ..], ..], "waits": false, "delays": [0, ..], "sizes": [..], ..}
 
 Where batches without data stand between those with data, each file came only when the query had nothing left to do (`waits`),
 and so it is assumed to be for the other delays.
 
-Differs from Spark: the page knows a watermark and windows, and nothing else of a query.
+Differs from Spark: the page knows the watermark and the windows, and nothing else of the query.
 Shown by tests/spark/test_what_if_page.py::test_other_delays_and_windows_come_to_the_same_in_the_page_and_in_the_engine.
 """
 
@@ -30,25 +30,27 @@ from minispark_stream.lens.view.words import row_words
 
 SECOND, MINUTE, HOUR = 1000, 60_000, 3_600_000
 STEPS = ((SECOND, (1, 2, 5, 10, 20, 30)), (MINUTE, (1, 2, 5, 10, 15, 20, 30)), (HOUR, (1, 2, 6, 12, 24)))
-LAST_TIME = 8_640_000_000_000_000  # ms since the epoch, of a date in JavaScript
 DURATIONS = [n * unit for unit, counts in STEPS for n in counts]  # that a slider offers, besides the one of the query
+LAST_TIME = 8_640_000_000_000_000  # ms since the epoch, of a date in JavaScript
 
 
 def what_if_data(recording: Recording, found: Fates) -> dict[str, Any] | None:
     """What the page needs; None for a trace that its model does not fit. `found` are the fates of its rows."""
-    delay, size = _delay(recording), _size(found)
+    delay, size = _delay(recording), _size(found)  # (1)
     if delay is None or size is None or found.batches[0].batch_id != 0:
         return None
-    if any(as_int(row["time"]) is None or abs(row["time"]) > LAST_TIME for batch in found.batches for row in _rows(batch)):
+    delays, sizes = sorted({0, delay, *DURATIONS}), sorted({size, *DURATIONS})
+    times = [as_int(row["time"]) for batch in found.batches for row in _rows(batch)]
+    if any(time is None or not delays[-1] < time < LAST_TIME for time in times):  # (3)
         return None
+    # (2)
     measured = {e.trigger: as_list(e.outputs.get("operators")) for e in recording.events if e.step == "updateWatermark"}
     arrivals = {batch.number: rows for batch in found.batches if (rows := _rows(batch))}
     for batch in found.batches:
         if [as_map(one).get("count") for one in measured.get(batch.trigger, ())] != [len(arrivals.get(batch.number, ()))]:
             return None  # the watermark has seen other rows than the windows have
-    delays, sizes = sorted({0, delay, *DURATIONS}), sorted({size, *DURATIONS})
     return {
-        "arrivals": list(arrivals.values()),
+        "files": list(arrivals.values()),
         "waits": any(later > earlier + 1 for earlier, later in pairwise(arrivals)),
         "delays": delays, "delay": delays.index(delay), "sizes": sizes, "size": sizes.index(size),
     }

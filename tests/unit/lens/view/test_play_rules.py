@@ -12,7 +12,7 @@ from tests.golden.play_cases import CASES, OPERATORS, recorded
 from tests.unit.browser import browser, opened  # noqa: F401
 
 IN_PAGE = """texts => texts.map(text => {
-  const given = caseOf(text), batches = play(given), { operator } = given;
+  const given = caseOf(text), batches = batchesOf(given), { operator } = given;
   const say = out => out.key + ("ad" in out ? `${clock(out.ad)}-${out.click === null ? "null" : clock(out.click)}`
     : "count" in out ? `${clock(out.start)}-${clock(out.end)}=${out.count}` : clock(out.time));
   return {

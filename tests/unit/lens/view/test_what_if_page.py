@@ -30,7 +30,7 @@ def changed(step: str, **values: Any) -> Trace:
 def test_of_a_windowed_count_the_page_has_the_rows_and_the_recorded_knobs() -> None:
     data = what_if_data(TRACE, fates(TRACE))
     assert data is not None
-    assert [len(rows) for rows in data["arrivals"]] == [2, 1, 3, 2, 2] and not data["waits"]
+    assert [len(rows) for rows in data["files"]] == [2, 1, 3, 2, 2] and not data["waits"]
     assert (data["delays"][data["delay"]], data["sizes"][data["size"]]) == (600_000, 300_000)
 
 
