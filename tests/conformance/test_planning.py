@@ -124,11 +124,14 @@ def test_a_table_is_seen_in_each_batch_as_spark_sees_it(
     assert outcomes[1] == outcomes[0]
 
 
-def test_a_subquery_is_asked_in_each_batch(spark: SparkSession, mini: MiniSparkSession, tmp_path: Path) -> None:
+@pytest.mark.parametrize("cached", (False, True))
+def test_a_subquery_is_asked_in_each_batch(spark: SparkSession, mini: MiniSparkSession, tmp_path: Path, cached: bool) -> None:
     outcomes = []
     for engine, session in (("spark", spark), ("model", mini)):
         table = Table(spark, tmp_path / engine)
         asks = f"select * from st where v >= (select min(w) from {table.name}) and k in (select k from {table.name})"
+        if cached:
+            spark.catalog.cacheTable(table.name)
         change = partial(table.insert, "('a', 4), ('b', 4)", "overwrite")
         outcomes.append(run(session, tmp_path / engine, sql(asks), after_first=change))
         spark.sql(f"drop table {table.name}")

@@ -31,29 +31,29 @@ _WITH_ZONE = ("LocalTimestamp", "LocalTimestampNanos", "CurrentDate")
 
 def asks_for_current_time(session: SparkSession, plan: JavaObject) -> bool:
     """Whether a plan or an expression contains current_timestamp(), current_date() or localtimestamp()."""
-    return bool(plan.containsPattern(_patterns(session).CURRENT_LIKE()))
+    return _contains(session, plan, "CURRENT_LIKE")
 
 
 def changes_with_batch(session: SparkSession, plan: JavaObject) -> bool:
     """Whether there is anything in a plan or an expression that is another one in each batch."""
-    return asks_for_current_time(session, plan) or bool(plan.containsPattern(_patterns(session).EXPRESSION_WITH_RANDOM_SEED()))
+    return asks_for_current_time(session, plan) or _contains(session, plan, "EXPRESSION_WITH_RANDOM_SEED")
 
 
 def has_subquery(session: SparkSession, plan: JavaObject) -> bool:
     """Whether an expression of a plan has a plan of its own."""
-    return bool(plan.containsPattern(_patterns(session).PLAN_EXPRESSION()))
+    return _contains(session, plan, "PLAN_EXPRESSION")
 
 
 def with_batch_time(session: SparkSession, plan: JavaObject, timestamp_ms: int) -> JavaObject:  # (1)
     """An analysed plan in which the current time is that of a batch."""
+    if not asks_for_current_time(session, plan):
+        return plan
     batch_time = scala.java_class(session, f"{_EXPRESSIONS}.CurrentBatchTimestamp")
     found = scala.java_class(session, "java.util.HashMap")()
     for time in _current_times(session, plan):
         # A timestamp needs no time zone; but without any, what takes its place were not resolved.
         zone = scala.some(session, "none") if scala.class_name(time) in _WITHOUT_ZONE else time.timeZoneId()
         found.put(time, batch_time(timestamp_ms, time.dataType(), zone))
-    if found.isEmpty():
-        return plan
     return plan.transformAllExpressions(scala.java_class(session, "org.apache.spark.api.python.PythonUtils").toScalaMap(found))
 
 
@@ -97,5 +97,10 @@ def _rule(view: Any) -> JavaObject:
     return view.scala.PartialFunction.fromFunction(scala.by_class(view, {f"{_EXPRESSIONS}.{k}": v for k, v in cases.items()}))
 
 
-def _patterns(session: SparkSession) -> JavaObject:
-    return scala.java_class(session, "org.apache.spark.sql.catalyst.trees.TreePattern")
+def _contains(session: SparkSession, plan: JavaObject, pattern: str) -> bool:
+    return bool(plan.containsPattern(_pattern(scala.jvm(session), pattern)))
+
+
+@lru_cache(maxsize=8)
+def _pattern(view: Any, name: str) -> JavaObject:
+    return getattr(view.org.apache.spark.sql.catalyst.trees.TreePattern, name)()

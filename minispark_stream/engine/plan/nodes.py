@@ -19,6 +19,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import reduce
 from typing import Any, TypeVar
 
 from minispark_stream.engine.jvm.plans import Renaming
@@ -38,6 +39,11 @@ class SourceLeaf:
     empty: JavaObject = field(repr=False, compare=False)
     renamed: Renaming = field(repr=False, compare=False)
     children: tuple[Node, ...] = ()
+
+    @property
+    def is_of_files(self) -> bool:
+        """Whether the new rows are a relation over files, and nothing above it."""
+        return self.relation.file_format is not None
 
     @property
     def asks_for_metadata(self) -> bool:
@@ -67,10 +73,15 @@ class Watermark:
 
 @dataclass(frozen=True)
 class Static:
-    """A subtree without streams: the same rows in every batch."""
+    """A subtree without streams. Its rows may be others in each batch, so it is only known by the way there: which child of the
+    top of the optimised plan it is in, which child of that one, and so on."""
 
-    plan: JavaObject
+    way: tuple[int, ...]
     children: tuple[Node, ...] = ()
+
+    def plan_in(self, optimized: JavaObject) -> JavaObject:
+        """The subtree in the optimised plan of a batch."""
+        return reduce(lambda plan, i: plan.children().apply(i), self.way, optimized)
 
 
 def fold(node: Node, of: Callable[[Any, list[Result]], Result]) -> Result:

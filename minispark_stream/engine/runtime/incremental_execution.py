@@ -29,6 +29,8 @@ from collections.abc import Iterator, Mapping
 from functools import cached_property
 from typing import Any
 
+from pyspark.sql import DataFrame
+
 from minispark_stream.engine.jvm import expressions, plans, query_execution, scala, sessions
 from minispark_stream.engine.jvm.scala import JavaObject
 from minispark_stream.engine.operators import instance_metrics
@@ -53,23 +55,28 @@ class IncrementalExecution:
         self.new_data = new_data
         self._session = batch.session
         plan = fold(template.root, self._plan)
-        rows = plan.rdd() if isinstance(template.root, StatefulOperator) else batch.answer(plan)
-        self.next_batch = plans.rdd_frame(self._session, rows, template.schema)  # (4)
+        self._rows = plan.rdd() if isinstance(template.root, StatefulOperator) else batch.answer(plan)
 
     def _plan(self, node: Node, children: list[JavaObject]) -> JavaObject:
         match node:
-            case Static(plan):
-                return plan
+            case Static():
+                return node.plan_in(self.template.optimized)
             case SourceLeaf():  # (1)
                 if (data := self.new_data.get(node.ordinal)) is None:
                     return node.empty
                 rows = data.withMetadataColumns() if node.asks_for_metadata else data
-                rows = query_execution.of_new_data(self._session, rows)
+                if not node.is_of_files:  # a relation of files is as the optimizer would leave it
+                    rows = query_execution.of_new_data(self._session, rows)
                 return node.renamed.of(rows)
             case Stateless() | Watermark():  # (3)
                 return plans.with_children(self._session, node.plan, children)
             case operator:  # (2)
                 return operator.plan_batch(self.batch, children)
+
+    @cached_property
+    def next_batch(self) -> DataFrame:  # (4)
+        """The rows of the batch. Spark, too, makes a DataFrame of them when it has planned them."""
+        return plans.rdd_frame(self._session, self._rows, self.template.schema)
 
     @property
     def began_ms(self) -> int:

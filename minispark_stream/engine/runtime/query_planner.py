@@ -85,8 +85,10 @@ class QueryPlanner:
     def template(self, context: MicroBatchExecutionContext) -> Template:  # (1)
         """The plan of a batch, compiled."""
         if self._compiled is None or self._changes_with_batch and self._compiled[0] != context.batch_id:
-            timestamp_ms = context.metadata.batch_timestamp_ms
-            template = compile_template(self.session, self._over_rdds, self.sources, timestamp_ms, self._output_mode)
+            timestamp_ms, before = context.metadata.batch_timestamp_ms, self._compiled[1] if self._compiled else None
+            template = compile_template(
+                self.session, self._over_rdds, self.sources, timestamp_ms, self._output_mode, before
+            )
             self._compiled = context.batch_id, template
         return self._compiled[1]
 

@@ -15,13 +15,16 @@ Spark optimises every batch anew, and so does the model where a batch can change
 files, cache or answer may be others now, and with the current time or random numbers (engine/jvm/of_batch.py). Where all
 leaves are streams, what the first batch finds is what every batch would find, and is kept.
 
+4. Most tables do not change the plan. When the optimizer ends up with an equal plan, what was compiled is kept, and only the
+   subtrees of the tables are those of the new plan: two equal relations need not have the same files.
+
 Differs from Spark: nothing.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from itertools import count
 
@@ -90,7 +93,8 @@ def changes_with_batch(session: SparkSession, analyzed: JavaObject) -> bool:
 
 
 def compile_template(
-    session: SparkSession, analyzed: JavaObject, sources: Sources, timestamp_ms: int, output_mode: str
+    session: SparkSession, analyzed: JavaObject, sources: Sources, timestamp_ms: int, output_mode: str,
+    before: Template | None = None,
 ) -> Template:
     """Compile an analysed streaming plan.
 
@@ -100,12 +104,15 @@ def compile_template(
         sources: which leaf is which source.  # (1)
         timestamp_ms: the batch timestamp that current_timestamp() and its kin stand for.
         output_mode: of the query, which says whether a limit is one of the stream or of an answer.
+        before: what this plan was compiled into in an earlier batch.
 
     Raises:
         AnalysisException: what Spark's analyzer or optimizer refuses; an operator, or a format of its state, that the model
             does not have.
     """
     of_this_batch, optimized = query_execution.optimized(session, analyzed, timestamp_ms)  # (2)
+    if before is not None and optimized.equals(before.optimized) and not of_batch.has_subquery(session, optimized):
+        return replace(before, optimized=optimized)  # (4)
     compiler = _Compiler(session, sources, output_mode)
     root = compiler.compile(optimized)
     return Template(
@@ -130,54 +137,58 @@ class _Compiler:
         self.operators: dict[int, StatefulOperator] = {}
         self._watermark_ids, self._operator_ids = count(), count()
 
-    def compile(self, plan: JavaObject) -> Node:
+    def compile(self, plan: JavaObject, way: tuple[int, ...] = ()) -> Node:
+        """`way`: where `plan` is below the top of the optimised plan (Static.way)."""
         if not plan.isStreaming():
-            return Static(plan)
+            return Static(way)
         children = scala.items(plan.children())
         if not children and (stream := streaming_leaf(self.session, plan)) is not None:
             return self._source(plan, stream)
         name = scala.class_name(plan)
         if name == "LocalRelation":  # what the optimizer makes of a branch that has no rows (`where false`, `limit 0`)
-            return Static(plan.copy(plan.output(), plan.data(), False, plan.stream()))
+            return Stateless(plan.copy(plan.output(), plan.data(), False, plan.stream()), ())
         if name == "EventTimeWatermark":
-            return self._watermark(plan)
+            return self._watermark(plan, way)
         if name in STATEFUL:
-            return self._stateful(STATEFUL[name], plan, children)
+            return self._stateful(STATEFUL[name], plan, way)
         if name == "UpdateEventTimeWatermarkColumn":
-            return self._event_time_of_output(plan)
+            return self._event_time_of_output(plan, way)
         if name == "GlobalLimit" and self._is_of_all_rows(children[0]):
-            return self._stateful(compile_global_limit, plan, children)
+            return self._stateful(compile_global_limit, plan, way)
         if name == "LocalLimit" and not _is_sorted(plan.child()):
-            return self._local_limit(plan)
+            return self._local_limit(plan, way)
         if name == "Join" and all(child.isStreaming() for child in children):
-            return self._stateful(compile_symmetric_hash_join, plan, children)
+            return self._stateful(compile_symmetric_hash_join, plan, way)
         if name in UNKNOWN_STATEFUL:
             raise AnalysisException(message=f"minispark_stream has no stateful operator for {name}.")
-        return Stateless(plan, tuple(self.compile(child) for child in children))
+        return Stateless(plan, self._below(plan, way))
+
+    def _below(self, plan: JavaObject, way: tuple[int, ...]) -> tuple[Node, ...]:
+        return tuple(self.compile(child, (*way, i)) for i, child in enumerate(scala.items(plan.children())))
 
     def _stateful(
-        self, compile_operator: Callable[..., StatefulOperator], plan: JavaObject, below: list[JavaObject]
+        self, compile_operator: Callable[..., StatefulOperator], plan: JavaObject, way: tuple[int, ...]
     ) -> StatefulOperator:
         operator_id = next(self._operator_ids)  # before the operators below take theirs
-        children = tuple(self.compile(child) for child in below)
+        children = self._below(plan, way)
         operator = compile_operator(self.session, plan, operator_id, children)
         self.operators[operator_id] = operator
         return operator
 
-    def _event_time_of_output(self, plan: JavaObject) -> Node:
+    def _event_time_of_output(self, plan: JavaObject, way: tuple[int, ...]) -> Node:
         """transformWithState with an `eventTimeColumnName`: the operator itself sees to it that its rows are not late."""
         below = plan.child()
         compile_operator = partial(STATEFUL[scala.class_name(below)], output_event_time=plan.eventTime())
-        operator = self._stateful(compile_operator, below, scala.items(below.children()))
+        operator = self._stateful(compile_operator, below, (*way, 0))
         return Stateless(plans.project(self.session, scala.items(plan.output()), below), (operator,))
 
     def _is_of_all_rows(self, below: JavaObject) -> bool:
         """Whether a limit is one of all rows that ever come. Above an aggregation in complete mode, it is one of an answer."""
         return self.output_mode == "append" or self.output_mode == "complete" and not _has_aggregation(below)
 
-    def _local_limit(self, plan: JavaObject) -> Node:
+    def _local_limit(self, plan: JavaObject, way: tuple[int, ...]) -> Node:
         """The limit of each partition is for speed only. It stops reading early, which operators below must not suffer."""
-        child = self.compile(plan.child())
+        [child] = self._below(plan, way)
         return child if has_operator(child) else Stateless(plan, (child,))
 
     def _source(self, leaf: JavaObject, stream: StreamingLeaf) -> SourceLeaf:
@@ -186,14 +197,14 @@ class _Compiler:
         empty, renamed = plans.no_rows(self.session, leaf.output()), plans.Renaming(self.session, attributes)
         return SourceLeaf(ordinal, stream.relation, attributes, empty, renamed)
 
-    def _watermark(self, plan: JavaObject) -> Watermark:
+    def _watermark(self, plan: JavaObject, way: tuple[int, ...]) -> Watermark:
         """EventTimeWatermark as Spark's own observed metrics: max, min, avg (ms) and count of the event times.
 
         A null event time counts as 0, as in Spark, where an empty slot of a row reads as 0. The two sides of a stream that is
         joined with itself are observed under one name, so that Spark can see that they are the same rows.
         """
         index, node_id = next(self._watermark_ids), plan.nodeId().toString()
-        child = self.compile(plan.child())
+        [child] = self._below(plan, way)
         same = [w for w in self.watermarks.values() if w.node_id == node_id and w.plan.child().sameResult(plan.child())]
         observation = same[0].observation if same else f"eventTimeStats:{index}"
         event_time = expressions.column(self.session, plan.eventTime())

@@ -151,7 +151,8 @@ class Arrivals:
         return plans.rename(self._session, without_file, [*leaf.attributes, (_ROW, new_id)])
 
     def _stateless(self, node: Stateless) -> JavaObject | None:
-        children = [child.plan if isinstance(child, Static) else self._carried(child) for child in node.children]
+        optimized = self._execution.template.optimized
+        children = [child.plan_in(optimized) if isinstance(child, Static) else self._carried(child) for child in node.children]
         if None in children:
             return None
         name, below = scala.class_name(node.plan), children[0]
