@@ -3,9 +3,10 @@
 1. architecture.svg and who_holds_what.svg, each from its .dot.
 2. event_time.svg, the rows, watermarks and windows of a recorded trace.
 3. flights.svg, join.svg and sessions.svg, as notebooks of the course have them.
-4. step_dark.png and step_phone.png: the HTML page of a recorded trace in the dark and on a phone. They are photographed in a
+4. two_clocks.svg, the flights of one day: when each left and when it should have left, and the watermark.
+5. step_dark.png and step_phone.png: the HTML page of a recorded trace in the dark and on a phone. They are photographed in a
    headless Chromium; without one they stay as they are.
-5. tour.webp, the moving picture of the README (tour.py), in the same way.
+6. tour.webp, the moving picture of the README (tour.py), in the same way.
 """
 
 from __future__ import annotations
@@ -13,14 +14,20 @@ from __future__ import annotations
 import shutil
 import subprocess
 import tempfile
+from datetime import date, timedelta
+from itertools import accumulate
 from pathlib import Path
 
+import matplotlib.dates as mdates
 import nbformat
+from matplotlib.figure import Figure
 from PIL import Image
 from playwright.sync_api import sync_playwright
 
 from docs.tour import make_tour
 from minispark_stream.lens.trace.trace import Trace
+from minispark_stream.lens.view.sheet import INK, settings, svg_of
+from minispark_stream.tools.flights import read_departures
 
 ROOT = Path(__file__).parents[1]
 IMAGES = ROOT / "docs" / "images"
@@ -42,6 +49,7 @@ def main() -> None:
         cells = nbformat.read(ROOT / "notebooks" / notebook, as_version=4).cells
         (cell,) = (cell for cell in cells if cell.source == source)
         (IMAGES / name).write_text(cell.outputs[0].data["image/svg+xml"], encoding="utf-8")
+    two_clocks(IMAGES / "two_clocks.svg")
     browser = shutil.which("chromium") or shutil.which("google-chrome")
     if browser is None:
         print("the page was not photographed: it needs Chromium")
@@ -56,6 +64,36 @@ def main() -> None:
             Image.open(IMAGES / name).quantize(200).save(IMAGES / name, optimize=True)  # half the size
         make_tour(chromium)
         chromium.close()
+
+
+def two_clocks(file: Path, delay: timedelta = timedelta(hours=1)) -> None:
+    """Event time against arrival: rows without any delay would lie on the diagonal."""
+    flights = read_departures(date(2013, 1, 9))
+    arrival, event = [f.departed for f in flights], [f.scheduled for f in flights]
+    watermark = [newest - delay for newest in accumulate(event, max)]
+    ends = [e.replace(minute=0) + timedelta(hours=1) for e in event]  # of the windows of one hour in which the flights are
+    late = [i for i in range(1, len(flights)) if ends[i] <= watermark[i - 1]]
+    on_time = sorted(set(range(len(flights))) - set(late))
+    with settings():
+        figure = Figure(figsize=(8.5, 5.2), layout="constrained")
+        ax = figure.subplots()
+        xs, stair = mdates.date2num(arrival), mdates.date2num(watermark)
+        ax.plot(xs, xs, color=INK, linewidth=1, linestyle=":", label="no delay at all: the two clocks agree")
+        label = "watermark: the newest event time so far, less one hour"
+        ax.plot(xs, stair, color="#c62828", linewidth=2, drawstyle="steps-post", label=label)
+        too_late = "a flight whose hour had ended by the watermark: dropped as late"
+        for which, marker, colour, size, label in (
+            (on_time, "o", "#245482", 7, "a flight"), (late, "X", "#c62828", 40, too_late),
+        ):
+            xs, ys = (mdates.date2num([times[i] for i in which]) for times in (arrival, event))
+            ax.scatter(xs, ys, s=size, marker=marker, color=colour, linewidth=0, label=label, zorder=3)
+        for axis in (ax.xaxis, ax.yaxis):
+            axis.set_major_locator(mdates.HourLocator(byhour=range(0, 24, 6)))
+            axis.set_major_formatter(mdates.DateFormatter("%d Jan %H:%M"))
+        ax.set_xlabel("arrival: when it left (UTC)")
+        ax.set_ylabel("event time: when it should have left (UTC)")
+        figure.legend(loc="outside upper left", frameon=False, fontsize=9)
+    file.write_text(svg_of(figure, {}, "two-clocks"), encoding="utf-8")
 
 
 if __name__ == "__main__":

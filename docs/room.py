@@ -38,8 +38,11 @@ SOLUTIONS = "<details><summary>Solutions</summary>"
 def make_room(folder: Path) -> None:
     """Writes all four; what stood in the folder before is replaced."""
     shutil.rmtree(folder, ignore_errors=True)
-    shutil.copytree(NOTEBOOKS, folder / "student", ignore=shutil.ignore_patterns("*.ipynb", "__pycache__", ".*"))
+    left_out = shutil.ignore_patterns("*.ipynb", "answers.json", "__pycache__", ".*")
+    shutil.copytree(NOTEBOOKS, folder / "student", ignore=left_out)
     (folder / "slides").mkdir()
+    (folder / "docs" / "images").mkdir(parents=True)
+    shutil.copy(DOCS / "images" / "two_clocks.svg", folder / "docs" / "images")  # notebook 06 shows it
     answers = ["# The answer key", ""]
     for path in sorted(NOTEBOOKS.glob("*.ipynb")):
         notebook = nbformat.read(path, as_version=4)

@@ -22,11 +22,12 @@ NOTEBOOKS = sorted((Path(__file__).parents[2] / "notebooks").glob("*.ipynb"))
 
 
 @pytest.fixture
-def course(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> Iterator[ModuleType]:
+def course(spark: SparkSession, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[ModuleType]:
     """notebooks/course.py, on the Spark of the tests."""
     logger = logging.getLogger("minispark_stream")
     level = logger.level
     monkeypatch.syspath_prepend(str(NOTEBOOKS[0].parent))
+    monkeypatch.setattr("score.ANSWERS", tmp_path / "answers.json")
     yield import_module("course")
     logger.setLevel(level)  # it silences both engines, because some exercises fail on purpose
     spark.sparkContext.setLogLevel("ERROR")

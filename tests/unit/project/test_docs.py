@@ -225,3 +225,28 @@ def test_ci_and_hooks_run_the_targets_of_the_makefile():
     used = [target for run in [*runs, *(hook["entry"] for hook in hooks)] for target in re.findall(r"make (\w+)", run)]
     assert {"test", "lint", "types"} <= set(used) <= targets
     assert any("CI=true make test" in run for run in runs)
+
+
+READING_ORDERS = {"as they are numbered": NOTEBOOKS, "with streams still new": [
+    *(first := [ROOT / "notebooks" / name for name in ("00_start_here.ipynb", *re.findall(
+        r"\]\((\w+\.ipynb)\)", words(NOTEBOOKS[0]).rpartition("in this order first")[2]))]),
+    *(path for path in NOTEBOOKS if path not in first),
+]}
+
+
+@pytest.mark.parametrize("order", READING_ORDERS.values(), ids=READING_ORDERS)
+def test_a_word_of_the_glossary_is_told_where_it_is_used_first(order):
+    """There it is set apart: in italics, bold, as code, or in a heading; also in the order for those who know batch only."""
+    assert len(order) == len(set(order)) == len(NOTEBOOKS)
+    glossary = (ROOT / "docs" / "glossary.md").read_text(encoding="utf-8").partition("## Modules")[0]
+    entries = re.findall(r"^\| ([a-z][\w ,-]+) \| ", glossary, re.M)[1:]
+    terms = [term for entry in entries for term in entry.split(", ") if term != "batch"]  # a batch query is no micro-batch
+    assert len(terms) > 30
+    texts = [without_code(words(notebook)) for notebook in order]
+    for term in terms:
+        plain, told = (rf"(?<![\w`/.]){term}s?(?![\w`/(])", rf"(\*|`)(?:the )?{term}s?(?: \w+)?\1|^#.*\b{term}")
+        for notebook, text in zip(order, texts):
+            use, told_at = re.search(plain, text), re.search(told, text, re.I | re.M)
+            if use or told_at:
+                assert told_at and (not use or told_at.start() <= use.start()), f"{notebook.name} uses {term!r} before it is told"
+                break

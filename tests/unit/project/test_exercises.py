@@ -1,10 +1,14 @@
 """The checks of the course: what is right is accepted in each form in which it comes."""
 
+import subprocess
+import sys
 from importlib import import_module
 from pathlib import Path
 
 import numpy as np
 import pytest
+
+NOTEBOOKS = Path(__file__).parents[3] / "notebooks"
 
 
 @pytest.mark.parametrize(
@@ -18,14 +22,14 @@ import pytest
     ],
 )
 def test_a_number_out_of_a_data_frame_and_a_list_for_a_pair_are_accepted(exercise, right, wrong, monkeypatch):
-    monkeypatch.syspath_prepend(str(Path(__file__).parents[3] / "notebooks"))
+    monkeypatch.syspath_prepend(str(NOTEBOOKS))
     judged = import_module("exercises").judged
     assert all(judged(exercise, answer).startswith(f"{exercise}: right. ") for answer in right)
     assert all(judged(exercise, answer).startswith(f"{exercise}: no. ") for answer in wrong)
 
 
 def test_of_a_wrong_answer_it_is_said_what_is_wrong(monkeypatch):
-    monkeypatch.syspath_prepend(str(Path(__file__).parents[3] / "notebooks"))
+    monkeypatch.syspath_prepend(str(NOTEBOOKS))
     exercises = import_module("exercises")
     divided = {"04-4": "For 0, None it raises", "08-4": "Your function raises"}
     told = [
@@ -43,3 +47,26 @@ def test_of_a_wrong_answer_it_is_said_what_is_wrong(monkeypatch):
     for unknown, words in (("6-1", 'is it "06-1"'), (6, "they are called"), ("why", "they are called")):
         with pytest.raises(LookupError, match=words):
             exercises.judged(unknown, 1)
+
+
+def test_answers_are_counted_until_they_are_right_and_a_group_is_a_table(monkeypatch, tmp_path):
+    monkeypatch.syspath_prepend(str(NOTEBOOKS))
+    score, judged = import_module("score"), import_module("exercises").judged
+    files = [tmp_path / name / "answers.json" for name in ("ann", "bob", "eve")]
+    answers: dict[str, list[tuple[str, object]]] = {
+        "ann": [("00-2", 7), ("00-2", 8), ("00-2", 3), ("01-1", "addBatch"), ("06-1", ...)], "bob": [("00-2", 1)], "eve": [],
+    }
+    for file in files:
+        file.parent.mkdir()
+        for exercise, answer in answers[file.parent.name]:
+            score.record(exercise, judged(exercise, answer), file)
+    assert score.read(files[0]) == {"00-2": {"tries": 2, "right": True}, "01-1": {"tries": 1, "right": True}}
+    assert [line.split() for line in score.table(files, ["00-1", "00-2", "01-1"]).splitlines()] == [
+        ["00", "01", "right", "at", "once"], ["of", "2", "1", "3"], ["ann", "1", "1", "2", "1"], ["bob", ".", ".", "0", "0"], ["eve", ".", ".", "0", "0"],
+    ]
+
+
+def test_the_command_knows_every_exercise(monkeypatch):
+    monkeypatch.syspath_prepend(str(NOTEBOOKS))
+    printed = subprocess.run([sys.executable, NOTEBOOKS / "score.py"], capture_output=True, text=True, check=True).stdout
+    assert printed.splitlines()[1].split()[-1] == str(len(import_module("exercises").EXERCISES))
