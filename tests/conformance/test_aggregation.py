@@ -29,6 +29,7 @@ QUERIES: dict[str, tuple[str, Callable[[Any], Any]]] = {
     "having": ("update", lambda df: df.groupBy("k").agg(F.sum("i").alias("t")).where("t > 3")),
     "only a part of the result is used": ("update", lambda df: df.groupBy("k").agg(F.sum("i").alias("a"), F.avg("d")).select("a")),
     "rollup": ("update", lambda df: df.rollup("k", "b").count()),
+    "rollup of nothing, sorted": ("complete", lambda df: df.rollup().agg(F.sum("i").alias("t"), F.min("d")).orderBy("t")),
     "cube": ("complete", lambda df: df.cube("k", "b").agg(F.sum("i"))),
     "union of a stream with itself": ("update", lambda df: df.select("k").union(df.select("k")).groupBy("k").count()),
     "after a join with a table": (

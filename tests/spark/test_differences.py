@@ -174,6 +174,21 @@ def test_a_map_is_a_key_beside_a_value_of_any_type(engines: Engines, by: str) ->
     assert told["model"] == "b c"
 
 
+def test_duplicates_right_above_a_function_with_state(engines: Engines) -> None:
+    def distinct(session: Any, folder: Path) -> Any:
+        groups = text(session, folder).groupBy("value").applyInPandasWithState(frames_of_a_group, "n int", "n int", "append", "NoTimeout")
+        out: list[Any] = []
+        try:
+            run(groups.dropDuplicates(["n"]).writeStream.foreachBatch(lambda batch, _: out.extend(row.n for row in batch.collect())), folder)
+        except StreamingQueryException as e:
+            return str(e)
+        return out
+
+    told = on_both(engines, distinct)
+    assert "ClassCastException" in told["spark"]
+    assert told["model"] == [1]
+
+
 # -- what is reported -----------------------------------------------------------------------------------------------
 
 

@@ -106,14 +106,20 @@ def no_rows(session: SparkSession, attributes: JavaObject) -> JavaObject:
     return leaf_over(session, empty_rows(session), attributes, streaming=False)
 
 
-def leaf_over(session: SparkSession, rdd: JavaObject, attributes: JavaObject, streaming: bool) -> JavaObject:
-    """A relation over an RDD of Spark's internal rows, under the very same `attributes` (a Scala Seq)."""
-    none = scala.none(session)
+def leaf_over(
+    session: SparkSession, rdd: JavaObject, attributes: JavaObject, streaming: bool, in_one_partition: bool = False
+) -> JavaObject:
+    """A relation over an RDD of Spark's internal rows, under the very same `attributes` (a Scala Seq).
+
+    What is known to be `in_one_partition` is not shuffled again to be sorted or counted.
+    """
+    none, physical = scala.none(session), "org.apache.spark.sql.catalyst.plans.physical"
+    unknown = scala.java_class(session, f"{physical}.UnknownPartitioning")
+    partitioning = scala.companion(session, f"{physical}.SinglePartition") if in_one_partition else unknown(0)
     return scala.call(
         scala.java_class(session, "org.apache.spark.sql.execution.LogicalRDD"), output=attributes, rdd=rdd,
-        outputPartitioning=scala.java_class(session, "org.apache.spark.sql.catalyst.plans.physical.UnknownPartitioning")(0),
-        outputOrdering=scala.seq(session, []), isStreaming=streaming, stream=none, session=session._jsparkSession,
-        originStats=none, originConstraints=none, fromCheckpoint=False,
+        outputPartitioning=partitioning, outputOrdering=scala.seq(session, []), isStreaming=streaming, stream=none,
+        session=session._jsparkSession, originStats=none, originConstraints=none, fromCheckpoint=False,
     )
 
 

@@ -88,9 +88,9 @@ class BatchContext:
         """
         return tasks.over(self._rdd(rows), task, gathered)
 
-    def leaf(self, rows: JavaObject) -> JavaObject:
+    def leaf(self, rows: JavaObject, in_one_partition: bool = False) -> JavaObject:
         """What a physical plan puts out, as a leaf of the batch's plan."""
-        return plans.leaf_over(self.session, self._rdd(rows), rows.output(), streaming=False)
+        return plans.leaf_over(self.session, self._rdd(rows), rows.output(), False, in_one_partition)
 
     def answer(self, plan: JavaObject) -> JavaObject:
         """The rows of the whole batch, an RDD: of its plan from the top down to the operators, which are planned already."""

@@ -124,7 +124,8 @@ class StreamingAggregation(StatefulOperator):
         restored = context.map_partitions(self.tasks, merged, restore)  # (3)
         both = physical.over(session, self.merge, restored)  # (4)
         saved = context.map_partitions(self.tasks, both, save, gathered=True)  # (5)
-        return context.leaf(physical.over(session, self.final, saved))  # (6)
+        # (6) An answer over all rows is in one partition: to sort it, Spark need not run the tasks once more for a sample.
+        return context.leaf(physical.over(session, self.final, saved), in_one_partition=not self.keys.fields)
 
     def new_rows(self, context: BatchContext, child: JavaObject) -> JavaObject:
         """(1) The new rows, partially aggregated, as a physical plan."""
