@@ -198,7 +198,7 @@ FULLEST = """() => ["state", "rows-out", "logs", "watermark"].flatMap(name => { 
 
 
 def stepper_of(notebook: str) -> str:
-    """The stepper that a notebook has saved, with the look and the controls of today."""
+    """The stepper that a notebook has saved, with the look and the controls of today, and without the sliders below the board."""
     cells = json.loads((NOTEBOOKS / f"{notebook}.ipynb").read_text(encoding="utf-8"))["cells"]
     shown = "".join("".join(out.get("data", {}).get("text/html", "")) for cell in cells for out in cell.get("outputs", ()))
     (saved,) = re.findall(r'srcdoc="([^"]*)"', shown)
@@ -208,7 +208,8 @@ def stepper_of(notebook: str) -> str:
         begin = text.rindex(f"<{part}>")
         assert now is not None
         text = text[:begin] + now.group() + text[text.index(f"</{part}>", begin) + len(f"</{part}>"):]
-    return text
+    before, data, after = re.split(r'(?<=id="data">)(.*?)(?=</script>)', text, maxsplit=1, flags=re.DOTALL)
+    return before + json.dumps({**json.loads(data), "what_if": None}).replace("<", "\\u003c") + after
 
 
 @pytest.mark.parametrize("notebook", SAVED)
