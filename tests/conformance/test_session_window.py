@@ -217,6 +217,15 @@ def test_every_kind_of_buffer_is_merged_in_the_order_of_the_sessions(compare):
     compare(build, feed=[one[:2], one[2:4], [at("ann", 6), at("ann", 17, n=7)], one[4:], [at("ann", 99)]])
 
 
+def test_of_two_sessions_that_begin_together_that_of_the_state_comes_first(compare):
+    """Although it ends later: sorted by its end, too, the new one would come first."""
+    def build(session, input_dir):
+        return clicks(session, input_dir).groupBy("user", F.session_window("ts", "5 minutes")).agg(F.collect_list("n").alias("ns"))
+
+    seen = compare(build, feed=[[at("ann", 4, n=2), at("ann", 0, n=3)], [at("ann", 0, n=4)], [at("ann", 99)]])
+    assert [ns for batch in seen.model.batches for *_, ns in batch.rows] == [[3, 2, 4]]
+
+
 def test_a_session_without_aggregate_function_is_still_state(compare):
     window = F.session_window("ts", "5 minutes")
     compare(

@@ -85,6 +85,13 @@ def sorted_in_partitions(session: SparkSession, rows: JavaObject, order: JavaObj
     return scala.java_class(session, f"{EXECUTION}.SortExec")(order, False, rows, 0)
 
 
+def known_as_sorted(session: SparkSession, rows: JavaObject, order: JavaObject) -> JavaObject:
+    """The rows of a physical plan whose partitions are sorted already, which Spark does not know: it would sort them again."""
+    unknown = scala.java_class(session, f"{PARTITIONING}.UnknownPartitioning")(0)
+    scan = scala.java_class(session, f"{EXECUTION}.RDDScanExec")
+    return scan(rows.output(), rows.execute(), "sorted", unknown, order, scala.none(session))
+
+
 def sorted_by(session: SparkSession, rows: JavaObject, keys: Iterable[JavaObject]) -> JavaObject:
     """The same by some columns, upwards."""
     return sorted_in_partitions(session, rows, scala.seq(session, [expressions.ascending(session, key) for key in keys]))

@@ -11,7 +11,8 @@ rows of the key are together, those of earlier batches included.
 2. The shuffle is by the keys *without* the session, so that a task sees all sessions of a key. Spark sorts by key and start.
 3. A task per partition puts the sessions of the state among the new ones
    (engine/operators/session_window_state_store_restore.py).
-4. Spark's MergingSessionsExec makes one of those that touch.
+4. Spark's MergingSessionsExec makes one of those that touch. It takes them in the order of the task, where a session of the
+   state comes before a new one that begins when it does, whichever ends first.
 5. A second task per partition saves and emits (engine/operators/session_window_state_store_save.py).
 6. Spark evaluates the functions over the buffers.
 
@@ -101,6 +102,6 @@ class SessionWindowAggregation(StreamingAggregation):
         by_key = physical.shuffled(session, new, self.shuffle_keys, self.partitions(context.num_partitions))  # (2)
         sorted_rows = physical.sorted_in_partitions(session, by_key, self.order)
         restored = context.map_partitions(self.tasks, sorted_rows, restore)  # (3)
-        merged = physical.over(session, self.merge, restored)  # (4)
+        merged = physical.over(session, self.merge, physical.known_as_sorted(session, restored, self.order))  # (4)
         saved = context.map_partitions(self.tasks, merged, save, gathered=True)  # (5)
         return context.leaf(physical.over(session, self.final, saved))  # (6)
