@@ -3,6 +3,7 @@
     pytest tests/conformance/test_random_queries.py                                    the forty queries of CI
     MINISPARK_QUERIES=1000-1499 pytest tests/conformance/test_random_queries.py        those of other seeds: a long run
     MINISPARK_QUERIES=1017-1017 pytest tests/conformance/test_random_queries.py        one of them again
+    MINISPARK_PROVIDER=rocksdb  pytest tests/conformance/test_random_queries.py        their state in RocksDB, every other one with changelogs
 
 A query that fails is printed whole, with its seed.
 """
@@ -10,18 +11,27 @@ A query that fails is printed whole, with its seed.
 from __future__ import annotations
 
 import os
+from dataclasses import replace
 
 import pytest
 from pyspark.sql import SparkSession
 
 from tests.conformance.random_queries.comparing import differences
-from tests.conformance.random_queries.drawing import drawn
+from tests.conformance.random_queries.drawing import Case, drawn
 
+STORE = "spark.sql.streaming.stateStore"
+IN_ROCKSDB = os.environ.get("MINISPARK_PROVIDER") == "rocksdb"
 FIRST, LAST = map(int, os.environ.get("MINISPARK_QUERIES", "0-39").split("-"))
 
 
 @pytest.mark.parametrize("seed", range(FIRST, LAST + 1))
 def test_both_engines_agree(spark: SparkSession, seed: int) -> None:
-    case = drawn(seed)
+    case = in_rocksdb(drawn(seed), seed % 2 == 1) if IN_ROCKSDB else drawn(seed)
     _, found = differences(spark, case)
     assert not found, "\n".join([f"MINISPARK_QUERIES={seed}-{seed} pytest tests/conformance/test_random_queries.py", str(case), *found])
+
+
+def in_rocksdb(case: Case, changelogs: bool) -> Case:
+    provider = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
+    more = {f"{STORE}.providerClass": provider, f"{STORE}.rocksdb.changelogCheckpointing.enabled": str(changelogs).lower()}
+    return replace(case, confs={**case.confs, **more})

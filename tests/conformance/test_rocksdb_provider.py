@@ -43,6 +43,8 @@ CASES: dict[str, dict[str, str]] = {  # "chain" has a deduplication, a join and 
     "limit": CHANGELOGS,
     "group state": {},
     "sum": CHANGELOGS,
+    "variables": CHANGELOGS | CHECKSUMS,
+    "variables with ttl": {"spark.sql.streaming.noDataMicroBatches.enabled": "false"},  # else there is always one more batch
 }
 OF_CASE = QUERIES | {"sum": SUM}
 RUN_AGAIN = ("sum",)  # each engine runs the last batch of the other one again, as after a kill, over its files

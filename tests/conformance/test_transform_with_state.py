@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -126,7 +127,6 @@ def test_a_key_may_have_an_array_in_it(spark: SparkSession, mini: MiniSparkSessi
 
 
 def test_an_operator_beside_it_has_its_state_in_rocksdb(spark: SparkSession, tmp_path: Path):
-    """The files of the deduplication are compared; those of the variables are not, because they are the model's own."""
     pytest.importorskip("google.protobuf", reason="Spark's own workers for transformWithState want it")
 
     def build(session: Any, input_dir: str) -> DataFrame:
@@ -135,7 +135,32 @@ def test_an_operator_beside_it_has_its_state_in_rocksdb(spark: SparkSession, tmp
 
     feed = [[json.dumps({"user": user}) for user in users] for users in ("ab", "bc")]
     confs = {PROVIDER: ROCKS_DB, "spark.sql.shuffle.partitions": "2"}
-    found = side_by_side(spark, build, feed, confs=confs, directory=str(tmp_path), progress=False)
+    found = side_by_side(spark, build, feed, confs=confs, directory=str(tmp_path), progress=False, restart_after=[0], relay=("model", "spark"))
     assert found.differences == () and len(found.model.batches) >= 2
-    providers = {operator.name: operator.provider for operator in inspect(str(tmp_path / "checkpoint-model")).operators}
-    assert providers == {"transformWithStateInPandasExec": "HDFS-backed", "dedupe": "RocksDB"}
+    operators = {operator.name: operator.provider for operator in inspect(str(tmp_path / "checkpoint-model")).operators}
+    assert operators == {"transformWithStateInPandasExec": "RocksDB", "dedupe": "RocksDB"}
+
+
+def in_event_time(session: Any, input_dir: str) -> DataFrame:
+    users = session.readStream.schema("user string, ts timestamp").json(input_dir).withWatermark("ts", "1 minute").groupBy("user")
+    return users.transformWithStateInPandas(Count(), "user string, total long", "update", "eventtime")
+
+
+def test_the_time_mode_of_a_checkpoint_cannot_change(spark: SparkSession, mini: MiniSparkSession, tmp_path: Path):
+    pytest.importorskip("google.protobuf", reason="Spark's own workers for transformWithState want it")
+    (tmp_path / "in").mkdir()
+
+    def run_both(session: Any) -> str:
+        for i, build in enumerate((in_pandas, in_event_time)):
+            (tmp_path / "in" / f"{type(session).__name__}{i}.json").write_text('{"user": "ann"}\n')
+            writer = build(session, str(tmp_path / "in")).writeStream.outputMode("update").format("noop")
+            query = writer.option("checkpointLocation", str(tmp_path / type(session).__name__)).trigger(availableNow=True).start()
+            try:
+                query.awaitTermination()
+            except StreamingQueryException as e:
+                return re.sub(r"(?s).*(\[STATE_STORE_INVALID_CONFIG_AFTER_RESTART\].*?SQLSTATE: \w+).*", r"\1", str(e))
+        return "it goes on"
+
+    with confs_set(spark, {PROVIDER: ROCKS_DB}):
+        theirs, ours = run_both(spark), run_both(mini)
+    assert ours == theirs and ours.startswith("[STATE_STORE_INVALID_CONFIG_AFTER_RESTART]")

@@ -1,7 +1,6 @@
 """transformWithState on a store with column families: state variables, timers and ttl do the same on both engines.
 
-The conf asks for Spark's RocksDB provider. The model has another one, so the files under `state/` are not compared; everything
-else is. Times are minutes after 12:00; `at("ann", 3)` is a click of Ann at 12:03. The watermark runs 10 minutes behind.
+The conf asks for Spark's RocksDB provider, and for its changelogs, which are compared as all else is. Times are minutes after 12:00; `at("ann", 3)` is a click of Ann at 12:03. The watermark runs 10 minutes behind.
 """
 
 from __future__ import annotations
@@ -25,6 +24,7 @@ pytest.importorskip("google.protobuf", reason="Spark's own workers for transform
 
 PROVIDER = "spark.sql.streaming.stateStore.providerClass"
 ROCKS_DB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
+CHANGELOGS = "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled"
 SCHEMA = "ts timestamp, user string, n int"
 NOON = datetime(2024, 1, 1, 12)
 NOON_MS = 1704110400000
@@ -42,10 +42,10 @@ def compare(spark: SparkSession, tmp_path: Path) -> Callable[..., Any]:
     def run(build: Callable[..., Any], feed: Any, *, fails: bool = False, confs: Any = None, **arguments: Any) -> Any:
         result = side_by_side(
             spark, build, feed, directory=str(tmp_path), trace="steps", progress=False,
-            confs={PROVIDER: ROCKS_DB, "spark.sql.shuffle.partitions": "1"} | (confs or {}), **{"output_mode": "update"} | arguments,
+            confs={PROVIDER: ROCKS_DB, CHANGELOGS: "true", "spark.sql.shuffle.partitions": "1"} | (confs or {}),
+            **{"output_mode": "update"} | arguments,
         )
-        found = [d for d in result.differences if not d.what.startswith("state/")]  # the format of its files
-        assert not found, "\n".join(map(str, found))
+        assert not result.differences, "\n".join(map(str, result.differences))
         assert result.model.condition == ("STREAM_FAILED" if fails else None)
         return result
 

@@ -21,7 +21,6 @@ from tests.conformance.types_by_operators import (
     FEED,
     FOUND,
     NAMES,
-    has_own_files,
     outcomes,
     ran,
     recorded,
@@ -44,10 +43,10 @@ def equal(operator: str, place: str) -> list[str]:
 
 @pytest.mark.parametrize(("operator", "place"), CELLS if ASKED else IN_SHORT)
 def test_each_engine_goes_on_with_what_the_other_has_kept(spark: SparkSession, spark_files: None, operator: str, place: str) -> None:
-    """All types at once; rows, metrics and the bytes of the state are those of Spark alone. transformWithState has files of its own."""
+    """All types at once; rows, metrics and the bytes of the state are those of Spark alone."""
     names = equal(operator, place)
     keys, values = (names, []) if place == "key" else ([], names)
-    relay = ("model",) if has_own_files(operator) else ("model", "model", "spark", "model")
+    relay = ("model", "model", "spark", "model")
     comparison, found = ran(spark, operator, keys, values, FEED, restart_after=(0, 1, 2), relay=relay)
     assert not found, "\n".join(found)
     assert comparison.model.batches and comparison.model.error is None

@@ -18,7 +18,7 @@ import xxhash
 from pyspark.sql.types import LongType, StringType, StructType
 
 from minispark_stream.engine.checkpointing.lz4_block import compress
-from minispark_stream.tools.inspection.rocksdb.changes import DELETE, MERGE, PUT, Record
+from minispark_stream.extras.rocksdb.changes import DELETE, MERGE, PUT, Record
 from tests.unit.hand_made import CONF, encode, keys_of, values_of, windowed_count
 
 KINDS = {PUT: 1, DELETE: 0, MERGE: 2}

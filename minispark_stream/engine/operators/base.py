@@ -50,6 +50,17 @@ ALWAYS_NULLABLE = "spark.sql.streaming.statefulOperator.alwaysNullableOutput.ena
 
 
 @dataclass(frozen=True)
+class StateVariables:
+    """What a processor of transformWithState has declared: the schemas that it gave as text; and what the metadata of its
+    operator says of that: properties, and in which files the schemas of its column families are.
+    """
+
+    schemas: Mapping[str, StructType]
+    properties: Mapping[str, Any]
+    schema_paths: tuple[str, ...]
+
+
+@dataclass(frozen=True)
 class BatchContext:
     """All that the plan of a batch depends on besides its data.
 
@@ -73,7 +84,7 @@ class BatchContext:
     accumulators: Mapping[int, Accumulator[list[Report]]]
     executed: list[JavaObject] = field(default_factory=list)
     began: list[float] = field(default_factory=list)
-    state_variables: dict[int, Mapping[str, StructType]] = field(default_factory=dict)
+    state_variables: dict[int, StateVariables] = field(default_factory=dict)
     tells: bool = False
 
     def rows(self, child: JavaObject) -> JavaObject:
@@ -147,24 +158,27 @@ class StatefulOperator(ABC):
         """(1) Store name, key schema and value schema of each store."""
 
     @property
+    def store_names(self) -> Sequence[str]:
+        return [name for name, _, _ in self.schemas()]
+
+    @property
     def checks_values(self) -> bool:
         """Whether the value schema, too, must be that of the checkpoint."""
         return True
-
-    @property
-    def uses_column_families(self) -> bool:
-        """Whether it needs a store with column families, which is RocksDB's."""
-        return False
 
     @abstractmethod
     def plan_batch(self, context: BatchContext, children: Sequence[JavaObject]) -> JavaObject:
         """The operator's rows in this batch, given the batch plans of its children."""
 
-    def readable(self, store: str, rows: Sequence[tuple[bytes, bytes]], state_dir: str) -> list[dict[str, Any]]:
+    def readable(self, store: str, rows: Sequence[tuple[bytes, bytes]], batch: BatchContext) -> list[dict[str, Any]]:
         """Keys and values of a store as the trace shows them: each with the name of its `store`, its `key` and its `value`."""
         [(keys, values)] = [(keys, values) for name, keys, values in self.schemas() if name == store]
         decoded = (decode_rows(UnsafeRowCodec(schema), part) for schema, part in zip((keys, values), zip(*rows)))
         return [{"store": store, "key": key, "value": value} for key, value in zip(*decoded)]
+
+    def without_indexes(self, rows: Mapping[bytes, bytes], batch: BatchContext) -> Mapping[bytes, bytes]:
+        """Of the rows of a store those that are state, and not what the engine finds it by."""
+        return rows
 
     def parts_of_told(self, what: str, side: int) -> Mapping[str, StructType]:
         """What the rows are made of that its tasks tell (told.py), by name, in order: most tell of the rows that come in."""
@@ -190,8 +204,8 @@ class StatefulOperator(ABC):
         """How many partitions the state has in a query with `num_partitions`."""
         return num_partitions
 
-    def metadata(self, num_partitions: int) -> OperatorStateMetadata:
-        """(1) What `state/<operator>/_metadata/metadata` says about this operator."""
+    def metadata(self, num_partitions: int, variables: StateVariables | None) -> OperatorStateMetadata:
+        """(1) What `state/<operator>/_metadata` says about this operator, and the state variables that it has declared."""
         stores = tuple(StateStoreMetadata(name, self.num_cols_prefix_key, num_partitions) for name, _, _ in self.schemas())
         return OperatorStateMetadata(self.operator_id, self.operator_name, stores)
 

@@ -107,10 +107,10 @@ class SymmetricHashJoin(StatefulOperator):
             )
         ]
 
-    def readable(self, store: str, rows: Sequence[tuple[bytes, bytes]], state_dir: str) -> list[dict[str, Any]]:
+    def readable(self, store: str, rows: Sequence[tuple[bytes, bytes]], batch: BatchContext) -> list[dict[str, Any]]:
         """Under the names of the key's columns on the side of the store, where the files have field0, field1, ..."""
         names = self._key_names(LEFT if store.startswith(SIDES[LEFT]) else RIGHT)
-        found = super().readable(store, rows, state_dir)
+        found = super().readable(store, rows, batch)
         for row in found:
             row["key"] = dict(zip(unique_names([*names, *list(row["key"])[len(names) :]]), row["key"].values()))
         return found

@@ -23,12 +23,17 @@ from functools import cached_property
 from pyspark.accumulators import Accumulator
 from pyspark.errors import SparkRuntimeException
 from pyspark.sql import SparkSession
-from pyspark.sql.types import StructType
 
 from minispark_stream.engine.jvm import plans, sessions
 from minispark_stream.engine.jvm.errors import spark_error
 from minispark_stream.engine.jvm.scala import JavaObject
-from minispark_stream.engine.operators.base import ALLOW_MULTIPLE, BatchContext, OperatorWatermarks, StatefulOperator
+from minispark_stream.engine.operators.base import (
+    ALLOW_MULTIPLE,
+    BatchContext,
+    OperatorWatermarks,
+    StatefulOperator,
+    StateVariables,
+)
 from minispark_stream.engine.operators.metrics import Report, Reports
 from minispark_stream.engine.plan import checked_plan
 from minispark_stream.engine.plan.streaming_relation import Sources, without_file_relations
@@ -52,7 +57,7 @@ class StateOfRun:
     num_partitions: int
     conf: StateStoreConf
     accumulators: Mapping[int, Accumulator[list[Report]]]
-    variables: dict[int, Mapping[str, StructType]] = field(default_factory=dict)
+    variables: dict[int, StateVariables] = field(default_factory=dict)
 
 
 class QueryPlanner:
@@ -99,19 +104,19 @@ class QueryPlanner:
                 sessions.forget_accumulator(accumulator)
 
     def _begin(self, operators: Sequence[StatefulOperator], context: MicroBatchExecutionContext) -> StateOfRun:  # (2)
-        in_own_files = (op.operator_id for op in operators if op.uses_column_families)
         get = self._conf if operators else dict[str, str]().get  # a query without state may have any state store
         spark = self.session.sparkContext
         return StateOfRun(
             int(context.metadata.conf["spark.sql.shuffle.partitions"]),
-            StateStoreConf.from_conf(get, self._run_id, in_own_files),
+            StateStoreConf.from_conf(get, self._run_id),
             {op.operator_id: spark.accumulator([], Reports()) for op in operators},
         )
 
-    def _check_state(self, operators: Sequence[StatefulOperator], num_partitions: int, batch_id: int) -> None:
+    def _check_state(self, operators: Sequence[StatefulOperator], state: StateOfRun, batch_id: int) -> None:
         """(3) Compare the operators and schemas with those of the checkpoint, or write them down in a new one."""
         check = sessions.flag(self.session, "spark.sql.streaming.stateStore.stateSchemaCheck")
-        check_operators(self._state_dir, [op.metadata(num_partitions) for op in operators], batch_id)
+        current = [op.metadata(state.num_partitions, state.variables.get(op.operator_id)) for op in operators]
+        check_operators(self._state_dir, current, batch_id)
         for op in operators:
             for store, keys, values in op.schemas():
                 validate_or_write_schema(self._state_dir, op.operator_id, store, keys, values, check, op.checks_values)
@@ -138,7 +143,7 @@ class QueryPlanner:
         )
         execution = IncrementalExecution(template, batch, new_data)
         if context.is_first_of_run:
-            self._check_state(template.operators, state.num_partitions, context.batch_id)
+            self._check_state(template.operators, state, context.batch_id)
         return execution
 
     def watermarks(self, context: MicroBatchExecutionContext) -> dict[int, OperatorWatermarks]:

@@ -152,7 +152,7 @@ class HDFSBackedStateStoreProvider:
     def _apply_deltas_up_to(self, version: int) -> None:
         for v, identity, changes in deltas(self.files, self.version, version):
             with self.changing() as entries:
-                entries.apply(changes)
+                entries.apply(self.files.onto(entries, changes))
             self._becomes(v, None, identity)
 
     # -- (3), (4) changing --------------------------------------------------------------------------------------
@@ -191,7 +191,7 @@ class HDFSBackedStateStoreProvider:
     def _says_the_same(self, version: int, changes: Sequence[Change]) -> bool:  # (5)
         """Whether the file of `version` is what would be written here."""
         if self.files.has_delta(version):
-            return dict(records(self.files.read_delta(version))) == dict(records(changes))
+            return self.files.says_the_same(version, changes)
         return dict(records(self.files.read_snapshot(version))) == dict(zip(*self.map.rows()))
 
     def _becomes(self, version: int, undo: Undo | None, identity: object) -> None:

@@ -1,6 +1,7 @@
 """Which operators a checkpoint's state belongs to.
 
-Models: OperatorStateMetadataV1 and its reader and writer, and the check of IncrementalExecution against it (About state).
+Models: OperatorStateMetadataV1 and OperatorStateMetadataV2 with their readers and writers, and the check of
+IncrementalExecution against them (About state).
 
 State files do not say which operator wrote them. One small file for each operator does, so that a restart notices a query
 whose stateful operators are others:
@@ -15,7 +16,8 @@ whose stateful operators are others:
 
     checkpoint: 0 -> dedupe        query: 0 -> stateStoreSave, 1 -> dedupe        the restart is refused
 
-Metadata of version 2, which only RocksDB needs, is not read.
+4. An operator whose state is in column families has metadata of version 2, in `_metadata/v2/<batch>`: it also has properties of
+   the operator's own, and says where the schemas are. Each run of the query writes a new file.
 
 Differs from Spark: nothing.
 """
@@ -24,10 +26,12 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
-from minispark_stream.engine.checkpointing.checkpoint_file_manager import CheckpointFileManager
+from minispark_stream.engine.checkpointing.checkpoint_file_manager import CheckpointFileManager, canonical_number
+from minispark_stream.engine.checkpointing.metadata_log import json_object, to_json
 from minispark_stream.engine.state.state_store import state_error
 
 logger = logging.getLogger(__name__)
@@ -35,52 +39,70 @@ logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class StateStoreMetadata:
+    """`schema_paths`: of a store with column families, its schema files, the newest last."""
+
     store_name: str
     num_cols_prefix_key: int
     num_partitions: int
+    schema_paths: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
 class OperatorStateMetadata:
-    """Which operator a directory of the state belongs to, and its stores."""
+    """Which operator a directory of the state belongs to, and its stores. `properties`: in version 2 only."""
 
     operator_id: int
     operator_name: str
     stores: tuple[StateStoreMetadata, ...]
+    properties: Mapping[str, Any] | None = None
+
+    def variables(self) -> dict[str, str]:
+        """Name -> kind of the state variables that the properties tell of."""
+        found = (self.properties or {}).get("stateVariables")
+        return {
+            str(one.get("stateName")): str(one.get("stateVariableType"))
+            for one in (found if isinstance(found, list) else ()) if isinstance(one, dict)
+        }
 
     def to_text(self) -> str:
-        stores = [
+        stores: list[dict[str, Any]] = [
             {"storeName": s.store_name, "numColsPrefixKey": s.num_cols_prefix_key, "numPartitions": s.num_partitions}
             for s in self.stores
         ]
         operator = {"operatorId": self.operator_id, "operatorName": self.operator_name}
-        return "v1\n" + json.dumps(
-            {"operatorInfo": operator, "stateStoreInfo": stores}, separators=(",", ":"), ensure_ascii=False
-        )
+        if self.properties is None:
+            return "v1\n" + to_json({"operatorInfo": operator, "stateStoreInfo": stores})
+        stores = [{**store, "stateSchemaFilePaths": list(s.schema_paths)} for store, s in zip(stores, self.stores)]
+        properties = to_json(dict(self.properties))
+        return "v2\n" + to_json({"operatorInfo": operator, "stateStoreInfo": stores, "operatorPropertiesJson": properties})
 
     @staticmethod
     def from_text(text: str) -> OperatorStateMetadata:
-        """Raises ValueError when `text` is not metadata of version 1."""
+        """Raises ValueError when `text` is not metadata."""
         version, _, body = text.partition("\n")
-        if version.strip() != "v1":
-            raise ValueError(f"unsupported version {version[:20]!r} of operator metadata; version 1 is supported")
+        if version.strip() not in ("v1", "v2"):
+            raise ValueError(f"unsupported version {version[:20]!r} of operator metadata; versions 1 and 2 are supported")
         try:
             value = json.loads(body)
             operator = value["operatorInfo"]
             stores = tuple(
-                StateStoreMetadata(str(s["storeName"]), int(s["numColsPrefixKey"]), int(s["numPartitions"]))
+                StateStoreMetadata(
+                    str(s["storeName"]), int(s["numColsPrefixKey"]), int(s["numPartitions"]),
+                    tuple(map(str, s.get("stateSchemaFilePaths", ()))),
+                )
                 for s in value["stateStoreInfo"]
             )
-            return OperatorStateMetadata(int(operator["operatorId"]), str(operator["operatorName"]), stores)
+            properties = json_object(value.get("operatorPropertiesJson") or "{}") if version.strip() == "v2" else None
+            return OperatorStateMetadata(int(operator["operatorId"]), str(operator["operatorName"]), stores, properties)
         except (KeyError, TypeError, AttributeError, OverflowError, RecursionError) as e:
             raise ValueError(f"not operator metadata ({type(e).__name__}: {e})") from e
 
 
 def read_operator_metadata(state_dir: str, operator_id: int) -> OperatorStateMetadata | None:
-    """The metadata of an operator, None when there is none. Raises ValueError, naming the file, when it is broken."""
+    """The newest metadata of an operator, None when there is none. Raises ValueError, naming the file, when it is broken."""
     manager = CheckpointFileManager(state_dir)
-    file = f"{operator_id}/_metadata/metadata"
-    if not manager.exists(file):
+    file = _file(manager, operator_id)
+    if file is None:
         return None
     try:
         return OperatorStateMetadata.from_text(manager.open(file).decode("utf-8"))
@@ -88,13 +110,28 @@ def read_operator_metadata(state_dir: str, operator_id: int) -> OperatorStateMet
         raise ValueError(f"{manager.root}/{file}: {e}. Delete the file to have it written again.") from e
 
 
-def write_operator_metadata(state_dir: str, metadata: OperatorStateMetadata) -> None:
-    """Write the metadata of an operator unless it is there."""
+def write_operator_metadata(state_dir: str, metadata: OperatorStateMetadata, batch_id: int = 0) -> None:
+    """Write the metadata of an operator: (4) of version 2 at every start, else unless it is there."""
     manager = CheckpointFileManager(state_dir)
-    file = f"{metadata.operator_id}/_metadata/metadata"
-    if not manager.exists(file):
-        manager.mkdirs(f"{metadata.operator_id}/_metadata")
-        manager.create_atomic(file, metadata.to_text().encode("utf-8"))
+    folder = f"{metadata.operator_id}/_metadata"
+    if metadata.properties is None:
+        if not manager.exists(f"{folder}/metadata"):
+            manager.mkdirs(folder)
+            manager.create_atomic(f"{folder}/metadata", metadata.to_text().encode("utf-8"))
+    else:
+        manager.mkdirs(f"{folder}/v2")
+        manager.create_atomic(f"{folder}/v2/{batch_id}", metadata.to_text().encode("utf-8"), overwrite=True)
+
+
+def _file(manager: CheckpointFileManager, operator_id: int) -> str | None:
+    """Where the newest metadata of an operator is."""
+    folder = f"{operator_id}/_metadata"
+    if manager.exists(f"{folder}/metadata"):
+        return f"{folder}/metadata"
+    if not manager.exists(f"{folder}/v2"):
+        return None
+    batches = [b for name, *_ in manager.list(f"{folder}/v2") if (b := canonical_number(name)) is not None]
+    return f"{folder}/v2/{max(batches)}" if batches else None
 
 
 def check_operators(state_dir: str, current: Sequence[OperatorStateMetadata], batch_id: int) -> None:
@@ -126,7 +163,7 @@ def check_operators(state_dir: str, current: Sequence[OperatorStateMetadata], ba
         )
         raise state_error(condition, text, "42K03", OpsInMetadataSeq=before, OpsInCurBatchSeq=after)
     for metadata in current:
-        write_operator_metadata(state_dir, metadata)
+        write_operator_metadata(state_dir, metadata, batch_id)
 
 
 def _is_empty(state_dir: str) -> bool:

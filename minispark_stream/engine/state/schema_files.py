@@ -13,7 +13,7 @@ Models: SchemaHelper (About state).
 The file is not trusted: lengths are checked, and the JSON of a user-defined type, which PySpark would load by importing or
 unpickling what the file says, is read as the SQL type under it.
 
-Version 3, which only column families in RocksDB need, is not read.
+Version 3 is for column families in RocksDB (extras/rocksdb/column_family_schemas.py).
 
 Differs from Spark: nothing.
 """
@@ -52,11 +52,13 @@ def schema_json(schema: StructType) -> str:
 
 
 def encode_schemas(key_schema: StructType, value_schema: StructType) -> bytes:
-    out = [_write_utf("v2")]
-    for schema in (key_schema, value_schema):
-        chunks = _chunks(schema_json(schema))
-        out += [struct.pack(">i", len(chunks)), *map(_write_utf, chunks)]
-    return b"".join(out)
+    return b"".join([write_utf("v2"), *(write_text(schema_json(schema)) for schema in (key_schema, value_schema))])
+
+
+def write_text(text: str) -> bytes:  # (1)
+    """A text in chunks, after their number."""
+    chunks = _chunks(text)
+    return b"".join([struct.pack(">i", len(chunks)), *map(write_utf, chunks)])
 
 
 def decode_schemas(data: bytes) -> tuple[StructType, StructType]:
@@ -109,12 +111,12 @@ def _chunks(text: str) -> list[str]:
     return [text[i : i + size] for i in range(0, len(text), size)]
 
 
-def _write_utf(text: str) -> bytes:
+def write_utf(text: str) -> bytes:
     data = _modified_utf8(text)
     return struct.pack(">H", len(data)) + data
 
 
-def _modified_utf8(text: str) -> bytes:
+def _modified_utf8(text: str) -> bytes:  # (2)
     """Java's modified UTF-8: NUL as two bytes, and each half of a surrogate pair as three."""
     utf16 = text.encode("utf-16-be", "surrogatepass")
     units = (chr(unit) for (unit,) in struct.iter_unpack(">H", utf16))

@@ -21,19 +21,21 @@ Shown by tests/unit/engine/state/test_state_store.py::test_a_damaged_delta_is_on
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from minispark_stream.engine.checkpointing.checkpoint_file_manager import CheckpointFileManager, canonical_number
 from minispark_stream.engine.checkpointing.errors import SparkRuntimeException
 from minispark_stream.engine.checkpointing.lz4_block import LimitExceeded, compress, decompress
 from minispark_stream.engine.checkpointing.unsafe_row.rows import Rows
+from minispark_stream.engine.state.hdfs_backed_state_store_map import Entries
 from minispark_stream.engine.state.state_records import (
     Change,
     NegativeKeySize,
     RowChecksumMismatch,
     decode_changes,
     encode_records,
+    records,
 )
 from minispark_stream.engine.state.state_store import StateStoreConf, StateStoreId, state_error
 
@@ -153,6 +155,14 @@ class StateFiles:
         """Other files that nobody needs any more once these are deleted."""
         return []
 
+    def onto(self, entries: Entries, changes: Iterable[Change]) -> Iterable[Change]:
+        """What a delta says, as values that are put or removed, given the entries that it is applied to."""
+        return changes
+
+    def says_the_same(self, version: int, changes: Sequence[Change]) -> bool:
+        """Whether the delta of `version` is what `changes` would make."""
+        return dict(records(self.read_delta(version))) == dict(records(changes))
+
     def custom_metrics(self, loaded: Loaded) -> dict[str, int]:
         """Spark's names for what it counts of a store besides its keys."""
         return {
@@ -216,8 +226,8 @@ class StateFiles:
 
 
 def files_of(store_id: StateStoreId, conf: StateStoreConf) -> StateFiles:
-    """The files of a store: those of the provider that the confs name, if the operator's state is in those."""
-    if conf.new_files is None or store_id.operator_id in conf.in_own_files:
+    """The files of a store: those of the provider that the confs name."""
+    if conf.new_files is None:
         return StateFiles(store_id, conf)
     files: StateFiles = conf.new_files(store_id, conf)
     return files

@@ -60,8 +60,7 @@ def validate_or_write_schema(
 ) -> None:
     """Compare the schemas of a store with those it was first written with, or write them when there are none yet.
 
-    When they do not fit, raises UnsupportedOperationException STATE_STORE_KEY_SCHEMA_NOT_COMPATIBLE or
-    STATE_STORE_VALUE_SCHEMA_NOT_COMPATIBLE, unless `check` (conf `stateStore.stateSchemaCheck`) is off.
+    Raises what `check_schemas` does.
     """
     _refuse_collated_keys(key_schema)
     manager = CheckpointFileManager(StateStoreId(state_dir, operator_id, 0, store_name).location)
@@ -70,7 +69,25 @@ def validate_or_write_schema(
         manager.create_atomic(SCHEMA_FILE, encode_schemas(key_schema, value_schema))
         return
     try:
-        stored_key, stored_value = read_schemas(state_dir, operator_id, store_name)
+        stored = read_schemas(state_dir, operator_id, store_name)
+    except PySparkException as e:  # (3)
+        if check:
+            raise
+        logger.warning("stateSchemaCheck is off: %s", e)
+    else:
+        check_schemas(stored, (key_schema, value_schema), check, check_values)
+
+
+def check_schemas(
+    stored: tuple[StructType, StructType], new: tuple[StructType, StructType], check: bool, check_values: bool = True
+) -> None:
+    """Compare key and value schema with those of the checkpoint.
+
+    When they do not fit, raises UnsupportedOperationException STATE_STORE_KEY_SCHEMA_NOT_COMPATIBLE or
+    STATE_STORE_VALUE_SCHEMA_NOT_COMPATIBLE, unless `check` (conf `stateStore.stateSchemaCheck`) is off.
+    """
+    (stored_key, stored_value), (key_schema, value_schema) = stored, new
+    try:
         if not compatible(key_schema, stored_key):
             raise _not_compatible("key", stored_key, key_schema)
         if check_values and not compatible(value_schema, stored_value):

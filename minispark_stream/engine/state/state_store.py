@@ -23,7 +23,7 @@ Differs from Spark: nothing.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from typing import Any, NamedTuple, Protocol
 
@@ -102,8 +102,7 @@ class StateStoreConf:
     A new run trusts the files only, not what the stores of an earlier run have in memory (StateStoreProviderId).
     `max_shared_memory_mb` is the model's own: so much memory may the tables take that the workers of an executor have in
     common; -1: half of the machine's, 0: they have none in common.
-    `new_files`: what the files of the provider are made by, None for those of the HDFS-backed one. `in_own_files`: the
-    operators whose state is in the model's own files, whatever the provider is.
+    `new_files`: what the files of the provider are made by, None for those of the HDFS-backed one.
     """
 
     min_deltas_for_snapshot: int = _conf("stateStore.minDeltasForSnapshot", 10)
@@ -116,14 +115,17 @@ class StateStoreConf:
     auto_snapshot_repair_max_replay: int = _conf("stateStore.autoSnapshotRepair.maxChangeFileReplay", 500)
     changelog_checkpointing_enabled: bool = _conf("stateStore.rocksdb.changelogCheckpointing.enabled", False)
     max_shared_memory_mb: int = _conf("stateStore.maxSharedMemoryMB", -1)
+    merge_operator_version: int = _conf("stateStore.rocksdb.mergeOperatorVersion", 2)
     query_run_id: str = ""
     new_files: NewFiles | None = None
-    in_own_files: frozenset[int] = frozenset()
+
+    @property
+    def list_delimiter(self) -> bytes:
+        """What RocksDB has between two elements of a list."""
+        return b"," if self.merge_operator_version == 1 else b""
 
     @staticmethod
-    def from_conf(
-        conf_get: Callable[[str], str | None], query_run_id: str = "", in_own_files: Iterable[int] = ()
-    ) -> StateStoreConf:
+    def from_conf(conf_get: Callable[[str], str | None], query_run_id: str = "") -> StateStoreConf:
         """Read the confs through `conf_get`, which gives None for a conf that is not set.
 
         Raises SparkRuntimeException for a provider that nobody has registered, and for a checkpoint format other than 1.
@@ -142,7 +144,7 @@ class StateStoreConf:
             value = conf_get(f.metadata["key"]) if f.metadata else None
             if value is not None:
                 values[f.name] = _PARSERS[type(f.default)](value.strip())
-        values |= {"new_files": PROVIDERS[provider], "in_own_files": frozenset(in_own_files)}
+        values["new_files"] = PROVIDERS[provider]
         return StateStoreConf(**values, query_run_id=query_run_id)
 
 

@@ -28,6 +28,7 @@ from typing import Any
 
 from minispark_stream.engine.state.state_records import Change
 from minispark_stream.engine.state.state_store import state_error
+from minispark_stream.extras.rocksdb.changes import Append
 
 MOST_TABLES = 8
 OPTIONS = """[Version]
@@ -38,7 +39,7 @@ OPTIONS = """[Version]
 [CFOptions "default"]
   compression=kLZ4Compression
   disable_auto_compactions=true
-  merge_operator={id=StringAppendOperator;delimiter=;}
+  merge_operator={id=StringAppendOperator;delimiter=%s;}
   table_factory=BlockBasedTable
 [TableOptions/BlockBasedTable "default"]
   format_version=5
@@ -56,12 +57,12 @@ def scratch() -> Iterator[str]:
 
 
 class RocksDB:
-    """The database in `folder`, a new one if nothing is there. Close it.
+    """The database in `folder`, a new one if nothing is there. Close it. `delimiter` is between the elements of a list.
 
     Raises SparkRuntimeException, CANNOT_LOAD_STATE_STORE.UNCATEGORIZED, when there is no RocksDB for Python.
     """
 
-    def __init__(self, folder: str):
+    def __init__(self, folder: str, delimiter: str = ""):
         try:
             from rocksdict import Options, Rdict
         except ImportError as e:
@@ -71,7 +72,7 @@ class RocksDB:
             if name.startswith("OPTIONS"):
                 os.unlink(f"{folder}/{name}")
         with open(f"{folder}/OPTIONS-000007", "w") as file:
-            file.write(OPTIONS)
+            file.write(OPTIONS % delimiter)
         self._db = Rdict(folder, Options(raw_mode=True))
 
     def __enter__(self) -> RocksDB:
@@ -80,13 +81,18 @@ class RocksDB:
     def __exit__(self, *_: object) -> None:
         self._db.close()
 
+    def keys(self) -> list[bytes]:
+        """In order."""
+        keys: Any = self._db.keys()  # whose stub makes of it no iterator of bytes
+        return list(keys)
+
     def rows(self) -> tuple[list[bytes], list[bytes]]:
         """All keys in order, and their values."""
         items: list[Any] = list(self._db.items())
         return [key for key, _ in items], [value for _, value in items]
 
     def apply(self, changes: Iterable[Change]) -> None:
-        """Put, or with None remove, in order."""
+        """Put, or with None remove, in order. A list that is to grow is read first: RocksDB for Python cannot merge."""
         from rocksdict import WriteBatch, WriteOptions
 
         options: Any = WriteOptions()  # whose stub takes its properties for methods
@@ -97,7 +103,7 @@ class RocksDB:
                 if value is None:
                     batch.delete(key)
                 else:
-                    batch.put(key, value)
+                    batch.put(key, value.to(self._db.get(key)) if isinstance(value, Append) else bytes(value))
             self._db.write(batch, options)
 
     def flush(self) -> None:

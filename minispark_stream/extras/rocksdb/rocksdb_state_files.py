@@ -16,6 +16,9 @@ Models: RocksDBStateStoreProvider, RocksDBFileManager, StateStoreChangelogWriter
 4. To read a zip, RocksDB opens it, and must find as many keys as it says.
 5. When zips are deleted, so are the tables that no other zip names, if they are older than all of them: a younger one may
    belong to a zip that a task is about to write.
+6. The state of transformWithState is in column families (family_numbers.py). Its rows are the same in memory and in RocksDB,
+   and its changelogs have version 2. A batch that creates a family writes a zip, whatever (1) says.
+7. A record of such a changelog may make a list longer: what it says depends on what is there before.
 
     1.zip {A}    2.zip {A, B}    3.zip {A, B, C}       delete 1.zip: A, B and C are still needed
 
@@ -27,10 +30,9 @@ differ.
 
 Differs from Spark: the state is in memory, so that Spark's confs for the memory of RocksDB have no meaning; maintenance makes a
 zip of the newest committed version, as for the HDFS-backed store; tables are compacted when eight have been added; checkpoint
-format 2, and changelogs and zips with column families, are refused.
+format 2 is refused.
 Shown by tests/unit/extras/rocksdb/test_rocksdb_state_files.py::test_a_snapshot_shares_tables_with_the_one_before,
 tests/unit/extras/rocksdb/test_rocksdb_state_files.py::test_a_zip_that_lacks_keys_is_refused,
-tests/unit/extras/rocksdb/test_rocksdb_state_files.py::test_files_of_column_families_are_refused,
 tests/conformance/test_rocksdb_provider.py::test_what_the_model_refuses.
 """
 
@@ -38,17 +40,25 @@ from __future__ import annotations
 
 import os
 import re
+import sys
 import uuid
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from functools import cached_property
+from typing import cast
 
 from minispark_stream.engine.checkpointing.errors import SparkRuntimeException
 from minispark_stream.engine.checkpointing.spark_types import StructType
-from minispark_stream.engine.state.operator_state_metadata import read_operator_metadata
+from minispark_stream.engine.state.hdfs_backed_state_store_map import Entries
+from minispark_stream.engine.state.operator_state_metadata import OperatorStateMetadata, read_operator_metadata
 from minispark_stream.engine.state.replay import bases, deltas
 from minispark_stream.engine.state.schema_files import read_schemas
 from minispark_stream.engine.state.state_files import Loaded, StateFiles
-from minispark_stream.engine.state.state_records import Change, decode_changes, encode_records
+from minispark_stream.engine.state.state_records import Change, decode_changes, encode_records, records
+from minispark_stream.engine.state.state_store import each
+from minispark_stream.extras.rocksdb.changelog import encode_records_v2, read_changelog
+from minispark_stream.extras.rocksdb.changes import Append, folded
+from minispark_stream.extras.rocksdb.family_checksums import FamilyChecksums
+from minispark_stream.extras.rocksdb.family_numbers import ROW, FamilyNumbers, numbers_in, records_of, without_numbers
 from minispark_stream.extras.rocksdb.rocksdb import RocksDB, scratch
 from minispark_stream.extras.rocksdb.rocksdb_state_encoder import RocksDBStateEncoder, checked_keys, with_key_checksums
 from minispark_stream.extras.rocksdb.snapshot_zip import SnapshotMetadata, read_database, read_zip_metadata, zip_of
@@ -69,13 +79,15 @@ class RocksDBStateFiles(StateFiles):
         return self.conf.min_deltas_for_snapshot - 1
 
     def write_version(self, version: int, changes: Sequence[Change], num_keys: int, overwrite: bool = True) -> object:  # (1)
-        if self.conf.changelog_checkpointing_enabled:
+        has_changelogs = self.conf.changelog_checkpointing_enabled
+        if has_changelogs and numbers_in(changes) is None:
             return super().write_version(version, changes, num_keys, overwrite)
         self.delete(f"{version}.{self.delta}")
         self.manager.mkdirs(TABLES)
         base = self._base(version)
         zipped = self._zip(version, base, [*self._changes(base, version - 1), *changes], num_keys)
-        return f"{version}.zip", self.manager.create_atomic(f"{version}.zip", zipped, overwrite)
+        identity = f"{version}.zip", self.manager.create_atomic(f"{version}.zip", zipped, overwrite)
+        return self.write_delta(version, changes, overwrite) if has_changelogs else identity
 
     def write_snapshot(self, version: int, keys: Sequence[bytes], values: Sequence[bytes]) -> int:
         if not self.has_delta(version):
@@ -92,7 +104,7 @@ class RocksDBStateFiles(StateFiles):
     def read_delta(self, version: int) -> list[Change]:
         name = f"{version}.changelog"
         try:
-            return self._read(name, "delta")
+            return [*self._read(name, "delta"), *self._families_of(version)]
         except FileNotFoundError as e:
             raise self._missing(name, e) from e
 
@@ -101,17 +113,35 @@ class RocksDBStateFiles(StateFiles):
         try:
             with scratch() as folder:
                 metadata = self._fetch(name, folder)
-                with RocksDB(folder) as db:
-                    keys, values = db.rows()
-            if metadata.num_keys is not None and metadata.num_keys != len(keys):
-                raise ValueError(f"it says that it has {metadata.num_keys} keys, and RocksDB finds {len(keys)}")
-            return [self._encoder.decode((keys, values))]
+                with self._database(folder) as db:
+                    rows = db.rows()
+            if metadata.num_keys is not None and (says := metadata.num_keys + metadata.num_internal_keys) != len(rows[0]):
+                raise ValueError(f"it says that it has {says} keys, and RocksDB finds {len(rows[0])}")
+            if self._has_families:
+                families = FamilyNumbers.of_zip(metadata)
+                return [self._checksums(families).checked(rows), ([ROW], [families.to_row()])]
+            return [self._encoder.decode(rows)]
         except FileNotFoundError as e:
             raise self._missing(name, e) from e
         except SparkRuntimeException:
             raise
         except Exception as e:  # RocksDB's own errors have no class of theirs
             raise self._damaged(name, "snapshot", e) from e
+
+    def onto(self, entries: Entries, changes: Iterable[Change]) -> Iterable[Change]:  # (7)
+        for keys, values in changes:
+            grow = [i for i, value in enumerate(values) if isinstance(value, Append)] if self._has_families else []
+            if grow:
+                before = each(entries.get([keys[i] for i in grow]))
+                whole = {i: cast(Append, values[i]).to(old) for i, old in zip(grow, before)}
+                values = [whole.get(i, value) for i, value in enumerate(values)]
+            yield keys, values
+
+    def says_the_same(self, version: int, changes: Sequence[Change]) -> bool:
+        if not self._has_families:
+            return super().says_the_same(version, changes)
+        written = dict(records(without_numbers(self.read_delta(version))))
+        return written == folded(records_of(changes), self.conf.list_delimiter)
 
     def unused(self, deleted: Sequence[str]) -> list[str]:  # (5)
         zips = {name: time for name, _, time in self._names() if name.endswith(".zip") and name not in deleted}
@@ -144,13 +174,20 @@ class RocksDBStateFiles(StateFiles):
 
         `is_read`: all rows are, once, so that what the tables of `base` have lost is noticed.
         """
+        families = FamilyNumbers({}, 0)
         with scratch() as folder:
             before = self._fetch(f"{base}.zip", folder) if base else SnapshotMetadata(0, {})
-            with RocksDB(folder) as db:
-                db.apply(map(self._encoder.encode, changes))
+            if self._has_families:  # (6)
+                families, num_keys = numbers_in(changes) or FamilyNumbers.of_zip(before), num_keys - 1
+                changes = list(without_numbers(changes))
+            with self._database(folder) as db:
+                encode = self._checksums(families).of_change if self._has_families else self._encoder.encode
+                db.apply(map(encode, changes))
                 db.flush()
                 db.tidy()
-                if is_read and len(db.rows()[0]) != num_keys:
+                is_counted = is_read or self._has_families
+                keys = db.keys() if is_counted else []
+                if is_counted and len(keys) != num_keys:
                     raise ValueError(f"{base}.zip and the changelogs after it do not make {num_keys} keys")
                 names = db.checkpoint(f"{folder}/checkpoint")
             contents = {name: f"{folder}/checkpoint/{name}" for name in names}
@@ -159,8 +196,9 @@ class RocksDBStateFiles(StateFiles):
             others = {name: _content(path) for name, path in contents.items() if name.startswith(kept)}
         self.uploaded = version
         sizes = dict(tables.values())
-        metadata = SnapshotMetadata(num_keys, sizes, local_names={table: local for local, (table, _) in tables.items()})
-        return zip_of(others, metadata)
+        internal, numbered = families.internal_keys(keys), {number: name for name, number in families.by_name.items()}
+        local_names = {table: local for local, (table, _) in tables.items()}
+        return zip_of(others, SnapshotMetadata(num_keys - internal, sizes, numbered, local_names, internal, families.last))
 
     def _upload(self, tables: dict[str, str], before: SnapshotMetadata) -> dict[str, tuple[str, int]]:
         """Local name -> name in `SSTs/` and bytes. Those of the zip before are there."""
@@ -178,8 +216,9 @@ class RocksDBStateFiles(StateFiles):
         """Put the database of a zip into a folder."""
         data = self.manager.open(name)
         metadata = read_zip_metadata(data)
-        if metadata.families:
-            raise ValueError("it has column families, which belong to transformWithState or to state format 3 of a join")
+        if bool(metadata.families) != self._has_families:
+            raise ValueError("it has column families, which the operator has not" if metadata.families else
+                             "it has no column families, which the operator has")
         for file, content in read_database(data, metadata).items():
             with open(f"{folder}/{file}", "wb") as out:
                 out.write(content)
@@ -192,13 +231,19 @@ class RocksDBStateFiles(StateFiles):
     # -- changelogs ---------------------------------------------------------------------------------------------
 
     def _encoded(self, changes: Sequence[Change]) -> bytes:
+        if self._has_families:
+            return encode_records_v2(self._checksums(numbers_in(changes)).of_records(records_of(changes)))
         rows = [self._encoder.encode(change) for change in changes]
         return encode_records(map(with_key_checksums, rows) if self._encoder.checksum else rows)
 
-    def _decoded(self, records: bytes) -> list[Change]:
-        if records[:3] == b"\0\2v":
+    def _decoded(self, data: bytes) -> list[Change]:
+        if self._has_families:
+            log = read_changelog(data, False, self.max_bytes or sys.maxsize)
+            found = folded(self._checksums().checked_records(log.records), self.conf.list_delimiter)
+            return [(list(found), list(found.values()))]
+        if data[:3] == b"\0\2v":
             raise ValueError("a changelog with column families, or of checkpoint format 2")
-        changes = decode_changes(records, max_bytes=self.max_bytes)
+        changes = decode_changes(data, max_bytes=self.max_bytes)
         return [self._encoder.decode(checked_keys(change) if self._encoder.checksum else change) for change in changes]
 
     def _missing(self, name: str, error: FileNotFoundError) -> SparkRuntimeException:
@@ -209,12 +254,40 @@ class RocksDBStateFiles(StateFiles):
             what += "; the checkpoint is in checkpoint format 2, with which the model cannot go on, and Spark can"
         return self._error("CANNOT_READ_STREAMING_STATE_FILE", "state", name, what)
 
+    def _families_of(self, version: int) -> list[Change]:
+        """(6) Which families a version has, if it has a zip that tells: of all versions in which they changed, there is one."""
+        try:
+            metadata = read_zip_metadata(self.manager.open(f"{version}.zip")) if self._has_families else SnapshotMetadata(0, {})
+        except (FileNotFoundError, ValueError):
+            return []
+        return [([ROW], [FamilyNumbers.of_zip(metadata).to_row()])] if metadata.families else []
+
+    def _checksums(self, families: FamilyNumbers | None = None) -> FamilyChecksums:
+        """Of the families of a version, or of those that the newest zip names."""
+        are_on, delimiter = self.conf.row_checksum_enabled, self.conf.list_delimiter
+        if are_on and families is None:
+            families = numbers_in(self._families_of(max(self.snapshots(), default=0)))
+        kinds = self._operator.variables() if self._operator else {}
+        numbers = families or FamilyNumbers()
+        lists = frozenset(numbers.prefix(name) for name in numbers.by_name if kinds.get(name) == "ListState")
+        return FamilyChecksums(are_on, lists, delimiter)
+
+    def _database(self, folder: str) -> RocksDB:
+        return RocksDB(folder, self.conf.list_delimiter.decode())
+
+    @cached_property
+    def _operator(self) -> OperatorStateMetadata | None:
+        return read_operator_metadata(self.store_id.checkpoint_root, self.store_id.operator_id)
+
+    @property
+    def _has_families(self) -> bool:
+        return self._operator is not None and self._operator.properties is not None
+
     @cached_property
     def _encoder(self) -> RocksDBStateEncoder:
         """As the files say that describe the operator and its state."""
         s = self.store_id
-        operator = read_operator_metadata(s.checkpoint_root, s.operator_id)
-        prefixes = {one.store_name: one.num_cols_prefix_key for one in (operator.stores if operator else ())}
+        prefixes = {one.store_name: one.num_cols_prefix_key for one in (self._operator.stores if self._operator else ())}
         prefix = prefixes.get(s.store_name, 0)
         key = read_schemas(s.checkpoint_root, s.operator_id, s.store_name)[0] if prefix else StructType()
         return RocksDBStateEncoder(key, prefix, self.conf.row_checksum_enabled)

@@ -27,6 +27,7 @@ from dataclasses import dataclass, field
 
 from minispark_stream.engine.checkpointing.metadata_log import json_object, number, to_json
 
+INTERNAL = "$"  # families of the engine's own begin with it
 _MAX_METADATA = _MAX_MANIFEST = 16 << 20
 _SST = re.compile(r"[0-9]{1,20}-[0-9a-f-]{36}\.sst")
 _LOCAL = re.compile(r"[0-9]{1,20}\.sst")
@@ -35,22 +36,29 @@ _DATABASE = re.compile(r"CURRENT|MANIFEST-[0-9]{1,20}")
 
 @dataclass(frozen=True)
 class SnapshotMetadata:
-    """`num_keys`: without those of the engine's own families, None where nobody counted. `ssts`: name -> bytes. `families`:
-    number -> name. `local_names`: what RocksDB calls each of `ssts`."""
+    """`num_keys`: without those of the engine's own families, `num_internal_keys`; None where nobody counted. `ssts`: name ->
+    bytes. `families`: number -> name; no family has got a number after `max_family`, also of those that are gone.
+    `local_names`: what RocksDB calls each of `ssts`."""
 
     num_keys: int | None
     ssts: Mapping[str, int]
     families: Mapping[int, str] = field(default_factory=dict)
     local_names: Mapping[str, str] = field(default_factory=dict)
+    num_internal_keys: int = 0
+    max_family: int = 0
 
     def to_text(self) -> str:
-        """Of a store without column families, all of whose keys are counted."""
         tables = [
             {"localFileName": self.local_names[name], "dfsSstFileName": name, "sizeBytes": size}
             for name, size in self.ssts.items()
         ]
-        families = {"columnFamilyMapping": {}, "columnFamilyTypeMap": {}, "maxColumnFamilyId": 0}
-        return "v1\n" + to_json({"sstFiles": tables, "numKeys": self.num_keys, "numInternalKeys": 0, **families})
+        families = {
+            "columnFamilyMapping": {name: number for number, name in self.families.items()},
+            "columnFamilyTypeMap": {name: name.startswith(INTERNAL) for name in self.families.values()},
+            "maxColumnFamilyId": self.max_family,
+        }
+        keys = {"numKeys": self.num_keys, "numInternalKeys": self.num_internal_keys}
+        return "v1\n" + to_json({"sstFiles": tables, **keys, **families})
 
 
 def read_zip_metadata(data: bytes) -> SnapshotMetadata:
@@ -66,14 +74,15 @@ def read_zip_metadata(data: bytes) -> SnapshotMetadata:
         local_names = {str(f.get("dfsSstFileName")): str(f.get("localFileName")) for f in files}
         families = values.get("columnFamilyMapping", {})
         by_number = {number(families, name): str(name) for name in families}
-        keys = number(values, "numKeys", -1)
+        keys, internal = number(values, "numKeys", -1), number(values, "numInternalKeys", 0)
+        most = number(values, "maxColumnFamilyId", 0)
     for name in ssts:
         if not _SST.fullmatch(name):
             raise ValueError(f"its metadata names the table {name[:80]!r}, which is no name of an SST file")
-    for i in by_number:
+    for i in (*by_number, most):
         if not 0 <= i < 1 << 15:
             raise ValueError(f"its metadata has a column family of the number {i}")
-    return SnapshotMetadata(None if keys < 0 else keys, ssts, by_number, local_names)
+    return SnapshotMetadata(None if keys < 0 else keys, ssts, by_number, local_names, internal, max([most, *by_number]))
 
 
 def read_database(data: bytes, metadata: SnapshotMetadata) -> dict[str, bytes]:

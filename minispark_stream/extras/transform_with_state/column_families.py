@@ -1,95 +1,101 @@
-"""Column families: many named maps of a key in one state store, each row a state value, an element of a list or map, a timer.
+"""Column families: many named maps in one state store, as they lie in RocksDB.
 
 Models: what RocksDBStateStoreProvider offers to transformWithState, and the range and prefix scans on it (About state;
 SIGMOD'18 paper, 4.3.2: a state of the user's own).
 
-1. A row of the store has the name of its family before the grouping key, and an element after it:
-       (family, grouping key, element) -> value        element: null, a map's key, an index in a list, a timer's time
-   So a batch changes all variables of a key in one version, as one file.
-2. Most calls name one row: `get`, `put`, `remove`.
-3. `elements` of a key (a prefix scan), `due` (a range scan), and the number of rows come from indexes (family_indexes.py),
-   which the store keeps from batch to batch: with 50,000 timers, a batch that changes ten of them costs ten.
+1. A key of the store begins with the number of its family (extras/rocksdb/family_numbers.py). `create` gives a family its
+   number when it has none; all families are created before the first key is put.
+2. Most calls name one key: `get`, `put`, `append`, `remove`.
+3. `scan` (of the keys that begin with the same row), `due` (of those whose time has come) and the number of rows come from an
+   index (family_indexes.py), which the store keeps from batch to batch: with 50,000 timers, a batch that changes ten of them
+   costs ten.
 
-    ("clicks", ann, null) -> 3      ("pages", ann, "/home") -> 2      ("$eventTimers", ann, 12:05) -> nothing
-
-A family that nobody declares any more stays, as in Spark. What differs on the disk is told in transform_with_state.py.
+    total                          ann            -> 3
+    pages                          ann | "/"      -> 2           scan("pages", ann): ann | "/"
+    $eventTimers_timestampToKey    12:05 | ann    -> nothing     due(12:07): 12:05 | ann
 
 Differs from Spark: nothing.
 """
 
 from __future__ import annotations
 
-from collections.abc import Container
 from typing import cast
 
-from pyspark.sql.types import BinaryType, StringType, StructType
-
-from minispark_stream.engine.checkpointing.unsafe_row import binary_fields, binary_row
-from minispark_stream.engine.state.state_store import StateStore, each
-from minispark_stream.extras.transform_with_state.family_indexes import DueRows, Element, FamilyRows, TimesOf, key_fields
-
-# (1)
-KEY_SCHEMA = StructType().add("family", StringType()).add("groupingKey", BinaryType()).add("element", BinaryType())
-VALUE_SCHEMA = StructType().add("value", BinaryType())
-INTERNAL = "$"  # families of the engine's own begin with it
+from minispark_stream.engine.state.state_store import StateStore, each, state_error
+from minispark_stream.extras.rocksdb.changes import Grown
+from minispark_stream.extras.rocksdb.family_numbers import ROW, SIZE, FamilyNumbers
+from minispark_stream.extras.rocksdb.key_encoding import rows_of, two_rows
+from minispark_stream.extras.rocksdb.snapshot_zip import INTERNAL
+from minispark_stream.extras.transform_with_state.family_indexes import PLAIN, FamilyIndex, Kind
 
 
 class ColumnFamilies:
-    """The families of one store. Keys, elements and values are bytes."""
+    """The families of one store. Keys and values are bytes as in RocksDB; `delimiter` is between the elements of a list."""
 
-    def __init__(self, store: StateStore):
+    def __init__(self, store: StateStore, delimiter: bytes = b""):
+        self.delimiter = delimiter
         self._store = store
+        self._kinds: dict[bytes, Kind] = {}
+        [row] = each(store.get([ROW]))
+        if row is None and store.num_keys:
+            text = "An error occurred during loading state. No zip that can be read names the column families of this state."
+            raise state_error("CANNOT_LOAD_STATE_STORE.UNCATEGORIZED", text, "58030")
+        self._numbers = FamilyNumbers() if row is None else FamilyNumbers.of_row(row)
 
-    def get(self, family: str, key: bytes, element: Element = None) -> bytes | None:  # (2)
-        return self.get_many(family, key, [element])[0]
-
-    def get_many(self, family: str, key: bytes, elements: list[Element]) -> list[bytes | None]:
-        """The values of some elements of a key; None where there is none."""
-        rows = each(self._store.get([binary_row(family.encode(), key, element) for element in elements]))
-        return [None if row is None else _value(row) for row in rows]
-
-    def put(self, family: str, key: bytes, value: bytes, element: Element = None) -> None:
-        self._store.put([binary_row(family.encode(), key, element)], [binary_row(value)])
-
-    def remove(self, family: str, key: bytes, elements: list[Element]) -> int:
-        """Remove some elements of a key; how many of them there were."""
-        return self._store.remove([binary_row(family.encode(), key, element) for element in elements])
-
-    def elements(self, family: str, key: bytes) -> list[Element]:  # (3)
-        """The elements of a key, in the order of their bytes."""
-        return sorted(self._rows().elements.get(family.encode(), {}).get(key, ()), key=lambda element: element or b"")
-
-    def rows(self, family: str) -> list[tuple[bytes, Element]]:
-        """Key and element of each row of a family."""
-        by_key = self._rows().elements.get(family.encode(), {})
-        return [(key, element) for key, elements in by_key.items() for element in elements]
-
-    def due(self, family: str, times_of: TimesOf, at_ms: int) -> list[tuple[int, bytes, Element]]:
-        """Time, key and element of the rows of a family whose time has come; `times_of` is always the same."""
-
-        def times(elements: list[Element], rows: list[bytes]) -> list[int]:
-            return times_of(elements, [_value(row) for row in rows])
-
-        index = cast(DueRows, self._store.index((DueRows, family), lambda: DueRows(family.encode(), times)))
-        return [(time, *key_fields(row)[1:]) for time, row in index.due(at_ms)]
+    def create(self, family: str, kind: Kind = PLAIN) -> None:  # (1)
+        if family not in self._numbers.by_name:
+            self._become(self._numbers.with_family(family))
+        self._kinds[self._numbers.prefix(family)] = kind
 
     def drop(self, family: str) -> bool:
-        """Remove a family; False when it had no rows."""
-        rows = self.rows(family)
-        for key, element in rows:
-            self.remove(family, key, [element])
-        return bool(rows)
+        """Remove a family and its keys; False when there was none."""
+        if family not in self._numbers.by_name:
+            return False
+        prefix = self._numbers.prefix(family)
+        self._store.remove([key for key in self._store.rows()[0] if key[:SIZE] == prefix])
+        self._become(self._numbers.without(family))
+        self._kinds.pop(prefix, None)
+        return True
 
-    def num_rows(self, lists: Container[str] = ()) -> int:
-        """How many rows there are, without those of the engine's own; the elements of a list are one row, as in RocksDB."""
-        rows = self._rows()
-        shown = [family for family in rows.num_rows if not family.startswith(INTERNAL.encode())]
-        return sum(len(rows.elements[f]) if f.decode() in lists else rows.num_rows[f] for f in shown)
+    def get(self, family: str, key: bytes) -> bytes | None:  # (2)
+        return self.get_many(family, [key])[0]
 
-    def _rows(self) -> FamilyRows:
-        return cast(FamilyRows, self._store.index(FamilyRows, FamilyRows))
+    def get_many(self, family: str, keys: list[bytes]) -> list[bytes | None]:
+        """The values of some keys; None where there is none."""
+        prefix = self._numbers.prefix(family)
+        return each(self._store.get([prefix + key for key in keys]))
 
+    def put(self, family: str, key: bytes, value: bytes) -> None:
+        self._store.put([self._numbers.prefix(family) + key], [value])
 
-def _value(row: bytes) -> bytes:
-    [value] = binary_fields(row, 1)
-    return value or b""
+    def append(self, family: str, key: bytes, added: bytes) -> None:
+        """Make a list longer."""
+        self.put(family, key, Grown(self.get(family, key), added, self.delimiter))
+
+    def remove(self, family: str, key: bytes) -> int:
+        """How many there were: one, or none."""
+        return self._store.remove([self._numbers.prefix(family) + key])
+
+    def scan(self, family: str, first: bytes) -> list[bytes]:  # (3)
+        """The second rows of the keys that begin with the row `first`, in the order of their bytes."""
+        begin = self._numbers.prefix(family) + two_rows(first, b"")[:-1]
+        return sorted(rows_of(key[SIZE:])[1] for key in self._index().keys_of.get(begin, ()))
+
+    def due(self, family: str, at_ms: int) -> list[tuple[int, bytes]]:
+        """Time, and the row at it, of the keys of a family whose time has come, in the order of their bytes."""
+        found = self._index().due_rows[self._numbers.prefix(family)].due(at_ms)
+        return sorted((time, rows_of(key[SIZE:])[1]) for time, key in found)
+
+    def num_rows(self, internal: bool = False) -> int:
+        """How many rows there are in the families of variables, or in the engine's own; a list is one."""
+        numbers = self._index().num_rows
+        names = (name for name in self._numbers.by_name if name.startswith(INTERNAL) == internal)
+        return sum(numbers[self._numbers.prefix(name)] for name in names)
+
+    def _become(self, numbers: FamilyNumbers) -> None:
+        self._numbers = numbers
+        self._store.put([ROW], [numbers.to_row()])
+
+    def _index(self) -> FamilyIndex:
+        kinds = dict(self._kinds)
+        return cast(FamilyIndex, self._store.index((FamilyIndex, *sorted(kinds.items())), lambda: FamilyIndex(kinds)))

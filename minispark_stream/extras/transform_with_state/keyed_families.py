@@ -3,49 +3,52 @@
 Models: ImplicitGroupingKeyTracker and StateTypesEncoder (About state; SIGMOD'18 paper, 4.3.2: a state of the user's own).
 
 1. The task sets the implicit key before it calls the processor; state variables and timers only name their family and element.
-2. `Rows` makes an UnsafeRow of a Python tuple and back, as in applyInPandasWithState
-   (engine/operators/group_state_rows.py). With a time to
-   live, the time of expiry is part of the row.
+2. `Rows` makes an UnsafeRow of a Python tuple and back, as in applyInPandasWithState (engine/operators/group_state_rows.py).
+   With a time to live, the row is a struct of the tuple's fields and the time of expiry.
 3. `updated` and `removed` count, for the progress report, what the state variables put and remove.
+4. What is appended to lists waits until the implicit key changes or somebody asks: a list that grows is written as a whole.
 
-    set_implicit_key(("ann",)); put("total", value)      the row ("total", ann, null) -> value
+    set_implicit_key(("ann",)); total.update((3,))      total: 00 row of ann -> 00 row of 3
 
 Differs from Spark: nothing.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from pyspark.errors import PySparkRuntimeError
 from pyspark.sql.streaming import stateful_processor_api_client
 from pyspark.sql.types import StructType
 
+from minispark_stream.engine.checkpointing.unsafe_row import binary_row
 from minispark_stream.engine.operators.columns import Columns
 from minispark_stream.engine.operators.group_state_rows import NO_TIMESTAMP, GroupStateRows
 from minispark_stream.extras.transform_with_state.column_families import ColumnFamilies
-from minispark_stream.extras.transform_with_state.family_indexes import Element
+
+_BEFORE_STRUCT = 16  # bytes of a row whose first field is a struct, if it is the only one
 
 
 class Rows:
     """(2) Python tuples as UnsafeRows of a schema. `ttl_ms`: the time to live of a row, 0 for ever."""
 
     def __init__(self, schema: StructType, ttl_ms: int = 0):
-        self.ttl_ms = ttl_ms
+        self.schema, self.ttl_ms = schema, ttl_ms
         self._rows = GroupStateRows(schema, bool(ttl_ms))
         stateful_processor_api_client._load_numpy()
 
     def encode(self, value: Iterable[Any], expires_ms: int = NO_TIMESTAMP) -> bytes:
         plain = tuple(map(stateful_processor_api_client._normalize_state_value, value))
-        return self._rows.encode([plain], [expires_ms])[0]
+        [row] = self._rows.encode([plain], [expires_ms])
+        return row if self.ttl_ms else row[_BEFORE_STRUCT:]
 
     def decode(self, rows: list[bytes]) -> list[Any]:
-        return self._rows.decode(rows)
+        return self._rows.decode(self._as_fields(rows))
 
     def columns(self, rows: list[bytes]) -> Columns:
         """The same rows as columns, in Spark's internal form."""
-        return self._rows.columns(rows)
+        return self._rows.columns(self._as_fields(rows))
 
     def expiries(self, rows: list[bytes]) -> list[int]:
         """When each of some rows expires, in milliseconds."""
@@ -55,6 +58,10 @@ class Rows:
     def is_expired(self, row: bytes, now_ms: int) -> bool:
         return self.ttl_ms > 0 and self.expiries([row])[0] <= now_ms
 
+    def _as_fields(self, rows: list[bytes]) -> list[bytes]:
+        """Rows whose first field is the struct of a tuple."""
+        return rows if self.ttl_ms else [binary_row(row) for row in rows]
+
 
 class KeyedFamilies:
     """The families of a store, as the variables of one processor see them in a batch of the time `now_ms`."""
@@ -63,24 +70,22 @@ class KeyedFamilies:
         self.families, self.now_ms = families, now_ms
         self.keys = Rows(keys)
         self.updated = self.removed = 0  # (3)
+        self._waiting: list[Callable[[], None]] = []  # (4)
         self._key: bytes | None = None
 
     def set_implicit_key(self, key: Iterable[Any] | None) -> None:  # (1)
+        self.write_what_waits()
         self._key = None if key is None else self.keys.encode(key)
 
-    def get_many(self, family: str, elements: list[Element]) -> list[bytes | None]:
-        return self.families.get_many(family, self.implicit_key, elements)
+    def wait(self, write: Callable[[], None]) -> None:
+        """Call `write` before the implicit key, which there must be, becomes another one."""
+        if self.implicit_key:
+            self._waiting.append(write)
 
-    def elements(self, family: str) -> list[Element]:
-        """The elements of the implicit key, in the order of their bytes."""
-        return self.families.elements(family, self.implicit_key)
-
-    def put(self, family: str, value: bytes, element: Element = None) -> None:
-        self.families.put(family, self.implicit_key, value, element)
-
-    def remove(self, family: str, elements: list[Element]) -> int:
-        """Remove some elements of the implicit key; how many of them there were."""
-        return self.families.remove(family, self.implicit_key, elements)
+    def write_what_waits(self) -> None:
+        waiting, self._waiting = self._waiting, []
+        for write in waiting:
+            write()
 
     @property
     def implicit_key(self) -> bytes:

@@ -2,72 +2,98 @@
 
 Models: nothing of Spark; its `statestore` source shows one variable at a time.
 
-1. A row of the store has the name of its family before the grouping key, and an element after it (column_families.py).
-2. A family with a name of its own is a variable, whose schemas lie beside the state. Its element is nothing for a value, the
-   index for a list, and the user's key for a map.
-3. The element of a timer is its time, and it has no value.
+1. The newest zip of a store says which family is which, and the schema file has their schemas. Families of the engine's own are
+   not shown, except for the timers.
+2. Each element of a list is a row, with its index; of a map, the user's key is part of the key.
+3. A timer has its time in the key, and no value.
 
-    ("clicks", ann, null) -> 3              store clicks    user=ann               count=3
-    ("$eventTimers", ann, 12:05) -> nothing store timers    user=ann timer=12:05
+    total: ann -> 3                                  store total     user=ann               count=3
+    $eventTimers_keyToTimestamp: ann | 12:05         store timers    user=ann timer=12:05
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from functools import cached_property
 from typing import Any
 
 import pyarrow as pa
 from pyspark.sql.types import StructType, TimestampType
 
+from minispark_stream.engine.checkpointing.checkpoint_file_manager import CheckpointFileManager
 from minispark_stream.engine.checkpointing.unsafe_row import UnsafeRowCodec
 from minispark_stream.engine.checkpointing.unsafe_row.plain import decode_rows, plain
-from minispark_stream.engine.operators.base import nullable
-from minispark_stream.engine.operators.group_state_rows import state_row_schema
-from minispark_stream.extras.transform_with_state.column_families import INTERNAL, KEY_SCHEMA, VALUE_SCHEMA
-from minispark_stream.extras.transform_with_state.state_variables import index_of
-from minispark_stream.extras.transform_with_state.stateful_processor_handle import time_of
+from minispark_stream.engine.state.operator_state_metadata import OperatorStateMetadata, read_operator_metadata
+from minispark_stream.engine.state.state_store import StateStoreId
+from minispark_stream.extras.rocksdb.column_family_schemas import Family, read_column_families
+from minispark_stream.extras.rocksdb.family_numbers import SIZE
+from minispark_stream.extras.rocksdb.key_encoding import rows_of, unsafe_row
+from minispark_stream.extras.rocksdb.snapshot_zip import INTERNAL, read_zip_metadata
+from minispark_stream.extras.transform_with_state.list_variable import elements_of
 
-Schemas = tuple[StructType, StructType]
+TIMERS = ("$eventTimers_keyToTimestamp", "$procTimers_keyToTimestamp")
 
 
-def readable_variables(
-    rows: Sequence[tuple[bytes, bytes]], keys: StructType, schemas: Callable[[str], Schemas]
-) -> list[dict[str, Any]]:
-    """The rows of a store; `schemas` gives key and value schema of a variable as they lie in the checkpoint."""
-    if not rows:
-        return []
-    known: dict[str, Schemas] = {}
-    families, groups, elements = (c.to_pylist() for c in UnsafeRowCodec(KEY_SCHEMA).decode([key for key, _ in rows]))
-    [values] = (c.to_pylist() for c in UnsafeRowCodec(VALUE_SCHEMA).decode([value for _, value in rows]))
-    found = []
-    for family, group, element, value in zip(families, groups, elements, values):  # (1)
-        key = _plain(group, keys)
-        if family.startswith(INTERNAL):  # (3)
-            found.append({"store": "timers", "key": {**key, "timer": _time(element)}, "value": {}})
-            continue
-        if family not in known:
-            known[family] = schemas(family)
-        key_schema, value_schema = known[family]
-        shown = _plain(value, value_schema["value"].dataType, has_ttl=len(value_schema) > 1)
-        found.append({"store": family, "key": {**key, **dict(_element(element, key_schema))}, "value": shown})
+class ReadableVariables:
+    """Those of an operator, as the checkpoint describes them now."""
+
+    def __init__(self, state_dir: str, operator_id: int, delimiter: bytes):
+        self.state_dir, self.operator_id, self.delimiter = state_dir, operator_id, delimiter
+
+    def of_variables(self, rows: Mapping[bytes, bytes]) -> dict[bytes, bytes]:
+        """The rows of a store that are of a variable or a timer."""
+        return {key: value for key, value in rows.items() if self._names.get(key[:SIZE])}
+
+    def rows(self, rows: Sequence[tuple[bytes, bytes]]) -> list[dict[str, Any]]:
+        found: list[dict[str, Any]] = []
+        for key, value in rows:
+            if name := self._names.get(key[:SIZE]):
+                found += self._row(self._families[name], key[SIZE:], value)
+        return found
+
+    def _row(self, family: Family, key: bytes, value: bytes) -> Iterator[dict[str, Any]]:
+        if family.name in TIMERS:  # (3)
+            of_timer = {**self._key(family, key), "timer": _ms(int.from_bytes(rows_of(key)[1][8:16], "little", signed=True))}
+            yield {"store": "timers", "key": of_timer, "value": {}}
+        elif f"$rowCounter_{family.name}" in self._families:  # (2)
+            for i, row in enumerate(elements_of(value, self.delimiter)):
+                yield {"store": family.name, "key": {**self._key(family, key), "index": i}, "value": _value(family, row)}
+        else:
+            yield {"store": family.name, "key": self._key(family, key), "value": _value(family, unsafe_row(value))}
+
+    def _key(self, family: Family, key: bytes) -> dict[str, Any]:
+        if "numColsPrefixKey" not in family.encoder:
+            return _decoded(family.key, unsafe_row(key))
+        first, others = (StructType([field]) for field in family.key.fields)
+        of_key, of_user = rows_of(key)
+        shown: dict[str, Any] = dict(_decoded(first, of_key)["key"])
+        return shown if family.user_key is None else {**shown, **_decoded(others, of_user)["userKey"]}
+
+    @cached_property
+    def _names(self) -> dict[bytes, str]:  # (1)
+        manager = CheckpointFileManager(StateStoreId(self.state_dir, self.operator_id, 0).location)
+        zips = {int(name[:-4]): name for name, *_ in manager.list() if name.endswith(".zip") and name[:-4].isdigit()}
+        families = read_zip_metadata(manager.open(zips[max(zips)])).families
+        shown = ((number, name) for number, name in families.items() if name in self._families)
+        return {n.to_bytes(SIZE, "little"): name for n, name in shown if not name.startswith(INTERNAL) or name in TIMERS}
+
+    @cached_property
+    def _families(self) -> dict[str, Family]:
+        metadata: OperatorStateMetadata | None = read_operator_metadata(self.state_dir, self.operator_id)
+        assert metadata is not None
+        return {f.name: f for f in read_column_families(self.state_dir, metadata.stores[0].schema_paths[-1])}
+
+
+def _value(family: Family, row: bytes) -> dict[str, Any]:
+    shown = _decoded(family.value, row)
+    if family.value.names != ["value", "ttlExpirationMs"]:
+        return shown
+    return {**shown["value"], "expires": _ms(shown["ttlExpirationMs"])}
+
+
+def _decoded(schema: StructType, row: bytes) -> dict[str, Any]:
+    [found] = decode_rows(UnsafeRowCodec(schema), [row])
     return found
-
-
-def _element(element: bytes | None, key_schema: StructType) -> Iterator[tuple[str, Any]]:  # (2)
-    if element is not None and "map" in key_schema.names:
-        yield from _plain(element, key_schema["map"].dataType).items()
-    elif element is not None:
-        yield "index", index_of(element)
-
-
-def _plain(row: bytes, schema: Any, has_ttl: bool = False) -> dict[str, Any]:
-    [found] = decode_rows(UnsafeRowCodec(state_row_schema(nullable(schema), has_ttl)), [row])
-    expires = {"expires": _ms(found["timeoutTimestamp"])} if has_ttl else {}
-    return {**(found["groupState"] or {}), **expires}
-
-
-def _time(element: bytes) -> str:
-    return _ms(time_of(element))
 
 
 def _ms(ms: int) -> str:

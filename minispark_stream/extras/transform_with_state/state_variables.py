@@ -1,14 +1,16 @@
-"""The state variables of a StatefulProcessor: a value, a list or a map for each grouping key.
+"""The state variables of a StatefulProcessor: a value or a map for each grouping key. A list has a file of its own.
 
-Models: ValueStateImpl, ListStateImpl, MapStateImpl and their ...WithTTL kin (SIGMOD'18 paper, 4.3.2: a state of the user's own;
-About state).
+Models: ValueStateImpl, MapStateImpl and their ...WithTTL kin, OneToOneTTLState (SIGMOD'18 paper, 4.3.2: a state of the user's
+own; About state).
 
 1. A variable is a column family. All that it does, it does for the implicit key (keyed_families.py).
-2. The element of a row is nothing for a value, the index for a list, and the user's key for a map.
+2. Its key in the family is the row of the grouping key; of a map, that and the row of the user's key.
 3. With a time to live, a row has its time of expiry with it: the time of the batch that wrote it, plus the ttl. From that
    time on nobody sees it, and the end of the batch removes it.
+4. What has expired is found by a family whose keys begin with the time of expiry.
 
-    key ann, ttl 60 s, batch at 12:00:00     total.update((3,))     ("total", ann) -> (3), expires 12:01:00
+    key ann, ttl 60 s, batch at 12:00:00
+    total.update((3,))         total: ann -> (3), expires 12:01:00         $ttl_total: 12:01:00 | ann
 
 Elements keep Spark's order: the keys of a map are ordered by the bytes of their UnsafeRows.
 
@@ -23,20 +25,23 @@ from functools import wraps
 from typing import Any
 
 from pyspark.errors import PySparkException, PySparkRuntimeError
-from pyspark.sql.streaming.stateful_processor import ListState, MapState, ValueState
+from pyspark.sql.streaming.stateful_processor import MapState, ValueState
 
-from minispark_stream.extras.transform_with_state.family_indexes import Element
+from minispark_stream.engine.checkpointing.unsafe_row import binary_fields, binary_row
+from minispark_stream.extras.rocksdb.key_encoding import UNSAFE_ROW, at_time, rows_of, two_rows, unsafe_row
+from minispark_stream.extras.transform_with_state.family_indexes import BY_PREFIX, BY_TIME
 from minispark_stream.extras.transform_with_state.keyed_families import KeyedFamilies, Rows
 
-_INDEX = struct.Struct(">q")  # big-endian, so that the order of the bytes is the order of the list
+VOID = bytes([0, 1, *bytes(15)])  # a row with a null
+_long = struct.Struct("<q")
 
 
-def index_of(element: bytes) -> int:
-    """The index that an element of a list stands for."""
-    return int(_INDEX.unpack(element)[0])
+def long_row(n: int) -> bytes:
+    """The row of one number."""
+    return bytes(8) + _long.pack(n)
 
 
-def _action(words: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+def action(words: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """A method whose errors are PySparkRuntimeErrors that say what was being done; `words` is what Spark calls that.
 
     In Spark, what a variable does is done by the JVM, and this is the error of the worker that asked for it.
@@ -59,104 +64,90 @@ def _action(words: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
 
 
 class Variable:
-    """What the three kinds have in common: rows of the implicit key that have not expired."""
+    """What the three kinds have in common. `element` is the row by which a value of the variable is found."""
 
     kind: str
     kind_in_errors = "value"  # Spark says so of lists, too
 
     def __init__(self, keyed: KeyedFamilies, name: str, rows: Rows):
         self.name, self.rows, self.is_deleted = name, rows, False
-        self._keyed = keyed
+        self._keyed, self._families = keyed, keyed.families
+        self._create()
+
+    def _create(self) -> None:
+        """The families of the variable, in Spark's order."""
+        if self.rows.ttl_ms:
+            self._families.create(f"$ttl_{self.name}", BY_TIME)
+        self._families.create(self.name)  # (1)
 
     def encoded(self, value: Iterable[Any]) -> bytes:
         return self.rows.encode(value, self._keyed.now_ms + self.rows.ttl_ms)
 
-    def live(self, elements: list[Element]) -> Iterator[tuple[Element, Any]]:
-        """Those of the elements that there are, with their values."""
-        found = self._keyed.get_many(self.name, elements)
-        live = [(e, row) for e, row in zip(elements, found) if row and not self.rows.is_expired(row, self._keyed.now_ms)]
-        return zip([e for e, _ in live], self.rows.decode([row for _, row in live]))
+    def live(self, keys: list[bytes]) -> Iterator[tuple[bytes, Any]]:
+        """Those of some keys of the family that there are, with their values, unless they have expired."""
+        found = [(key, unsafe_row(value)) for key, value in zip(keys, self._families.get_many(self.name, keys)) if value]
+        live = [(key, row) for key, row in found if not self.rows.is_expired(row, self._keyed.now_ms)]
+        return zip([key for key, _ in live], self.rows.decode([row for _, row in live]))
 
-    def all_live(self) -> Iterator[tuple[Element, Any]]:
-        return iter(()) if self.is_deleted else self.live(self._keyed.elements(self.name))
+    def write(self, element: bytes, value: bytes) -> None:
+        """Put a value, and (4) its time of expiry."""
+        key, row = self.key_of(element), UNSAFE_ROW + value
+        if self.rows.ttl_ms:
+            before = self._families.get(self.name, key)
+            if before == row:
+                return
+            if before is not None:
+                self._forget_expiry(before, element)
+            self._families.put(f"$ttl_{self.name}", at_time(self.rows.expiries([value])[0], binary_row(element)), VOID)
+        self._families.put(self.name, key, row)
 
-    @_action("checking {kind} state exists")
-    def exists(self) -> bool:
-        return any(True for _ in self.all_live())
+    def erase(self, element: bytes) -> None:
+        key = self.key_of(element)
+        if self.rows.ttl_ms and (before := self._families.get(self.name, key)) is not None:
+            self._forget_expiry(before, element)
+        self._families.remove(self.name, key)
 
-    def write(self, value: bytes, element: Element = None) -> None:
-        self._keyed.put(self.name, value, element)  # (1)
-        self._keyed.updated += 1
+    def _forget_expiry(self, value: bytes, element: bytes) -> None:
+        [expires_ms] = self.rows.expiries([unsafe_row(value)])
+        self._families.remove(f"$ttl_{self.name}", at_time(expires_ms, binary_row(element)))
 
-    @_action("clearing {kind} state")
-    def clear(self) -> None:
-        self._keyed.removed += self._keyed.remove(self.name, self._keyed.elements(self.name))
+    def key_of(self, element: bytes) -> bytes:  # (2)
+        return UNSAFE_ROW + element
 
     def remove_expired(self) -> int:
         """(3) Remove what has expired, of all keys; how many rows that were."""
-        families = self._keyed.families
-        due = families.due(self.name, lambda _, values: self.rows.expiries(values), self._keyed.now_ms)
-        return sum(families.remove(self.name, key, [element]) for _, key, element in due)
+        due = self._families.due(f"$ttl_{self.name}", self._keyed.now_ms)
+        for _, row in due:
+            self.erase(only_field(row))
+        return len(due)
+
+
+def only_field(row: bytes) -> bytes:
+    """The struct in a row of one column."""
+    [field] = binary_fields(row, 1)
+    return field or b""
 
 
 class ValueVariable(Variable, ValueState):
     kind = "Value"
 
-    @_action("checking {kind} state exists")
+    @action("checking {kind} state exists")
     def exists(self) -> bool:
         return self.get() is not None
 
-    @_action("getting {kind} state")
+    @action("getting {kind} state")
     def get(self) -> tuple[Any, ...] | None:
-        return next((tuple(value) for _, value in self.live([None])), None)  # (2)
+        return next((tuple(value) for _, value in self.live([self.key_of(self._keyed.implicit_key)])), None)
 
-    @_action("updating {kind} state")
+    @action("updating {kind} state")
     def update(self, newValue: tuple[Any, ...]) -> None:  # noqa: N803
-        self.write(self.encoded(newValue))
+        self.write(self._keyed.implicit_key, self.encoded(newValue))
+        self._keyed.updated += 1
 
-    @_action("clearing {kind} state")
+    @action("clearing {kind} state")
     def clear(self) -> None:
-        self._keyed.remove(self.name, [None])
+        self.erase(self._keyed.implicit_key)
         self._keyed.removed += 1
-
-
-class ListVariable(Variable, ListState):
-    kind = "List"
-
-    def get(self) -> Iterator[tuple[Any, ...]]:
-        for _, value in self.all_live():
-            yield tuple(value)
-
-    @_action("updating {kind} state")
-    def put(self, newState: list[tuple[Any, ...]]) -> None:  # noqa: N803
-        values = self._encoded(newState)
-        if not self.rows.ttl_ms:
-            self._keyed.updated = 0  # Spark begins to count anew
-        self._keyed.remove(self.name, self._keyed.elements(self.name))
-        self._append(values)
-
-    @_action("updating {kind} state")
-    def appendValue(self, newState: tuple[Any, ...]) -> None:  # noqa: N802, N803
-        self._append([self.encoded(newState)])
-
-    @_action("updating {kind} state")
-    def appendList(self, newState: list[tuple[Any, ...]]) -> None:  # noqa: N802, N803
-        self._append(self._encoded(newState))
-
-    def _encoded(self, values: list[tuple[Any, ...]]) -> list[bytes]:
-        encoded = [self.encoded(value) for value in values]
-        if not encoded:
-            raise PySparkRuntimeError(
-                "[ILLEGAL_STATE_STORE_VALUE.EMPTY_LIST_VALUE] Illegal value provided to the State Store Cannot write empty "
-                f"list values to State Store for StateName {self.name}. SQLSTATE: 42601"
-            )
-        return encoded
-
-    def _append(self, values: list[bytes]) -> None:
-        elements = self._keyed.elements(self.name)
-        begin = index_of(elements[-1]) + 1 if elements and elements[-1] else 0
-        for i, value in enumerate(values):
-            self.write(value, _INDEX.pack(begin + i))  # (2)
 
 
 class MapVariable(Variable, MapState):
@@ -167,21 +158,30 @@ class MapVariable(Variable, MapState):
         super().__init__(keyed, name, rows)
         self.keys_of_map = keys
 
-    @_action("getting value")
+    def _create(self) -> None:
+        super()._create()
+        self._families.create(self.name, BY_PREFIX)
+
+    @action("checking {kind} state exists")
+    def exists(self) -> bool:
+        return any(True for _ in self._all_live())
+
+    @action("getting value")
     def getValue(self, key: tuple[Any, ...]) -> Any:  # noqa: N802
-        return next((value for _, value in self.live([self.keys_of_map.encode(key)])), None)
+        return next((value for _, value in self.live([self.key_of(self._element(key))])), None)
 
-    @_action("checking if {kind} state contains key")
+    @action("checking if {kind} state contains key")
     def containsKey(self, key: tuple[Any, ...]) -> bool:  # noqa: N802
-        return any(True for _ in self.live([self.keys_of_map.encode(key)]))
+        return any(True for _ in self.live([self.key_of(self._element(key))]))
 
-    @_action("updating {kind} state value")
+    @action("updating {kind} state value")
     def updateValue(self, key: tuple[Any, ...], value: tuple[Any, ...]) -> None:  # noqa: N802
-        self.write(self.encoded(value), self.keys_of_map.encode(key))  # (2)
+        self.write(self._element(key), self.encoded(value))
+        self._keyed.updated += 1
 
     def iterator(self) -> Iterator[tuple[tuple[Any, ...], tuple[Any, ...]]]:
-        for key, value in self.all_live():
-            yield tuple(self.keys_of_map.decode([key or b""])[0]), tuple(value)
+        for key, value in self._all_live():
+            yield tuple(self.keys_of_map.decode([key])[0]), tuple(value)
 
     def keys(self) -> Iterator[tuple[Any, ...]]:
         return (key for key, _ in self.iterator())
@@ -189,7 +189,31 @@ class MapVariable(Variable, MapState):
     def values(self) -> Iterator[tuple[Any, ...]]:
         return (value for _, value in self.iterator())
 
-    @_action("removing key from {kind} state")
+    @action("removing key from {kind} state")
     def removeKey(self, key: tuple[Any, ...]) -> None:  # noqa: N802
-        self._keyed.remove(self.name, [self.keys_of_map.encode(key)])
+        self.erase(self._element(key))
         self._keyed.removed += 1
+
+    @action("clearing {kind} state")
+    def clear(self) -> None:
+        for key in self._user_keys():
+            self.erase(binary_row(self._keyed.implicit_key, key))
+            self._keyed.removed += 1
+
+    def key_of(self, element: bytes) -> bytes:  # (2)
+        key, user_key = binary_fields(element, 2)
+        return two_rows(binary_row(key), binary_row(user_key))
+
+    def _element(self, user_key: tuple[Any, ...]) -> bytes:
+        return binary_row(self._keyed.implicit_key, self.keys_of_map.encode(user_key))
+
+    def _user_keys(self) -> list[bytes]:
+        return list(map(only_field, self._families.scan(self.name, binary_row(self._keyed.implicit_key))))
+
+    def _all_live(self) -> Iterator[tuple[bytes, Any]]:
+        """The rows of the user's keys, with their values."""
+        if self.is_deleted:
+            return
+        keys = [self.key_of(binary_row(self._keyed.implicit_key, user_key)) for user_key in self._user_keys()]
+        for key, value in self.live(keys):
+            yield only_field(rows_of(key)[1]), value

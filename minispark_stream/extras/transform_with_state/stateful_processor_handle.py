@@ -2,12 +2,15 @@
 
 Models: StatefulProcessorHandleImpl and TimerStateImpl (SIGMOD'18 paper, 4.3.2: a state of the user's own; About state).
 
-1. `init` asks the handle for variables, each with a schema (state_variables.py). After `init` there are no new ones.
-2. A timer is a row (key, time) without a value, in a column family of the engine's own. The timers that are due are those of
-   all keys, the earliest first.
+1. `init` asks the handle for variables, each with a schema (state_variables.py, list_variable.py). After `init` there are no
+   new ones.
+2. A timer is in two column families of the engine's own: by key, and by time. The timers that are due are those of all keys,
+   the earliest first.
 3. At the end of the batch, `remove_expired` removes what has outlived its time to live.
 
-    key ann: registerTimer(12:05)     ("$eventTimers", ann, 12:05) -> nothing       due when the watermark is 12:05
+    key ann: registerTimer(12:05)     due when the watermark is 12:05
+    $eventTimers_keyToTimestamp       ann | 12:05 -> nothing
+    $eventTimers_timestampToKey       12:05 | ann -> nothing
 
 The timers of one key are listed by the bytes of their times, as in Spark, and so are not sorted by time.
 
@@ -16,7 +19,6 @@ Differs from Spark: nothing.
 
 from __future__ import annotations
 
-import struct
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from typing import Any
@@ -25,19 +27,32 @@ from pyspark.errors import PySparkRuntimeError
 from pyspark.sql.streaming.stateful_processor import ListState, MapState, StatefulProcessorHandle, ValueState
 from pyspark.sql.types import Row, StructType
 
-from minispark_stream.extras.transform_with_state.column_families import INTERNAL
-from minispark_stream.extras.transform_with_state.family_indexes import Element
+from minispark_stream.engine.checkpointing.unsafe_row import binary_row
+from minispark_stream.extras.rocksdb.key_encoding import at_time, two_rows
+from minispark_stream.extras.rocksdb.snapshot_zip import INTERNAL
+from minispark_stream.extras.transform_with_state.family_indexes import BY_PREFIX, BY_TIME
 from minispark_stream.extras.transform_with_state.keyed_families import KeyedFamilies, Rows
-from minispark_stream.extras.transform_with_state.state_variables import ListVariable, MapVariable, ValueVariable, Variable
+from minispark_stream.extras.transform_with_state.list_variable import ListVariable
+from minispark_stream.extras.transform_with_state.state_variables import (
+    VOID,
+    MapVariable,
+    ValueVariable,
+    Variable,
+    long_row,
+    only_field,
+)
 
 PROCESSING_TIME, EVENT_TIME, NO_TIME = "ProcessingTime", "EventTime", "NoTime"
 TIMERS = {PROCESSING_TIME: f"{INTERNAL}procTimers", EVENT_TIME: f"{INTERNAL}eventTimers"}
-_TIME = struct.Struct("<q")
 
 
-def time_of(element: bytes) -> int:
-    """The time of a timer in ms."""
-    return int(_TIME.unpack(element)[0])
+def by_key(time_mode: str) -> str:
+    """The family with the timers of each key."""
+    return f"{TIMERS[time_mode]}_keyToTimestamp"
+
+
+def by_time(time_mode: str) -> str:
+    return f"{TIMERS[time_mode]}_timestampToKey"
 
 
 class Handle(StatefulProcessorHandle):
@@ -123,27 +138,45 @@ class Handle(StatefulProcessorHandle):
 
     # -- (2) timers --------------------------------------------------------------------------------------------
 
+    def initialize(self) -> None:
+        """`init` is over."""
+        if self.time_mode != NO_TIME:
+            self.keyed.families.create(by_key(self.time_mode), BY_PREFIX)
+            self.keyed.families.create(by_time(self.time_mode), BY_TIME)
+        self.initialized = True
+
     def registerTimer(self, expiryTimestampMs: int) -> None:  # noqa: N802, N803
-        family, time = self._timers("register_timer"), _TIME.pack(expiryTimestampMs)
-        if self.keyed.get_many(family, [time]) == [None]:
-            self.keyed.put(family, b"", time)
+        self._check("register_timer")
+        (of_key, key), (of_time, timed) = self._timer(expiryTimestampMs)
+        if self.keyed.families.get(of_key, key) is None:
+            self.keyed.families.put(of_key, key, VOID)
+            self.keyed.families.put(of_time, timed, VOID)
         self.counts["numRegisteredTimers"] += 1
 
     def deleteTimer(self, expiryTimestampMs: int) -> None:  # noqa: N802, N803
-        self.keyed.remove(self._timers("delete_timer"), [_TIME.pack(expiryTimestampMs)])
+        self._check("delete_timer")
+        for family, key in self._timer(expiryTimestampMs):
+            self.keyed.families.remove(family, key)
         self.counts["numDeletedTimers"] += 1
 
     def listTimers(self) -> Iterator[int]:  # noqa: N802
-        times = self.keyed.elements(self._timers("list_timers"))
-        return iter([time_of(time) for time in times if time is not None])
+        self._check("list_timers")
+        rows = self.keyed.families.scan(by_key(self.time_mode), binary_row(self.keyed.implicit_key))
+        return iter([int.from_bytes(row[8:16], "little", signed=True) for row in rows])
 
     def expired_timers(self, at_ms: int) -> list[tuple[Row, int]]:
         """The timers of all keys that are due: key and time."""
-        due = self.keyed.families.due(self._timers("get_expired_timers"), _times, at_ms)
-        return [(self.keyed.keys.decode([key])[0], time) for time, key, _ in sorted(due)]
+        self._check("get_expired_timers")
+        due = self.keyed.families.due(by_time(self.time_mode), at_ms)
+        return [(self.keyed.keys.decode([only_field(row)])[0], time) for time, row in due]
 
-    def _timers(self, operation: str) -> str:
-        """The family of the timers."""
+    def _timer(self, time_ms: int) -> tuple[tuple[str, bytes], tuple[str, bytes]]:
+        """Family and key, by key and by time, of a timer of the implicit key."""
+        row = binary_row(self.keyed.implicit_key)
+        return (by_key(self.time_mode), two_rows(row, long_row(time_ms))), (by_time(self.time_mode), at_time(time_ms, row))
+
+    def _check(self, operation: str) -> None:
+        """Raises PySparkRuntimeError: there are no timers, or not yet."""
         if self.time_mode == NO_TIME:
             raise PySparkRuntimeError(
                 "[STATEFUL_PROCESSOR_CANNOT_PERFORM_OPERATION_WITH_INVALID_TIME_MODE] Failed to perform stateful processor "
@@ -151,9 +184,3 @@ class Handle(StatefulProcessorHandle):
             )
         if not self.initialized:
             raise PySparkRuntimeError(f"Failed to perform stateful processor operation={operation} in init(). SQLSTATE: 42802")
-        return TIMERS[self.time_mode]
-
-
-def _times(elements: list[Element], values: list[bytes]) -> list[int]:
-    """The times of timers, which are their elements."""
-    return [_TIME.unpack(element or b"")[0] for element in elements]

@@ -9,8 +9,7 @@ when its offsets are logged.
 
 1. Once: read keys, schemas, modes and the pickled processor off Spark's logical node.
 2. Before the first batch of a run: a job of one task (declare_variables.py) calls the processor's `init`, to learn the schemas
-   of its variables. The context remembers them for the run. A variable that was there before must have a compatible schema
-   (engine/state/state_schema_compatibility_checker.py).
+   of its variables. The context remembers them for the run. What was there before must fit (variable_schemas.py).
 3. Each batch: shuffle the rows by key to the partition whose store holds the key, and sort them by key; in the first batch
    of the query, the rows of the initial state among them.
 4. One task per partition calls the processor (transform_with_state_task.py).
@@ -22,13 +21,12 @@ when its offsets are logged.
            Repartition by k into N                                 (3)
              new rows (union initial state)
 
-Differs from Spark: with the conf set to RocksDBStateStoreProvider, the variables behave as Spark's, but are kept in the
-model's own store (column_families.py), whatever provider the other operators of the query have; neither engine can go on
-from the other's checkpoint. The schemas are in one file for each variable, below state/<op>/_variables. A variable keeps its
-schema; in Spark, it may get another field at a restart when it is kept as Avro (`stateStore.encodingFormat`). Spark 4.3.0's
-worker fails to read the schema of a key with an array or a map in it; here an array works, and a map does in pandas.
-Shown by tests/unit/extras/transform_with_state/test_column_families.py::test_scans_see_all_versions_and_all_changes,
-tests/spark/test_differences.py::test_a_state_variable_cannot_grow,
+The state is in Spark's files: the column families as they lie in RocksDB (column_families.py), their schemas and the variables
+as the metadata have them (variable_schemas.py). So either engine goes on where the other has stopped.
+
+Differs from Spark: rows in Avro (`stateStore.encodingFormat`) are refused. Spark 4.3.0's worker fails to read the schema of a
+key with an array or a map in it; here an array works, and a map does in pandas.
+Shown by tests/spark/test_differences.py::test_state_variables_in_avro_are_refused,
 tests/conformance/test_transform_with_state.py::test_a_key_may_have_an_array_in_it.
 """
 
@@ -39,12 +37,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
-from urllib.parse import quote
 
 from pyspark.errors import SparkRuntimeException, UnsupportedOperationException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
-from pyspark.sql.types import LongType, StructType
+from pyspark.sql.types import StructType
 
 from minispark_stream.engine.jvm import expressions, physical, plans, query_execution, scala, sessions
 from minispark_stream.engine.jvm.errors import spark_error
@@ -53,11 +50,11 @@ from minispark_stream.engine.jvm.state_rdd import MapPartitions
 from minispark_stream.engine.operators.base import (
     BatchContext,
     StatefulOperator,
+    StateVariables,
     by_key,
     check_event_time,
     event_time_column,
     event_time_names,
-    nullable,
     parts_of_function,
     state_schema,
 )
@@ -65,14 +62,19 @@ from minispark_stream.engine.operators.columns import EventTime
 from minispark_stream.engine.operators.decision import Entry
 from minispark_stream.engine.operators.group_state_rows import without_collations
 from minispark_stream.engine.operators.grouped_map_pandas_with_state import PandasConf
-from minispark_stream.engine.state.schema_files import read_schemas
-from minispark_stream.engine.state.state_schema_compatibility_checker import validate_or_write_schema
-from minispark_stream.engine.state.state_store import HDFS_PROVIDER, PROVIDER_CLASS
-from minispark_stream.extras.transform_with_state.column_families import KEY_SCHEMA, VALUE_SCHEMA
+from minispark_stream.engine.state.operator_state_metadata import OperatorStateMetadata, StateStoreMetadata
+from minispark_stream.engine.state.state_store import DEFAULT_STORE_NAME, HDFS_PROVIDER, PROVIDER_CLASS
 from minispark_stream.extras.transform_with_state.declare_variables import DeclareVariables
-from minispark_stream.extras.transform_with_state.readable_variables import readable_variables
+from minispark_stream.extras.transform_with_state.readable_variables import ReadableVariables
 from minispark_stream.extras.transform_with_state.stateful_processor_handle import EVENT_TIME, NO_TIME, PROCESSING_TIME
 from minispark_stream.extras.transform_with_state.transform_with_state_task import Input, TransformWithStateTask
+from minispark_stream.extras.transform_with_state.variable_schemas import (
+    check_format,
+    check_or_write,
+    families_of,
+    families_of_timers,
+    properties,
+)
 
 Schemas = dict[str, StructType]
 
@@ -109,11 +111,24 @@ class TransformWithState(StatefulOperator):
     def operator_name(self) -> str:
         return f"transformWithStateIn{'Pandas' if self.in_pandas else 'PySpark'}Exec"
 
-    def schemas(self) -> list[tuple[str, StructType, StructType]]:
-        return [("default", KEY_SCHEMA, VALUE_SCHEMA)]
+    @property
+    def store_names(self) -> Sequence[str]:
+        return (DEFAULT_STORE_NAME,)
 
-    def readable(self, store: str, rows: Sequence[tuple[bytes, bytes]], state_dir: str) -> list[dict[str, Any]]:
-        return readable_variables(rows, self.keys, lambda name: read_schemas(*_place(state_dir, self.operator_id, name)))
+    def schemas(self) -> list[tuple[str, StructType, StructType]]:
+        return []  # those of the column families are in a file of their own
+
+    def metadata(self, num_partitions: int, variables: StateVariables | None) -> OperatorStateMetadata:
+        assert variables is not None
+        store = StateStoreMetadata(DEFAULT_STORE_NAME, 0, num_partitions, variables.schema_paths)
+        return OperatorStateMetadata(self.operator_id, self.operator_name, (store,), variables.properties)
+
+    def readable(self, store: str, rows: Sequence[tuple[bytes, bytes]], batch: BatchContext) -> list[dict[str, Any]]:
+        return ReadableVariables(batch.state_dir, self.operator_id, batch.state_conf.list_delimiter).rows(rows)
+
+    def without_indexes(self, rows: Mapping[bytes, bytes], batch: BatchContext) -> Mapping[bytes, bytes]:
+        shown = ReadableVariables(batch.state_dir, self.operator_id, batch.state_conf.list_delimiter)
+        return shown.of_variables(rows) if rows else rows
 
     def entries(self) -> Sequence[Entry]:
         keys = {self.attributes[i].name(): self.attributes[i] for i in self.input.grouping}
@@ -137,6 +152,7 @@ class TransformWithState(StatefulOperator):
         if (provider := sessions.conf(session, PROVIDER_CLASS) or HDFS_PROVIDER) == HDFS_PROVIDER:
             condition = "UNSUPPORTED_FEATURE.STORE_BACKEND_NOT_SUPPORTED_FOR_TWS"
             raise spark_error(session, UnsupportedOperationException, condition, stateStoreProvider=provider)
+        check_format(session)
         check_event_time(session, self.event_times)
         if self.operator_id not in context.state_variables:
             context.state_variables[self.operator_id] = self._declare(context)  # (2)
@@ -149,7 +165,7 @@ class TransformWithState(StatefulOperator):
             initial=self.initial if with_initial else None,
             keys=self.keys,
             result=self.result,
-            schemas=context.state_variables[self.operator_id],
+            schemas=context.state_variables[self.operator_id].schemas,
             time_mode=self.time_mode,
             event_time=self.event_time,
             output_event_time=self.output_event_time,
@@ -184,60 +200,37 @@ class TransformWithState(StatefulOperator):
         keys = [rows[f"_{i}"].alias(f"k{n}") for n, i in enumerate(source.grouping)]
         return rows.select(*keys, F.struct(*rows.columns).alias(name))
 
-    def _declare(self, context: BatchContext) -> Schemas:
-        """Ask the processor for its variables, and compare their schemas with those of the checkpoint."""
+    def _declare(self, context: BatchContext) -> StateVariables:
+        """Ask the processor for its variables, and compare them with those of the checkpoint."""
         session = context.session
         one_row = session.range(0, 1, 1, 1).select(F.lit("").alias("variables"))
         tasks = MapPartitions(session, one_row.schema, one_row.schema, plans.analyzed(one_row).output(), self.function)
         job = tasks.over(physical.executable(one_row).execute(), DeclareVariables(self.command))
         [(text,)] = plans.of_rows(session, physical.leaf(session, query_execution.prepared(session, job))).collect()
         parse = scala.jvm(session).org.apache.spark.sql.types.StructType
-        schemas, names = Schemas(), set[str]()
+        schemas, families = Schemas(), list(families_of_timers(self.time_mode, self.keys))
+        variables: list[tuple[str, str, bool]] = []
         for kind, name, texts, has_ttl in json.loads(text):
-            if name in names:
+            if name in (known for _, known, _ in variables):
                 raise spark_error(
                     session, SparkRuntimeException, "STATEFUL_PROCESSOR_DUPLICATE_STATE_VARIABLE_DEFINED", stateVarName=name
                 )
-            names.add(name)
+            variables.append((kind, name, has_ttl))
             as_json = [parse.fromDDL(t).json() if is_ddl else t for is_ddl, t in texts]
             parsed = [without_collations(StructType.fromJson(json.loads(t))) for t in as_json]
             for schema in (self.keys, *parsed):
                 _check_avro(session, schema)
             schemas |= {t: schema for (is_ddl, t), schema in zip(texts, parsed) if is_ddl}
-            key = StructType().add("key", self.keys)
-            if kind != "value":  # the schema says which kind of variable it is
-                key = key.add(kind, nullable(parsed[0]) if kind == "map" else LongType())
-            value = StructType().add("value", nullable(parsed[-1]))
-            check = sessions.flag(session, "spark.sql.streaming.stateStore.stateSchemaCheck")
-            place = _place(context.state_dir, self.operator_id, name)
-            _check_kind(session, name, kind, *place)
-            validate_or_write_schema(*place, key, value.add("ttlExpirationMs", "long") if has_ttl else value, check)
-        return schemas
+            families += families_of(kind, name, self.keys, parsed, has_ttl)
+        found = properties(self.time_mode, self.output_mode, variables)
+        paths = check_or_write(session, context.state_dir, self.operator_id, context.batch_id, found, families)
+        return StateVariables(schemas, found, paths)
 
 
 def _check_avro(session: SparkSession, schema: StructType) -> None:
     """Whatever the rows of the state are, Spark has their schemas as Avro's, and refuses what Avro has no type for."""
     converters = scala.companion(session, "org.apache.spark.sql.avro.SchemaConverters")
     converters.toAvroTypeWithDefaults(expressions.java_schema(session, schema))
-
-
-def _place(state_dir: str, operator_id: int, name: str) -> tuple[str, int, str]:
-    """Where the schemas of a variable are."""
-    return f"{state_dir}/{operator_id}/_variables", operator_id, quote(name, safe="")
-
-
-def _check_kind(session: SparkSession, name: str, kind: str, variables: str, operator_id: int, store: str) -> None:
-    """A variable stays what it was. Raises UnsupportedOperationException: STATE_STORE_INVALID_VARIABLE_TYPE_CHANGE."""
-    try:
-        stored, _ = read_schemas(variables, operator_id, store)
-    except FileNotFoundError:
-        return
-    old = stored.names[1] if len(stored) > 1 else "value"
-    if old != kind and old != "element":  # as earlier versions named it, whatever the kind: the schemas must tell
-        raise spark_error(
-            session, UnsupportedOperationException, "STATE_STORE_INVALID_VARIABLE_TYPE_CHANGE",
-            stateVarName=name, newType=f"{kind.capitalize()}State", oldType=f"{old.capitalize()}State",
-        )
 
 
 def _rows(session: SparkSession, plan: JavaObject, attributes: Sequence[JavaObject]) -> DataFrame:

@@ -96,7 +96,7 @@ class TransformWithStateTask(StateTask):
         clock = Stopwatch()
         [store] = stores
         processor = load_processor(self.command)
-        families = ColumnFamilies(store)
+        families = ColumnFamilies(store, self.info.conf.list_delimiter)
         keyed = KeyedFamilies(families, self.keys, self.batch_timestamp_ms)
         handle = Handle(keyed, self.time_mode, self.schemas)
         now = () if self.time_mode == NO_TIME else (self.batch_timestamp_ms, self.watermarks.eviction_ms)
@@ -104,7 +104,7 @@ class TransformWithStateTask(StateTask):
         came, late, initial, turns = self._read(concat(batches))  # (1)
         rows = without(came, late)
         processor.init(handle)  # (2)
-        handle.initialized = True
+        handle.initialize()
         calls: list[tuple[bytes, list[pa.RecordBatch]]] = []  # for which key, and what the processor gave
         for key, data, states in self._groups(rows, initial, turns):  # (3)
             keyed.set_implicit_key(key)
@@ -124,9 +124,9 @@ class TransformWithStateTask(StateTask):
         processor.close()  # (5)
         handle.remove_expired()
         removals_ms = clock.lap()
-        lists = {name for name, variable in handle.variables.items() if variable.kind == "List"}
-        total = families.num_rows(lists) if lists or self.time_mode != NO_TIME else store.num_keys
+        total, internal = families.num_rows(), families.num_rows(internal=True)
         store.commit()
+        metrics = store.metrics()
         emitted = [batch for _, given in calls for batch in given]
         return emitted, StateMetrics(
             num_rows_updated=keyed.updated,
@@ -135,7 +135,7 @@ class TransformWithStateTask(StateTask):
             all_updates_time_ms=updates_ms + removals_ms,
             all_removals_time_ms=removals_ms,
             commit_time_ms=clock.lap(),
-            stores={"default": replace(store.metrics(), custom={})},
+            stores={"default": replace(metrics, custom={**metrics.custom, "rocksdbNumInternalColFamiliesKeys": internal})},
             num_rows_total=total,
             custom=dict.fromkeys(COUNTS, 0) | handle.counts,
             told=self.tell(lambda: (

@@ -166,7 +166,7 @@ def _operator(query: StreamExecution, execution: IncrementalExecution, operator:
         "operator": operator.operator_name,
         "outputMode": query.output_mode,
         "version": execution.batch.batch_id,
-        "stores": [name for name, _, _ in operator.schemas()],
+        "stores": list(operator.store_names),
         "watermarkLate": watermarks.late_ms,
         "watermarkEviction": watermarks.eviction_ms,
         "decides": operator.decision(watermarks, query.output_mode).to_json(),

@@ -37,11 +37,12 @@ def shown_state(batch: BatchContext, operator: StatefulOperator) -> dict[str, An
     after: list[dict[str, Any]] = []
     between: list[dict[str, Any]] = []
     rows = 0
-    for name, _, _ in operator.schemas():
+    for name in operator.store_names:
         for partition in range(operator.partitions(batch.num_partitions)):
             store_id = StateStoreId(batch.state_dir, operator.operator_id, partition, name)
-            old, new = (_all_rows(batch, store_id, one) for one in (version, version + 1))
-            passed = _put_and_removed(batch, store_id, version + 1, new)  # (3)
+            old, new = (_all_rows(batch, operator, store_id, one) for one in (version, version + 1))
+            put = _put_and_removed(batch, store_id, version + 1, new)  # (3)
+            passed = operator.without_indexes(put, batch)
             every = old.keys() | new.keys() | passed.keys()
             changed = sorted(key for key in every if old.get(key) != new.get(key) or key in passed)  # (1)
             same = sorted(key for key in old if old[key] == new.get(key))
@@ -49,7 +50,7 @@ def shown_state(batch: BatchContext, operator: StatefulOperator) -> dict[str, An
             rows += len(every)
             for found, of_version in ((before, old), (after, new), (between, passed)):
                 entries = [(key, of_version[key]) for key in shown if key in of_version]
-                found += [{"partition": partition, **row} for row in operator.readable(name, entries, batch.state_dir)]  # (4)
+                found += [{"partition": partition, **row} for row in operator.readable(name, entries, batch)]  # (4)
     return {"before": before, "after": after, "between": between, "rows": rows}
 
 
@@ -64,10 +65,10 @@ def _put_and_removed(
     return put
 
 
-def _all_rows(batch: BatchContext, store_id: StateStoreId, version: int) -> Mapping[bytes, bytes]:
+def _all_rows(batch: BatchContext, operator: StatefulOperator, store_id: StateStoreId, version: int) -> Mapping[bytes, bytes]:
     if version == 0:
         return {}
     store = get_store(store_id, batch.state_conf, version)
     rows = {bytes(key): bytes(value) for key, value in zip(*store.rows())}
     store.abort()
-    return rows
+    return operator.without_indexes(rows, batch)

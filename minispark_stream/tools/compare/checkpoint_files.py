@@ -3,8 +3,11 @@
     commits/3                      text
     offsets/3                      text without the batch's wall-clock time
     state/0/1/4.delta              {(key bytes, value bytes or None): how often}, in no order; so is 4.changelog of RocksDB
+    state/0/1/4.changelog          with column families: {key: what becomes of its value}
     state/0/1/4.zip                how many keys it has
     state/0/0/_metadata/schema     bytes
+    state/0/_stateSchema/default/0 bytes; the random id is not a part of the name here
+    state/0/_metadata/v2/0         text, without such ids, nor the folder of the checkpoint
 
 Snapshots are left out, because maintenance writes them in the background at its own pace; so are zips of versions that have a
 changelog. The tables in `SSTs/` are, too, because RocksDB may compact them at any time; so are `metadata` (a random id), `.crc`
@@ -13,9 +16,11 @@ files and temporary files.
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
 import re
+import sys
 import zipfile
 from collections import Counter
 from pathlib import Path
@@ -23,6 +28,8 @@ from typing import Any
 
 from minispark_stream.engine.checkpointing.lz4_block import decompress
 from minispark_stream.engine.state.state_records import decode_records
+from minispark_stream.extras.rocksdb.changelog import read_changelog
+from minispark_stream.extras.rocksdb.changes import folded
 
 
 def comparable_files(checkpoint: str) -> dict[str, Any]:
@@ -33,8 +40,29 @@ def comparable_files(checkpoint: str) -> dict[str, Any]:
             path = Path(folder, name)
             relative = path.relative_to(checkpoint).as_posix()
             if not name.startswith(".") and relative != "metadata" and not _is_written_at_its_own_pace(path):
-                found[relative] = _content(path)
+                found[_SCHEMA_ID.sub(r"\1", relative)] = _content(path)
+    for folder in {name.rpartition("/")[0] for name, content in found.items() if isinstance(content, FamilyChanges)}:
+        _leave_out_removals_of_nothing(found, folder)
     return found
+
+
+class FamilyChanges(dict[bytes, "bytes | None"]):
+    """What a changelog with column families says."""
+
+
+def _leave_out_removals_of_nothing(found: dict[str, Any], folder: str) -> None:
+    """Spark writes that a key is removed also when it is not there."""
+    there: set[bytes] = set()
+    for version in itertools.count(1):
+        name = f"{folder}/{version}.changelog"
+        if not isinstance(found.get(name), FamilyChanges):
+            return
+        changes = FamilyChanges({k: v for k, v in found[name].items() if v is not None or k in there})
+        there = there.union(changes) - {k for k, v in changes.items() if v is None}
+        found[name] = changes
+
+
+_SCHEMA_ID = re.compile(r"(_stateSchema/[^/]+/[0-9]+)_[0-9a-f-]{36}")
 
 
 def _is_written_at_its_own_pace(path: Path) -> bool:
@@ -57,12 +85,23 @@ def _content(path: Path) -> Any:
             return data
     if path.suffix in (".delta", ".changelog"):
         try:
-            return Counter(decode_records(decompress(data, _codec(data))))
+            records = decompress(data, _codec(data))
+            if records[:4] == b"\0\2v2":
+                return FamilyChanges(folded(read_changelog(records, False, sys.maxsize).records, b""))
+            return Counter(decode_records(records))
         except ValueError:  # damaged, or with row checksums: compare it as it is
             return data
+    if path.parent.parts[-2:] == ("_metadata", "v2"):
+        return _without_ids(data.decode("utf-8", "replace"))
     if path.parent.name == "offsets":
         return without_time(data.decode("utf-8", "replace"))
     return data
+
+
+def _without_ids(metadata: str) -> str:
+    """Operator metadata of version 2, with its variables in the order of their names: Spark's order is that of a hash map."""
+    text = _SCHEMA_ID.sub(r"\1", re.sub(r'"[^"]*/state/', '"state/', metadata))
+    return re.sub(r'(?<=\[)\{\\"stateName.*(?=\])', lambda found: ",".join(sorted(re.findall(r"\{[^}]*\}", found[0]))), text)
 
 
 def without_time(entry: str) -> str:

@@ -27,7 +27,7 @@ from minispark_stream.lens.trace.values import as_list, without_values
 from minispark_stream.lens.view import flow
 from minispark_stream.lens.view.page import page
 from minispark_stream.lens.view.words import clip, plural
-from minispark_stream.tools.compare.differences import LONGEST, Difference, differences, not_compared, row_key
+from minispark_stream.tools.compare.differences import LONGEST, Difference, differences, row_key
 from minispark_stream.tools.compare.engine_run import EngineRun
 
 if TYPE_CHECKING:
@@ -137,7 +137,7 @@ class Comparison:
         read = [e for e in self.model.trace.events if e.step == "getBatch" and e.batch_id == 0 and e.outputs.get("files")]
         empty = {name: None for e in read for name in without_values(as_list(e.outputs.get("rows")))}
         wrong = "in every row of the first batch: if the files have values there, the schema has another type for them."
-        return [*not_compared(self.spark, self.model), *(f"{name} is null {wrong}" for name in empty)]
+        return [*(f"{name} is null {wrong}" for name in empty)]
 
     def _had_rows(self) -> bool:
         """Whether a row has gone in or come out, so that there is something to compare."""

@@ -4,9 +4,8 @@
 2. Compared per batch: offsets, rows in, rows out (in any order, unless the query sorts), event times and watermark, state
    rows and counts of every stateful operator, and the entries of the offset log, commit log and source log.
 3. Compared at the end: how the engines failed (where the causes have conditions of Spark's, those too), or else the files of
-   the checkpoint, state files record by record. Where Spark has the state of an operator in RocksDB, and the model in files of
-   its own, there are no such records, and its files are not compared. Where a state has timeouts that were set by the clock,
-   each counts from the time of its batch.
+   the checkpoint, state files record by record. Where a state has timeouts that were set by the clock, each counts from the
+   time of its batch. Of transformWithState by the clock, times are in keys and values alike, and sizes are compared.
 
     Difference(2, "rows", ["('a', 3)"], ["('a', 2)"])   "batch 2, rows: Spark has ["('a', 3)"], the model ["('a', 2)"]"
 
@@ -65,17 +64,24 @@ def differences(spark: EngineRun, model: EngineRun, ordered: bool) -> Iterator[D
         if not _same_average(*averages):
             yield Difference(theirs.batch_id, "event time avg", *averages)
     if spark.condition is None and model.condition is None:  # (3)
-        apart = tuple(f"state/{operator}/" for operator in in_rocksdb(spark) - in_rocksdb(model))
         for name in sorted({*spark.files, *model.files}):
             a, b = spark.files.get(name), model.files.get(name)
-            if a != b and not name.startswith(apart) and not _same_but_for_the_clock(spark, model, name):
+            if a != b and not _same_but_for_the_clock(spark, model, name):
                 yield Difference(None, name, _in_words(a, b), _in_words(b, a))
 
 
 def _same_but_for_the_clock(spark: EngineRun, model: EngineRun, name: str) -> bool:
     """Whether the records of a state with timeouts are equal, if each timeout counts from the time of the batch that set it."""
-    one, other = (_by_time_of_batch(run, name) for run in (spark, model))
+    one, other = (_sizes(run, name) or _by_time_of_batch(run, name) for run in (spark, model))
     return one is not None and one == other
+
+
+def _sizes(run: EngineRun, name: str) -> Counter[Any] | None:
+    """Of a changelog of transformWithState by the clock: family and size of each key that it changes, and of its value."""
+    found, changes = re.fullmatch(r"state/(\d+)/\d+/\d+\.changelog", name), run.files.get(name)
+    if found is None or '"timeMode\\":\\"ProcessingTime' not in str(run.files.get(f"state/{found[1]}/_metadata/v2/0")):
+        return None
+    return Counter((key[:2], len(key), value and len(value)) for key, value in (changes or {}).items())
 
 
 def _by_time_of_batch(run: EngineRun, name: str) -> Counter[Any] | None:
@@ -100,23 +106,13 @@ def _counted_from(value: bytes | None, began_ms: int) -> bytes | None:
     return value[:_AT] + _TIMEOUT.pack(timeout_ms - began_ms) + value[_AT + _TIMEOUT.size :]
 
 
-def in_rocksdb(run: EngineRun) -> set[str]:
-    """The numbers of the operators whose state is in RocksDB, by the names of their files."""
-    return {name.split("/")[1] for name in run.files if name.startswith("state/") and name.endswith((".zip", ".changelog"))}
-
-
-def not_compared(spark: EngineRun, model: EngineRun) -> list[str]:
-    """What could not be compared, in sentences."""
-    return [
-        f"The state files of operator {operator} are not compared: Spark has them in RocksDB, the model in files of its own."
-        for operator in sorted(in_rocksdb(spark) - in_rocksdb(model))
-    ]
-
-
 def _in_words(content: Any, other: Any) -> str:
     """What a file holds, as far as a person can read it: text; of a state file, how many records."""
     if content is None:
         return "no such file"
+    if isinstance(content, dict) and not isinstance(content, Counter):
+        content = Counter(content.items())
+        other = Counter(other.items()) if isinstance(other, dict) else other
     if isinstance(content, Counter):
         own = content - other if isinstance(other, Counter) else content
         return f"{plural(content.total(), 'record')}, {own.total() or 'none'} of them only there"

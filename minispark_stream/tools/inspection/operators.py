@@ -27,11 +27,10 @@ from minispark_stream.engine.state.operator_state_metadata import OperatorStateM
 from minispark_stream.engine.state.schema_files import decode_schemas
 from minispark_stream.engine.state.state_files import StateFiles
 from minispark_stream.engine.state.state_store import DEFAULT_STORE_NAME, StateStoreConf, StateStoreId
+from minispark_stream.extras.rocksdb.column_family_schemas import Family, decode_column_families, prefix
 from minispark_stream.tools.inspection.contents import Finding, Operator, Partition, Schemas, Store, VersionFiles
 from minispark_stream.tools.inspection.logs import Logs, attempt
 from minispark_stream.tools.inspection.read_only_files import ReadOnlyFiles
-from minispark_stream.tools.inspection.rocksdb.row_encoding import prefix
-from minispark_stream.tools.inspection.rocksdb.state_schema import Family, decode_column_families, parse_operator_metadata_v2
 from minispark_stream.tools.inspection.rocksdb.store_reader import FILE as ROCKSDB_FILE
 from minispark_stream.tools.inspection.rocksdb.stores import RocksDBStores
 from minispark_stream.tools.inspection.state_reader import StoreState, UnsafeRows, some_rows
@@ -83,11 +82,11 @@ def read_operators(files: ReadOnlyFiles, logs: Logs, next_version: int, max_byte
             else:
                 ids = {p: StateStoreId("", operator_id, p, name) for p in sorted(parts)}
                 on_disk = {p: _open(files, store_id, logs, parts[p], max_bytes) for p, store_id in ids.items()}
-                rows = UnsafeRows(schemas[0].schemas.key, schemas[0].schemas.value) if schemas else None
+                rows = UnsafeRows(schemas[0].key, schemas[0].value) if schemas else None
                 opened = [StoreState(operator_id, name, rows, on_disk)]
             partitions = [_partition(opened, name, p, next_version, findings) for p in sorted(parts)]
             for i, state in enumerate(opened):
-                own = tuple(s.schemas for s in schemas if s.schemas.name == state.name)
+                own = tuple(Schemas(s.name, s.key, s.value) for s in schemas if s.name == state.name)
                 shown.append(Store(state.name, own, tuple(of_states[i] for of_states in partitions)))
             states += opened
         provider = "RocksDB" if is_rocksdb else "HDFS-backed"
@@ -139,22 +138,22 @@ def _open(
 def _metadata(files: ReadOnlyFiles, operator_id: int, findings: list[Finding]) -> _Metadata:
     name = f"state/{operator_id}/_metadata/metadata"
     if name in files.files:
-        v1 = attempt(lambda: OperatorStateMetadata.from_text(_text(files, name)), name, findings)
-        if v1 is None:
-            return _Metadata()
-        partitions = max((s.num_partitions for s in v1.stores), default=0)
-        prefixes = {s.store_name: s.num_cols_prefix_key for s in v1.stores}
-        return _Metadata(v1.operator_name, partitions, tuple(prefixes), prefixes)
+        return _read_metadata(files, name, findings)
     folder = f"state/{operator_id}/_metadata/v2/"
     newest = _newest(files, folder)
     if newest is None:
         findings.append(Finding("note", name, "missing; Spark writes it again at the next start"))
         return _Metadata()
-    v2 = attempt(lambda: parse_operator_metadata_v2(_text(files, newest)), newest, findings)
-    if v2 is None:
+    return _read_metadata(files, newest, findings)
+
+
+def _read_metadata(files: ReadOnlyFiles, name: str, findings: list[Finding]) -> _Metadata:
+    found = attempt(lambda: OperatorStateMetadata.from_text(_text(files, name)), name, findings)
+    if found is None:
         return _Metadata()
-    operator, partitions, stores, properties = v2
-    return _Metadata(operator, partitions, tuple(stores), properties=properties)
+    partitions = max((s.num_partitions for s in found.stores), default=0)
+    prefixes = {s.store_name: s.num_cols_prefix_key for s in found.stores}
+    return _Metadata(found.operator_name, partitions, tuple(prefixes), prefixes, found.properties or {})
 
 
 def _newest(files: ReadOnlyFiles, folder: str) -> str | None:
@@ -175,8 +174,8 @@ def _schemas(
 ) -> tuple[Family, ...]:
     name = f"state/{StateStoreId('', operator_id, 0, store).relative_path}/_metadata/schema"
     if name in files.files:
-        one = attempt(lambda: Schemas(store, *decode_schemas(files.open_small(name))), name, findings)
-        return (Family(one, prefix(num_cols_prefix_key)),) if one else ()
+        one = attempt(lambda: decode_schemas(files.open_small(name)), name, findings)
+        return (Family(store, *one, prefix(num_cols_prefix_key)),) if one else ()
     families = _newest(files, f"state/{operator_id}/_stateSchema/{store}/")
     if families is not None:
         return tuple(attempt(lambda: decode_column_families(files.open_small(families)), families, findings) or ())

@@ -23,28 +23,16 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import NamedTuple, Protocol
+from typing import Protocol
 
 from minispark_stream.engine.checkpointing.errors import PySparkException
 from minispark_stream.engine.checkpointing.lz4_block import LimitExceeded
 from minispark_stream.engine.state.replay import bases
 from minispark_stream.engine.state.state_files import StateFiles
 from minispark_stream.engine.state.state_records import records
+from minispark_stream.extras.rocksdb.changes import Append, Changes
 
 DAMAGED = (ValueError, PySparkException, OSError)
-
-
-class Append(NamedTuple):
-    """A change that appends to the value that a key has; `delimiter` comes between the two."""
-
-    value: bytes
-    delimiter: bytes
-
-    def to(self, before: bytes | None) -> bytes:
-        return self.value if before is None else b"".join([before, self.delimiter, self.value])
-
-
-Changes = dict[bytes, bytes | None | Append]  # key -> its value, None where it is removed
 
 
 class StoreReader(Protocol):

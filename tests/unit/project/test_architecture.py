@@ -40,10 +40,10 @@ MAY_IMPORT: dict[str, tuple[str, ...]] = {
         "engine.runtime", "engine.operators", "engine.sources", "engine.sinks", "engine.plan", "engine.checkpointing",
         "engine.jvm", "engine.clock", "extras.rpc",
     ),
-    "extras.transform_with_state": (
-        "engine.operators", "engine.plan", "engine.state", "engine.checkpointing", "engine.jvm",
-    ),
     "extras.rocksdb": ("engine.state", "engine.checkpointing"),  # needs no JVM
+    "extras.transform_with_state": (
+        "extras.rocksdb", "engine.operators", "engine.plan", "engine.state", "engine.checkpointing", "engine.jvm",
+    ),
     "extras.kafka": (
         "engine.sources", "engine.sinks", "engine.plan", "engine.checkpointing", "engine.jvm", "engine.clock", "extras.jvm",
         "extras.rpc",
@@ -85,8 +85,8 @@ MAY_IMPORT: dict[str, tuple[str, ...]] = {
     # -- the tools ----------------------------------------------------------------------------------------------
     "tools.explanation": ("tools.inspection", "streaming_query", "engine.jvm"),
     "tools.compare": (
-        "lens.view", "lens.trace.trace", "lens.trace", "engine.state", "engine.checkpointing", "session", "streaming_query",
-        "engine.jvm", "engine.times",
+        "lens.view", "lens.trace.trace", "lens.trace", "extras.rocksdb", "engine.state", "engine.checkpointing", "session",
+        "streaming_query", "engine.jvm", "engine.times",
     ),
     "tools.testing": (  # a test of somebody's query; what its users import is the module `testing`
         "tools.explanation", "tools.compare", "tools.inspection", "lens.view", "lens.trace.trace", "lens.trace",

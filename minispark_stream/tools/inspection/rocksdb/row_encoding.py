@@ -35,20 +35,16 @@ from minispark_stream.engine.checkpointing.spark_types import BinaryType, DataTy
 from minispark_stream.engine.checkpointing.unsafe_row import UnsafeRowCodec
 from minispark_stream.engine.checkpointing.unsafe_row.plain import decode_columns, decode_rows
 from minispark_stream.engine.state.state_records import crc32c
+from minispark_stream.extras.rocksdb.column_family_schemas import NO_PREFIX
+from minispark_stream.extras.rocksdb.key_encoding import rows_of, unsafe_row
 from minispark_stream.tools.inspection.state_reader import UnsafeRows
 
-NO_PREFIX: Mapping[str, Any] = {"keyStateEncoderType": "NoPrefixKeyStateEncoderSpec"}
 LIST = "list"
 _FORMATS = {  # by the name of the SQL type; the bytes behind the marker
     "tinyint": ">b", "smallint": ">h", "int": ">i", "bigint": ">q", "float": ">f", "double": ">d",
     "date": ">i", "timestamp": ">q", "timestamp_ntz": ">q", "boolean": ">?",
 }
 _size = struct.Struct("<i")
-
-
-def prefix(columns: int) -> Mapping[str, Any]:
-    """The encoder of keys that are looked for by their first columns."""
-    return {"keyStateEncoderType": "PrefixKeyScanStateEncoderSpec", "numColsPrefixKey": columns} if columns else NO_PREFIX
 
 
 @dataclass(frozen=True)
@@ -66,7 +62,7 @@ class RocksDBRows(UnsafeRows):
         names = self.key.names or [""]
         match kind.removesuffix("StateEncoderSpec"):
             case "NoPrefixKey":
-                return _columns(self.key, [_row(key) for key in keys])
+                return _columns(self.key, [unsafe_row(key) for key in keys])
             case "PrefixKeyScan":
                 columns = as_number(dict(self.encoder), "numColsPrefixKey")
                 first, others = _halves(keys)
@@ -77,21 +73,21 @@ class RocksDBRows(UnsafeRows):
             case "RangeKeyScan":
                 return self._range_columns(keys)
             case "TimestampAsPrefixKey":
-                found = _columns(StructType(self.key.fields[:-1]), [_row(key[8:]) for key in keys])
+                found = _columns(StructType(self.key.fields[:-1]), [unsafe_row(key[8:]) for key in keys])
                 return {**found, names[-1]: [_time(key[:8]) for key in keys]}
             case "TimestampAsPostfixKey":
-                found = _columns(StructType(self.key.fields[:-1]), [_row(key[:-8]) for key in keys])
+                found = _columns(StructType(self.key.fields[:-1]), [unsafe_row(key[:-8]) for key in keys])
                 return {**found, names[-1]: [_time(key[-8:]) for key in keys]}
         raise ValueError(f"keys in the encoding {kind[:80]!r}, which is not known")
 
     def value_rows(self, keys: Sequence[bytes], values: Sequence[bytes]) -> list[dict[str, Any]]:  # (3)
         codec = UnsafeRowCodec(self.value)
         if not self.lists:
-            return decode_rows(codec, [_row(value) for value in self._checked(keys, values)])
+            return decode_rows(codec, [unsafe_row(value) for value in self._checked(keys, values)])
         elements = [list(self._elements(value)) for value in values]
         if self.checksum:
             elements = [self._checked([key] * len(of), of) for key, of in zip(keys, elements)]
-        rows = iter(decode_rows(codec, [_row(_sized(element)) for of in elements for element in of]))
+        rows = iter(decode_rows(codec, [unsafe_row(_sized(element)) for of in elements for element in of]))
         return [{LIST: [next(rows) for _ in of]} for of in elements]
 
     def _range_columns(self, keys: Sequence[bytes]) -> dict[str, list[Any]]:
@@ -99,7 +95,7 @@ class RocksDBRows(UnsafeRows):
         if not isinstance(ordering, list) or not all(type(i) is int and 0 <= i < len(fields) for i in ordering):
             raise ValueError(f"keys that sort by the columns {str(ordering)[:80]} of {len(fields)}")
         others = [f for i, f in enumerate(fields) if i not in ordering]
-        first, rest = _halves(keys) if others else ([_row(key[4:]) for key in keys], [])
+        first, rest = _halves(keys) if others else ([unsafe_row(key[4:]) for key in keys], [])
         binary = UnsafeRowCodec(StructType([StructField(str(i), BinaryType()) for i in ordering])).decode(first)
         found = _columns(StructType(others), rest) if others else {}
         for i, column in zip(ordering, binary):
@@ -154,12 +150,6 @@ def _columns(schema: StructType, rows: Sequence[bytes]) -> dict[str, list[Any]]:
     return decode_columns(UnsafeRowCodec(schema), rows)
 
 
-def _row(data: bytes) -> bytes:
-    if data[:1] != b"\0":
-        raise ValueError("a row that does not begin with a zero, the version of its encoding")
-    return data[1:]
-
-
 def _sized(data: bytes) -> bytes:
     if _int(data, 0) != len(data) - 4:
         raise ValueError("an element of a list with another length than it says")
@@ -168,14 +158,8 @@ def _sized(data: bytes) -> bytes:
 
 def _halves(keys: Sequence[bytes]) -> tuple[list[bytes], list[bytes]]:
     """Both rows of keys that consist of two."""
-    first, others = [], []
-    for key in keys:
-        size = _int(key, 0)
-        if not 0 < size <= len(key) - 4:
-            raise ValueError(f"a key of {len(key)} bytes, which says that its first part has {size}")
-        first.append(_row(key[4 : 4 + size]))
-        others.append(_row(key[4 + size :]))
-    return first, others
+    both = [rows_of(key) for key in keys]
+    return [first for first, _ in both], [others for _, others in both]
 
 
 def _int(data: bytes, at: int) -> int:

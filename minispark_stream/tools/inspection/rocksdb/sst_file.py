@@ -39,7 +39,7 @@ import xxhash
 
 from minispark_stream.engine.checkpointing.lz4_block import LimitExceeded
 from minispark_stream.engine.state.state_records import BYTES_PER_RECORD
-from minispark_stream.tools.inspection.rocksdb.changes import DELETE, MERGE, PUT, Record
+from minispark_stream.extras.rocksdb.changes import DELETE, MERGE, PUT, Record
 
 _MAGIC = 0x88E241B785F4CFF7
 _FOOTER = 53

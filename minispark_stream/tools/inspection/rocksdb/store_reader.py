@@ -9,7 +9,7 @@ Models: RocksDBFileManager, for reading (About state: RocksDB).
 
 1. In checkpoint format 2 a version may have been written more than once. Which file counts, the commit log says
    (`stateUniqueIds`); of versions that it does not know any more, the lineage in the next changelogs does.
-2. A changelog is a change of each key in it (changes.py).
+2. A changelog is a change of each key in it (extras/rocksdb/changes.py).
 3. A zip is the entries of all its SST files, in the order in which RocksDB was told of them (sst_file.py).
 
 From these, ../store_versions.py makes any version, by the rule by which it does so for delta and snapshot files.
@@ -29,12 +29,11 @@ from typing import TypeVar
 
 from minispark_stream.engine.checkpointing.lz4_block import LimitExceeded, decompress
 from minispark_stream.engine.state.state_records import BYTES_PER_RECORD
+from minispark_stream.extras.rocksdb.changelog import Changelog, read_changelog
+from minispark_stream.extras.rocksdb.changes import Changes, folded
 from minispark_stream.extras.rocksdb.snapshot_zip import SnapshotMetadata, read_zip_metadata
 from minispark_stream.tools.inspection.read_only_files import ReadOnlyFiles
-from minispark_stream.tools.inspection.rocksdb.changelog import Changelog, read_changelog
-from minispark_stream.tools.inspection.rocksdb.changes import folded
 from minispark_stream.tools.inspection.rocksdb.sst_file import Entry, read_sst
-from minispark_stream.tools.inspection.store_versions import Changes
 
 T = TypeVar("T")
 FILE = re.compile(r"(0|[1-9][0-9]{0,17})(?:_([0-9a-f-]{36}))?\.(zip|changelog)")

@@ -24,10 +24,10 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from minispark_stream.engine.state.state_store import StateStoreId
+from minispark_stream.extras.rocksdb.column_family_schemas import Family
 from minispark_stream.tools.inspection.logs import Logs
 from minispark_stream.tools.inspection.read_only_files import ReadOnlyFiles
 from minispark_stream.tools.inspection.rocksdb.row_encoding import RocksDBRows
-from minispark_stream.tools.inspection.rocksdb.state_schema import Family
 from minispark_stream.tools.inspection.rocksdb.store_reader import FormatConf, RocksDBReader, SstCache
 from minispark_stream.tools.inspection.state_reader import StoreState
 from minispark_stream.tools.inspection.store_versions import StoreVersions
@@ -54,7 +54,7 @@ class RocksDBStores:
         """What is shown of a store, at least one."""
         readers = {p: self._reader(operator_id, name, p) for p in partitions}  # (1)
         on_disk = {p: StoreVersions(reader, reader.versions, self.max_bytes) for p, reader in readers.items()}
-        by_name = {family.schemas.name: family for family in schemas}
+        by_name = {family.name: family for family in schemas}
         not_decoded = AVRO if self.logs.conf.get(ENCODING, "unsaferow") == "avro" else None
         names = list(dict.fromkeys(family for reader in readers.values() for _, family in sorted(reader.families.items())))
         if not names:  # (2)
@@ -75,8 +75,7 @@ class RocksDBStores:
     def _rows(self, family: Family | None, prefix: bytes, lists: bool) -> RocksDBRows | None:
         if family is None:
             return None
-        key, value = family.schemas.key, family.schemas.value
-        return RocksDBRows(key, value, family.encoder, prefix, lists, self.conf.delimiter, self.conf.row_checksum)
+        return RocksDBRows(family.key, family.value, family.encoder, prefix, lists, self.conf.delimiter, self.conf.row_checksum)
 
     def _reader(self, operator_id: int, name: str, partition: int) -> RocksDBReader:
         folder = f"state/{StateStoreId('', operator_id, partition, name).relative_path}"

@@ -28,7 +28,6 @@ from minispark_stream.engine.state.state_schema_compatibility_checker import val
 from minispark_stream.engine.state.state_store import ROCKS_DB_PROVIDER, StateStoreConf, StateStoreId
 from minispark_stream.extras.rocksdb.rocksdb_state_encoder import RocksDBStateEncoder
 from minispark_stream.extras.rocksdb.rocksdb_state_files import RocksDBStateFiles
-from tests.unit import rocksdb_files
 from tests.unit.hand_made import encode
 
 pytestmark = pytest.mark.usefixtures("fresh_process")
@@ -275,15 +274,6 @@ def test_a_gap_is_one_clear_error(store_id: StateStoreId) -> None:
         rows(store_id, CHANGELOGS, 6)
 
 
-def test_files_of_column_families_are_refused(tmp_path: Path) -> None:
-    checkpoint = rocksdb_files.rocksdb_checkpoint(tmp_path)
-    files = RocksDBStateFiles(StateStoreId(str(checkpoint / "state"), 1, 0), ZIPS)
-    with pytest.raises(SparkRuntimeException, match="column families"):
-        files.read_snapshot(2)
-    with pytest.raises(SparkRuntimeException, match="column families"):
-        files.read_delta(1)
-
-
 def test_without_rocksdb_the_error_says_how_to_get_it(store_id: StateStoreId, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "rocksdict", None)
     with pytest.raises(SparkRuntimeException, match=re.escape("pip install 'minispark_stream[rocksdb]'")):
@@ -339,7 +329,7 @@ def test_the_provider_is_chosen_by_sparks_conf() -> None:
         "spark.sql.streaming.stateStore.providerClass": ROCKS_DB_PROVIDER,
         "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled": "true",
     }
-    conf = StateStoreConf.from_conf(confs.get, in_own_files=[1])
-    assert conf.new_files is RocksDBStateFiles and conf.changelog_checkpointing_enabled and conf.in_own_files == {1}
+    conf = StateStoreConf.from_conf(confs.get)
+    assert conf.new_files is RocksDBStateFiles and conf.changelog_checkpointing_enabled
     with pytest.raises(SparkRuntimeException, match="does not write checkpointFormatVersion > 1"):
         StateStoreConf.from_conf({**confs, "spark.sql.streaming.stateStore.checkpointFormatVersion": "2"}.get)

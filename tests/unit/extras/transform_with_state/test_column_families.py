@@ -1,154 +1,289 @@
-"""Column families in one state store: rows are UnsafeRows, scans see what was written, broken rows are refused."""
+"""Column families in one state store: keys and values are Spark's, scans see what was written, broken rows are refused."""
 
 from __future__ import annotations
 
-import struct
 import tempfile
 from pathlib import Path
 from typing import Any
 
-import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from pyspark.sql.types import StructType
+from pyspark.errors import SparkRuntimeException
+from pyspark.sql.types import LongType, StringType, StructType
 
-from minispark_stream.engine.checkpointing.unsafe_row import UnsafeRowCodec, binary_row
+from minispark_stream.engine.checkpointing.lz4_block import decompress
+from minispark_stream.engine.checkpointing.unsafe_row import binary_row
+from minispark_stream.engine.state.hdfs_backed_state_store_provider import HDFSBackedStateStoreProvider
 from minispark_stream.engine.state.loaded_providers import get_store, unload_stores
+from minispark_stream.engine.state.maintenance import MaintenanceRound
+from minispark_stream.engine.state.operator_state_metadata import (
+    OperatorStateMetadata,
+    StateStoreMetadata,
+    write_operator_metadata,
+)
 from minispark_stream.engine.state.state_store import StateStoreConf, StateStoreId
+from minispark_stream.extras.rocksdb.changelog import read_changelog
+from minispark_stream.extras.rocksdb.changes import DELETE, MERGE, PUT
+from minispark_stream.extras.rocksdb.column_family_schemas import write_column_families
+from minispark_stream.extras.rocksdb.key_encoding import at_time, rows_of, time_of, two_rows
+from minispark_stream.extras.rocksdb.rocksdb_state_files import RocksDBStateFiles
+from minispark_stream.extras.rocksdb.snapshot_zip import read_zip_metadata
 from minispark_stream.extras.transform_with_state import family_indexes
-from minispark_stream.extras.transform_with_state.column_families import KEY_SCHEMA, VALUE_SCHEMA, ColumnFamilies
-from minispark_stream.extras.transform_with_state.family_indexes import key_fields
-from minispark_stream.extras.transform_with_state.keyed_families import Rows
-from minispark_stream.extras.transform_with_state.readable_variables import readable_variables
+from minispark_stream.extras.transform_with_state.column_families import ColumnFamilies
+from minispark_stream.extras.transform_with_state.family_indexes import BY_PREFIX, BY_TIME, PLAIN
+from minispark_stream.extras.transform_with_state.keyed_families import KeyedFamilies
+from minispark_stream.extras.transform_with_state.list_variable import elements_of
+from minispark_stream.extras.transform_with_state.readable_variables import ReadableVariables
+from minispark_stream.extras.transform_with_state.stateful_processor_handle import PROCESSING_TIME, Handle
+from minispark_stream.extras.transform_with_state.variable_schemas import families_of, families_of_timers, properties
+
+LOGS = StateStoreConf(new_files=RocksDBStateFiles, changelog_checkpointing_enabled=True, min_deltas_for_snapshot=3)
+KINDS = {"a": BY_PREFIX, "b": BY_TIME, "c": PLAIN}
+USER = StructType().add("user", StringType())
+COUNT = StructType().add("count", LongType())
 
 
-def open_store(folder: Path, version: int):
-    return get_store(StateStoreId(str(folder), 0, 0), StateStoreConf(), version)
+def open_store(folder: Path, version: int, conf: StateStoreConf = LOGS):
+    return get_store(StateStoreId(str(folder), 0, 0), conf, version)
 
 
-@pytest.mark.parametrize("family, key, element", [("a", b"", None), ("fünf", b"12345678", b"x" * 9), ("", b"k", b"")])
-def test_rows_are_those_of_the_codec(tmp_path: Path, family: str, key: bytes, element: bytes | None):
-    store = open_store(tmp_path, 0)
-    ColumnFamilies(store).put(family, key, b"value", element)
-    columns = [pa.array([family]), pa.array([key], pa.binary()), pa.array([element], pa.binary())]
-    assert list(zip(*store.rows())) == [
-        (UnsafeRowCodec(KEY_SCHEMA).encode(columns)[0], UnsafeRowCodec(VALUE_SCHEMA).encode([pa.array([b"value"])])[0])
-    ]
+def opened(folder: Path, version: int, conf: StateStoreConf = LOGS, kinds: dict[str, str] = KINDS) -> tuple[Any, ColumnFamilies]:
+    store = open_store(folder, version, conf)
+    families = ColumnFamilies(store, conf.list_delimiter)
+    for family, kind in kinds.items():
+        families.create(family, kind)
+    return store, families
 
 
-def test_scans_see_all_versions_and_all_changes(tmp_path: Path):
-    store = open_store(tmp_path, 0)
-    families = ColumnFamilies(store)
-    families.put("m", b"ann", b"1", b"y")
-    families.put("m", b"ann", b"2", b"x")
-    families.put("$t", b"ann", b"", b"t")
-    store.commit()
-    assert (tmp_path / "0" / "0" / "1.delta").exists()  # a file of the state store, and none of RocksDB
-    families = ColumnFamilies(open_store(tmp_path, 1))
-    assert families.elements("m", b"ann") == [b"x", b"y"]
-    families.put("m", b"bob", b"3", b"z")
-    assert families.remove("m", b"ann", [b"y", b"none"]) == 1
-    assert sorted(families.rows("m"), key=repr) == [(b"ann", b"x"), (b"bob", b"z")]
-    assert families.get_many("m", b"ann", [b"x", b"y"]) == [b"2", None]
-    assert families.num_rows() == 2
-    families.put("m", b"bob", b"4", b"zz")
-    assert (families.num_rows(), families.num_rows(["m"])) == (3, 2)
-    assert families.drop("m") and not families.drop("m") and families.rows("m") == []
+@pytest.fixture(autouse=True)
+def _metadata(tmp_path: Path, fresh_process: None) -> None:
+    with_metadata(tmp_path)
 
 
-def time_of(element: bytes | None, value: bytes) -> int:
-    """A row is due when its value says so."""
-    return value[0] if value else 0
+def with_metadata(folder: Path) -> None:
+    store = StateStoreMetadata("default", 0, 1, ())
+    write_operator_metadata(str(folder), OperatorStateMetadata(0, "transformWithStateExec", (store,), properties("NoTime", "Update", [("list", "c", False)])))
 
 
-def times_of(elements: list[bytes | None], values: list[bytes]) -> list[int]:
-    return list(map(time_of, elements, values))
+# --- keys ---------------------------------------------------------------------------------------------------------
 
 
-ROW = st.tuples(st.sampled_from("ab"), st.sampled_from([b"ann", b"bob"]), st.sampled_from([None, b"x", b"y"]), st.integers(0, 9))
-BATCH = st.tuples(st.lists(st.tuples(ROW, st.booleans())), st.sampled_from(["commit", "abort", "load anew"]))
+@pytest.mark.parametrize("ms, sorts_as", [(1795508811389, "01000001a20caa367d"), (0, "010000000000000000"), (-1, "00ffffffffffffffff")])
+def test_the_key_of_a_time_is_sparks(ms: int, sorts_as: str) -> None:
+    key = at_time(ms, binary_row(b"12345678"))
+    assert key.startswith(bytes.fromhex("2100000000" "0000000000000000" "0900000010000000" + sorts_as)) and time_of(key) == ms
+    assert rows_of(key)[1] == binary_row(b"12345678")
 
 
-@settings(max_examples=100, deadline=None)
-@given(st.lists(BATCH, max_size=6))
-def test_indexes_follow_every_change(batches: list[Any]):
+def test_times_are_in_order() -> None:
+    times = [-(1 << 62), -2, -1, 0, 1, 255, 256, 1 << 62]
+    assert sorted(times, key=lambda ms: at_time(ms, b"")) == times
+
+
+@pytest.mark.parametrize("key", [b"", b"\1\0\0\0", b"\2\0\0\0\0", b"\xff\xff\xff\xff\0\0", b"\2\0\0\0\1x\0y", b"\2\0\0\0\0x\1y"])
+def test_a_key_that_is_none_is_refused(key: bytes) -> None:
+    with pytest.raises(ValueError, match="a key of|begin with a zero"):
+        rows_of(key)
+
+
+def test_a_key_without_a_time_is_refused() -> None:
+    with pytest.raises(ValueError, match="a key without a time"):
+        time_of(two_rows(binary_row(b"123"), b""))
+
+
+# --- scans --------------------------------------------------------------------------------------------------------
+
+ROW = st.tuples(st.sampled_from("abc"), st.sampled_from([b"ann", b"bob"]), st.sampled_from([b"x", b"y"]), st.integers(-2, 9))
+BATCH = st.tuples(st.lists(st.tuples(ROW, st.booleans())), st.sampled_from(["commit", "abort", "load anew", "maintain"]))
+
+
+def key_of(row: Any) -> bytes:
+    family, first, second, time = row
+    if family == "b":
+        return at_time(time, binary_row(first + second))
+    return two_rows(binary_row(first), binary_row(second)) if family == "a" else first + second
+
+
+@settings(max_examples=15, deadline=None)
+@given(st.lists(BATCH, max_size=4), st.booleans())
+def test_indexes_follow_every_change(batches: list[Any], logs: bool):
     """Whatever is put, put again and removed; whether a batch commits, is forgotten, or the next one reads the files."""
-    rows: dict[Any, int] = {}
+    rows: dict[Any, Any] = {}
     version = 0
+    conf = LOGS if logs else StateStoreConf(new_files=RocksDBStateFiles)
+    unload_stores()
     with tempfile.TemporaryDirectory() as folder:
+        with_metadata(Path(folder))
         for changes, end in batches:
-            store = open_store(Path(folder), version)
-            families, after = ColumnFamilies(store), dict(rows)
-            for (family, key, element, time), is_removed in changes:
+            store, families = opened(Path(folder), version, conf)
+            after = dict(rows)
+            for row, is_removed in changes:
+                key = row[0], key_of(row)
                 if is_removed:
-                    assert families.remove(family, key, [element]) == (after.pop((family, key, element), None) is not None)
+                    assert families.remove(*key) == (after.pop(key, None) is not None)
                 else:
-                    families.put(family, key, bytes([time]), element)
-                    after[family, key, element] = time
-                for name in "ab":
-                    due = [(time, *row[1:]) for row, time in after.items() if row[0] == name and time <= 5]
-                    found = families.due(name, times_of, 5)
-                    assert sorted(found, key=repr) == sorted(due, key=repr) and [t for t, *_ in found] == sorted(t for t, *_ in found)
-                    assert sorted(families.rows(name), key=repr) == sorted((row[1:] for row in after if row[0] == name), key=repr)
+                    families.put(*key, b"\0")
+                    after[key] = row
+                due = sorted((time, binary_row(a + b)) for family, a, b, time in after.values() if family == "b" and time <= 5)
+                assert families.due("b", 5) == due
+                assert families.scan("a", binary_row(row[1])) == sorted(
+                    {binary_row(b) for family, a, b, _ in after.values() if family == "a" and a == row[1]}
+                )
                 assert families.num_rows() == len(after)
-                assert families.num_rows(["a", "b"]) == len({row[:2] for row in after})
             if end == "abort":
                 store.abort()
                 continue
             store.commit()
             rows, version = after, version + 1
-            if end == "load anew":
+            if end == "maintain":
+                results, _ = MaintenanceRound(folder, conf, version, ((0, 0),)).run()
+                assert [r.error for r in results if r.error] == []
+            if end != "commit":
                 unload_stores()
 
 
 def test_rows_that_are_due_are_found_without_the_others(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    """A batch reads as many rows as it changes, or finds due."""
-    store = open_store(tmp_path, 0)
-    families = ColumnFamilies(store)
+    """A batch reads as many keys as it changes, or finds due."""
+    store, families = opened(tmp_path, 0)
     for i in range(2_000):
-        families.put("t", b"%d" % i, bytes([200 if i else 3]))
-    assert families.num_rows() == 2_000 and families.due("t", times_of, 1) == []
+        families.put("b", at_time(200 if i else 3, binary_row(b"%d" % i)), b"\0")
+    assert families.num_rows() == 2_000 and families.due("b", 1) == []
     store.commit()
     read: list[bytes] = []
 
-    def noted(row: bytes) -> tuple[bytes, bytes, bytes | None]:
-        read.append(row)
-        return key_fields(row)
+    def noted(key: bytes) -> int:
+        read.append(key)
+        return time_of(key)
 
-    monkeypatch.setattr(family_indexes, "key_fields", noted)
-    families = ColumnFamilies(open_store(tmp_path, 1))
-    families.put("t", b"7", bytes([4]))
-    assert families.due("t", times_of, 5) == [(3, b"0", None), (4, b"7", None)]
-    assert families.num_rows() == 2_000
+    monkeypatch.setattr(family_indexes, "time_of", noted)
+    _, families = opened(tmp_path, 1)
+    families.put("b", at_time(4, binary_row(b"7")), b"\0")
+    assert families.due("b", 5) == [(3, binary_row(b"0")), (4, binary_row(b"7"))]
+    assert families.num_rows() == 2_001
     assert len(read) < 10
 
 
-@pytest.mark.parametrize("row", [b"", bytes(8), bytes(16), bytes(8) + (16 << 32 | 9).to_bytes(8, "little") + bytes(8)])
-def test_a_row_that_is_none_is_refused(tmp_path: Path, row: bytes):
-    store = open_store(tmp_path, 0)
-    families = ColumnFamilies(store)
-    families.put("a", b"k", b"v")
-    [key] = store.rows()[0]
-    store.put([key], [row])
-    with pytest.raises(ValueError, match="no UnsafeRow"):
-        families.get("a", b"k")
+# --- files --------------------------------------------------------------------------------------------------------
 
 
-def test_variables_and_timers_are_shown_as_a_person_would_write_them() -> None:
-    keys, count = StructType().add("user", "string"), StructType().add("count", "long")
-    key, with_ttl = StructType().add("key", keys), StructType().add("value", count).add("ttlExpirationMs", "long")
-    known = {
-        "total": (key, StructType().add("value", count)),
-        "pages": (StructType().add("key", keys).add("map", StructType().add("page", "string")), with_ttl),
-    }
-    ann, home = Rows(keys).encode(("ann",)), Rows(StructType().add("page", "string")).encode(("/",))
-    three, expires = Rows(count).encode((3,)), Rows(count, ttl_ms=1).encode((4,), 60_000)
-    noon = struct.pack("<q", 1_704_110_400_000)
-    rows = [(b"total", None, three), (b"pages", home, expires), (b"$eventTimers", noon, b"")]
-    entries = [(binary_row(family, ann, element), binary_row(value)) for family, element, value in rows]
-    assert readable_variables(entries, keys, known.__getitem__) == [
+def test_families_have_numbers_and_a_new_one_writes_a_zip(tmp_path: Path) -> None:
+    store, families = opened(tmp_path, 0, kinds={"$i": PLAIN, "c": PLAIN})
+    families.put("c", b"k", b"v")
+    families.put("$i", b"k", b"v")
+    store.commit()
+    folder = tmp_path / "0/0"
+    first = read_zip_metadata((folder / "1.zip").read_bytes())
+    assert (first.families, first.max_family, first.num_keys, first.num_internal_keys) == ({1: "default", 2: "$i", 3: "c"}, 3, 1, 1)
+    log = read_changelog(decompress((folder / "1.changelog").read_bytes(), "lz4", None), False, 1 << 20)
+    assert [(r.kind, r.key, r.value) for r in log.records] == [(PUT, b"\3\0k", b"v"), (PUT, b"\2\0k", b"v")]
+    store, families = opened(tmp_path, 1, kinds={"c": PLAIN})
+    families.put("c", b"l", b"v")
+    store.commit()
+    assert not (folder / "2.zip").exists()
+    unload_stores()
+    store, families = opened(tmp_path, 2, kinds={"c": PLAIN})
+    assert families.drop("c") and not families.drop("c")
+    families.create("d")
+    store.commit()
+    third = read_zip_metadata((folder / "3.zip").read_bytes())
+    assert (third.families, third.max_family, third.num_keys) == ({1: "default", 2: "$i", 4: "d"}, 4, 0)
+    unload_stores()
+    _, families = opened(tmp_path, 3, kinds={"c": PLAIN})
+    assert families.get("c", b"k") is None and families.get("$i", b"k") == b"v"
+
+
+@pytest.mark.parametrize(("merge_operator_version", "checksums", "logs"), [(1, False, True), (2, True, True), (2, False, True), (1, True, False)])
+def test_a_list_grows_in_every_file(tmp_path: Path, merge_operator_version: int, checksums: bool, logs: bool) -> None:
+    conf = StateStoreConf(
+        new_files=RocksDBStateFiles, changelog_checkpointing_enabled=logs, merge_operator_version=merge_operator_version,
+        min_deltas_for_snapshot=2, row_checksum_enabled=checksums,
+    )
+    whole = [b"\3\0\0\0\0%02d" % i for i in range(6)]
+    for version in range(6):
+        store, families = opened(tmp_path, version, conf)
+        families.append("c", b"k", whole[version])
+        families.remove("a", b"none")
+        families.put("b", at_time(version, b""), b"\0")
+        families.remove("b", at_time(version - 2, b""))
+        store.commit()
+        if version % 2:
+            unload_stores()  # and read what is in the files
+        if version == 3:
+            assert [result.error for result in MaintenanceRound(str(tmp_path), conf, 4, ((0, 0),)).run()[0]] == [None] * logs
+            assert (tmp_path / "0/0/4.zip").exists()
+    provider = HDFSBackedStateStoreProvider(StateStoreId(str(tmp_path), 0, 0), conf)
+    value = ColumnFamilies(provider.get_store(6), conf.list_delimiter).get("c", b"k")
+    assert value == conf.list_delimiter.join(whole)
+    assert elements_of(value, conf.list_delimiter) == [b"%02d" % i for i in range(6)]
+    if logs:
+        log = read_changelog(decompress((tmp_path / "0/0/6.changelog").read_bytes(), "lz4", None), False, 1 << 20)
+        assert [r.kind for r in log.records] == [MERGE, PUT, DELETE] and (log.records[0].value or b"").endswith(whole[5])
+        assert (len(log.records[0].value or b""), len(log.records[2].key)) == ((15, 40 + 4) if checksums else (7, 40))
+
+
+def test_two_tasks_that_write_the_same_agree_and_others_do_not(tmp_path: Path) -> None:
+    store, families = opened(tmp_path, 0)
+    families.append("c", b"k", b"\1\0\0\0\0")
+    store.commit()
+    two = [HDFSBackedStateStoreProvider(StateStoreId(str(tmp_path), 0, 0), LOGS) for _ in range(3)]
+    stores = [of.get_store(1) for of in two]
+    for store in stores[:2]:
+        ColumnFamilies(store).append("c", b"k", b"same")
+        store.commit()
+    ColumnFamilies(stores[2]).append("c", b"k", b"other")
+    with pytest.raises(SparkRuntimeException, match="another task has written other changes"):
+        stores[2].commit()
+
+
+def test_without_a_zip_nobody_knows_the_families(tmp_path: Path) -> None:
+    for version in (0, 1):
+        store, families = opened(tmp_path, version)
+        families.put("c", b"k", b"v")
+        store.commit()
+    (tmp_path / "0/0/1.zip").unlink()
+    unload_stores()
+    with pytest.raises(SparkRuntimeException, match="No zip that can be read names the column families"):
+        opened(tmp_path, 2)
+
+
+@pytest.mark.parametrize("value", [b"\1", b"\5\0\0\0\0", b"\xff\xff\xff\xff\0", b"\0\0\0\0", b"\1\0\0\0\1"])
+def test_a_list_that_is_none_is_refused(value: bytes) -> None:
+    with pytest.raises(ValueError, match="does not fit into it|begin with a zero"):
+        elements_of(value, b"")
+
+
+# --- variables ----------------------------------------------------------------------------------------------------
+
+
+def test_variables_and_timers_are_shown_as_a_person_would_write_them(tmp_path: Path) -> None:
+    page = StructType().add("page", StringType())
+    declared = [*families_of("value", "total", USER, [COUNT], False), *families_of("map", "pages", USER, [page, COUNT], True),
+                *families_of("list", "seen", USER, [COUNT], False), *families_of_timers(PROCESSING_TIME, USER)]
+    state = tmp_path / "state"
+    path = write_column_families(str(state), 0, "default", 0, declared)
+    store = StateStoreMetadata("default", 0, 1, (path,))
+    write_operator_metadata(str(state), OperatorStateMetadata(0, "x", (store,), properties(PROCESSING_TIME, "Update", [])))
+    store = open_store(state, 0)
+    keyed = KeyedFamilies(ColumnFamilies(store), USER, 0)
+    handle = Handle(keyed, PROCESSING_TIME, {})
+    total, pages, seen = handle.getValueState("total", COUNT), handle.getMapState("pages", page, COUNT, 60_000), handle.getListState("seen", COUNT)
+    handle.initialize()
+    keyed.set_implicit_key(("ann",))
+    total.update((3,))
+    pages.updateValue(("/",), (4,))
+    seen.appendList([(7,), (8,)])
+    handle.registerTimer(1_704_110_400_000)
+    keyed.set_implicit_key(None)
+    store.commit()
+    shown = ReadableVariables(str(state), 0, b"")
+    rows = dict(zip(*open_store(state, 1).rows()))
+    assert len(shown.of_variables(rows)) == 4
+    found = shown.rows(list(rows.items()))
+    assert sorted(found, key=str) == sorted([
         {"store": "total", "key": {"user": "ann"}, "value": {"count": 3}},
         {"store": "pages", "key": {"user": "ann", "page": "/"}, "value": {"count": 4, "expires": "1970-01-01 00:01:00"}},
+        {"store": "seen", "key": {"user": "ann", "index": 0}, "value": {"count": 7}},
+        {"store": "seen", "key": {"user": "ann", "index": 1}, "value": {"count": 8}},
         {"store": "timers", "key": {"user": "ann", "timer": "2024-01-01 12:00:00"}, "value": {}},
-    ]
+    ], key=str)

@@ -61,20 +61,14 @@ def test_before_there_is_a_watermark_the_table_says_so() -> None:
     assert both.table()["watermark"].tolist() == ["none yet"] and "1970" not in both.to_text() + both._repr_html_()
 
 
-def test_state_in_rocksdb_and_state_in_files_are_no_difference() -> None:
-    """They are of one operator; those of another one are compared, and said in numbers of records, not in bytes."""
-    spark = ran({"state/0/0/1.zip": b"PK", "state/0/0/SSTs/1.sst": b"\xff", "state/1/0/1.delta": Counter({(b"\0k", b"\0v"): 1})})
-    model = ran({"state/0/0/1.delta": Counter({(b"k", b"v"): 1}), "state/1/0/1.delta": Counter({(b"\0k", b"\0v"): 1, (b"\0", None): 1})})
-    both = Comparison(spark, model, ("x",))
-    [found] = both.differences
-    assert (found.what, found.spark, found.model) == (
-        "state/1/0/1.delta", "1 record, none of them only there", "2 records, 1 of them only there",
-    )
-    apart = "The state files of operator 0 are not compared: Spark has them in RocksDB, the model in files of its own."
-    assert apart in both.to_text() and apart in both._repr_html_()
-    rocksdb = Comparison(ran({"state/0/0/1.zip": b"PK"}), ran({"state/0/0/1.delta": Counter()}), ("x",))
-    assert rocksdb.differences == () and rocksdb.to_text().endswith(f"1 batch: both engines agree.\n  {apart}")
-    assert Comparison(spark, spark, ("x",)).differences == () and "not compared" not in Comparison(spark, spark, ("x",)).to_text()
+def test_what_a_file_holds_is_said_in_records() -> None:
+    spark = ran({"state/1/0/1.delta": Counter({(b"\0k", b"\0v"): 1}), "state/2/0/1.changelog": {b"k": b"v"}})
+    model = ran({"state/1/0/1.delta": Counter({(b"\0k", b"\0v"): 1, (b"\0", None): 1}), "state/2/0/1.changelog": {b"k": None}})
+    found = [(d.what, d.spark, d.model) for d in Comparison(spark, model, ("x",)).differences]
+    assert found == [
+        ("state/1/0/1.delta", "1 record, none of them only there", "2 records, 1 of them only there"),
+        ("state/2/0/1.changelog", "1 record, 1 of them only there", "1 record, 1 of them only there"),
+    ]
     damaged = Comparison(ran({"sources/0/0": b"\xff\0"}), ran({"sources/0/0": b"v1"}), ("x",)).differences
     assert [(d.spark, d.model) for d in damaged] == [("2 bytes", "v1")]
 

@@ -36,11 +36,11 @@ from minispark_stream.engine.checkpointing.unsafe_row.plain import decode_rows
 from minispark_stream.engine.state.operator_state_metadata import OperatorStateMetadata
 from minispark_stream.engine.state.schema_files import decode_schemas
 from minispark_stream.engine.state.state_records import decode_records, encode_records
+from minispark_stream.extras.rocksdb.changelog import read_changelog
+from minispark_stream.extras.rocksdb.changes import DELETE, PUT, Record
+from minispark_stream.extras.rocksdb.column_family_schemas import decode_column_families
 from minispark_stream.extras.rocksdb.snapshot_zip import read_zip_metadata
-from minispark_stream.tools.inspection.rocksdb.changelog import read_changelog
-from minispark_stream.tools.inspection.rocksdb.changes import DELETE, PUT, Record
 from minispark_stream.tools.inspection.rocksdb.sst_file import read_sst
-from minispark_stream.tools.inspection.rocksdb.state_schema import decode_column_families, parse_operator_metadata_v2
 from tests.unit.hand_made import content, encode, keys_of, log_batch, state_files, values_of, windowed_count
 from tests.unit.rocksdb_files import METADATA_V2, changelog, rocksdb_checkpoint, schema_file, sst, write_families
 
@@ -247,7 +247,7 @@ DECODERS: dict[str, tuple[bytes, Callable[[bytes], Any]]] = {
         b'v1\n{"operatorInfo":{"operatorId":0,"operatorName":"x"},"stateStoreInfo":[{"storeName":"d","numColsPrefixKey":0,"numPartitions":2}]}',
         lambda d: OperatorStateMetadata.from_text(d.decode("utf-8")),
     ),
-    "operator metadata v2": (METADATA_V2.encode(), lambda d: parse_operator_metadata_v2(d.decode("utf-8"))),
+    "operator metadata v2": (METADATA_V2.encode(), lambda d: OperatorStateMetadata.from_text(d.decode("utf-8"))),
     "column families": (schema_file("v", "l"), decode_column_families),
     "zip": (rocksdb_zip(), read_zip_metadata),
     "sst": (TABLE, lambda d: read_sst(d, MB)),

@@ -11,10 +11,10 @@ import pytest
 
 from minispark_stream import inspect
 from minispark_stream.engine.checkpointing.commit_log import CommitLog
+from minispark_stream.extras.rocksdb.changes import MERGE, PUT, Record
 from minispark_stream.tools.inspection.contents import StateChange, StateRow
 from minispark_stream.tools.inspection.read_only_files import ReadOnlyFiles
 from minispark_stream.tools.inspection.report import CheckpointReport
-from minispark_stream.tools.inspection.rocksdb.changes import MERGE, PUT, Record
 from tests.unit.hand_made import content
 from tests.unit.rocksdb_files import (
     KEY,

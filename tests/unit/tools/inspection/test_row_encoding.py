@@ -18,7 +18,8 @@ from pyspark.sql.types import (
 )
 
 from minispark_stream.engine.state.state_records import crc32c
-from minispark_stream.tools.inspection.rocksdb.row_encoding import RocksDBRows, number, prefix
+from minispark_stream.extras.rocksdb.column_family_schemas import prefix
+from minispark_stream.tools.inspection.rocksdb.row_encoding import RocksDBRows, number
 from tests.unit.rocksdb_files import KEY, VALUE, element, rows
 
 A_ROW = "00 0000000000000000 0100000010000000 6100000000000000"

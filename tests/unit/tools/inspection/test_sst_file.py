@@ -9,7 +9,7 @@ import pytest
 from rocksdict import BlockBasedOptions, DBCompressionType, Options, Rdict
 
 from minispark_stream.engine.checkpointing.lz4_block import LimitExceeded
-from minispark_stream.tools.inspection.rocksdb.changes import DELETE, MERGE, PUT, Record, folded
+from minispark_stream.extras.rocksdb.changes import DELETE, MERGE, PUT, Record, folded
 from minispark_stream.tools.inspection.rocksdb.sst_file import read_sst
 from tests.unit.rocksdb_files import block, sst
 

@@ -1,6 +1,6 @@
 """A changelog: what a batch changed in a RocksDB store.
 
-Models: StateStoreChangelogReader (About state: RocksDB).
+Models: StateStoreChangelogReader, StateStoreChangelogWriterV2 (About state: RocksDB).
 
     6.changelog, compressed:   "v2" | put k 1 | merge l 2 | delete m | end
 
@@ -19,13 +19,13 @@ from __future__ import annotations
 
 import json
 import struct
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 from minispark_stream.engine.checkpointing.lz4_block import LimitExceeded
-from minispark_stream.engine.state.schema_files import read_utf
+from minispark_stream.engine.state.schema_files import read_utf, write_utf
 from minispark_stream.engine.state.state_records import BYTES_PER_RECORD, decode_changes, records
-from minispark_stream.tools.inspection.rocksdb.changes import DELETE, MERGE, PUT, Record
+from minispark_stream.extras.rocksdb.changes import DELETE, MERGE, PUT, Record
 
 _length = struct.Struct(">i")
 _END = 0
@@ -36,6 +36,14 @@ class Changelog(NamedTuple):
 
     lineage: dict[int, str]
     records: list[Record]
+
+
+def encode_records_v2(records: Iterable[Record]) -> bytes:
+    """A changelog of version 2, before it is compressed."""
+    out = [write_utf("v2")]
+    for kind, key, value in records:
+        out += [bytes([kind]), _length.pack(len(key)), key, _length.pack(-1 if value is None else len(value)), value or b""]
+    return b"".join([*out, bytes([_END])])
 
 
 def read_changelog(data: bytes, checksum: bool, max_bytes: int) -> Changelog:

@@ -1,0 +1,68 @@
+"""What a file of a RocksDB store changes, key by key.
+
+Models: nothing of Spark; RocksDB does this when it reads, flushes and compacts.
+
+A record puts a value, deletes a key, or merges, which is to append: Spark appends to lists only. The records of a file, one
+after the other, come to one change for each key: a value, None (the key is gone), or something to append to the value that the
+key had before. Between what is appended there is a delimiter: nothing, or a comma in checkpoints that were begun before Spark
+4.1. Who appends and has the whole value at hand writes it as one that has `Grown`: in memory, and in a snapshot, it is the
+whole value, and in a changelog only what is new.
+
+    merge a x, put b 1, delete b, merge a y, merge c z      a -> append xy     b -> None     c -> append z
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import NamedTuple
+
+PUT, DELETE, MERGE = 0x01, 0x10, 0x11
+
+
+class Record(NamedTuple):
+    kind: int
+    key: bytes
+    value: bytes | None
+
+
+class Append(bytes):
+    """A change that appends to the value that a key has; `delimiter` comes between the two."""
+
+    delimiter: bytes
+
+    def __new__(cls, value: bytes, delimiter: bytes) -> Append:
+        made = super().__new__(cls, value)
+        made.delimiter = delimiter
+        return made
+
+    def to(self, before: bytes | None) -> bytes:
+        return bytes(self) if before is None else b"".join([before, self.delimiter, self])
+
+
+class Grown(bytes):
+    """A whole value, at whose end `added` is new."""
+
+    added: bytes
+
+    def __new__(cls, before: bytes | None, added: bytes, delimiter: bytes) -> Grown:
+        made = super().__new__(cls, Append(added, delimiter).to(before))
+        made.added = added
+        return made
+
+
+Changes = dict[bytes, "bytes | None"]  # key -> its value, None where it is removed, or what is to Append
+
+
+def folded(records: Iterable[Record], delimiter: bytes) -> Changes:
+    """The changes that some records come to."""
+    changes: Changes = {}
+    for kind, key, value in records:
+        if kind != MERGE:
+            changes[key] = value
+        elif key not in changes:
+            changes[key] = Append(value or b"", delimiter)
+        else:
+            before = changes[key]
+            more = Append(value or b"", delimiter)
+            changes[key] = Append(more.to(before), delimiter) if isinstance(before, Append) else more.to(before)
+    return changes

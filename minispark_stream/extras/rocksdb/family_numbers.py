@@ -1,0 +1,89 @@
+"""Which column families a store has: a row of the store, in memory; on the disk, a zip says it.
+
+Models: the column family mapping of RocksDB, and its metadata in a snapshot (About state: RocksDB).
+
+1. RocksDB itself has one family here. The families of an operator are *virtual*: the first two bytes of each key are a number.
+2. Numbers are given in the order in which families are created, from 1 on, and never again. Family 1 is "default", where
+   nothing is.
+3. In memory, the names are a row of the store under number 0, which no family has. So a version has its own families, a batch
+   that fails takes back what it has created, and a change of them is one of the changes of the batch.
+4. On the disk that row is in no changelog and no table, but in the metadata of each zip. So a batch that changes it writes one.
+
+    {"default": 1, "total": 2}     create("pages")     {"default": 1, "total": 2, "pages": 3}
+    pages of ann                   0300 | key
+
+Differs from Spark: nothing.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+
+from minispark_stream.engine.checkpointing.metadata_log import to_json
+from minispark_stream.engine.state.state_records import Change, records
+from minispark_stream.extras.rocksdb.changes import DELETE, MERGE, PUT, Grown, Record
+from minispark_stream.extras.rocksdb.snapshot_zip import INTERNAL, SnapshotMetadata
+
+ROW = b"\0\0"  # (3) the key
+SIZE = 2  # (1) bytes of a number
+
+
+@dataclass(frozen=True)
+class FamilyNumbers:
+    """`last`: the greatest number that a family has had."""
+
+    by_name: Mapping[str, int] = field(default_factory=lambda: {"default": 1})
+    last: int = 1
+
+    def with_family(self, name: str) -> FamilyNumbers:  # (2)
+        return FamilyNumbers({**self.by_name, name: self.last + 1}, self.last + 1)
+
+    def without(self, name: str) -> FamilyNumbers:
+        return FamilyNumbers({n: number for n, number in self.by_name.items() if n != name}, self.last)
+
+    def prefix(self, name: str) -> bytes:
+        """What the keys of a family begin with."""
+        return self.by_name[name].to_bytes(SIZE, "little")
+
+    def internal_keys(self, keys: Iterable[bytes]) -> int:
+        """How many keys are of the engine's own families."""
+        numbers = {self.prefix(name) for name in self.by_name if name.startswith(INTERNAL)}
+        return sum(key[:SIZE] in numbers for key in keys)
+
+    def to_row(self) -> bytes:
+        return to_json([dict(self.by_name), self.last]).encode()
+
+    @staticmethod
+    def of_row(row: bytes) -> FamilyNumbers:
+        return FamilyNumbers(*json.loads(row))
+
+    @staticmethod
+    def of_zip(metadata: SnapshotMetadata) -> FamilyNumbers:
+        return FamilyNumbers({name: number for number, name in metadata.families.items()}, metadata.max_family)
+
+
+def numbers_in(changes: Iterable[Change]) -> FamilyNumbers | None:
+    """What some changes make of the families; None: they stay as they are."""
+    found = [value for key, value in records(changes) if key == ROW]
+    return FamilyNumbers.of_row(found[-1] or b"") if found else None
+
+
+def without_numbers(changes: Iterable[Change]) -> Iterator[Change]:  # (4)
+    """The changes that are in a file."""
+    for keys, values in changes:
+        if ROW in keys:
+            others = [(key, value) for key, value in zip(keys, values) if key != ROW]
+            keys, values = [key for key, _ in others], [value for _, value in others]
+        yield keys, values
+
+
+def records_of(changes: Iterable[Change]) -> Iterator[Record]:
+    """The changes as a changelog of column families has them."""
+    for keys, values in without_numbers(changes):
+        for key, value in zip(keys, values):
+            if isinstance(value, Grown):
+                yield Record(MERGE, key, value.added)
+            else:
+                yield Record(DELETE if value is None else PUT, key, value)

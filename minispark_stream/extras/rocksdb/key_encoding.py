@@ -1,0 +1,65 @@
+"""How a key of RocksDB is made of rows, so that the order of its bytes is of use.
+
+Models: PrefixKeyScanStateEncoder, RangeKeyScanStateEncoder (About state: RocksDB).
+
+A row is an UnsafeRow with a zero before it, which says so.
+
+1. Where keys are looked for by their first columns, a key is the length of those (i32, with their zero), and two rows: those
+   columns, and the others.
+2. Where they are wanted in the order of a time, it is the same, and the first row has the time as a binary field that sorts as
+   the time does: big-endian, behind a byte that is 0 for a negative number, and else 1.
+
+    page "/" of ann         19000000 | 00 row of ann | 00 row of "/"
+    ann at 12:05            21000000 | 00 row of 01 0000018cc4e9b5e0 | 00 row of ann
+
+The bytes are not trusted. Differs from Spark: nothing.
+"""
+
+from __future__ import annotations
+
+import struct
+
+from minispark_stream.engine.checkpointing.unsafe_row.single_row import binary_fields, binary_row
+
+UNSAFE_ROW = b"\0"
+_size = struct.Struct("<i")
+_time = struct.Struct(">q")
+
+
+def two_rows(first: bytes, others: bytes) -> bytes:  # (1)
+    """The key of two rows."""
+    return b"".join([_size.pack(len(first) + 1), UNSAFE_ROW, first, UNSAFE_ROW, others])
+
+
+def first_size(key: bytes, at: int = 0) -> int:
+    """How many bytes of a key of two rows, which begins at byte `at`, are its first row and what is before that."""
+    size: int = _size.unpack_from(key, at)[0] if len(key) >= at + 4 else 0
+    if not 0 < size < len(key) - 4 - at:
+        raise ValueError(f"a key of {len(key) - at} bytes, which says that its first part has {size}")
+    return 4 + size
+
+
+def rows_of(key: bytes) -> tuple[bytes, bytes]:
+    """Both rows of a key. Raises ValueError."""
+    size = first_size(key)
+    return unsafe_row(key[4:size]), unsafe_row(key[size:])
+
+
+def unsafe_row(data: bytes) -> bytes:
+    if data[:1] != UNSAFE_ROW:
+        raise ValueError("a row that does not begin with a zero, the version of its encoding")
+    return data[1:]
+
+
+def at_time(ms: int, row: bytes) -> bytes:  # (2)
+    """The key of a row at a time."""
+    return two_rows(binary_row((b"\1" if ms >= 0 else b"\0") + _time.pack(ms)), row)
+
+
+def time_of(key: bytes) -> int:
+    """The time of such a key. Raises ValueError."""
+    [time] = binary_fields(rows_of(key)[0], 1)
+    if time is None or len(time) != 9 or time[0] != (time[1] < 0x80):
+        raise ValueError("a key without a time where it should have one")
+    ms: int = _time.unpack_from(time, 1)[0]
+    return ms

@@ -1,0 +1,126 @@
+"""What the checkpoint says about the state variables of a StatefulProcessor: the schemas of their column families, and more.
+
+Models: StateStoreColumnFamilySchemaUtils, TransformWithStateOperatorProperties (About state).
+
+1. A variable has a family of its name; a list another one for its length; and with a time to live, there are those by which it
+   is found what has expired (state_variables.py). Timers have two.
+2. The operator's metadata have as properties the time mode, the output mode, and name and kind of each variable.
+3. At a restart, time mode and output mode must be what they were, and a variable must be of its kind and have a compatible
+   schema (engine/state/state_schema_compatibility_checker.py). Variables may come and go.
+
+    getMapState("pages", "page string", "count int")
+    pages     ((user), (page)) -> (count)     PrefixKeyScan(1)         {"stateName":"pages","stateVariableType":"MapState",...}
+
+Differs from Spark: nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from pyspark.errors import UnsupportedOperationException
+from pyspark.sql import SparkSession
+from pyspark.sql.types import LongType, NullType, StructType
+
+from minispark_stream.engine.jvm import sessions
+from minispark_stream.engine.jvm.errors import spark_error
+from minispark_stream.engine.operators.base import nullable
+from minispark_stream.engine.state.operator_state_metadata import OperatorStateMetadata, read_operator_metadata
+from minispark_stream.engine.state.state_schema_compatibility_checker import check_schemas
+from minispark_stream.engine.state.state_store import DEFAULT_STORE_NAME, state_error
+from minispark_stream.extras.rocksdb.column_family_schemas import (
+    NO_PREFIX,
+    RANGE,
+    Family,
+    encode_column_families,
+    prefix,
+    read_column_families,
+    write_column_families,
+)
+from minispark_stream.extras.transform_with_state.stateful_processor_handle import NO_TIME, by_key, by_time
+
+ENCODING = "spark.sql.streaming.stateStore.encodingFormat"
+
+
+def families_of(kind: str, name: str, keys: StructType, schemas: Sequence[StructType], has_ttl: bool) -> Iterator[Family]:
+    """(1) The column families of a variable. `kind` is value, list or map; `schemas` are those that it was declared with."""
+    key, value, user_key = keys, nullable(schemas[-1]), None
+    if kind == "map":
+        user_key = nullable(schemas[0])
+        key = StructType().add("key", keys).add("userKey", user_key)
+    if has_ttl:
+        value = StructType().add("value", value).add("ttlExpirationMs", LongType())
+        index = StructType().add("expirationMs", LongType()).add("elementKey", key)
+        yield Family(f"$ttl_{name}", index, StructType().add("__empty__", NullType()), RANGE)
+    if kind == "list":
+        count = StructType().add("count", LongType())
+        yield Family(f"$rowCounter_{name}", keys, count, NO_PREFIX)  # Spark has it in the file in any case
+        if has_ttl:
+            yield Family(f"$count_{name}", keys, count, NO_PREFIX)
+            yield Family(f"$min_{name}", keys, StructType().add("expirationMs", LongType()), NO_PREFIX)
+    yield Family(name, key, value, prefix(1) if kind == "map" else NO_PREFIX, user_key)
+
+
+def families_of_timers(time_mode: str, keys: StructType) -> Iterator[Family]:
+    if time_mode != NO_TIME:
+        key, time = StructType().add("key", keys), StructType().add("expiryTimestampMs", LongType(), False)
+        nothing = StructType().add("__dummy__", NullType())
+        yield Family(by_key(time_mode), StructType([*key.fields, *time.fields]), nothing, prefix(1))
+        yield Family(by_time(time_mode), StructType([*time.fields, *key.fields]), nothing, RANGE)
+
+
+def properties(time_mode: str, output_mode: str, variables: Sequence[tuple[str, str, bool]]) -> dict[str, Any]:  # (2)
+    """`variables`: kind, name, and whether there is a ttl."""
+    named = [(name, f"{kind.capitalize()}State", has_ttl) for kind, name, has_ttl in variables]
+    if time_mode != NO_TIME:
+        named.append((by_key(time_mode), "TimerState", False))
+    listed = [{"stateName": name, "stateVariableType": kind, "ttlEnabled": has_ttl} for name, kind, has_ttl in named]
+    return {"timeMode": time_mode, "outputMode": output_mode, "stateVariables": listed}
+
+
+def check_or_write(
+    session: SparkSession, state_dir: str, operator_id: int, batch_id: int, found: Mapping[str, Any], families: Sequence[Family]
+) -> tuple[str, ...]:
+    """(3) The schema files of the column families, with a new one if they are others than before."""
+    stored = read_operator_metadata(state_dir, operator_id)
+    paths = stored.stores[0].schema_paths if stored and stored.stores else ()
+    if stored is not None and stored.properties is not None and paths:
+        check_properties(session, stored, found)
+        before = read_column_families(state_dir, paths[-1])
+        check_families(before, families, sessions.flag(session, "spark.sql.streaming.stateStore.stateSchemaCheck"))
+        if encode_column_families(before) == encode_column_families(families):
+            return paths
+    return (*paths, write_column_families(state_dir, operator_id, DEFAULT_STORE_NAME, batch_id, families))
+
+
+def check_properties(session: SparkSession, stored: OperatorStateMetadata, new: Mapping[str, Any]) -> None:  # (3)
+    old = stored.properties or {}
+    for name in ("timeMode", "outputMode"):
+        if old.get(name) != new[name]:
+            raise spark_error(
+                session, UnsupportedOperationException, "STATE_STORE_INVALID_CONFIG_AFTER_RESTART",
+                configName=name, oldConfig=str(old.get(name)), newConfig=str(new[name]),
+            )
+    kinds = stored.variables()
+    for name, kind in replace(stored, properties=new).variables().items():
+        if (before := kinds.get(name, kind)) != kind:
+            raise spark_error(
+                session, UnsupportedOperationException, "STATE_STORE_INVALID_VARIABLE_TYPE_CHANGE",
+                stateVarName=name, newType=kind, oldType=before,
+            )
+
+
+def check_families(old: Sequence[Family], new: Sequence[Family], check: bool) -> None:  # (3)
+    by_name = {family.name: family for family in old}
+    for family in new:
+        before = by_name.get(family.name, family)
+        check_schemas((before.key, before.value), (family.key, family.value), check)
+
+
+def check_format(session: SparkSession) -> None:
+    """Raises SparkRuntimeException for rows as the model does not write them."""
+    if sessions.conf(session, ENCODING) == "avro":
+        text = f"Rows in Avro are not supported here; set {ENCODING}=unsaferow."
+        raise state_error("UNSUPPORTED_FEATURE.STATE_STORE_ENCODING", text, "0A000")
