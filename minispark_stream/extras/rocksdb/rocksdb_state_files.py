@@ -80,7 +80,7 @@ class RocksDBStateFiles(StateFiles):
 
     def write_version(self, version: int, changes: Sequence[Change], num_keys: int, overwrite: bool = True) -> object:  # (1)
         has_changelogs = self.conf.changelog_checkpointing_enabled
-        if has_changelogs and numbers_in(changes) is None:
+        if has_changelogs and not (self._has_families and numbers_in(changes)):
             return super().write_version(version, changes, num_keys, overwrite)
         self.delete(f"{version}.{self.delta}")
         self.manager.mkdirs(TABLES)
