@@ -65,6 +65,14 @@ def lose_last_commit(checkpoint: str) -> None:
     last.with_name(f".{last.name}.crc").unlink(missing_ok=True)
 
 
+def of_operator(spark: SparkSession, checkpoint: Path) -> list[str]:
+    """What Spark's reader of operator metadata shows, with the state variables in the order of their names."""
+    [row] = spark.read.format("state-metadata").load(str(checkpoint)).collect()
+    properties = json.loads(row.operatorProperties)
+    variables = [f"{v['stateName']} {v['stateVariableType']} {v['ttlEnabled']}" for v in properties.pop("stateVariables")]
+    return [row.operatorName, row.stateStoreName, str(row.numPartitions), str(properties), ", ".join(sorted(variables))]
+
+
 @pytest.mark.parametrize("name", CASES)
 def test_each_engine_goes_on_where_the_other_stopped(compare: Compare, spark: SparkSession, tmp_path: Path, name: str) -> None:
     wanted = confs(CASES[name])
@@ -76,6 +84,9 @@ def test_each_engine_goes_on_where_the_other_stopped(compare: Compare, spark: Sp
     assert report.findings == () and {o.provider for o in report.operators} == {"RocksDB"}
     if name == "chain":
         assert "window=[2024-01-01 12:" in str(explain_output(checkpoint))
+    if name.startswith("variables"):
+        theirs, ours = (of_operator(spark, tmp_path / f"checkpoint-{engine}") for engine in ("spark", "model"))
+        assert ours == theirs and "items ListState" in ours[-1]
     with confs_set(spark, wanted):
         for operator, store, options in reads(report):
             shown = [json.dumps(r, sort_keys=True) for row in report.rows(operator, store=store) for r in as_sparks_reader(store, row)]

@@ -80,8 +80,13 @@ class Variable:
             self._families.create(f"$ttl_{self.name}", BY_TIME)
         self._families.create(self.name)  # (1)
 
+    @property
+    def expires_ms(self) -> int:
+        """When what is written now expires."""
+        return self._keyed.now_ms + self.rows.ttl_ms
+
     def encoded(self, value: Iterable[Any]) -> bytes:
-        return self.rows.encode(value, self._keyed.now_ms + self.rows.ttl_ms)
+        return self.rows.encode(value, self.expires_ms)
 
     def live(self, keys: list[bytes]) -> Iterator[tuple[bytes, Any]]:
         """Those of some keys of the family that there are, with their values, unless they have expired."""
@@ -90,7 +95,7 @@ class Variable:
         return zip([key for key, _ in live], self.rows.decode([row for _, row in live]))
 
     def write(self, element: bytes, value: bytes) -> None:
-        """Put a value, and (4) its time of expiry."""
+        """Put a value that was encoded now, and (4) its time of expiry."""
         key, row = self.key_of(element), UNSAFE_ROW + value
         if self.rows.ttl_ms:
             before = self._families.get(self.name, key)
@@ -98,7 +103,7 @@ class Variable:
                 return
             if before is not None:
                 self._forget_expiry(before, element)
-            self._families.put(f"$ttl_{self.name}", at_time(self.rows.expiries([value])[0], binary_row(element)), VOID)
+            self._families.put(f"$ttl_{self.name}", at_time(self.expires_ms, binary_row(element)), VOID)
         self._families.put(self.name, key, row)
 
     def erase(self, element: bytes) -> None:

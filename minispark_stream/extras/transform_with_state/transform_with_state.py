@@ -84,13 +84,14 @@ class TransformWithState(StatefulOperator):
     """A processor with state variables: what the node of the plan says about it.
 
     `attributes` and `initial_attributes` are the columns that the two `Input`s speak of; `output_event_time` is the position
-    of the output column that carries the watermark on.
+    of the output column that carries the watermark on. `keys` may have nulls everywhere; the checkpoint has `key_schema`.
     """
 
     in_pandas: bool
     input: Input
     initial: Input | None
     keys: StructType
+    key_schema: StructType
     result: StructType
     output_mode: str
     time_mode: str
@@ -208,7 +209,7 @@ class TransformWithState(StatefulOperator):
         job = tasks.over(physical.executable(one_row).execute(), DeclareVariables(self.command))
         [(text,)] = plans.of_rows(session, physical.leaf(session, query_execution.prepared(session, job))).collect()
         parse = scala.jvm(session).org.apache.spark.sql.types.StructType
-        schemas, families = Schemas(), list(families_of_timers(self.time_mode, self.keys))
+        schemas, families = Schemas(), list(families_of_timers(self.time_mode, self.key_schema))
         variables: list[tuple[str, str, bool]] = []
         for kind, name, texts, has_ttl in json.loads(text):
             if name in (known for _, known, _ in variables):
@@ -221,7 +222,7 @@ class TransformWithState(StatefulOperator):
             for schema in (self.keys, *parsed):
                 _check_avro(session, schema)
             schemas |= {t: schema for (is_ddl, t), schema in zip(texts, parsed) if is_ddl}
-            families += families_of(kind, name, self.keys, parsed, has_ttl)
+            families += families_of(kind, name, self.key_schema, parsed, has_ttl)
         found = properties(self.time_mode, self.output_mode, variables)
         paths = check_or_write(session, context.state_dir, self.operator_id, context.batch_id, found, families)
         return StateVariables(schemas, found, paths)
@@ -254,6 +255,7 @@ def compile_transform_with_state(
     initial = None
     if names["hasInitialState"]:
         initial_attributes, initial = _input(scala.items(names["initialState"].output()), names["initGroupingAttrsLen"])
+    key_schema = expressions.struct_type(child[: names["groupingAttributesLen"]])
     result = expressions.struct_type(scala.items(plan.output()))
     ids = [a.exprId().id() for a in scala.items(plan.output())]
     function = names["functionExpr"].func()
@@ -262,7 +264,8 @@ def compile_transform_with_state(
         in_pandas=str(names["userFacingDataType"].toString()).lower() == "pandas",
         input=source,
         initial=initial,
-        keys=without_collations(state_schema(session, expressions.struct_type(child[: names["groupingAttributesLen"]]))),
+        keys=without_collations(state_schema(session, key_schema)),
+        key_schema=without_collations(key_schema),
         result=result,
         output_mode=str(names["outputMode"].toString()),
         time_mode=str(names["timeMode"].toString()) or NO_TIME,

@@ -3,7 +3,7 @@
 Models: StateStoreColumnFamilySchemaUtils, TransformWithStateOperatorProperties (About state).
 
 1. A variable has a family of its name; a list another one for its length; and with a time to live, there are those by which it
-   is found what has expired (state_variables.py). Timers have two.
+   is found what has expired (state_variables.py). Timers have two. What is declared not to be null stays so in the schema.
 2. The operator's metadata have as properties the time mode, the output mode, and name and kind of each variable.
 3. At a restart, time mode and output mode must be what they were, and a variable must be of its kind and have a compatible
    schema (engine/state/state_schema_compatibility_checker.py). Variables may come and go.
@@ -26,7 +26,6 @@ from pyspark.sql.types import LongType, NullType, StructType
 
 from minispark_stream.engine.jvm import sessions
 from minispark_stream.engine.jvm.errors import spark_error
-from minispark_stream.engine.operators.base import nullable
 from minispark_stream.engine.state.operator_state_metadata import OperatorStateMetadata, read_operator_metadata
 from minispark_stream.engine.state.state_schema_compatibility_checker import check_schemas
 from minispark_stream.engine.state.state_store import DEFAULT_STORE_NAME, state_error
@@ -46,9 +45,9 @@ ENCODING = "spark.sql.streaming.stateStore.encodingFormat"
 
 def families_of(kind: str, name: str, keys: StructType, schemas: Sequence[StructType], has_ttl: bool) -> Iterator[Family]:
     """(1) The column families of a variable. `kind` is value, list or map; `schemas` are those that it was declared with."""
-    key, value, user_key = keys, nullable(schemas[-1]), None
+    key, value, user_key = keys, schemas[-1], None
     if kind == "map":
-        user_key = nullable(schemas[0])
+        user_key = schemas[0]
         key = StructType().add("key", keys).add("userKey", user_key)
     if has_ttl:
         value = StructType().add("value", value).add("ttlExpirationMs", LongType())
