@@ -11,6 +11,9 @@ A restart knows nothing but what is on disk, so a kill is what the disk held at 
    nothing disturbed. The sink skips a batch that it has, as a table with a log does.
 
     offsets/1 written | .2.delta.tmp half written | 2.delta torn | 2.delta of partition 0 | 2.delta of partition 1 | out/1 | commits/1
+
+The input comes in stages, each when the query has nothing left to do, wherever it was killed. So a batch has the same rows in each
+run. Only a batch without data may be missing: after a restart, no engine runs one before there is data again.
 """
 
 from __future__ import annotations
@@ -18,7 +21,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -33,42 +36,27 @@ from minispark_stream.engine.checkpointing.commit_log import CommitLog
 from minispark_stream.lens.trace.recorder import Recorder
 
 Disk = dict[str, tuple[bytes, int]]  # path -> content and time of its last change
-Point = tuple[str, Disk]  # a moment, and the disk
 Outcome = tuple[list[str], dict[str, list[str]], int]  # rows, state, watermark
 STATE = "checkpoint/state/"
 
 
-@dataclass
-class Explorer:
-    """One query, its folder and the points at which it may be killed."""
+@dataclass(frozen=True)
+class Query:
+    """A query, and where it writes: by foreachBatch, into files of JSON, or into a table of Delta."""
 
-    folder: Path
-    points: list[Point] = field(default_factory=list)
-    looks: bool = False
+    mode: str
+    build: Callable[[Any, str], DataFrame]
+    sink: str = "foreachBatch"
+    confs: dict[str, str] = field(default_factory=dict)
 
-    def shoot(self, moment: str) -> None:
-        """(1) Note the disk, if it has changed."""
-        if not self.looks:
-            return
-        before = self.points[-1][1] if self.points else {}
-        disk = self._disk(before)
-        if disk == before and self.points:
-            return
-        self.points += [(f"{moment}: {name}", between) for name, between in between(before, disk)]
-        self.points.append((moment, disk))
+    @property
+    def store(self) -> str:
+        """Whose format its state has."""
+        return "RocksDB" if "RocksDB" in str(self.confs) else "HDFS"
 
-    def put_back(self, disk: Disk) -> None:
-        """(3) Make the disk what it was."""
-        shutil.rmtree(self.folder, ignore_errors=True)
-        for name, (content, changed) in disk.items():
-            path = self.folder / name
-            path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_bytes(content)
-            os.utime(path, ns=(changed, changed))
-
-    def run(self, session: Any, build: Callable[[Any, str], DataFrame], inputs: Path, output_mode: str) -> Outcome:
-        """Run the query to the end of its input, and say what came of it."""
-        out = self.folder / "out"
+    def start(self, session: Any, inputs: str, folder: Path) -> Any:
+        """Start it, or go on with it, in a folder that has its checkpoint and its output."""
+        out = folder / "out"
 
         def write(data: DataFrame, batch_id: int) -> None:
             rows = sorted(json.dumps(row.asDict(recursive=True), default=str) for row in data.collect())
@@ -77,14 +65,97 @@ class Explorer:
                 (out / ".tmp").write_text("\n".join(rows))
                 (out / ".tmp").rename(out / str(batch_id))
 
-        writer = build(session, str(inputs)).writeStream.outputMode(output_mode).foreachBatch(write)
-        checkpoint = self.folder / "checkpoint"
-        writer.option("checkpointLocation", str(checkpoint)).trigger(availableNow=True).start().awaitTermination()
+        writer = self.build(session, inputs).writeStream.outputMode(self.mode)
+        writer = writer.option("checkpointLocation", str(folder / "checkpoint"))
+        if self.sink == "foreachBatch":
+            return writer.foreachBatch(write).start()
+        return writer.format(self.sink).start(str(out))
+
+    def rows(self, session: Any, folder: Path) -> list[str]:
+        """What it has written."""
+        out = folder / "out"
+        if self.sink == "json":
+            return sorted(row[0] for row in session.read.text(str(out)).collect())
+        if self.sink == "delta":
+            from deltalake import DeltaTable
+
+            return sorted(json.dumps(row, default=str) for row in DeltaTable(out).to_pyarrow_table().to_pylist())
         batches = sorted((path for path in out.iterdir() if path.name.isdigit()), key=lambda path: int(path.name))
-        chosen = batches[-1:] if output_mode == "complete" else batches
-        rows = sorted(row for path in chosen for row in path.read_text().splitlines())
-        newest = CommitLog(str(checkpoint / "commits")).get_latest()
-        return rows, _state(checkpoint), newest[1].next_batch_watermark_ms if newest else 0
+        chosen = batches[-1:] if self.mode == "complete" else batches
+        return sorted(row for path in chosen for row in path.read_text().splitlines())
+
+
+@dataclass(frozen=True)
+class Point:
+    """A moment, how many stages of the input were there, and the disk."""
+
+    moment: str
+    stages: int
+    disk: Disk
+
+
+@dataclass
+class Explorer:
+    """One query, its input, its folder and the points at which it may be killed."""
+
+    query: Query
+    stages: Sequence[Sequence[list[str]]]  # of each stage the files, of each file the lines
+    inputs: Path
+    folder: Path
+    points: list[Point] = field(default_factory=list)
+    looks: bool = False
+
+    def shoot(self, moment: str) -> None:
+        """(1) Note the disk, if it has changed."""
+        if not self.looks:
+            return
+        before = self.points[-1].disk if self.points else {}
+        disk = self._disk(before)
+        if disk == before and self.points:
+            return
+        stages = len(list(self.inputs.glob("[0-9]*")))
+        self.points += [Point(f"{moment}: {name}", stages, between) for name, between in between(before, disk)]
+        self.points.append(Point(moment, stages, disk))
+
+    def put_back(self, point: Point) -> None:
+        """(3) Make the disk what it was."""
+        shutil.rmtree(self.folder, ignore_errors=True)
+        for name, (content, changed) in point.disk.items():
+            path = self.folder / name
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_bytes(content)
+            os.utime(path, ns=(changed, changed))
+        for number in range(point.stages, len(self.stages)):
+            shutil.rmtree(self.inputs / str(number), ignore_errors=True)
+
+    def run(self, session: Any, photographed: int = 0) -> Outcome | Exception:
+        """Run the query to the end of its input, and say what came of it; photograph it during so many stages."""
+        try:
+            for number in range(len(self.stages)):
+                self.looks = number < photographed
+                if not (self.inputs / str(number)).exists():
+                    self._arrive(number)
+                if number == 0:
+                    query = self.query.start(session, f"{self.inputs}/*", self.folder)
+                query.processAllAvailable()
+            self.looks = False
+            query.stop()
+            checkpoint = self.folder / "checkpoint"
+            newest = CommitLog(str(checkpoint / "commits")).get_latest()
+            return self.query.rows(session, self.folder), _state(checkpoint), newest[1].next_batch_watermark_ms if newest else 0
+        except Exception as e:
+            return e
+        finally:
+            self.looks = False
+
+    def _arrive(self, number: int) -> None:
+        """All files of a stage are there at once."""
+        hidden = self.inputs / f".{number}"
+        hidden.mkdir(parents=True)
+        for i, lines in enumerate(self.stages[number]):
+            (hidden / f"{i}.json").write_text("\n".join(lines))
+            os.utime(hidden / f"{i}.json", (1_700_000_000 + 100 * number + i,) * 2)
+        hidden.rename(self.inputs / str(number))
 
     def _disk(self, known: Disk) -> Disk:
         """The files that are there; a temporary one of a task may go while this looks."""
