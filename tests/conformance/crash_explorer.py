@@ -149,9 +149,10 @@ class Explorer:
             self.looks = False
 
     def _arrive(self, number: int) -> None:
-        """All files of a stage are there at once."""
-        hidden = self.inputs / f".{number}"
-        hidden.mkdir(parents=True)
+        """All files of a stage are there at once, with their times: a source that saw one earlier would take the others for too old."""
+        self.inputs.mkdir(exist_ok=True)
+        hidden = self.inputs.with_name(f"stage {number}")
+        hidden.mkdir()
         for i, lines in enumerate(self.stages[number]):
             (hidden / f"{i}.json").write_text("\n".join(lines))
             os.utime(hidden / f"{i}.json", (1_700_000_000 + 100 * number + i,) * 2)
