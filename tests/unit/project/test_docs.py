@@ -115,15 +115,21 @@ def test_what_repeats_the_code_is_up_to_date(page):
     assert text == collect.collected(text), f"{page.name} is not what the code says now: run `make docs` and commit it"
 
 
-def test_every_difference_names_tests_that_show_it():
-    rows = [line for line in (ROOT / "docs" / "differences.md").read_text(encoding="utf-8").splitlines() if line.startswith("| ")]
-    differences = [row for row in rows if not row.startswith("| ---") and not row.endswith("| shown by |")]
-    assert differences
-    for row in differences:
-        tests = re.findall(r"\[(test_\w+)\]\(\.\./(tests/[\w/]+\.py)\)", row.split(" | ")[-1])
-        assert tests, f"no test shows this difference; end its docstring with 'Shown by tests/...::test_...': {row}"
-        for name, file in tests:
-            assert f"def {name}(" in (ROOT / file).read_text(encoding="utf-8"), f"{file} has no {name}"
+@pytest.mark.parametrize("name", ["differences.md", "explanations.md"])
+def test_every_row_of_a_table_of_what_is_shown_names_tests_that_show_it(name):
+    shown = shown_by((ROOT / "docs" / name).read_text(encoding="utf-8"))
+    assert shown
+    for row, cell in shown:
+        tests = re.findall(r"\[(test_\w+)\]\(\.\./(tests/[\w/]+\.py)\)", cell)
+        assert tests, f"{name}: no test shows this; of a difference, end the docstring with 'Shown by tests/...::test_...': {row}"
+        for test, file in tests:
+            assert f"def {test}(" in (ROOT / file).read_text(encoding="utf-8"), f"{name}: {file} has no {test}"
+
+
+def shown_by(text: str) -> list[tuple[str, str]]:
+    """The rows of the tables whose last column is "shown by", each with that cell."""
+    tables = re.findall(r"^\|.*\| shown by \|\n\| --- .*\n((?:\| .*\n)+)", text, re.M)
+    return [(row, row.split(" | ")[-1]) for table in tables for row in table.splitlines()]
 
 
 def test_every_behaviour_names_what_is_there():
