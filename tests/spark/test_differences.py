@@ -331,6 +331,19 @@ class Seen(StatefulProcessor):
         pass
 
 
+def test_a_kill_within_the_first_log_entry_leaves_a_checkpoint_that_can_be_used(engines: Engines) -> None:
+    def left_half(session: Any, folder: Path) -> str:
+        (folder / "checkpoint" / "offsets").mkdir(parents=True)
+        (folder / "checkpoint" / "offsets" / ".0.1a2b.tmp").write_text("v1")
+        try:
+            run(text(session, folder).writeStream.format("json").option("path", f"{folder}/out"), folder)
+        except StreamingQueryException as e:
+            return re.findall(r"\[(\w+)\] The checkpoint", str(e))[0]
+        return "".join(sorted(row.value for row in session.read.json(f"{folder}/out").collect()))
+
+    assert on_both(engines, left_half) == {"spark": "STATE_STORE_CHECKPOINT_LOCATION_NOT_EMPTY", "model": "abc"}
+
+
 def test_state_variables_in_avro_are_refused(engines: Engines) -> None:
     state_store = "spark.sql.streaming.stateStore"
     confs = {

@@ -16,7 +16,8 @@ A checkpoint of the continuous engine cannot be continued: its entries have no m
     offsets/ 0 1 2   commits/ 0 1     -> run batch 2 again, from the end of batch 1 to the end of batch 2
     offsets/ 0 1 2   commits/ 0 1 2   -> batch 3, from the end of batch 2
 
-Differs from Spark: a checkpoint of the continuous engine is refused in words; Spark fails with a NullPointerException.
+Differs from Spark: a checkpoint of the continuous engine is refused in words; Spark fails with a NullPointerException. When a
+query was killed while it wrote its first log entry, the hidden file that is left does not count; Spark refuses the checkpoint.
 Shown by tests/conformance/test_continuous.py::test_no_engine_continues_with_the_other_trigger.
 """
 
@@ -96,12 +97,15 @@ def _log_version(query: RunningQuery, latest: OffsetSeqBase | None) -> int:
 
 
 def _check_is_new(query: RunningQuery) -> None:
-    """A query without a logged batch must not find what another one has left in its checkpoint."""
+    """A query without a logged batch must not find what another one has left in its checkpoint.
+
+    A hidden file is half of an entry, of a write that was killed.
+    """
     if not sessions.flag(query.session, "spark.sql.streaming.verifyCheckpointDirectoryEmptyOnStart"):
         return
     files = CheckpointFileManager(query.checkpoint)
     for folder in ("offsets", "state", "commits"):
-        if files.exists(folder) and files.list(folder):
+        if any(not name.startswith(".") for name, *_ in files.list(folder)):
             raise spark_error(
                 query.session, UnsupportedOperationException, "STATE_STORE_CHECKPOINT_LOCATION_NOT_EMPTY",
                 checkpointLocation=f"{redacted(query.checkpoint)}/{folder}",
