@@ -170,7 +170,7 @@ def stop(step: str, batch_id: int, traces: dict[str, Trace] | None = None) -> St
 
 def test_a_stop_says_what_its_step_did() -> None:
     assert stop("walCommit", 2).caption == ("offsets/2",)
-    assert stop("queryPlanning", 2).caption == ("late 11:57:00, evict 12:04:00",)
+    assert stop("queryPlanning", 2).caption == ("late 11:57, evict 12:04",)
 
 
 def test_a_step_that_failed_is_marked() -> None:
