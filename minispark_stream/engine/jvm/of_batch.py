@@ -98,9 +98,5 @@ def _rule(view: Any) -> JavaObject:
 
 
 def _contains(session: SparkSession, plan: JavaObject, pattern: str) -> bool:
-    return bool(plan.containsPattern(_pattern(scala.jvm(session), pattern)))
-
-
-@lru_cache(maxsize=8)
-def _pattern(view: Any, name: str) -> JavaObject:
-    return getattr(view.org.apache.spark.sql.catalyst.trees.TreePattern, name)()
+    name = f"org.apache.spark.sql.catalyst.trees.TreePattern.{pattern}"
+    return bool(plan.containsPattern(scala.constant(session, name)))

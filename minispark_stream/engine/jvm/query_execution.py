@@ -17,9 +17,6 @@ Differs from Spark: nothing.
 
 from __future__ import annotations
 
-from functools import lru_cache
-from typing import Any
-
 from pyspark.sql import SparkSession
 
 from minispark_stream.engine.jvm import of_batch, plans, scala
@@ -37,23 +34,12 @@ def optimized(session: SparkSession, plan: JavaObject, timestamp_ms: int) -> tup
     Raises:
         AnalysisException: what Spark's analyzer or optimizer refuses.
     """
-    state, mode = session._jsparkSession.sessionState(), _execution_mode(scala.jvm(session))
+    state, mode = session._jsparkSession.sessionState(), scala.constant(session, f"{_EXECUTION}.CommandExecutionMode.ALL")
     execution = state.executePlan(of_batch.with_batch_time(session, plan, timestamp_ms), mode)
     with_cached_data = plans.with_cached_data(session, execution.normalized())
     found = of_batch.with_literals_and_seeds(session, state.optimizer().execute(with_cached_data))
     widen = scala.companion(session, "org.apache.spark.sql.catalyst.analysis.WidenStatefulOperatorAttributeNullability")
     return execution.analyzed(), widen.apply(found)
-
-
-@lru_cache(maxsize=1)
-def _execution_mode(view: Any) -> JavaObject:
-    return view.org.apache.spark.sql.execution.CommandExecutionMode.ALL()
-
-
-@lru_cache(maxsize=2)
-def _query_execution(view: Any, method: str) -> Any:
-    """A method of the Scala object QueryExecution; each look-up asks the JVM."""
-    return getattr(view.org.apache.spark.sql.execution.QueryExecution, method)
 
 
 def of_new_data(session: SparkSession, plan: JavaObject) -> JavaObject:
@@ -69,10 +55,11 @@ def planned(session: SparkSession, plan: JavaObject) -> JavaObject:
 def planned_as_answer(session: SparkSession, plan: JavaObject) -> JavaObject:
     """The same for the plan at the top of a query, where a limit need not be one of each partition first."""
     planner = session._jsparkSession.sessionState().planner()
-    return _query_execution(scala.jvm(session), "createSparkPlan")(planner, plan.clone())
+    return scala.java_class(session, f"{_EXECUTION}.QueryExecution.createSparkPlan")(planner, plan.clone())
 
 
 def prepared(session: SparkSession, plan: JavaObject) -> JavaObject:
     """A physical plan made executable (QueryExecution.executedPlan)."""
-    executable = _query_execution(scala.jvm(session), "prepareExecutedPlan")(session._jsparkSession, plan)
+    prepare = scala.java_class(session, f"{_EXECUTION}.QueryExecution.prepareExecutedPlan")
+    executable = prepare(session._jsparkSession, plan)
     return scala.companion(session, f"{_EXECUTION}.reuse.ReuseExchangeAndSubquery").apply(executable)

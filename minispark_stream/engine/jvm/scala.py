@@ -159,13 +159,18 @@ def companion(session: SparkSession, name: str) -> JavaObject:
     return _companion(jvm(session), name)
 
 
-@lru_cache(maxsize=8)
-def _none(view: Any) -> JavaObject:
-    return view.scala.Option.empty()
+@lru_cache(maxsize=64)
+def _constant(view: Any, name: str) -> JavaObject:
+    return _java_class(view, name)()
+
+
+def constant(session: SparkSession, name: str) -> JavaObject:
+    """What the static method `name`, in full, always gives; the JVM is asked once."""
+    return _constant(jvm(session), name)
 
 
 def none(session: SparkSession) -> JavaObject:
-    return _none(jvm(session))
+    return constant(session, "scala.Option.empty")
 
 
 def java_map(session: SparkSession, values: Mapping[str, str]) -> JavaObject:

@@ -66,6 +66,7 @@ class SharedStore:
 
     def __init__(self, folder: str, store_id: StateStoreId):
         self._folder, self._name = folder, hashlib.sha256(repr(store_id).encode()).hexdigest()[:32]
+        self._path = f"{folder}/{self._name}"
         self._checkpoint_root = store_id.checkpoint_root
         self._taken: str | None = None  # its name while this worker has it
         self._last = ""  # the tag of the ticket that this worker laid down or read last
@@ -89,13 +90,13 @@ class SharedStore:
 
     def lay_down(self, ticket: Ticket) -> None:
         """(1)"""
-        path = self._taken or self._own_name()
+        path = self._taken or _own_name(self._path)
         self._taken, self._last = None, secrets.token_hex(8)
         try:
             with open(path, "wb") as file:
                 pickle.dump(Head(self._last, ticket.table.address, self._checkpoint_root, ticket.version), file)
                 pickle.dump(ticket, file, pickle.HIGHEST_PROTOCOL)
-            os.rename(path, f"{self._folder}/{self._name}")
+            os.rename(path, self._path)
         except OSError:  # a full disk: the next task loads the store from its files
             _delete(path)
 
@@ -107,16 +108,13 @@ class SharedStore:
 
     def _take_now(self) -> bool:
         if self._taken is None:
-            own_name = self._own_name()
+            own_name = _own_name(self._path)
             try:
-                os.rename(f"{self._folder}/{self._name}", own_name)
+                os.rename(self._path, own_name)
             except FileNotFoundError:
                 return False
             self._taken = own_name
         return True
-
-    def _own_name(self) -> str:
-        return f"{self._folder}/{self._name}.{os.getpid()}.{secrets.token_hex(4)}"
 
     def _is_in_use(self) -> bool:
         """By another process, or laid down this moment."""
@@ -154,7 +152,7 @@ class SharedTables:
 
     def _drop(self, path: str, head: Head) -> bool:
         """Whether the table is gone: not while somebody has the ticket."""
-        taken = f"{path}.{os.getpid()}.{secrets.token_hex(4)}"
+        taken = _own_name(path)
         with suppress(OSError, EOFError, pickle.UnpicklingError):
             if "." not in os.path.basename(path):
                 os.rename(path, taken)
@@ -167,6 +165,11 @@ class SharedTables:
                 _delete(taken)
                 return True
         return False
+
+
+def _own_name(path: str) -> str:
+    """(2) What a ticket is called while this process has it."""
+    return f"{path}.{os.getpid()}.{secrets.token_hex(4)}"
 
 
 def free(address: Address) -> None:

@@ -13,10 +13,12 @@ whole value, and in a changelog only what is new.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import struct
+from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 PUT, DELETE, MERGE = 0x01, 0x10, 0x11
+_size = struct.Struct("<i")
 
 
 class Record(NamedTuple):
@@ -66,3 +68,15 @@ def folded(records: Iterable[Record], delimiter: bytes) -> Changes:
             more = Append(value or b"", delimiter)
             changes[key] = Append(more.to(before), delimiter) if isinstance(before, Append) else more.to(before)
     return changes
+
+
+def elements(value: bytes, delimiter: bytes, checksum: bool = False) -> Iterator[bytes]:
+    """The elements of a list, each with its length, and with its checksum, if it has one, before that. Raises ValueError."""
+    at, before = 0, 4 if checksum else 0
+    while at < len(value):
+        size = _size.unpack_from(value, at + before)[0] if at + before + 4 <= len(value) else -1
+        end = at + before + 4 + size
+        if size < 0 or end > len(value):
+            raise ValueError(f"a list of {len(value)} bytes with an element that does not fit into it")
+        yield value[at:end]
+        at = end + len(delimiter)

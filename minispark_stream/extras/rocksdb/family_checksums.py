@@ -20,11 +20,10 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from minispark_stream.engine.state.state_records import Change, RowChecksumMismatch, crc32c
-from minispark_stream.extras.rocksdb.changes import DELETE, Append, Record
+from minispark_stream.extras.rocksdb.changes import DELETE, Append, Record, elements
 from minispark_stream.extras.rocksdb.family_numbers import SIZE
 
 _header = struct.Struct("<Ii")
-_size = struct.Struct("<i")
 
 
 @dataclass(frozen=True)
@@ -63,7 +62,7 @@ class FamilyChecksums:
     def _with_checksum(self, key: bytes, value: bytes | None) -> bytes | None:  # (1)
         if value is None:
             return None
-        parts = list(_elements(value, 0, self.delimiter)) if key[:SIZE] in self.lists else [value]
+        parts = list(elements(value, self.delimiter)) if key[:SIZE] in self.lists else [value]
         sums = crc32c([key + part for part in parts])
         joined = self.delimiter.join(_header.pack(c, len(part)) + part for part, c in zip(parts, sums))
         return Append(joined, self.delimiter) if isinstance(value, Append) else joined
@@ -71,7 +70,7 @@ class FamilyChecksums:
     def _checked(self, key: bytes, value: bytes | None) -> bytes | None:
         if value is None:
             return None
-        found = list(_elements(value, 4, self.delimiter)) if key[:SIZE] in self.lists else [value]
+        found = list(elements(value, self.delimiter, checksum=True)) if key[:SIZE] in self.lists else [value]
         parts = [part[_header.size :] for part in found]
         for part, there, now in zip(parts, found, crc32c([key + part for part in parts])):
             if there[: _header.size] != _header.pack(now, len(part)):
@@ -84,15 +83,3 @@ def _with_key_checksum(record: Record) -> Record:
         return record
     [c] = crc32c([record.key])
     return record._replace(key=c.to_bytes(4, "little") + record.key)
-
-
-def _elements(value: bytes, before: int, delimiter: bytes) -> Iterator[bytes]:
-    """The elements of a list, each with its length, after `before` bytes. Raises ValueError."""
-    at = 0
-    while at < len(value):
-        size = _size.unpack_from(value, at + before)[0] if at + before + 4 <= len(value) else -1
-        end = at + before + 4 + size
-        if size < 0 or end > len(value):
-            raise ValueError(f"a list of {len(value)} bytes with an element that does not fit into it")
-        yield value[at:end]
-        at = end + len(delimiter)

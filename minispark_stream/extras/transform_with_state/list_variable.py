@@ -23,12 +23,12 @@ from pyspark.errors import PySparkRuntimeError
 from pyspark.sql.streaming.stateful_processor import ListState
 
 from minispark_stream.engine.checkpointing.unsafe_row import binary_row
+from minispark_stream.extras.rocksdb.changes import elements
 from minispark_stream.extras.rocksdb.key_encoding import UNSAFE_ROW, at_time, unsafe_row
 from minispark_stream.extras.transform_with_state.family_indexes import BY_TIME
-from minispark_stream.extras.transform_with_state.state_variables import VOID, Variable, action, long_row, only_field
+from minispark_stream.extras.transform_with_state.state_variables import VOID, Variable, action, long_of, long_row, only_field
 
 _size = struct.Struct("<i")
-_long = struct.Struct("<q")
 
 
 class ListVariable(Variable, ListState):
@@ -130,8 +130,9 @@ class ListVariable(Variable, ListState):
         self._expires(key, values)
 
     def _add_to_count(self, key: bytes, n: int) -> None:
-        before = self._families.get(self._count, UNSAFE_ROW + key)
-        self._families.put(self._count, UNSAFE_ROW + key, UNSAFE_ROW + long_row((_number(before) if before else 0) + n))
+        counted = self._families.get(self._count, UNSAFE_ROW + key)
+        before = long_of(unsafe_row(counted)) if counted else 0
+        self._families.put(self._count, UNSAFE_ROW + key, UNSAFE_ROW + long_row(before + n))
 
     def _expires(self, key: bytes, values: list[bytes]) -> None:
         """(2) Some elements are new: the first to expire may be one of them."""
@@ -147,19 +148,11 @@ class ListVariable(Variable, ListState):
 
     def _earliest(self, key: bytes) -> int | None:
         found = self._families.get(f"$min_{self.name}", UNSAFE_ROW + key)
-        return None if found is None else _number(found)
+        return None if found is None else long_of(unsafe_row(found))
 
     def _forget_earliest(self, key: bytes, earliest: int) -> None:
         self._families.remove(f"$min_{self.name}", UNSAFE_ROW + key)
         self._families.remove(f"$ttl_{self.name}", at_time(earliest, binary_row(key)))
-
-
-def _number(value: bytes) -> int:
-    """The number in a row of one. Raises ValueError."""
-    if len(value) != 17 or value[:1] != UNSAFE_ROW:
-        raise ValueError(f"a counter of {len(value)} bytes, 17 were expected")
-    n: int = _long.unpack_from(value, 9)[0]
-    return n
 
 
 def _sized(row: bytes) -> bytes:
@@ -169,12 +162,4 @@ def _sized(row: bytes) -> bytes:
 
 def elements_of(value: bytes, delimiter: bytes) -> list[bytes]:  # (1)
     """The rows of a list's elements. Raises ValueError."""
-    rows, at = [], 0
-    while at < len(value):
-        size = _size.unpack_from(value, at)[0] if at + 4 <= len(value) else 0
-        end = at + 4 + size
-        if not at + 4 < end <= len(value):
-            raise ValueError(f"a list of {len(value)} bytes with an element that does not fit into it")
-        rows.append(unsafe_row(value[at + 4 : end]))
-        at = end + len(delimiter)
-    return rows
+    return [unsafe_row(element[4:]) for element in elements(value, delimiter)]

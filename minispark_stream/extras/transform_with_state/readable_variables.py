@@ -30,6 +30,7 @@ from minispark_stream.extras.rocksdb.family_numbers import SIZE
 from minispark_stream.extras.rocksdb.key_encoding import rows_of, unsafe_row
 from minispark_stream.extras.rocksdb.snapshot_zip import INTERNAL, read_zip_metadata
 from minispark_stream.extras.transform_with_state.list_variable import elements_of
+from minispark_stream.extras.transform_with_state.state_variables import long_of
 
 TIMERS = ("$eventTimers_keyToTimestamp", "$procTimers_keyToTimestamp")
 
@@ -53,7 +54,7 @@ class ReadableVariables:
 
     def _row(self, family: Family, key: bytes, value: bytes) -> Iterator[dict[str, Any]]:
         if family.name in TIMERS:  # (3)
-            of_timer = {**self._key(family, key), "timer": _ms(int.from_bytes(rows_of(key)[1][8:16], "little", signed=True))}
+            of_timer = {**self._key(family, key), "timer": _ms(long_of(rows_of(key)[1]))}
             yield {"store": "timers", "key": of_timer, "value": {}}
         elif f"$rowCounter_{family.name}" in self._families:  # (2)
             for i, row in enumerate(elements_of(value, self.delimiter)):

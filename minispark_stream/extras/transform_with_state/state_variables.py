@@ -41,6 +41,14 @@ def long_row(n: int) -> bytes:
     return bytes(8) + _long.pack(n)
 
 
+def long_of(row: bytes) -> int:
+    """The number in such a row. Raises ValueError."""
+    if len(row) != 16:
+        raise ValueError(f"a row of one number has 16 bytes, and not {len(row)}")
+    n: int = _long.unpack_from(row, 8)[0]
+    return n
+
+
 def action(words: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """A method whose errors are PySparkRuntimeErrors that say what was being done; `words` is what Spark calls that.
 

@@ -38,6 +38,7 @@ from minispark_stream.extras.transform_with_state.state_variables import (
     MapVariable,
     ValueVariable,
     Variable,
+    long_of,
     long_row,
     only_field,
 )
@@ -162,7 +163,7 @@ class Handle(StatefulProcessorHandle):
     def listTimers(self) -> Iterator[int]:  # noqa: N802
         self._check("list_timers")
         rows = self.keyed.families.scan(by_key(self.time_mode), binary_row(self.keyed.implicit_key))
-        return iter([int.from_bytes(row[8:16], "little", signed=True) for row in rows])
+        return iter([long_of(row) for row in rows])
 
     def expired_timers(self, at_ms: int) -> list[tuple[Row, int]]:
         """The timers of all keys that are due: key and time."""

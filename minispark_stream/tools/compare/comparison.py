@@ -137,7 +137,7 @@ class Comparison:
         read = [e for e in self.model.trace.events if e.step == "getBatch" and e.batch_id == 0 and e.outputs.get("files")]
         empty = {name: None for e in read for name in without_values(as_list(e.outputs.get("rows")))}
         wrong = "in every row of the first batch: if the files have values there, the schema has another type for them."
-        return [*(f"{name} is null {wrong}" for name in empty)]
+        return [f"{name} is null {wrong}" for name in empty]
 
     def _had_rows(self) -> bool:
         """Whether a row has gone in or come out, so that there is something to compare."""

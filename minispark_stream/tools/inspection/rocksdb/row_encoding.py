@@ -26,7 +26,7 @@ Shown by tests/unit/tools/inspection/test_inspect_rocksdb.py::test_rows_in_avro_
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -35,6 +35,7 @@ from minispark_stream.engine.checkpointing.spark_types import BinaryType, DataTy
 from minispark_stream.engine.checkpointing.unsafe_row import UnsafeRowCodec
 from minispark_stream.engine.checkpointing.unsafe_row.plain import decode_columns, decode_rows
 from minispark_stream.engine.state.state_records import crc32c
+from minispark_stream.extras.rocksdb.changes import elements
 from minispark_stream.extras.rocksdb.column_family_schemas import NO_PREFIX
 from minispark_stream.extras.rocksdb.key_encoding import rows_of, unsafe_row
 from minispark_stream.tools.inspection.state_reader import UnsafeRows
@@ -84,11 +85,11 @@ class RocksDBRows(UnsafeRows):
         codec = UnsafeRowCodec(self.value)
         if not self.lists:
             return decode_rows(codec, [unsafe_row(value) for value in self._checked(keys, values)])
-        elements = [list(self._elements(value)) for value in values]
+        lists = [list(elements(value, self.delimiter, self.checksum)) for value in values]
         if self.checksum:
-            elements = [self._checked([key] * len(of), of) for key, of in zip(keys, elements)]
-        rows = iter(decode_rows(codec, [unsafe_row(_sized(element)) for of in elements for element in of]))
-        return [{LIST: [next(rows) for _ in of]} for of in elements]
+            lists = [self._checked([key] * len(of), of) for key, of in zip(keys, lists)]
+        rows = iter(decode_rows(codec, [unsafe_row(_sized(element)) for of in lists for element in of]))
+        return [{LIST: [next(rows) for _ in of]} for of in lists]
 
     def _range_columns(self, keys: Sequence[bytes]) -> dict[str, list[Any]]:
         fields, ordering = self.key.fields, self.encoder.get("orderingOrdinals")
@@ -101,17 +102,6 @@ class RocksDBRows(UnsafeRows):
         for i, column in zip(ordering, binary):
             found[fields[i].name] = [number(value, fields[i].dataType) for value in column.to_pylist()]
         return {name: found[name] for name in self.key.names}
-
-    def _elements(self, value: bytes) -> Iterator[bytes]:
-        """The elements of a list, each with its length (and its checksum) before it."""
-        at = 0
-        before = 8 if self.checksum else 4
-        while at < len(value):
-            end = at + before + _int(value, at + before - 4)
-            if not at < end <= len(value):
-                raise ValueError(f"a list of {len(value)} bytes with an element that does not fit into it")
-            yield value[at:end]
-            at = end + len(self.delimiter)
 
     def _checked(self, keys: Sequence[bytes], values: Sequence[bytes]) -> list[bytes]:  # (4)
         if not self.checksum:
