@@ -27,6 +27,7 @@ from minispark_stream.engine.sources.rate import value_at_second
         {"rowsPerBatch": 2, "numPartitions": 5},
         {"rowsPerBatch": 7, "numPartitions": 3, "advanceMillisPerBatch": 0},
         {"rowsPerBatch": 1},
+        {"rowsPerBatch": 20_003, "numPartitions": 2},
     ],
 )
 def test_rate_micro_batch_makes_the_same_rows_in_the_same_partitions(compare, options):

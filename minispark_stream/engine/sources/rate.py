@@ -17,7 +17,7 @@ Models: RateStreamProvider, RateStreamMicroBatchStream (Source document, "rate")
 
     batch (1, 3] of it: values 2 … 11, one every 200 ms from second 1 on
 
-The rows are made by Spark SQL (`range` and expressions), never by Python.
+The rows are made by Spark SQL, never by Python (striped_rows.py).
 
 Differs from Spark: nothing.
 """
@@ -29,20 +29,18 @@ from dataclasses import dataclass
 
 from pyspark.errors import SparkRuntimeException
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import functions as F
-from pyspark.sql.types import LongType, StructField, StructType, TimestampType
+from pyspark.sql.types import StructType
 
 from minispark_stream.engine.checkpointing.metadata_log import HDFSMetadataLog
 from minispark_stream.engine.clock import Clock
-from minispark_stream.engine.jvm import plans
 from minispark_stream.engine.jvm.builders import case_insensitive
 from minispark_stream.engine.jvm.errors import illegal_argument, spark_error
 from minispark_stream.engine.jvm.times import time_string_as_sec
 from minispark_stream.engine.plan.streaming_relation import StreamingRelation
 from minispark_stream.engine.sources.base import Offset, Source, offset_of_another_source
 from minispark_stream.engine.sources.source_options import check, refuse_user_schema
+from minispark_stream.engine.sources.striped_rows import SCHEMA, StripedRows
 
-SCHEMA = StructType([StructField("timestamp", TimestampType()), StructField("value", LongType())])
 _MAX_LONG = 2**63 - 1
 
 
@@ -102,7 +100,6 @@ class RateStream(Source):
     is_v1 = False
 
     def __init__(self, session: SparkSession, rate: RateOptions, metadata_path: str, clock: Clock):
-        self._session = session
         self._rate = rate
         self._clock = clock
         self.description = rate.description
@@ -118,6 +115,7 @@ class RateStream(Source):
             started = clock.get_time_millis()
             log.add(0, started)
         self._start_ms = self._last_ms = started
+        self._rows = StripedRows(session, rate.partitions)
 
     def get_offset(self) -> Offset:  # (2)
         self._last_ms = max(self._last_ms, self._clock.get_time_millis())
@@ -133,13 +131,7 @@ class RateStream(Source):
                 f"but it's {end_s} now."
             )
         first, last = (value_at_second(s, self._rate.rows_per_second, self._rate.ramp_up_s) for s in (start_s, end_s))
-        values = striped_range(self._session, first, last, self._rate.partitions if last > first else 0)
-        ms_per_value = (end_s - start_s) * 1000 / max(1, last - first)
-        since_start = F.round((F.col("value") - first) * F.lit(ms_per_value)).cast("long")
-        made = values.select(
-            F.timestamp_millis(since_start + (self._start_ms + start_s * 1000)).alias("timestamp"), "value"
-        )
-        return plans.as_leaf(made)
+        return self._rows.of(first, last, self._start_ms + start_s * 1000, (end_s - start_s) * 1000)
 
 
 def _seconds(offset: Offset) -> int:
@@ -175,16 +167,3 @@ def value_at_second(seconds: int, rows_per_second: int, ramp_up_s: int) -> int: 
     step = rows_per_second // (ramp_up_s + 1)
     ramp = min(seconds, ramp_up_s)
     return step * ramp * (ramp + 1) // 2 + (seconds - ramp) * rows_per_second
-
-
-def striped_range(session: SparkSession, first: int, last: int, partitions: int) -> DataFrame:
-    """The numbers first … last-1 as `value`; number first+n is in partition n mod `partitions`.
-
-    `range` fills its partitions with runs, so its id is translated:
-    5 numbers, 2 partitions: ids 0 1 2 | 3 4 5 -> values 0 2 4 | 1 3 (5 is beyond the end).
-    """
-    rows = -(-(last - first) // partitions) if partitions else 0
-    run = max(rows, 1)
-    ids = session.range(0, partitions * rows, 1, max(partitions, 1))
-    value = F.expr(f"{first}L + id div {run}L + {partitions}L * (id % {run}L)")
-    return ids.select(value.alias("value")).where(F.col("value") < last)

@@ -19,11 +19,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
 from minispark_stream.engine.checkpointing.metadata_log import json_object, number, to_json
-from minispark_stream.engine.jvm import plans
 from minispark_stream.engine.jvm.builders import case_insensitive
 from minispark_stream.engine.plan.streaming_relation import StreamingRelation
 from minispark_stream.engine.sources.base import (
@@ -33,8 +31,8 @@ from minispark_stream.engine.sources.base import (
     SupportsTriggerAvailableNow,
     offset_of_another_source,
 )
-from minispark_stream.engine.sources.rate import SCHEMA, striped_range
 from minispark_stream.engine.sources.source_options import check, refuse_user_schema
+from minispark_stream.engine.sources.striped_rows import SCHEMA, StripedRows
 
 
 def rate_micro_batch_relation(
@@ -72,9 +70,8 @@ class RatePerMicroBatchStream(SupportsTriggerAvailableNow):
     is_v1 = False
 
     def __init__(self, session: SparkSession, rows: int, partitions: int, start_ms: int, advance_ms: int):
-        self._session = session
-        self._rows = rows
-        self._partitions = partitions
+        self._rows_per_batch = rows
+        self._rows = StripedRows(session, partitions)
         self._start_ms = start_ms
         self._advance_ms = advance_ms
         self._is_available_now = False
@@ -85,7 +82,7 @@ class RatePerMicroBatchStream(SupportsTriggerAvailableNow):
         )
 
     def default_read_limit(self) -> ReadLimit:
-        return ReadMaxRows(self._rows)
+        return ReadMaxRows(self._rows_per_batch)
 
     def prepare_for_trigger_available_now(self) -> None:
         self._is_available_now = True
@@ -94,7 +91,7 @@ class RatePerMicroBatchStream(SupportsTriggerAvailableNow):
         if self._available_now is not None:
             return self._available_now
         made, time_ms = self._parse(start)
-        end = to_json({"offset": min(made + self._rows, 2**63 - 1), "timestamp": time_ms + self._advance_ms})
+        end = to_json({"offset": min(made + self._rows_per_batch, 2**63 - 1), "timestamp": time_ms + self._advance_ms})
         if self._is_available_now:
             self._available_now = end
         return end
@@ -105,8 +102,7 @@ class RatePerMicroBatchStream(SupportsTriggerAvailableNow):
             raise AssertionError(f"assertion failed: startOffset({first}) > endOffset({last})")
         if start_ms > end_ms:
             raise AssertionError(f"assertion failed: startTimestamp({start_ms}) > endTimestamp({end_ms})")
-        values = striped_range(self._session, first, last, self._partitions if last > first else 0)
-        return plans.as_leaf(values.select(F.timestamp_millis(F.lit(start_ms)).alias("timestamp"), "value"))
+        return self._rows.of(first, last, start_ms)
 
     def _parse(self, offset: Offset | None) -> tuple[int, int]:  # (1)
         if offset is None:
