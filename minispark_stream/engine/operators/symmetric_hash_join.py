@@ -1,5 +1,7 @@
 """A stream-stream join, seen from the driver: whose rows may meet, and until when they must be kept.
 
+To see first what a join does to its rows, read symmetric_hash_join_row_by_row.py: what the tasks do, a row at a time.
+
 Models: StreamingSymmetricHashJoinExec, StreamingJoinStrategy and StreamingSymmetricHashJoinHelper (About state; SIGMOD'18
 paper, 4.3: joins; From query to the plan).
 

@@ -1,6 +1,6 @@
 """The second task of a stream-stream join: pairs become rows, and rows become state.
 
-The same a row at a time, and easier to read: symmetric_hash_join_in_rows.py.
+symmetric_hash_join_row_by_row.py does the same a row at a time, and is easier to read.
 
 Models: OneSideHashJoiner.storeAndJoinWithOtherSide and the eviction in StreamingSymmetricHashJoinExec (About state:
 SymmetricHashJoin). What comes in are new rows, and those of the pairs that `Probe` found which pass the join condition.

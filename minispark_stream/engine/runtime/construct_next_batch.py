@@ -3,8 +3,8 @@
 Models: MicroBatchExecution.constructNextBatch (Execution flow, steps 2 and 3; From query to the plan: "a gatekeeper").
 
 (2) Ask each source how far the next batch may read, under its read limit. There is a batch if a source has something new, or
-    if the last batch left work that needs no data: the watermark has moved, so state can be evicted and windows emitted
-    (`spark.sql.streaming.noDataMicroBatches.enabled`).
+    if a stateful operator has work without data (`should_run_another_batch`), as when the watermark has moved and windows can
+    leave its state. With `spark.sql.streaming.noDataMicroBatches.enabled` off, no operator is asked.
 (3) Write the batch into the offset log *before* anything is read: from here on, a restart runs exactly this batch. So batch
     N-1 can never be asked for again: tell the sources (that is why the last batch of a query is never cleaned up), and
     purge log entries below N - minBatchesToRetain.

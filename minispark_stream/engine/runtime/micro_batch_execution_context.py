@@ -48,7 +48,7 @@ class MicroBatchExecutionContext:
         return any(self.start_offsets.get(source) != end for source, end in self.end_offsets.items())
 
     def should_run_another_batch(self) -> bool:
-        """Whether the watermark has moved past what the last batch evicted with, so that state can go and rows come out."""
+        """Whether a stateful operator has work without data; nobody knows before this run has had its first batch."""
         last = self.previous.execution if self.previous else None
         return last is not None and last.should_run_another_batch(self.metadata.batch_watermark_ms)
 

@@ -2,7 +2,8 @@
 
 Models: EventTimeStats and WatermarkTracker (the StructuredStreaming analysis, "About watermark").
 
-1. In each batch, every watermark operator measures the event times that pass it: max, min, avg, count. No row, no news.
+1. In each batch, every watermark operator measures the event times that pass it: max, min, avg, count. Its watermark stays
+   where it is when no row has passed.
 2. The operator's own watermark is the greatest `max - delay` so far.
 3. The query's watermark is the least of its operators' (policy "min", safe) or the greatest ("max", drops data); an
    operator that has never seen a row counts as 0, so one silent input holds a "min" watermark back.

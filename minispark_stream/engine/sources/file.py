@@ -5,7 +5,7 @@ Models: FileStreamSource (Source document, "FileStreamSource" and "fetchMaxOffse
 `latest_offset` in order:
 1. Files left over from the last listing, if there are any; else list the folder, oldest modification time first
    (`latestFirst`: newest first; availableNow: as it was at the start). The time orders files; it is not event time.
-2. Keep what is new: not in `seen_files`, and not older than what has been forgotten there.
+2. Keep what is new: paths that `seen_files` does not have, of files not older than those that it has forgotten.
 3. Take as many as the limit allows; whole files only, and at least one under `maxBytesPerTrigger`.
 4. Keep the rest for the next batch, at most `maxCachedFiles`, unless it is so little (under `discardCachedInputRatio`, 0.2, of
    a batch) that a new listing is better. Nothing is kept with `latestFirst` or availableNow.
@@ -15,8 +15,9 @@ Models: FileStreamSource (Source document, "FileStreamSource" and "fetchMaxOffse
        log offset 0   a.json b.json          maxFilesPerTrigger 2
        log offset 1   c.json                 offsets/1 says {"logOffset":1}
 
-`get_batch(start, end]` may span several log entries: a *log entry* is what one listing took, a *batch* is what the engine
-runs. The log is not rolled back with offsets/ and commits/: if their tails are deleted, one batch gets several entries.
+`get_batch(start, end)` reads the log entries after `start` up to `end`, which may be several: a *log entry* is what one look
+for new files took, a *batch* is what the engine runs. The log is not rolled back with offsets/ and commits/: if their tails are
+deleted, one batch gets several entries.
 
 Listing and reading are Spark's own batch file index and readers.
 

@@ -2,11 +2,13 @@
 
 Models: FileStreamSource.SeenFilesMap (Source document, "seenFiles").
 
-A file counts as new when it is not in the map and not older than what the map may have forgotten. The map forgets files
-that are more than `max_age_ms` older than the *newest file*; the clock plays no part, so a backlog of old files is read
-in full. The border moves only when `purge` runs, so what one listing finds is judged by one rule.
+A file counts as new when its path is not in the map and it is not older than what the map may have forgotten. So a file that
+is written again under the same path is not read again. The map forgets files that are more than `max_age_ms` older than the
+*newest file*; the clock plays no part, so a backlog of old files is read in full. The border moves only when `purge` runs, so
+what one listing finds is judged by one rule.
 
     max age 10     add a@100, b@95;  purge -> border 90     c@91 new    d@89 too old    a@100 seen
+
 Differs from Spark: nothing.
 """
 

@@ -14,12 +14,12 @@ that the version changed, with the values before. So a batch costs what it chang
 3. `get_store` opens a version. The store answers from the map, and changes go straight into it. They are remembered for the
    file that `commit` writes, and so is what undoes them, which `abort` plays back. After `commit` or `abort` the store takes no
    change; once another store has been opened, or a change broke off halfway, it answers no question either.
-4. `commit` writes N.delta whole, in the place of the file that version N had when the store was opened, if any: that one
-   comes from an earlier run of the batch, and so does a snapshot of it, which would hide the new delta. If the file of version
-   N is another one by now, a second task writes this version at the same time, and which of the two belongs to the batch
-   nobody can tell: a task may outlive a query that was stopped, with other code than the query that runs now. So the file
-   stays if it says the same, and else `commit` fails. A version that had no file is created, which only one of two tasks can
-   do; two that replace the file of an earlier run in the same moment both can, and the second one's stays.
+4. `commit` writes the delta of the new version whole. If this version had a file when the store was opened, the delta takes its
+   place: that file comes from an earlier run of the batch, and so does a snapshot, which is deleted, because it would hide the
+   delta. If the new version has another file by now, a second task writes it at the same time, and nobody can tell which of the
+   two belongs to the batch: a task may outlive a query that was stopped, with other code than the query that runs now. So the
+   file stays if it says the same, and else `commit` fails. A version that had no file is created, which only one of two tasks
+   can do; two that replace the file of an earlier run in the same moment both can, and the second one's stays.
 5. How a version is written, the `StateFiles` say. Those of RocksDB may write a version whole (extras/rocksdb); then there is no
    delta to catch up by, and the version itself says whether another task has written the same.
 6. A snapshot that cannot be read is skipped: an older one and more deltas give the same state (auto_snapshot_loader.py).
@@ -27,7 +27,7 @@ that the version changed, with the values before. So a batch costs what it chang
     version 7: {a: 1, b: 2}    put a 5, remove b, put c 1, commit
     version 8: {a: 5, c: 1}    undo record of 8: a was 1, b was 2, c was none; 8.delta: put a 5, remove b, put c 1
 
-Differs from Spark: Spark trusts what it has in memory, always puts its N.delta in the place of another one, and leaves
+Differs from Spark: Spark trusts what it has in memory, always puts its delta in the place of another one, and leaves
 snapshots alone. Here a partition wanders from process to process, so each version is looked at (2) and not every file may be
 replaced (4).
 Shown by tests/unit/engine/state/test_state_store.py::test_a_version_that_another_process_wrote_again_is_not_trusted,

@@ -105,10 +105,6 @@ class TransformWithState(StatefulOperator):
     initial_attributes: tuple[JavaObject, ...] = field(repr=False, compare=False)
 
     @property
-    def uses_column_families(self) -> bool:
-        return True
-
-    @property
     def operator_name(self) -> str:
         return f"transformWithStateIn{'Pandas' if self.in_pandas else 'PySpark'}Exec"
 

@@ -16,7 +16,7 @@ reading, and a test holds the columnar tasks to it: the same rows leave, and the
     new       watermark 12:20           a left outer join sends out nothing for (12:00), because it has been matched
 
 Differs from Spark: nothing.
-Shown by tests/unit/engine/operators/test_joins_in_rows.py::test_columns_do_what_rows_do.
+Shown by tests/unit/engine/operators/test_joins_row_by_row.py::test_columns_do_what_rows_do.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ class Waiting:
     matched: bool
 
 
-class JoinInRows:
+class JoinRowByRow:
     """One partition of a join. `condition` is what it asks of a left and a right row beside equal keys."""
 
     def __init__(self, condition: Callable[[Values, Values], bool]):

@@ -15,8 +15,8 @@ from minispark_stream.engine.operators.columns import EventTime
 from minispark_stream.engine.operators.metrics import Reports
 from minispark_stream.engine.operators.state_task import OperatorWatermarks, StatefulOperatorStateInfo
 from minispark_stream.engine.operators.symmetric_hash_join_build import Build
-from minispark_stream.engine.operators.symmetric_hash_join_in_rows import JoinInRows, NewRow, Waiting
 from minispark_stream.engine.operators.symmetric_hash_join_probe import Probe
+from minispark_stream.engine.operators.symmetric_hash_join_row_by_row import JoinRowByRow, NewRow, Waiting
 from minispark_stream.engine.operators.symmetric_hash_join_rows import LEFT, RIGHT, Join, JoinSide
 from minispark_stream.engine.operators.symmetric_hash_join_state_manager import VALUES, indexed, store_name, with_matched
 from minispark_stream.engine.state.loaded_providers import get_store
@@ -103,7 +103,7 @@ BATCHES = st.lists(st.tuples(st.lists(ROWS, max_size=8), st.integers(0, 4)), min
 )
 def test_columns_do_what_rows_do(join_type: str, evicted: str, batches: list[Any]) -> None:
     """Any join type, way of eviction and input, late rows and nulls included: after each batch the same rows leave and wait."""
-    plain, watermark_ms = JoinInRows(accepts), 0
+    plain, watermark_ms = JoinRowByRow(accepts), 0
     with tempfile.TemporaryDirectory() as folder:
         for batch_id, (found, more) in enumerate(batches):
             late_ms, watermark_ms = watermark_ms, watermark_ms + more
