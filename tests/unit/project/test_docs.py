@@ -5,11 +5,13 @@ The links, the spelling and the length of notebooks are looked at, too.
 from __future__ import annotations
 
 import ast
+import inspect
 import re
 import subprocess
 import sys
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 import nbformat
 import pytest
@@ -215,6 +217,25 @@ def test_a_notebook_was_saved_by_make_rewrite_notebooks(notebook):
     for cell in nbformat.read(notebook, as_version=4).cells:
         assert "execution" not in cell.metadata
         assert "stderr" not in [output.get("name") for output in cell.get("outputs", ())], cell.source
+
+
+@pytest.mark.parametrize("notebook", NOTEBOOKS, ids=lambda path: path.name)
+def test_a_notebook_shows_the_code_of_the_package_as_it_is(notebook):
+    """`print(inspect.getsource(...))` and `print(....__doc__)` print today what the notebook was saved with."""
+    cells = [cell for cell in nbformat.read(notebook, as_version=4).cells if cell.cell_type == "code"]
+    nodes = [(cell, node) for cell in cells for node in ast.walk(ast.parse(cell.source))]
+    of_package: dict[str, Any] = {}
+    for _, node in nodes:
+        if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("minispark_stream"):
+            exec(ast.unparse(node), of_package)
+    for cell, node in nodes:
+        match node:
+            case ast.Attribute(shown, "__doc__") | ast.Call(ast.Name("getsource") | ast.Attribute(attr="getsource"), [shown]):
+                if ast.unparse(shown).partition(".")[0] in of_package:
+                    what = eval(ast.unparse(shown), of_package)
+                    text = inspect.getsource(what) if isinstance(node, ast.Call) else what.__doc__
+                    saved = [output.get("text", "") for output in cell.outputs]
+                    assert any(text in one for one in saved), f"{ast.unparse(node)} gives another text today: run the notebook"
 
 
 @pages
