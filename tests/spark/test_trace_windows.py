@@ -27,9 +27,9 @@ GOLDEN = Path(__file__).parents[1] / "golden"
 FILES = [
     ["12:02:00,a", "12:07:00,b"],
     ["12:14:00,c"],
-    ["12:21:00,d", "12:08:00,late but counted", "12:04:00,late but counted"],
-    ["12:04:00,late but counted", "12:30:00,e"],
-    ["12:05:00,dropped as late", "12:40:00,f"],
+    ["12:21:00,d", "12:08:00,e", "12:04:00,f"],
+    ["12:04:00,g", "12:30:00,h"],
+    ["12:05:00,i", "12:40:00,j"],
 ]
 
 
@@ -81,6 +81,8 @@ if __name__ == "__main__":
 
     builder = SparkSession.builder.master("local[2]").config("spark.sql.shuffle.partitions", "2")
     with tempfile.TemporaryDirectory() as folder:
-        recorded = record(builder.config("spark.sql.session.timeZone", "UTC").getOrCreate(), Path(folder))
+        session = builder.config("spark.sql.session.timeZone", "UTC").getOrCreate()
+        record(session, Path(folder) / "first")  # what a first run takes longer for is not what the page is to show
+        recorded = record(session, Path(folder) / "second")
     recorded.save(GOLDEN / "trace_windows.json")
     (GOLDEN / "trace_windows.txt").write_text(recorded.to_text(), encoding="utf-8")

@@ -1,6 +1,6 @@
 """The fate of a row, said: from its file to what became of it, with the numbers that decided.
 
-    {'time': '2024-01-01 12:05:00', 'word': 'dropped as late'}
+    {'time': '2024-01-01 12:05:00', 'word': 'i'}
       file         4.csv
       offset       FileStreamSource[in]: after logOffset 3 up to logOffset 4
       batch        4

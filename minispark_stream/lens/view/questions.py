@@ -11,9 +11,9 @@
 3. Right is what was recorded, or what the rows' fates say (lens/trace/fates.py); the reason is their sentence, or that
    of the step. Each of the other choices has a reason of its own: what would have to be so.
 
-    before addBatch of batch 4    "Will the row time=2024-01-01 12:05:00 word=dropped as late count?"
+    before addBatch of batch 4    "Will the row time=2024-01-01 12:05:00 word=i count?"
     choices                       "Yes, it counts", "No, it is late"
-    right                         1: "dropped: its window ended 12:10:00, at or before the watermark 12:11:00 ..."
+    right                         1: "dropped: its window ended 12:10:00, at or before the late watermark, 12:11:00 ..."
     wrong                         0: "its window would have to end after the late watermark"
 
 A trigger that finds nothing to do leaves nothing in a trace, so nothing is asked about it. Nor about sessions: when one of them

@@ -4,7 +4,7 @@
    duplicate.
 2. A row that met several windows has several fates; it is dropped when the last operator that it reached drops all of them.
 
-    {"word": "late"} of batch 4    ->  dropped as late; "dropped: its window ended 12:10:00, at or before the watermark ..."
+    {"word": "i"} of batch 4    ->  dropped as late; "dropped: its window ended 12:10:00, at or before the late watermark ..."
 """
 
 from __future__ import annotations

@@ -21,15 +21,15 @@ def answers(one: Trace, step: str) -> list[tuple[int | None, str, str]]:
 def test_of_the_rows_of_a_batch_the_one_nearest_to_the_watermark_is_asked_for() -> None:
     rows = [q for q in questions(TRACE, fates(TRACE)) if "count?" in q.asks]
     assert [(q.asks, q.choices[q.right]) for q in rows] == [
-        ("Will the row time=2024-01-01 12:04:00 word=late but counted count?", "Yes, it counts"),
-        ("Will the row time=2024-01-01 12:04:00 word=late but counted count?", "Yes, it counts"),  # batch 3, that ran again
-        ("Will the row time=2024-01-01 12:05:00 word=dropped as late count?", "No, it is late"),
+        ("Will the row time=2024-01-01 12:04:00 word=f count?", "Yes, it counts"),
+        ("Will the row time=2024-01-01 12:04:00 word=g count?", "Yes, it counts"),  # batch 3, that ran again
+        ("Will the row time=2024-01-01 12:05:00 word=i count?", "No, it is late"),
     ]
     assert rows[1].why == (
         "its window ends 12:05:00, after the late watermark, 12:04:00. The row itself, 12:04:00, is behind the eviction watermark, "
         "12:11:00, which does not matter"
     )
-    (story,) = TRACE.fate({"word": "dropped as late"}).rows
+    (story,) = TRACE.fate({"word": "i"}).rows
     assert rows[2].why == story.stations[-1][1]  # the fate's own sentence
 
 

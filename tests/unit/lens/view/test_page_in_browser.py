@@ -273,7 +273,7 @@ def test_a_dropped_row_is_struck_through_and_tells_its_story(browser: Browser, h
 
 def test_a_script_in_a_row_is_text(browser: Browser, tmp_path: Path) -> None:  # noqa: F811
     attack = "</script><script>window.attacked = 1</script><img src=x onerror='window.attacked = 2'>\"&amp;"
-    text = json.dumps(TRACE.to_json()).replace("late but counted", json.dumps(attack)[1:-1])
+    text = json.dumps(TRACE.to_json()).replace('"word": "g"', f'"word": {json.dumps(attack)}')
     tab = opened(browser, page({"model": Trace.from_json(json.loads(text))}), tmp_path)
     for step in range(1, 92):
         tab.evaluate(f"show({step - 1}); showTab('recorded')")
@@ -369,7 +369,7 @@ def test_the_page_asks_and_says_right_or_wrong_with_the_reason(browser: Browser,
     press("s")
     assert lit(tab) == "constructNextBatch" and not question.is_visible()
     tab.click("[data-step=commitOffsets]")
-    assert tab.inner_text("#asks") == "Will the row time=2024-01-01 12:05:00 word=dropped as late count?"
+    assert tab.inner_text("#asks") == "Will the row time=2024-01-01 12:05:00 word=i count?"
     assert lit(tab) == "queryPlanning" and tab.evaluate("document.activeElement.textContent") == "Yes, it counts"
     assert violations(tab) == []
     press("Enter")  # on the first choice, which is wrong
