@@ -2,7 +2,8 @@
 
 The tasks of a stateful operator say what they decided about each row or key (`told` of the step stateOperator;
 engine/operators/told.py), and the trace has the way of each row to the operators (`arrivals` of the step addBatch), and of each
-row that an operator emitted to those above (`onward`). No time is compared with a watermark here.
+row that an operator emitted to those above (`onward`). No time is compared with a watermark here to say what became of a row;
+only of one that was counted, `Fate.is_behind` says whether a watermark had passed its time, by which nothing is decided.
 
 1. A row that nothing stands for at the operator was left out below it: a filter, or a null event time where a window needs one.
 2. At an operator a row is looked up by its key, where Spark has made one row of those with equal keys: they share their fate;

@@ -5,7 +5,8 @@
     offsets/2 written: read up to logOffset 2; ...        Why? Written before anything is read: ...
     took 8.1 ms
 
-With two engines their sentences stand one below the other where they differ. Whatever comes from the trace is escaped here.
+With two engines their sentences stand one below the other where they differ. What a step recorded in milliseconds since 1970 is
+shown as a time; what it wrote to a log stands as it is in the file. Whatever comes from the trace is escaped here.
 """
 
 from __future__ import annotations
@@ -21,8 +22,11 @@ from minispark_stream.lens.view.flow import title
 from minispark_stream.lens.view.merged_walk import Stop
 from minispark_stream.lens.view.sentences import narrate
 from minispark_stream.lens.view.step_source import step_sources
-from minispark_stream.lens.view.words import duration_words
+from minispark_stream.lens.view.words import duration_words, time_words
 
+TIMES = frozenset(  # what steps record under these names is a time
+    ("watermark", "watermarkLate", "watermarkEviction", "timestamp", "output", "late_ms", "leaves_ms", "min", "max", "avg")
+)
 IN_PANELS = ("rows", "before", "between", "after", "plan", "arrivals", "onward", "told")  # what a panel or a picture shows
 
 
@@ -78,9 +82,20 @@ def _raw(engine: str, events: Mapping[str, Event]) -> str:
     shown = {name: v for name, v in values.items() if name not in IN_PANELS and v is not None}
     if not shown:
         return ""
-    lines = "".join(f"<dt>{escape(name)}</dt><dd>{escape(_pretty(value))}</dd>" for name, value in shown.items())
+    lines = "".join(f"<dt>{escape(name)}</dt><dd>{escape(_pretty(name, value))}</dd>" for name, value in shown.items())
     return f"{f'<h4>{escape(engine)}</h4>' if len(events) > 1 else ''}<dl>{lines}</dl>"
 
 
-def _pretty(value: Any) -> str:
+def _pretty(name: str, value: Any) -> str:
+    value = value if name == "progress" else _with_times(name, value)  # Spark writes the times of a report itself
     return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str, indent=1)
+
+
+def _with_times(name: str, value: Any) -> Any:
+    """A recorded value with every time in it as a person reads it, in UTC."""
+    if isinstance(value, Mapping):
+        return {of: _with_times(of, one) for of, one in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_with_times(name, one) for one in value]
+    is_time = name in TIMES and isinstance(value, (int, float)) and not isinstance(value, bool)
+    return time_words(value) if is_time else value

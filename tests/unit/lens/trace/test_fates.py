@@ -196,6 +196,11 @@ def test_a_row_of_a_join_waits_for_the_state_watermark_of_its_side() -> None:
     joined = trace("symmetricHashJoin", ([left], 0, 0), ([right], 0, 1), ([], 1, 8), shifts=[-5, None])
     assert fate_of(joined, t=2).endswith("until batch 2 evicted it: the state watermark of its side, 12:03:00, had reached 12:02:00")
     assert fate_of(joined, t=3) == "stored on its side; emitted in batch 1 with t=2. Held for ever: nothing bounds its state"
+    still_held = trace("symmetricHashJoin", ([left], 0, 0), ([right], 0, 1), shifts=[-5, None])  # by two clocks: its own, the query's
+    assert fate_of(still_held, t=2).endswith(
+        "Held until the state watermark of its side reaches 12:02:00, as it does when the watermark of the query is 12:07:00; "
+        "the next one is 12:01:00"
+    )
     assert [plane.title for plane in planes(fates(joined))] == [
         "operator 0: symmetricHashJoin, left side", "operator 0: symmetricHashJoin, right side",
     ]
@@ -251,6 +256,9 @@ def test_which_of_the_rows_of_a_key_passed_is_what_the_task_told() -> None:
 def test_what_cannot_be_answered_is_said() -> None:
     assert "No recorded row has t=99. Columns of the sources: t." in str(LATE_ROWS.fate({"t": 99}))
     assert 'trace="rows"' in str(Trace((), name="x").fate({"t": 1}))
+    no_columns: Any = "12:00"
+    with pytest.raises(TypeError, match=r"fate takes columns of a row, such as \{'word': 'a'\}, not '12:00'"):
+        LATE_ROWS.fate(no_columns)
 
 
 # -- the picture -------------------------------------------------------------------------------------------

@@ -22,7 +22,7 @@ from minispark_stream.lens.view.merged_walk import stops
 from minispark_stream.lens.view.page import page
 from minispark_stream.lens.view.panels import PANELS
 from minispark_stream.lens.view.step_list import step_list
-from minispark_stream.lens.view.step_panel import about, said
+from minispark_stream.lens.view.step_panel import about, recorded, said
 from minispark_stream.lens.view.step_source import step_sources
 from minispark_stream.lens.view.timeline import phases
 from tests.unit.golden_trace import TRACE
@@ -118,6 +118,14 @@ def test_a_step_tells_what_it_did_and_why() -> None:
     text = about(STEPS["updateWatermark"])
     assert "WatermarkTracker.updateWatermark" in text["what"] and "About watermark" in text["what"]
     assert "The watermark moves only between batches" in text["why"]
+
+
+def test_what_went_in_and_out_has_times_and_no_milliseconds_since_1970() -> None:
+    logs = "walCommit", "commitOffsets"  # what a file of a log says is shown as it is there
+    shown = [unescape(recorded(stop)) for stop in stops({"model": TRACE}) if stop.moment.event.step not in logs]
+    assert not [found for words in shown for found in re.findall(r".{0,40}\b\d{13}\b", words)]
+    assert any("<dt>watermark</dt><dd>2024-01-01 12:11:00</dd>" in words for words in shown)
+    assert any("<dt>watermark</dt><dd>none yet</dd>" in words for words in shown)
 
 
 def test_every_step_has_the_code_of_a_function_of_the_engine() -> None:

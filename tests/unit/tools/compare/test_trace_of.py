@@ -15,6 +15,7 @@ from minispark_stream import TraceListener, trace_of
 from minispark_stream.engine.jvm.queries import SparkQuery
 from minispark_stream.engine.times import iso_ms, iso_time
 from minispark_stream.lens.trace.trace import Trace
+from minispark_stream.lens.view.sentences import narrate
 from minispark_stream.tools.compare import trace_listener
 from minispark_stream.tools.compare.spark_trace import SparkBatch, spark_batches, spark_trace
 
@@ -82,6 +83,17 @@ def test_what_is_missing_is_said_and_what_is_there_is_drawn(tmp_path: Path) -> N
     assert [outs["watermark"] for _, _, outs in steps(trace, "updateWatermark")] == [watermark(8), None]
     assert trace.note in pictures(trace, tmp_path) and trace.note in trace._repr_html_()
     assert Trace.load(trace.save(tmp_path / "trace.json")) == trace
+
+
+def test_whether_a_batch_would_run_without_its_rows_is_told_only_where_there_were_none() -> None:
+    """Spark reports of a batch that it had new data; what it would have done without, nobody knows."""
+    (source,) = report(1)["sources"]
+    no_data = {**report(1), "sources": [{**source, "endOffset": source["startOffset"]}]}
+    trace = spark_trace([SparkBatch(one, logs(one["batchId"])) for one in (report(0), no_data)])
+    decided = [(outs["newData"], outs.get("anotherBatch")) for _, _, outs in steps(trace, "constructNextBatch")]
+    assert decided == [(True, None), (False, True)]
+    said = [narrate(e) for e in trace.events if e.step == "constructNextBatch"]
+    assert said[0] == "there is new data: run a batch" and said[1].startswith("no new data, but the watermark has moved")
 
 
 def test_a_query_that_failed_has_a_last_batch_that_failed(tmp_path: Path) -> None:
