@@ -13,7 +13,9 @@ from pyspark.sql import functions as F
 from pyspark.sql.streaming import StatefulProcessor, StatefulProcessorHandle
 
 from minispark_stream import side_by_side
+from minispark_stream.lens.trace.fates import fates
 from minispark_stream.lens.view.board import Board
+from minispark_stream.lens.view.event_plane import planes
 from minispark_stream.lens.view.merged_walk import stops
 from minispark_stream.tools.compare.comparison import Comparison
 
@@ -100,4 +102,11 @@ def test_nothing_is_red_where_the_engines_agree(spark: SparkSession) -> None:
     timers = side_by_side(spark, visits, rows, output_mode="update", confs=ROCKS_DB, progress=False)
     assert timers.differences == () and ("ann is gone",) in [row for batch in timers.model.batches for row in batch.rows]
     assert "\\x00" not in timers._repr_html_()
+    (plane,) = planes(fates(timers.model.trace))
+    assert [one.title for one in plane.timers] == [  # ann's was set when there was no watermark yet
+        "timer of user=ann for 1970-01-01 00:01:00: set in batch 0; fired in batch 1",
+        "timer of user=bob for 2024-01-01 12:00:00: set in batch 2; fired in batch 3",
+        "timer of user=bob for 2024-01-01 12:10:00: set in batch 4; fired in batch 5",
+    ]
+    assert min(plane.times()) >= min(dot.ms or 0 for dot in plane.dots)  # the picture does not begin in 1970
     assert not said_to_be_different(timers)

@@ -51,12 +51,15 @@ class Told(NamedTuple):
     why: str = ""
 
 
-def told_of_calls(given: Sequence[pa.RecordBatch], keys: Columns, counts: Sequence[int], by_rows: int) -> Iterable[Told]:
+def told_of_calls(
+    given: Sequence[pa.RecordBatch], keys: Columns, counts: Sequence[int], by_rows: int, due_ms: Sequence[int] | None = None
+) -> Iterable[Told]:
     """What a function of the user's gave when it was called for some `keys`: so many rows for each (`counts`), in this order.
 
-    It was called for the first `by_rows` keys because rows of theirs had come, and for the others because of a timer.
+    It was called for the first `by_rows` keys because rows of theirs had come, and for the others because of a timer: where a
+    key may have several, `due_ms` says for which one.
     """
-    fired = [key.slice(by_rows) for key in keys]
+    fired = [key.slice(by_rows) for key in keys] + ([] if due_ms is None else [pa.array(due_ms, pa.int64())])
     yield Told(FIRED, record_batch(fired, len(counts) - by_rows))
     if given:
         rows = concat(given)

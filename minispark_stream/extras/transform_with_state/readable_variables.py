@@ -5,10 +5,10 @@ Models: nothing of Spark; its `statestore` source shows one variable at a time.
 1. The newest zip of a store says which family is which, and the schema file has their schemas. Families of the engine's own are
    not shown, except for the timers.
 2. Each element of a list is a row, with its index; of a map, the user's key is part of the key.
-3. A timer has its time in the key, and no value.
+3. A timer has its time in the key, and no value; by the store it is seen which clock it goes by.
 
     total: ann -> 3                                  store total     user=ann               count=3
-    $eventTimers_keyToTimestamp: ann | 12:05         store timers    user=ann timer=12:05
+    $eventTimers_keyToTimestamp: ann | 12:05         store event timers    user=ann timer=12:05
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from minispark_stream.extras.rocksdb.snapshot_zip import INTERNAL, read_zip_meta
 from minispark_stream.extras.transform_with_state.list_variable import elements_of
 from minispark_stream.extras.transform_with_state.state_variables import long_of
 
-TIMERS = ("$eventTimers_keyToTimestamp", "$procTimers_keyToTimestamp")
+TIMERS = {"$eventTimers_keyToTimestamp": "event timers", "$procTimers_keyToTimestamp": "clock timers"}
 
 
 class ReadableVariables:
@@ -55,7 +55,7 @@ class ReadableVariables:
     def _row(self, family: Family, key: bytes, value: bytes) -> Iterator[dict[str, Any]]:
         if family.name in TIMERS:  # (3)
             of_timer = {**self._key(family, key), "timer": _ms(long_of(rows_of(key)[1]))}
-            yield {"store": "timers", "key": of_timer, "value": {}}
+            yield {"store": TIMERS[family.name], "key": of_timer, "value": {}}
         elif f"$rowCounter_{family.name}" in self._families:  # (2)
             for i, row in enumerate(elements_of(value, self.delimiter)):
                 yield {"store": family.name, "key": {**self._key(family, key), "index": i}, "value": _value(family, row)}

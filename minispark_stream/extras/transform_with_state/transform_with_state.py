@@ -41,7 +41,7 @@ from typing import Any
 from pyspark.errors import SparkRuntimeException, UnsupportedOperationException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
-from pyspark.sql.types import StructType
+from pyspark.sql.types import LongType, StructType
 
 from minispark_stream.engine.jvm import expressions, physical, plans, query_execution, scala, sessions
 from minispark_stream.engine.jvm.errors import spark_error
@@ -62,6 +62,7 @@ from minispark_stream.engine.operators.columns import EventTime
 from minispark_stream.engine.operators.decision import Entry
 from minispark_stream.engine.operators.group_state_rows import without_collations
 from minispark_stream.engine.operators.grouped_map_pandas_with_state import PandasConf
+from minispark_stream.engine.operators.told import FIRED
 from minispark_stream.engine.state.operator_state_metadata import OperatorStateMetadata, StateStoreMetadata
 from minispark_stream.engine.state.state_store import DEFAULT_STORE_NAME, HDFS_PROVIDER, PROVIDER_CLASS
 from minispark_stream.extras.transform_with_state.declare_variables import DeclareVariables
@@ -133,7 +134,8 @@ class TransformWithState(StatefulOperator):
         return (Entry.of(keys, [*keys.values()], self.attributes, decides, self.attributes),)
 
     def parts_of_told(self, what: str, side: int) -> Mapping[str, StructType]:
-        return parts_of_function(what, self.keys, self.result) or super().parts_of_told(what, side)
+        time = {"timer": StructType().add("ms", LongType())} if what == FIRED else {}
+        return {**(parts_of_function(what, self.keys, self.result) or super().parts_of_told(what, side)), **time}
 
     def should_run_another_batch(self, output_mode: str, eviction_ms: int, watermark_ms: int) -> bool:
         """(5)"""

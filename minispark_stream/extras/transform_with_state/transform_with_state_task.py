@@ -113,8 +113,9 @@ class TransformWithStateTask(StateTask):
                 keyed.set_implicit_key(key)
             if data is not None:
                 calls.append((keyed.implicit_key, self._emitted(processor.handleInputRows(key, data, times))))
-        updates_ms, by_rows = clock.lap(), len(calls)
-        for key, time in self._due(handle):  # (4)
+        updates_ms = clock.lap()
+        due = self._due(handle)
+        for key, time in due:  # (4)
             keyed.set_implicit_key(key)
             fired = ExpiredTimerInfo(time)
             results = processor.handleExpiredTimer(key=key, timerValues=times, expiredTimerInfo=fired)
@@ -139,7 +140,8 @@ class TransformWithStateTask(StateTask):
             num_rows_total=total,
             custom=dict.fromkeys(COUNTS, 0) | handle.counts,
             told=self.tell(lambda: (
-                Told(LATE, came.filter(pa.array(late))), Told(KEPT, rows), *_told_of(keyed, calls, emitted, by_rows),
+                Told(LATE, came.filter(pa.array(late))), Told(KEPT, rows),
+                *_told_of(keyed, calls, emitted, [time for _, time in due]),
             )),
         )
 
@@ -267,10 +269,11 @@ COUNTS = (
 
 
 def _told_of(
-    keyed: KeyedFamilies, calls: Sequence[tuple[bytes, list[pa.RecordBatch]]], emitted: Sequence[pa.RecordBatch], by_rows: int
+    keyed: KeyedFamilies, calls: Sequence[tuple[bytes, list[pa.RecordBatch]]], emitted: Sequence[pa.RecordBatch],
+    due_ms: Sequence[int],
 ) -> Iterable[Told]:
-    counts = [sum(batch.num_rows for batch in given) for _, given in calls]
-    return told_of_calls(emitted, keyed.keys.columns([key for key, _ in calls]), counts, by_rows)
+    counts, by_rows = [sum(batch.num_rows for batch in given) for _, given in calls], len(calls) - len(due_ms)
+    return told_of_calls(emitted, keyed.keys.columns([key for key, _ in calls]), counts, by_rows, due_ms)
 
 
 def load_processor(command: bytes) -> StatefulProcessor:

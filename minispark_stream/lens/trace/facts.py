@@ -70,7 +70,8 @@ class BatchFacts:
 
     Where rows were not recorded, `arrivals` is None. `onward` is where the rows that an operator emitted came to. `offsets`
     are (start, end) by source. `late_ms` and `eviction_ms` are the watermarks that enter the plan in this batch, `next_ms` is
-    the next one; 0 is none yet. `above` has, for each stateful operator, the one above it.
+    the next one; 0 is none yet. `clock_ms` is the batch's own time, by which timers of processing time fire. `above` has, for
+    each stateful operator, the one above it.
     """
 
     number: int
@@ -82,6 +83,7 @@ class BatchFacts:
     late_ms: int | None
     eviction_ms: int | None
     next_ms: int | None
+    clock_ms: int | None
     operators: Mapping[int, OperatorFacts]
     above: Mapping[int, int]
     rows_out: Sequence[Any] | None
@@ -128,6 +130,7 @@ def _facts(number: int, batch: Batch) -> BatchFacts:
         late_ms=late_ms,
         eviction_ms=eviction_ms,
         next_ms=as_watermark(outs.get("updateWatermark", {}).get("watermark")),
+        clock_ms=as_int(planning.get("timestamp")),
         operators={operator.operator_id: operator for operator in operators},
         above=dict(_above(outs.get("queryPlanning", {}).get("tree"))),
         rows_out=rows_out if isinstance(rows_out, (list, tuple)) else None,

@@ -6,13 +6,15 @@
       12:00 |  •a ______|‾‾‾‾‾‾‾‾‾‾‾‾‾    stairs: a watermark, batch by batch
             +------------------------> batch
 
-1. The rows of an operator make a plane; those of a join make one for each side. Without an operator there is one plane.
+1. The rows of an operator make a plane; those of a join make one for each side. Without an operator there is one plane. One
+   above has the rows that another has emitted: where they have gone is seen by its windows.
 2. A row in several sliding windows is one dot, and it is counted if one of them took it.
 3. Where a batch has more than `MOST_DOTS` rows (fewer, if there are many batches), rows of about the same time and the same
    fate are one bar or bigger dot.
 4. Of a long trace the newest `MOST_BATCHES` batches are shown.
 5. A trace without rows (real Spark's) gives what its progress reports tell: the span of the event times, the watermarks, the
    number of dropped rows; and the windows that left, if rows of the sink were kept.
+6. Timers are drawn where the rows of their operator are. Those that go by the clock have a plane of their own: of that time.
 """
 
 from __future__ import annotations
@@ -28,6 +30,7 @@ from minispark_stream.lens.trace.facts import BatchFacts
 from minispark_stream.lens.trace.fates import BEYOND, DUPLICATE, KEPT, LATE, LEFT_OUT, PASSED, UNKNOWN, Fate, Fates
 from minispark_stream.lens.trace.values import as_int, as_map
 from minispark_stream.lens.view.event_bands import Band, bands
+from minispark_stream.lens.view.event_timers import CLOCK_TIMERS, EVENT_TIMERS, Timer, timers
 from minispark_stream.lens.view.words import clock_words, plural, row_words, time_words
 
 MOST_DOTS = 40  # of a batch in a plane, before they are grouped
@@ -73,7 +76,10 @@ class Span:
 
 @dataclass(frozen=True)
 class Plane:
-    """One part of the picture. `stairs` are watermarks by name: the time in each batch, None where there is none yet."""
+    """One part of the picture. `stairs` are watermarks by name: the time in each batch, None where there is none yet.
+
+    `clock` is whose time goes up.
+    """
 
     title: str
     dots: tuple[Dot, ...]
@@ -81,9 +87,15 @@ class Plane:
     stairs: Mapping[str, Sequence[int | None]]
     spans: tuple[Span, ...] = ()
     dropped: Mapping[int, int] = field(default_factory=dict)
+    timers: tuple[Timer, ...] = ()
+    clock: str = "event time"
 
     def times(self) -> Iterator[float]:
-        """Every event time in the plane."""
+        """Every time in the plane; without timers long before all else, as those that were set when there was no watermark."""
+        others = list(self._times_of_others())
+        yield from (*others, *(timer.ms for timer in self.timers if timer.ms >= min(others, default=0)))
+
+    def _times_of_others(self) -> Iterator[float]:
         yield from (dot.ms for dot in self.dots if dot.ms is not None)
         for band in self.bands:
             yield from (band.start_ms, band.end_ms)
@@ -97,6 +109,8 @@ def planes(found: Fates) -> tuple[Plane, ...]:
     """The planes of a story that has event times; none if it has not."""
     if any(batch.arrivals is not None for batch in found.batches):
         made = [_plane(found, title, place, rows) for title, place, rows in _places(found)]
+        made += _above(found)
+        made += _by_the_clock(found)
     else:
         made = [_told(found)]
     shown = [_newest(plane, first_shown(found)) for plane in made]
@@ -123,6 +137,10 @@ def _newest(plane: Plane, first: int) -> Plane:
         stairs={name: stair[first:] for name, stair in plane.stairs.items()},
         spans=tuple(replace(span, batch=span.batch - first) for span in plane.spans if span.batch >= first),
         dropped={n - first: count for n, count in plane.dropped.items() if n >= first},
+        timers=tuple(
+            replace(timer, first=max(timer.first - first, 0), last=None if timer.last is None else timer.last - first)
+            for timer in plane.timers if timer.last is None or timer.last >= first
+        ),
     )
 
 
@@ -155,7 +173,30 @@ def _plane(found: Fates, title: str, place: tuple[int, int] | None, rows: Sequen
     for number, of_batch in groupby(rows, key=lambda fate: fate.batch.number):
         single = [_kind(list(group)) for _, group in groupby(of_batch, key=lambda fate: fate.number)]  # (2)
         dots += _grouped(number, single, low, high) if len(single) > most else _single(number, single)
-    return Plane(title, tuple(dots), bands(found, held), _stairs(found.batches, place))
+    own = timers(found, place[0]).get(EVENT_TIMERS, ()) if place else ()
+    return Plane(title, tuple(dots), bands(found, held), _stairs(found.batches, place), timers=own)
+
+
+def _above(found: Fates) -> Iterator[Plane]:  # (1)
+    """The operators to which only what others have emitted comes, from the lowest up: their windows, but no dots."""
+    reached = {fate.operator.operator_id for fate in found.rows if fate.operator is not None}
+    above: dict[tuple[int, int], list[Fate]] = {}
+    for fate in (fate for of_row in found.emitted.values() for fate in of_row):
+        if fate.operator is not None and fate.operator.operator_id not in reached:
+            above.setdefault((fate.operator.operator_id, fate.side), []).append(fate)
+    for place, rows in sorted(above.items(), reverse=True):
+        below = ", ".join(sorted({fate.source for fate in rows}))
+        assert rows[0].operator is not None
+        plane = _plane(found, f"operator {place[0]}: {rows[0].operator.operator}, of what {below} has emitted", place, ())
+        yield replace(plane, dropped=Counter(fate.batch.number for fate in rows if fate.what == LATE))
+
+
+def _by_the_clock(found: Fates) -> Iterator[Plane]:  # (6)
+    functions = {n: one.operator for batch in found.batches for n, one in batch.operators.items() if one.keeps == "values"}
+    for number, name in sorted(functions.items()):
+        if own := timers(found, number).get(CLOCK_TIMERS):
+            stairs = {CLOCK_STAIR: [batch.clock_ms for batch in found.batches]}
+            yield Plane(f"operator {number}: {name}, its timers", (), (), stairs, timers=own, clock="processing time")
 
 
 def _kind(fates: Sequence[Fate]) -> tuple[str, Fate]:
@@ -188,6 +229,7 @@ def _grouped(number: int, rows: Sequence[tuple[str, Fate]], low: float, high: fl
 LATE_STAIR = "late watermark: what ends by then is dropped"
 EVICTION_STAIR = "eviction watermark: what ends by then leaves"
 SIDE_STAIR = "state watermark of this side: what is not after it leaves"
+CLOCK_STAIR = "time of the batch: timers for up to then fire"
 
 
 def _stairs(batches: Sequence[BatchFacts], place: tuple[int, int] | None) -> dict[str, Sequence[int | None]]:

@@ -8,6 +8,7 @@
     bands     a window, darker with every row; green in the batches that emit it; ends where it is evicted. Windows that overlap
               stand beside each other: each has a lane of its own in the column of a batch
     stairs    red: late watermark   amber: eviction watermark   violet: state watermark of a side of a join
+    timers    a dotted line at the time for which one is set, from the batch that sets it; a star where it fires
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from minispark_stream.lens.trace.fates import Fates
 from minispark_stream.lens.view.event_bands import Band
 from minispark_stream.lens.view.event_plane import (
     BEHIND,
+    CLOCK_STAIR,
     COUNTED,
     DROPPED,
     EVICTION_STAIR,
@@ -32,6 +34,7 @@ from minispark_stream.lens.view.event_plane import (
     first_shown,
     planes,
 )
+from minispark_stream.lens.view.event_timers import Timer
 from minispark_stream.lens.view.sheet import INK, PALE, round_times, settings, svg_of
 
 if TYPE_CHECKING:
@@ -43,7 +46,9 @@ DOTS = {  # kind -> (marker, colour, colour of the edge)
 }
 STAIRS: dict[str, tuple[str, Any]] = {
     LATE_STAIR: ("#c62828", "-"), EVICTION_STAIR: ("#8a5600", "--"), SIDE_STAIR: ("#6a3fa0", "-."),
+    CLOCK_STAIR: ("#245482", "-"),
 }
+TIMER = "#6a3fa0"
 OPEN, EMITTED, EDGE = "#9cc3e6", "#5aa46f", "#6d8fae"
 MOST_LABELS = 60  # numbers of rows in bands, before they are left out
 MOST_LANES = 6  # beside each other, in the column of a batch
@@ -95,7 +100,7 @@ class _Drawing:
         ax.set_xlim(0, self.batches)
         ax.set_ylim(self.null_ms - (self.low - self.null_ms) * 0.6 if has_null else self.low, self.high)
         ax.set_yticks(*round_times(self.low, self.high))
-        ax.set_ylabel("event time (UTC)")
+        ax.set_ylabel(f"{self.plane.clock} (UTC)")
         ax.set_title(self.plane.title, loc="left", fontsize=11, parse_math=False)
         for i in range(1, self.batches):
             ax.axvline(i, color=PALE, linewidth=0.8, zorder=0)
@@ -106,6 +111,8 @@ class _Drawing:
             self._band(f"{self.prefix}-band-{number}", band)
         for name, stair in self.plane.stairs.items():
             self._stair(name, stair)
+        for number, timer in enumerate(self.plane.timers):
+            self._timer(f"{self.prefix}-timer-{number}", timer)
         for number, dot in enumerate(self.plane.dots):
             self._dot(f"{self.prefix}-dot-{number}", dot)
         self._told()
@@ -154,6 +161,15 @@ class _Drawing:
         self.titles[gid] = band.title
         if band.evicted is not None:
             self.ax.plot([last], [band.start_ms], "|", color=INK, markersize=9, markeredgewidth=2, zorder=3, clip_on=False)
+
+    def _timer(self, gid: str, timer: Timer) -> None:
+        end, ms = self.batches if timer.last is None else timer.last + 0.85, max(timer.ms, self.low)
+        self.ax.hlines(ms, timer.first + 0.15, end, color=TIMER, linewidth=1.6, linestyle=":", zorder=5, gid=gid)
+        self.titles[gid] = timer.title
+        if timer.last is not None:
+            look, gid = "*" if timer.fired else "|", f"{gid}-end"
+            self.ax.plot([end], [ms], look, color=TIMER, markersize=10, zorder=6, gid=gid)
+            self.titles[gid] = timer.title
 
     def _stair(self, name: str, stair: Sequence[int | None]) -> None:
         colour, style = STAIRS[name]
@@ -218,6 +234,9 @@ def _legend(drawn: Sequence[Plane]) -> list[Any]:
         Line2D([], [], color=colour, linestyle=style, linewidth=2, label=name)
         for name, (colour, style) in STAIRS.items() if name in stairs
     ]
+    if any(plane.timers for plane in drawn):
+        label = "timer of a key, until it fires (star) or is deleted"
+        handles.append(Line2D([], [], color=TIMER, linewidth=1.6, linestyle=":", marker="*", markersize=8, label=label))
     bands = [band for plane in drawn for band in plane.bands]
     if any(band.start_ms < band.end_ms for band in bands):
         handles += [Patch(color=OPEN, alpha=0.5, label="window in the state, with its rows"),

@@ -285,5 +285,5 @@ def test_variables_and_timers_are_shown_as_a_person_would_write_them(tmp_path: P
         {"store": "pages", "key": {"user": "ann", "page": "/"}, "value": {"count": 4, "expires": "1970-01-01 00:01:00"}},
         {"store": "seen", "key": {"user": "ann", "index": 0}, "value": {"count": 7}},
         {"store": "seen", "key": {"user": "ann", "index": 1}, "value": {"count": 8}},
-        {"store": "timers", "key": {"user": "ann", "timer": "2024-01-01 12:00:00"}, "value": {}},
+        {"store": "clock timers", "key": {"user": "ann", "timer": "2024-01-01 12:00:00"}, "value": {}},
     ], key=str)

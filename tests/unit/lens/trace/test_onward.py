@@ -6,9 +6,12 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
+import pytest
+
 from minispark_stream.lens.trace.events import MAX_ARRIVALS, Event
 from minispark_stream.lens.trace.fates import LATE, fates
 from minispark_stream.lens.trace.trace import Trace
+from minispark_stream.lens.view.event_plane import planes
 from tests.unit.lens.trace.test_fates import at, row, said, trace, windowed
 
 LOWER, UPPER = 0, 9
@@ -61,9 +64,17 @@ def test_a_window_goes_on_into_a_longer_one() -> None:
     assert story.fate.startswith("merged into its window, 1 row in all; emitted in batch 1, to operator 9.")
 
 
+def test_the_operator_above_has_a_plane_with_its_windows_in_the_picture_of_event_time() -> None:
+    below, above = planes(fates(chained(COUNTS, {1: {0: 0}, 2: {0: 0}}, {0: {}, 1: KEPT_0, 2: KEPT_0, 3: GONE_0})))
+    assert (below.title, above.title) == ("operator 0: stateStoreSave", "operator 9: above, of what operator 0 has emitted")
+    (band,) = above.bands
+    assert (dict(band.rows), band.emitted, band.evicted, above.dots) == ({1: 1, 2: 2, 3: 2}, (3,), 3, ())
+
+
 def test_what_went_on_may_be_late_there() -> None:
     chain = chained(COUNTS, {1: {0: -5}}, {0: {}, 1: {"late": [{"key": window(-5)}]}, 2: {}, 3: {}})
     assert [fate.what for fate in fates(chain).emitted[LOWER, 1, 0]] == [LATE]
+    assert planes(fates(chain))[1].dropped == {1: 1} and "1 dropped" in chain.event_time().svg
     assert "dropped: the event time of its key was 12:05:00, at or before the late watermark, 12:05:00" in then(chain, t=2)[0]
 
 
@@ -118,6 +129,29 @@ def test_what_a_function_gave_for_the_key_of_a_row_and_when_its_timer_fired_is_t
     )
     assert fate_of(of_function({n: {} for n in range(3)})) == f"{given}the function has given nothing for this key so far"
     assert fate_of(of_function({0: {"emitted": [first]}, 1: {}})) == f"{given}what the function gave for this key is not known"
+
+
+@pytest.mark.parametrize(("store", "clock"), [("event timers", "event time"), ("clock timers", "processing time")])
+def test_timers_are_drawn_from_the_batch_that_sets_them_to_the_one_in_which_they_end(store: str, clock: str) -> None:
+    """ann's is set in batch 0 and fires in 2, bob's is set in 1 and deleted in 2, cy's is set in 2."""
+    def timer(user: str, minutes: int) -> dict[str, Any]:
+        return {"store": store, "partition": 0, "key": {"k": user, "timer": said(minutes)}, "value": {}}
+
+    states = [[], [timer("ann", 5)], [timer("ann", 5), timer("bob", 5)], [timer("cy", 9)]]
+    fired = {2: {"fired": [{"key": {"k": "ann"}, "timer": {"ms": at(5)}}]}}
+    shown = [
+        replace(e, outputs={**e.outputs, "before": states[e.batch_id or 0], "after": states[(e.batch_id or 0) + 1]})
+        if e.step == "stateOperator" else e for e in of_function({0: {}, 1: {}, **fired}).events
+    ]
+    plane = next(one for one in planes(fates(Trace(tuple(shown)))) if one.timers)
+    assert plane.clock == clock and [(one.first, one.last, one.fired) for one in plane.timers] == [(0, 2, True), (1, 2, False), (2, None, False)]
+    assert [one.title for one in plane.timers] == [
+        "timer of k=ann for 2024-01-01 12:05:00: set in batch 0; fired in batch 2",
+        "timer of k=bob for 2024-01-01 12:05:00: set in batch 1; deleted in batch 2",
+        "timer of k=cy for 2024-01-01 12:09:00: set in batch 2; still set",
+    ]
+    picture = Trace(tuple(shown)).event_time().svg
+    assert plane.timers[0].title in picture and f"{clock} (UTC)" in picture
 
 
 def test_equal_numbers_are_one_key_of_a_function() -> None:
