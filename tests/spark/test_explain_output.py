@@ -12,6 +12,7 @@ import pandas as pd
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
+from pyspark.sql.streaming.stateful_processor import StatefulProcessor, StatefulProcessorHandle
 
 from minispark_stream import MiniSparkSession, explain_output
 from minispark_stream.tools.compare.runner import confs_set
@@ -63,6 +64,32 @@ def joined_and_counted(session: Any, folder: str) -> DataFrame:
     return joined("leftOuter")(session, folder).groupBy(F.window("ta", "5 minutes")).agg(F.count("kb"))
 
 
+def longer_windows(session: Any, folder: str) -> DataFrame:
+    return windows(session, folder).groupBy(F.window(F.window_time("window"), "15 minutes")).agg(F.sum("count"))
+
+
+def distinct_and_counted(session: Any, folder: str) -> DataFrame:
+    return rows(session, folder, "a").dropDuplicates(["ka", "ta"]).groupBy(F.window("ta", "5 minutes")).count()
+
+
+class Alarm(StatefulProcessor):
+    """Rows come out only because of a timer."""
+
+    def init(self, handle: StatefulProcessorHandle) -> None:
+        self.handle = handle
+
+    def handleInputRows(self, key: Any, rows: Any, timerValues: Any) -> Iterator[pd.DataFrame]:  # noqa: N802, N803
+        self.handle.registerTimer(int(max(frame["ta"].max() for frame in rows).timestamp() * 1000) + 60_000)
+        yield pd.DataFrame({"k": []})
+
+    def handleExpiredTimer(self, key: Any, timerValues: Any, expiredTimerInfo: Any) -> Iterator[pd.DataFrame]:  # noqa: N802, N803
+        yield pd.DataFrame({"k": [key[0]]})
+
+
+def alarms(session: Any, folder: str) -> DataFrame:
+    return rows(session, folder, "a").groupBy("ka").transformWithStateInPandas(Alarm(), "k string", "append", "eventTime")
+
+
 def timers(by: str) -> Callable[..., DataFrame]:
     """Rows come out only because of a timer."""
     def alarm(key: Any, frames: Any, state: Any) -> Iterator[pd.DataFrame]:
@@ -81,6 +108,9 @@ def timers(by: str) -> Callable[..., DataFrame]:
 
 
 ONE = {"a": ["12:01,x", "12:21,y"]}
+ROCKS_DB = {
+    "spark.sql.streaming.stateStore.providerClass": "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
+}
 TWO = {"a": ["12:01,x", "12:20,y"], "b": ["12:02,x", "12:21,z"]}
 QUERIES = {
     "windows": Query(windows, ONE),
@@ -92,6 +122,13 @@ QUERIES = {
     "inner join": Query(joined("inner"), TWO, then={"b": ["12:22,y"]}),
     "left join": Query(joined("leftOuter"), TWO, then={"b": ["12:22,y"]}),
     "left join, counted": Query(joined_and_counted, TWO, then={"a": ["12:59,q"], "b": ["12:59,q"]}),
+    "right join": Query(joined("rightOuter"), TWO, then={"a": ["12:20,z"]}),
+    "full join": Query(joined("fullOuter"), TWO, then={"b": ["12:22,y"]}),
+    "semi join": Query(joined("leftSemi"), TWO, then={"b": ["12:22,y"]}),
+    "windows, then longer ones": Query(longer_windows, ONE),
+    "distinct, then windows": Query(distinct_and_counted, ONE),
+    "sessions, complete": Query(sessions, ONE, "complete", {"a": ["12:22,z"]}),
+    "timers of transformWithState": Query(alarms, ONE, then={"a": ["12:40,new"]}, confs=ROCKS_DB),
     "complete": Query(windows, ONE, "complete", {"a": ["12:22,z"]}),
     "event-time timers": Query(timers("EventTimeTimeout"), ONE, then={"a": ["12:40,new"]}),
     "processing-time timers": Query(  # by themselves, batches would follow each other for ever
