@@ -80,7 +80,7 @@ class Alarm(StatefulProcessor):
 
     def handleInputRows(self, key: Any, rows: Any, timerValues: Any) -> Iterator[pd.DataFrame]:  # noqa: N802, N803
         self.handle.registerTimer(int(max(frame["ta"].max() for frame in rows).timestamp() * 1000) + 60_000)
-        yield pd.DataFrame({"k": []})
+        return iter(())
 
     def handleExpiredTimer(self, key: Any, timerValues: Any, expiredTimerInfo: Any) -> Iterator[pd.DataFrame]:  # noqa: N802, N803
         yield pd.DataFrame({"k": [key[0]]})
@@ -125,8 +125,8 @@ QUERIES = {
     "right join": Query(joined("rightOuter"), TWO, then={"a": ["12:20,z"]}),
     "full join": Query(joined("fullOuter"), TWO, then={"b": ["12:22,y"]}),
     "semi join": Query(joined("leftSemi"), TWO, then={"b": ["12:22,y"]}),
-    "windows, then longer ones": Query(longer_windows, ONE),
-    "distinct, then windows": Query(distinct_and_counted, ONE),
+    "windows, then longer ones": Query(longer_windows, ONE, then={"a": ["12:59,q"]}),
+    "distinct, then windows": Query(distinct_and_counted, ONE, then={"a": ["12:59,q"]}),
     "sessions, complete": Query(sessions, ONE, "complete", {"a": ["12:22,z"]}),
     "timers of transformWithState": Query(alarms, ONE, then={"a": ["12:40,new"]}, confs=ROCKS_DB),
     "complete": Query(windows, ONE, "complete", {"a": ["12:22,z"]}),

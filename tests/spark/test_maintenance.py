@@ -71,6 +71,7 @@ def test_snapshots_are_written_by_workers_and_the_driver_reads_no_state(
     assert str(os.getpid()) not in {event.outputs["worker"].rpartition(":")[2] for event in done}
     assert any(event.outputs["fromMemory"] for event in done)
     assert {event.depth for event in done} == {0}
+    assert not any("where" in event.outputs for event in query.trace.events), "below the level rows, no task says where it is"
 
 
 def test_a_query_that_stops_does_not_wait_for_maintenance_and_leaves_no_job_of_it(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections import Counter
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -77,6 +78,10 @@ def test_the_state_that_is_shown_is_what_changed_and_of_how_many_rows(spark: Spa
     few = marks.index(Counter({"~": 9}))
     assert len(shown[few].rows or ()) == 100 and shown[few].num_rows == 180 and "100 of 180 rows" in operator(shown[few])
     assert (shown[0].rows or ())[0].after == {"sum": 1, "sum (2)": 10}
+    last = shown[-1].places  # an aggregation has two tasks: one reads a version, the other one makes the next
+    assert {copy.partition for copy in last.copies} == {0, 1} and {copy.version for copy in last.copies if copy.new} >= {len(shown)}
+    assert last.workers and not any(worker.endswith(f":{os.getpid()}") for worker in last.workers), "not the driver"
+    assert "Where it is" in operator(shown[-1])
 
 
 @pytest.mark.parametrize(

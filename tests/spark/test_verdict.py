@@ -108,5 +108,5 @@ def test_nothing_is_red_where_the_engines_agree(spark: SparkSession) -> None:
         "timer of user=bob for 2024-01-01 12:00:00: set in batch 2; fired in batch 3",
         "timer of user=bob for 2024-01-01 12:10:00: set in batch 4; fired in batch 5",
     ]
-    assert min(plane.times()) >= min(dot.ms or 0 for dot in plane.dots)  # the picture does not begin in 1970
+    assert min(plane.times()) > 1_700_000_000_000  # the picture does not begin in 1970
     assert not said_to_be_different(timers)

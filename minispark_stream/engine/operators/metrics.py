@@ -32,7 +32,11 @@ from minispark_stream.engine.state.state_store import StateStoreMetrics
 
 @dataclass(frozen=True)
 class StateMetrics:
-    """One task of one stateful operator. Times in ms; `stores` by store name; `told`: what it decided, if it tells."""
+    """One task of one stateful operator. Times in ms; `stores` by store name; `told`: what it decided, if it tells.
+
+    `worker`: in which process it ran, if it tells; and `came`, by store: how that process came to the version that was read,
+    and whether all workers of its executor have what is now in its memory.
+    """
 
     num_rows_updated: int = 0
     num_rows_removed: int = 0
@@ -45,6 +49,8 @@ class StateMetrics:
     num_state_stores: int | None = None
     custom: Mapping[str, int] = field(default_factory=dict)
     told: tuple[Told, ...] | None = None
+    worker: str | None = None
+    came: Mapping[str, tuple[str, bool]] = field(default_factory=dict)
 
 
 Report = tuple[int, StateMetrics]

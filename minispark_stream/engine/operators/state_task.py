@@ -23,7 +23,7 @@ import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import chain
 from typing import TypedDict
 
@@ -33,7 +33,7 @@ from pyspark.accumulators import Accumulator
 from minispark_stream.engine.operators.metrics import Report, StateMetrics
 from minispark_stream.engine.operators.told import MOST_TOLD, Told
 from minispark_stream.engine.operators.worker_tuning import tune_worker
-from minispark_stream.engine.state.loaded_providers import get_store
+from minispark_stream.engine.state.loaded_providers import LOADED_PROVIDERS, get_store, this_worker
 from minispark_stream.engine.state.state_store import DEFAULT_STORE_NAME, StateStore, StateStoreConf, StateStoreId
 
 ROWS_AT_A_TIME = 10_000
@@ -69,6 +69,9 @@ class StatefulOperatorStateInfo:
     conf: StateStoreConf
     tells: bool = False
 
+    def store_id(self, partition: int, name: str) -> StateStoreId:
+        return StateStoreId(self.state_dir, self.operator_id, partition, name)
+
     @contextmanager
     def open_stores(self, partition: int, *names: str) -> Iterator[list[StateStore]]:
         """(2) Some stores of a partition; (3) what is not committed at the end is aborted.
@@ -82,8 +85,7 @@ class StatefulOperatorStateInfo:
         with ExitStack() as at_the_end:
             stores = []
             for name in names:
-                store_id = StateStoreId(self.state_dir, self.operator_id, partition, name)
-                stores.append(get_store(store_id, self.conf, version=self.store_version))
+                stores.append(get_store(self.store_id(partition, name), self.conf, version=self.store_version))
                 at_the_end.callback(stores[-1].abort)
             yield stores
 
@@ -131,6 +133,9 @@ class StateTask(ABC):
         partition, rows = own_partition(batches)
         with self.info.open_stores(partition, *self.store_names) as stores:
             emitted, done = self.run(stores, rows)
+            if self.info.tells:
+                where = ((name, LOADED_PROVIDERS.where(self.info.store_id(partition, name))) for name in self.store_names)
+                done = replace(done, worker=this_worker(), came={name: known for name, known in where if known is not None})
             self.metrics.add([(partition, done)])  # (4)
             for batch in emitted:
                 yield from record_batches(batch, self.output)

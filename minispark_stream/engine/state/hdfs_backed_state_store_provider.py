@@ -41,7 +41,7 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Callable, Hashable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, contextmanager, suppress
 
 from minispark_stream.engine.checkpointing.errors import SparkRuntimeException
 from minispark_stream.engine.checkpointing.unsafe_row.rows import Table
@@ -52,6 +52,7 @@ from minispark_stream.engine.state.replay import deltas
 from minispark_stream.engine.state.state_files import Loaded, files_of
 from minispark_stream.engine.state.state_records import Change, records
 from minispark_stream.engine.state.state_store import (
+    Came,
     Found,
     Index,
     PrefixesOf,
@@ -75,6 +76,7 @@ class HDFSBackedStateStoreProvider:
         self.loaded_map_cache_miss_count = 0
         self.snapshot_was_repaired = False
         self.open_store: HDFSBackedStateStore | None = None
+        self.came = Came.NEW  # to the version that was asked for last
         self.forget()
 
     def forget(self) -> None:
@@ -102,7 +104,6 @@ class HDFSBackedStateStoreProvider:
         """The store that was open will not be asked for anything more (shared_provider.py)."""
 
     # -- (1) loading --------------------------------------------------------------------------------------------
-
     def load(self, version: int) -> None:
         """Bring the map to `version`."""
         if version < 0:
@@ -110,6 +111,7 @@ class HDFSBackedStateStoreProvider:
             raise state_error("CANNOT_LOAD_STATE_STORE.UNEXPECTED_VERSION", text, "58030", version=version)
         self.snapshot_was_repaired = False
         if self._is_in_memory(version):
+            self.came = Came.MEMORY if version else Came.NEW
             self.loaded_map_cache_hit_count += version > 0
             while self.version > version:
                 self.roll_back(self.undo_records.pop(self.version))
@@ -117,11 +119,13 @@ class HDFSBackedStateStoreProvider:
             return
         self.loaded_map_cache_miss_count += version > 0
         if self._can_catch_up(version):
+            self.came = Came.DELTAS if self.version else Came.FILES
             try:
                 self._apply_deltas_up_to(version)
                 return
             except SparkRuntimeException as e:  # a delta may have been cleaned up behind a newer snapshot
                 logger.info("Loading %s from its snapshot: %s", self.files, e)
+        self.came = Came.FILES
         try:
             self._load_base(version)
             self._apply_deltas_up_to(version)
@@ -134,8 +138,7 @@ class HDFSBackedStateStoreProvider:
         return version <= self.version and all(v in self.undo_records for v in steps_back) and self._is_current(version)
 
     def _can_catch_up(self, version: int) -> bool:
-        behind = version - self.version
-        return 0 < behind <= self.conf.min_deltas_for_snapshot and self._is_current(self.version)
+        return 0 < version - self.version <= self.conf.min_deltas_for_snapshot and self._is_current(self.version)
 
     def _is_current(self, version: int) -> bool:  # (2)
         known = self.identities.get(version)
@@ -156,7 +159,6 @@ class HDFSBackedStateStoreProvider:
             self._becomes(v, None, identity)
 
     # -- (3), (4) changing --------------------------------------------------------------------------------------
-
     @contextmanager
     def changing(self) -> Iterator[Entries]:
         """The map. If a change of it breaks off halfway, nobody can say what is in it, and nothing of it is used again."""
@@ -178,10 +180,8 @@ class HDFSBackedStateStoreProvider:
     def _write(self, version: int, changes: Sequence[Change]) -> object:
         """The file of `version`, written here or by another task with the same changes: its identity."""
         if self.files.identity(version) == self._found_at_opening:
-            try:
+            with suppress(FileExistsError):  # written since the look
                 return self.files.write_version(version, changes, len(self.map), self._found_at_opening is not None)
-            except FileExistsError:
-                pass  # written since the look
         identity = self.files.identity(version)  # before the file is read, as when it is loaded
         if not self._says_the_same(version, changes):
             name = f"{version}.{self.files.delta if self.files.has_delta(version) else self.files.snapshot}"

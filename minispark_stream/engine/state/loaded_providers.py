@@ -27,6 +27,7 @@ Shown by tests/unit/engine/state/test_state_store.py::test_a_process_catches_up_
 from __future__ import annotations
 
 import os
+import socket
 import threading
 
 from minispark_stream.engine.state.fast.shared_memory import most_shared
@@ -70,6 +71,15 @@ class LoadedProviders:
                 self._providers[store_id] = provider
             return is_near
 
+    def where(self, store_id: StateStoreId) -> tuple[str, bool] | None:
+        """How this process came to the version of a store that it was asked for last; whether all workers have its memory.
+
+        None: it has dropped the store since.
+        """
+        with self._lock:
+            provider = self._providers.get(store_id)
+            return provider and (provider.came, _is_shared(provider))
+
     def _new(self, store_id: StateStoreId, conf: StateStoreConf) -> HDFSBackedStateStoreProvider:  # (4)
         if self._shared is None or conf.max_shared_memory_mb == 0:
             return HDFSBackedStateStoreProvider(store_id, conf)
@@ -101,6 +111,11 @@ class LoadedProviders:
 
 def _is_shared(provider: HDFSBackedStateStoreProvider) -> bool:
     return isinstance(provider, SharedProvider) and provider.table() is not None
+
+
+def this_worker() -> str:
+    """The host and the process id, by which a trace tells where a store is."""
+    return f"{socket.gethostname()}:{os.getpid()}"
 
 
 def _half_of_memory() -> int:

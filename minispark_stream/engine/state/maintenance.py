@@ -36,14 +36,12 @@ tests/unit/engine/state/test_state_store.py::test_a_snapshot_is_written_from_wha
 from __future__ import annotations
 
 import math
-import os
-import socket
 import time
 from dataclasses import dataclass
 
 from minispark_stream.engine.checkpointing.checkpoint_file_manager import CheckpointFileManager, canonical_number
 from minispark_stream.engine.observer import error_words
-from minispark_stream.engine.state.loaded_providers import LOADED_PROVIDERS, get_store
+from minispark_stream.engine.state.loaded_providers import LOADED_PROVIDERS, get_store, this_worker
 from minispark_stream.engine.state.replay import bases
 from minispark_stream.engine.state.state_files import StateFiles, StoreFile, files_of
 from minispark_stream.engine.state.state_store import DEFAULT_STORE_NAME, StateStoreConf, StateStoreId
@@ -142,7 +140,7 @@ class Due:
             deleted=self.deletable,
             num_bytes=num_bytes,
             from_memory=near and num_bytes > 0,
-            worker=f"{socket.gethostname()}:{os.getpid()}",
+            worker=this_worker(),
             milliseconds=round((time.monotonic() - began) * 1000),
             error=None if error is None else error_words(error),
         )

@@ -23,7 +23,7 @@ from minispark_stream.engine.state.fast.columnar_map import ColumnarMap
 from minispark_stream.engine.state.fast.row_table import TableInMemory
 from minispark_stream.engine.state.hdfs_backed_state_store_provider import HDFSBackedStateStore, HDFSBackedStateStoreProvider
 from minispark_stream.engine.state.shared_tables import SharedStore, Ticket, free
-from minispark_stream.engine.state.state_store import StateStoreConf, StateStoreId
+from minispark_stream.engine.state.state_store import Came, StateStoreConf, StateStoreId
 
 
 class SharedProvider(HDFSBackedStateStoreProvider):
@@ -31,6 +31,7 @@ class SharedProvider(HDFSBackedStateStoreProvider):
 
     def __init__(self, store_id: StateStoreId, conf: StateStoreConf, ticket: SharedStore):
         self._ticket = ticket
+        self._is_taken_over = False
         super().__init__(store_id, conf, partial(ColumnarMap, shared=True))
 
     def get_store(self, version: int) -> HDFSBackedStateStore:
@@ -41,6 +42,11 @@ class SharedProvider(HDFSBackedStateStoreProvider):
             except BaseException:
                 self.done()
                 raise
+
+    def load(self, version: int) -> None:
+        super().load(version)
+        if self._is_taken_over and self.came == Came.MEMORY:
+            self.came = Came.TAKEN_OVER
 
     def is_near(self, version: int) -> bool:
         with self.lock:
@@ -73,6 +79,7 @@ class SharedProvider(HDFSBackedStateStoreProvider):
             self.open_store.abort()
         is_taken = self._ticket.take()
         left = self._ticket.read() if is_taken else None
+        self._is_taken_over = left is not None
         if left is not None and left.conf != self.conf:  # (5)
             free(left.table.address)
         elif left is not None and self._attach(left.table):

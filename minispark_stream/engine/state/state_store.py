@@ -157,6 +157,16 @@ class StateStoreMetrics:
     custom: Mapping[str, int]
 
 
+class Came:
+    """How a process came to a version of a store, for a trace."""
+
+    NEW = "new"  # there is nothing yet
+    MEMORY = "memory"  # it had this version
+    TAKEN_OVER = "taken over"  # another worker had laid it down (shared_provider.py)
+    DELTAS = "deltas"  # it had an older one, and read the deltas after it
+    FILES = "files"  # it read the newest snapshot, and all deltas after that
+
+
 class StateStore(Protocol):
     """One version of a store, open for the changes that make the next version."""
 

@@ -29,7 +29,7 @@ from minispark_stream.engine.sources.base import ReadLimit
 from minispark_stream.lens.recording.arrivals import arrivals, take
 from minispark_stream.lens.recording.previews import PreviewSink, harmless, preview, warn_of_nulls
 from minispark_stream.lens.recording.shown_state import shown_state
-from minispark_stream.lens.recording.told import told
+from minispark_stream.lens.recording.told import told, where
 from minispark_stream.lens.trace.events import MAX_ROWS
 
 Values = Mapping[str, Any]
@@ -180,7 +180,8 @@ def _operated(
         return {"metrics": metrics}
     rows = harmless(lambda: shown_state(execution.batch, operator))
     decided = harmless(lambda: told(execution, operator))
-    return {"metrics": metrics, **(rows or {}), **({} if decided is None else {"told": decided})}
+    kept = {"where": where(execution, operator)}
+    return {"metrics": metrics, **(rows or {}), **({} if decided is None else {"told": decided}), **kept}
 
 
 def _tracked(

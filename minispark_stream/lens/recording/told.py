@@ -14,6 +14,9 @@ Models: nothing of Spark, which does not follow a row.
     {"late": [{"key": {"k": "b"}}], "kept": [{"key": {"k": "a"}}], "emitted": [...], "removed": [...]}
     {"emitted": [{"left": {"k": "a", "t": 12:00}, "right": null}], ...}                                   of a join
 
+4. `where`: which worker has which version of a store in memory, once its task has read one or made the next, and how it came to
+   the one that it read. Of a task that ran twice, both say so: both have it.
+
 Differs from Spark: nothing.
 """
 
@@ -63,6 +66,19 @@ def told(execution: IncrementalExecution, operator: StatefulOperator) -> dict[st
             more |= {"why": one.why} if one.why else {}
             found.setdefault(one.what, []).extend({**_named(*next(rows), parts), **more} for _ in range(one.rows.num_rows))
     return found
+
+
+def where(execution: IncrementalExecution, operator: StatefulOperator) -> list[dict[str, Any]]:
+    """(4) By partition and store."""
+    reports = execution.batch.accumulators[operator.operator_id].value
+    found = [
+        {
+            "partition": partition, "store": name, "worker": done.worker, "came": came, "shared": shared,
+            "version": execution.batch.batch_id + bool(done.stores),
+        }
+        for partition, done in reports if done.worker is not None for name, (came, shared) in done.came.items()
+    ]
+    return sorted(found, key=lambda one: (one["partition"], one["store"], one["version"]))
 
 
 def emitted_plan(execution: IncrementalExecution, operator: StatefulOperator, row: str) -> JavaObject | None:

@@ -126,11 +126,9 @@ class Trace(Recording):
         if not isinstance(row, Mapping):
             raise TypeError(f"fate takes columns of a row, such as {{'word': 'a'}}, not {row!r}")
         if self.engine == "spark":
-            ask = f"side_by_side(spark, query, feed).model.trace.fate({dict(row)})"
-            return FateAnswer((), (
-                "Real Spark does not tell what became of a row. The model does: with the query as a function of a session and "
-                f"a folder, and its rows as a feed, ask {ask}"
-            ))
+            note = "Real Spark does not tell what became of a row. The model does: with the query as a function of a session "
+            ask = f"and a folder, and its rows as a feed, ask side_by_side(spark, query, feed).model.trace.fate({dict(row)})"
+            return FateAnswer((), note + ask)
         return answer(fates(self), row)
 
     # -- pictures ----------------------------------------------------------------------------------------

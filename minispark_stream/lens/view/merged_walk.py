@@ -103,7 +103,7 @@ def completed(world: World, other: World) -> World:
             **{name: getattr(others, name) for name in ("late", "eviction", "next") if getattr(mark, name) is None},
         ),
         operators=tuple(
-            replace(o, rows=known.rows, num_rows=known.num_rows)
+            replace(o, rows=known.rows, num_rows=known.num_rows, places=known.places)
             if o.rows is None and (known := operators.get(o.operator_id)) is not None else o
             for o in world.operators
         ),

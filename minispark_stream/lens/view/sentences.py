@@ -174,13 +174,12 @@ def _finish(ins: Values, outs: Values) -> str:
 def _maintain(ins: Values, outs: Values) -> str:
     store = f"operator {plain(ins.get('operatorId'))}, partition {plain(ins.get('partition'))}"
     snapshot = as_int(outs.get("snapshot"))
-    written = f"snapshot of version {snapshot} written" if snapshot is not None else "no snapshot due"
+    is_told = "worker" in outs  # else it failed, or the trace is older than this
+    source = "" if not is_told else " from memory" if outs.get("fromMemory") else " from the files"
+    written = "no snapshot due" if snapshot is None else f"snapshot of version {snapshot} written{source}"
     deleted = [plain(f) for f in as_list(outs.get("deleted"))]
     done = f"{store}: {written}, " + (f"deleted {', '.join(deleted)}" if deleted else "nothing deleted")
-    if "worker" not in outs:  # it failed, or the trace is older than this
-        return done
-    source = "" if snapshot is None else ", from memory" if outs.get("fromMemory") else ", from the files"
-    return f"{done}{source} (worker {plain(outs['worker'])}, {plain(outs.get('milliseconds'))} ms)"
+    return f"{done}, by the worker {plain(outs['worker'])}" if is_told else done
 
 
 def _how_many_files(names: Sequence[Any]) -> str:

@@ -12,11 +12,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from html import escape
+from typing import Any
 
 from minispark_stream.lens.trace.values import as_int, as_map
 from minispark_stream.lens.view.row_panels import NO_ROWS
+from minispark_stream.lens.view.state_places import maintained, places
 from minispark_stream.lens.view.style import say, table
 from minispark_stream.lens.view.words import number, plural
 from minispark_stream.lens.view.world import OperatorView, StateRow
@@ -35,7 +37,11 @@ NOT_COUNTED = {
 
 
 def operator(view: OperatorView) -> str:
-    """One operator: its version, what it counted, and its rows."""
+    """One operator: its version, what it counted, its rows, and where they are."""
+    return f"{_counted(view)}{maintained(view.places)}{_rows(view)}{places(view.places)}"
+
+
+def _counted(view: OperatorView) -> str:
     version = "" if view.version is None else f" · version {view.version}"
     counts = [
         f"<span class='count {look}'>{say(number(view.metrics[key]))} {words}</span>"
@@ -44,21 +50,26 @@ def operator(view: OperatorView) -> str:
             ("numRowsDroppedByWatermark", "dropped as late", "late"),
         ) if key in view.metrics and (view.metrics[key] or key == "numRowsTotal")
     ]
-    head = f"<p><b>{view.operator_id}</b> <code>{escape(view.operator)}</code>{version} {' '.join(counts)}</p>"
+    return f"<p><b>{view.operator_id}</b> <code>{escape(view.operator)}</code>{version} {' '.join(counts)}</p>"
+
+
+def _rows(view: OperatorView) -> str:
     if view.rows is None:
-        return head + (f"<p class='note'>{NO_ROWS}</p>" if view.version is not None else "")
+        return f"<p class='note'>{NO_ROWS}</p>" if view.version is not None else ""
     if not view.rows:
-        return head + "<p class='note'>Empty.</p>"
+        return "<p class='note'>Empty.</p>"
+    head = ""
     if len(view.rows) < (view.num_rows or 0):  # (2)
         shown = f"{number(len(view.rows))} of {plural(view.num_rows, 'row')}"
-        head += f"<p class='note'>{shown}, first of all those that changed.</p>"
+        head = f"<p class='note'>{shown}, first of all those that changed.</p>"
     elif view.operator in NOT_COUNTED and _marks(view.rows) != sum(as_int(view.metrics.get(key)) or 0 for key in CHANGES):
-        head += f"<p class='note'>{NOT_COUNTED[view.operator]}</p>"
+        head = f"<p class='note'>{NOT_COUNTED[view.operator]}</p>"
     if view.operator == "symmetricHashJoin":
         sides = "".join(_side(side, view.rows) for side in ("left", "right"))
         return f"{head}<div class='sides'>{sides}</div>"
     names = ", ".join(map(say, dict.fromkeys(name for row in view.rows for name in as_map(row.key))))
-    return head + table(("", f"key{f': {names}' if names else ''}", "before", "after", "part."), map(_row, view.rows))
+    columns = ("", f"key{f': {names}' if names else ''}", "before", "after", "<span class='whole'>part.</span>")
+    return head + table(columns, map(_row, view.rows))
 
 
 def _marks(rows: Iterable[StateRow]) -> int:
@@ -67,10 +78,18 @@ def _marks(rows: Iterable[StateRow]) -> int:
 
 def _row(row: StateRow) -> tuple[str, list[str]]:  # (1)
     where = f"{row.partition}" if row.store == "default" else f"{row.partition} {row.store}"
-    before, after = ("" if value is None else say(value) for value in (row.before, row.after))
-    after = after if row.between is None else f"{say(row.between)}, then removed"
+    values = (row.before, row.between, row.after)
+    before, between, after = ("" if value is None else say(_without_key(row, value)) for value in values)
+    after = after if row.between is None else f"{between}, then removed"
     key = " ".join(map(say, as_map(row.key).values())) if as_map(row.key) else say(row.key)
     return f' class="{MARKS[row.mark]}"', [escape(row.mark), key, before, after, escape(where)]
+
+
+def _without_key(row: StateRow, value: Any) -> Any:
+    """A value without what its key says already, as that of a session has the columns of its key once more."""
+    if not isinstance(value, Mapping) or not isinstance(row.key, Mapping):
+        return value
+    return {name: one for name, one in value.items() if name not in row.key or row.key[name] != one}
 
 
 def _side(side: str, rows: Iterable[StateRow]) -> str:  # (3)

@@ -27,7 +27,7 @@ from minispark_stream.lens.view.words import duration_words, time_words
 TIMES = frozenset(  # what steps record under these names is a time
     ("watermark", "watermarkLate", "watermarkEviction", "timestamp", "output", "late_ms", "leaves_ms", "min", "max", "avg")
 )
-IN_PANELS = ("rows", "before", "between", "after", "plan", "arrivals", "onward", "told")  # what a panel or a picture shows
+IN_PANELS = ("rows", "before", "between", "after", "plan", "arrivals", "onward", "told", "where")  # panels show them
 
 
 def about(step: Step) -> dict[str, str]:
@@ -53,10 +53,16 @@ def said(stop: Stop) -> str:
     missing = [engine for engine in stop.worlds if engine not in stop.here]
     unseen = f"<p class='note'>The trace of {escape(', '.join(missing))} does not show this step.</p>" if missing else ""
     took = " · ".join(
-        (f"{escape(engine)} " if len(events) > 1 else "") + duration_words(event.duration_ms)
+        (f"{escape(engine)} " if len(events) > 1 else "") + duration_words(_took(event))
         for engine, event in events.items() if event.duration_ms > 0
     )
     return words + unseen + (f"<p class='note'>Took {took}.</p>" if took else "")
+
+
+def _took(event: Event) -> float:
+    """Milliseconds: what maintenance did has been done in a worker, and is only told in the driver."""
+    in_worker = event.outputs.get("milliseconds")
+    return in_worker if isinstance(in_worker, int) else event.duration_ms
 
 
 def recorded(stop: Stop) -> str:

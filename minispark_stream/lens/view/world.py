@@ -15,6 +15,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from minispark_stream.lens.view.state_places import Places
 from minispark_stream.lens.view.walk import Moment
 
 
@@ -82,7 +83,10 @@ class StateRow:
 
 @dataclass(frozen=True)
 class OperatorView:
-    """A stateful operator. `rows` None: the trace has no row previews; they may be some of `num_rows` only."""
+    """A stateful operator. `rows` None: the trace has no row previews; they may be some of `num_rows` only.
+
+    `places`: which worker has which version, as far as it was told.
+    """
 
     operator_id: int
     operator: str
@@ -91,6 +95,7 @@ class OperatorView:
     rows: tuple[StateRow, ...] | None = None
     changed: bool = False
     num_rows: int | None = None
+    places: Places = field(default_factory=Places)
 
 
 @dataclass(frozen=True)

@@ -12,6 +12,7 @@ what this step changed.
     addBatch          the rows that go out
     updateWatermark   the watermark of the next batch
     commitOffsets     commit log: + commits/N
+    maintenance       what was done for a store, and in which worker
 
 Example, a windowed count that evicts: state before [12:00 -> 2], after [12:05 -> 1] gives
     StateRow(key 12:00, before 2, after None, mark "-") and StateRow(key 12:05, before None, after 1, mark "+")
@@ -77,7 +78,7 @@ def _after(world: World, event: Event) -> World:
             return _source(world, ins.get("source"), _read_up_to, outs.get("end"), as_list(outs.get("files")))
         case "constructNextBatch":
             world = _offsets(world, ins.get("start"), outs.get("end"))
-            return replace(world, watermark=replace(world.watermark, eviction=as_int(outs.get("watermark"))))
+            return replace(world, watermark=replace(world.watermark, eviction=as_int(outs.get("watermark")), next=None))
         case "walCommit" if "text" in outs:
             return _newest(replace(world, offset_log=_with(world.offset_log, ins.get("file"), outs.get("text"))))
         case "commitSource":
@@ -99,7 +100,7 @@ def _after(world: World, event: Event) -> World:
             world = replace(world, operators=_operators(world, outs))
             if late is None and eviction is None:
                 return world
-            return replace(world, watermark=replace(world.watermark, late=late, eviction=eviction, changed=True))
+            return replace(world, watermark=replace(world.watermark, late=late, eviction=eviction, next=None, changed=True))
         case "stateOperator":
             return _state(world, ins, outs)
         case "addBatch":
@@ -114,6 +115,8 @@ def _after(world: World, event: Event) -> World:
             return replace(world, watermark=replace(world.watermark, next=next_ms, operators=measured, changed=changed))
         case "commitOffsets":
             return replace(world, commit_log=_with(world.commit_log, ins.get("file"), outs.get("text")))
+        case "maintenance":
+            return _looked_after(world, ins, outs)
         case "finishTrigger":
             return _counted(world, as_map(outs.get("progress")))
     return world
@@ -126,10 +129,16 @@ def _new_batch(world: World) -> World:
         num_rows_out=None,
         sources=tuple(replace(s, rows=None, num_rows=None) for s in world.sources),
         watermark=replace(world.watermark, late=None, eviction=None, operators=()),
-        operators=tuple(
-            replace(o, rows=None if o.rows is None else _kept(o.rows), metrics={}) for o in world.operators
-        ),
+        operators=tuple(_before_its_batch(operator) for operator in world.operators),
     )
+
+
+def _before_its_batch(operator: OperatorView) -> OperatorView:
+    """What has left is gone, and nothing is counted yet."""
+    kept = None if operator.rows is None else _kept(operator.rows)
+    gone = len(operator.rows or ()) - len(kept or ())
+    rows = None if operator.num_rows is None else operator.num_rows - gone
+    return replace(operator, rows=kept, num_rows=rows, metrics={}, places=replace(operator.places, done=()))
 
 
 def _kept(rows: Sequence[StateRow]) -> tuple[StateRow, ...]:
@@ -214,6 +223,7 @@ def _operators(world: World, outs: Mapping[str, Any]) -> tuple[OperatorView, ...
 
 def _state(world: World, ins: Mapping[str, Any], outs: Mapping[str, Any]) -> World:
     operator_id, version = as_int(ins.get("operatorId")) or 0, as_int(ins.get("version"))
+    before = next((o for o in world.operators if o.operator_id == operator_id), OperatorView(operator_id, ""))
     rows = None
     if isinstance(outs.get("after"), (list, tuple)):
         rows = state_changes(*(as_list(outs.get(name)) for name in ("before", "after", "between")))
@@ -225,9 +235,23 @@ def _state(world: World, ins: Mapping[str, Any], outs: Mapping[str, Any]) -> Wor
         rows=rows,
         changed=True,
         num_rows=as_int(outs.get("rows")),
+        places=before.places.after(as_list(outs.get("where")), _workers(world)),
     )
     others = [o for o in world.operators if o.operator_id != operator_id]
     return replace(world, operators=tuple(sorted((*others, view), key=lambda o: o.operator_id)))
+
+
+def _looked_after(world: World, ins: Mapping[str, Any], outs: Mapping[str, Any]) -> World:
+    operator_id = as_int(ins.get("operatorId")) if "worker" in outs else None  # else the trace is older than this
+    return replace(world, operators=tuple(
+        replace(o, places=o.places.looked_after(ins, outs, _workers(world))) if o.operator_id == operator_id else o
+        for o in world.operators
+    ))
+
+
+def _workers(world: World) -> tuple[str, ...]:
+    """All that have been met: an operator has those that were known when it was told of last."""
+    return max((o.places.workers for o in world.operators), key=len, default=())
 
 
 def state_changes(before: Sequence[Any], after: Sequence[Any], between: Sequence[Any] = ()) -> tuple[StateRow, ...]:

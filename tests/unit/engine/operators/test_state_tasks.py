@@ -28,6 +28,7 @@ from minispark_stream.engine.operators.symmetric_hash_join_probe import Probe
 from minispark_stream.engine.operators.symmetric_hash_join_rows import LEFT, RIGHT, Join, JoinSide, number_keys
 from minispark_stream.engine.operators.symmetric_hash_join_state_manager import COUNT_SCHEMA, indexed, with_matched
 from minispark_stream.engine.operators.told import MOST_TOLD
+from minispark_stream.engine.state.loaded_providers import this_worker
 from minispark_stream.engine.state.state_files import StateFiles
 from minispark_stream.engine.state.state_records import records
 from minispark_stream.engine.state.state_store import StateStoreConf, StateStoreId
@@ -104,7 +105,10 @@ def test_a_task_tells_what_it_decided_when_it_is_asked_to(tmp_path: Path) -> Non
             metrics=found, limit=2000,
         )
         assert list(task(in_partition(0, pa.RecordBatch.from_arrays([pa.array(range(rows), pa.int64())], names=["n"]))))
-        of_task = pickle.loads(pickle.dumps(found.value))[0][1].told
+        [(_, done)] = pickle.loads(pickle.dumps(found.value))
+        came = {"default": ("memory" if batch_id else "new", False)}
+        assert (done.worker, done.came) == ((this_worker(), came) if tells else (None, {}))
+        of_task = done.told
         return of_task and [(one.what, one.rows.num_rows, one.rows.column(0)[0].as_py()) for one in of_task]
 
     assert told(0, 3, tells=False) is None

@@ -52,6 +52,9 @@ class Worker:
         store.abort()
         return dict(zip(keys.tolist(), values.tolist()))
 
+    def where(self) -> tuple[str, bool] | None:
+        return self.providers.where(self._id)
+
     def hold(self, version: int) -> StateStore:
         """Like a task that hangs."""
         store = self.open(version)
@@ -91,6 +94,23 @@ def test_another_worker_goes_on_with_the_same_table(tmp_path: Path, read: list[s
     two.batch(3, np.array([4]), 5)
     assert one.contents(4)[4] == 5
     assert read == []
+
+
+def test_a_worker_says_how_it_came_to_a_version(tmp_path: Path, read: list[str]) -> None:
+    one, two = Worker(tmp_path), Worker(tmp_path)
+    came = []
+    for worker, version in ((one, 0), (one, 1), (two, 2), (two, 3)):
+        store = worker.open(version)
+        store.put(numbers(np.arange(KEYS)), numbers(np.full(KEYS, version)))
+        store.commit()
+        came.append(worker.where())
+        store.abort()
+    apart = Worker(tmp_path, tickets="others")  # a worker of another executor
+    for version in (2, 4):
+        apart.open(version).abort()
+        came.append(apart.where())
+    assert came == [("new", True), ("memory", True), ("taken over", True), ("memory", True), ("files", True), ("deltas", True)]
+    assert read == ["1.delta", "2.delta", "3.delta", "4.delta"]
 
 
 def test_a_table_that_another_worker_uses_is_let_alone(tmp_path: Path, read: list[str]) -> None:

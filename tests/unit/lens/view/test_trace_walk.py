@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -112,11 +114,57 @@ def test_a_state_row_is_one_key_in_one_partition_of_one_store() -> None:
     )
 
 
+def test_the_state_says_which_worker_has_which_version_and_what_maintenance_did() -> None:
+    def batch(number: int, *told: tuple[int, str, int, str], shared: bool = False) -> Event:
+        where = [
+            {"partition": partition, "store": "default", "worker": worker, "version": version, "came": came, "shared": shared}
+            for partition, worker, version, came in told
+        ]
+        return event("stateOperator", 3, number, {"operatorId": 0, "operator": "x", "version": number}, {"where": where})
+
+    def lines(shown: str) -> list[tuple[str, ...]]:
+        rows = re.findall(r"<tr( class='same')?><td>(.*?)</td><td>(.*?)</td><td>(.*?)</td><td>(.*?)</td>", shown)
+        return [tuple(re.sub("<[^>]+>", "", cell) for cell in cells[1:]) + (("old",) if cells[0] else ()) for cells in rows]
+
+    looked = event("maintenance", 0, None, {"operatorId": 0, "partition": 1, "store": "default"}, {
+        "snapshot": 2, "deleted": ["1.delta"], "worker": "host:9", "fromMemory": True, "milliseconds": 4,
+    })
+    first = batch(0, (0, "host:7", 1, "new"), (1, "host:8", 1, "new"))
+    second = batch(1, (0, "host:8", 1, "files"), (0, "host:9", 2, "files"), (1, "host:8", 1, "deltas"), (1, "host:8", 2, "memory"))
+    next_one, shared = (replace(e, trigger=1) for e in (event("trigger", 0, 2), batch(2, (0, "host:9", 3, "taken over"), shared=True)))
+    shown = [operator(w.operators[0]) for w in worlds([first, second, looked, next_one, shared])]
+    assert lines(shown[0]) == [("0", "1", "worker 1", "nothing was there"), ("1", "1", "worker 2", "nothing was there")]
+    assert lines(shown[1]) == [
+        ("0", "2", "worker 3", "read it from the files"), ("", "1", "worker 2", "read it from the files"),
+        ("", "1", "worker 1", "was here before", "old"), ("1", "2", "worker 2", "had an older one, read the deltas"),
+    ]
+    assert "Maintenance" not in shown[1] and (
+        "<p class='note'>Maintenance: worker 3 wrote version 2 of partition 1 whole, from its memory, and deleted 1 file.</p>" in shown[2]
+    )
+    assert "Maintenance" not in shown[3] and lines(shown[4])[0] == ("0", "3", "worker 3, in common", "found it in common memory")
+    assert "Where it is" not in operator(OperatorView(0, "x", version=1))  # real Spark does not tell
+
+
 def test_each_source_is_shown_once() -> None:
     ends = {"0: Files[a]": "1", "1: Files[a]": "1"}
     asked = [event("latestOffset", 2, ins={"source": name, "start": None}, outs={"end": "1"}) for name in ends]
     (*_, world) = worlds([*asked, event("constructNextBatch", 1, outs={"end": ends, "newData": True})])
     assert [(source.name, source.end) for source in world.sources] == list(ends.items())
+
+
+def test_what_a_batch_has_removed_is_not_counted_before_the_next_one() -> None:
+    rows = [{"store": "default", "partition": 0, "key": {"k": n}, "value": {"k": n, "count": 1}} for n in range(3)]
+    removed = event("stateOperator", 3, ins={"operatorId": 0, "operator": "x", "version": 1}, outs={"before": rows, "after": rows[2:], "rows": 3})
+    *_, world = worlds([removed, replace(event("trigger", 0, 1), trigger=1)])
+    assert (len(world.operators[0].rows or ()), world.operators[0].num_rows) == (1, 1)
+    assert "of 3 rows" not in operator(world.operators[0]) and "<td>count=1</td>" in operator(world.operators[0])  # k is in its key
+
+
+def test_the_next_watermark_is_not_known_before_the_batch_has_moved_it() -> None:
+    known = [(w.moment.event.step, w.watermark.next) for w in worlds(TRACE.events) if w.moment.batch_id == 2]
+    after_it = [step for step, _ in known].index("updateWatermark")
+    assert {ms for step, ms in known[:after_it] if step in ("constructNextBatch", "queryPlanning", "stateOperator")} == {None}
+    assert all(ms for _, ms in known[after_it:])
 
 
 def test_purged_entries_leave_the_logs() -> None:
