@@ -78,7 +78,7 @@ class LoadedProviders:
         """
         with self._lock:
             provider = self._providers.get(store_id)
-            return provider and (provider.came, _is_shared(provider))
+            return None if provider is None else (provider.came, _is_shared(provider))
 
     def _new(self, store_id: StateStoreId, conf: StateStoreConf) -> HDFSBackedStateStoreProvider:  # (4)
         if self._shared is None or conf.max_shared_memory_mb == 0:
