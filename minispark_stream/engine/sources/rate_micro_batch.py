@@ -90,25 +90,26 @@ class RatePerMicroBatchStream(SupportsTriggerAvailableNow):
     def latest_offset(self, start: Offset | None, limit: ReadLimit) -> Offset:  # (2)
         if self._available_now is not None:
             return self._available_now
-        made, time_ms = self._parse(start)
+        made, time_ms = _parsed(start, self._start_ms)
         end = to_json({"offset": min(made + self._rows_per_batch, 2**63 - 1), "timestamp": time_ms + self._advance_ms})
         if self._is_available_now:
             self._available_now = end
         return end
 
     def get_batch(self, start: Offset | None, end: Offset) -> DataFrame:  # (3)
-        (first, start_ms), (last, end_ms) = self._parse(start), self._parse(end)
+        (first, start_ms), (last, end_ms) = (_parsed(offset, self._start_ms) for offset in (start, end))
         if first > last:
             raise AssertionError(f"assertion failed: startOffset({first}) > endOffset({last})")
         if start_ms > end_ms:
             raise AssertionError(f"assertion failed: startTimestamp({start_ms}) > endTimestamp({end_ms})")
         return self._rows.of(first, last, start_ms)
 
-    def _parse(self, offset: Offset | None) -> tuple[int, int]:  # (1)
-        if offset is None:
-            return 0, self._start_ms
-        try:
-            values = json_object(offset)
-            return number(values, "offset", None), number(values, "timestamp", None)
-        except ValueError as e:
-            raise offset_of_another_source(offset, "rate-micro-batch") from e
+
+def _parsed(offset: Offset | None, start_ms: int) -> tuple[int, int]:  # (1)
+    if offset is None:
+        return 0, start_ms
+    try:
+        values = json_object(offset)
+        return number(values, "offset", None), number(values, "timestamp", None)
+    except ValueError as e:
+        raise offset_of_another_source(offset, "rate-micro-batch") from e

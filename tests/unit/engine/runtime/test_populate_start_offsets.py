@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,7 @@ from minispark_stream.engine.runtime.micro_batch_execution_context import MicroB
 from minispark_stream.engine.runtime.populate_start_offsets import populate_start_offsets
 from minispark_stream.engine.sources.file import _log_offset
 from minispark_stream.engine.sources.rate import _seconds
-from minispark_stream.engine.sources.rate_micro_batch import RatePerMicroBatchStream
+from minispark_stream.engine.sources.rate_micro_batch import _parsed
 from tests.unit.fake_query import Counter, FakeQuery, log, steps
 
 
@@ -126,7 +127,7 @@ def test_the_query_must_have_as_many_sources_as_its_log(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("parse", "offset", "kind"),
     [(_log_offset, '{"offset":2,"timestamp":2000}', "file"), (_log_offset, "1", "file"), (_seconds, '{"logOffset":0}', "rate"),
-     (RatePerMicroBatchStream(None, 1, 1, 0, 1000)._parse, '{"logOffset":0}', "rate-micro-batch")],  # type: ignore[arg-type]
+     (partial(_parsed, start_ms=0), '{"logOffset":0}', "rate-micro-batch")],
 )
 def test_a_source_refuses_the_offset_of_a_source_of_another_kind(parse: Callable[[str], Any], offset: str, kind: str) -> None:
     """As Spark does: "No usable value for offset", "For input string", with another text for each pair of kinds."""
