@@ -62,7 +62,7 @@ class Places:
 
 
 def places(executors: Iterable[Executor], partitions: int) -> list[str]:
-    """(1)"""
+    """(1) The host of each partition; none at all where there is but one host."""
     every = sorted(executors)
     if len({executor.host for executor in every}) < 2:
         return []

@@ -29,14 +29,14 @@ def executable(df: DataFrame) -> JavaObject:
     return df._jdf.queryExecution().executedPlan()
 
 
-def planned(df: DataFrame) -> JavaObject:
+def spark_plan(df: DataFrame) -> JavaObject:
     """The physical plan of `df`, without shuffles (QueryExecution.sparkPlan)."""
     return df._jdf.queryExecution().sparkPlan()
 
 
 def count_udf_operators(df: DataFrame) -> int:
     """How many operators of a plan without branches call Python UDFs; each of them has a worker."""
-    names = [scala.class_name(node) for node in chain(planned(df))]
+    names = [scala.class_name(node) for node in chain(spark_plan(df))]
     return sum(name.endswith("EvalPythonExec") for name in names)
 
 
@@ -93,7 +93,7 @@ def known_as_sorted(session: SparkSession, rows: JavaObject, order: JavaObject) 
 
 
 def sorted_by(session: SparkSession, rows: JavaObject, keys: Iterable[JavaObject]) -> JavaObject:
-    """The same by some columns, upwards."""
+    """The rows of a physical plan, each partition sorted by some columns, upwards."""
     return sorted_in_partitions(session, rows, scala.seq(session, [expressions.ascending(session, key) for key in keys]))
 
 

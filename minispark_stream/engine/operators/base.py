@@ -177,11 +177,11 @@ class StatefulOperator(ABC):
         return [{"store": store, "key": key, "value": value} for key, value in zip(*decoded)]
 
     def without_indexes(self, rows: Mapping[bytes, bytes], batch: BatchContext) -> Mapping[bytes, bytes]:
-        """Of the rows of a store those that are state, and not what the engine finds it by."""
+        """The rows of a store that are state, without those by which the engine only finds others."""
         return rows
 
     def parts_of_told(self, what: str, side: int) -> Mapping[str, StructType]:
-        """What the rows are made of that its tasks tell (told.py), by name, in order: most tell of the rows that come in."""
+        """The parts of the rows that its tasks tell of (told.py), by name, in order; mostly of those that come in."""
         return {"row": expressions.struct_type(self.entries()[side].row)}
 
     def entries(self) -> Sequence[Entry]:
@@ -189,7 +189,7 @@ class StatefulOperator(ABC):
         return ()
 
     def decision(self, watermarks: OperatorWatermarks, output_mode: str) -> Decision:
-        """By what it decides over rows and state in a batch with these watermarks."""
+        """What decides about rows and state in a batch with these watermarks."""
         return Decision(VALUES, watermarks.late_ms)
 
     def should_run_another_batch(self, output_mode: str, eviction_ms: int, watermark_ms: int) -> bool:

@@ -123,7 +123,7 @@ class Meetings:
 
 
 def chunks(pairs: PairNumbers) -> Iterator[PairNumbers]:
-    """(2) `PAIRS_AT_A_TIME`."""
+    """(2) The same pairs, at most `PAIRS_AT_A_TIME` in each chunk."""
     for begin in range(0, len(pairs.row), PAIRS_AT_A_TIME):
         yield pairs.some(slice(begin, begin + PAIRS_AT_A_TIME))
 

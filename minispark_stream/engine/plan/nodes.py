@@ -85,7 +85,7 @@ class Static:
 
 
 def fold(node: Node, of: Callable[[Any, list[Result]], Result]) -> Result:
-    """What `of` makes of a node and of what it has made of the nodes below."""
+    """Go up a tree from its leaves: `of` is given a node, and what it has returned for each of the nodes below."""
     return of(node, [fold(child, of) for child in node.children])
 
 

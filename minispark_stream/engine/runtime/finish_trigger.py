@@ -50,7 +50,7 @@ def quiet_progress(query: RunningQuery, context: MicroBatchExecutionContext) -> 
     return progress
 
 
-# What a batch did, of the report of a stateful operator; the rest is what there is.
+# In the report of a stateful operator, these entries say what a batch did; the others say what there is.
 _DONE = (
     "numRowsUpdated", "allUpdatesTimeMs", "numRowsRemoved", "allRemovalsTimeMs", "commitTimeMs", "numRowsDroppedByWatermark",
 )

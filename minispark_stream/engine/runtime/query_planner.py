@@ -152,11 +152,11 @@ class QueryPlanner:
         return operator_watermarks(self.template(context), before_ms, now_ms, self._allow_multiple)
 
     def has_state(self, context: MicroBatchExecutionContext) -> bool:
-        """Whether there is a stateful operator, in this batch as in the one before."""
+        """Whether the query has a stateful operator. No batch changes that, so the template of the one before can tell."""
         template = self._compiled[1] if self._compiled else self.template(context)
         return bool(template.operators)
 
-    def of_the_query(self, context: MicroBatchExecutionContext) -> tuple[int, int]:
+    def watermarks_of_query(self, context: MicroBatchExecutionContext) -> tuple[int, int]:
         """The late and the eviction watermark that enter the plan in this batch."""
         now_ms = context.metadata.batch_watermark_ms
         return (context.previous_watermark_ms if self._allow_multiple else now_ms), now_ms

@@ -123,7 +123,7 @@ def _half_of_memory() -> int:
 
 
 def share_of_memory() -> int:
-    """(3) In bytes."""
+    """(3) How many bytes the stores of this process may take."""
     return _half_of_memory() // (os.cpu_count() or 1)
 
 

@@ -89,7 +89,7 @@ class SharedStore:
             return None if head.tag == before else pickle.load(file)
 
     def lay_down(self, ticket: Ticket) -> None:
-        """(1)"""
+        """(1) Whoever needs the store next may take it."""
         path = self._taken or _own_name(self._path)
         self._taken, self._last = None, secrets.token_hex(8)
         try:
@@ -180,7 +180,7 @@ def free(address: Address) -> None:
 
 
 def _names(folder: str) -> list[str]:
-    """None when Spark has deleted the folder, because it ends."""
+    """There are no names when Spark, which ends, has deleted the folder."""
     try:
         return os.listdir(folder)
     except OSError:

@@ -172,7 +172,7 @@ class TransformWithState(StatefulOperator):
             pandas=PandasConf.from_conf(partial(sessions.conf, session)),
         )
         if with_initial:
-            rows = physical.planned(self._with_initial_state(context, children))
+            rows = physical.spark_plan(self._with_initial_state(context, children))
             columns = expressions.struct_type(scala.items(rows.output()))
             tasks = MapPartitions(session, columns, self.result, self.plan.output(), self.function)
         else:

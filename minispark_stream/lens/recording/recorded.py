@@ -116,7 +116,7 @@ def _first(names: Sequence[str]) -> list[str]:
 
 
 def _watermarks(query: StreamExecution, context: MicroBatchExecutionContext, **_: Any) -> Values:
-    late_ms, eviction_ms = query.planner.of_the_query(context)
+    late_ms, eviction_ms = query.planner.watermarks_of_query(context)
     has_state = query.planner.has_state(context)
     return {
         "watermarkLate": late_ms if has_state else None,
