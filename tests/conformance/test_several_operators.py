@@ -26,7 +26,17 @@ def small_windows(df: Any) -> Any:
     return df.groupBy(F.window("ts", "5 minutes")).count()
 
 
+def in_sql(session: Any, input_dir: str) -> Any:
+    events(session, input_dir).createOrReplaceTempView("events")
+    return session.sql(
+        "WITH small AS (SELECT window, k, count(*) AS n FROM events GROUP BY window(ts, '5 minutes'), k), "
+        "busy AS (SELECT * FROM small WHERE n > 0) "
+        "SELECT window(window, '15 minutes').start, sum(n) FROM busy GROUP BY window(window, '15 minutes')"
+    )
+
+
 QUERIES: dict[str, Callable[[Any, str], Any]] = {
+    "common table expressions": in_sql,
     "windows of windows": lambda s, d: (
         small_windows(events(s, d)).groupBy(F.window("window", "15 minutes")).agg(F.sum("count"), F.max("count"))
     ),
@@ -59,3 +69,20 @@ QUERIES: dict[str, Callable[[Any, str], Any]] = {
 @pytest.mark.parametrize("name", QUERIES)
 def test_operators_in_a_row(compare: Compare, name: str) -> None:
     compare(QUERIES[name], FEED, restart_after=(2,))
+
+
+@pytest.mark.parametrize(("other", "threshold", "topmost"), [
+    ("k", "10MB", "stateStoreSave"), ("k", "-1", "symmetricHashJoin"), ("count", "10MB", "symmetricHashJoin"),
+])
+def test_a_semi_join_is_moved_below_an_aggregation_if_the_other_stream_is_small(
+    compare: Compare, other: str, threshold: str, topmost: str
+) -> None:
+    """What a file has, or that there is none, decides in each batch; a count is not there below."""
+    def query(session: Any, input_dir: str) -> Any:
+        left = events(session, f"{input_dir}/left").groupBy(F.window("ts", "5 minutes"), "k").count()
+        right = events(session, f"{input_dir}/right").groupBy(F.window("ts", "5 minutes"), "k").count()
+        return left.join(right, ["window", other], "left_semi")
+
+    feed = [{"left": at("12:02", "12:07"), "right": at("12:08")}, {"left": at("12:30")}, {"right": at("12:31"), "left": at("12:40")}]
+    comparison = compare(query, feed, confs={"spark.sql.autoBroadcastJoinThreshold": threshold})
+    assert [batch.progress["stateOperators"][0]["operatorName"] for batch in comparison.spark.batches[:1]] == [topmost]

@@ -220,6 +220,25 @@ def test_what_two_operators_share(engines: Engines) -> None:
     assert on_both(engines, twice) == {"spark": [8, 8], "model": [8, 4]}
 
 
+def test_a_limit_stays_in_a_batch_without_rows_for_it(engines: Engines) -> None:
+    def rows_of_three_batches(session: Any, folder: Path) -> Any:
+        (folder / "other").mkdir()
+        limited = text(session, folder).limit(4).union(session.readStream.text(f"{folder}/other"))
+        query = limited.writeStream.format("noop").option("checkpointLocation", f"{folder}/checkpoint").start()
+        try:
+            query.processAllAvailable()
+            for name in ("other/b.txt", "in/c.txt"):
+                (folder / name).write_text("x\ny\n")
+                query.processAllAvailable()
+            error = None
+        except StreamingQueryException as e:
+            error = "CANNOT_READ_DELTA_FILE_NOT_EXISTS" in str(e)
+        query.stop()
+        return [batch.sink.numOutputRows for batch in query.recentProgress if batch.numInputRows], error
+
+    assert on_both(engines, rows_of_three_batches) == {"spark": ([3, 2], True), "model": ([3, 2, 1], None)}
+
+
 def test_a_task_that_is_not_read_to_its_end_reports_nothing(engines: Engines) -> None:
     def count_and_take(df: DataFrame, batch_id: int) -> None:
         assert (df.count(), len(df.take(1))) == (3, 1)

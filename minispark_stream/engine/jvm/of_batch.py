@@ -44,6 +44,13 @@ def has_subquery(session: SparkSession, plan: JavaObject) -> bool:
     return _contains(session, plan, "PLAN_EXPRESSION")
 
 
+def goes_by_size(session: SparkSession, plan: JavaObject) -> bool:
+    """Whether how large a stream is can change what the optimizer makes of a plan: it moves a semi or an anti join below an
+    aggregation if the other side is small enough to be broadcast (PushDownLeftSemiAntiJoin)."""
+    has_aggregation = _contains(session, plan, "AGGREGATE") or _contains(session, plan, "DISTINCT_LIKE")
+    return has_aggregation and _contains(session, plan, "LEFT_SEMI_OR_ANTI_JOIN")
+
+
 def with_batch_time(session: SparkSession, plan: JavaObject, timestamp_ms: int) -> JavaObject:  # (1)
     """An analysed plan in which the current time is that of a batch."""
     if not asks_for_current_time(session, plan):

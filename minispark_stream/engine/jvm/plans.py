@@ -76,8 +76,12 @@ def rdd_frame(session: SparkSession, rdd: JavaObject, schema: JavaObject, stream
 
 def local_frame(session: SparkSession, attributes: JavaObject, rows: JavaObject) -> DataFrame:
     """A DataFrame over rows that lie in the driver's JVM; `rows` is a Scala Seq of internal rows."""
+    return of_rows(session, _local_relation(session, attributes, rows))
+
+
+def _local_relation(session: SparkSession, attributes: JavaObject, rows: JavaObject) -> JavaObject:
     relation = scala.java_class(session, "org.apache.spark.sql.catalyst.plans.logical.LocalRelation")
-    return of_rows(session, relation(attributes, rows, False, scala.none(session)))
+    return relation(attributes, rows, False, scala.none(session))
 
 
 def count_rows(df: DataFrame) -> int:
@@ -107,11 +111,13 @@ def no_rows(session: SparkSession, attributes: JavaObject) -> JavaObject:
 
 
 def leaf_over(
-    session: SparkSession, rdd: JavaObject, attributes: JavaObject, streaming: bool, in_one_partition: bool = False
+    session: SparkSession, rdd: JavaObject, attributes: JavaObject, streaming: bool, in_one_partition: bool = False,
+    statistics: JavaObject = None,
 ) -> JavaObject:
     """A relation over an RDD of Spark's internal rows, under the very same `attributes` (a Scala Seq).
 
-    What is known to be `in_one_partition` is not shuffled again to be sorted or counted.
+    What is known to be `in_one_partition` is not shuffled again to be sorted or counted. Without `statistics`, it is as large
+    as Spark takes a relation to be of which it knows nothing.
     """
     none, physical = scala.none(session), "org.apache.spark.sql.catalyst.plans.physical"
     unknown = scala.java_class(session, f"{physical}.UnknownPartitioning")
@@ -119,8 +125,14 @@ def leaf_over(
     return scala.call(
         scala.java_class(session, "org.apache.spark.sql.execution.LogicalRDD"), output=attributes, rdd=rdd,
         outputPartitioning=partitioning, outputOrdering=scala.seq(session, []), isStreaming=streaming, stream=none,
-        session=session._jsparkSession, originStats=none, originConstraints=none, fromCheckpoint=False,
+        session=session._jsparkSession, originStats=none if statistics is None else scala.some(session, statistics),
+        originConstraints=none, fromCheckpoint=False,
     )
+
+
+def statistics_of_nothing(session: SparkSession, attributes: JavaObject) -> JavaObject:
+    """What the optimizer knows of a relation that has no rows."""
+    return _local_relation(session, attributes, scala.seq(session, [])).stats()
 
 
 class Renaming:

@@ -41,7 +41,8 @@ def look_at(query: StreamingQuery) -> SparkQuery:
 
 
 def _source_names(plan: JavaObject) -> tuple[str, ...]:
-    leaves = dict.fromkeys(leaf for leaf in scala.items(plan.collectLeaves()) if leaf.isStreaming())
+    """A reference to a common table expression is a streaming leaf, too, but no source."""
+    leaves = dict.fromkeys(x for x in scala.items(plan.collectLeaves()) if scala.class_name(x).startswith("StreamingRelation"))
     numbers = itertools.count()
     names = [leaf.sourceIdentifyingName().nameOpt() for leaf in leaves]
     return tuple(str(name.get() if name.isDefined() else next(numbers)) for name in names)

@@ -11,7 +11,9 @@ Models: StreamingGlobalLimitExec (About state). One task sees all rows; its stat
 Above an aggregation in complete mode, a limit is one of each whole answer, and Spark SQL's own; below the aggregation it is one
 of the stream, as in append mode.
 
-Differs from Spark: nothing.
+Differs from Spark: the limit of a stream stays in a batch for which this stream has nothing new. In such a batch, Spark's
+optimizer takes the limit of no rows away, and its state with it, so that the next batch finds no state and ends the query.
+Shown by tests/spark/test_differences.py::test_a_limit_stays_in_a_batch_without_rows_for_it.
 """
 
 from __future__ import annotations

@@ -12,7 +12,8 @@ Models: StreamingRelation, StreamingExecutionRelation (From query to the plan).
 2. The JVM holds the RDD (the relation over files) weakly: when no plan has it any more, it is collected, and its token with it.
 3. When the next leaf is made, Python forgets the tokens that the JVM does not have any more.
 4. When a query starts, an RDD takes the place of each relation over files, with the columns that the query asks for: the
-   optimizer would look into the relation and take it for an empty table.
+   optimizer would look into the relation and take it for an empty table. Where the optimizer goes by sizes, an RDD that is as
+   large as the new rows takes the place of each stream, in each batch.
 
 The leaf is a relation of Spark SQL, because that is a node that a plan may hold without any class of Structured Streaming.
 
@@ -170,19 +171,27 @@ def described(session: SparkSession, plan: JavaObject) -> str:
     return text
 
 
-def without_file_relations(session: SparkSession, plan: JavaObject) -> JavaObject:  # (4)
-    """An analysed plan whose streaming leaves are all over RDDs, one for each `load()`."""
+def over_rdds(
+    session: SparkSession, plan: JavaObject, statistics: Callable[[JavaObject, StreamingLeaf], JavaObject | None] | None = None
+) -> JavaObject:  # (4)
+    """An analysed plan whose streaming leaves are all over RDDs, one for each `load()`.
+
+    `statistics` says how large a leaf is (None: nobody knows); then each leaf is over a new RDD.
+    """
     rdds: dict[StreamingLeaf, JavaObject] = {}
 
     def replaced(node: JavaObject) -> JavaObject:
         if not node.isStreaming():
             return node
-        if scala.class_name(node) == "LogicalRelation" and (stream := streaming_leaf(session, node)) is not None:
+        children = [replaced(child) for child in scala.items(node.children())]
+        if not children and (stream := streaming_leaf(session, node)) is not None:
+            if statistics is None and scala.class_name(node) == "LogicalRDD":
+                return node
             if stream not in rdds:
                 rdds[stream] = plans.empty_rows(session)
                 _leaves.add(session, rdds[stream], stream)
-            return plans.leaf_over(session, rdds[stream], node.output(), streaming=True)
-        children = [replaced(child) for child in scala.items(node.children())]
+            size = None if statistics is None else statistics(node, stream)
+            return plans.leaf_over(session, rdds[stream], node.output(), streaming=True, statistics=size)
         return plans.with_children(session, node, children) if children else node
 
     return replaced(plan)

@@ -18,13 +18,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, partial
 
 from pyspark.accumulators import Accumulator
 from pyspark.errors import SparkRuntimeException
 from pyspark.sql import SparkSession
 
-from minispark_stream.engine.jvm import plans, sessions
+from minispark_stream.engine.jvm import of_batch, plans, sessions
 from minispark_stream.engine.jvm.errors import spark_error
 from minispark_stream.engine.jvm.scala import JavaObject
 from minispark_stream.engine.operators.base import (
@@ -36,7 +36,7 @@ from minispark_stream.engine.operators.base import (
 )
 from minispark_stream.engine.operators.metrics import Report, Reports
 from minispark_stream.engine.plan import checked_plan
-from minispark_stream.engine.plan.streaming_relation import Sources, without_file_relations
+from minispark_stream.engine.plan.streaming_relation import Sources, StreamingLeaf, over_rdds
 from minispark_stream.engine.runtime.incremental_execution import IncrementalExecution
 from minispark_stream.engine.runtime.micro_batch_execution_context import MicroBatchExecutionContext
 from minispark_stream.engine.runtime.template import Template, changes_with_batch, compile_template
@@ -83,19 +83,30 @@ class QueryPlanner:
         self._allow_multiple = sessions.flag(session, ALLOW_MULTIPLE)
         self.sources = Sources.of_plan(session, analyzed)
         self._changes_with_batch = changes_with_batch(session, analyzed)
-        self._over_rdds = without_file_relations(session, analyzed)
+        self._goes_by_size = of_batch.goes_by_size(session, analyzed)
+        self._over_rdds = over_rdds(session, analyzed)
         self._compiled: tuple[int, Template] | None = None  # in which batch, and what
         self._state: StateOfRun | None = None
 
-    def template(self, context: MicroBatchExecutionContext) -> Template:  # (1)
-        """The plan of a batch, compiled."""
-        if self._compiled is None or self._changes_with_batch and self._compiled[0] != context.batch_id:
+    def template(  # (1)
+        self, context: MicroBatchExecutionContext, new_data: Mapping[int, JavaObject] | None = None
+    ) -> Template:
+        """The plan of a batch, compiled. `new_data`, where it is known, says how large the streams are."""
+        by_size = self._goes_by_size and new_data is not None
+        if self._compiled is None or by_size or self._changes_with_batch and self._compiled[0] != context.batch_id:
             timestamp_ms, before = context.metadata.batch_timestamp_ms, self._compiled[1] if self._compiled else None
-            template = compile_template(
-                self.session, self._over_rdds, self.sources, timestamp_ms, self._output_mode, before
-            )
+            analyzed = self._over_rdds
+            if by_size:
+                analyzed = over_rdds(self.session, self.analyzed, partial(self._statistics, new_data or {}))
+            template = compile_template(self.session, analyzed, self.sources, timestamp_ms, self._output_mode, before)
             self._compiled = context.batch_id, template
         return self._compiled[1]
+
+    def _statistics(self, new_data: Mapping[int, JavaObject], leaf: JavaObject, stream: StreamingLeaf) -> JavaObject | None:
+        """What Spark knows of how large a stream's new rows are: the size of files, or that there are none; else nothing."""
+        if (data := new_data.get(self.sources.of(leaf, stream))) is None:
+            return plans.statistics_of_nothing(self.session, leaf.output())
+        return data.stats() if stream.relation.file_format is not None else None
 
     def stop(self) -> None:
         """The run is over: nothing more is counted."""
@@ -123,7 +134,7 @@ class QueryPlanner:
 
     def plan(self, context: MicroBatchExecutionContext, new_data: Mapping[int, JavaObject]) -> IncrementalExecution:  # (4)
         """The plan of one batch; before the first batch of a run, the state is checked, too."""
-        template = self.template(context)
+        template = self.template(context, new_data)
         state = self._state = self._state or self._begin(template.operators, context)
         for accumulator in state.accumulators.values():
             accumulator.value = []
@@ -135,7 +146,7 @@ class QueryPlanner:
             state_conf=state.conf,
             output_mode=self._output_mode,
             num_partitions=state.num_partitions,
-            watermarks=self.watermarks(context),
+            watermarks=self._watermarks(template, context),
             allow_multiple=self._allow_multiple,
             accumulators=state.accumulators,
             state_variables=state.variables,
@@ -146,10 +157,10 @@ class QueryPlanner:
             self._check_state(template.operators, state, context.batch_id)
         return execution
 
-    def watermarks(self, context: MicroBatchExecutionContext) -> dict[int, OperatorWatermarks]:
+    def _watermarks(self, template: Template, context: MicroBatchExecutionContext) -> dict[int, OperatorWatermarks]:
         """Both watermarks of each stateful operator in this batch."""
         before_ms, now_ms = context.previous_watermark_ms, context.metadata.batch_watermark_ms
-        return operator_watermarks(self.template(context), before_ms, now_ms, self._allow_multiple)
+        return operator_watermarks(template, before_ms, now_ms, self._allow_multiple)
 
     def has_state(self, context: MicroBatchExecutionContext) -> bool:
         """Whether the query has a stateful operator. No batch changes that, so the template of the one before can tell."""

@@ -12,8 +12,9 @@ operators (From query to the plan; SIGMOD'18 paper, section 5: analysis, increme
 Operators are numbered from the sink upward, 0 first, as Spark numbers their state folders.
 
 Spark optimises every batch anew, and so does the model where a batch can change the plan: with a table or a subquery, whose
-files, cache or answer may be others now, and with the current time or random numbers (engine/jvm/of_batch.py). Where all
-leaves are streams, what the first batch finds is what every batch would find, and is kept.
+files, cache or answer may be others now, with the current time or random numbers (engine/jvm/of_batch.py), and with a semi
+join above an aggregation, whose place depends on how large a stream is (query_planner.py). Otherwise, where all leaves are
+streams, what the first batch finds is what every batch would find, and is kept.
 
 4. Most tables do not change the plan. When the optimizer ends up with an equal plan, what was compiled is kept, and only the
    subtrees of the tables are those of the new plan: two equal relations need not have the same files.
