@@ -75,7 +75,7 @@ def _after(world: World, event: Event) -> World:
         case "populateStartOffsets":
             return _resumed(world, ins, outs)
         case "latestOffset":
-            return _source(world, ins.get("source"), _read_up_to, outs.get("end"), as_list(outs.get("files")))
+            return _source(world, ins.get("source"), _read_up_to, ins.get("start"), outs.get("end"), as_list(outs.get("files")))
         case "constructNextBatch":
             world = _offsets(world, ins.get("start"), outs.get("end"))
             return replace(world, watermark=replace(world.watermark, eviction=as_int(outs.get("watermark")), next=None))
@@ -193,7 +193,8 @@ def _source(world: World, name: Any, change: Callable[..., SourceView], *values:
     return replace(world, sources=tuple(change(s, *values) if s is found else s for s in world.sources))
 
 
-def _read_up_to(source: SourceView, end: Any, files: Sequence[Any]) -> SourceView:
+def _read_up_to(source: SourceView, start: Any, end: Any, files: Sequence[Any]) -> SourceView:
+    source = replace(source, start=start, end=start if end is None else source.end)
     if end is None or end == source.end and not files:
         return source
     entry = SourceLogEntry(end, tuple(map(str, files)), new=True)

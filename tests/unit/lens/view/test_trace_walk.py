@@ -14,6 +14,7 @@ from minispark_stream.lens.trace.trace import Trace
 from minispark_stream.lens.trace.values import as_map
 from minispark_stream.lens.view.board import Board
 from minispark_stream.lens.view.merged_walk import Stop, completed, merged, stops
+from minispark_stream.lens.view.panels import sources
 from minispark_stream.lens.view.sentences import narrate
 from minispark_stream.lens.view.state_panel import operator
 from minispark_stream.lens.view.walk import moments
@@ -150,6 +151,13 @@ def test_each_source_is_shown_once() -> None:
     asked = [event("latestOffset", 2, ins={"source": name, "start": None}, outs={"end": "1"}) for name in ends]
     (*_, world) = worlds([*asked, event("constructNextBatch", 1, outs={"end": ends, "newData": True})])
     assert [(source.name, source.end) for source in world.sources] == list(ends.items())
+
+
+def test_a_source_is_read_from_where_the_batch_before_has_ended() -> None:
+    asked = [w.sources[0] for w in worlds(TRACE.events) if w.moment.event.step == "latestOffset"]
+    reads = [re.sub("<[^>]+>", "", sources(World(worlds(TRACE.events)[0].moment, sources=(one,)))) for one in asked]
+    assert "reads after logOffset 0 up to logOffset 1" in reads[1] and "reads after logOffset 1 up to logOffset 2" in reads[2]
+    assert "reads nothing after logOffset 4" in reads[-1]
 
 
 def test_what_a_batch_has_removed_is_not_counted_before_the_next_one() -> None:
