@@ -7,7 +7,8 @@ Sphinx reads the repository where it lies, so a link that works in the repositor
 3. `{trace} FILE` puts a trace that moves into a page: of a saved trace (.json), or the stepper that a notebook has saved.
 4. `{play} CASE` puts the page to play with into a page. Each of its lines is a question, and a case that is opened in the
    frame.
-5. With SITE_URL=https://..., where it will be published, each page says its address and what a link to it shows, and there is
+5. The search is lunr's, see lunr_search.py.
+6. With SITE_URL=https://..., where it will be published, each page says its address and what a link to it shows, and there is
    a sitemap.xml. Without SITE_URL the site knows no address.
 
 Nothing is loaded from anywhere else: no formulas, hence no MathJax; no widgets, hence no require.js; the letters of the system.
@@ -18,6 +19,7 @@ from __future__ import annotations
 
 import os
 import re
+import sys
 from html import escape, unescape
 from pathlib import Path
 from typing import Any, ClassVar
@@ -38,7 +40,8 @@ ROOT = Path(__file__).parents[2]
 project = "minispark_stream"
 html_title = "minispark_stream"
 root_doc = "docs/index"
-extensions = ["myst_nb"]
+sys.path.append(str(Path(__file__).parent))
+extensions = ["myst_nb", "lunr_search"]  # (5)
 pages = [path.read_text(encoding="utf-8") for path in (ROOT / "docs").glob("*.md")]
 linked = sorted({file for page in pages for file in re.findall(r"\]\(\.\./([\w/]+\.py)\)", page)})
 include_patterns = [  # (1), (2)
@@ -49,8 +52,8 @@ nb_ipywidgets_js: dict[str, dict[str, str]] = {}
 myst_heading_anchors = 4
 html_theme = "furo"
 html_theme_options = {"sidebar_hide_name": False, "top_of_page_buttons": []}
-html_baseurl = os.environ.get("SITE_URL", "")  # (5)
-html_static_path = ["site.css", "../images/step_phone.png"]
+html_baseurl = os.environ.get("SITE_URL", "")  # (6)
+html_static_path = ["site.css", "search", "../images/step_phone.png"]
 html_css_files = ["site.css"]
 html_extra_path = ["index.html"]  # beside docs/ and notebooks/, it leads to docs/index.html
 html_copy_source = False
@@ -128,7 +131,7 @@ def saved_stepper(notebook: Path) -> str:
 
 
 def add_card(app: Sphinx, page: str, template: str, context: dict[str, Any], doctree: nodes.document | None) -> None:
-    """(5) The title, the first sentences and a picture, for whatever shows a preview of a link."""
+    """(6) The title, the first sentences and a picture, for whatever shows a preview of a link."""
     if not html_baseurl or doctree is None:
         return
     text = next((p.astext() for p in doctree.findall(nodes.paragraph)), "")
@@ -138,7 +141,7 @@ def add_card(app: Sphinx, page: str, template: str, context: dict[str, Any], doc
 
 
 def write_sitemap(app: Sphinx, exception: Exception | None) -> None:
-    """(5) The pages that a reader looks for; not the texts of modules and tests."""
+    """(6) The pages that a reader looks for; not the texts of modules and tests."""
     if html_baseurl and exception is None:
         pages = sorted(page for page in app.env.found_docs if page.startswith(("docs/", "notebooks/")))
         urls = "\n".join(f"<url><loc>{html_baseurl}{page}.html</loc></url>" for page in pages)
