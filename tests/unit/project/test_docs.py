@@ -195,6 +195,15 @@ def test_the_readme_is_short_and_has_a_moving_picture_of_90_seconds_and_at_most_
     assert Image.open(TOUR).n_frames == len(SCENES)  # type: ignore[attr-defined]
 
 
+def test_the_front_page_tells_the_run_that_it_shows():
+    """Of each batch the messages of its last attempt."""
+    run = (ROOT / "tests" / "golden" / "trace_windows.txt").read_text(encoding="utf-8")
+    _, *batches = re.split(r"^batch (\d+).*$", run, flags=re.M)
+    recorded = {int(n): re.findall(r" time=\S+ (\d\d:\d\d):00", text) for n, text in zip(batches[::2], batches[1::2])}
+    table = re.findall(r"^\| (\d) \| (.*?) ?\| ", (ROOT / "docs" / "index.md").read_text(encoding="utf-8"), re.M)
+    assert {int(n): re.findall(r"\d\d:\d\d", messages) for n, messages in table} == recorded
+
+
 def test_the_readme_lists_every_notebook():
     listed = re.findall(r"^\| (\d\d) ", (ROOT / "README.md").read_text(encoding="utf-8"), re.M)
     assert listed == [path.name[:2] for path in NOTEBOOKS]
