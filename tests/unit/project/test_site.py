@@ -17,7 +17,7 @@ from playwright.sync_api import Page, sync_playwright
 from tests.unit.browser import CHROMIUM, QUIET
 
 ROOT = Path(__file__).parents[3]
-ANSWERED = 40  # of the 50 titles, that many have the right page among the first three results
+ANSWERED = 42  # of the 50 titles, that many at least have the right page among the first three results; 45 had when this was written
 ADDRESS = "https://example.org/course/"
 FRAME = re.compile(r' srcdoc="[^"]*"')
 LOADED = re.compile(r'<(?:img|script|iframe|source|object|embed)\b[^>]*?\s(?:src|data)="([^"]+)"|<link\b(?![^>]*"canonical")[^>]*?\shref="([^"]+)"')
@@ -117,7 +117,7 @@ def assert_nothing_is_asked_of_the_network(site: Path) -> None:
 
 
 def assert_the_search_answers_questions(tab: Page) -> None:
-    """The floor is what it found when this was written; the titles are not there to be tuned to."""
+    """The titles are what people asked, and not there to be tuned to: where a page is not found, it may lack the words of a reader."""
     titles = tomllib.loads((Path(__file__).parent / "search_titles.toml").read_text(encoding="utf-8"))["title"]
     assert len(titles) == 50
     missed = []
