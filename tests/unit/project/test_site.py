@@ -19,6 +19,19 @@ from tests.unit.browser import CHROMIUM, QUIET
 ROOT = Path(__file__).parents[3]
 ANSWERED = 42  # of the 50 titles, that many at least have the right page among the first three results; 45 had when this was written
 ADDRESS = "https://example.org/course/"
+IN_THE_DARK = ("00_start_here", "06_watermark", "09_joins", "18_operations", "21_folklore")  # each kind of output
+TOO_LIGHT_OR_TOO_WIDE = """() => {
+  const isLight = (colour) => {
+    const [r, g, b, opaque = 1] = colour.match(/[\\d.]+/g).map(Number);
+    return opaque > 0.5 && 0.299 * r + 0.587 * g + 0.114 * b > 140;
+  };
+  const isLarge = ({ width, height }) => width * height > 2000;
+  const light = [...document.querySelectorAll("article *:not(svg, svg *, img, iframe, mark, button)")].filter(
+    (e) => isLarge(e.getBoundingClientRect()) && isLight(getComputedStyle(e).backgroundColor));
+  const cut = innerWidth < 1000 ? [] : [...document.querySelectorAll("article table")].filter((e) => e.scrollWidth > e.parentElement.clientWidth + 1);
+  const wide = document.documentElement.scrollWidth > innerWidth ? [document.documentElement] : [];
+  return [...light, ...cut, ...wide].map((e) => e.outerHTML.slice(0, 200));
+}"""
 FRAME = re.compile(r' srcdoc="[^"]*"')
 LOADED = re.compile(r'<(?:img|script|iframe|source|object|embed)\b[^>]*?\s(?:src|data)="([^"]+)"|<link\b(?![^>]*"canonical")[^>]*?\shref="([^"]+)"')
 LINK = re.compile(r'<a\b[^>]*?\shref="([^"]*)"')
@@ -112,6 +125,11 @@ def assert_nothing_is_asked_of_the_network(site: Path) -> None:
         tab.goto((site / "search.html").as_uri() + "?q=how+many+times:+exactly-once,+in+xyzzy")
         tab.locator("#search-results li", has_text="15 Exactly once").first.wait_for()
         assert_the_search_answers_questions(tab)
+        for width in (1280, 390):
+            dark = chromium.new_page(viewport={"width": width, "height": 844}, color_scheme="dark")
+            for name in ("docs/index", "docs/gallery", "docs/symptoms", *(f"notebooks/{n}" for n in IN_THE_DARK)):
+                dark.goto((site / f"{name}.html").as_uri(), wait_until="domcontentloaded")
+                assert not dark.evaluate(TOO_LIGHT_OR_TOO_WIDE), f"{name}, {width} pixels wide"
         chromium.close()
     assert not wrong
 
