@@ -14,8 +14,10 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 
 from minispark_stream import MiniSparkSession, explain_output, side_by_side
+from minispark_stream.engine.times import shown_ms
 from minispark_stream.lens.trace.fates import LATE, fates
 from minispark_stream.lens.view.board import Board
+from minispark_stream.lens.view.event_plane import planes
 from minispark_stream.lens.view.join_buffers import buffers
 from minispark_stream.lens.view.merged_walk import stops
 from minispark_stream.lens.view.pictures import pictures
@@ -137,6 +139,9 @@ def test_rows_are_followed_from_their_window_into_the_window_above(spark: SparkS
         (found.batches[number].batch_id, way.at["key"]["window"]["start"]) for way in ways if way.holding for number in way.holding.emitted
     )
     assert left == came_out  # also of a window that comes and goes in one batch
+    below, above = planes(found)
+    sent = {(found.batches[n].batch_id, band.start_ms) for band in above.bands for n in band.emitted}
+    assert below.dots and sent == {(batch_id, shown_ms(start)) for batch_id, start in came_out}
 
 
 def test_both_engines_say_why_nothing_comes_out(spark: SparkSession, tmp_path: Path) -> None:
