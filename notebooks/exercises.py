@@ -18,6 +18,7 @@ from typing import Any
 from unittest.mock import patch
 
 import numpy as np
+import planted
 import pyarrow as pa
 from pyspark.sql.types import StringType, StructType
 
@@ -159,6 +160,19 @@ def deduplicates(put_new: Any) -> bool | None:
         batches = enumerate(["aba", "bcc", "", "abc", "d"])
         passed = [_deduplicated(store.get_store(version), list(keys)) for version, keys in batches]
     return passed == [["a", "b"], ["c"], [], [], ["d"]]
+
+
+def finds(query: planted.Query) -> Callable[[Any], bool]:
+    """Whether a test fails for a query of planted.py, and passes for the same query without its bug."""
+
+    def accepts(test: Any) -> bool:
+        if planted.failure(test, query) is None:
+            raise Wrong("Your test passes although the bug is there.")
+        if (failed := planted.failure(test, planted.MENDED[query.__name__])) is not None:
+            raise Wrong(f"Your test also fails without the bug: {str(failed).strip().splitlines()[0]}")
+        return True
+
+    return accepts
 
 
 def _deduplicated(store: StateStore, keys: list[str]) -> list[str]:
@@ -612,5 +626,30 @@ EXERCISES = {
             "A row leaves when the watermark says that no partner can come any more. Without a watermark nothing says so, and "
             "the state grows by every row that ever comes."
         ),
+    ),
+    "22-1": Exercise(
+        answer=finds(planted.orders_once),
+        hint="What differs between the two messages of an order that is sent twice?",
+        why="The time is part of the key, and a second message has another one. dropDuplicatesWithinWatermark keeps to the id.",
+    ),
+    "22-2": Exercise(
+        answer=finds(planted.clicks_of_a_page),
+        hint="Which watermark do you need so that a click is late by ten seconds, and is not by ten minutes?",
+        why="The delay is ten seconds. A test that never sends a row late does not see it, and neither does a demonstration.",
+    ),
+    "22-3": Exercise(
+        answer=finds(planted.who_helped),
+        hint="What is null <> 'bot'? And when does a question without an answer come out?",
+        why="The filter above the join drops every row with a null, so that the outer join might as well be an inner one.",
+    ),
+    "22-4": Exercise(
+        answer=finds(planted.silent_devices),
+        hint="A device that reports twice. When is it silent?",
+        why="The timeout is that of the first report. Each later one has to set it anew.",
+    ),
+    "22-5": Exercise(
+        answer=finds(planted.items_of_baskets),
+        hint="Which basket has no first item?",
+        why="explode makes a row of each item, and so none of an empty basket. explode_outer keeps it.",
     ),
 }

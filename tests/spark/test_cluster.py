@@ -1,7 +1,8 @@
 """On a cluster: Spark's own standalone one, with a master and two workers that take each other for different machines.
 
 An executor is killed between two batches, a task fails after it has written its state, and one that hangs there gets a second,
-speculative attempt elsewhere. At last an executor is killed while it writes a snapshot. The driver is the program below.
+speculative attempt elsewhere. At last an executor is killed while it writes a snapshot. Before all that, each partition keeps its host
+from batch to batch. The driver is the program below.
 """
 
 from __future__ import annotations
@@ -68,6 +69,21 @@ def executor_of_this_task(_=None):
     daemon = Path(f"/proc/{os.getppid()}/stat").read_text()
     return int(daemon.rsplit(")", 1)[1].split()[1]), minispark_stream.__file__
 
+def say_where(batches):
+    """Every attempt notes on which host it has run."""
+    yield from batches
+    with (folder / "where").open("a") as notes:
+        notes.write(f"{TaskContext.get().partitionId()} {os.environ['SPARK_LOCAL_IP']}\\n")
+
+def note_where_the_partitions_are():
+    while spark.sparkContext._jsc.sc().getExecutorMemoryStatus().size() < 3:  # two executors and the driver
+        time.sleep(0.1)
+    for _ in range(5):
+        numbers = mini.readStream.format("rate-micro-batch").options(rowsPerBatch=30).load()
+        counted = numbers.groupBy((F.col("value") % 10).alias("k")).count()
+        writer = counted.mapInArrow(say_where, counted.schema).writeStream.outputMode("complete").format("noop")
+        writer.option("checkpointLocation", str(folder / "numbers")).trigger(availableNow=True).start().awaitTermination()
+
 class KilledOnce(MaintenanceRound):
     """The first snapshot is written under a hidden name, and before it gets its own, the executor is killed."""
 
@@ -83,6 +99,7 @@ class KilledOnce(MaintenanceRound):
         finally:
             os.replace = rename
 
+note_where_the_partitions_are()
 found = []
 for batch, text in enumerate(["to be", "or not", "to be or", "not to be", "that is"]):
     (folder / "in" / f"{batch}.txt").write_text(text)
@@ -108,7 +125,7 @@ found.append({row.word: row["count"] for row in mini.table("counts").collect()})
 query.stop()
 print(json.dumps({
     "found": found, "path": path, "second": [p.name for p in folder.glob("second *")], "driver": os.getpid(), "snapshots": snapshots,
-    "killed": (folder / "killed").exists(), "unfinished": len(list(folder.glob("checkpoint/state/0/*/.*.snapshot.*.tmp"))),
+    "where": (folder / "where").read_text(), "killed": (folder / "killed").exists(), "unfinished": len(list(folder.glob("checkpoint/state/0/*/.*.snapshot.*.tmp"))),
 }))
 '''
 
@@ -151,5 +168,13 @@ def test_state_outlives_lost_executors_and_second_attempts(master: str, tmp_path
     assert result["found"] == [Counter(words[:end]) for end in (2, 4, 7, 10, 12, 16)]
     assert {"second 0", "second 1"} <= set(result["second"])
     assert "minispark_stream.zip" in result["path"]
+    assert keeps_its_host(result["where"])
     assert result["killed"] and result["unfinished"] == 1
     assert str(result["driver"]) not in {snapshot["worker"].rpartition(":")[2] for snapshot in result["snapshots"]}
+
+
+def keeps_its_host(notes: str) -> bool:
+    """Whether nearly all tasks of a partition ran on one host; a speculative attempt runs on the other one."""
+    seen = Counter(tuple(line.split()) for line in notes.splitlines())
+    mostly = {partition: max((n, host) for (p, host), n in seen.items() if p == partition) for partition, _ in seen}
+    return len({host for _, host in mostly.values()}) == 2 and sum(n for n, _ in mostly.values()) >= 0.9 * seen.total()
