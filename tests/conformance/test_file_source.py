@@ -411,8 +411,30 @@ def test_the_plans_of_a_query_name_its_source(mini: Any, spark: Any, tmp_path: P
         query.processAllAvailable()
         query.explain(extended=True)
         shown = without_ids(capsys.readouterr().out)
-        analyzed, optimized, physical = re.split("== (?:Analyzed Logical|Optimized Logical|Physical) Plan ==", shown)[1:]
-        assert leaf in analyzed and leaf in optimized and "FileScan json [k,v]" in physical
+        parsed, analyzed, optimized, physical = re.split("== (?:Parsed Logical|Analyzed Logical|Optimized Logical|Physical) Plan ==", shown)[1:]
+        assert parsed == analyzed and leaf in analyzed and leaf in optimized and "FileScan json [k,v]" in physical
         assert leaf in without_ids(query.trace.plan)
     finally:
         query.stop()
+
+
+def test_an_explained_query_has_the_parts_that_spark_shows(mini: Any, spark: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    write(str(tmp_path), "a.json", '{"k":"a","v":2}\n', 0)
+    parts = []
+    for session in (spark, mini):
+        query = session.readStream.schema("k string, v int").json(str(tmp_path)).writeStream.format("noop").start()
+        query.processAllAvailable()
+        query.explain(extended=True)
+        query.stop()
+        parts.append(re.findall("^== .* ==$", capsys.readouterr().out, flags=re.M))
+    assert parts[0] == parts[1] and len(parts[0]) == 4
+
+
+def test_an_error_before_there_is_a_source_says_that_the_query_has_not_begun(mini: Any, spark: Any, tmp_path: Path) -> None:
+    said = []
+    for session in (spark, mini):
+        df = session.readStream.schema("k string").option("cleanSource", "sometimes").json(str(tmp_path))
+        with pytest.raises(StreamingQueryException) as error:
+            df.writeStream.format("noop").start().awaitTermination()
+        said.append(re.sub("[0-9a-f-]{36}", "", str(error.value)).partition("JVM stacktrace")[0].rstrip())
+    assert said[0] == said[1] and "Current State: INITIALIZING" in said[0]

@@ -158,6 +158,7 @@ class MicroBatchExecution(StreamExecution):
             print("No physical plan. Waiting for data.")
             return
         if extended:
+            print(f"== Parsed Logical Plan ==\n{self.plan_text}")  # Spark's has been analysed, too
             print(f"== Analyzed Logical Plan ==\n{self.plan_text}")
             print(f"== Optimized Logical Plan ==\n{execution.template.text}")
         print(f"== Physical Plan ==\n{execution.explain()}")

@@ -261,10 +261,11 @@ class StreamExecution(ABC):
         return f"=== Streaming Query ===\nIdentifier: {self._pretty()}\n{progress}"
 
     def _progress_and_plan(self) -> str:
+        state, plan = ("ACTIVE", f"\n\nLogical Plan:\n{self.analyzed}") if self.sources.sources else ("INITIALIZING", "")
         return (
             f"Current Committed Offsets: {_stream_progress(self.sources, self.context.start_offsets)}\n"
-            f"Current Available Offsets: {_stream_progress(self.sources, self.context.end_offsets)}\n\nCurrent State: ACTIVE\n"
-            f"Thread State: RUNNABLE\n\nLogical Plan:\n{self.analyzed}"
+            f"Current Available Offsets: {_stream_progress(self.sources, self.context.end_offsets)}\n\nCurrent State: {state}\n"
+            f"Thread State: RUNNABLE{plan}"
         )
 
     def _pretty(self) -> str:

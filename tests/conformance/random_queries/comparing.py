@@ -110,8 +110,9 @@ def excused(case: Case, found: Difference) -> bool:
     kinds = case.kinds
     joins = [i for i, kind in enumerate(kinds) if kind == "join"]
     in_order = case.left.in_one_order and case.right.in_one_order and (not joins or set(kinds[: joins[-1]]) <= IN_ORDER)
+    # A mode counts maps by their identity, since they have no hash code; its state has them in another order in each run of Spark.
     if found.what.endswith(".delta"):
-        return not in_order or any("collect_" in str(step) for step in case.steps)
+        return not in_order or any(function in str(step) for step in case.steps for function in ("collect_", "mode("))
     # How often and how far a batch is evaluated that a function does not read once is up to each engine's plan (engine/operators/metrics.py).
     if found.what.startswith("operator ") or found.what == "event time avg":
         return case.actions != ("rows",)
