@@ -76,6 +76,7 @@ from minispark_stream.extras.kafka.sink import KafkaSink
 from minispark_stream.extras.kafka.source import kafka_relation
 from minispark_stream.extras.python_data_source.sink import PythonDataSourceSink
 from minispark_stream.extras.python_data_source.source import created, find_data_source, python_relation
+from minispark_stream.extras.rocksdb.files_with_ids import RocksDBStateFilesWithIds
 from minispark_stream.extras.rocksdb.rocksdb_state_files import RocksDBStateFiles
 from minispark_stream.extras.socket.source import socket_relation
 from minispark_stream.extras.transform_with_state.transform_with_state import compile_transform_with_state
@@ -108,7 +109,7 @@ SINKS: dict[str, Callable[[SinkSpec], Sink]] = {
 ONE_TIME_SINKS = ("memory", "console", "noop", "foreachBatch", "foreach")  # these may do without a lasting checkpoint
 
 register_stateful_operator("TransformWithStateInPySpark", compile_transform_with_state)
-register_state_store_provider(ROCKS_DB_PROVIDER, RocksDBStateFiles)
+register_state_store_provider(ROCKS_DB_PROVIDER, RocksDBStateFiles, RocksDBStateFilesWithIds)
 
 # (2)
 _registered: dict[str, dict[str, Any]] = {"sources": {}, "sinks": {}}

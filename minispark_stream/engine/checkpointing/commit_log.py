@@ -5,12 +5,14 @@ Models: CommitLog and CommitMetadata (Execution flow, step 10).
     commits/7      v1
                    {"nextBatchWatermarkMs":1700000000000}
 
+    commits/7      v2      in checkpoint format 2: of each operator, for each partition, which files of its new version count
+                   {"nextBatchWatermarkMs":1700000000000,"stateUniqueIds":{"0":[["21c3..."],["9f0e..."]]}}
+
 An entry says that the sink has the rows of the batch, and carries the watermark that the batch arrived at, because a
 restart could not compute it again. A batch that has an entry in the offset log but none here is run again.
 
-Of version 2, which Spark writes for state in RocksDB only, the watermark is read, and `stateUniqueIds`: of each operator, for
-each partition, which of the files of its new version count. Of version 3, for named sinks (`sinkMetadataMap`), the watermark is
-read.
+The last entry says in which checkpoint format a query goes on, whatever the conf says by then. Of version 3, for named sinks
+(`sinkMetadataMap`), the watermark and the ids are read.
 
 Differs from Spark: nothing.
 """
@@ -28,11 +30,25 @@ from minispark_stream.engine.checkpointing.metadata_log import HDFSMetadataLog, 
 class CommitMetadata:
     """The watermark for the next batch, in milliseconds since the epoch.
 
-    `state_unique_ids`: operator -> for each partition, the unique ids of its stores.
+    `state_unique_ids`: operator -> for each partition, the unique ids of its stores. None in checkpoint format 1.
     """
 
     next_batch_watermark_ms: int = 0
-    state_unique_ids: Mapping[str, Any] = field(default_factory=dict, hash=False)
+    state_unique_ids: Mapping[str, Any] | None = field(default=None, hash=False)
+
+
+STORES_OF_JOIN = ("left-keyToNumValues", "left-keyWithIndexToValue", "right-keyToNumValues", "right-keyWithIndexToValue")
+
+
+def ids_by_store(of_operator: Any, partition: int) -> dict[str, str]:
+    """Of an operator's entry in `state_unique_ids`: the ids of the stores of a partition, by their names.
+
+    A partition has one, or one for each store of a stream-stream join. Empty where there is no such list.
+    """
+    ids = of_operator[partition] if isinstance(of_operator, list) and partition < len(of_operator) else None
+    if not isinstance(ids, list):
+        return {}
+    return dict(zip(STORES_OF_JOIN if len(ids) > 1 else ("default",), map(str, ids)))
 
 
 class CommitLog(HDFSMetadataLog[CommitMetadata]):
@@ -42,11 +58,14 @@ class CommitLog(HDFSMetadataLog[CommitMetadata]):
     max_version = 3
 
     def serialize(self, entry: CommitMetadata) -> bytes:
-        return ("v1\n" + to_json({"nextBatchWatermarkMs": entry.next_batch_watermark_ms})).encode()
+        values: dict[str, Any] = {"nextBatchWatermarkMs": entry.next_batch_watermark_ms}
+        if entry.state_unique_ids is None:
+            return f"v1\n{to_json(values)}".encode()
+        return f"v2\n{to_json({**values, 'stateUniqueIds': entry.state_unique_ids})}".encode()
 
     def deserialize_lines(self, version: int, lines: list[str]) -> CommitMetadata:
         values = json_object(lines[0] if lines else "{}")
-        unique_ids = values.get("stateUniqueIds") or {}
-        if not isinstance(unique_ids, dict):
+        unique_ids = values.get("stateUniqueIds") or ({} if version == 2 else None)
+        if unique_ids is not None and not isinstance(unique_ids, dict):
             raise ValueError("stateUniqueIds must be an object")
         return CommitMetadata(number(values, "nextBatchWatermarkMs"), unique_ids)

@@ -69,7 +69,8 @@ class BatchContext:
     remembers what the processors of transformWithState have declared, by operator id: every batch of a run is given the same
     dictionary. `allow_multiple` is `spark.sql.streaming.statefulOperator.allowMultiple`: whether the watermarks are those of
     several operators, or of one.
-    `tells`: see StatefulOperatorStateInfo.
+    `unique_ids`: in which files the state is that the batch begins with, by operator; None in checkpoint format 1. `tells`: see
+    StatefulOperatorStateInfo.
     """
 
     session: SparkSession
@@ -85,6 +86,7 @@ class BatchContext:
     executed: list[JavaObject] = field(default_factory=list)
     began: list[float] = field(default_factory=list)
     state_variables: dict[int, StateVariables] = field(default_factory=dict)
+    unique_ids: Mapping[str, Any] | None = None
     tells: bool = False
 
     def rows(self, child: JavaObject) -> JavaObject:
@@ -133,8 +135,21 @@ class BatchContext:
             store_version=self.batch_id,
             num_partitions=operator.partitions(self.num_partitions),
             conf=self.state_conf,
+            unique_ids=(self.unique_ids or {}).get(str(operator.operator_id), ()),
             tells=self.tells,
         )
+
+    def new_unique_ids(self, operator: StatefulOperator) -> list[list[str]]:
+        """For each partition, in which files the tasks have written the next version; of a task that ran twice, the last ones.
+
+        Raises:
+            RuntimeError: a partition has not been written.
+        """
+        written = {p: what.stores for p, what in self.accumulators[operator.operator_id].value if what.stores}
+        partitions = range(operator.partitions(self.num_partitions))
+        if missing := [p for p in partitions if p not in written]:
+            raise RuntimeError(f"Partition {missing[0]} of operator {operator.operator_id} has no version {self.batch_id + 1}.")
+        return [[str(store.unique_id) for _, store in sorted(written[p].items())] for p in partitions]
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -30,6 +30,7 @@ from typing import TypedDict
 import pyarrow as pa
 from pyspark.accumulators import Accumulator
 
+from minispark_stream.engine.checkpointing.commit_log import ids_by_store
 from minispark_stream.engine.operators.metrics import Report, StateMetrics
 from minispark_stream.engine.operators.told import MOST_TOLD, Told
 from minispark_stream.engine.operators.worker_tuning import tune_worker
@@ -58,8 +59,9 @@ class StatefulOperatorStateInfo:
     """(1) Which state an operator works on in one batch.
 
     Batch N reads version N of every store and writes version N + 1; `store_version` is N. `state_dir` is the `state` folder of
-    the checkpoint, and `num_partitions` the number of partitions that this operator's state has. `tells`: what a task decides
-    goes into its report (engine/operators/told.py).
+    the checkpoint, and `num_partitions` the number of partitions that this operator's state has. `unique_ids`: for each
+    partition, in which files version N is, in checkpoint format 2. `tells`: what a task decides goes into its report
+    (engine/operators/told.py).
     """
 
     state_dir: str
@@ -67,6 +69,7 @@ class StatefulOperatorStateInfo:
     store_version: int
     num_partitions: int
     conf: StateStoreConf
+    unique_ids: Sequence[Sequence[str]] = ()
     tells: bool = False
 
     def store_id(self, partition: int, name: str) -> StateStoreId:
@@ -83,9 +86,9 @@ class StatefulOperatorStateInfo:
             there_are = f"operator {self.operator_id} has {self.num_partitions} state partitions"
             raise RuntimeError(f"Partition {partition} is out of range: {there_are}.")
         with ExitStack() as at_the_end:
-            stores = []
+            stores, ids = [], ids_by_store(self.unique_ids, partition)
             for name in names:
-                stores.append(get_store(self.store_id(partition, name), self.conf, version=self.store_version))
+                stores.append(get_store(self.store_id(partition, name), self.conf, self.store_version, ids.get(name)))
                 at_the_end.callback(stores[-1].abort)
             yield stores
 

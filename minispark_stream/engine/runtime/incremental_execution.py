@@ -141,6 +141,10 @@ class IncrementalExecution:
         most = int(sessions.conf(self.batch.session, instance_metrics.CONF) or 5)
         return state_operator_progress(operator.operator_name, reports, self.batch.num_partitions, most)
 
+    def new_unique_ids(self) -> Mapping[str, Any]:
+        """In which files each operator has written its state, as the commit log has it."""
+        return {str(op.operator_id): self.batch.new_unique_ids(op) for op in self.template.operators}
+
     def should_run_another_batch(self, watermark_ms: int) -> bool:
         """Whether a stateful operator has work to do without data, now that the watermark is at `watermark_ms`."""
         seen = propagate(self.template, watermark_ms, self.batch.allow_multiple)

@@ -29,7 +29,9 @@ Offsets = Mapping[int, Offset]
 
 @dataclass(frozen=True)
 class MicroBatchExecutionContext:
-    """One batch. `previous` is the batch before it, as this run or, after a restart, the offset log knows it."""
+    """One batch. `previous` is the batch before it, as this run or, after a restart, the offset log knows it. `unique_ids`,
+    `new_unique_ids`: in which files the state is that it begins and ends with; None in checkpoint format 1 (commit_log.py).
+    """
 
     batch_id: int = 0
     start_offsets: Offsets = field(default_factory=dict)
@@ -42,6 +44,8 @@ class MicroBatchExecutionContext:
     num_output_rows: int | None = None
     state_operators: tuple[Mapping[str, Any], ...] = ()
     event_time_stats: tuple[EventTimeStats, ...] = ()
+    unique_ids: Mapping[str, Any] | None = None
+    new_unique_ids: Mapping[str, Any] | None = None
     previous: MicroBatchExecutionContext | None = None
 
     def is_new_data_available(self) -> bool:
@@ -71,5 +75,6 @@ class MicroBatchExecutionContext:
             latest_offsets=self.latest_offsets,
             metadata=self.metadata,
             watermark_tracker=self.watermark_tracker,
+            unique_ids=self.new_unique_ids,
             previous=replace(self, previous=None),  # one batch back is enough; a chain would keep every batch alive
         )

@@ -1,7 +1,7 @@
 """Where does the query begin? Compare the last entries of the two logs.
 
 Models: MicroBatchExecution.populateStartOffsets (Execution flow, step 1). What the logs say is decided in
-engine/checkpointing/recovery.py: with O the last batch in the offset log, a new query, O again, or O + 1. In four parts:
+engine/checkpointing/recovery.py: with O the last batch in the offset log, a new query, O again, or O + 1. In five parts:
 
 a. Read the last entry of the offset log, and the entry before it: the end of batch O-1 is the start of batch O. A named source
    that is in neither of the two is a new one, even if it is in older entries.
@@ -10,6 +10,8 @@ c. A finished batch: ask each V1 source for it once more, because such a source 
    the greater of what both logs say.
 d. An unfinished batch runs with exactly its logged offsets, watermark and time. Ask only the V1 sources that had nothing new
    in it: the others are asked when it runs.
+e. The last commit says in which checkpoint format the query was begun, which it keeps, and in format 2 which files its state is
+   in.
 
 A checkpoint of the continuous engine cannot be continued: its entries have no metadata.
 
@@ -38,6 +40,7 @@ from minispark_stream.engine.plan.name_streaming_sources import SOURCE_EVOLUTION
 from minispark_stream.engine.runtime.micro_batch_execution_context import MicroBatchExecutionContext
 from minispark_stream.engine.runtime.running_query import RunningQuery
 from minispark_stream.engine.runtime.step import step
+from minispark_stream.engine.state.state_store import CHECKPOINT_FORMAT
 
 logger = logging.getLogger(__name__)
 
@@ -61,6 +64,12 @@ def populate_start_offsets(query: RunningQuery, context: MicroBatchExecutionCont
             f"assertion failed: {redacted(query.checkpoint)}/commits has batch {committed[0]}, but there are no offsets. "
             "Restore offsets/ from a copy, or start the query with a new checkpoint location."
         )
+    if committed is not None:  # (e)
+        query.session.conf.set(CHECKPOINT_FORMAT, "1" if committed[1].state_unique_ids is None else "2")
+    unique_ids = committed[1].state_unique_ids if committed else None
+    if unique_ids is None and int(query.conf(CHECKPOINT_FORMAT) or 1) > 1:
+        unique_ids = {}
+    context = replace(context, unique_ids=unique_ids)
     if latest is None:
         _check_is_new(query)
         return replace(context, watermark_tracker=query.planner.new_watermark_tracker())
@@ -70,7 +79,8 @@ def populate_start_offsets(query: RunningQuery, context: MicroBatchExecutionCont
     elif restart.found is Found.DONE:  # (c)
         _ask_again(query, context)
         reached = max(context.watermark_tracker.current_watermark, committed[1].next_batch_watermark_ms)
-        return replace(context, watermark_tracker=context.watermark_tracker.set_watermark(reached)).next()
+        tracker = context.watermark_tracker.set_watermark(reached)
+        return replace(context, watermark_tracker=tracker, new_unique_ids=unique_ids).next()
     elif restart.found is Found.UNFINISHED:  # (d)
         _ask_again(query, context, only_unmoved=True)
     elif restart.found is Found.COMMITS_LOST:

@@ -150,6 +150,7 @@ class QueryPlanner:
             allow_multiple=self._allow_multiple,
             accumulators=state.accumulators,
             state_variables=state.variables,
+            unique_ids=context.unique_ids,
             tells=self._tells,
         )
         execution = IncrementalExecution(template, batch, new_data)

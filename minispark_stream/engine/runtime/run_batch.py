@@ -82,7 +82,10 @@ def add_batch(
     if query.sink.may_read_a_part:  # partitions that it did not read have no next version of their state
         query.planner.verify_commits(execution)
     state_operators = tuple(state_operator(query, execution, operator) for operator in execution.template.operators)
-    return replace(context, execution=execution, num_output_rows=num_output_rows, state_operators=state_operators)
+    return replace(
+        context, execution=execution, num_output_rows=num_output_rows, state_operators=state_operators,
+        new_unique_ids=None if context.unique_ids is None else execution.new_unique_ids(),
+    )
 
 
 @step("stateOperator")
@@ -112,7 +115,7 @@ def update_watermark(
 @step("commitOffsets")
 def commit_offsets(query: RunningQuery, context: MicroBatchExecutionContext) -> CommitMetadata:
     """The batch is done: a restart will not run it again."""
-    metadata = CommitMetadata(context.watermark_tracker.current_watermark)
+    metadata = CommitMetadata(context.watermark_tracker.current_watermark, context.new_unique_ids)
     if not query.commit_log.add(context.batch_id, metadata):
         raise concurrent_stream_log_update(context.batch_id)
     return metadata

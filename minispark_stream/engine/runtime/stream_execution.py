@@ -154,8 +154,9 @@ class StreamExecution(ABC):
             return
 
         def ask_for(partitions: tuple[Partition, ...], may_read: bool) -> MaintenanceRound:
-            committed = self.context.batch_id  # batch N begins with version N
-            return MaintenanceRound(batch.state_dir, batch.state_conf, committed, partitions, may_read, SLICE_S)
+            now = self.context  # batch N begins with version N
+            ids = now.unique_ids or {}
+            return MaintenanceRound(batch.state_dir, batch.state_conf, now.batch_id, partitions, may_read, SLICE_S, ids)
 
         interval = self.conf_ms("spark.sql.streaming.stateStore.maintenanceInterval")
         words = self.described("maintenance")

@@ -70,11 +70,9 @@ class HDFSBackedStateStoreProvider:
 
     def __init__(self, store_id: StateStoreId, conf: StateStoreConf, new_entries: Callable[[], Entries] = ColumnarMap):
         self.store_id, self.conf, self._new_entries = store_id, conf, new_entries
-        self.files = files_of(store_id, conf)
+        self.files, self.snapshot_was_repaired = files_of(store_id, conf), False
         self.lock: AbstractContextManager[object] = threading.RLock()
-        self.loaded_map_cache_hit_count = 0
-        self.loaded_map_cache_miss_count = 0
-        self.snapshot_was_repaired = False
+        self.loaded_map_cache_hit_count = self.loaded_map_cache_miss_count = 0
         self.open_store: HDFSBackedStateStore | None = None
         self.came = Came.NEW  # to the version that was asked for last
         self.forget()
@@ -86,18 +84,19 @@ class HDFSBackedStateStoreProvider:
         self.identities: dict[int, object] = {}
         self._found_at_opening: object = None  # (4)
 
-    def get_store(self, version: int) -> HDFSBackedStateStore:
+    def get_store(self, version: int, unique_id: str | None = None) -> HDFSBackedStateStore:
         with self.lock:
             if self.open_store is not None:
                 self.open_store.abort()
+            self.files.opens(version, unique_id)
             self.load(version)
-            self.open_store = HDFSBackedStateStore(self, version)
-            self._found_at_opening = self.files.identity(version + 1)
+            self.open_store, self._found_at_opening = HDFSBackedStateStore(self, version), self.files.identity(version + 1)
             return self.open_store
 
-    def is_near(self, version: int) -> bool:
+    def is_near(self, version: int, unique_id: str | None = None) -> bool:
         """Whether `version` is in memory, or so few deltas away that nothing else is read."""
         with self.lock:
+            self.files.opens(version, unique_id)
             return self.version > 0 and (self._is_in_memory(version) or self._can_catch_up(version))
 
     def done(self) -> None:
@@ -184,7 +183,7 @@ class HDFSBackedStateStoreProvider:
                 return self.files.write_version(version, changes, len(self.map), self._found_at_opening is not None)
         identity = self.files.identity(version)  # before the file is read, as when it is loaded
         if not self._says_the_same(version, changes):
-            name = f"{version}.{self.files.delta if self.files.has_delta(version) else self.files.snapshot}"
+            name = self.files.name(version, self.files.delta if self.files.has_delta(version) else self.files.snapshot)
             raise ValueError(f"another task has written other changes to {self.files.root}/{name} meanwhile")
         return identity
 
@@ -209,7 +208,8 @@ class HDFSBackedStateStoreProvider:
         undo = self.map.num_bytes(sum(len(keys) for undo in self.undo_records.values() for keys, _ in undo))
         size = self.map.memory_used_bytes
         loaded = Loaded(self.loaded_map_cache_hit_count, self.loaded_map_cache_miss_count, self.snapshot_was_repaired, size)
-        return StateStoreMetrics(len(self.map), size + undo, self.files.custom_metrics(loaded))
+        custom = self.files.custom_metrics(loaded)
+        return StateStoreMetrics(len(self.map), size + undo, custom, self.files.unique_id(self.version))
 
 
 class HDFSBackedStateStore:

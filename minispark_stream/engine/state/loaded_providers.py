@@ -61,13 +61,13 @@ class LoadedProviders:
             self._providers[store_id] = provider
             return provider
 
-    def is_near(self, store_id: StateStoreId, conf: StateStoreConf, version: int) -> bool:
+    def is_near(self, store_id: StateStoreId, conf: StateStoreConf, version: int, unique_id: str | None = None) -> bool:
         """Whether `version` of a store is in memory, or a few deltas away."""
         with self._lock:
             provider = self._providers.get(store_id)
             if provider is None or provider.conf != conf:
                 provider = self._new(store_id, conf)
-            if is_near := provider.is_near(version):
+            if is_near := provider.is_near(version, unique_id):
                 self._providers[store_id] = provider
             return is_near
 
@@ -142,13 +142,13 @@ def shared_by_workers() -> SharedTables | None:
 LOADED_PROVIDERS = LoadedProviders(share_of_memory(), shared_by_workers())
 
 
-def get_store(store_id: StateStoreId, conf: StateStoreConf, version: int) -> StateStore:
-    """Open `version` of a store for the changes that make `version + 1`.
+def get_store(store_id: StateStoreId, conf: StateStoreConf, version: int, unique_id: str | None = None) -> StateStore:
+    """Open `version` of a store for the changes that make `version + 1`. `unique_id`: of `version`, in checkpoint format 2.
 
     One store of an id is open at a time: opening it again aborts the one that was open before. `abort` it at the end.
     Raises SparkRuntimeException (CANNOT_LOAD_STATE_STORE) when the files do not give this version.
     """
-    return LOADED_PROVIDERS.provider(store_id, conf, version).get_store(version)
+    return LOADED_PROVIDERS.provider(store_id, conf, version).get_store(version, unique_id)
 
 
 def unload_stores() -> None:

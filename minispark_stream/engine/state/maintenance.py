@@ -36,10 +36,14 @@ tests/unit/engine/state/test_state_store.py::test_a_snapshot_is_written_from_wha
 from __future__ import annotations
 
 import math
+import re
 import time
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
 
 from minispark_stream.engine.checkpointing.checkpoint_file_manager import CheckpointFileManager, canonical_number
+from minispark_stream.engine.checkpointing.commit_log import ids_by_store
 from minispark_stream.engine.observer import error_words
 from minispark_stream.engine.state.loaded_providers import LOADED_PROVIDERS, get_store, this_worker
 from minispark_stream.engine.state.replay import bases
@@ -79,6 +83,7 @@ class MaintenanceRound:
         committed: the newest version that no batch writes again.
         may_read: partitions that this worker does not have in memory are read from the checkpoint.
         seconds: (4)
+        unique_ids: in which files that version is, by operator, in checkpoint format 2.
     """
 
     state_dir: str
@@ -87,6 +92,7 @@ class MaintenanceRound:
     partitions: tuple[Partition, ...]
     may_read: bool = True
     seconds: float = math.inf
+    unique_ids: Mapping[str, Any] = field(default_factory=dict)
 
     def run(self) -> tuple[list[MaintenanceResult], list[Partition]]:
         """What was done, stores with nothing to do left out; and which partitions are left."""
@@ -97,7 +103,9 @@ class MaintenanceRound:
                 left.append(partition)
                 continue
             looked_at += 1
-            due = [what_is_due(store_id, self.conf, self.committed) for store_id in find_stores(self.state_dir, *partition)]
+            ids = ids_by_store(self.unique_ids.get(str(partition[0])), partition[1])
+            stores = find_stores(self.state_dir, *partition)
+            due = [what_is_due(store_id, self.conf, self.committed, ids.get(store_id.store_name)) for store_id in stores]
             if self.may_read or all(one.is_near() for one in due):  # (3)
                 results += [one.do_maintenance() for one in due if one.is_something()]
             else:
@@ -119,7 +127,10 @@ class Due:
 
     def is_near(self) -> bool:
         """Whether it can be done without reading the state from the beginning."""
-        return self.snapshot is None or LOADED_PROVIDERS.is_near(self.files.store_id, self.files.conf, self.snapshot)
+        if self.snapshot is None:
+            return True
+        unique_id = self.files.unique_id(self.snapshot)
+        return LOADED_PROVIDERS.is_near(self.files.store_id, self.files.conf, self.snapshot, unique_id)
 
     def do_maintenance(self) -> MaintenanceResult:
         """Snapshot and clean-up."""
@@ -146,9 +157,10 @@ class Due:
         )
 
 
-def what_is_due(store_id: StateStoreId, conf: StateStoreConf, committed: int) -> Due:
+def what_is_due(store_id: StateStoreId, conf: StateStoreConf, committed: int, unique_id: str | None) -> Due:
     """What the files of a store say, without a look into them."""
     files = files_of(store_id, conf)
+    files.opens(committed, unique_id)
     try:
         present = [f for f in files.store_files() if f.version <= committed]
         snapshot = snapshot_due(present, files.most_deltas)
@@ -187,7 +199,7 @@ def files_for_version(files: list[StoreFile], version: int) -> list[StoreFile]:
 def write_snapshot(files: StateFiles, version: int) -> int:
     """Open `version` as a task of a batch would, and write it whole. The size of the file."""
     before = files.identity(version)
-    store = get_store(files.store_id, files.conf, version)
+    store = get_store(files.store_id, files.conf, version, files.unique_id(version))
     rows = store.rows()
     store.abort()
     if files.identity(version) != before:
@@ -198,7 +210,7 @@ def write_snapshot(files: StateFiles, version: int) -> int:
 def find_stores(state_dir: str, operator: int, partition: int) -> list[StateStoreId]:
     """The stores of a partition that have a directory, by name."""
     names = [name for name, *_ in CheckpointFileManager(f"{state_dir}/{operator}/{partition}").list()]
-    has_default = any(canonical_number(name.partition(".")[0]) is not None for name in names)
+    has_default = any(canonical_number(re.split("[._]", name)[0]) is not None for name in names)
     # a directory: a store with a name, or RocksDB's
     named = [name for name in sorted(names) if "." not in name and name not in ("_metadata", "SSTs")]
     return [StateStoreId(state_dir, operator, partition, name) for name in [DEFAULT_STORE_NAME] * has_default + named]

@@ -34,11 +34,11 @@ class SharedProvider(HDFSBackedStateStoreProvider):
         self._is_taken_over = False
         super().__init__(store_id, conf, partial(ColumnarMap, shared=True))
 
-    def get_store(self, version: int) -> HDFSBackedStateStore:
+    def get_store(self, version: int, unique_id: str | None = None) -> HDFSBackedStateStore:
         with self.lock:
             self._take()
             try:
-                return super().get_store(version)
+                return super().get_store(version, unique_id)
             except BaseException:
                 self.done()
                 raise
@@ -48,11 +48,11 @@ class SharedProvider(HDFSBackedStateStoreProvider):
         if self._is_taken_over and self.came == Came.MEMORY:
             self.came = Came.TAKEN_OVER
 
-    def is_near(self, version: int) -> bool:
+    def is_near(self, version: int, unique_id: str | None = None) -> bool:
         with self.lock:
             self._take()
             try:
-                return super().is_near(version)
+                return super().is_near(version, unique_id)
             finally:
                 self.done()
 

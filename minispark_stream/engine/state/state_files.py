@@ -85,22 +85,33 @@ class StateFiles:
         """So many may follow a snapshot before the next one is due."""
         return self.conf.min_deltas_for_snapshot
 
+    def opens(self, version: int, unique_id: str | None) -> None:
+        """The version that is worked on from now on, and in which file it is, where versions have ids."""
+
+    def unique_id(self, version: int) -> str | None:
+        """Which of the files of a version counts that was opened or written here; None where each version has one."""
+        return None
+
+    def name(self, version: int, suffix: str) -> str:
+        """Of the file of a version."""
+        return f"{version}.{suffix}"
+
     def write_version(self, version: int, changes: Sequence[Change], num_keys: int, overwrite: bool = True) -> object:
         """What `changes` make of the version before: `num_keys` keys. It takes the place of what an earlier run wrote.
 
         Returns the identity of the new file. Without `overwrite` and with a file there: FileExistsError.
         """
-        self.delete(f"{version}.{self.snapshot}")
+        self.delete(self.name(version, self.snapshot))
         return self.write_delta(version, changes, overwrite)
 
     def write_delta(self, version: int, changes: Sequence[Change], overwrite: bool = True) -> object:
         """The identity of the new file. Without `overwrite` and with a file there: FileExistsError."""
-        name = f"{version}.{self.delta}"
-        return name, self._write(name, self._encoded(changes), overwrite)
+        name = self.name(version, self.delta)
+        return name, self._write(name, self._encoded(changes, version), overwrite)
 
     def write_snapshot(self, version: int, keys: Sequence[bytes], values: Sequence[bytes]) -> int:
         """The size of the file in bytes. FileNotFoundError when somebody has deleted the folder meanwhile."""
-        records = self._encoded([(keys, values)])
+        records = self._encoded([(keys, values)], version)
         data = compress(records, self.conf.compression_codec)
         self.manager.create_atomic(f"{version}.snapshot", data, overwrite=True, new_folder=False)
         return len(data)
@@ -114,7 +125,7 @@ class StateFiles:
             raise self._error("CANNOT_READ_DELTA_FILE_NOT_EXISTS", "delta", file, "{f} does not exist") from e
 
     def has_delta(self, version: int) -> bool:
-        return self.manager.exists(f"{version}.{self.delta}")
+        return self.manager.exists(self.name(version, self.delta))
 
     def read_snapshot(self, version: int) -> list[Change]:
         try:
@@ -146,7 +157,7 @@ class StateFiles:
 
     def identity(self, version: int) -> object:
         """What tells this file of `version` from one that replaced it; None when there is no file."""  # (2)
-        for name in (f"{version}.{self.delta}", f"{version}.{self.snapshot}"):
+        for name in (self.name(version, self.delta), self.name(version, self.snapshot)):
             if (found := self.manager.identity(name)) is not None:
                 return name, found
         return None
@@ -179,7 +190,7 @@ class StateFiles:
         """The metric that says which version has been uploaded whole."""
         return f"SnapshotLastUploaded.partition_{self.store_id.partition_id}_{self.store_id.store_name}"
 
-    def _encoded(self, changes: Sequence[Change]) -> bytes:
+    def _encoded(self, changes: Sequence[Change], version: int) -> bytes:
         return encode_records(changes, self.conf.row_checksum_enabled)
 
     def _decoded(self, records: bytes) -> list[Change]:
@@ -198,8 +209,8 @@ class StateFiles:
         return self.manager.create_atomic(name, compress(records, self.conf.compression_codec), overwrite)  # (1)
 
     def _read(self, name: str, kind: str) -> list[Change]:
-        data = self.manager.open(name)
         try:
+            data = self.manager.open(name)
             records = decompress(data, self.conf.compression_codec, self.max_bytes)
             return self._decoded(records)
         except LimitExceeded as e:

@@ -198,7 +198,7 @@ def _crc_table() -> np.ndarray:
     return table
 
 
-_CRC = _crc_table()
+CRC32C = _crc_table()  # what one byte makes of a sum
 
 
 def crc32c(rows: Sequence[bytes]) -> list[int]:
@@ -210,7 +210,7 @@ def crc32c(rows: Sequence[bytes]) -> list[int]:
     live, nth = np.flatnonzero(lengths > 0), 0
     while len(live):
         crc = sums[live]
-        sums[live] = _CRC[(crc ^ data[start[live] + nth]) & np.uint32(255)] ^ (crc >> np.uint32(8))
+        sums[live] = CRC32C[(crc ^ data[start[live] + nth]) & np.uint32(255)] ^ (crc >> np.uint32(8))
         nth += 1
         live = live[lengths[live] > nth]
     return (~sums).tolist()

@@ -77,13 +77,14 @@ class StateStoreId:
 
 
 NewFiles = Callable[[StateStoreId, Any], Any]  # with a StateStoreConf gives a StateFiles (state_files.py)
-PROVIDERS: dict[str, NewFiles | None] = {HDFS_PROVIDER: None}
+PROVIDERS: dict[str, tuple[NewFiles | None, ...]] = {HDFS_PROVIDER: (None,)}  # for each checkpoint format, from 1 on
 
 
-def register_state_store_provider(name: str, new_files: NewFiles) -> None:
-    """Let the conf `stateStore.providerClass` be `name`, a class of Spark's: `new_files` makes the files of its stores.
+def register_state_store_provider(name: str, *new_files: NewFiles) -> None:
+    """Let the conf `stateStore.providerClass` be `name`, a class of Spark's: `new_files` make the files of its stores, the
+    first one those of checkpoint format 1, and so on.
 
-    A task is given `new_files` by its name, so it must be a class or function of a module.
+    A task is given one of them by its name, so each must be a class or function of a module.
     """
     PROVIDERS[name] = new_files
 
@@ -113,6 +114,7 @@ class StateStoreConf:
     auto_snapshot_repair_enabled: bool = _conf("stateStore.autoSnapshotRepair.enabled", True)
     auto_snapshot_repair_num_failures: int = _conf("stateStore.autoSnapshotRepair.numFailuresBeforeActivating", 1)
     auto_snapshot_repair_max_replay: int = _conf("stateStore.autoSnapshotRepair.maxChangeFileReplay", 500)
+    file_checksum_enabled: bool = _conf("checkpoint.fileChecksum.enabled", True)
     changelog_checkpointing_enabled: bool = _conf("stateStore.rocksdb.changelogCheckpointing.enabled", False)
     max_shared_memory_mb: int = _conf("stateStore.maxSharedMemoryMB", -1)
     merge_operator_version: int = _conf("stateStore.rocksdb.mergeOperatorVersion", 2)
@@ -128,33 +130,35 @@ class StateStoreConf:
     def from_conf(conf_get: Callable[[str], str | None], query_run_id: str = "") -> StateStoreConf:
         """Read the confs through `conf_get`, which gives None for a conf that is not set.
 
-        Raises SparkRuntimeException for a provider that nobody has registered, and for a checkpoint format other than 1.
+        Raises SparkRuntimeException for a provider that nobody has registered, or that does not have the checkpoint format.
         """
         provider = conf_get(PROVIDER_CLASS) or HDFS_PROVIDER
         if provider not in PROVIDERS:
             text = f"The state store provider {provider} is not supported here; set it to {' or '.join(PROVIDERS)}."
             raise state_error("UNSUPPORTED_FEATURE.STATE_STORE_PROVIDER", text, "0A000", provider=provider)
-        if int(conf_get(CHECKPOINT_FORMAT) or 1) > 1:
-            text = "HDFSBackedStateStoreProvider does not support checkpointFormatVersion > 1"
-            if provider != HDFS_PROVIDER:
-                text = f"The model does not write checkpointFormatVersion > 1; set {CHECKPOINT_FORMAT}=1"
+        formats = PROVIDERS[provider]
+        if (file_format := int(conf_get(CHECKPOINT_FORMAT) or 1)) > len(formats):
+            text = f"{provider.rpartition('.')[2]} does not support checkpointFormatVersion > {len(formats)}"
             raise state_error("STATE_STORE_CHECKPOINT_IDS_NOT_SUPPORTED", text, "KD002", msg=text)
         values: dict[str, Any] = {}
         for f in fields(StateStoreConf):
             value = conf_get(f.metadata["key"]) if f.metadata else None
             if value is not None:
                 values[f.name] = _PARSERS[type(f.default)](value.strip())
-        values["new_files"] = PROVIDERS[provider]
+        values["new_files"] = formats[file_format - 1]
         return StateStoreConf(**values, query_run_id=query_run_id)
 
 
 @dataclass(frozen=True)
 class StateStoreMetrics:
-    """`memory_used_bytes` counts the entries and undo records that this process keeps; `custom` has Spark's metric names."""
+    """`memory_used_bytes` counts the entries and undo records that this process keeps; `custom` has Spark's metric names.
+    `unique_id`: of the version, in checkpoint format 2.
+    """
 
     num_keys: int
     memory_used_bytes: int
     custom: Mapping[str, int]
+    unique_id: str | None = None
 
 
 class Came:

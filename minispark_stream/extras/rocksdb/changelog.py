@@ -19,16 +19,25 @@ from __future__ import annotations
 
 import json
 import struct
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from typing import NamedTuple
 
 from minispark_stream.engine.checkpointing.lz4_block import LimitExceeded
+from minispark_stream.engine.checkpointing.metadata_log import to_json
 from minispark_stream.engine.state.schema_files import read_utf, write_utf
 from minispark_stream.engine.state.state_records import BYTES_PER_RECORD, decode_changes, records
 from minispark_stream.extras.rocksdb.changes import DELETE, MERGE, PUT, Record
 
 _length = struct.Struct(">i")
 _END = 0
+
+
+class Header(NamedTuple):
+    """`lineage`: version -> unique id of its file. `end`: the byte at which the records begin."""
+
+    has_families: bool
+    lineage: dict[int, str]
+    end: int
 
 
 class Changelog(NamedTuple):
@@ -38,19 +47,24 @@ class Changelog(NamedTuple):
     records: list[Record]
 
 
-def encode_records_v2(records: Iterable[Record]) -> bytes:
-    """A changelog of version 2, before it is compressed."""
-    out = [write_utf("v2")]
+def encode_header(has_families: bool, lineage: Mapping[int, str] | None) -> bytes:
+    """What a changelog begins with; `lineage`: None in checkpoint format 1."""
+    if lineage is None:
+        return write_utf("v2") if has_families else b""
+    ids = [{"version": version, "checkpointUniqueId": unique_id} for version, unique_id in sorted(lineage.items())]
+    return write_utf("v4" if has_families else "v3") + write_utf(to_json(ids))
+
+
+def encode_typed_records(records: Iterable[Record]) -> bytes:
+    """The records of a changelog of version 2 or 4, before they are compressed."""
+    out: list[bytes] = []
     for kind, key, value in records:
         out += [bytes([kind]), _length.pack(len(key)), key, _length.pack(-1 if value is None else len(value)), value or b""]
     return b"".join([*out, bytes([_END])])
 
 
-def read_changelog(data: bytes, checksum: bool, max_bytes: int) -> Changelog:
-    """A changelog from its decompressed bytes.
-
-    Raises ValueError with the byte at which it is broken; LimitExceeded when its records take more than `max_bytes` of memory.
-    """
+def read_header(data: bytes) -> Header:
+    """Of a changelog's decompressed bytes. Raises ValueError."""
     version, at = (int(data[3:4]), 4) if data[:3] == b"\0\2v" and data[3:4].isdigit() else (1, 0)  # (1)
     if not 1 <= version <= 4:
         raise ValueError(f"byte 0: a changelog of version {version}; 1 to 4 are read")
@@ -58,7 +72,16 @@ def read_changelog(data: bytes, checksum: bool, max_bytes: int) -> Changelog:
     if version >= 3:  # (2)
         text, at = read_utf(data, at)
         lineage = _lineage(text)
-    if version in (1, 3):  # (3)
+    return Header(version in (2, 4), lineage, at)
+
+
+def read_changelog(data: bytes, checksum: bool, max_bytes: int) -> Changelog:
+    """A changelog from its decompressed bytes.
+
+    Raises ValueError with the byte at which it is broken; LimitExceeded when its records take more than `max_bytes` of memory.
+    """
+    has_families, lineage, at = read_header(data)
+    if not has_families:  # (3)
         found = records(decode_changes(data[at:], max_bytes=max_bytes))
         result = [Record(DELETE if value is None else PUT, key, value) for key, value in found]
     else:

@@ -29,20 +29,17 @@ for tasks that run twice, and what a worker does that another one has overtaken 
 differ.
 
 Differs from Spark: the state is in memory, so that Spark's confs for the memory of RocksDB have no meaning; maintenance makes a
-zip of the newest committed version, as for the HDFS-backed store; tables are compacted when eight have been added; checkpoint
-format 2 is refused.
+zip of the newest committed version, as for the HDFS-backed store; tables are compacted when eight have been added.
 Shown by tests/unit/extras/rocksdb/test_rocksdb_state_files.py::test_a_snapshot_shares_tables_with_the_one_before,
-tests/unit/extras/rocksdb/test_rocksdb_state_files.py::test_a_zip_that_lacks_keys_is_refused,
-tests/conformance/test_rocksdb_provider.py::test_what_the_model_refuses.
+tests/unit/extras/rocksdb/test_rocksdb_state_files.py::test_a_zip_that_lacks_keys_is_refused.
 """
 
 from __future__ import annotations
 
 import os
-import re
 import sys
 import uuid
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
 from typing import cast
 
@@ -55,7 +52,7 @@ from minispark_stream.engine.state.schema_files import read_schemas
 from minispark_stream.engine.state.state_files import Loaded, StateFiles
 from minispark_stream.engine.state.state_records import Change, decode_changes, encode_records, records
 from minispark_stream.engine.state.state_store import each
-from minispark_stream.extras.rocksdb.changelog import encode_records_v2, read_changelog
+from minispark_stream.extras.rocksdb.changelog import encode_header, encode_typed_records, read_changelog, read_header
 from minispark_stream.extras.rocksdb.changes import Append, folded
 from minispark_stream.extras.rocksdb.family_checksums import FamilyChecksums
 from minispark_stream.extras.rocksdb.family_numbers import ROW, FamilyNumbers, numbers_in, records_of, without_numbers
@@ -64,7 +61,6 @@ from minispark_stream.extras.rocksdb.rocksdb_state_encoder import RocksDBStateEn
 from minispark_stream.extras.rocksdb.snapshot_zip import SnapshotMetadata, read_database, read_zip_metadata, zip_of
 
 TABLES = "SSTs"
-_OF_FORMAT_2 = re.compile(r"[0-9]+_[0-9a-f-]+\.(zip|changelog)")
 
 
 class RocksDBStateFiles(StateFiles):
@@ -82,34 +78,35 @@ class RocksDBStateFiles(StateFiles):
         has_changelogs = self.conf.changelog_checkpointing_enabled
         if has_changelogs and not (self._has_families and numbers_in(changes)):
             return super().write_version(version, changes, num_keys, overwrite)
-        self.delete(f"{version}.{self.delta}")
+        self.delete(self.name(version, self.delta))
         self.manager.mkdirs(TABLES)
-        base = self._base(version)
+        base, name = self._base(version), self.name(version, self.snapshot)
         zipped = self._zip(version, base, [*self._changes(base, version - 1), *changes], num_keys)
-        identity = f"{version}.zip", self.manager.create_atomic(f"{version}.zip", zipped, overwrite)
+        identity = name, self.manager.create_atomic(name, zipped, overwrite)
         return self.write_delta(version, changes, overwrite) if has_changelogs else identity
 
     def write_snapshot(self, version: int, keys: Sequence[bytes], values: Sequence[bytes]) -> int:
+        name = self.name(version, self.snapshot)
         if not self.has_delta(version):
-            raise FileNotFoundError(f"{self.root}/{version}.zip cannot be written, because its changelog is gone")
+            raise FileNotFoundError(f"{self.root}/{name} cannot be written, because its changelog is gone")
         self.manager.mkdirs(TABLES)
         try:
             base = self._base(version)
             zipped = self._zip(version, base, self._changes(base, version), len(keys), is_read=True)
         except Exception:  # something is wrong with an older file, and nothing with the rows
             zipped = self._zip(version, 0, [(keys, values)], len(keys))
-        self.manager.create_atomic(f"{version}.zip", zipped, overwrite=True, new_folder=False)
+        self.manager.create_atomic(name, zipped, overwrite=True, new_folder=False)
         return len(zipped)
 
     def read_delta(self, version: int) -> list[Change]:
-        name = f"{version}.changelog"
+        name = self.name(version, self.delta)
         try:
-            return [*self._read(name, "delta"), *self._families_of(version)]
+            return [*self._read(name, "delta"), *(self._families_of(version) if self._has_families else ())]
         except FileNotFoundError as e:
             raise self._missing(name, e) from e
 
     def read_snapshot(self, version: int) -> list[Change]:  # (4)
-        name = f"{version}.zip"
+        name = self.name(version, self.snapshot)
         try:
             with scratch() as folder:
                 metadata = self._fetch(name, folder)
@@ -176,7 +173,7 @@ class RocksDBStateFiles(StateFiles):
         """
         families = FamilyNumbers({}, 0)
         with scratch() as folder:
-            before = self._fetch(f"{base}.zip", folder) if base else SnapshotMetadata(0, {})
+            before = self._fetch(self.name(base, self.snapshot), folder) if base else SnapshotMetadata(0, {})
             if self._has_families:  # (6)
                 families, num_keys = numbers_in(changes) or FamilyNumbers.of_zip(before), num_keys - 1
                 changes = list(without_numbers(changes))
@@ -188,7 +185,7 @@ class RocksDBStateFiles(StateFiles):
                 is_counted = is_read or self._has_families
                 keys = db.keys() if is_counted else []
                 if is_counted and len(keys) != num_keys:
-                    raise ValueError(f"{base}.zip and the changelogs after it do not make {num_keys} keys")
+                    raise ValueError(f"the zip of version {base} and the changelogs after it do not make {num_keys} keys")
                 names = db.checkpoint(f"{folder}/checkpoint")
             contents = {name: f"{folder}/checkpoint/{name}" for name in names}
             tables = self._upload({name: contents[name] for name in names if name.endswith(".sst")}, before)
@@ -230,34 +227,38 @@ class RocksDBStateFiles(StateFiles):
 
     # -- changelogs ---------------------------------------------------------------------------------------------
 
-    def _encoded(self, changes: Sequence[Change]) -> bytes:
+    def _encoded(self, changes: Sequence[Change], version: int) -> bytes:
+        header = encode_header(self._has_families, self._lineage(version))
         if self._has_families:
-            return encode_records_v2(self._checksums(numbers_in(changes)).of_records(records_of(changes)))
+            return header + encode_typed_records(self._checksums(numbers_in(changes)).of_records(records_of(changes)))
         rows = [self._encoder.encode(change) for change in changes]
-        return encode_records(map(with_key_checksums, rows) if self._encoder.checksum else rows)
+        return header + encode_records(map(with_key_checksums, rows) if self._encoder.checksum else rows)
+
+    def _lineage(self, version: int) -> Mapping[int, str] | None:
+        """Which files the versions before are in, where the changelog of `version` says it."""
+        return None
 
     def _decoded(self, data: bytes) -> list[Change]:
         if self._has_families:
             log = read_changelog(data, False, self.max_bytes or sys.maxsize)
             found = folded(self._checksums().checked_records(log.records), self.conf.list_delimiter)
             return [(list(found), list(found.values()))]
-        if data[:3] == b"\0\2v":
-            raise ValueError("a changelog with column families, or of checkpoint format 2")
-        changes = decode_changes(data, max_bytes=self.max_bytes)
+        header = read_header(data)
+        if header.has_families:
+            raise ValueError("a changelog with column families, which the operator has not")
+        changes = decode_changes(data[header.end :], max_bytes=self.max_bytes)
         return [self._encoder.decode(checked_keys(change) if self._encoder.checksum else change) for change in changes]
 
     def _missing(self, name: str, error: FileNotFoundError) -> SparkRuntimeException:
         what = "{f} does not exist"
         if name.endswith(".zip") and error.filename:
             what = f"{error.filename} does not exist, which it needs"
-        if any(_OF_FORMAT_2.fullmatch(other) for other, *_ in self._names()):
-            what += "; the checkpoint is in checkpoint format 2, with which the model cannot go on, and Spark can"
         return self._error("CANNOT_READ_STREAMING_STATE_FILE", "state", name, what)
 
     def _families_of(self, version: int) -> list[Change]:
         """(6) Which families a version has, if it has a zip that tells: of all versions in which they changed, there is one."""
         try:
-            metadata = read_zip_metadata(self.manager.open(f"{version}.zip")) if self._has_families else SnapshotMetadata(0, {})
+            metadata = read_zip_metadata(self.manager.open(self.name(version, self.snapshot)))
         except (FileNotFoundError, ValueError):
             return []
         return [([ROW], [FamilyNumbers.of_zip(metadata).to_row()])] if metadata.families else []
@@ -266,7 +267,7 @@ class RocksDBStateFiles(StateFiles):
         """Of the families of a version, or of those that the newest zip names."""
         are_on, delimiter = self.conf.row_checksum_enabled, self.conf.list_delimiter
         if are_on and families is None:
-            families = numbers_in(self._families_of(max(self.snapshots(), default=0)))
+            families = next((numbers_in(self._families_of(version)) for version in reversed(self.snapshots())), None)
         kinds = self._operator.variables() if self._operator else {}
         numbers = families or FamilyNumbers()
         lists = frozenset(numbers.prefix(name) for name in numbers.by_name if kinds.get(name) == "ListState")

@@ -21,6 +21,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from minispark_stream.engine.checkpointing.commit_log import ids_by_store
 from minispark_stream.engine.operators.base import BatchContext, StatefulOperator
 from minispark_stream.engine.state.loaded_providers import get_store
 from minispark_stream.engine.state.state_files import files_of
@@ -37,11 +38,14 @@ def shown_state(batch: BatchContext, operator: StatefulOperator) -> dict[str, An
     after: list[dict[str, Any]] = []
     between: list[dict[str, Any]] = []
     rows = 0
+    ids = batch.state_info(operator).unique_ids, None if batch.unique_ids is None else batch.new_unique_ids(operator)
     for name in operator.store_names:
         for partition in range(operator.partitions(batch.num_partitions)):
             store_id = StateStoreId(batch.state_dir, operator.operator_id, partition, name)
-            old, new = (_all_rows(batch, operator, store_id, one) for one in (version, version + 1))
-            put = _put_and_removed(batch, store_id, version + 1, new)  # (3)
+            old_id, new_id = (ids_by_store(of_version, partition).get(name) for of_version in ids)
+            old = _all_rows(batch, operator, store_id, version, old_id)
+            new = _all_rows(batch, operator, store_id, version + 1, new_id)
+            put = _put_and_removed(batch, store_id, version + 1, new_id, new)  # (3)
             passed = operator.without_indexes(put, batch)
             every = old.keys() | new.keys() | passed.keys()
             changed = sorted(key for key in every if old.get(key) != new.get(key) or key in passed)  # (1)
@@ -55,20 +59,23 @@ def shown_state(batch: BatchContext, operator: StatefulOperator) -> dict[str, An
 
 
 def _put_and_removed(
-    batch: BatchContext, store_id: StateStoreId, version: int, after: Mapping[bytes, bytes]
+    batch: BatchContext, store_id: StateStoreId, version: int, unique_id: str | None, after: Mapping[bytes, bytes]
 ) -> Mapping[bytes, bytes]:
     """The rows that the batch which made `version` has put and then removed."""
     put: dict[bytes, bytes] = {}
     files = files_of(store_id, batch.state_conf)
+    files.opens(version, unique_id)
     for keys, values in files.read_delta(version) if files.has_delta(version) else ():
         put |= {bytes(key): bytes(value) for key, value in zip(keys, values) if value is not None and bytes(key) not in after}
     return put
 
 
-def _all_rows(batch: BatchContext, operator: StatefulOperator, store_id: StateStoreId, version: int) -> Mapping[bytes, bytes]:
+def _all_rows(
+    batch: BatchContext, operator: StatefulOperator, store_id: StateStoreId, version: int, unique_id: str | None
+) -> Mapping[bytes, bytes]:
     if version == 0:
         return {}
-    store = get_store(store_id, batch.state_conf, version)
+    store = get_store(store_id, batch.state_conf, version, unique_id)
     rows = {bytes(key): bytes(value) for key, value in zip(*store.rows())}
     store.abort()
     return operator.without_indexes(rows, batch)

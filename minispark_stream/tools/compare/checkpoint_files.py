@@ -9,9 +9,9 @@
     state/0/_stateSchema/default/0 bytes; the random id is not a part of the name here
     state/0/_metadata/v2/0         text, without such ids, nor the folder of the checkpoint
 
-Snapshots are left out, because maintenance writes them in the background at its own pace; so are zips of versions that have a
-changelog. The tables in `SSTs/` are, too, because RocksDB may compact them at any time; so are `metadata` (a random id), `.crc`
-files and temporary files.
+The ids of checkpoint format 2 are left out, in names and in commits. Snapshots are left out, because maintenance writes them in
+the background at its own pace; so are zips of versions that have a changelog. The tables in `SSTs/` are, too, because RocksDB
+may compact them at any time; so are `metadata` (a random id), `.crc` files and temporary files.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from typing import Any
 
 from minispark_stream.engine.checkpointing.lz4_block import decompress
 from minispark_stream.engine.state.state_records import decode_records
-from minispark_stream.extras.rocksdb.changelog import read_changelog
+from minispark_stream.extras.rocksdb.changelog import read_changelog, read_header
 from minispark_stream.extras.rocksdb.changes import folded
 
 
@@ -40,7 +40,7 @@ def comparable_files(checkpoint: str) -> dict[str, Any]:
             path = Path(folder, name)
             relative = path.relative_to(checkpoint).as_posix()
             if not name.startswith(".") and relative != "metadata" and not _is_written_at_its_own_pace(path):
-                found[_SCHEMA_ID.sub(r"\1", relative)] = _content(path)
+                found[_ID.sub(r"\1", relative)] = _content(path)
     for folder in {name.rpartition("/")[0] for name, content in found.items() if isinstance(content, FamilyChanges)}:
         _leave_out_removals_of_nothing(found, folder)
     return found
@@ -62,11 +62,12 @@ def _leave_out_removals_of_nothing(found: dict[str, Any], folder: str) -> None:
         found[name] = changes
 
 
-_SCHEMA_ID = re.compile(r"(_stateSchema/[^/]+/[0-9]+)_[0-9a-f-]{36}")
+_UUID = "[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}"
+_ID = re.compile(f"(/[0-9]+)_{_UUID}")  # of a state schema, or of a version
 
 
 def _is_written_at_its_own_pace(path: Path) -> bool:
-    return path.suffix in (".snapshot", ".sst") or path.suffix == ".zip" and path.with_suffix(".changelog").exists()
+    return path.suffix in (".snapshot", ".sst", ".crc") or path.suffix == ".zip" and path.with_suffix(".changelog").exists()
 
 
 def _codec(data: bytes) -> str:
@@ -86,21 +87,29 @@ def _content(path: Path) -> Any:
     if path.suffix in (".delta", ".changelog"):
         try:
             records = decompress(data, _codec(data))
-            if records[:4] == b"\0\2v2":
+            header = read_header(records)
+            if header.has_families:
                 return FamilyChanges(folded(read_changelog(records, False, sys.maxsize).records, b""))
-            return Counter(decode_records(records))
+            return Counter(decode_records(records[header.end :]))
         except ValueError:  # damaged, or with row checksums: compare it as it is
             return data
     if path.parent.parts[-2:] == ("_metadata", "v2"):
         return _without_ids(data.decode("utf-8", "replace"))
+    if path.parent.name == "commits":
+        return without_ids(data.decode("utf-8", "replace"))
     if path.parent.name == "offsets":
         return without_time(data.decode("utf-8", "replace"))
     return data
 
 
+def without_ids(commit: str) -> str:
+    """A commit without the unique ids of the state, which no two runs have in common."""
+    return re.sub(_UUID, "id", commit)
+
+
 def _without_ids(metadata: str) -> str:
     """Operator metadata of version 2, with its variables in the order of their names: Spark's order is that of a hash map."""
-    text = _SCHEMA_ID.sub(r"\1", re.sub(r'"[^"]*/state/', '"state/', metadata))
+    text = _ID.sub(r"\1", re.sub(r'"[^"]*/state/', '"state/', metadata))
     return re.sub(r'(?<=\[)\{\\"stateName.*(?=\])', lambda found: ",".join(sorted(re.findall(r"\{[^}]*\}", found[0]))), text)
 
 

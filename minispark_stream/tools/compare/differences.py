@@ -26,7 +26,7 @@ from typing import Any
 from minispark_stream.engine.times import iso_ms
 from minispark_stream.lens.trace.values import entry_metadata
 from minispark_stream.lens.view.words import clip, plural
-from minispark_stream.tools.compare.checkpoint_files import without_time
+from minispark_stream.tools.compare.checkpoint_files import without_ids, without_time
 from minispark_stream.tools.compare.engine_run import EngineBatch, EngineRun
 
 LONGEST = 1000  # characters of a value
@@ -136,7 +136,7 @@ def _comparable(batch: EngineBatch, ordered: bool) -> tuple[Any, ...]:
         [(s["startOffset"], s["endOffset"], s["numInputRows"]) for s in progress["sources"]],
         [{key: op[key] for key in _STATE_METRICS} | _counts(op) for op in progress["stateOperators"]],
         progress["sink"].get("numOutputRows"),
-        {name: without_time(text) for name, text in batch.logs.items()},
+        {name: without_ids(without_time(text)) for name, text in batch.logs.items()},
         rows if ordered else sorted(rows),
     )
 

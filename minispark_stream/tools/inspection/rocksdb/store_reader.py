@@ -20,7 +20,6 @@ Shown by tests/unit/tools/inspection/test_inspect_rocksdb.py::test_rows_come_fro
 
 from __future__ import annotations
 
-import re
 from collections import OrderedDict
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -31,12 +30,12 @@ from minispark_stream.engine.checkpointing.lz4_block import LimitExceeded, decom
 from minispark_stream.engine.state.state_records import BYTES_PER_RECORD
 from minispark_stream.extras.rocksdb.changelog import Changelog, read_changelog
 from minispark_stream.extras.rocksdb.changes import Changes, folded
+from minispark_stream.extras.rocksdb.files_with_ids import FILE
 from minispark_stream.extras.rocksdb.snapshot_zip import SnapshotMetadata, read_zip_metadata
 from minispark_stream.tools.inspection.read_only_files import ReadOnlyFiles
 from minispark_stream.tools.inspection.rocksdb.sst_file import Entry, read_sst
 
 T = TypeVar("T")
-FILE = re.compile(r"(0|[1-9][0-9]{0,17})(?:_([0-9a-f-]{36}))?\.(zip|changelog)")
 READS_ALL = 8 << 20  # bytes of files: SST files take a second for a megabyte or two
 CACHED = 64 << 20  # bytes of entries
 _FAMILY = 2  # bytes

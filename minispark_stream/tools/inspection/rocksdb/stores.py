@@ -23,6 +23,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from minispark_stream.engine.checkpointing.commit_log import ids_by_store
 from minispark_stream.engine.state.state_store import StateStoreId
 from minispark_stream.extras.rocksdb.column_family_schemas import Family
 from minispark_stream.tools.inspection.logs import Logs
@@ -34,7 +35,6 @@ from minispark_stream.tools.inspection.store_versions import StoreVersions
 
 MERGE_VERSION = "spark.sql.streaming.stateStore.rocksdb.mergeOperatorVersion"
 ENCODING = "spark.sql.streaming.stateStore.encodingFormat"
-JOIN_STORES = ("left-keyToNumValues", "left-keyWithIndexToValue", "right-keyToNumValues", "right-keyWithIndexToValue")
 JOIN_LISTS = frozenset(f"{side}-{name}" for side in ("left", "right") for name in ("keyWithTsToValues", "tsWithKey"))
 AVRO = "its rows are in Avro, which is not decoded here; Spark reads them: spark.read.format('statestore').load(checkpoint)"
 NO_NAMES = "no zip that can be read names its column families"
@@ -87,13 +87,9 @@ class RocksDBStores:
         """Version -> unique id, as the commit log has it: one for each partition, or one for each store of a join."""
         found = {}
         for batch_id, commit in self.logs.commits.items():
-            of_operator = commit.state_unique_ids.get(str(operator_id)) if commit else None
-            of_partition = of_operator[partition] if isinstance(of_operator, list) and partition < len(of_operator) else None
-            if not isinstance(of_partition, list):
-                continue
-            i = JOIN_STORES.index(name) if len(of_partition) > 1 and name in JOIN_STORES else 0
-            if i < len(of_partition):
-                found[batch_id + 1] = str(of_partition[i])
+            of_operator = (commit.state_unique_ids or {}).get(str(operator_id)) if commit else None
+            if (unique_id := ids_by_store(of_operator, partition).get(name)) is not None:
+                found[batch_id + 1] = unique_id
         return found
 
 

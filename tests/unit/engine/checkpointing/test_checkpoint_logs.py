@@ -274,13 +274,18 @@ class TestCommitLog:
         CommitLog(str(tmp_path)).add(4, CommitMetadata(7))
         assert (tmp_path / "4").read_text() == 'v1\n{"nextBatchWatermarkMs":7}'
 
+    def test_the_ids_of_the_state_make_it_version_2(self, tmp_path: Path) -> None:
+        log, entry = CommitLog(str(tmp_path)), CommitMetadata(7, {"0": [["x"], ["y"]]})
+        assert log.add(4, entry) and log.get(4) == entry
+        assert (tmp_path / "4").read_text() == 'v2\n{"nextBatchWatermarkMs":7,"stateUniqueIds":{"0":[["x"],["y"]]}}'
+
     @pytest.mark.parametrize("text", [
         "v1", "v1\n{}", "v1\r\n{}\r\n", 'v2\n{"nextBatchWatermarkMs":0,"stateUniqueIds":{}}',
         'v3\n{"nextBatchWatermarkMs":0,"sinkMetadataMap":{}}',
     ])
     def test_what_else_spark_accepts(self, tmp_path: Path, text: str) -> None:
         (tmp_path / "0").write_text(text)
-        assert CommitLog(str(tmp_path)).get(0) == CommitMetadata(0)
+        assert CommitLog(str(tmp_path)).get(0) == CommitMetadata(0, {} if text.startswith("v2") else None)
 
 
 class TestStreamMetadata:

@@ -26,6 +26,7 @@ from minispark_stream.engine.state.operator_state_metadata import (
 )
 from minispark_stream.engine.state.state_schema_compatibility_checker import validate_or_write_schema
 from minispark_stream.engine.state.state_store import ROCKS_DB_PROVIDER, StateStoreConf, StateStoreId
+from minispark_stream.extras.rocksdb.files_with_ids import RocksDBStateFilesWithIds
 from minispark_stream.extras.rocksdb.rocksdb_state_encoder import RocksDBStateEncoder
 from minispark_stream.extras.rocksdb.rocksdb_state_files import RocksDBStateFiles
 from tests.unit.hand_made import encode
@@ -331,5 +332,7 @@ def test_the_provider_is_chosen_by_sparks_conf() -> None:
     }
     conf = StateStoreConf.from_conf(confs.get)
     assert conf.new_files is RocksDBStateFiles and conf.changelog_checkpointing_enabled
-    with pytest.raises(SparkRuntimeException, match="does not write checkpointFormatVersion > 1"):
-        StateStoreConf.from_conf({**confs, "spark.sql.streaming.stateStore.checkpointFormatVersion": "2"}.get)
+    in_format = "spark.sql.streaming.stateStore.checkpointFormatVersion"
+    assert StateStoreConf.from_conf({**confs, in_format: "2"}.get).new_files is RocksDBStateFilesWithIds
+    with pytest.raises(SparkRuntimeException, match="RocksDBStateStoreProvider does not support checkpointFormatVersion > 2"):
+        StateStoreConf.from_conf({**confs, in_format: "3"}.get)

@@ -1,0 +1,151 @@
+"""The files of a RocksDB store in checkpoint format 2: each task writes its own, and the commit log says which of them count.
+
+Models: RocksDBStateStoreProvider, RocksDBFileManager, RocksDBCheckpointMetadata, LineageItem (About state: RocksDB), with
+`stateStore.checkpointFormatVersion` 2.
+
+    commits/6                        v2   {...,"stateUniqueIds":{"0":[["A"],["K"]]}}     of operator 0: partition 0, partition 1
+    state/0/0/7_A.changelog          its lineage: 4_X, 5_B, 6_C
+              7_Z.changelog          of a task that ran twice, or of a batch that was killed: nobody reads it
+              4_X.zip
+
+1. A version that is written gets a new id. So two tasks of one partition never meet in a file, no file replaces another one,
+   and what a batch leaves that is run again is never taken for its own.
+2. The ids go to the driver with what the task counts, then into the commit log with the batch, and from there to the tasks of
+   the next one, which open exactly that file.
+3. Each changelog has its *lineage*: the ids of the versions before it, back to the newest zip. Going from one changelog to the
+   oldest one that it knows, every id is found that is needed to load a version. A zip has none, and needs none.
+4. What a worker has in memory is of use only if it has the file's id, which is a part of its name.
+5. Maintenance deletes files that do not count together with the version that they are of. Where every file of a version is a
+   zip, one of them counts, whichever it is.
+
+Differs from Spark: Spark's lineage begins with the newest zip that the executor knows of; here, with the newest that is there.
+Shown by tests/unit/extras/rocksdb/test_files_with_ids.py::test_a_changelog_says_which_files_are_before_it.
+"""
+
+from __future__ import annotations
+
+import re
+import uuid
+from collections.abc import Iterator, Mapping, Sequence
+
+from minispark_stream.engine.checkpointing.checkpoint_file_manager import CheckpointFileManager
+from minispark_stream.engine.checkpointing.errors import SparkRuntimeException
+from minispark_stream.engine.checkpointing.lz4_block import decompress
+from minispark_stream.engine.state.state_files import StoreFile
+from minispark_stream.engine.state.state_records import Change
+from minispark_stream.engine.state.state_store import StateStoreConf, StateStoreId
+from minispark_stream.extras.rocksdb.changelog import read_header
+from minispark_stream.extras.rocksdb.checksum_checkpoint_file_manager import ChecksumCheckpointFileManager
+from minispark_stream.extras.rocksdb.rocksdb_state_files import RocksDBStateFiles
+
+FILE = re.compile(r"(0|[1-9][0-9]{0,17})(?:_([0-9a-f-]{36}))?\.(zip|changelog)")
+
+
+class RocksDBStateFilesWithIds(RocksDBStateFiles):
+    """The files of one store (`StateFiles`)."""
+
+    def __init__(
+        self, store_id: StateStoreId, conf: StateStoreConf,
+        manager: CheckpointFileManager | None = None, max_bytes: int | None = None,
+    ):
+        if manager is None and conf.file_checksum_enabled:
+            manager = ChecksumCheckpointFileManager(store_id.location)
+        super().__init__(store_id, conf, manager, max_bytes)
+        self._opened = 0
+        self._ids: dict[int, str] = {}  # of the versions up to the one that was opened or written, as far as they are known
+
+    def opens(self, version: int, unique_id: str | None) -> None:  # (2)
+        self._opened = version
+        if unique_id is None or self._ids.get(version) != unique_id:
+            self._ids = {} if unique_id is None else {version: unique_id}
+        self._ids = {v: i for v, i in self._ids.items() if v <= version}
+
+    def unique_id(self, version: int) -> str | None:
+        return self._ids.get(version)
+
+    def name(self, version: int, suffix: str) -> str:
+        return f"{version}_{self._id(version)}.{suffix}"
+
+    def identity(self, version: int) -> object:  # (4)
+        try:
+            return super().identity(version)
+        except SparkRuntimeException:  # a version that nobody knows of is in no file
+            return None
+
+    def write_version(self, version: int, changes: Sequence[Change], num_keys: int, overwrite: bool = True) -> object:
+        self._ids[version] = str(uuid.uuid4())  # (1)
+        return super().write_version(version, changes, num_keys, False)
+
+    def snapshots(self) -> list[int]:
+        names = {name for name, *_ in self._names()}
+        zips = {int(found[1]) for name in names if (found := FILE.fullmatch(name)) and found[3] == self.snapshot}
+        known = dict(self._back(max(self._ids, default=0)))
+        return sorted(v for v in zips if v in known and f"{v}_{known[v]}.{self.snapshot}" in names)
+
+    def store_files(self) -> list[StoreFile]:
+        names = self._by_version()
+        found, newest = list[StoreFile](), max(self._ids, default=0)
+        known = dict(self._back(newest))
+        for version in sorted((v for v in names if v <= newest), reverse=True):
+            if version in known:
+                name = self.name(version, self.snapshot)
+                is_snapshot = name in names[version]
+                found.append(StoreFile(version, name if is_snapshot else self.name(version, self.delta), is_snapshot))
+            elif all(name.endswith(self.snapshot) for name in names[version]):  # (5)
+                found.append(StoreFile(version, names[version][0], True))
+            else:
+                break
+        return found[::-1]
+
+    def unused(self, deleted: Sequence[str]) -> list[str]:
+        newest = max(int(name.partition("_")[0]) for name in deleted)
+        of_others = [name for v, names in self._by_version().items() if v <= newest for name in names if name not in deleted]
+        return [*of_others, *super().unused([*deleted, *of_others])]
+
+    # -- (3) ids ------------------------------------------------------------------------------------------------
+
+    def _lineage(self, version: int) -> Mapping[int, str]:
+        names = {name for name, *_ in self._names()}
+        lineage = {}
+        for v in range(version - 1, 0, -1):
+            lineage[v] = self._id(v)
+            if self.name(v, self.snapshot) in names:
+                break
+        return lineage
+
+    def _back(self, version: int) -> Iterator[tuple[int, str]]:
+        """The versions from this one down, and their ids, as long as something says them."""
+        try:
+            for v in range(version, 0, -1):
+                yield v, self._id(v)
+        except SparkRuntimeException:
+            return
+
+    def _id(self, version: int) -> str:
+        """Raises SparkRuntimeException when nothing says it, or when a changelog is gone or damaged that would."""
+        while version not in self._ids:
+            after = min((v for v in self._ids if v > version), default=None)
+            if after is None:
+                said = "nothing says which file counts: the commit log has no id of it (stateUniqueIds)"
+                raise self._error("CANNOT_READ_STREAMING_STATE_FILE", "state", f"{self._opened}_*", said)
+            before = self._lineage_in(self.name(after, self.delta))
+            if after - 1 not in before:
+                said = f"its lineage does not say in which file version {after - 1} is"
+                raise self._error("INVALID_CHECKPOINT_LINEAGE", "state", self.name(after, self.delta), said)
+            self._ids |= {v: unique_id for v, unique_id in before.items() if v < after}
+        return self._ids[version]
+
+    def _lineage_in(self, name: str) -> Mapping[int, str]:
+        try:
+            return read_header(decompress(self.manager.open(name), self.conf.compression_codec, self.max_bytes)).lineage
+        except FileNotFoundError as e:
+            raise self._missing(name, e) from e
+        except ValueError as e:
+            raise self._damaged(name, "delta", e) from e
+
+    def _by_version(self) -> dict[int, list[str]]:
+        found: dict[int, list[str]] = {}
+        for name, *_ in sorted(self._names()):
+            if of := FILE.fullmatch(name):
+                found.setdefault(int(of[1]), []).append(name)
+        return found
