@@ -28,7 +28,7 @@ from minispark_stream.lens.view.words import plural
 MOST, MOST_PARTITIONS = 14, 1000
 LABEL, COLUMN, BOX, TALL = 172.0, 82.0, 74.0, 20.0
 _SNAPSHOT = re.compile(r"SnapshotLastUploaded\.partition_\d+_(.+)")
-_FILE = re.compile(r"(\d{1,18})\.(delta|snapshot|changelog|zip)")
+_FILE = re.compile(r"(\d{1,18})(?:_[0-9a-f-]{36})?\.(delta|snapshot|changelog|zip)")
 
 
 @dataclass
@@ -123,7 +123,8 @@ def _maintained(files: dict[Place, Files], event: Event) -> None:  # (2)
     known = files.setdefault((operator or 0, partition or 0, str(event.inputs.get("store"))), Files())
     if (snapshot := as_int(event.outputs.get("snapshot"))) is not None:
         known.snapshots.add(snapshot)
-    known.deleted.update(str(name) for name in as_list(event.outputs.get("deleted")) if _FILE.fullmatch(str(name)))
+    deleted = (_FILE.fullmatch(str(name)) for name in as_list(event.outputs.get("deleted")))
+    known.deleted.update(f"{found[1]}.{found[2]}" for found in deleted if found)
 
 
 def _reported(known: Files, event: Event, place: Place, written: int) -> None:

@@ -12,6 +12,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from pyspark.errors import SparkRuntimeException
 from pyspark.sql.types import DoubleType, LongType, StringType, StructType, TimestampType
@@ -321,6 +322,20 @@ def test_all_providers_hold_the_same(tmp_path: Path) -> None:
     for store_id, conf in ((ids[1], CHANGELOGS), (ids[2], ZIPS)):  # the conf changes between runs
         batch(worker(store_id, conf), version, {keys[0]: b"x" * 8})
         assert rows(store_id, conf, version + 1) == expected[version] | {keys[0]: b"x" * 8}
+
+
+def test_the_memory_of_a_state_is_that_of_its_table(store_id: StateStoreId) -> None:
+    """Which is the other provider's; and no conf of RocksDB's memory is read."""
+    rows_of_16 = Rows(np.arange(1 << 16, dtype="<i8").repeat(2).view(np.uint8).reshape(-1, 16))
+    taken = []
+    for partition, conf in enumerate((HDFS, ZIPS, CHANGELOGS)):
+        store = worker(replace(store_id, partition_id=partition), conf).get_store(0)
+        store.put(rows_of_16, rows_of_16)
+        store.commit()
+        taken.append(store.metrics().memory_used_bytes)
+    assert len(set(taken)) == 1 and taken[0] < 200 << 16
+    bounded = {f"spark.sql.streaming.stateStore.rocksdb.{name}": "1" for name in ("maxMemoryUsageMB", "blockCacheSizeMB")}
+    assert StateStoreConf.from_conf(bounded.get) == StateStoreConf.from_conf({}.get)
 
 
 def test_the_provider_is_chosen_by_sparks_conf() -> None:
