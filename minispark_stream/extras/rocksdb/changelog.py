@@ -18,6 +18,7 @@ Differs from Spark: nothing.
 from __future__ import annotations
 
 import json
+import re
 import struct
 from collections.abc import Iterable, Iterator, Mapping
 from typing import NamedTuple
@@ -28,6 +29,7 @@ from minispark_stream.engine.state.schema_files import read_utf, write_utf
 from minispark_stream.engine.state.state_records import BYTES_PER_RECORD, decode_changes, records
 from minispark_stream.extras.rocksdb.changes import DELETE, MERGE, PUT, Record
 
+FILE = re.compile(r"(0|[1-9][0-9]{0,17})(?:_([0-9a-f-]{36}))?\.(zip|changelog)")  # of a version: its number, its id, what it is
 _length = struct.Struct(">i")
 _END = 0
 

@@ -24,7 +24,6 @@ Shown by tests/unit/extras/rocksdb/test_files_with_ids.py::test_a_changelog_says
 
 from __future__ import annotations
 
-import re
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
 
@@ -34,11 +33,9 @@ from minispark_stream.engine.checkpointing.lz4_block import decompress
 from minispark_stream.engine.state.state_files import StoreFile
 from minispark_stream.engine.state.state_records import Change
 from minispark_stream.engine.state.state_store import StateStoreConf, StateStoreId
-from minispark_stream.extras.rocksdb.changelog import read_header
+from minispark_stream.extras.rocksdb.changelog import FILE, read_header
 from minispark_stream.extras.rocksdb.checksum_checkpoint_file_manager import ChecksumCheckpointFileManager
 from minispark_stream.extras.rocksdb.rocksdb_state_files import RocksDBStateFiles
-
-FILE = re.compile(r"(0|[1-9][0-9]{0,17})(?:_([0-9a-f-]{36}))?\.(zip|changelog)")
 
 
 class RocksDBStateFilesWithIds(RocksDBStateFiles):

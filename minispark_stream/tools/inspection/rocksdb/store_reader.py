@@ -28,9 +28,8 @@ from typing import TypeVar
 
 from minispark_stream.engine.checkpointing.lz4_block import LimitExceeded, decompress
 from minispark_stream.engine.state.state_records import BYTES_PER_RECORD
-from minispark_stream.extras.rocksdb.changelog import Changelog, read_changelog
+from minispark_stream.extras.rocksdb.changelog import FILE, Changelog, read_changelog
 from minispark_stream.extras.rocksdb.changes import Changes, folded
-from minispark_stream.extras.rocksdb.files_with_ids import FILE
 from minispark_stream.extras.rocksdb.snapshot_zip import SnapshotMetadata, read_zip_metadata
 from minispark_stream.tools.inspection.read_only_files import ReadOnlyFiles
 from minispark_stream.tools.inspection.rocksdb.sst_file import Entry, read_sst

@@ -195,6 +195,8 @@ def test_of_rocksdb_a_batch_writes_a_changelog_or_a_zip() -> None:
     assert (first.places, first.next_load, first.whole, first.deleted) == ("partition 0", ("2.zip",), {1, 2}, {"1.zip"})
     assert (second.places, second.next_load, second.whole) == ("partition 1", ("1.changelog", "2.changelog"), set())
     svg = Trace(tuple(zips)).state_files().svg
+    with_ids = chains(Recording((*zips, maintained(1, 0, None, f"1_{'0' * 36}.zip"))))
+    assert with_ids == (first, second), "the ids of checkpoint format 2 are no part of the picture"
     assert "2.zip: the whole state, made by batch 1" in svg and svg.count("2.changelog: what batch 1 has changed") == 1
 
 
