@@ -335,7 +335,7 @@ def test_the_memory_of_a_state_is_that_of_its_table(store_id: StateStoreId) -> N
         taken.append(store.metrics().memory_used_bytes)
     assert len(set(taken)) == 1 and taken[0] < 200 << 16
     bounded = {f"spark.sql.streaming.stateStore.rocksdb.{name}": "1" for name in ("maxMemoryUsageMB", "blockCacheSizeMB")}
-    assert StateStoreConf.from_conf(bounded.get) == StateStoreConf.from_conf({}.get)
+    assert StateStoreConf.from_conf(bounded.get) == StateStoreConf.from_conf(dict[str, str]().get)
 
 
 def test_the_provider_is_chosen_by_sparks_conf() -> None:
