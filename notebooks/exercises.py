@@ -83,15 +83,15 @@ def _plain(value: Any) -> Any:
 
 
 def agrees(cases: Mapping[tuple[Any, ...], Any]) -> Callable[[Any], bool | None]:
-    """Whether a function gives what is expected: arguments -> result. The first case that fails is named."""
+    """Whether a function gives what is expected: arguments -> result. Of the first case that fails it is said what is right."""
 
     def accepts(function: Any) -> bool | None:
         given = {arguments: _called(function, arguments) for arguments in cases}
         if all(result is None for result in given.values()):
             return None
         for arguments, right in cases.items():
-            if given[arguments] != right:
-                raise Wrong(f"For {', '.join(map(repr, arguments))} it gives {given[arguments]!r}.")
+            if _plain(given[arguments]) != right:
+                raise Wrong(f"For {', '.join(map(repr, arguments))} it gives {given[arguments]!r}, where {right!r} is right.")
         return True
 
     return accepts
@@ -217,15 +217,29 @@ EXERCISES = {
         hint="The first line of a log file is its version, the second one is JSON about the batch.",
         why="Each source is asked by itself, and has a line of its own below the version and the metadata.",
     ),
+    "01-4": Exercise(
+        answer=agrees({
+            ((3,), (3,), False): False, ((3,), (4,), False): True, ((3, 7), (3, 8), False): True, ((3, 7), (3, 7), True): True,
+            ((None,), (0,), False): True, ((None, None), (None, None), False): False,
+        }),
+        hint="One source with something new is enough. When is a batch without any data worth while?",
+        why="Something new in any source, or an operator whose state can go now: for nothing else a batch is logged.",
+    ),
     "02-1": Exercise(
         answer=(False, 1),
         hint="Is it the path alone that the source remembers, or path and time? Put two files, and try it.",
         why="As long as a source remembers a file, it knows it by its path. Whether content and time are new does not count.",
     ),
     "02-2": Exercise(
-        answer=1,
-        hint="With this option, what is the identity of a file?",
-        why=("By their names alone the two are one file. The option is for folders that are moved, not for several folders."),
+        answer=agrees({
+            ("b", 10, ("a",), 9, 7): True, ("a", 9, ("a",), 9, 7): False, ("a", 12, ("a",), 9, 7): False,
+            ("b", 2, ("a",), 9, 7): True, ("b", 1, ("a",), 9, 7): False, ("b", 1, (), 0, 7): True,
+        }),
+        hint="A file that is remembered is known by its name alone. One that is too old might have been forgotten.",
+        why=(
+            "What is remembered is no longer new, whatever its time. And what is older than the source's memory is left out, "
+            "because it may have been read and forgotten. The clock on the wall plays no part."
+        ),
     ),
     "02-3": Exercise(
         answer=1,
@@ -249,6 +263,17 @@ EXERCISES = {
         answer=3000,
         hint="Ask `trigger_executor.next_batch_time`.",
         why="Triggers stand on a grid of whole seconds, wherever the first one began.",
+    ),
+    "03-4": Exercise(
+        answer=agrees({
+            ((300, 1500, 200, 100), 1000): [0, 1000, 2500, 3000], ((1000, 10), 1000): [0, 1000],
+            ((100, 200, 50), 0): [0, 100, 300], ((4500, 10, 10), 1000): [0, 4500, 5000], ((), 1000): [],
+        }),
+        hint="Until when does the engine wait, and is that before or after the end of the batch?",
+        why=(
+            "The next point of the grid after the *beginning* of a batch, or its end if that is later. What was missed is not "
+            "made up for."
+        ),
     ),
     "04-1": Exercise(
         answer=5,
@@ -349,6 +374,17 @@ EXERCISES = {
             "left rows then wait for ever."
         ),
     ),
+    "07-4": Exercise(
+        answer=agrees({
+            (mode, aggregated, watermark): right
+            for mode, answers in {
+                "append": (True, True, False, True), "update": (True, True, True, True), "complete": (False, False, True, True),
+            }.items()
+            for (aggregated, watermark), right in zip([(False, False), (False, True), (True, False), (True, True)], answers)
+        }),
+        hint="What must be final for append, and what must there be for complete?",
+        why="Append needs rows that never change, complete a result to repeat, and update takes both.",
+    ),
     "08-1": Exercise(
         answer=(2, 2),
         hint="Until when is `a` remembered, and where does the watermark stand?",
@@ -406,9 +442,12 @@ EXERCISES = {
         why="A row that begins where a session ends still touches it: both engines merge them into [12:00, 12:18).",
     ),
     "10-2": Exercise(
-        answer=(False, 2),
-        hint="The conf says where sessions are merged first, not whether.",
-        why="Sessions of one partition are merged before the shuffle, so fewer rows travel. The result is the same.",
+        answer=agrees({
+            (((0, 5), (3, 8), (20, 25)),): [(0, 8), (20, 25)], (((0, 5), (5, 10)),): [(0, 10)], ((),): [],
+            (((12, 17), (0, 5), (4, 9), (8, 13)),): [(0, 17)], (((0, 20), (3, 8), (19, 24)),): [(0, 24)],
+        }),
+        hint="Take them by their start. Which end has a merged session? And do two touch, if one ends where the other begins?",
+        why="In the order of their starts, one look at the session before is enough. That is why Spark sorts by key and start.",
     ),
     "10-3": Exercise(
         answer=0,
@@ -432,6 +471,11 @@ EXERCISES = {
         answer="should_run_another_batch",
         hint="It is among the sources printed above.",
         why="When the watermark has moved, a timeout may have passed, so a batch without data is run.",
+    ),
+    "11-4": Exercise(
+        answer=agrees({(10, 11): True, (11, 11): False, (12, 11): False, (None, 11): False}),
+        hint="Is a timeout over that stands exactly at the watermark? And what if none was set?",
+        why="The watermark must have passed it. A window does not hold its own end, so it is over when the watermark is there.",
     ),
     "12-1": Exercise(
         answer=3,
@@ -469,6 +513,15 @@ EXERCISES = {
         hint="State is a chain.",
         why="Version 1 needs the first delta alone. Every later one needs the second, too.",
     ),
+    "13-4": Exercise(
+        answer=agrees({
+            (0, ()): True, (2, ("1.delta", "2.delta")): True, (3, ("1.delta", "3.delta")): False,
+            (5, ("3.snapshot", "4.delta", "5.delta")): True, (2, ("3.snapshot", "4.delta")): False,
+            (4, ("1.delta", "2.snapshot", "4.delta")): False, (4, ("2.snapshot", "4.snapshot")): True,
+        }),
+        hint="Begin at the newest snapshot that is not too new. What must there be from there on?",
+        why="A snapshot is all of a version, a delta is one step. A chain with a missing link ends before it.",
+    ),
     "14-1": Exercise(
         answer="AnalysisException",
         hint="Try it.",
@@ -501,6 +554,11 @@ EXERCISES = {
         answer=5,
         hint="The same id, the same place.",
         why="Writing the same rows to the same place is idempotent: ten times is as good as once.",
+    ),
+    "15-4": Exercise(
+        answer=agrees({(0, None): True, (0, 0): False, (3, 2): True, (2, 2): False, (1, 2): False, (5, 2): True}),
+        hint="Which of the batches may be in the folder already?",
+        why="The sink remembers only a number. That is enough: batches come in order, and one that comes again has an old one.",
     ),
     "16-1": Exercise(
         answer=2,

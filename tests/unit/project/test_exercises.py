@@ -2,11 +2,22 @@
 
 import subprocess
 import sys
+import threading
 from importlib import import_module
 from pathlib import Path
+from tempfile import TemporaryDirectory
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
+
+from minispark_stream.engine.checkpointing.errors import SparkRuntimeException
+from minispark_stream.engine.runtime import watermark_tracker
+from minispark_stream.engine.runtime.trigger_executor import ProcessingTimeTrigger, execute
+from minispark_stream.engine.sources.seen_files_map import SeenFilesMap
+from minispark_stream.engine.state.hdfs_backed_state_store_provider import HDFSBackedStateStoreProvider
+from minispark_stream.engine.state.maintenance import write_snapshot
+from minispark_stream.engine.state.state_store import StateStoreConf, StateStoreId
 
 NOTEBOOKS = Path(__file__).parents[3] / "notebooks"
 
@@ -38,7 +49,7 @@ def test_of_a_wrong_answer_it_is_said_what_is_wrong(monkeypatch):
         ("00-1", "or not", "The answer is a set, and this is a text."),
         ("00-2", 7, "Try it out, and look again."),
         ("04-4", 3, "The answer is a function, and this is a number."),
-        ("04-4", lambda offsets, commits: commits == 0, "For 3, 3 it gives False."),
+        ("04-4", lambda offsets, commits: commits == 0, "For 3, 3 it gives False, where True is right."),
         *((name, lambda *_: 1 / 0, f"{words} ZeroDivisionError: division by zero.") for name, words in divided.items()),
     ]
     for name, answer, words in told:
@@ -47,6 +58,61 @@ def test_of_a_wrong_answer_it_is_said_what_is_wrong(monkeypatch):
     for unknown, words in (("6-1", 'is it "06-1"'), (6, "they are called"), ("why", "they are called")):
         with pytest.raises(LookupError, match=words):
             exercises.judged(unknown, 1)
+
+
+def in_the_source(file, time, seen, newest, max_age):
+    files = SeenFilesMap(max_age, file_name_only=False)
+    for name in seen:
+        files.add(name, newest)
+    files.purge()
+    return files.is_new_file(file, time)
+
+
+def by_the_executor(lengths, interval):
+    begun = []
+
+    def batch():
+        if len(begun) == len(lengths):
+            return False
+        begun.append(clock.now)
+        clock.now += lengths[len(begun) - 1]
+        return True
+
+    clock = SimpleNamespace(now=0, get_time_millis=lambda: clock.now, wait_till_time=lambda at, _: setattr(clock, "now", max(clock.now, at)))
+    execute(ProcessingTimeTrigger(interval), batch, clock, threading.Event())
+    return begun
+
+
+def from_disk(version, files):
+    with TemporaryDirectory() as folder:
+        provider = HDFSBackedStateStoreProvider(StateStoreId(folder, 0, 0), StateStoreConf())
+        for number in range(5):
+            store = provider.get_store(number)
+            store.put([b"%d" % number], [b""])
+            store.commit()
+            write_snapshot(provider.files, number + 1)
+        for file in Path(folder).rglob("[1-9]*"):
+            if file.name not in files:
+                file.unlink()
+        try:
+            HDFSBackedStateStoreProvider(StateStoreId(folder, 0, 0), StateStoreConf()).get_store(version)
+        except SparkRuntimeException:
+            return False
+        return True
+
+
+@pytest.mark.parametrize(
+    ("exercise", "rule"),
+    [
+        ("02-2", in_the_source),
+        ("03-4", by_the_executor),
+        ("06-4", watermark_tracker.reached),
+        ("13-4", from_disk),
+    ],
+)
+def test_a_rule_to_write_is_the_engines(exercise, rule, monkeypatch):
+    monkeypatch.syspath_prepend(str(NOTEBOOKS))
+    assert import_module("exercises").EXERCISES[exercise].accepts(rule)
 
 
 def test_answers_are_counted_until_they_are_right_and_a_group_is_a_table(monkeypatch, tmp_path):
