@@ -6,12 +6,12 @@ import threading
 from importlib import import_module
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
 from minispark_stream.engine.checkpointing.errors import SparkRuntimeException
+from minispark_stream.engine.clock import ManualClock
 from minispark_stream.engine.runtime import watermark_tracker
 from minispark_stream.engine.runtime.trigger_executor import ProcessingTimeTrigger, execute
 from minispark_stream.engine.sources.seen_files_map import SeenFilesMap
@@ -68,17 +68,23 @@ def in_the_source(file, time, seen, newest, max_age):
     return files.is_new_file(file, time)
 
 
+class Watch(ManualClock):
+    """Waits by going on."""
+
+    def wait_till_time(self, target_ms, stopped=None):
+        self.advance(max(target_ms - self.get_time_millis(), 0))
+
+
 def by_the_executor(lengths, interval):
-    begun = []
+    clock, begun, left = Watch(0), [], list(lengths)
 
     def batch():
-        if len(begun) == len(lengths):
+        if not left:
             return False
-        begun.append(clock.now)
-        clock.now += lengths[len(begun) - 1]
+        begun.append(clock.get_time_millis())
+        clock.advance(left.pop(0))
         return True
 
-    clock = SimpleNamespace(now=0, get_time_millis=lambda: clock.now, wait_till_time=lambda at, _: setattr(clock, "now", max(clock.now, at)))
     execute(ProcessingTimeTrigger(interval), batch, clock, threading.Event())
     return begun
 
