@@ -326,6 +326,20 @@ def test_a_batch_in_a_foreach_batch_function_has_no_size(engines: Engines) -> No
     assert on_both(engines, is_broadcast) == {"spark": True, "model": False}
 
 
+def test_a_batch_that_is_sorted_by_a_map_can_be_cached(engines: Engines) -> None:
+    def counted(session: Any, folder: Path) -> Any:
+        rows: list[int] = []
+        counts = text(session, folder).select(F.create_map("value", "value").alias("k")).groupBy("k").count()
+        in_order = counts.orderBy(F.col("k").cast("string")).writeStream.outputMode("complete")
+        try:
+            run(in_order.foreachBatch(lambda df, batch_id: rows.append(df.cache().count())), folder)
+        except StreamingQueryException as e:
+            return "NoSuchElementException: key not found: k" in str(e)
+        return rows
+
+    assert on_both(engines, counted) == {"spark": True, "model": [3]}
+
+
 def test_two_sessions_around_one_spark(spark: SparkSession, engines: Engines) -> None:
     _, folder = engines["model"]
     one, other = MiniSparkSession(spark), MiniSparkSession(spark)

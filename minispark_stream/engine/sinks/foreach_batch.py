@@ -7,9 +7,12 @@ read, or the state of the query would miss a version.
 
     batch 7   function(df, 7) -> the user overwrites the folder out/7 -> crash    restart   function(df, 7) overwrites it again
 
-Differs from Spark: the DataFrame has no statistics, because they do not pass through the Python tasks; so a join of a small
-batch is planned as one of unknown size, where Spark may broadcast it.
-Shown by tests/spark/test_differences.py::test_a_batch_in_a_foreach_batch_function_has_no_size.
+Differs from Spark: the DataFrame has neither statistics nor an order that Spark knows of, because they do not pass through the
+Python tasks. So a join of a small batch is planned as one of unknown size, where Spark may broadcast it. And a batch that is
+sorted by what is computed from a map, which is a key, can be cached; in Spark 4.3.0, the order names a column that the batch
+does not have, and its use ends the query with a NoSuchElementException.
+Shown by tests/spark/test_differences.py::test_a_batch_in_a_foreach_batch_function_has_no_size,
+tests/spark/test_differences.py::test_a_batch_that_is_sorted_by_a_map_can_be_cached.
 """
 
 from __future__ import annotations
