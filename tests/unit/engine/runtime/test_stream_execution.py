@@ -52,7 +52,7 @@ def no_jvm(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_a_query_whose_jvm_died_has_failed(no_jvm: None) -> None:
     query: Any = SimpleNamespace(
-        analyzed=DeadJvm(), context=MicroBatchExecutionContext(), sources=[], _pretty=lambda: "counts"
+        analyzed=DeadJvm(), context=MicroBatchExecutionContext(), sources=SimpleNamespace(sources=["a source"]), _pretty=lambda: "counts"
     )
     query._progress_and_plan = lambda: StreamExecution._progress_and_plan(cast(StreamExecution, query))
     where = StreamExecution._where(cast(StreamExecution, query))
