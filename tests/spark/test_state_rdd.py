@@ -38,6 +38,7 @@ def test_a_task_whose_rows_are_gathered_begins_when_the_one_below_has_ended(spar
     tasks = MapPartitions(spark, columns, columns, plans.analyzed(numbers).output())
     below = tasks.over(numbers._jdf.queryExecution().toRdd(), Diary("the first", tmp_path))
     above = tasks.over(below.execute(), Diary("the second", tmp_path), gathered=True)
+    assert "MapInArrow Diary(" in above.toString(), "explain names the task"
     rows = plans.rdd_frame(spark, above.execute(), expressions.java_schema(spark, columns)).collect()
     assert [row.id for row in rows] == list(range(40_000)), "in the same order"
     for partition in "01":

@@ -94,7 +94,8 @@ class MapPartitions:
         if gathered:  # (3) As an RDD of its own, the sort has all rows before Spark looks for a worker for the task.
             sorted_rows = {"rdd": physical.over(self._session, self._sort, below).execute(), "output": self._numbered}
             below = scala.call(self._scan.copy, **self._fields_of_scan | sorted_rows)
-        udf = scala.call(self._udf.copy, **self._fields_of_udf | {"func": self._python_function(task)})
+        named = {"name": type(task).__name__, "func": self._python_function(task)}  # the name is what `explain` prints
+        udf = scala.call(self._udf.copy, **self._fields_of_udf | named)
         output = self._emitted if self._is_retyped else self._output
         emitted = scala.call(self._map.copy, **self._fields_of_map | {"func": udf, "output": output, "child": below})
         if not self._is_retyped:
