@@ -138,16 +138,16 @@ def test_a_checkpoint_stays_in_the_format_in_which_it_was_begun(spark: SparkSess
 
 @pytest.mark.parametrize("engine", ["spark", "model"])
 def test_a_wrong_checksum_is_an_error_in_both_engines(spark: SparkSession, tmp_path: Path, engine: str) -> None:
-    """As is a lost id, and a lost file."""
-    query = Begun(spark, tmp_path)
-    query.run("spark", 0, CHANGELOGS | IDS)
+    """As is a lost id, and a lost file. Maintenance makes no zip, from which the version could be read as well."""
+    query, without_zips = Begun(spark, tmp_path), CHANGELOGS | IDS | {f"{STORE}minDeltasForSnapshot": "100"}
+    query.run("spark", 0, without_zips)
     commit = max((tmp_path / "cp/commits").glob("[0-9]*"), key=lambda path: int(path.name))
     version = int(commit.name) + 1
     changelogs = {path: path.read_bytes() for path in (tmp_path / "cp/state/0").glob(f"[01]/{version}_*.changelog")}
 
     def fails(with_words: str) -> None:
         with pytest.raises(PySparkException, match=with_words):
-            query.run(engine, 1, CHANGELOGS | IDS)
+            query.run(engine, 1, without_zips)
 
     for path in changelogs:
         path.write_bytes(b"another file")
@@ -163,7 +163,7 @@ def test_a_wrong_checksum_is_an_error_in_both_engines(spark: SparkSession, tmp_p
     commit.with_name(f".{commit.name}.crc").unlink(missing_ok=True)
     fails("CANNOT_READ_STREAMING_STATE_FILE")
     commit.write_text(said)
-    query.run(engine, 1, CHANGELOGS | IDS)
+    query.run(engine, 1, without_zips)
 
 
 def test_a_query_without_state_has_an_empty_list_of_ids(compare: Compare, spark: SparkSession, tmp_path: Path) -> None:
