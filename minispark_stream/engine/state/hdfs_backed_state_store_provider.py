@@ -50,7 +50,7 @@ from minispark_stream.engine.state.fast.columnar_map import ColumnarMap
 from minispark_stream.engine.state.hdfs_backed_state_store_map import Entries, Undo
 from minispark_stream.engine.state.replay import deltas
 from minispark_stream.engine.state.state_files import Loaded, files_of
-from minispark_stream.engine.state.state_records import Change, records
+from minispark_stream.engine.state.state_records import Change
 from minispark_stream.engine.state.state_store import (
     Came,
     Found,
@@ -70,9 +70,11 @@ class HDFSBackedStateStoreProvider:
 
     def __init__(self, store_id: StateStoreId, conf: StateStoreConf, new_entries: Callable[[], Entries] = ColumnarMap):
         self.store_id, self.conf, self._new_entries = store_id, conf, new_entries
-        self.files, self.snapshot_was_repaired = files_of(store_id, conf), False
+        self.files = files_of(store_id, conf)
         self.lock: AbstractContextManager[object] = threading.RLock()
-        self.loaded_map_cache_hit_count = self.loaded_map_cache_miss_count = 0
+        self.loaded_map_cache_hit_count = 0
+        self.loaded_map_cache_miss_count = 0
+        self.snapshot_was_repaired = False
         self.open_store: HDFSBackedStateStore | None = None
         self.came = Came.NEW  # to the version that was asked for last
         self.forget()
@@ -90,7 +92,8 @@ class HDFSBackedStateStoreProvider:
                 self.open_store.abort()
             self.files.opens(version, unique_id)
             self.load(version)
-            self.open_store, self._found_at_opening = HDFSBackedStateStore(self, version), self.files.identity(version + 1)
+            self.open_store = HDFSBackedStateStore(self, version)
+            self._found_at_opening = self.files.identity(version + 1)
             return self.open_store
 
     def is_near(self, version: int, unique_id: str | None = None) -> bool:
@@ -103,6 +106,7 @@ class HDFSBackedStateStoreProvider:
         """The store that was open will not be asked for anything more (shared_provider.py)."""
 
     # -- (1) loading --------------------------------------------------------------------------------------------
+
     def load(self, version: int) -> None:
         """Bring the map to `version`."""
         if version < 0:
@@ -158,6 +162,7 @@ class HDFSBackedStateStoreProvider:
             self._becomes(v, None, identity)
 
     # -- (3), (4) changing --------------------------------------------------------------------------------------
+
     @contextmanager
     def changing(self) -> Iterator[Entries]:
         """The map. If a change of it breaks off halfway, nobody can say what is in it, and nothing of it is used again."""
@@ -182,16 +187,10 @@ class HDFSBackedStateStoreProvider:
             with suppress(FileExistsError):  # written since the look
                 return self.files.write_version(version, changes, len(self.map), self._found_at_opening is not None)
         identity = self.files.identity(version)  # before the file is read, as when it is loaded
-        if not self._says_the_same(version, changes):
+        if not self.files.says_the_same(version, changes, self.map.rows()):  # (5)
             name = self.files.name(version, self.files.delta if self.files.has_delta(version) else self.files.snapshot)
             raise ValueError(f"another task has written other changes to {self.files.root}/{name} meanwhile")
         return identity
-
-    def _says_the_same(self, version: int, changes: Sequence[Change]) -> bool:  # (5)
-        """Whether the file of `version` is what would be written here."""
-        if self.files.has_delta(version):
-            return self.files.says_the_same(version, changes)
-        return dict(records(self.files.read_snapshot(version))) == dict(zip(*self.map.rows()))
 
     def _becomes(self, version: int, undo: Undo | None, identity: object) -> None:
         """The map is now at `version`; versions that are too old to be kept in memory are dropped."""

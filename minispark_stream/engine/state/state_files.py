@@ -170,9 +170,11 @@ class StateFiles:
         """What a delta says, as values that are put or removed, given the entries that it is applied to."""
         return changes
 
-    def says_the_same(self, version: int, changes: Sequence[Change]) -> bool:
-        """Whether the delta of `version` is what `changes` would make."""
-        return dict(records(self.read_delta(version))) == dict(records(changes))
+    def says_the_same(self, version: int, changes: Sequence[Change], rows: Change) -> bool:
+        """Whether the file of `version` is what `changes` would make, or where it is the whole version, what `rows` would."""
+        if self.has_delta(version):
+            return dict(records(self.read_delta(version))) == dict(records(changes))
+        return dict(records(self.read_snapshot(version))) == dict(records([rows]))
 
     def custom_metrics(self, loaded: Loaded) -> dict[str, int]:
         """Spark's names for what it counts of a store besides its keys."""

@@ -134,9 +134,9 @@ class RocksDBStateFiles(StateFiles):
                 values = [whole.get(i, value) for i, value in enumerate(values)]
             yield keys, values
 
-    def says_the_same(self, version: int, changes: Sequence[Change]) -> bool:
-        if not self._has_families:
-            return super().says_the_same(version, changes)
+    def says_the_same(self, version: int, changes: Sequence[Change], rows: Change) -> bool:
+        if not (self._has_families and self.has_delta(version)):
+            return super().says_the_same(version, changes, rows)
         written = dict(records(without_numbers(self.read_delta(version))))
         return written == folded(records_of(changes), self.conf.list_delimiter)
 
