@@ -108,8 +108,8 @@ STEPS: Mapping[str, Step] = {
             lights=("sources", "watermark"),
             says="ask every source how far it could read; decide whether a batch runs at all",
             why=(
-                "Even an empty batch costs a Spark job. So there is one only for new data, or when the watermark has "
-                "moved and finished state waits to be emitted."
+                "Even an empty batch costs a Spark job. So there is one only for new data, or when a stateful operator has "
+                "work without any: most often, the watermark has moved, and finished state waits to be emitted."
             ),
         ),
         Step(

@@ -52,8 +52,8 @@ def _decide(ins: Values, outs: Values) -> str:
         return "there is new data: run a batch"
     if outs.get("anotherBatch"):
         return (
-            "no new data, but the watermark has moved since the last batch: run a batch without data, "
-            "to emit and drop the state that is finished now"
+            "no new data, but a stateful operator has work without any, because the watermark has moved or its timers go by "
+            "the clock: run a batch without data, to emit and drop the state that is finished now"
         )
     return "no new data: wait"
 

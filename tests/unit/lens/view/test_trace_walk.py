@@ -194,7 +194,7 @@ def test_a_restart_is_told_by_its_two_logs() -> None:
 
 def test_a_batch_without_data_says_why_it_runs() -> None:
     decided = event("constructNextBatch", outs={"newData": False, "anotherBatch": True, "run": True})
-    assert narrate(decided).startswith("no new data, but the watermark has moved since the last batch")
+    assert narrate(decided).startswith("no new data, but a stateful operator has work without any")
 
 
 @pytest.mark.parametrize("junk", [None, 1, "x", [1], {"a": [None]}, 10**40, float("inf")], ids=str)

@@ -93,7 +93,7 @@ def test_whether_a_batch_would_run_without_its_rows_is_told_only_where_there_wer
     decided = [(outs["newData"], outs.get("anotherBatch")) for _, _, outs in steps(trace, "constructNextBatch")]
     assert decided == [(True, None), (False, True)]
     said = [narrate(e) for e in trace.events if e.step == "constructNextBatch"]
-    assert said[0] == "there is new data: run a batch" and said[1].startswith("no new data, but the watermark has moved")
+    assert said[0] == "there is new data: run a batch" and said[1].startswith("no new data, but a stateful operator has work")
 
 
 def test_a_query_that_failed_has_a_last_batch_that_failed(tmp_path: Path) -> None:
