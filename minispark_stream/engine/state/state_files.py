@@ -86,14 +86,14 @@ class StateFiles:
         return self.conf.min_deltas_for_snapshot
 
     def opens(self, version: int, unique_id: str | None) -> None:
-        """The version that is worked on from now on, and in which file it is, where versions have ids."""
+        """From now on, `version` is worked on; `unique_id` says in which file it is, where versions have ids."""
 
     def unique_id(self, version: int) -> str | None:
-        """Which of the files of a version counts that was opened or written here; None where each version has one."""
+        """The id of a version's file, if the version was opened or written here; None where versions have no ids."""
         return None
 
     def name(self, version: int, suffix: str) -> str:
-        """Of the file of a version."""
+        """The name of a version's file."""
         return f"{version}.{suffix}"
 
     def write_version(self, version: int, changes: Sequence[Change], num_keys: int, overwrite: bool = True) -> object:

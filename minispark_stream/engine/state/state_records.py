@@ -26,6 +26,7 @@ from __future__ import annotations
 import struct
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain
+from typing import Any
 
 import numpy as np
 
@@ -198,7 +199,12 @@ def _crc_table() -> np.ndarray:
     return table
 
 
-CRC32C = _crc_table()  # what one byte makes of a sum
+_CRC = _crc_table()
+
+
+def after_byte(sums: Any, byte: Any) -> Any:
+    """What one more byte makes of a CRC32C, or an array of bytes of an array of them (uint32)."""
+    return _CRC[(sums ^ byte) & np.uint32(255)] ^ (sums >> np.uint32(8))
 
 
 def crc32c(rows: Sequence[bytes]) -> list[int]:
@@ -209,8 +215,7 @@ def crc32c(rows: Sequence[bytes]) -> list[int]:
     sums = np.full(len(rows), 0xFFFFFFFF, np.uint32)
     live, nth = np.flatnonzero(lengths > 0), 0
     while len(live):
-        crc = sums[live]
-        sums[live] = CRC32C[(crc ^ data[start[live] + nth]) & np.uint32(255)] ^ (crc >> np.uint32(8))
+        sums[live] = after_byte(sums[live], data[start[live] + nth])
         nth += 1
         live = live[lengths[live] > nth]
     return (~sums).tolist()

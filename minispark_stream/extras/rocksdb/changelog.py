@@ -66,7 +66,7 @@ def encode_typed_records(records: Iterable[Record]) -> bytes:
 
 
 def read_header(data: bytes) -> Header:
-    """Of a changelog's decompressed bytes. Raises ValueError."""
+    """What a changelog begins with, from its decompressed bytes. Raises ValueError with the byte at which it is broken."""
     version, at = (int(data[3:4]), 4) if data[:3] == b"\0\2v" and data[3:4].isdigit() else (1, 0)  # (1)
     if not 1 <= version <= 4:
         raise ValueError(f"byte 0: a changelog of version {version}; 1 to 4 are read")

@@ -26,7 +26,7 @@ import numpy as np
 
 from minispark_stream.engine.checkpointing.checkpoint_file_manager import CheckpointFileManager
 from minispark_stream.engine.checkpointing.metadata_log import json_object, number, to_json
-from minispark_stream.engine.state.state_records import CRC32C
+from minispark_stream.engine.state.state_records import after_byte
 
 
 class ChecksumCheckpointFileManager(CheckpointFileManager):
@@ -69,13 +69,13 @@ def crc32c_of(data: bytes) -> int:
     rest = len(data) % width
     first = np.uint32(0xFFFFFFFF)
     for byte in np.frombuffer(data, np.uint8, rest):
-        first = CRC32C[(first ^ byte) & np.uint32(255)] ^ (first >> np.uint32(8))
+        first = after_byte(first, byte)
     pieces = np.frombuffer(data, np.uint8, offset=rest).reshape(-1, width)
     bits = np.uint32(1) << np.arange(32, dtype=np.uint32)
     sums = np.concatenate([np.zeros(len(pieces), np.uint32), bits])  # of the pieces, and of one bit that moves over one
     columns = np.concatenate([pieces, np.zeros((32, width), np.uint8)])
     for column in np.ascontiguousarray(columns.T):
-        sums = CRC32C[(sums ^ column) & np.uint32(255)] ^ (sums >> np.uint32(8))
+        sums = after_byte(sums, column)
     moved, total = sums[len(pieces) :], first
     for piece in sums[: len(pieces)]:
         total = np.bitwise_xor.reduce(moved[(total & bits) != 0]) ^ piece

@@ -75,9 +75,8 @@ class RocksDBStateFilesWithIds(RocksDBStateFiles):
 
     def snapshots(self) -> list[int]:
         names = {name for name, *_ in self._names()}
-        zips = {int(found[1]) for name in names if (found := FILE.fullmatch(name)) and found[3] == self.snapshot}
-        known = dict(self._back(max(self._ids, default=0)))
-        return sorted(v for v in zips if v in known and f"{v}_{known[v]}.{self.snapshot}" in names)
+        known = self._back(max(self._ids, default=0))
+        return sorted(v for v, unique_id in known if f"{v}_{unique_id}.{self.snapshot}" in names)
 
     def store_files(self) -> list[StoreFile]:
         names = self._by_version()

@@ -69,7 +69,7 @@ def told(execution: IncrementalExecution, operator: StatefulOperator) -> dict[st
 
 
 def where(execution: IncrementalExecution, operator: StatefulOperator) -> list[dict[str, Any]]:
-    """(4) By partition and store."""
+    """(4) Which worker has which version of which store: an entry for each store, by partition."""
     reports = execution.batch.accumulators[operator.operator_id].value
     found = [
         {
