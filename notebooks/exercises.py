@@ -202,6 +202,15 @@ EXERCISES = {
         hint="Is the filter above or below the aggregation? A count of 1 may be 2 tomorrow.",
         why="The filter stands behind the state: what it hides must still be remembered, because its count may grow.",
     ),
+    "00-4": Exercise(
+        answer=agrees({
+            ("complete", (), ("to", "be")): {"to": 1, "be": 1}, ("update", (), ("to", "be")): {"to": 1, "be": 1},
+            ("complete", ("to", "be"), ("be", "be")): {"to": 1, "be": 3}, ("update", ("to", "be"), ("be", "be")): {"be": 3},
+            ("complete", ("to",), ()): {"to": 1}, ("update", ("to",), ()): {},
+        }),
+        hint="Count all words first. Which of the counts does each mode send?",
+        why="The counts are the same in both modes: complete sends all of them, update those of the words in this batch.",
+    ),
     "01-1": Exercise(
         answer="addBatch",
         hint="getBatch returns a plan. When is a plan executed?",
@@ -315,6 +324,15 @@ EXERCISES = {
         answer="CANNOT_LOAD_STATE_STORE.CANNOT_READ_DELTA_FILE_NOT_EXISTS",
         hint="Version 2 is made of 1.delta and 2.delta.",
         why="The chain of deltas is broken at its first link: no later version can be built, and nothing is overwritten.",
+    ),
+    "05-4": Exercise(
+        answer=agrees({
+            (0, ()): {}, (1, ((("a", 1),),)): {"a": 1}, (2, ((("a", 1), ("b", 1)), (("a", 2),))): {"a": 2, "b": 1},
+            (2, ((("a", 1), ("b", 1)), (("a", None),))): {"b": 1}, (1, ((("a", 1),), (("a", 2),))): {"a": 1},
+            (3, ((("a", 1),), (), (("a", None), ("a", 3)))): {"a": 3},
+        }),
+        hint="Begin with nothing, and do what each delta says, in order. Which delta is the last one for this version?",
+        why="A version is the sum of its deltas, in their order. So if one is missing, no later version can be built.",
     ),
     "06-1": Exercise(
         answer=(False, "2024-01-01T12:00:00.000Z"),
@@ -436,6 +454,22 @@ EXERCISES = {
             "without waiting, and is not stored."
         ),
     ),
+    "09-4": Exercise(
+        answer=agrees({
+            ((), (), (("a", 1),), (("a", 2),)): [(("a", 1), ("a", 2))], ((("a", 1),), (), (), (("a", 12), ("b", 2))): [],
+            ((("a", 1),), (), (), (("a", 2),)): [(("a", 1), ("a", 2))],
+            ((), (("a", 2),), (("a", 1),), ()): [(("a", 1), ("a", 2))],
+            ((("a", 1),), (("a", 2),), (), ()): [], ((("a", 5),), (), (), (("a", 4), ("a", 15))): [(("a", 5), ("a", 15))],
+            ((("a", 1),), (("a", 2),), (("a", 2),), (("a", 3),)): [
+                (("a", 1), ("a", 3)), (("a", 2), ("a", 2)), (("a", 2), ("a", 3)),
+            ],
+        }),
+        hint="New ads meet the old clicks. Whom do the new clicks meet, so that each pair comes once?",
+        why=(
+            "One side meets the buffer as it was, the other one the buffer with the new rows in it. So two new rows meet once, "
+            "and two old ones, which have met before, do not meet again."
+        ),
+    ),
     "10-1": Exercise(
         answer=1,
         hint="The session so far is [12:00, 12:13). Print the rows of the last batch.",
@@ -492,6 +526,18 @@ EXERCISES = {
         hint="Print `report.findings`.",
         why="A state from which nothing is ever removed grows for ever, and `inspect` says so before the disk is full.",
     ),
+    "12-4": Exercise(
+        answer=agrees({
+            (bytes.fromhex(data),): right
+            for data, right in {
+                "ffffffff": [], "00000001 61 00000001 31 00000001 62 ffffffff ffffffff": [(b"a", b"1"), (b"b", None)],
+                "00000002 6162 00000000 ffffffff": [(b"ab", b"")],
+                "00000000 00000003 ffffff ffffffff": [(b"", b"\xff\xff\xff")],
+            }.items()
+        }),
+        hint="Read a length, then as many bytes, and again. Which lengths are -1, and what do they mean in these two places?",
+        why="Nothing but lengths keeps the records apart. One wrong length would make nonsense of all that follows.",
+    ),
     "13-1": Exercise(
         answer="offsets",
         hint="Print the findings.",
@@ -537,6 +583,16 @@ EXERCISES = {
         hint="Write with a checkpoint of its own, once without and once with the option.",
         why="A table's schema is a promise to its readers. It changes only when the writer says so.",
     ),
+    "14-4": Exercise(
+        answer=agrees({
+            ((),): set(), (((("add", "A"), ("add", "B")),),): {"A", "B"},
+            (((("add", "A"),), (("add", "B"), ("remove", "A"))),): {"B"}, (((("add", "A"),), (("remove", "A"),)),): set(),
+            (((("add", "A"),), (("remove", "A"),), (("add", "A"),)),): {"A"},
+            (((("add", "A"),), (("remove", "A"), ("add", "B"), ("add", "C"))),): {"B", "C"},
+        }),
+        hint="Play the commits from the first to the last one, as the reader of a log does.",
+        why="The log says which files count, not the folder: a file that was removed still lies there, for older versions.",
+    ),
     "15-1": Exercise(
         answer=(5, 10),
         hint="Which of the two logs knows *whose* batch it was?",
@@ -577,6 +633,16 @@ EXERCISES = {
             "What waits for an epoch is kept in memory, and an epoch whose second reader is dead never comes. So the "
             "query fails, instead of filling the driver."
         ),
+    ),
+    "16-4": Exercise(
+        answer=agrees({
+            (1, 1, ()): [], (1, 1, (("commit", 0, 0), ("offset", 0, 0))): [0], (1, 1, (("offset", 0, 0),)): [],
+            (1, 1, (("offset", 0, 1), ("commit", 0, 1))): [], (2, 1, (("offset", 0, 0), ("commit", 0, 0))): [],
+            (1, 1, (("offset", 0, 1), ("commit", 0, 1), ("offset", 0, 0), ("commit", 0, 0))): [0, 1],
+            (1, 2, (("offset", 0, 0), ("commit", 1, 0), ("commit", 0, 0), ("offset", 0, 1), ("commit", 0, 1))): [0],
+        }),
+        hint="When is one epoch complete? And what if a later one is complete, but not this one?",
+        why="An epoch needs all readers, all writers, and the epoch before it. So one slow task holds back every later commit.",
     ),
     "17-1": Exercise(
         answer=[3, 4],
@@ -660,6 +726,19 @@ EXERCISES = {
         answer=1,
         hint="Look at `numRowsTotal` of the last batch. What is the name of an unknown network?",
         why="All of them are one group, whose name is null. The inner join drops their rows before they are counted.",
+    ),
+    "20-4": Exercise(
+        answer=agrees({
+            ((), "x", 5, 30): None, ((("x", "a", 0),), "x", 5, 30): "a", ((("x", "a", 0),), "y", 5, 30): None,
+            ((("x", "a", 6),), "x", 5, 30): None, ((("x", "a", 5),), "x", 5, 30): "a", ((("x", "a", 0),), "x", 30, 30): None,
+            ((("x", "b", 20), ("x", "a", 0)), "x", 25, 30): "b", ((("x", "b", 20), ("x", "a", 0)), "x", 10, 30): "a",
+            ((("x", "a", 20), ("x", "a", 0)), "x", 25, 120): "a",
+        }),
+        hint="Which leases are valid at that minute? If there are several, which of them was given last?",
+        why=(
+            "At most one device has an address. A time range in a join lets all valid leases pass, so the newest one must be "
+            "chosen afterwards, or every lease needs an end."
+        ),
     ),
     "21-1": Exercise(
         answer=(1, 0),

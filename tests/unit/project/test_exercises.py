@@ -17,7 +17,15 @@ from minispark_stream.engine.runtime.trigger_executor import ProcessingTimeTrigg
 from minispark_stream.engine.sources.seen_files_map import SeenFilesMap
 from minispark_stream.engine.state.hdfs_backed_state_store_provider import HDFSBackedStateStoreProvider
 from minispark_stream.engine.state.maintenance import write_snapshot
+from minispark_stream.engine.state.state_records import decode_records
 from minispark_stream.engine.state.state_store import StateStoreConf, StateStoreId
+from minispark_stream.extras.continuous.epoch_coordinator import (
+    CommitPartitionEpoch,
+    EpochCoordinator,
+    ReportPartitionOffset,
+    SetReaderPartitions,
+    SetWriterPartitions,
+)
 
 NOTEBOOKS = Path(__file__).parents[3] / "notebooks"
 
@@ -107,13 +115,41 @@ def from_disk(version, files):
         return True
 
 
+def from_deltas(version, deltas):
+    with TemporaryDirectory() as folder:
+        provider = HDFSBackedStateStoreProvider(StateStoreId(folder, 0, 0), StateStoreConf())
+        for number, delta in enumerate(deltas):
+            store = provider.get_store(number)
+            for key, value in delta:
+                if value is None:
+                    store.remove([key.encode()])
+                else:
+                    store.put([key.encode()], [b"%d" % value])
+            store.commit()
+        keys, values = provider.get_store(version).rows()
+        return {bytes(key).decode(): int(bytes(value)) for key, value in zip(keys, values)}
+
+
+def by_the_coordinator(readers, writers, messages):
+    committed = []
+    coordinator = EpochCoordinator(0, 100, lambda epoch, offsets: None, lambda epoch, commits: committed.append(epoch))
+    coordinator.receive(SetReaderPartitions(readers))
+    coordinator.receive(SetWriterPartitions(writers))
+    for kind, partition, epoch in messages:
+        coordinator.receive((ReportPartitionOffset if kind == "offset" else CommitPartitionEpoch)(partition, epoch, None))
+    return committed
+
+
 @pytest.mark.parametrize(
     ("exercise", "rule"),
     [
         ("02-2", in_the_source),
         ("03-4", by_the_executor),
+        ("05-4", from_deltas),
         ("06-4", watermark_tracker.reached),
+        ("12-4", decode_records),
         ("13-4", from_disk),
+        ("16-4", by_the_coordinator),
     ],
 )
 def test_a_rule_to_write_is_the_engines(exercise, rule, monkeypatch):
