@@ -3,9 +3,10 @@
     pytest tests/conformance/test_random_queries.py                                    the queries of CI: forty, and four in RocksDB
     MINISPARK_QUERIES=1000-1499 pytest tests/conformance/test_random_queries.py        those of other seeds: a long run
     MINISPARK_QUERIES=1017-1017 pytest tests/conformance/test_random_queries.py        one of them again
-    MINISPARK_PROVIDER=rocksdb  pytest tests/conformance/test_random_queries.py        their state in RocksDB, every other one with changelogs
+    MINISPARK_PROVIDER=rocksdb  pytest tests/conformance/test_random_queries.py        their state in RocksDB
 
-A query that fails is printed whole, with its seed.
+In RocksDB, the seed also says whether there are changelogs (every other query has them), and the checkpoint format (of four queries
+one after the other, two have format 1, and two have format 2). A query that fails is printed whole, with its seed.
 """
 
 from __future__ import annotations
@@ -27,18 +28,22 @@ OF_CI = () if IN_ROCKSDB or "MINISPARK_QUERIES" in os.environ else (30, 33, 37, 
 
 @pytest.mark.parametrize("seed", OF_CI)
 def test_both_engines_agree_in_rocksdb(spark: SparkSession, seed: int) -> None:
-    _, found = differences(spark, in_rocksdb(drawn(seed), seed % 2 == 1))
+    _, found = differences(spark, in_rocksdb(seed))
     assert not found, "\n".join(["MINISPARK_PROVIDER=rocksdb", str(drawn(seed)), *found])
 
 
 @pytest.mark.parametrize("seed", range(FIRST, LAST + 1))
 def test_both_engines_agree(spark: SparkSession, seed: int) -> None:
-    case = in_rocksdb(drawn(seed), seed % 2 == 1) if IN_ROCKSDB else drawn(seed)
+    case = in_rocksdb(seed) if IN_ROCKSDB else drawn(seed)
     _, found = differences(spark, case)
     assert not found, "\n".join([f"MINISPARK_QUERIES={seed}-{seed} pytest tests/conformance/test_random_queries.py", str(case), *found])
 
 
-def in_rocksdb(case: Case, changelogs: bool) -> Case:
-    provider = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
-    more = {f"{STORE}.providerClass": provider, f"{STORE}.rocksdb.changelogCheckpointing.enabled": str(changelogs).lower()}
+def in_rocksdb(seed: int) -> Case:
+    case, provider = drawn(seed), "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
+    more = {
+        f"{STORE}.providerClass": provider,
+        f"{STORE}.rocksdb.changelogCheckpointing.enabled": str(seed % 2 == 1).lower(),
+        f"{STORE}.checkpointFormatVersion": str(1 + seed // 2 % 2),
+    }
     return replace(case, confs={**case.confs, **more})

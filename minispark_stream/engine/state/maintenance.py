@@ -59,6 +59,7 @@ class MaintenanceResult:
 
     Attributes:
         snapshot: the version that was written whole; None when none was due or it failed.
+        tables: the files that it shares with other versions, and their bytes.
         num_bytes: the size of that file.
         from_memory: the worker had the version, or all of it but a few deltas.
         worker: the host and the process id.
@@ -73,6 +74,7 @@ class MaintenanceResult:
     worker: str
     milliseconds: int
     error: str | None
+    tables: Mapping[str, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -135,9 +137,11 @@ class Due:
     def do_maintenance(self) -> MaintenanceResult:
         """Snapshot and clean-up."""
         began, near, num_bytes, error = time.monotonic(), self.is_near(), 0, self.error
+        tables: Mapping[str, int] = {}
         if self.snapshot is not None:  # (1)
             try:
                 num_bytes = write_snapshot(self.files, self.snapshot)
+                tables = self.files.tables(self.snapshot)
             except Exception as e:  # the query can go on without
                 error = e
         try:
@@ -154,6 +158,7 @@ class Due:
             worker=this_worker(),
             milliseconds=round((time.monotonic() - began) * 1000),
             error=None if error is None else error_words(error),
+            tables=tables,
         )
 
 

@@ -21,7 +21,7 @@ Shown by tests/unit/engine/state/test_state_store.py::test_a_damaged_delta_is_on
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from minispark_stream.engine.checkpointing.checkpoint_file_manager import CheckpointFileManager, canonical_number
@@ -161,6 +161,10 @@ class StateFiles:
             if (found := self.manager.identity(name)) is not None:
                 return name, found
         return None
+
+    def tables(self, version: int) -> Mapping[str, int]:
+        """The files that the snapshot of a version shares with those of others, and their bytes; none where it is one file."""
+        return {}
 
     def unused(self, deleted: Sequence[str]) -> list[str]:
         """Other files that nobody needs any more once these are deleted."""

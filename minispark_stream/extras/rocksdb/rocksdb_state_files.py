@@ -41,6 +41,7 @@ import sys
 import uuid
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
+from pathlib import Path
 from typing import cast
 
 from minispark_stream.engine.checkpointing.errors import SparkRuntimeException
@@ -140,6 +141,10 @@ class RocksDBStateFiles(StateFiles):
         written = dict(records(without_numbers(self.read_delta(version))))
         return written == folded(records_of(changes), self.conf.list_delimiter)
 
+    def tables(self, version: int) -> Mapping[str, int]:
+        name = self.name(version, self.snapshot)
+        return read_zip_metadata(self.manager.open(name)).ssts if self.manager.exists(name) else {}
+
     def unused(self, deleted: Sequence[str]) -> list[str]:  # (5)
         zips = {name: time for name, _, time in self._names() if name.endswith(".zip") and name not in deleted}
         needed = {table for name in zips for table in read_zip_metadata(self.manager.open(name)).ssts}
@@ -190,7 +195,7 @@ class RocksDBStateFiles(StateFiles):
             contents = {name: f"{folder}/checkpoint/{name}" for name in names}
             tables = self._upload({name: contents[name] for name in names if name.endswith(".sst")}, before)
             kept = ("CURRENT", "MANIFEST", "OPTIONS")
-            others = {name: _content(path) for name, path in contents.items() if name.startswith(kept)}
+            others = {name: Path(path).read_bytes() for name, path in contents.items() if name.startswith(kept)}
         self.uploaded = version
         sizes = dict(tables.values())
         internal, numbered = families.internal_keys(keys), {number: name for name, number in families.by_name.items()}
@@ -202,7 +207,7 @@ class RocksDBStateFiles(StateFiles):
         reused = {local: (name, before.ssts[name]) for name, local in before.local_names.items() if local in tables}
         unique, copied = uuid.uuid4(), dict[str, tuple[str, int]]()
         for local in tables.keys() - reused.keys():  # (3)
-            name, content = f"{local.removesuffix('.sst')}-{unique}.sst", _content(tables[local])
+            name, content = f"{local.removesuffix('.sst')}-{unique}.sst", Path(tables[local]).read_bytes()
             self.manager.create_atomic(f"{TABLES}/{name}", content, new_folder=False)
             copied[local] = name, len(content)
         self.files_copied, self.files_reused = len(copied), len(reused)
@@ -292,8 +297,3 @@ class RocksDBStateFiles(StateFiles):
         prefix = prefixes.get(s.store_name, 0)
         key = read_schemas(s.checkpoint_root, s.operator_id, s.store_name)[0] if prefix else StructType()
         return RocksDBStateEncoder(key, prefix, self.conf.row_checksum_enabled)
-
-
-def _content(path: str) -> bytes:
-    with open(path, "rb") as file:
-        return file.read()

@@ -264,6 +264,7 @@ RECORDED: Mapping[str, Recorded] = {
         lambda query, result, store_id: {
             "snapshot": result.snapshot, "deleted": list(result.deleted), "bytes": result.num_bytes, "worker": result.worker,
             "fromMemory": result.from_memory, "milliseconds": result.milliseconds,
+            **({"tables": dict(result.tables)} if result.tables else {}),
         },
     ),
     "finishTrigger": Recorded(after=lambda query, progress, context: {"progress": progress}),

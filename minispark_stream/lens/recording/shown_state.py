@@ -8,6 +8,8 @@ Models: nothing of Spark, which does not keep rows to show them.
 3. A row that the batch has put and then removed is in neither version; the delta of the batch has it (`between`). Without a
    delta, as with RocksDB unless it writes changelogs, nothing tells of it.
 4. The operator decodes them (`readable`).
+5. Where the batch has written its version whole, as with RocksDB unless it writes changelogs, `zips` says of which tables it
+   consists.
 
     version 3    a -> 1, b -> 2                  before    a -> 1, b -> 2
     version 4    b -> 3                          after     b -> 3              rows 2
@@ -24,7 +26,7 @@ from typing import Any
 from minispark_stream.engine.checkpointing.commit_log import ids_by_store
 from minispark_stream.engine.operators.base import BatchContext, StatefulOperator
 from minispark_stream.engine.state.loaded_providers import get_store
-from minispark_stream.engine.state.state_files import files_of
+from minispark_stream.engine.state.state_files import StateFiles, files_of
 from minispark_stream.engine.state.state_store import StateStoreId
 from minispark_stream.lens.trace.events import MAX_ROWS
 
@@ -37,6 +39,7 @@ def shown_state(batch: BatchContext, operator: StatefulOperator) -> dict[str, An
     before: list[dict[str, Any]] = []
     after: list[dict[str, Any]] = []
     between: list[dict[str, Any]] = []
+    zips: list[dict[str, Any]] = []
     rows = 0
     ids = batch.state_info(operator).unique_ids, None if batch.unique_ids is None else batch.new_unique_ids(operator)
     for name in operator.store_names:
@@ -45,7 +48,11 @@ def shown_state(batch: BatchContext, operator: StatefulOperator) -> dict[str, An
             old_id, new_id = (ids_by_store(of_version, partition).get(name) for of_version in ids)
             old = _all_rows(batch, operator, store_id, version, old_id)
             new = _all_rows(batch, operator, store_id, version + 1, new_id)
-            put = _put_and_removed(batch, store_id, version + 1, new_id, new)  # (3)
+            files = files_of(store_id, batch.state_conf)
+            files.opens(version + 1, new_id)
+            put = _put_and_removed(files, version + 1, new)  # (3)
+            if tables := files.tables(version + 1):  # (5)
+                zips.append({"partition": partition, "store": name, "version": version + 1, "tables": dict(tables)})
             passed = operator.without_indexes(put, batch)
             every = old.keys() | new.keys() | passed.keys()
             changed = sorted(key for key in every if old.get(key) != new.get(key) or key in passed)  # (1)
@@ -55,16 +62,12 @@ def shown_state(batch: BatchContext, operator: StatefulOperator) -> dict[str, An
             for found, of_version in ((before, old), (after, new), (between, passed)):
                 entries = [(key, of_version[key]) for key in shown if key in of_version]
                 found += [{"partition": partition, **row} for row in operator.readable(name, entries, batch)]  # (4)
-    return {"before": before, "after": after, "between": between, "rows": rows}
+    return {"before": before, "after": after, "between": between, "rows": rows, **({"zips": zips} if zips else {})}
 
 
-def _put_and_removed(
-    batch: BatchContext, store_id: StateStoreId, version: int, unique_id: str | None, after: Mapping[bytes, bytes]
-) -> Mapping[bytes, bytes]:
+def _put_and_removed(files: StateFiles, version: int, after: Mapping[bytes, bytes]) -> Mapping[bytes, bytes]:
     """The rows that the batch which made `version` has put and then removed."""
     put: dict[bytes, bytes] = {}
-    files = files_of(store_id, batch.state_conf)
-    files.opens(version, unique_id)
     for keys, values in files.read_delta(version) if files.has_delta(version) else ():
         put |= {bytes(key): bytes(value) for key, value in zip(keys, values) if value is not None and bytes(key) not in after}
     return put

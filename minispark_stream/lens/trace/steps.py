@@ -178,7 +178,7 @@ STEPS: Mapping[str, Step] = {
         Step(
             "stateOperator", "StateStoreWriter", "About state", within="addBatch",
             ins=("operatorId", "operator", "outputMode", "version", "stores", "watermarkLate", "watermarkEviction", "decides"),
-            outs=("metrics", "before", "between", "after", "rows", "told", "where"),
+            outs=("metrics", "before", "between", "after", "rows", "told", "where", "zips"),
             lights=("state",),
             says="read state version N, change it, write version N+1, and emit what the output mode asks for",
             why=(
@@ -251,7 +251,7 @@ STEPS: Mapping[str, Step] = {
         Step(
             "maintenance", "StateStore.doMaintenance", "State: maintenance",
             ins=("operatorId", "partition", "store"),
-            outs=("snapshot", "deleted", "bytes", "worker", "fromMemory", "milliseconds"), lights=("state",),
+            outs=("snapshot", "deleted", "bytes", "worker", "fromMemory", "milliseconds", "tables"), lights=("state",),
             says="in the background: merge deltas into a snapshot, delete files that no version needs",
             why=(
                 "To load a version means to read the newest snapshot and every delta after it; without new snapshots "

@@ -24,6 +24,7 @@ from minispark_stream.lens.view import (
     logs_tapes,
     session_lanes,
     state_chain,
+    state_files,
     timeline,
     watermark_tree,
 )
@@ -63,7 +64,7 @@ KINDS: Mapping[str, Kind] = {
         "the trace has no plan with a watermark; what operators see of it, real Spark does not report",
     ),
     "state_files": Kind(
-        "State files", lambda recording, _: state_chain.svg(state_chain.chains(recording)),
+        "State files", lambda recording, _: state_chain.svg(state_files.chains(recording)),
         "the trace has no state: no batch has written a version of a state store",
     ),
     "logs": Kind(

@@ -7,7 +7,9 @@
 1. A row that the batch has added, changed or removed has its mark and its colour. One that it has put and then removed has two
    marks, and what it was between is shown.
 2. Of a large state some rows are shown, first of all those that the batch has changed; how many there are is said.
-3. Spark keeps a side of a join in two stores: how many rows a key has, and the rows, numbered. Only the rows are shown.
+3. What is read when a task comes to a process that has nothing of the newest version: the newest snapshot, of RocksDB with its
+   tables, and what the batches after it have changed.
+4. Spark keeps a side of a join in two stores: how many rows a key has, and the rows, numbered. Only the rows are shown.
 """
 
 from __future__ import annotations
@@ -18,6 +20,7 @@ from typing import Any
 
 from minispark_stream.lens.trace.values import as_int, as_map
 from minispark_stream.lens.view.row_panels import NO_ROWS
+from minispark_stream.lens.view.state_files import chains_of
 from minispark_stream.lens.view.state_places import maintained, places
 from minispark_stream.lens.view.style import say, table
 from minispark_stream.lens.view.words import number, plural
@@ -25,6 +28,7 @@ from minispark_stream.lens.view.world import OperatorView, StateRow
 
 MARKS = {"+": "add", "~": "change", "-": "remove", "+-": "remove", "~-": "remove", "": "same"}
 COUNTS = "keyToNumValues"
+MOST = 6  # groups of stores with the same files
 CHANGES = ("numRowsUpdated", "numRowsRemoved")
 # Where Spark's numbers are not those of the marks, why not.
 NOT_COUNTED = {
@@ -38,7 +42,7 @@ NOT_COUNTED = {
 
 def operator(view: OperatorView) -> str:
     """One operator: its version, what it counted, its rows, and where they are."""
-    return f"{_counted(view)}{maintained(view.places)}{_rows(view)}{places(view.places)}"
+    return f"{_counted(view)}{maintained(view.places)}{_rows(view)}{places(view.places)}{_load(view)}"
 
 
 def _counted(view: OperatorView) -> str:
@@ -72,6 +76,13 @@ def _rows(view: OperatorView) -> str:
     return head + table(columns, map(_row, view.rows))
 
 
+def _load(view: OperatorView) -> str:  # (3)
+    known = [one for one in chains_of(view.operator_id, view.operator, view.files) if one.next_load]
+    words = [f"To load version {one.newest} of {one.places}: {one.words(one.next_load or ())}." for one in known[:MOST]]
+    words += [f"And {plural(len(known) - MOST, 'other load')}."] if len(known) > MOST else []
+    return "".join(f"<p class='note'>{escape(one)}</p>" for one in words)
+
+
 def _marks(rows: Iterable[StateRow]) -> int:
     return sum(len(row.mark) for row in rows if not row.store.endswith(COUNTS))
 
@@ -92,7 +103,7 @@ def _without_key(row: StateRow, value: Any) -> Any:
     return {name: one for name, one in value.items() if name not in row.key or row.key[name] != one}
 
 
-def _side(side: str, rows: Iterable[StateRow]) -> str:  # (3)
+def _side(side: str, rows: Iterable[StateRow]) -> str:  # (4)
     buffered = [row for row in rows if row.store.startswith(side) and not row.store.endswith(COUNTS)]
     body = table(("", "row"), map(_buffered, buffered)) if buffered else "<p class='note'>Empty.</p>"
     return f"<div><h4>{side} buffer, {plural(sum(not row.mark.endswith('-') for row in buffered), 'row')}</h4>{body}</div>"

@@ -11,10 +11,12 @@ page and the stepper all show these worlds and compute nothing themselves.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
+from minispark_stream.lens.trace.events import Event
+from minispark_stream.lens.view.state_files import Files, Place, changed
 from minispark_stream.lens.view.state_places import Places
 from minispark_stream.lens.view.walk import Moment
 
@@ -85,7 +87,7 @@ class StateRow:
 class OperatorView:
     """A stateful operator. `rows` None: the trace has no row previews; they may be some of `num_rows` only.
 
-    `places`: which worker has which version, as far as it was told.
+    `places`: which worker has which version, as far as it was told. `files`: of its stores.
     """
 
     operator_id: int
@@ -96,6 +98,13 @@ class OperatorView:
     changed: bool = False
     num_rows: int | None = None
     places: Places = field(default_factory=Places)
+    files: Mapping[Place, Files] = field(default_factory=dict)
+
+    def looked_after(self, event: Event, workers: Sequence[str]) -> OperatorView:
+        """When maintenance has done something for one of its stores."""
+        tables = {name for files in self.files.values() for names in files.tables.values() for name in names}
+        places = self.places.looked_after(event.inputs, event.outputs, workers, tables)
+        return replace(self, places=places, files={**self.files, **changed(self.files, event)})
 
 
 @dataclass(frozen=True)

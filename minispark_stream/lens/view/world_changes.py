@@ -30,6 +30,7 @@ from typing import Any
 
 from minispark_stream.lens.trace.events import Event
 from minispark_stream.lens.trace.values import as_int, as_list, as_map, as_watermark, name_of, state_mark
+from minispark_stream.lens.view.state_files import changed
 from minispark_stream.lens.view.walk import Moment, failed, moments
 from minispark_stream.lens.view.world import LogEntry, OperatorView, SourceLogEntry, SourceView, StateRow, WatermarkView, World
 
@@ -102,7 +103,7 @@ def _after(world: World, event: Event) -> World:
                 return world
             return replace(world, watermark=replace(world.watermark, late=late, eviction=eviction, next=None, changed=True))
         case "stateOperator":
-            return _state(world, ins, outs)
+            return _state(world, event)
         case "addBatch":
             return replace(
                 world, num_rows_out=as_int(outs.get("numOutputRows")),
@@ -116,7 +117,7 @@ def _after(world: World, event: Event) -> World:
         case "commitOffsets":
             return replace(world, commit_log=_with(world.commit_log, ins.get("file"), outs.get("text")))
         case "maintenance":
-            return _looked_after(world, ins, outs)
+            return _looked_after(world, event)
         case "finishTrigger":
             return _counted(world, as_map(outs.get("progress")))
     return world
@@ -222,7 +223,8 @@ def _operators(world: World, outs: Mapping[str, Any]) -> tuple[OperatorView, ...
     return tuple(known[i] for i in sorted(known))
 
 
-def _state(world: World, ins: Mapping[str, Any], outs: Mapping[str, Any]) -> World:
+def _state(world: World, event: Event) -> World:
+    ins, outs = event.inputs, event.outputs
     operator_id, version = as_int(ins.get("operatorId")) or 0, as_int(ins.get("version"))
     before = next((o for o in world.operators if o.operator_id == operator_id), OperatorView(operator_id, ""))
     rows = None
@@ -237,16 +239,16 @@ def _state(world: World, ins: Mapping[str, Any], outs: Mapping[str, Any]) -> Wor
         changed=True,
         num_rows=as_int(outs.get("rows")),
         places=before.places.after(as_list(outs.get("where")), _workers(world)),
+        files={**before.files, **changed(before.files, event)},
     )
     others = [o for o in world.operators if o.operator_id != operator_id]
     return replace(world, operators=tuple(sorted((*others, view), key=lambda o: o.operator_id)))
 
 
-def _looked_after(world: World, ins: Mapping[str, Any], outs: Mapping[str, Any]) -> World:
-    operator_id = as_int(ins.get("operatorId")) if "worker" in outs else None  # else the trace is older than this
+def _looked_after(world: World, event: Event) -> World:
+    operator_id = as_int(event.inputs.get("operatorId")) if "worker" in event.outputs else None  # else it is an old trace
     return replace(world, operators=tuple(
-        replace(o, places=o.places.looked_after(ins, outs, _workers(world))) if o.operator_id == operator_id else o
-        for o in world.operators
+        o.looked_after(event, _workers(world)) if o.operator_id == operator_id else o for o in world.operators
     ))
 
 

@@ -9,6 +9,7 @@ Spark cannot be asked for its steps, but each of them leaves something:
     offsets/N  commits/N           what was logged before and after the batch, watermark included
     sources/i/n                    which files came in a log entry
     stateOperators                 what the stateful operators did
+    state/i/p/N.zip                of RocksDB: which version is there as a whole, and of which tables it consists
     collected rows                 what the sink got (a foreachBatch that looks)
 
 `read_logs` keeps the log files of each batch while they are there (Spark purges them later). `spark_trace` puts progress
@@ -33,6 +34,7 @@ from minispark_stream.engine.times import iso_ms
 from minispark_stream.lens.trace.events import MAX_ROWS, Event
 from minispark_stream.lens.trace.trace import Trace
 from minispark_stream.lens.trace.values import as_int, as_map, entry_metadata
+from minispark_stream.tools.compare.spark_zips import read_zips
 
 Sources = list[tuple[str, Mapping[str, Any]]]  # name or number -> what a progress report says of it
 
@@ -41,13 +43,15 @@ Sources = list[tuple[str, Mapping[str, Any]]]  # name or number -> what a progre
 class SparkBatch:
     """One batch that Spark ran: its progress report, its log files (name -> text), and the rows that the sink got.
 
-    `names`: of the sources, in the order of the report; without them, they are called by their numbers.
+    `names`: of the sources, in the order of the report; without them, they are called by their numbers. `zips`: by operator,
+    the versions of RocksDB stores that are there as a whole.
     """
 
     progress: Mapping[str, Any]
     logs: Mapping[str, str]
     rows: Sequence[Mapping[str, Any]] | None = None
     names: Sequence[str] = ()
+    zips: Mapping[int, Sequence[Mapping[str, Any]]] = field(default_factory=dict)
 
     @property
     def sources(self) -> Sources:
@@ -119,7 +123,8 @@ def spark_trace(
 def spark_batches(checkpoint: str, reports: Iterable[Mapping[str, Any]], names: Sequence[str] = ()) -> list[SparkBatch]:
     """The batches that progress reports tell of, with what the checkpoint still has of them. Rows are not known."""
     plain = (json.loads(json.dumps(report, default=str)) for report in reports if ran_a_batch(report))  # ids as text
-    return [SparkBatch(one, read_logs(checkpoint, one["batchId"], one, names), names=names) for one in plain]
+    logged = ((one, read_logs(checkpoint, one["batchId"], one, names)) for one in plain)
+    return [SparkBatch(one, logs, names=names, zips=read_zips(checkpoint, one)) for one, logs in logged]
 
 
 def _note(batches: Sequence[SparkBatch]) -> str | None:
@@ -213,7 +218,9 @@ def _trigger(writer: _Writer, batch: SparkBatch, begins: bool, watermarks: Mappi
     )
     add_began, spent = writer.now_ms, durations.get("addBatch", 0)
     for i, op in enumerate(progress.get("stateOperators", [])):
-        writer.step("stateOperator", 3, 0, {"operatorId": i, "operator": op["operatorName"], "version": n}, {"metrics": op})
+        zips = {"zips": batch.zips[i]} if i in batch.zips else {}
+        ins = {"operatorId": i, "operator": op["operatorName"], "version": n}
+        writer.step("stateOperator", 3, 0, ins, {"metrics": op, **zips})
     rows = {} if batch.rows is None else {"rows": list(batch.rows)[:MAX_ROWS], "emitted": len(batch.rows)}
     writer.step(
         "addBatch", 2, spent, {"sink": progress["sink"]["description"], "batchId": n},

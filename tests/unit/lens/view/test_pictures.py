@@ -15,7 +15,7 @@ from minispark_stream.lens.trace.events import Event
 from minispark_stream.lens.trace.fates import fates
 from minispark_stream.lens.trace.recording import Recording
 from minispark_stream.lens.trace.trace import Trace
-from minispark_stream.lens.view import sheet
+from minispark_stream.lens.view import sheet, state_panel
 from minispark_stream.lens.view.event_plane import planes
 from minispark_stream.lens.view.event_time import _Drawing
 from minispark_stream.lens.view.file_rows import files
@@ -25,9 +25,10 @@ from minispark_stream.lens.view.logs_tapes import runs
 from minispark_stream.lens.view.pictures import pictures
 from minispark_stream.lens.view.questions import questions
 from minispark_stream.lens.view.session_lanes import WATERMARK, lanes
-from minispark_stream.lens.view.state_chain import chains
+from minispark_stream.lens.view.state_files import chains
 from minispark_stream.lens.view.watermark_tree import Cell, tree
 from minispark_stream.lens.view.what_if_page import what_if_data
+from minispark_stream.lens.view.world_changes import worlds
 from tests.unit.golden_trace import TRACE
 from tests.unit.lens.trace.test_fates import MINUTE, SOURCE, Arrival, at, row, said, trace, windowed
 
@@ -163,7 +164,7 @@ def test_a_load_reads_the_newest_snapshot_and_the_deltas_after_it() -> None:
     events = [*first_run, maintained(2, 0, 2, "1.delta"), *second]
     snapped, plain = chains(Recording(tuple(events)))
     assert (snapped.places, snapped.next_load) == ("partition 0", ("2.snapshot", "3.delta", "4.delta"))
-    assert snapped.deleted == {"1.delta"} and [load.names for load in snapped.loads] == [("2.snapshot", "3.delta")]
+    assert snapped.deleted == ("1.delta",) and [load.names for load in snapped.loads] == [("2.snapshot", "3.delta")]
     assert (plain.places, plain.next_load) == ("partition 1", ("1.delta", "2.delta", "3.delta", "4.delta"))
     assert "Run 1 began with version 3: 2.snapshot, 3.delta." in Trace(tuple(events)).state_files().svg
 
@@ -181,8 +182,8 @@ def test_a_version_that_a_batch_writes_again_is_written_twice() -> None:
 def test_real_spark_reports_the_last_snapshot_of_a_store() -> None:
     events = (replace(e, engine="spark") for e in (*wrote(0), *wrote(1, partition_0_default=1)))
     told, not_told = chains(Recording(tuple(events)))
-    assert (told.snapshots, told.next_load) == ({1}, ("1.snapshot", "2.delta"))
-    assert (not_told.snapshots, not_told.next_load) == (set(), None)
+    assert (told.snapshots, told.next_load) == ((1,), ("1.snapshot", "2.delta"))
+    assert (not_told.snapshots, not_told.next_load) == ((), None)
 
 
 def test_of_a_store_whose_beginning_is_not_in_the_trace_no_load_is_told() -> None:
@@ -192,12 +193,33 @@ def test_of_a_store_whose_beginning_is_not_in_the_trace_no_load_is_told() -> Non
 def test_of_rocksdb_a_batch_writes_a_changelog_or_a_zip() -> None:
     zips = [e for n in range(2) for e in wrote(n, rocksdb=True, partition_0_default=n + 1)]
     first, second = chains(Recording((*zips, maintained(1, 0, None, "1.zip"))))
-    assert (first.places, first.next_load, first.whole, first.deleted) == ("partition 0", ("2.zip",), {1, 2}, {"1.zip"})
-    assert (second.places, second.next_load, second.whole) == ("partition 1", ("1.changelog", "2.changelog"), set())
+    assert (first.places, first.next_load, first.whole, first.deleted) == ("partition 0", ("2.zip",), (1, 2), ("1.zip",))
+    assert (second.places, second.next_load, second.whole) == ("partition 1", ("1.changelog", "2.changelog"), ())
     svg = Trace(tuple(zips)).state_files().svg
     with_ids = chains(Recording((*zips, maintained(1, 0, None, f"1_{'0' * 36}.zip"))))
     assert with_ids == (first, second), "the ids of checkpoint format 2 are no part of the picture"
     assert "2.zip: the whole state, made by batch 1" in svg and svg.count("2.changelog: what batch 1 has changed") == 1
+
+
+def test_a_table_of_rocksdb_is_there_as_long_as_a_zip_names_it() -> None:
+    a, b, c = (f"0000{number}-{'0' * 36}.sst" for number in (12, 19, 26))
+
+    def zipped(batch: int, *tables: str) -> list[Event]:
+        operator, done = wrote(batch, rocksdb=True, partition_0_default=batch + 1)
+        zips = [{"partition": 0, "store": "default", "version": batch + 1, "tables": dict.fromkeys(tables, 1000)}]
+        return [replace(operator, outputs={**operator.outputs, "zips": zips}), done]
+
+    snapshot = {"snapshot": 3, "tables": {c: 1000}, "deleted": ["1.zip", f"SSTs/{a}"], "worker": "vm:1", "fromMemory": True}
+    deleted = event("maintenance", 2, {"operatorId": 0, "partition": 0, "store": "default"}, snapshot)
+    events = (*zipped(0, a), *zipped(1, a, b), *wrote(2, rocksdb=True), deleted)
+    one, _ = chains(Recording(events))
+    assert (one.tables, one.gone, one.deleted) == ({1: (1,), 2: (1, 2), 3: (3,)}, (1,), ("1.zip",))
+    assert one.words(("2.zip", "3.changelog")) == "2.zip with tables 1 and 2, 3.changelog"
+    svg = Trace(events).state_files().svg
+    assert "To load version 3: 3.zip with table 3." in svg and "table 1: shared; it is in 1.zip, 2.zip" in svg
+    panel = state_panel.operator(worlds(events)[-1].operators[0])
+    assert "worker 1 wrote version 3 of partition 0 whole, from its memory, with 1 new table and 0 shared, and deleted 2 files" in panel
+    assert "To load version 3 of partition 0: 3.zip with table 3." in panel
 
 
 # -- logs --------------------------------------------------------------------------------------------------
