@@ -32,6 +32,10 @@ TOO_LIGHT_OR_TOO_WIDE = """() => {
   const wide = document.documentElement.scrollWidth > innerWidth ? [document.documentElement] : [];
   return [...light, ...cut, ...wide].map((e) => e.outerHTML.slice(0, 200));
 }"""
+TOO_SMALL = """() => [...document.querySelectorAll(".cell_output svg text")].filter((e) => {
+  const { b, d } = e.getScreenCTM(), size = parseFloat(getComputedStyle(e).fontSize) * Math.hypot(b, d);
+  return innerWidth < 700 && e.textContent.trim() && 0 < size && size < 8;
+}).map((e) => e.textContent)"""
 FRAME = re.compile(r' srcdoc="[^"]*"')
 LOADED = re.compile(r'<(?:img|script|iframe|source|object|embed)\b[^>]*?\s(?:src|data)="([^"]+)"|<link\b(?![^>]*"canonical")[^>]*?\shref="([^"]+)"')
 LINK = re.compile(r'<a\b[^>]*?\shref="([^"]*)"')
@@ -130,6 +134,7 @@ def assert_nothing_is_asked_of_the_network(site: Path) -> None:
             for name in ("docs/index", "docs/gallery", "docs/symptoms", *(f"notebooks/{n}" for n in IN_THE_DARK)):
                 dark.goto((site / f"{name}.html").as_uri(), wait_until="domcontentloaded")
                 assert not dark.evaluate(TOO_LIGHT_OR_TOO_WIDE), f"{name}, {width} pixels wide"
+                assert not dark.evaluate(TOO_SMALL), f"{name}, {width} pixels wide"
         chromium.close()
     assert not wrong
 
