@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import os
 import re
+import shutil
 from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
@@ -338,6 +339,47 @@ def test_a_batch_that_is_sorted_by_a_map_can_be_cached(engines: Engines) -> None
         return rows
 
     assert on_both(engines, counted) == {"spark": True, "model": [3]}
+
+
+def test_of_a_foreach_batch_function_that_fails_the_reason_is_its_own_error(engines: Engines) -> None:
+    def fail(df: DataFrame, batch_id: int) -> None:
+        raise ValueError(f"no batch {batch_id}")
+
+    def reason(session: Any, folder: Path) -> Any:
+        with pytest.raises(StreamingQueryException) as failed:
+            run(text(session, folder).writeStream.foreachBatch(fail), folder)
+        said = re.findall(r"in foreach batch sink. Reason: (.*?)\s+SQLSTATE: 39000", str(failed.value), re.DOTALL)[0]
+        return failed.value.getCondition(), "raised by the Python Proxy" in said, said.splitlines()[-1]
+
+    said = on_both(engines, reason)
+    assert said["spark"] == ("STREAM_FAILED", True, "ValueError: no batch 0")
+    assert said["model"] == ("STREAM_FAILED", False, "ValueError: no batch 0")
+
+
+def test_without_offsets_nothing_of_a_checkpoint_is_lost_or_overwritten(engines: Engines) -> None:
+    def refused(session: Any, folder: Path) -> Any:
+        def again() -> Any:
+            return run(text(session, folder).groupBy("value").count().writeStream.outputMode("update").foreachBatch(keep), folder)
+
+        def files() -> dict[Path, bytes]:
+            return {path: path.read_bytes() for path in (folder / "checkpoint").rglob("*") if path.is_file()}
+
+        sent: list[int] = []
+        keep = lambda df, batch_id: sent.append(df.count())  # noqa: E731
+        again()
+        (folder / "checkpoint/offsets").rename(folder / "offsets")
+        before = files()
+        with pytest.raises(StreamingQueryException) as failed:
+            again()
+        kept = files() == before
+        shutil.rmtree(folder / "checkpoint/offsets", ignore_errors=True)
+        (folder / "offsets").rename(folder / "checkpoint/offsets")  # what the error advises
+        again()
+        return kept, len(sent), re.findall(r"assertion failed(?:: .*?checkpoint/commits has batch 0, but there are no offsets.)?", str(failed.value))[0]
+
+    said = on_both(engines, refused)
+    assert said["spark"] == (True, 1, "assertion failed")
+    assert said["model"][:2] == (True, 1) and said["model"][2].endswith("/commits has batch 0, but there are no offsets."), said
 
 
 def test_two_sessions_around_one_spark(spark: SparkSession, engines: Engines) -> None:

@@ -8,7 +8,9 @@ Models: what UnsupportedOperationChecker asks of a LogicalPlan (`isStreaming`, `
     read(plan)                    Aggregate (streaming) -> Project (streaming) -> LogicalRDD (streaming)
     refuse(query, node, "...")    raises: ...; and below it the plan, as `explain` prints it
 
-Differs from Spark: nothing.
+Differs from Spark: of every source the plan shows the name, the columns and what the user calls it, as Spark's own shows files;
+Spark prints Java objects for the others, and for a table the catalog that it is from.
+Shown by tests/conformance/test_unsupported_operations.py::test_a_refusal_shows_the_plan_but_its_message_does_not.
 """
 
 from __future__ import annotations
@@ -22,6 +24,7 @@ from pyspark.sql import SparkSession
 from minispark_stream.engine.jvm import scala
 from minispark_stream.engine.jvm.errors import extended_analysis_error
 from minispark_stream.engine.jvm.scala import JavaObject
+from minispark_stream.engine.plan.streaming_relation import StreamingRelation, with_sources
 
 EVENT_TIME = "spark.watermarkDelayMs"  # in the metadata of a column under a watermark
 AGGREGATIONS = ("Aggregate", "Distinct")  # the optimizer makes an aggregation of a Distinct
@@ -68,7 +71,13 @@ def read(plan: JavaObject) -> Node:  # (1)
 
 
 def refuse(query: Query, node: Node, message: str) -> NoReturn:  # (2)
-    raise extended_analysis_error(query.session, node.plan, "_LEGACY_ERROR_TEMP_3102", msg=message)
+    error = extended_analysis_error(query.session, node.plan, "_LEGACY_ERROR_TEMP_3102", msg=message)
+    error._desc = with_sources(query.session, node.plan, error._desc, _own_name)  # type: ignore[attr-defined]
+    raise error
+
+
+def _own_name(relation: StreamingRelation) -> str:
+    return f', name="{relation.name}"' if relation.name else ", name=<Unassigned>"
 
 
 def is_attribute(expression: JavaObject) -> bool:

@@ -163,11 +163,16 @@ class Sources:
 
 def described(session: SparkSession, plan: JavaObject) -> str:
     """A plan as Spark prints it; each streaming leaf has the name of its source: `StreamingRelation FileSource[/in], [k#0]`."""
-    text = str(plan.toString())
+    return with_sources(session, plan, str(plan.toString()), lambda relation: "")
+
+
+def with_sources(session: SparkSession, plan: JavaObject, text: str, after: Callable[[StreamingRelation], str]) -> str:
+    """A text that shows a plan, with the name of its source in each streaming leaf, and with what comes `after` its columns."""
     for leaf in scala.items(plan.collectLeaves()):
         if (stream := streaming_leaf(session, leaf)) is not None:
-            columns = leaf.output().mkString(", ")
-            text = text.replace(leaf.toString().strip(), f"StreamingRelation {stream.relation.source_name}, [{columns}]")
+            relation, columns = stream.relation, leaf.output().mkString(", ")
+            shown = f"StreamingRelation {relation.source_name}, [{columns}]{after(relation)}"
+            text = text.replace(leaf.toString().strip(), shown)
     return text
 
 

@@ -20,7 +20,9 @@ A checkpoint of the continuous engine cannot be continued: its entries have no m
 
 Differs from Spark: a checkpoint of the continuous engine is refused in words; Spark fails with a NullPointerException. When a
 query was killed while it wrote its first log entry, the hidden file that is left does not count; Spark refuses the checkpoint.
-Shown by tests/conformance/test_continuous.py::test_no_engine_continues_with_the_other_trigger.
+Where offsets/ is gone and commits/ is there, the error says so and what to do; Spark's says no more than "assertion failed".
+Shown by tests/conformance/test_continuous.py::test_no_engine_continues_with_the_other_trigger,
+tests/spark/test_differences.py::test_without_offsets_nothing_of_a_checkpoint_is_lost_or_overwritten.
 """
 
 from __future__ import annotations

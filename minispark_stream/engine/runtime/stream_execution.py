@@ -254,16 +254,10 @@ class StreamExecution(ABC):
         )
 
     def _where(self) -> str:
-        """What the query is, and how far it has come."""
-        try:
-            progress = self._progress_and_plan()
-        except Exception as e:  # a JVM that died cannot describe its plan, but the query has failed all the same
-            progress = f"Offsets and plan cannot be shown: {e}"
-        return f"=== Streaming Query ===\nIdentifier: {self._pretty()}\n{progress}"
-
-    def _progress_and_plan(self) -> str:
-        state, plan = ("ACTIVE", f"\n\nLogical Plan:\n{self.analyzed}") if self.sources.sources else ("INITIALIZING", "")
+        """What the query is, and how far it has come: nothing that a JVM that died would have to be asked."""
+        state, plan = ("ACTIVE", f"\n\nLogical Plan:\n{self.plan_text}") if self.sources.sources else ("INITIALIZING", "")
         return (
+            f"=== Streaming Query ===\nIdentifier: {self._pretty()}\n"
             f"Current Committed Offsets: {_stream_progress(self.sources, self.context.start_offsets)}\n"
             f"Current Available Offsets: {_stream_progress(self.sources, self.context.end_offsets)}\n\nCurrent State: {state}\n"
             f"Thread State: RUNNABLE{plan}"

@@ -52,13 +52,13 @@ def no_jvm(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_a_query_whose_jvm_died_has_failed(no_jvm: None) -> None:
     query: Any = SimpleNamespace(
-        analyzed=DeadJvm(), context=MicroBatchExecutionContext(), sources=SimpleNamespace(sources=["a source"]), _pretty=lambda: "counts"
+        analyzed=DeadJvm(), plan_text="~Project", context=MicroBatchExecutionContext(), sources=SimpleNamespace(sources=["a source"]),
+        _pretty=lambda: "counts",
     )
-    query._progress_and_plan = lambda: StreamExecution._progress_and_plan(cast(StreamExecution, query))
     where = StreamExecution._where(cast(StreamExecution, query))
     failure = StreamFailure("1", "2", OSError("broken pipe"), where)
     assert "terminated with exception: broken pipe SQLSTATE: XXKST" in str(failure.raised())
-    assert "Offsets and plan cannot be shown: the JVM is gone" in str(failure.returned())
+    assert "Thread State: RUNNABLE\n\nLogical Plan:\n~Project" in str(failure.returned())
     assert failure.condition is None
     failure = StreamFailure("1", "2", JavaError("o7.collect", SimpleNamespace(_target_id="o8", _gateway_client=DeadJvm())), where)
     assert failure.message == "Py4JJavaError" and failure.condition is None and "Py4JJavaError" in failure.stack_trace
