@@ -32,7 +32,8 @@ Refusal = tuple[str, str]  # the step at which a query was refused, and the cond
 
 def differences(spark: SparkSession, case: Case) -> tuple[Refusal | None, list[str]]:
     """How Spark refuses the case, if it does; and on what the engines disagree."""
-    each_step = any(stream.format == "rate" for stream in case.streams)  # one more batch is always there
+    # Of "rate", one more batch is always there; the files of "by value" appear one by one, and no trigger may come between them.
+    each_step = any(stream.format in ("rate", "by value") for stream in case.streams)
     feed = [partial(put, spark, case, i) for i in range(case.length)]
     try:
         comparison = side_by_side(
@@ -71,7 +72,7 @@ def put(spark: SparkSession, case: Case, step: int, inputs: str) -> None:
     if step and {"table", "ask"} & set(case.kinds):
         case.table.change(spark, step)
     staged = [paths for stream in case.streams for paths in stream.staged(spark, inputs, step)]
-    for hidden, path in staged:  # all at once, so that they are one batch
+    for hidden, path in staged:  # in one batch: a query of several inputs looks seldom, one of several files is started afterwards
         hidden.rename(path)
 
 
