@@ -7,6 +7,7 @@ calendar repeats every 400 years, which are 146,097 days.
     iso_time(253402300800000)                      ->  "+10000-01-01T00:00:00.000Z"
     iso_time(-62167219200001)                      ->  "0002-12-31T23:59:59.999Z", in the second year before Christ
     iso_ms("+10000-01-01T00:00:00.000Z")           ->  253402300800000
+    shown_time(1704110820000)                      ->  "2024-01-01 12:07:00"
     shown_ms("2024-01-01 12:07:00.5")              ->  1704110820500
 
 Differs from Spark: nothing; like its `yyyy`, a year before Christ is printed without a word on that.
@@ -46,6 +47,11 @@ def iso_ms(text: Any) -> int | None:
     except ValueError:
         return None
     return cycles * _CYCLE_MS + (moment - _EPOCH) // timedelta(milliseconds=1)
+
+
+def shown_time(ms: float) -> str:
+    """A time as rows show it, in UTC and without a zone."""
+    return iso_time(ms).replace("T", " ").removesuffix("Z").removesuffix(".000")
 
 
 def shown_ms(text: Any) -> int | None:

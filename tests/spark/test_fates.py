@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import os
 import random
+import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
@@ -23,6 +24,7 @@ from pyspark.sql import functions as F  # noqa: N812
 
 from minispark_stream import side_by_side
 from minispark_stream.lens.trace.fates import DUPLICATE, KEPT, LATE, PASSED, UNKNOWN, Fate, Fates, fates
+from minispark_stream.lens.view.event_timers import EVENT, timers
 from minispark_stream.lens.view.world_changes import worlds
 from minispark_stream.tools.compare.comparison import Comparison
 
@@ -236,6 +238,21 @@ def wrong(compared: Comparison, name: str) -> list[str]:
     return complaints
 
 
+def timers_wrong(compared: Comparison) -> list[str]:
+    """Where `kept_until` is on top, ids that Spark's sink got before come because of a timeout; each state has a timeout."""
+    drawn, seen, did = timers(fates(compared.model.trace), 0).get(EVENT, ()), set[int](), Counter[Any]()
+    for batch in compared.spark.batches:
+        did.update((batch.batch_id, row[0]) for row in batch.rows if seen.issuperset(row[1]))
+        seen.update(number for row in batch.rows for number in row[1])
+    said = Counter((compared.spark.batches[one.last].batch_id, *re.findall("ka=(.)", one.title)) for one in drawn if one.fired and one.last is not None)
+    complaints = [] if said == did else [f"timers are said to fire in {said}, and did in {did}"]
+    for number, batch in enumerate(compared.spark.batches):
+        held = sum(one.first <= number and (one.last is None or one.last > number) for one in drawn)
+        if held != batch.progress["stateOperators"][0]["numRowsTotal"]:
+            complaints.append(f"batch {batch.batch_id}: {held} timers are drawn")
+    return complaints
+
+
 def _is_right(found: Fates, number: int) -> bool:
     return any(number_of(fate) == number and fate.side == 1 for fate in found.rows)
 
@@ -271,3 +288,4 @@ def test_what_is_said_of_a_row_is_what_spark_did_with_it(spark: SparkSession, se
     )
     assert compared.model.error is None and compared.differences == (), name
     assert wrong(compared, name) == [], (name, delay, feed, restarts)
+    assert name != "state" or timers_wrong(compared) == [], (delay, feed, restarts)

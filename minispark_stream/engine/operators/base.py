@@ -204,8 +204,8 @@ class StatefulOperator(ABC):
         return ()
 
     def decision(self, watermarks: OperatorWatermarks, output_mode: str) -> Decision:
-        """What decides about rows and state in a batch with these watermarks."""
-        return Decision(VALUES, watermarks.late_ms)
+        """What decides about rows and state in a batch with these watermarks; no row is late where no column says so."""
+        return Decision(VALUES, watermarks.late_ms if any(entry.time is not None for entry in self.entries()) else None)
 
     def should_run_another_batch(self, output_mode: str, eviction_ms: int, watermark_ms: int) -> bool:
         """(3) Whether there is work without data, now that the watermark has come from `eviction_ms` to `watermark_ms`."""

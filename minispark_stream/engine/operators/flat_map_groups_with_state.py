@@ -50,8 +50,9 @@ from minispark_stream.engine.operators.base import (
 )
 from minispark_stream.engine.operators.columns import EventTime
 from minispark_stream.engine.operators.decision import Entry
-from minispark_stream.engine.operators.group_state_rows import state_row_schema
+from minispark_stream.engine.operators.group_state_rows import NO_TIMESTAMP, state_row_schema
 from minispark_stream.engine.operators.grouped_map_pandas_with_state import PandasConf
+from minispark_stream.engine.times import shown_time
 
 STATE_FORMAT = "spark.sql.streaming.flatMapGroupsWithState.stateFormatVersion"
 
@@ -81,6 +82,15 @@ class FlatMapGroupsWithState(StatefulOperator):
         keys = {columns[i].name(): columns[i] for i in self.grouping}
         decides = self.event_time if self.timeout == GroupStateTimeout.EventTimeTimeout else None
         return (Entry.of(keys, [*keys.values()], columns, decides, columns),)
+
+    def readable(self, store: str, rows: Sequence[tuple[bytes, bytes]], batch: BatchContext) -> list[dict[str, Any]]:
+        """The timeout of a key as a time, under the name of its clock; without one, nothing."""
+        found = super().readable(store, rows, batch)
+        clock = "event timeout" if self.timeout == GroupStateTimeout.EventTimeTimeout else "clock timeout"
+        for row in found:
+            ms = row["value"].pop("timeoutTimestamp", NO_TIMESTAMP)
+            row["value"] |= {} if ms == NO_TIMESTAMP else {clock: shown_time(ms)}
+        return found
 
     def parts_of_told(self, what: str, side: int) -> Mapping[str, StructType]:
         return parts_of_function(what, self.keys, self.result) or super().parts_of_told(what, side)

@@ -17,14 +17,14 @@ from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import Any
 
-import pyarrow as pa
-from pyspark.sql.types import StructType, TimestampType
+from pyspark.sql.types import StructType
 
 from minispark_stream.engine.checkpointing.checkpoint_file_manager import CheckpointFileManager
 from minispark_stream.engine.checkpointing.unsafe_row import UnsafeRowCodec
-from minispark_stream.engine.checkpointing.unsafe_row.plain import decode_rows, plain
+from minispark_stream.engine.checkpointing.unsafe_row.plain import decode_rows
 from minispark_stream.engine.state.operator_state_metadata import OperatorStateMetadata, read_operator_metadata
 from minispark_stream.engine.state.state_store import StateStoreId
+from minispark_stream.engine.times import shown_time
 from minispark_stream.extras.rocksdb.column_family_schemas import Family, read_column_families
 from minispark_stream.extras.rocksdb.family_numbers import SIZE
 from minispark_stream.extras.rocksdb.key_encoding import rows_of, unsafe_row
@@ -54,7 +54,7 @@ class ReadableVariables:
 
     def _row(self, family: Family, key: bytes, value: bytes) -> Iterator[dict[str, Any]]:
         if family.name in TIMERS:  # (3)
-            of_timer = {**self._key(family, key), "timer": _ms(long_of(rows_of(key)[1]))}
+            of_timer = {**self._key(family, key), "timer": shown_time(long_of(rows_of(key)[1]))}
             yield {"store": TIMERS[family.name], "key": of_timer, "value": {}}
         elif f"$rowCounter_{family.name}" in self._families:  # (2)
             for i, row in enumerate(elements_of(value, self.delimiter)):
@@ -89,13 +89,9 @@ def _value(family: Family, row: bytes) -> dict[str, Any]:
     shown = _decoded(family.value, row)
     if family.value.names != ["value", "ttlExpirationMs"]:
         return shown
-    return {**shown["value"], "expires": _ms(shown["ttlExpirationMs"])}
+    return {**shown["value"], "expires": shown_time(shown["ttlExpirationMs"])}
 
 
 def _decoded(schema: StructType, row: bytes) -> dict[str, Any]:
     [found] = decode_rows(UnsafeRowCodec(schema), [row])
     return found
-
-
-def _ms(ms: int) -> str:
-    return str(plain(pa.array([ms * 1000], pa.timestamp("us")), TimestampType())[0])

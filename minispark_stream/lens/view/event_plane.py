@@ -14,7 +14,8 @@
 4. Of a long trace the newest `MOST_BATCHES` batches are shown.
 5. A trace without rows (real Spark's) gives what its progress reports tell: the span of the event times, the watermarks, the
    number of dropped rows; and the windows that left, if rows of the sink were kept.
-6. Timers are drawn where the rows of their operator are. Those that go by the clock have a plane of their own: of that time.
+6. Timers, and timeouts of keys, are drawn where the rows of their operator are. Those that go by the clock have a plane of
+   their own: of that time.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ from minispark_stream.lens.trace.facts import BatchFacts
 from minispark_stream.lens.trace.fates import BEYOND, DUPLICATE, KEPT, LATE, LEFT_OUT, PASSED, UNKNOWN, Fate, Fates
 from minispark_stream.lens.trace.values import as_int, as_map
 from minispark_stream.lens.view.event_bands import Band, bands
-from minispark_stream.lens.view.event_timers import CLOCK_TIMERS, EVENT_TIMERS, Timer, timers
+from minispark_stream.lens.view.event_timers import CLOCK, EVENT, Timer, timers
 from minispark_stream.lens.view.words import clock_words, plural, row_words, time_words
 
 MOST_DOTS = 40  # of a batch in a plane, before they are grouped
@@ -173,7 +174,7 @@ def _plane(found: Fates, title: str, place: tuple[int, int] | None, rows: Sequen
     for number, of_batch in groupby(rows, key=lambda fate: fate.batch.number):
         single = [_kind(list(group)) for _, group in groupby(of_batch, key=lambda fate: fate.number)]  # (2)
         dots += _grouped(number, single, low, high) if len(single) > most else _single(number, single)
-    own = timers(found, place[0]).get(EVENT_TIMERS, ()) if place else ()
+    own = timers(found, place[0]).get(EVENT, ()) if place else ()
     return Plane(title, tuple(dots), bands(found, held), _stairs(found.batches, place), timers=own)
 
 
@@ -194,7 +195,7 @@ def _above(found: Fates) -> Iterator[Plane]:  # (1)
 def _by_the_clock(found: Fates) -> Iterator[Plane]:  # (6)
     functions = {n: one.operator for batch in found.batches for n, one in batch.operators.items() if one.keeps == "values"}
     for number, name in sorted(functions.items()):
-        if own := timers(found, number).get(CLOCK_TIMERS):
+        if own := timers(found, number).get(CLOCK):
             stairs = {CLOCK_STAIR: [batch.clock_ms for batch in found.batches]}
             yield Plane(f"operator {number}: {name}, its timers", (), (), stairs, timers=own, clock="processing time")
 
@@ -229,7 +230,7 @@ def _grouped(number: int, rows: Sequence[tuple[str, Fate]], low: float, high: fl
 LATE_STAIR = "late watermark: what ends by then is dropped"
 EVICTION_STAIR = "eviction watermark: what ends by then leaves"
 SIDE_STAIR = "state watermark of this side: what is not after it leaves"
-CLOCK_STAIR = "time of the batch: timers for up to then fire"
+CLOCK_STAIR = "time of the batch: timers that it has passed fire"
 
 
 def _stairs(batches: Sequence[BatchFacts], place: tuple[int, int] | None) -> dict[str, Sequence[int | None]]:

@@ -235,7 +235,7 @@ def _legend(drawn: Sequence[Plane]) -> list[Any]:
         for name, (colour, style) in STAIRS.items() if name in stairs
     ]
     if any(plane.timers for plane in drawn):
-        label = "timer of a key, until it fires (star) or is deleted"
+        label = "timer of a key, until it fires (star) or is taken back"
         handles.append(Line2D([], [], color=TIMER, linewidth=1.6, linestyle=":", marker="*", markersize=8, label=label))
     bands = [band for plane in drawn for band in plane.bands]
     if any(band.start_ms < band.end_ms for band in bands):

@@ -1,8 +1,10 @@
-"""The timers of transformWithState, for the picture of event time: from the batch that sets one to the one in which it fires.
+"""The timers of functions with state, for the picture of event time: from the batch that sets one to that in which it fires.
 
-1. A timer is a row of the state: the batch that puts it there has set it, and the one that takes it away has ended it.
-2. Whether it fired then, or the function deleted it, the tasks told, timer by timer.
-3. One that is set and fires in the same batch is in no version of the state; that it fired is told all the same.
+1. A timer of transformWithState is a row of the state, and a timeout of applyInPandasWithState a part of the row of its key.
+   The batch that puts it there has set it, and the one that takes it away has ended it.
+2. Whether it fired then, or the function took it back, the tasks told: timer by timer, or, of timeouts, of which a
+   key has one, key by key.
+3. A timer that is set and fires in the same batch is in no version of the state; that it fired is told all the same.
 
     ann, 12:05     in the state after batch 1, and not after batch 4; told fired in batch 4     set in batch 1, fired in batch 4
 """
@@ -20,7 +22,9 @@ from minispark_stream.lens.trace.given import key_name
 from minispark_stream.lens.trace.values import as_int, as_map
 from minispark_stream.lens.view.words import row_words, time_words
 
-EVENT_TIMERS, CLOCK_TIMERS = "event timers", "clock timers"  # stores of extras/transform_with_state/readable_variables.py
+# The clocks that they go by. The trace has timers of transformWithState as a store (readable_variables.py in extras), timeouts
+# of applyInPandasWithState as a part of a state row (flat_map_groups_with_state.py in the engine).
+EVENT, CLOCK = "event", "clock"
 
 Known = dict[tuple[str, int], Mapping[str, Any]]  # key and time of a timer -> the key
 
@@ -37,50 +41,59 @@ class Timer:
 
 
 def timers(found: Fates, operator_id: int) -> dict[str, tuple[Timer, ...]]:
-    """The timers of one operator, by the batch in which they end, under the name of their store: all are of one kind."""
-    rows = (as_map(row) for batch in found.batches if (one := batch.operators.get(operator_id)) for row in one.after)
-    store = next((str(row["store"]) for row in rows if row.get("store") in (EVENT_TIMERS, CLOCK_TIMERS)), None)
-    return {} if store is None else {store: tuple(_timers(found, operator_id, store))}
+    """The timers of one operator, by the batch in which they end, under the clock by which all of them go."""
+    rows = [as_map(row) for batch in found.batches if (one := batch.operators.get(operator_id)) for row in one.after]
+    clock = next((clock for row in rows for clock in (EVENT, CLOCK) if _of(row, clock) is not None), None)
+    return {} if clock is None else {clock: tuple(_timers(found, operator_id, clock))}
 
 
-def _timers(found: Fates, operator_id: int, store: str) -> Iterator[Timer]:
+def _timers(found: Fates, operator_id: int, clock: str) -> Iterator[Timer]:
     since: dict[tuple[str, int], int | None] = {}  # None: the trace begins later
     keys: Known = {}
     for batch in found.batches:
         operator = batch.operators.get(operator_id)
         if operator is None:
             continue
-        before, after, fired = _set(operator.before, store), _set(operator.after, store), _fired(operator)
+        before, after = _set(operator.before, clock), _set(operator.after, clock)
+        fired = _fired(operator, before)
         keys |= {**before, **after, **fired}
         since |= {one: None for one in before if one not in since} | {one: batch.number for one in after if one not in before}
         since |= {one: batch.number for one in fired if one not in since}  # (3)
         ended = [one for one in since if one not in after and (one in before or one in fired)]  # (1)
         for one in sorted(ended):
-            yield _timer(found, one, keys[one], since.pop(one), batch.number, one in fired)
+            taken_back = "replaced or removed" if operator.operator == "applyInPandasWithState" else "deleted"
+            how = "fired" if one in fired else taken_back
+            yield _timer(found, one, keys[one], since.pop(one), batch.number, how)
     for one, first in sorted(since.items()):
-        yield _timer(found, one, keys[one], first, None, False)
+        yield _timer(found, one, keys[one], first, None, "")
 
 
 def _timer(
-    found: Fates, one: tuple[str, int], key: Mapping[str, Any], first: int | None, last: int | None, fired: bool
+    found: Fates, one: tuple[str, int], key: Mapping[str, Any], first: int | None, last: int | None, how: str
 ) -> Timer:
     begins = "set before" if first is None else f"set in batch {found.batches[first].batch_id}"
-    ends = "still set" if last is None else f"{'fired' if fired else 'deleted'} in batch {found.batches[last].batch_id}"
+    ends = "still set" if last is None else f"{how} in batch {found.batches[last].batch_id}"
     title = f"timer of {row_words(key)} for {time_words(one[1])}: {begins}; {ends}"
-    return Timer(one[1], first or 0, last, fired, title)
+    return Timer(one[1], first or 0, last, how == "fired", title)
 
 
-def _set(rows: Sequence[Any], store: str) -> Known:
+def _set(rows: Sequence[Any], clock: str) -> Known:
     """The timers in a version of the state."""
-    found: Known = {}
-    for row in map(as_map, rows):
-        key = dict(as_map(row.get("key")))
+    return {(key_name(key), ms): key for key, ms in filter(None, (_of(as_map(row), clock) for row in rows))}
+
+
+def _of(row: Mapping[str, Any], clock: str) -> tuple[Mapping[str, Any], int] | None:
+    """The key and the time of the timer that a row of the state is, or has; None: it has none of this clock."""
+    key, value = dict(as_map(row.get("key"))), as_map(row.get("value"))
+    if row.get("store") == f"{clock} timers":
         ms = shown_ms(key.pop("timer", None))
-        if row.get("store") == store and ms is not None:
-            found[key_name(key), ms] = key
-    return found
+    else:
+        ms = shown_ms(value.get(f"{clock} timeout")) if "groupState" in value else None
+    return None if ms is None else (key, ms)
 
 
-def _fired(operator: OperatorFacts) -> Known:  # (2)
-    told = ((as_map(item.get("key")), as_int(as_map(item.get("timer")).get("ms"))) for item in operator.told_of(FIRED))
-    return {(key_name(key), ms): key for key, ms in told if ms is not None}
+def _fired(operator: OperatorFacts, before: Known) -> Known:  # (2)
+    told = [(as_map(item.get("key")), as_int(as_map(item.get("timer")).get("ms"))) for item in operator.told_of(FIRED)]
+    timed_out = {key_name(key) for key, ms in told if ms is None}
+    fired = {(key_name(key), ms): key for key, ms in told if ms is not None}
+    return fired | {one: key for one, key in before.items() if one[0] in timed_out}

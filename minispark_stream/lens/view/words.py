@@ -17,7 +17,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from minispark_stream.engine.times import is_window, iso_time
+from minispark_stream.engine.times import is_window, shown_time
 
 # A path of at least two parts, with or without a scheme; and the expression ids of a plan, "count#12L".
 _PATH = re.compile(r"(?:\b[a-z][a-z0-9+.-]*:)?/{1,3}(?:[^\s\[\],;:\"'/]+/)+([^\s\[\],;:\"'/]+)")
@@ -64,7 +64,7 @@ def time_words(ms: Any) -> str:
         return "none yet"
     if not -(2**63) <= ms < 2**63:
         return f"{ms} ms"
-    return iso_time(ms).replace("T", " ").removesuffix("Z").removesuffix(".000")
+    return shown_time(ms)
 
 
 def clock_words(ms: Any) -> str:

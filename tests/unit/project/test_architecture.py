@@ -19,13 +19,13 @@ MAY_IMPORT: dict[str, tuple[str, ...]] = {
     "one_page": (),  # the idea, on PySpark alone
     # -- the engine: runs queries; it knows of nothing below this part of the table -----------------------------
     "engine.clock": (),
-    "engine.times": (),  # as reports print them
+    "engine.times": (),  # as reports print them, and rows show them
     "engine.observer": (),  # whom the engine tells of its steps
     "engine.jvm": (),  # with extras.jvm, the only room with py4j
     "engine.checkpointing": (),  # needs no JVM
     "engine.state": ("engine.checkpointing", "engine.observer"),  # needs no JVM
     "engine.plan": ("engine.jvm", "engine.clock"),
-    "engine.operators": ("engine.plan", "engine.state", "engine.checkpointing", "engine.jvm"),
+    "engine.operators": ("engine.plan", "engine.state", "engine.checkpointing", "engine.jvm", "engine.times"),
     "engine.sources": ("engine.plan", "engine.checkpointing", "engine.jvm", "engine.clock"),
     "engine.sinks": ("engine.checkpointing", "engine.jvm"),
     "engine.runtime": (
@@ -42,7 +42,7 @@ MAY_IMPORT: dict[str, tuple[str, ...]] = {
     ),
     "extras.rocksdb": ("engine.state", "engine.checkpointing"),  # needs no JVM
     "extras.transform_with_state": (
-        "extras.rocksdb", "engine.operators", "engine.plan", "engine.state", "engine.checkpointing", "engine.jvm",
+        "extras.rocksdb", "engine.operators", "engine.plan", "engine.state", "engine.checkpointing", "engine.jvm", "engine.times",
     ),
     "extras.kafka": (
         "engine.sources", "engine.sinks", "engine.plan", "engine.checkpointing", "engine.jvm", "engine.clock", "extras.jvm",

@@ -131,23 +131,29 @@ def test_what_a_function_gave_for_the_key_of_a_row_and_when_its_timer_fired_is_t
     assert fate_of(of_function({0: {"emitted": [first]}, 1: {}})) == f"{given}what the function gave for this key is not known"
 
 
-@pytest.mark.parametrize(("store", "clock"), [("event timers", "event time"), ("clock timers", "processing time")])
-def test_timers_are_drawn_from_the_batch_that_sets_them_to_the_one_in_which_they_end(store: str, clock: str) -> None:
+@pytest.mark.parametrize("timeouts", [False, True])
+@pytest.mark.parametrize(("store", "clock"), [("event", "event time"), ("clock", "processing time")])
+def test_timers_are_drawn_from_the_batch_that_sets_them_to_the_one_in_which_they_end(store: str, clock: str, timeouts: bool) -> None:
     """ann's is set in batch 0 and fires in 2, bob's is set in 1 and deleted in 2, cy's is set in 2."""
     def timer(user: str, minutes: int) -> dict[str, Any]:
-        return {"store": store, "partition": 0, "key": {"k": user, "timer": said(minutes)}, "value": {}}
+        if timeouts:
+            return {"store": "default", "partition": 0, "key": {"k": user}, "value": {"groupState": None, f"{store} timeout": said(minutes)}}
+        return {"store": f"{store} timers", "partition": 0, "key": {"k": user, "timer": said(minutes)}, "value": {}}
 
     states = [[], [timer("ann", 5)], [timer("ann", 5), timer("bob", 5)], [timer("cy", 9)]]
-    fired = {2: {"fired": [{"key": {"k": "ann"}, "timer": {"ms": at(5)}}]}}
+    which, name = ({}, "applyInPandasWithState") if timeouts else ({"timer": {"ms": at(5)}}, "transformWithStateInPandasExec")
+    fired = {2: {"fired": [{"key": {"k": "ann"}, **which}]}}
     shown = [
-        replace(e, outputs={**e.outputs, "before": states[e.batch_id or 0], "after": states[(e.batch_id or 0) + 1]})
+        replace(e, inputs={**e.inputs, "operator": name}, outputs={
+            **e.outputs, "before": states[e.batch_id or 0], "after": states[(e.batch_id or 0) + 1]
+        })
         if e.step == "stateOperator" else e for e in of_function({0: {}, 1: {}, **fired}).events
     ]
     plane = next(one for one in planes(fates(Trace(tuple(shown)))) if one.timers)
     assert plane.clock == clock and [(one.first, one.last, one.fired) for one in plane.timers] == [(0, 2, True), (1, 2, False), (2, None, False)]
     assert [one.title for one in plane.timers] == [
         "timer of k=ann for 2024-01-01 12:05:00: set in batch 0; fired in batch 2",
-        "timer of k=bob for 2024-01-01 12:05:00: set in batch 1; deleted in batch 2",
+        f"timer of k=bob for 2024-01-01 12:05:00: set in batch 1; {'replaced or removed' if timeouts else 'deleted'} in batch 2",
         "timer of k=cy for 2024-01-01 12:09:00: set in batch 2; still set",
     ]
     picture = Trace(tuple(shown)).event_time().svg

@@ -239,6 +239,17 @@ def test_a_restart_finds_the_offset_log_one_ahead_and_runs_that_batch_again() ->
 # -- watermarks --------------------------------------------------------------------------------------------
 
 
+def test_an_operator_that_drops_no_rows_is_not_said_to() -> None:
+    """In complete mode, say, although there is a late watermark."""
+    plan = {"operatorId": 0, "operator": "stateStoreSave", "output": at(20), "below": [{"watermark": "t", "delayMs": 0, "below": []}]}
+    marks = {"operatorId": 0, "watermarkLate": at(15), "watermarkEviction": at(20)}
+    for decides, drops in (({}, at(15)), ({"decides": {"late_ms": at(15)}}, at(15)), ({"decides": {"late_ms": None}}, None)):
+        found = tree(Recording((
+            event("queryPlanning", 0, {}, {"tree": plan}), event("stateOperator", 0, {**marks, **decides}), event("runBatch", 0, {}),
+        )))
+        assert found is not None and found.nodes[0].cells == (Cell(drops, at(20), at(20)),)
+
+
 def test_an_operator_sees_what_the_one_below_it_promises() -> None:
     sides = [{"watermark": name, "delayMs": 0, "below": [{"source": SOURCE}]} for name in ("l", "r")]
     plan = {"operatorId": 0, "operator": "stateStoreSave", "output": at(20), "below": [
