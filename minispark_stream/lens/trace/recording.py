@@ -12,7 +12,7 @@ Differs from Spark: Spark keeps no such record; `recentProgress` is the nearest 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 from typing import Any
@@ -76,3 +76,9 @@ class Recording:
 def is_rerun(event: Event) -> bool:
     """Whether this step found a batch that an earlier run had logged but not finished."""
     return event.step == "populateStartOffsets" and event.outputs.get("rerun") is True
+
+
+def has_watermark(events: Sequence[Event]) -> bool | None:
+    """Whether the query has a watermark: every report of a batch tells one if there is a withWatermark, and only then."""
+    reports = [as_map(event.outputs.get("progress")) for event in events if event.step == "finishTrigger"]
+    return any("watermark" in as_map(report.get("eventTime")) for report in reports) if any(reports) else None

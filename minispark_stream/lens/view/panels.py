@@ -31,25 +31,26 @@ def logs(world: World) -> str:
         return "<p class='note'>Both logs are empty.</p>"
     first = min(offsets, default=0)
     batches = sorted((batch for batch in offsets.keys() | commits.keys() if batch >= first), reverse=True)
-    rows = [_log_row(batch, offsets.get(batch), commits.get(batch)) for batch in batches]
+    none = "none" if world.has_watermark is False else "none yet"
+    rows = [_log_row(batch, offsets.get(batch), commits.get(batch), none) for batch in batches]
     earlier = f"<p class='note'>and {plural(world.earlier_entries, 'earlier entry')}</p>" if world.earlier_entries else ""
     head = ("batch", "offsets/", "watermark", "commits/")
     return table(head, rows) + earlier
 
 
-def _log_row(batch: int, offset: LogEntry | None, commit: LogEntry | None) -> tuple[str, list[str]]:
+def _log_row(batch: int, offset: LogEntry | None, commit: LogEntry | None, none: str) -> tuple[str, list[str]]:
     planned, done = "not logged", "<i class='whole'>not finished</i>"
     watermark = ""
     if offset is not None:
         lines = (offset.text or "").split("\n")[2:]
         planned = ", ".join(f"<span class='whole'>{escape(offset_words(line))}</span>" for line in lines) or "by an earlier run"
         watermark_ms = entry_metadata(offset.text).get("batchWatermarkMs")
-        watermark = (say(clock_words(watermark_ms)) if watermark_ms else "none yet") if offset.text else ""
+        watermark = (say(clock_words(watermark_ms)) if watermark_ms else none) if offset.text else ""
     if commit is not None:
         next_ms = entry_metadata(commit.text).get("nextBatchWatermarkMs")
         done = "✓"
         if next_ms is not None:
-            words = say(clock_words(next_ms)) if next_ms else "none yet"
+            words = say(clock_words(next_ms)) if next_ms else none
             done = f"<span class='whole' title='done; the watermark of the next batch'>✓ {words}</span>"
     cells = [str(batch), planned, watermark, done]
     if offset is not None and offset.new:
@@ -71,7 +72,10 @@ def watermark(world: World) -> str:
     }
     known = [ms for ms, _, _ in times.values() if ms]
     if not known:
-        return "<p class='note'>No watermark yet: no row is late, no state leaves.</p>"
+        if world.has_watermark is False:
+            return "<p class='note'>The query has no watermark.</p>"
+        yet = " yet" if world.has_watermark else ""
+        return f"<p class='note'>No watermark{yet}: no row is late, and no state leaves because of one.</p>"
     low, high = min(known), max(known)
     changes = {"queryPlanning": ("late", "evict"), "updateWatermark": ("newest", "next")} if view.changed else {}
     new = changes.get(world.moment.event.step, ())
@@ -104,13 +108,14 @@ def sources(world: World) -> str:
 def _source(source: SourceView) -> str:
     begin, end = escape(offset_words(source.start)), escape(offset_words(source.end))
     reads = f"after {begin} up to {end}" if source.start != source.end else f"nothing after {begin}"
+    reads = f"reads <b{NEW if source.changed else ''}>{reads}</b>" if source.asked else "has not been asked yet in this trigger"
     done = f"; done with everything up to {escape(offset_words(source.done))}" if source.done is not None else ""
     rows = [
         (NEW if entry.new else "", [escape(offset_words(entry.end)), escape(short(", ".join(entry.files))) or "–"])
         for entry in source.log
     ]
     log = table(("offset", "its files"), rows) if any(entry.files for entry in source.log) else ""
-    return f"<p><code>{escape(short(source.name))}</code> reads <b{NEW if source.changed else ''}>{reads}</b>{done}</p>{log}"
+    return f"<p><code>{escape(short(source.name))}</code> {reads}{done}</p>{log}"
 
 
 def state(world: World) -> str:

@@ -79,7 +79,7 @@ def _commit_entry(ins: Values, outs: Values) -> str:
 
 
 def _mark(watermark: Any) -> str:
-    return "no watermark yet" if watermark == 0 else f"watermark {time_words(watermark)}"
+    return "no watermark" if watermark == 0 else f"watermark {time_words(watermark)}"
 
 
 def _get_batch(ins: Values, outs: Values) -> str:
@@ -92,7 +92,7 @@ def _planning(ins: Values, outs: Values) -> str:
     if as_int(ins.get("watermarkEviction")) is None:
         return "the new data is in the template plan; no state in this query"
     if not as_int(ins.get("watermarkEviction")):
-        return "no watermark yet: no row is late, no state leaves"
+        return "no watermark: no row is late, and no state leaves because of one"
     late, eviction = as_watermark(ins.get("watermarkLate")), time_words(ins.get("watermarkEviction"))
     dropped = f"late watermark {time_words(late)}: what ends by then is dropped" if late else "no late watermark yet"
     return f"{dropped}; eviction watermark {eviction}: state that ends by then leaves{_of_their_own(outs)}"
@@ -151,7 +151,7 @@ def _watermark(ins: Values, outs: Values) -> str:
     if len(measured) > 1:
         sums += f"of all operators the {plain(ins.get('policy'))}imum counts; "
     if before == after:
-        return f"{sums}" + (f"the watermark stays at {time_words(after)}" if after else "there is no watermark yet")
+        return f"{sums}" + (f"the watermark stays at {time_words(after)}" if after else "there is no watermark")
     if not before:
         return f"{sums}the first watermark is {time_words(after)}"
     return f"{sums}the watermark goes from {time_words(before)} to {time_words(after)}"

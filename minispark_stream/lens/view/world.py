@@ -41,7 +41,10 @@ class SourceLogEntry:
 
 @dataclass(frozen=True)
 class SourceView:
-    """A source: the batch reads what comes after `start` up to `end`, and no batch will ask again for data up to `done`."""
+    """A source: the batch reads what comes after `start` up to `end`, and no batch will ask again for data up to `done`.
+
+    `asked`: whether the batch of this trigger has offsets already; else they are those of the batch before.
+    """
 
     name: str
     start: Any = None
@@ -51,6 +54,7 @@ class SourceView:
     rows: tuple[Any, ...] | None = None
     num_rows: int | None = None
     changed: bool = False
+    asked: bool = True
 
 
 @dataclass(frozen=True)
@@ -109,7 +113,7 @@ class OperatorView:
 
 @dataclass(frozen=True)
 class World:
-    """Everything a learner may look at after `moment`."""
+    """Everything a learner may look at after `moment`. `has_watermark`: whether the query has one at all (None: not known)."""
 
     moment: Moment
     offset_log: tuple[LogEntry, ...] = ()
@@ -121,6 +125,7 @@ class World:
     num_rows_out: int | None = None
     operators: tuple[OperatorView, ...] = ()
     checkpoint: str | None = None
+    has_watermark: bool | None = None
 
     @property
     def is_computed(self) -> bool:

@@ -29,6 +29,7 @@ from dataclasses import replace
 from typing import Any
 
 from minispark_stream.lens.trace.events import Event
+from minispark_stream.lens.trace.recording import has_watermark
 from minispark_stream.lens.trace.values import as_int, as_list, as_map, as_watermark, name_of, state_mark
 from minispark_stream.lens.view.state_files import changed
 from minispark_stream.lens.view.walk import Moment, failed, moments
@@ -41,8 +42,9 @@ BUFFERED = "keyWithIndexToValue"  # the stores of a join that have its rows, eac
 def worlds(events: Sequence[Event]) -> tuple[World, ...]:
     """The world after each moment of a trace, in the order of `moments`."""
     found: list[World] = []
+    watermark = has_watermark(events)
     for moment in moments(events):
-        world = World(moment) if not found else _settled(found[-1], moment)
+        world = World(moment, has_watermark=watermark) if not found else _settled(found[-1], moment)
         found.append(_after(world, moment.event))
     return tuple(found)
 
@@ -69,7 +71,7 @@ def _after(world: World, event: Event) -> World:
     match event.step:
         case "startQuery":
             checkpoint = str(ins.get("checkpoint"))
-            known = world if world.checkpoint in (None, checkpoint) else World(world.moment)
+            known = world if world.checkpoint in (None, checkpoint) else World(world.moment, has_watermark=world.has_watermark)
             return replace(known, checkpoint=checkpoint, operators=_operators(known, outs))
         case "trigger":
             return _new_batch(world)
@@ -124,11 +126,14 @@ def _after(world: World, event: Event) -> World:
 
 
 def _new_batch(world: World) -> World:
+    """What a restart runs again is planned already; otherwise no source has been asked."""
+    logged, committed = (max((e.id for e in log), default=-1) for log in (world.offset_log, world.commit_log))
+    is_planned = logged > committed
     return replace(
         world,
         rows_out=None,
         num_rows_out=None,
-        sources=tuple(replace(s, rows=None, num_rows=None) for s in world.sources),
+        sources=tuple(replace(s, rows=None, num_rows=None, asked=s.asked and is_planned) for s in world.sources),
         watermark=replace(world.watermark, late=None, eviction=None, operators=()),
         operators=tuple(_before_its_batch(operator) for operator in world.operators),
     )
@@ -181,7 +186,7 @@ def _offsets(world: World, start: Any, end: Any) -> World:
     known = {s.name: s for s in world.sources}
     for name in dict.fromkeys((*start, *end)):
         source = known.get(name, SourceView(name))
-        known[name] = replace(source, start=start.get(name, source.start), end=end.get(name, source.end))
+        known[name] = replace(source, start=start.get(name, source.start), end=end.get(name, source.end), asked=True)
     return replace(world, sources=tuple(known[name] for name in sorted(known)))
 
 
@@ -195,7 +200,7 @@ def _source(world: World, name: Any, change: Callable[..., SourceView], *values:
 
 
 def _read_up_to(source: SourceView, start: Any, end: Any, files: Sequence[Any]) -> SourceView:
-    source = replace(source, start=start, end=start if end is None else source.end)
+    source = replace(source, start=start, end=start if end is None else source.end, asked=True)
     if end is None or end == source.end and not files:
         return source
     entry = SourceLogEntry(end, tuple(map(str, files)), new=True)

@@ -246,6 +246,28 @@ def test_the_places_of_the_panels_are_in_the_frame_and_no_caption_is_cut(
         tab.close()
 
 
+def test_why_a_step_failed_is_read_without_scrolling(browser: Browser, tmp_path: Path) -> None:  # noqa: F811
+    error = "STREAM_FAILED: [DIVIDE_BY_ZERO] Division by zero. " + "Use `try_divide` to tolerate a divisor of 0. " * 20
+    failed = [replace(e, error=error) if e.error is not None else e for e in TRACE.events]
+    for width, height in ((1280, 720), (960, 800), (812, 800)):
+        tab = opened(browser, page({"model": replace(TRACE, events=tuple(failed))}), tmp_path, width=width, height=height)
+        tab.evaluate("show(steps.findIndex(step => step.step === 'addBatch' && step.failed))")
+        expect(tab.locator("[data-panel=said]")).to_contain_text("DIVIDE_BY_ZERO")
+        (panel,) = places(tab, "main > section:has([data-panel=said])")
+        seen = tab.evaluate("""() => {  // where the cause stands in the text of the panel
+            const texts = document.createTreeWalker(document.querySelector("[data-panel=said]"), NodeFilter.SHOW_TEXT);
+            while (texts.nextNode()) {
+                const at = texts.currentNode.data.indexOf("DIVIDE_BY_ZERO");
+                if (at < 0) continue;
+                const range = document.createRange();
+                range.setStart(texts.currentNode, at); range.setEnd(texts.currentNode, at + 14);
+                return Math.round(range.getBoundingClientRect().bottom);
+            }
+        }""")
+        assert panel[1] < seen <= panel[3] <= height
+        tab.close()
+
+
 def test_what_is_to_be_read_is_large_enough(browser: Browser, html: str, tmp_path: Path) -> None:  # noqa: F811
     tab = opened(browser, html, tmp_path, at=ADD_BATCH)
     for selector, least in ((".did", 16), (".name", 16), ("#more p", 16), ("h2", 18), ("td", 13), (".caption", 14), (".legend", 13)):

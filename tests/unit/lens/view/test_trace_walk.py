@@ -14,7 +14,7 @@ from minispark_stream.lens.trace.trace import Trace
 from minispark_stream.lens.trace.values import as_map
 from minispark_stream.lens.view.board import Board
 from minispark_stream.lens.view.merged_walk import Stop, completed, merged, stops
-from minispark_stream.lens.view.panels import sources
+from minispark_stream.lens.view.panels import logs, sources, watermark
 from minispark_stream.lens.view.sentences import narrate
 from minispark_stream.lens.view.state_panel import operator
 from minispark_stream.lens.view.walk import moments
@@ -158,6 +158,39 @@ def test_a_source_is_read_from_where_the_batch_before_has_ended() -> None:
     reads = [re.sub("<[^>]+>", "", sources(World(worlds(TRACE.events)[0].moment, sources=(one,)))) for one in asked]
     assert "reads after logOffset 0 up to logOffset 1" in reads[1] and "reads after logOffset 1 up to logOffset 2" in reads[2]
     assert "reads nothing after logOffset 4" in reads[-1]
+
+
+def test_of_a_join_the_step_says_up_to_when_the_rows_of_each_side_leave() -> None:
+    bounds = {"join_type": "left_outer", "leaves_ms": [1_704_111_299_999, 1_704_111_900_000]}
+    for decides, says in (
+        (bounds, "; left rows up to 2024-01-01 12:14:59.999 and right rows up to 2024-01-01 12:25:00 leave"),
+        ({**bounds, "leaves_ms": [None, -1]}, ""), ({**bounds, "join_type": None}, ""),
+    ):
+        step = event("stateOperator", 3, ins={"operator": "symmetricHashJoin", "version": 1, "decides": decides})
+        assert narrate(step) == "symmetricHashJoin: version 1 read, version 2 written: 0 updated, 0 removed, 0 dropped as late, no rows kept" + says
+
+
+def test_before_a_source_is_asked_nothing_is_said_of_what_it_reads() -> None:
+    seen = worlds(TRACE.events)
+    begins = {w.moment.batch_id: w for w in reversed(seen) if w.moment.event.step == "trigger"}
+    said = re.sub("<[^>]+>", "", sources(begins[1]))
+    assert "has not been asked yet in this trigger" in said and "reads" not in said
+    assert {s.asked for w in seen if w.moment.event.step in ("constructNextBatch", "runBatch", "commitOffsets") for s in w.sources} == {True}
+    resumed = event("populateStartOffsets", 1, ins={"offsetLog": 4, "commitLog": 3}, outs={"start": {"0": "3"}, "end": {"0": "4"}, "rerun": True})
+    *_, again = worlds([resumed, replace(event("trigger", 0, 4), trigger=1)])
+    assert "reads after 3 up to 4" in re.sub("<[^>]+>", "", sources(again))  # it was planned before the restart
+
+
+@pytest.mark.parametrize(("times", "says"), [
+    ({}, "The query has no watermark."), ({"watermark": "1970-01-01T00:00:00.000Z"}, "No watermark yet: no row is late"),
+    (None, "No watermark: no row is late"),
+])
+def test_a_query_that_has_no_watermark_is_not_said_to_wait_for_one(times: Any, says: str) -> None:
+    begins, ends = event("trigger", 0, 0), event("finishTrigger", 1, 0, outs={"progress": {"eventTime": times, "batchId": 0}})
+    planned = event("walCommit", 2, 0, {"file": "offsets/0"}, {"text": 'v1\n{"batchWatermarkMs":0}\n0'})
+    for world in worlds([begins, planned] if times is None else [begins, planned, ends]):
+        assert says in watermark(world)
+    assert ("none yet" in logs(world)) == (times != {}) and "none" in logs(world)
 
 
 def test_what_a_batch_has_removed_is_not_counted_before_the_next_one() -> None:
