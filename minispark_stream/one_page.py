@@ -26,7 +26,8 @@ on disk. The numbers are the ten steps of a micro-batch, in this package and in 
 There are two watermarks, then. When batch 2 reads the row of 12:04, the watermark, 12:11, has
 passed its window, and still it counts: batch 1 ran under 11:54, so the window is still in the
 state, and no count of it has been given out. A row is late only if the batch before has already
-evicted its window, as the row of batch 3 is.
+evicted its window, as the row of batch 3 is. So it matters that file 3 is there when batch 1 ends:
+an idle query goes on at once with a batch without data, under 12:11, and that evicts the window.
 
 What it leaves out, and where that is:
 
