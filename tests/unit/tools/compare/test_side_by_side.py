@@ -11,7 +11,7 @@ import pytest
 from pyspark.errors import AnalysisException, PySparkException
 
 from minispark_stream import side_by_side, what_if
-from minispark_stream.tools.compare.mistakes import add_hints, check_built, check_confs
+from minispark_stream.tools.compare.mistakes import add_hints, check_built, check_confs, hint_at_inputs
 
 
 def test_a_trigger_that_is_no_mapping_is_refused_with_an_example() -> None:
@@ -89,3 +89,9 @@ def test_what_the_model_advises_stands_below_the_error_of_spark() -> None:
         add_hints(error, refuse)
     add_hints(error, lambda: None)
     assert error.__notes__ == ["Hint: put withWatermark before groupBy."]
+
+
+def test_a_folder_that_is_not_there_may_want_a_feed_for_several_inputs() -> None:
+    error = AnalysisException("[PATH_NOT_FOUND] no", errorClass="PATH_NOT_FOUND", messageParameters={"path": "left"})
+    hint_at_inputs(error)
+    assert error.__notes__ == ['Hint: a query with several inputs takes steps that name them: {"left": ["a"], "right": ["b"]}.']

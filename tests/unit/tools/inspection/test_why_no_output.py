@@ -6,6 +6,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import pytest
 from pyspark.sql.types import StructType
 
 import tests.unit.hand_made as hand_made
@@ -200,3 +201,14 @@ def test_a_timer_is_waited_for_by_its_own_clock(monkeypatch: Any) -> None:
     found = waiting(monkeypatch, timer, inputs=one, plan="ProcessingTimeTimeout")
     assert found["waits for"].endswith("of the processing time") and "would help" not in found
     assert "a checkpoint does not have which" in waiting(monkeypatch, timer)["waits for"]
+
+
+def test_what_is_neither_a_query_nor_a_checkpoint_is_refused(tmp_path: Path) -> None:
+    anything: Any = explain_output
+    for wrong in (object(), None, ["checkpoint"]):  # a DataFrame has no reports, too
+        with pytest.raises(TypeError, match="explain_output takes a query, as start\\(\\) gives it, or the path of a checkpoint, not"):
+            anything(wrong)
+    with pytest.raises(ValueError, match="checkpoint"):
+        explain_output(str(tmp_path))
+    with pytest.raises(FileNotFoundError):
+        explain_output(tmp_path / "nowhere")
