@@ -3,6 +3,7 @@
     spark            real Structured Streaming
     spark rocksdb    the same with Spark's RocksDB state store
     model            the model, tracing off
+    model rocksdb    the same with its state in RocksDB's files
     model steps      the model, every step recorded (in the workload `windows`)
     model rows       the model with previews of rows and state: for looking, not for speed (the same)
     batch job        the plain Spark job over the files of one trigger: the floor of any micro-batch engine
@@ -12,7 +13,7 @@
 3. The first round is cold: the JVM compiles the code of the query. It is told, and counts for nothing else.
 4. Then rounds follow, each variant once in a round, in another order each time, until the ratio of the model to Spark differs by at
    most a tenth over the last three, which are the ones that count; or until `--rounds` are over, and that is told, too. A provider
-   that took a third longer than the other in the first of them is not waited for again.
+   that took a third longer than the engine's other one in the first of them is not waited for again.
 5. Of each run the first triggers are dropped, and `durationMs.triggerExecution` of the others that had data is kept.
 6. Divide the medians of the two runs of one round; the ratio is the median of that over the rounds, its spread the least and the most.
    The first ratio is the one to Spark's faster provider.
@@ -82,6 +83,7 @@ ENGINES = (
     Variant("spark", lambda spark: spark),
     Variant("spark rocksdb", lambda spark: spark, {PROVIDER: ROCKSDB}),
     Variant("model", lambda spark: MiniSparkSession(spark, trace="off")),
+    Variant("model rocksdb", lambda spark: MiniSparkSession(spark, trace="off"), {PROVIDER: ROCKSDB}),
 )
 TRACED = (
     Variant("model steps", lambda spark: MiniSparkSession(spark, trace="steps")),
@@ -100,8 +102,8 @@ def measure(spark: SparkSession, workload: Workload, setting: str, most: int, sc
             first = len(runs) % len(variants)
             runs.append(one_round(spark, workload, variants[first:] + variants[:first], data, scratch / str(len(runs))))
             if len(runs) == 1:
-                slow = slower_provider(runs[0])
-                variants = tuple(variant for variant in variants if variant.name != slow)
+                slow = slower_providers(runs[0])
+                variants = tuple(variant for variant in variants if variant.name not in slow)
     check_same_work(workload, [cold, *runs])
     counted = runs[-3:]
     of = {name: [run[name] for run in (counted if name in counted[-1] else runs) if name in run] for name in cold}
@@ -132,10 +134,10 @@ def agree(rounds: Sequence[Mapping[str, Run]]) -> bool:
     return len(ratios) == 3 and max(ratios) <= AGREE * min(ratios)
 
 
-def slower_provider(of: Mapping[str, Run]) -> str | None:
-    """The one of Spark's providers that takes much longer than the other."""
-    quick, slow = sorted(("spark", "spark rocksdb"), key=lambda name: of[name].median)
-    return slow if of[slow].median > MUCH_SLOWER * of[quick].median else None
+def slower_providers(of: Mapping[str, Run]) -> list[str]:
+    """Of each engine the provider that takes much longer than the other one."""
+    pairs = (sorted((engine, f"{engine} rocksdb"), key=lambda name: of[name].median) for engine in ("spark", "model"))
+    return [slow for quick, slow in pairs if of[slow].median > MUCH_SLOWER * of[quick].median]
 
 
 def run_once(session: Any, workload: Workload, data: Path, checkpoint: Path) -> Run:

@@ -32,9 +32,11 @@ import pyarrow.parquet as pq
 from pyspark.sql import SparkSession
 
 from minispark_stream import MiniSparkSession
+from minispark_stream.engine.state.state_store import PROVIDER_CLASS, ROCKS_DB_PROVIDER
 from tests.benchmarks.workloads import spark_session
 
 GROWTH_BOUND = 1.2
+CHANGELOGS = "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled"
 COLUMNS = ("triggers", "ms", "CPU ms", "driver", "JVM", "live", "workers", "files")
 
 
@@ -115,7 +117,7 @@ def long_run(spark: SparkSession, args: argparse.Namespace, scratch: Path) -> tu
 # (4)
 def cold_restart(args: argparse.Namespace, scratch: Path) -> float:
     write_file(scratch / "in", 999_999, np.arange(100) % args.keys)
-    spark = spark_session()
+    spark = spark_session(confs(args))
     spark.range(1).count()
     commits = scratch / "checkpoint" / "commits"
     before = {p.name for p in commits.iterdir()}
@@ -130,9 +132,14 @@ def cold_restart(args: argparse.Namespace, scratch: Path) -> float:
     return seconds
 
 
+def confs(args: argparse.Namespace) -> dict[str, str]:
+    return {PROVIDER_CLASS: ROCKS_DB_PROVIDER, CHANGELOGS: "true"} if args.rocksdb else {}
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description="what grows in a long run: time per trigger, memory, a cold restart")
     parser.add_argument("--engine", choices=["model", "spark"], default="model")
+    parser.add_argument("--rocksdb", action="store_true", help="the state in RocksDB, with changelogs")
     parser.add_argument("--triggers", type=int, default=1000, help="files, one a trigger (1000)")
     parser.add_argument("--keys", type=int, default=1000, help="rows of state (1000)")
     parser.add_argument("--json", metavar="FILE", type=Path, help="write what was measured to FILE")
@@ -141,7 +148,7 @@ def main() -> int:
     with tempfile.TemporaryDirectory() as directory:
         scratch = Path(directory)
         write_files(scratch / "in", args.triggers, args.keys)
-        spark = spark_session()
+        spark = spark_session(confs(args))
         rows, times = long_run(spark, args, scratch)
         spark.stop()
         restart = cold_restart(args, scratch)
