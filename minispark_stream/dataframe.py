@@ -26,7 +26,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql.classic.dataframe import DataFrame as ClassicDataFrame
 from pyspark.sql.streaming import DataStreamWriter as SparkDataStreamWriter
 
-from minispark_stream.engine.plan.streaming_relation import model_session_of
+from minispark_stream.engine.plan.streaming_relation import model_session_of, with_leaves_alone
 from minispark_stream.readwriter import DataStreamWriter
 
 
@@ -55,6 +55,7 @@ def _with_hint(action: Callable[..., Any]) -> Callable[..., Any]:
         except AnalysisException as error:
             if df.isStreaming and _HINT not in getattr(error, "__notes__", ()):
                 error.add_note(_HINT)
+                error._desc = with_leaves_alone(df, error._desc)  # type: ignore[attr-defined]
             raise
 
     return call

@@ -44,6 +44,10 @@ def test_the_advice_of_the_model_is_below_the_error_of_spark(spark: SparkSession
         with pytest.raises(AnalysisException) as refused:
             action()
         assert ["a stream has rows when a query runs" in note for note in refused.value.__notes__] == [True]
+        assert str(refused.value).splitlines()[1] == f"FileSource[{tmp_path}]"
+    with pytest.raises(AnalysisException) as refused:
+        events(spark, str(tmp_path)).count()
+    assert str(refused.value).splitlines()[1] == f"FileSource[{tmp_path}]"
 
 
 def test_what_would_prove_nothing_is_told(spark: SparkSession, mini: MiniSparkSession, tmp_path: Path, caplog: Any) -> None:

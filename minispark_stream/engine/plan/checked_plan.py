@@ -24,7 +24,7 @@ from pyspark.sql import SparkSession
 from minispark_stream.engine.jvm import scala
 from minispark_stream.engine.jvm.errors import extended_analysis_error
 from minispark_stream.engine.jvm.scala import JavaObject
-from minispark_stream.engine.plan.streaming_relation import StreamingRelation, with_sources
+from minispark_stream.engine.plan.streaming_relation import with_sources
 
 EVENT_TIME = "spark.watermarkDelayMs"  # in the metadata of a column under a watermark
 AGGREGATIONS = ("Aggregate", "Distinct")  # the optimizer makes an aggregation of a Distinct
@@ -72,12 +72,8 @@ def read(plan: JavaObject) -> Node:  # (1)
 
 def refuse(query: Query, node: Node, message: str) -> NoReturn:  # (2)
     error = extended_analysis_error(query.session, node.plan, "_LEGACY_ERROR_TEMP_3102", msg=message)
-    error._desc = with_sources(query.session, node.plan, error._desc, _own_name)  # type: ignore[attr-defined]
+    error._desc = with_sources(query.session, node.plan, error._desc)  # type: ignore[attr-defined]
     raise error
-
-
-def _own_name(relation: StreamingRelation) -> str:
-    return f', name="{relation.name}"' if relation.name else ", name=<Unassigned>"
 
 
 def is_attribute(expression: JavaObject) -> bool:

@@ -163,16 +163,36 @@ class Sources:
 
 def described(session: SparkSession, plan: JavaObject) -> str:
     """A plan as Spark prints it; each streaming leaf has the name of its source: `StreamingRelation FileSource[/in], [k#0]`."""
-    return with_sources(session, plan, str(plan.toString()), lambda relation: "")
+    return _with_leaves(session, plan, str(plan.toString()), _shown)
 
 
-def with_sources(session: SparkSession, plan: JavaObject, text: str, after: Callable[[StreamingRelation], str]) -> str:
-    """A text that shows a plan, with the name of its source in each streaming leaf, and with what comes `after` its columns."""
+def with_sources(session: SparkSession, plan: JavaObject, text: str) -> str:
+    """The text of an error that shows a plan, with what Spark's shows of a source of files: below other nodes its name, its
+    columns and what the user calls it; alone, its name."""
+
+    def shown(relation: StreamingRelation, columns: str) -> str:
+        name = f'"{relation.name}"' if relation.name else "<Unassigned>"
+        return f"{_shown(relation, columns)}, name={name}"
+
+    is_alone = streaming_leaf(session, plan) is not None
+    return _with_leaves(session, plan, text, (lambda relation, _: relation.source_name) if is_alone else shown)
+
+
+def with_leaves_alone(df: DataFrame, text: str) -> str:
+    """The text of an error of Spark's own analysis of `df`, which shows one of its leaves."""
+    for leaf in scala.items(plans.analyzed(df).collectLeaves()):
+        text = with_sources(df.sparkSession, leaf, text)
+    return text
+
+
+def _shown(relation: StreamingRelation, columns: str) -> str:
+    return f"StreamingRelation {relation.source_name}, [{columns}]"
+
+
+def _with_leaves(session: SparkSession, plan: JavaObject, text: str, shown: Callable[[StreamingRelation, str], str]) -> str:
     for leaf in scala.items(plan.collectLeaves()):
         if (stream := streaming_leaf(session, leaf)) is not None:
-            relation, columns = stream.relation, leaf.output().mkString(", ")
-            shown = f"StreamingRelation {relation.source_name}, [{columns}]{after(relation)}"
-            text = text.replace(leaf.toString().strip(), shown)
+            text = text.replace(leaf.toString().strip(), shown(stream.relation, leaf.output().mkString(", ")))
     return text
 
 
