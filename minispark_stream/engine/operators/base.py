@@ -204,8 +204,17 @@ class StatefulOperator(ABC):
         return ()
 
     def decision(self, watermarks: OperatorWatermarks, output_mode: str) -> Decision:
-        """What decides about rows and state in a batch with these watermarks; no row is late where no column says so."""
-        return Decision(VALUES, watermarks.late_ms if any(entry.time is not None for entry in self.entries()) else None)
+        """What decides about rows and state in a batch with these watermarks."""
+        return Decision(VALUES, self.late_ms(watermarks))
+
+    @property
+    def lateness(self) -> EventTime | None:
+        """The column by which rows are late; None: none is, whatever the watermark."""
+        return None
+
+    def late_ms(self, watermarks: OperatorWatermarks) -> int | None:
+        """Up to when rows are late."""
+        return None if self.lateness is None else watermarks.late_ms
 
     def should_run_another_batch(self, output_mode: str, eviction_ms: int, watermark_ms: int) -> bool:
         """(3) Whether there is work without data, now that the watermark has come from `eviction_ms` to `watermark_ms`."""

@@ -80,8 +80,11 @@ class FlatMapGroupsWithState(StatefulOperator):
     def entries(self) -> Sequence[Entry]:
         columns = scala.items(self.plan.child().output())
         keys = {columns[i].name(): columns[i] for i in self.grouping}
-        decides = self.event_time if self.timeout == GroupStateTimeout.EventTimeTimeout else None
-        return (Entry.of(keys, [*keys.values()], columns, decides, columns),)
+        return (Entry.of(keys, [*keys.values()], columns, self.lateness, columns),)
+
+    @property
+    def lateness(self) -> EventTime | None:
+        return self.event_time if self.timeout == GroupStateTimeout.EventTimeTimeout else None
 
     def readable(self, store: str, rows: Sequence[tuple[bytes, bytes]], batch: BatchContext) -> list[dict[str, Any]]:
         """The timeout of a key as a time, under the name of its clock; without one, nothing."""

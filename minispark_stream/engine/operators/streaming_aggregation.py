@@ -90,10 +90,14 @@ class StreamingAggregation(StatefulOperator):
     def parts_of_told(self, what: str, side: int) -> Mapping[str, StructType]:
         return {"key": self.keys}  # before the buffers
 
+    @property
+    def lateness(self) -> EventTime | None:
+        return self.event_time
+
     def decision(self, watermarks: OperatorWatermarks, output_mode: str) -> Decision:
         if output_mode == "complete":
             return Decision(GROUPS, emits=EMITS[output_mode])
-        return Decision(GROUPS, watermarks.late_ms, (watermarks.eviction_ms,), emits=EMITS[output_mode])
+        return Decision(GROUPS, self.late_ms(watermarks), (watermarks.eviction_ms,), emits=EMITS[output_mode])
 
     def should_run_another_batch(self, output_mode: str, eviction_ms: int, watermark_ms: int) -> bool:
         return output_mode in ("append", "update") and watermark_ms > eviction_ms

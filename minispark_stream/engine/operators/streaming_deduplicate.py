@@ -105,9 +105,13 @@ class StreamingDeduplicate(StatefulOperator):
     def parts_of_told(self, what: str, side: int) -> Mapping[str, StructType]:
         return {"key": self.keys} if what == REMOVED else {"row": self.rows}
 
+    @property
+    def lateness(self) -> EventTime | None:
+        return self.event_time
+
     def decision(self, watermarks: OperatorWatermarks, output_mode: str) -> Decision:
         leaves_ms = watermarks.eviction_ms if self.delay_ms is not None or self.key_event_time is not None else None
-        return Decision(KEYS, watermarks.late_ms, (leaves_ms,), self.delay_ms, CHANGED)
+        return Decision(KEYS, self.late_ms(watermarks), (leaves_ms,), self.delay_ms, CHANGED)
 
     def plan_batch(self, context: BatchContext, children: Sequence[JavaObject]) -> JavaObject:
         session = context.session

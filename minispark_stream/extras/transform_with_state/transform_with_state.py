@@ -130,8 +130,11 @@ class TransformWithState(StatefulOperator):
 
     def entries(self) -> Sequence[Entry]:
         keys = {self.attributes[i].name(): self.attributes[i] for i in self.input.grouping}
-        decides = self.event_time if self.time_mode == EVENT_TIME else None
-        return (Entry.of(keys, [*keys.values()], self.attributes, decides, self.attributes),)
+        return (Entry.of(keys, [*keys.values()], self.attributes, self.lateness, self.attributes),)
+
+    @property
+    def lateness(self) -> EventTime | None:
+        return self.event_time if self.time_mode == EVENT_TIME else None
 
     def parts_of_told(self, what: str, side: int) -> Mapping[str, StructType]:
         time = {"timer": StructType().add("ms", LongType())} if what == FIRED else {}

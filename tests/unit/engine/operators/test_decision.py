@@ -1,0 +1,31 @@
+"""What an operator says of its own rules, for a trace."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from pyspark.sql.streaming.state import GroupStateTimeout
+
+from minispark_stream.engine.operators.columns import EventTime
+from minispark_stream.engine.operators.flat_map_groups_with_state import FlatMapGroupsWithState
+from minispark_stream.engine.operators.state_task import OperatorWatermarks
+from minispark_stream.engine.operators.streaming_aggregation import StreamingAggregation
+from minispark_stream.engine.operators.streaming_deduplicate import StreamingDeduplicate
+from minispark_stream.extras.transform_with_state.transform_with_state import TransformWithState
+
+TIME = EventTime(0, is_window=False)
+EVENT, CLOCK, NONE = GroupStateTimeout.EventTimeTimeout, GroupStateTimeout.ProcessingTimeTimeout, GroupStateTimeout.NoTimeout
+
+
+@pytest.mark.parametrize(("operator", "fields", "late_ms"), [
+    (FlatMapGroupsWithState, {"timeout": EVENT, "event_time": TIME}, 5), (FlatMapGroupsWithState, {"timeout": EVENT, "event_time": None}, None),
+    (FlatMapGroupsWithState, {"timeout": CLOCK, "event_time": TIME}, None), (FlatMapGroupsWithState, {"timeout": NONE, "event_time": TIME}, None),
+    (TransformWithState, {"time_mode": "EventTime", "event_time": TIME}, 5), (TransformWithState, {"time_mode": "NoTime", "event_time": TIME}, None),
+    (StreamingAggregation, {"event_time": TIME}, 5), (StreamingAggregation, {"event_time": None}, None),
+    (StreamingDeduplicate, {"event_time": None, "key_event_time": None, "delay_ms": None}, None),
+])
+def test_where_no_column_says_so_no_row_is_said_to_be_late(operator: Any, fields: dict[str, Any], late_ms: int | None) -> None:
+    made = object.__new__(operator)
+    vars(made).update(fields)
+    assert made.decision(OperatorWatermarks(late_ms=5, eviction_ms=7, moved=True), "update").late_ms == late_ms
