@@ -257,6 +257,25 @@ def test_a_windowed_count_is_written_once(spark, sessions, tmp_path):
     assert [row[0] for row in seen["model"][0]] == [1, 2, 3]
 
 
+def test_a_batch_that_is_skipped_does_not_move_the_watermark(spark, sessions, tmp_path):
+    """Its rows are not read again. So after two kills, each between the manifest and the commit log, a row is counted that was late."""
+    seen = {}
+    with confs_set(spark, {"spark.sql.streaming.noDataMicroBatches.enabled": "false"}):
+        for engine, session in sessions.items():
+            folder, checkpoint, output = (tmp_path / f"{name}-{engine}" for name in ("in", "c", "out"))
+            folder.mkdir()
+            events = session.readStream.schema("ts timestamp, k string").csv(str(folder)).withWatermark("ts", "1 minute")
+            counts = events.groupBy(F.window("ts", "5 minutes"), "k").count().selectExpr("string(window.start)", "count")
+            for i, minutes in enumerate((["12:01"], ["12:07"], ["12:13", "11:50"], ["12:30"])):
+                put(folder, i, [f"2024-01-01 {minute}:00,a" for minute in minutes])
+                write(counts, checkpoint, output)
+                if i < 2:
+                    _forget(checkpoint / f"commits/{i}")
+            seen[engine] = read(spark, output)
+    assert seen["model"] == seen["spark"]
+    assert sorted(start[11:16] for row in seen["model"] for start in row if isinstance(start, str)) == ["11:50", "12:00", "12:05"]
+
+
 def _sizes(output: Path) -> dict[str, int]:
     return {name: len(entries) for name, entries in manifest(output).items()}
 
