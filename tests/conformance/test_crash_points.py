@@ -37,6 +37,9 @@ STAGES = [
     [[*at("12:30", k="c"), *at("11:50", k="b")]],  # the last one is late
     [at("13:00"), at("13:30", k="b")],
 ]
+# The file sink and Delta skip a batch that they have, so that its rows move no watermark (test_sinks.py shows it of Spark). After two
+# such batches one after the other, a row is late by the third. So for them the late row comes last.
+LATE_AT_THE_END = [*STAGES[:2], [at("12:30", k="c")], [[*at("13:00"), *at("11:50", k="b")], at("13:30", k="b")]]
 FIRST, SECOND = 2, 3  # a kill is in one of so many stages, and a second one, too
 
 
@@ -165,12 +168,13 @@ def test_no_durable_action_is_a_bad_moment(
 ) -> None:
     if PART and explored(name).exists():
         pytest.skip("explored already")
-    if EVERY[name].sink == "delta":
+    query, began, kills = EVERY[name], time.monotonic(), 0
+    if query.sink == "delta":
         pytest.importorskip("deltalake")
-    began, kills = time.monotonic(), 0
-    explorer = Explorer(EVERY[name], STAGES, tmp_path / "in", tmp_path / "work")
+    stages = LATE_AT_THE_END if query.build is windows and query.sink != "foreachBatch" else STAGES
+    explorer = Explorer(query, stages, tmp_path / "in", tmp_path / "work")
     photograph(explorer, monkeypatch)
-    with confs_set(spark, EVERY[name].confs):
+    with confs_set(spark, query.confs):
         case = Case(explorer, mini)
         assert not isinstance(case.expected, Exception), case.expected
         for moment, outcome in case.outcomes():
