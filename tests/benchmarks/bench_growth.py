@@ -6,8 +6,8 @@ takes one file (`--triggers`). So the state has its full size from the first bat
 1. Write the files.
 2. Run the query, and look at it every second: the time of each trigger, and the processor time of the driver, the JVM and the
    Python workers together, which other programs on the machine disturb less.
-3. After 10, 100, 1,000, ... triggers and at the end: the memory of the three, the JVM's live objects after a collection, and the
-   number of files in the checkpoint.
+3. After 10, 100, 1,000, ... triggers and at the end: the memory of the three, the JVM's live objects after a collection, the
+   number of files in the checkpoint, and how many threads and open files (sockets, too) the three have together.
 4. Stop Spark, write one more file, and start again: seconds from `start()` to the first commit. The JVM is warm, the workers are new.
 5. Of a long run, the last hundred triggers may take at most 1.2 times as long as the second hundred (the median): else exit code 1.
 """
@@ -37,7 +37,7 @@ from tests.benchmarks.workloads import spark_session
 
 GROWTH_BOUND = 1.2
 CHANGELOGS = "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled"
-COLUMNS = ("triggers", "ms", "CPU ms", "driver", "JVM", "live", "workers", "files")
+COLUMNS = ("triggers", "ms", "CPU ms", "driver", "JVM", "live", "workers", "files", "threads", "open")
 
 
 # (1)
@@ -74,12 +74,17 @@ def watch(query: Any) -> Iterator[dict[int, float]]:
         yield times
 
 
+def processes() -> list[psutil.Process]:
+    """The driver, and all that it has started; `chmod`, which Spark runs for each of its files, is gone at once."""
+    driver = psutil.Process()
+    return [driver, *driver.children(recursive=True)]
+
+
 def used() -> tuple[dict[str, int], float]:
     """Memory in bytes, and the seconds of processor time of them all and of workers that have ended."""
-    memory, seconds = {"driver": 0, "JVM": 0, "workers": 0}, 0.0
-    driver = psutil.Process()
-    for process in (driver, *driver.children(recursive=True)):
-        with suppress(psutil.NoSuchProcess):  # Spark runs `chmod` for each of its files, which is gone at once
+    memory, seconds, driver = {"driver": 0, "JVM": 0, "workers": 0}, 0.0, psutil.Process()
+    for process in processes():
+        with suppress(psutil.NoSuchProcess):
             name = "driver" if process == driver else "JVM" if process.name() == "java" else "workers"
             memory[name] += process.memory_info().rss
             seconds += sum(process.cpu_times()[:4])
@@ -94,7 +99,12 @@ def sizes(spark: SparkSession, checkpoint: Path) -> dict[str, float]:
     java.System.gc()
     runtime = java.Runtime.getRuntime()
     live, files = runtime.totalMemory() - runtime.freeMemory(), sum(1 for _ in checkpoint.rglob("*"))
-    return {**{name: size >> 20 for name, size in memory.items()}, "live": live >> 20, "files": files}
+    threads = opened = 0
+    for process in processes():
+        with suppress(psutil.NoSuchProcess):
+            threads += process.num_threads()
+            opened += process.num_fds()
+    return {**{name: size >> 20 for name, size in memory.items()}, "live": live >> 20, "files": files, "threads": threads, "open": opened}
 
 
 def long_run(spark: SparkSession, args: argparse.Namespace, scratch: Path) -> tuple[list[dict[str, float]], dict[int, float]]:
