@@ -22,6 +22,7 @@ from pyspark.sql import functions as F
 
 from minispark_stream import MiniSparkSession
 from minispark_stream.extras.continuous.memory_stream import ContinuousMemoryStream
+from minispark_stream.tools.compare.runner import confs_set
 
 ROOT = Path(__file__).parents[2]
 EVERY = {"continuous": "500 milliseconds"}
@@ -63,6 +64,18 @@ def wait_for(condition: Callable[[], bool], query: Any, seconds: float = 120) ->
         assert query.isActive, query.exception()
         assert time.monotonic() < deadline, query.status
         time.sleep(0.05)
+
+
+def test_in_checkpoint_format_2_an_epoch_is_committed_as_ever(spark: SparkSession, mini: MiniSparkSession, tmp_path: Path) -> None:
+    """There is no state in a continuous query, and no list of ids."""
+    with confs_set(spark, {"spark.sql.streaming.stateStore.checkpointFormatVersion": "2"}):
+        for engine, session in {"spark": spark, "model": mini}.items():
+            checkpoint = tmp_path / engine
+            query = rate(session).writeStream.format("noop").trigger(**EVERY).start(checkpointLocation=str(checkpoint))
+            wait_for(lambda: last_committed(checkpoint) >= 0, query)  # noqa: B023
+            query.stop()
+    theirs, ours = ({tuple(entry(tmp_path / engine, "commits", epoch)) for epoch in numbers(tmp_path / engine, "commits")} for engine in ("spark", "model"))
+    assert ours == theirs == {("v1", '{"nextBatchWatermarkMs":0}')}
 
 
 @pytest.mark.parametrize("engine", ["model", "spark"])

@@ -7,7 +7,6 @@ import os
 import re
 import shutil
 from collections.abc import Callable, Iterator
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -417,25 +416,6 @@ def test_a_kill_within_the_first_log_entry_leaves_a_checkpoint_that_can_be_used(
         return "".join(sorted(row.value for row in session.read.json(f"{folder}/out").collect()))
 
     assert on_both(engines, left_half) == {"spark": "STATE_STORE_CHECKPOINT_LOCATION_NOT_EMPTY", "model": "abc"}
-
-
-def test_state_variables_in_avro_are_refused(engines: Engines) -> None:
-    state_store = "spark.sql.streaming.stateStore"
-    confs = {
-        f"{state_store}.providerClass": "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider",
-        f"{state_store}.encodingFormat": "avro",
-    }
-
-    def keep(session: Any, folder: Path) -> str:
-        (folder / "in" / "0.txt").write_text("d")
-        rows = text(session, folder).groupBy("value").transformWithStateInPandas(Seen("a int"), "n int", "update", "none")
-        try:
-            with_confs(session, confs, partial(run, rows.writeStream.outputMode("update").format("noop"), folder))
-        except StreamingQueryException as e:
-            return re.findall(r"Rows in Avro are not supported here", str(e))[0]
-        return "it runs"
-
-    assert on_both(engines, keep) == {"spark": "it runs", "model": "Rows in Avro are not supported here"}
 
 
 # -- what runs where ------------------------------------------------------------------------------------------------

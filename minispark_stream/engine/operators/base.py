@@ -52,12 +52,13 @@ ALWAYS_NULLABLE = "spark.sql.streaming.statefulOperator.alwaysNullableOutput.ena
 @dataclass(frozen=True)
 class StateVariables:
     """What a processor of transformWithState has declared: the schemas that it gave as text; and what the metadata of its
-    operator says of that: properties, and in which files the schemas of its column families are.
+    operator says of that: properties, and in which files the schemas of its column families are. `families`: what these say.
     """
 
     schemas: Mapping[str, StructType]
     properties: Mapping[str, Any]
     schema_paths: tuple[str, ...]
+    families: Sequence[Sequence[Any]] = ()
 
 
 @dataclass(frozen=True)

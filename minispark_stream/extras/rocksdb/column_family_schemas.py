@@ -33,7 +33,7 @@ from minispark_stream.engine.state.state_store import state_error
 NO_PREFIX: Mapping[str, Any] = {"keyStateEncoderType": "NoPrefixKeyStateEncoderSpec"}
 RANGE: Mapping[str, Any] = {"keyStateEncoderType": "RangeKeyScanStateEncoderSpec", "orderingOrdinals": [0]}
 _NO_USER_KEY = "{    }"  # Spark's words for none
-_ID = struct.pack(">h", 0)  # of a schema; rows in Avro have others
+_id = struct.Struct(">h")  # of a schema
 
 
 def prefix(columns: int) -> Mapping[str, Any]:
@@ -43,20 +43,23 @@ def prefix(columns: int) -> Mapping[str, Any]:
 
 @dataclass(frozen=True)
 class Family:
-    """The schemas of a column family, and how its keys are encoded."""
+    """The schemas of a column family, and how its keys are encoded. Rows in Avro name their schema by its id."""
 
     name: str
     key: StructType
     value: StructType
     encoder: Mapping[str, Any]
     user_key: StructType | None = None
+    key_id: int = 0
+    value_id: int = 0
 
 
 def encode_column_families(families: Sequence[Family]) -> bytes:  # (1)
     out = [write_utf("v3"), struct.pack(">i", len(families))]
     for family in sorted(families, key=lambda family: family.name):
         user_key = schema_json(family.user_key) if family.user_key else _NO_USER_KEY
-        out += [write_utf(family.name), _ID, write_text(schema_json(family.key)), _ID, write_text(schema_json(family.value))]
+        out += [write_utf(family.name), _id.pack(family.key_id), write_text(schema_json(family.key))]
+        out += [_id.pack(family.value_id), write_text(schema_json(family.value))]
         out += [write_text(to_json(dict(family.encoder))), write_text(user_key)]
     return b"".join(out)
 
@@ -70,15 +73,15 @@ def decode_column_families(data: bytes) -> list[Family]:
     families = []
     for _ in range(min(count, len(data))):
         name, at = read_utf(data, at)
-        _, at = _int(data, at, size=2)  # each schema has an id before it
+        key_id, at = _int(data, at, size=2)  # each schema has an id before it
         key, at = _schema(data, at)
-        _, at = _int(data, at, size=2)
+        value_id, at = _int(data, at, size=2)
         value, at = _schema(data, at)
         encoder, at = _text(data, at)
         begin = at
         text, at = _text(data, at)
         user_key = None if text == _NO_USER_KEY else parse_schema(text, begin)
-        families.append(Family(name, key, value, _json(encoder, at), user_key))
+        families.append(Family(name, key, value, _json(encoder, at), user_key, key_id, value_id))
     return families
 
 

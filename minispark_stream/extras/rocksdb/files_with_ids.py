@@ -19,7 +19,10 @@ Models: RocksDBStateStoreProvider, RocksDBFileManager, RocksDBCheckpointMetadata
    zip, one of them counts, whichever it is.
 
 Differs from Spark: Spark's lineage begins with the newest zip that the executor knows of; here, with the newest that is there.
-Shown by tests/unit/extras/rocksdb/test_files_with_ids.py::test_a_changelog_says_which_files_are_before_it.
+Spark's driver also compares the file that each task has begun with to the one that it was told
+(STATE_STORE_BASE_CHECKPOINT_ID_MISMATCH); here a task opens that file, or fails.
+Shown by tests/unit/extras/rocksdb/test_files_with_ids.py::test_a_changelog_says_which_files_are_before_it,
+tests/unit/extras/rocksdb/test_files_with_ids.py::test_what_is_missing_is_named.
 """
 
 from __future__ import annotations

@@ -9,6 +9,8 @@ A row is an UnsafeRow with a zero before it, which says so.
 2. Where they are wanted in the order of a time, it is the same, and the first row has the time as a binary field that sorts as
    the time does: big-endian, behind a byte that is 0 for a negative number, and else 1.
 
+3. In Avro (avro_state_encoder.py), the time is two binary fields.
+
     page "/" of ann         19000000 | 00 row of ann | 00 row of "/"
     ann at 12:05            21000000 | 00 row of 01 0000018cc4e9b5e0 | 00 row of ann
 
@@ -17,6 +19,7 @@ The bytes are not trusted. Differs from Spark: nothing.
 
 from __future__ import annotations
 
+import re
 import struct
 
 from minispark_stream.engine.checkpointing.unsafe_row.single_row import binary_fields, binary_row
@@ -24,11 +27,17 @@ from minispark_stream.engine.checkpointing.unsafe_row.single_row import binary_f
 UNSAFE_ROW = b"\0"
 _size = struct.Struct("<i")
 _time = struct.Struct(">q")
+_AVRO_TIME = re.compile(rb"\x00\x02\x02[\x00\x01]\x02\x10(.{8})", re.DOTALL)
 
 
 def two_rows(first: bytes, others: bytes) -> bytes:  # (1)
     """The key of two rows."""
-    return b"".join([_size.pack(len(first) + 1), UNSAFE_ROW, first, UNSAFE_ROW, others])
+    return joined(UNSAFE_ROW + first, UNSAFE_ROW + others)
+
+
+def joined(first: bytes, others: bytes) -> bytes:
+    """The key of two rows, each with what says how it is encoded."""
+    return _size.pack(len(first)) + first + others
 
 
 def first_size(key: bytes, at: int = 0) -> int:
@@ -53,13 +62,25 @@ def unsafe_row(data: bytes) -> bytes:
 
 def at_time(ms: int, row: bytes) -> bytes:  # (2)
     """The key of a row at a time."""
-    return two_rows(binary_row((b"\1" if ms >= 0 else b"\0") + _time.pack(ms)), row)
+    return two_rows(binary_row(_sign(ms) + _time.pack(ms)), row)
+
+
+def avro_time(ms: int) -> bytes:  # (3)
+    """What the key of a row in Avro at a time begins with."""
+    return joined(b"".join([UNSAFE_ROW, b"\2\2", _sign(ms), b"\2\x10", _time.pack(ms)]), b"")
 
 
 def time_of(key: bytes) -> int:
-    """The time of such a key. Raises ValueError."""
+    """The time of such a key, in either encoding. Raises ValueError."""
+    if in_avro := _AVRO_TIME.fullmatch(key, 4, first_size(key)):
+        ms: int = _time.unpack(in_avro[1])[0]
+        return ms
     [time] = binary_fields(rows_of(key)[0], 1)
     if time is None or len(time) != 9 or time[0] != (time[1] < 0x80):
         raise ValueError("a key without a time where it should have one")
-    ms: int = _time.unpack_from(time, 1)[0]
+    ms = _time.unpack_from(time, 1)[0]
     return ms
+
+
+def _sign(ms: int) -> bytes:
+    return b"\1" if ms >= 0 else b"\0"

@@ -14,8 +14,9 @@ In memory, keys and values are UnsafeRows (engine/checkpointing/unsafe_row). In 
 
 Whole columns are encoded at a time, and rows that are all of one size stay a table of bytes.
 
-Differs from Spark: rows in Avro are refused; Spark writes them for transformWithState only.
-Shown by tests/unit/extras/rocksdb/test_rocksdb_state_files.py::test_rows_come_back_as_they_were.
+Rows in Avro, which only transformWithState can have, are in avro_state_encoder.py.
+
+Differs from Spark: nothing.
 """
 
 from __future__ import annotations

@@ -22,19 +22,21 @@ from __future__ import annotations
 from typing import cast
 
 from minispark_stream.engine.state.state_store import StateStore, each, state_error
+from minispark_stream.extras.rocksdb.avro_state_encoder import UnsafeRowDataEncoder
 from minispark_stream.extras.rocksdb.changes import Grown
 from minispark_stream.extras.rocksdb.family_numbers import ROW, SIZE, FamilyNumbers
-from minispark_stream.extras.rocksdb.key_encoding import rows_of, two_rows
+from minispark_stream.extras.rocksdb.key_encoding import rows_of
 from minispark_stream.extras.rocksdb.snapshot_zip import INTERNAL
 from minispark_stream.extras.transform_with_state.family_indexes import PLAIN, FamilyIndex, Kind
 
 
 class ColumnFamilies:
-    """The families of one store. Keys and values are bytes as in RocksDB; `delimiter` is between the elements of a list."""
+    """The families of one store. Keys and values are bytes as in RocksDB, of UnsafeRows; `encoder` makes what the store has of
+    them. `delimiter` is between the elements of a list."""
 
-    def __init__(self, store: StateStore, delimiter: bytes = b""):
+    def __init__(self, store: StateStore, delimiter: bytes = b"", encoder: UnsafeRowDataEncoder | None = None):
         self.delimiter = delimiter
-        self._store = store
+        self._store, self._encoder = store, encoder or UnsafeRowDataEncoder()
         self._kinds: dict[bytes, Kind] = {}
         [row] = each(store.get([ROW]))
         if row is None and store.num_keys:
@@ -62,35 +64,43 @@ class ColumnFamilies:
 
     def get_many(self, family: str, keys: list[bytes]) -> list[bytes | None]:
         """The values of some keys; None where there is none."""
-        prefix = self._numbers.prefix(family)
-        return each(self._store.get([prefix + key for key in keys]))
+        found = each(self._store.get([self._stored(family, key) for key in keys]))
+        return [None if value is None else self._encoder.of_value(family, value) for value in found]
 
     def put(self, family: str, key: bytes, value: bytes) -> None:
-        self._store.put([self._numbers.prefix(family) + key], [value])
+        self._store.put([self._stored(family, key)], [self._encoder.value(family, value)])
 
     def append(self, family: str, key: bytes, added: bytes) -> None:
         """Make a list longer."""
-        self.put(family, key, Grown(self.get(family, key), added, self.delimiter))
+        stored = self._stored(family, key)
+        [before] = each(self._store.get([stored]))
+        self._store.put([stored], [Grown(before, self._encoder.value(family, added), self.delimiter)])
 
     def remove(self, family: str, key: bytes) -> int:
         """How many there were: one, or none."""
-        return self._store.remove([self._numbers.prefix(family) + key])
+        return self._store.remove([self._stored(family, key)])
 
     def scan(self, family: str, first: bytes) -> list[bytes]:  # (3)
         """The second rows of the keys that begin with the row `first`, in the order of their bytes."""
-        begin = self._numbers.prefix(family) + two_rows(first, b"")[:-1]
-        return sorted(rows_of(key[SIZE:])[1] for key in self._index().keys_of.get(begin, ()))
+        begin = self._numbers.prefix(family) + self._encoder.first(family, first)
+        return [self._second_row(family, key) for key in sorted(self._index().keys_of.get(begin, ()))]
 
     def due(self, family: str, at_ms: int) -> list[tuple[int, bytes]]:
         """Time, and the row at it, of the keys of a family whose time has come, in the order of their bytes."""
         found = self._index().due_rows[self._numbers.prefix(family)].due(at_ms)
-        return sorted((time, rows_of(key[SIZE:])[1]) for time, key in found)
+        return [(time, self._second_row(family, key)) for time, key in sorted(found)]
 
     def num_rows(self, internal: bool = False) -> int:
         """How many rows there are in the families of variables, or in the engine's own; a list is one."""
         numbers = self._index().num_rows
         names = (name for name in self._numbers.by_name if name.startswith(INTERNAL) == internal)
         return sum(numbers[self._numbers.prefix(name)] for name in names)
+
+    def _stored(self, family: str, key: bytes) -> bytes:
+        return self._numbers.prefix(family) + self._encoder.key(family, key)
+
+    def _second_row(self, family: str, key: bytes) -> bytes:
+        return rows_of(self._encoder.of_key(family, key[SIZE:]))[1]
 
     def _become(self, numbers: FamilyNumbers) -> None:
         self._numbers = numbers

@@ -2,8 +2,8 @@
 
 Models: nothing of Spark; its `statestore` source shows one variable at a time.
 
-1. The newest zip of a store says which family is which, and the schema file has their schemas. Families of the engine's own are
-   not shown, except for the timers.
+1. The newest zip of a store says which family is which, and the schema files have their schemas. Families of the engine's own
+   are not shown, except for the timers.
 2. Each element of a list is a row, with its index; of a map, the user's key is part of the key.
 3. A timer has its time in the key, and no value; by the store it is seen which clock it goes by.
 
@@ -25,6 +25,7 @@ from minispark_stream.engine.checkpointing.unsafe_row.plain import decode_rows
 from minispark_stream.engine.state.operator_state_metadata import OperatorStateMetadata, read_operator_metadata
 from minispark_stream.engine.state.state_store import StateStoreId
 from minispark_stream.engine.times import shown_time
+from minispark_stream.extras.rocksdb.avro_state_encoder import AvroStateEncoder, UnsafeRowDataEncoder
 from minispark_stream.extras.rocksdb.column_family_schemas import Family, read_column_families
 from minispark_stream.extras.rocksdb.family_numbers import SIZE
 from minispark_stream.extras.rocksdb.key_encoding import rows_of, unsafe_row
@@ -38,8 +39,8 @@ TIMERS = {"$eventTimers_keyToTimestamp": "event timers", "$procTimers_keyToTimes
 class ReadableVariables:
     """Those of an operator, as the checkpoint describes them now."""
 
-    def __init__(self, state_dir: str, operator_id: int, delimiter: bytes):
-        self.state_dir, self.operator_id, self.delimiter = state_dir, operator_id, delimiter
+    def __init__(self, state_dir: str, operator_id: int, delimiter: bytes, in_avro: bool = False):
+        self.state_dir, self.operator_id, self.delimiter, self.in_avro = state_dir, operator_id, delimiter, in_avro
 
     def of_variables(self, rows: Mapping[bytes, bytes]) -> dict[bytes, bytes]:
         """The rows of a store that are of a variable or a timer."""
@@ -49,7 +50,8 @@ class ReadableVariables:
         found: list[dict[str, Any]] = []
         for key, value in rows:
             if name := self._names.get(key[:SIZE]):
-                found += self._row(self._families[name], key[SIZE:], value)
+                key, value = self._encoder.of_key(name, key[SIZE:]), self._encoder.of_value(name, value)
+                found += self._row(self._families[name], key, value)
         return found
 
     def _row(self, family: Family, key: bytes, value: bytes) -> Iterator[dict[str, Any]]:
@@ -79,10 +81,18 @@ class ReadableVariables:
         return {n.to_bytes(SIZE, "little"): name for n, name in shown if not name.startswith(INTERNAL) or name in TIMERS}
 
     @cached_property
-    def _families(self) -> dict[str, Family]:
+    def _files(self) -> list[Sequence[Family]]:
         metadata: OperatorStateMetadata | None = read_operator_metadata(self.state_dir, self.operator_id)
         assert metadata is not None
-        return {f.name: f for f in read_column_families(self.state_dir, metadata.stores[0].schema_paths[-1])}
+        return [read_column_families(self.state_dir, path) for path in metadata.stores[0].schema_paths]
+
+    @cached_property
+    def _families(self) -> dict[str, Family]:
+        return {family.name: family for file in self._files for family in file}
+
+    @cached_property
+    def _encoder(self) -> UnsafeRowDataEncoder:
+        return AvroStateEncoder(self._files, self.delimiter) if self.in_avro else UnsafeRowDataEncoder()
 
 
 def _value(family: Family, row: bytes) -> dict[str, Any]:

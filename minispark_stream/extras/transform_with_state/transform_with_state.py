@@ -24,10 +24,12 @@ when its offsets are logged.
 The state is in Spark's files: the column families as they lie in RocksDB (column_families.py), their schemas and the variables
 as the metadata have them (variable_schemas.py). So either engine goes on where the other has stopped.
 
-Differs from Spark: rows in Avro (`stateStore.encodingFormat`) are refused. Spark 4.3.0's worker fails to read the schema of a
-key with an array or a map in it; here an array works, and a map does in pandas.
-Shown by tests/spark/test_differences.py::test_state_variables_in_avro_are_refused,
-tests/conformance/test_transform_with_state.py::test_a_key_may_have_an_array_in_it.
+With `stateStore.encodingFormat=avro`, rows are in Avro, and a variable may have another schema after a restart
+(schema_evolution.py).
+
+Differs from Spark: Spark 4.3.0's worker fails to read the schema of a key with an array or a map in it; here an array works,
+and a map does in pandas.
+Shown by tests/conformance/test_transform_with_state.py::test_a_key_may_have_an_array_in_it.
 """
 
 from __future__ import annotations
@@ -67,14 +69,16 @@ from minispark_stream.engine.state.operator_state_metadata import OperatorStateM
 from minispark_stream.engine.state.state_store import DEFAULT_STORE_NAME, HDFS_PROVIDER, PROVIDER_CLASS
 from minispark_stream.extras.transform_with_state.declare_variables import DeclareVariables
 from minispark_stream.extras.transform_with_state.readable_variables import ReadableVariables
+from minispark_stream.extras.transform_with_state.schema_evolution import avro_schema
 from minispark_stream.extras.transform_with_state.stateful_processor_handle import EVENT_TIME, NO_TIME, PROCESSING_TIME
 from minispark_stream.extras.transform_with_state.transform_with_state_task import Input, TransformWithStateTask
 from minispark_stream.extras.transform_with_state.variable_schemas import (
-    check_format,
     check_or_write,
     families_of,
     families_of_timers,
+    is_in_avro,
     properties,
+    with_nulls,
 )
 
 Schemas = dict[str, StructType]
@@ -122,11 +126,14 @@ class TransformWithState(StatefulOperator):
         return OperatorStateMetadata(self.operator_id, self.operator_name, (store,), variables.properties)
 
     def readable(self, store: str, rows: Sequence[tuple[bytes, bytes]], batch: BatchContext) -> list[dict[str, Any]]:
-        return ReadableVariables(batch.state_dir, self.operator_id, batch.state_conf.list_delimiter).rows(rows)
+        return self._readable(batch).rows(rows)
 
     def without_indexes(self, rows: Mapping[bytes, bytes], batch: BatchContext) -> Mapping[bytes, bytes]:
-        shown = ReadableVariables(batch.state_dir, self.operator_id, batch.state_conf.list_delimiter)
-        return shown.of_variables(rows) if rows else rows
+        return self._readable(batch).of_variables(rows) if rows else rows
+
+    def _readable(self, batch: BatchContext) -> ReadableVariables:
+        delimiter = batch.state_conf.list_delimiter
+        return ReadableVariables(batch.state_dir, self.operator_id, delimiter, is_in_avro(batch.session))
 
     def entries(self) -> Sequence[Entry]:
         keys = {self.attributes[i].name(): self.attributes[i] for i in self.input.grouping}
@@ -154,11 +161,11 @@ class TransformWithState(StatefulOperator):
         if (provider := sessions.conf(session, PROVIDER_CLASS) or HDFS_PROVIDER) == HDFS_PROVIDER:
             condition = "UNSUPPORTED_FEATURE.STORE_BACKEND_NOT_SUPPORTED_FOR_TWS"
             raise spark_error(session, UnsupportedOperationException, condition, stateStoreProvider=provider)
-        check_format(session)
         check_event_time(session, self.event_times)
         if self.operator_id not in context.state_variables:
             context.state_variables[self.operator_id] = self._declare(context)  # (2)
         with_initial = self.initial is not None and context.batch_id == 0
+        declared = context.state_variables[self.operator_id]
         task = TransformWithStateTask(
             **context.of_task(self, self.tasks),
             command=self.command,
@@ -167,7 +174,8 @@ class TransformWithState(StatefulOperator):
             initial=self.initial if with_initial else None,
             keys=self.keys,
             result=self.result,
-            schemas=context.state_variables[self.operator_id].schemas,
+            schemas=declared.schemas,
+            families=declared.families if is_in_avro(session) else (),
             time_mode=self.time_mode,
             event_time=self.event_time,
             output_event_time=self.output_event_time,
@@ -221,18 +229,14 @@ class TransformWithState(StatefulOperator):
             as_json = [parse.fromDDL(t).json() if is_ddl else t for is_ddl, t in texts]
             parsed = [without_collations(StructType.fromJson(json.loads(t))) for t in as_json]
             for schema in (self.keys, *parsed):
-                _check_avro(session, schema)
+                avro_schema(session, schema)  # whatever the rows are: what Avro has no type for is refused
             schemas |= {t: schema for (is_ddl, t), schema in zip(texts, parsed) if is_ddl}
             families += families_of(kind, name, self.key_schema, parsed, has_ttl)
+        if is_in_avro(session):
+            families = with_nulls(session, families)
         found = properties(self.time_mode, self.output_mode, variables)
-        paths = check_or_write(session, context.state_dir, self.operator_id, context.batch_id, found, families)
-        return StateVariables(schemas, found, paths)
-
-
-def _check_avro(session: SparkSession, schema: StructType) -> None:
-    """Whatever the rows of the state are, Spark has their schemas as Avro's, and refuses what Avro has no type for."""
-    converters = scala.companion(session, "org.apache.spark.sql.avro.SchemaConverters")
-    converters.toAvroTypeWithDefaults(expressions.java_schema(session, schema))
+        paths, files = check_or_write(session, context.state_dir, self.operator_id, context.batch_id, found, families)
+        return StateVariables(schemas, found, paths, files)
 
 
 def _rows(session: SparkSession, plan: JavaObject, attributes: Sequence[JavaObject]) -> DataFrame:

@@ -54,6 +54,8 @@ from minispark_stream.engine.operators.metrics import StateMetrics
 from minispark_stream.engine.operators.state_task import StateTask, Stopwatch
 from minispark_stream.engine.operators.told import KEPT, LATE, Told, told_of_calls
 from minispark_stream.engine.state.state_store import StateStore, state_error
+from minispark_stream.extras.rocksdb.avro_state_encoder import AvroStateEncoder, UnsafeRowDataEncoder
+from minispark_stream.extras.rocksdb.column_family_schemas import Family
 from minispark_stream.extras.transform_with_state.column_families import ColumnFamilies
 from minispark_stream.extras.transform_with_state.keyed_families import KeyedFamilies
 from minispark_stream.extras.transform_with_state.stateful_processor_handle import EVENT_TIME, NO_TIME, PROCESSING_TIME, Handle
@@ -75,7 +77,7 @@ class TransformWithStateTask(StateTask):
     """What a task needs to know; calling it runs one partition (for mapInArrow).
 
     With an `initial` state, the columns that come in are the grouping keys, a struct of the row's columns, and a struct of
-    the initial state's; one of the two is null.
+    the initial state's; one of the two is null. `families`: what the schema files say, if rows are in Avro.
     """
 
     command: bytes
@@ -85,6 +87,7 @@ class TransformWithStateTask(StateTask):
     keys: StructType
     result: StructType
     schemas: Mapping[str, StructType]
+    families: Sequence[Sequence[Family]]
     time_mode: str
     event_time: EventTime | None
     output_event_time: int | None
@@ -96,7 +99,9 @@ class TransformWithStateTask(StateTask):
         clock = Stopwatch()
         [store] = stores
         processor = load_processor(self.command)
-        families = ColumnFamilies(store, self.info.conf.list_delimiter)
+        delimiter = self.info.conf.list_delimiter
+        encoder = AvroStateEncoder(self.families, delimiter) if self.families else UnsafeRowDataEncoder()
+        families = ColumnFamilies(store, delimiter, encoder)
         keyed = KeyedFamilies(families, self.keys, self.batch_timestamp_ms)
         handle = Handle(keyed, self.time_mode, self.schemas)
         now = () if self.time_mode == NO_TIME else (self.batch_timestamp_ms, self.watermarks.eviction_ms)

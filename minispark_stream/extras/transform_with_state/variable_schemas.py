@@ -5,8 +5,8 @@ Models: StateStoreColumnFamilySchemaUtils, TransformWithStateOperatorProperties 
 1. A variable has a family of its name; a list another one for its length; and with a time to live, there are those by which it
    is found what has expired (state_variables.py). Timers have two. What is declared not to be null stays so in the schema.
 2. The operator's metadata have as properties the time mode, the output mode, and name and kind of each variable.
-3. At a restart, time mode and output mode must be what they were, and a variable must be of its kind and have a compatible
-   schema (engine/state/state_schema_compatibility_checker.py). Variables may come and go.
+3. At a restart, time mode and output mode must be what they were, and a variable must be of its kind and have a schema that can
+   follow on the one it had (schema_evolution.py). Variables may come and go.
 
     getMapState("pages", "page string", "count int")
     pages     ((user), (page)) -> (count)     PrefixKeyScan(1)         {"stateName":"pages","stateVariableType":"MapState",...}
@@ -16,6 +16,7 @@ Differs from Spark: nothing.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
@@ -26,19 +27,22 @@ from pyspark.sql.types import LongType, NullType, StructType
 
 from minispark_stream.engine.jvm import sessions
 from minispark_stream.engine.jvm.errors import spark_error
+from minispark_stream.engine.operators.base import nullable
 from minispark_stream.engine.state.operator_state_metadata import OperatorStateMetadata, read_operator_metadata
-from minispark_stream.engine.state.state_schema_compatibility_checker import check_schemas
-from minispark_stream.engine.state.state_store import DEFAULT_STORE_NAME, state_error
+from minispark_stream.engine.state.state_schema_compatibility_checker import scala_string
+from minispark_stream.engine.state.state_store import DEFAULT_STORE_NAME
 from minispark_stream.extras.rocksdb.column_family_schemas import (
     NO_PREFIX,
     RANGE,
     Family,
-    encode_column_families,
     prefix,
     read_column_families,
     write_column_families,
 )
+from minispark_stream.extras.transform_with_state.schema_evolution import evolved, with_last_ids
 from minispark_stream.extras.transform_with_state.stateful_processor_handle import NO_TIME, by_key, by_time
+
+logger = logging.getLogger(__name__)
 
 ENCODING = "spark.sql.streaming.stateStore.encodingFormat"
 
@@ -70,6 +74,17 @@ def families_of_timers(time_mode: str, keys: StructType) -> Iterator[Family]:
         yield Family(by_time(time_mode), StructType([*time.fields, *key.fields]), nothing, RANGE)
 
 
+def with_nulls(session: SparkSession, families: Sequence[Family]) -> list[Family]:
+    """The families as rows in Avro need them, where every field may be null; in a variable it must be declared so."""
+    for family in families:
+        if not all(field.nullable for field in family.value):
+            raise spark_error(
+                session, UnsupportedOperationException, "TRANSFORM_WITH_STATE_SCHEMA_MUST_BE_NULLABLE",
+                columnFamilyName=family.name, schema=scala_string(family.value),
+            )
+    return [replace(family, value=nullable(family.value)) for family in families]
+
+
 def properties(time_mode: str, output_mode: str, variables: Sequence[tuple[str, str, bool]]) -> dict[str, Any]:  # (2)
     """`variables`: kind, name, and whether there is a ttl."""
     named = [(name, f"{kind.capitalize()}State", has_ttl) for kind, name, has_ttl in variables]
@@ -81,17 +96,26 @@ def properties(time_mode: str, output_mode: str, variables: Sequence[tuple[str, 
 
 def check_or_write(
     session: SparkSession, state_dir: str, operator_id: int, batch_id: int, found: Mapping[str, Any], families: Sequence[Family]
-) -> tuple[str, ...]:
-    """(3) The schema files of the column families, with a new one if they are others than before."""
+) -> tuple[tuple[str, ...], list[Sequence[Family]]]:
+    """(3) The schema files of the column families, with a new one if they are others than before: their paths, and what they
+    say; last, the families of now."""
     stored = read_operator_metadata(state_dir, operator_id)
     paths = stored.stores[0].schema_paths if stored and stored.stores else ()
+    files: list[Sequence[Family]] = []
     if stored is not None and stored.properties is not None and paths:
         check_properties(session, stored, found)
-        before = read_column_families(state_dir, paths[-1])
-        check_families(before, families, sessions.flag(session, "spark.sql.streaming.stateStore.stateSchemaCheck"))
-        if encode_column_families(before) == encode_column_families(families):
-            return paths
-    return (*paths, write_column_families(state_dir, operator_id, DEFAULT_STORE_NAME, batch_id, families))
+        files = [read_column_families(state_dir, path) for path in paths]
+        try:
+            families, is_new = evolved(session, files, families, is_in_avro(session))
+        except UnsupportedOperationException as e:
+            if sessions.flag(session, "spark.sql.streaming.stateStore.stateSchemaCheck"):
+                raise
+            logger.warning("stateSchemaCheck is off: %s", e)
+            families, is_new = with_last_ids(files, families), False
+        if not is_new:
+            return paths, [*files, families]
+    path = write_column_families(state_dir, operator_id, DEFAULT_STORE_NAME, batch_id, families)
+    return (*paths, path), [*files, families]
 
 
 def check_properties(session: SparkSession, stored: OperatorStateMetadata, new: Mapping[str, Any]) -> None:  # (3)
@@ -111,15 +135,6 @@ def check_properties(session: SparkSession, stored: OperatorStateMetadata, new: 
             )
 
 
-def check_families(old: Sequence[Family], new: Sequence[Family], check: bool) -> None:  # (3)
-    by_name = {family.name: family for family in old}
-    for family in new:
-        before = by_name.get(family.name, family)
-        check_schemas((before.key, before.value), (family.key, family.value), check)
-
-
-def check_format(session: SparkSession) -> None:
-    """Raises SparkRuntimeException for rows as the model does not write them."""
-    if sessions.conf(session, ENCODING) == "avro":
-        text = f"Rows in Avro are not supported here; set {ENCODING}=unsaferow."
-        raise state_error("UNSUPPORTED_FEATURE.STATE_STORE_ENCODING", text, "0A000")
+def is_in_avro(session: SparkSession) -> bool:
+    """Whether rows are in Avro."""
+    return sessions.conf(session, ENCODING) == "avro"

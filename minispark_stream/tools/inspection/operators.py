@@ -19,6 +19,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any
 
 from minispark_stream.engine.checkpointing.checkpoint_file_manager import canonical_number
@@ -60,6 +61,7 @@ class _Metadata:
     stores: tuple[str, ...] = ()
     num_cols_prefix_key: Mapping[str, int] = field(default_factory=dict)
     properties: Mapping[str, Any] = field(default_factory=dict)
+    schema_files: Mapping[str, Sequence[str]] = field(default_factory=dict)  # their names, by store, the newest last
 
 
 def read_operators(files: ReadOnlyFiles, logs: Logs, next_version: int, max_bytes: int) -> Found:
@@ -76,7 +78,7 @@ def read_operators(files: ReadOnlyFiles, logs: Logs, next_version: int, max_byte
         shown = []
         for name in sorted(of_operator.keys() | set(metadata.stores)):
             parts = of_operator.get(name, {})
-            schemas = _schemas(files, operator_id, name, metadata.num_cols_prefix_key.get(name, 0), bool(parts), findings)
+            schemas = _schemas(files, operator_id, name, metadata, bool(parts), findings)
             if is_rocksdb:
                 opened = opener.open(operator_id, name, sorted(parts), schemas, metadata.properties)
             else:
@@ -86,7 +88,7 @@ def read_operators(files: ReadOnlyFiles, logs: Logs, next_version: int, max_byte
                 opened = [StoreState(operator_id, name, rows, on_disk)]
             partitions = [_partition(opened, name, p, next_version, findings) for p in sorted(parts)]
             for i, state in enumerate(opened):
-                own = tuple(Schemas(s.name, s.key, s.value) for s in schemas if s.name == state.name)
+                own = tuple(Schemas(s.name, s.key, s.value) for s in schemas if s.name == state.name)[-1:]
                 shown.append(Store(state.name, own, tuple(of_states[i] for of_states in partitions)))
             states += opened
         provider = "RocksDB" if is_rocksdb else "HDFS-backed"
@@ -153,7 +155,8 @@ def _read_metadata(files: ReadOnlyFiles, name: str, findings: list[Finding]) -> 
         return _Metadata()
     partitions = max((s.num_partitions for s in found.stores), default=0)
     prefixes = {s.store_name: s.num_cols_prefix_key for s in found.stores}
-    return _Metadata(found.operator_name, partitions, tuple(prefixes), prefixes, found.properties or {})
+    schema_files = {s.store_name: [path.rpartition("/")[2] for path in s.schema_paths] for s in found.stores}
+    return _Metadata(found.operator_name, partitions, tuple(prefixes), prefixes, found.properties or {}, schema_files)
 
 
 def _newest(files: ReadOnlyFiles, folder: str) -> str | None:
@@ -170,21 +173,30 @@ def _text(files: ReadOnlyFiles, name: str) -> str:
 
 
 def _schemas(
-    files: ReadOnlyFiles, operator_id: int, store: str, num_cols_prefix_key: int, has_state: bool, findings: list[Finding]
+    files: ReadOnlyFiles, operator_id: int, store: str, metadata: _Metadata, has_state: bool, findings: list[Finding]
 ) -> tuple[Family, ...]:
+    """The schemas of a store, or of its column families, those of the newest file last."""
     name = f"state/{StateStoreId('', operator_id, 0, store).relative_path}/_metadata/schema"
     if name in files.files:
         one = attempt(lambda: decode_schemas(files.open_small(name)), name, findings)
-        return (Family(store, *one, prefix(num_cols_prefix_key)),) if one else ()
-    families = _newest(files, f"state/{operator_id}/_stateSchema/{store}/")
-    if families is not None:
-        return tuple(attempt(lambda: decode_column_families(files.open_small(families)), families, findings) or ())
+        return (Family(store, *one, prefix(metadata.num_cols_prefix_key.get(store, 0))),) if one else ()
+    folder = f"state/{operator_id}/_stateSchema/{store}/"
+    named = [f"{folder}{name}" for name in metadata.schema_files.get(store, ()) if f"{folder}{name}" in files.files]
+    if not named and (newest := _newest(files, folder)):
+        named = [newest]
+    if named:
+        read = (attempt(partial(_families, files, name), name, findings) for name in named)
+        return tuple(family for families in read for family in families or ())
     if has_state:
         findings.append(Finding(
             "warning", name, "missing, so the rows cannot be decoded, neither here nor by Spark's statestore reader; the query "
             "itself writes it again at the next start"
         ))
     return ()
+
+
+def _families(files: ReadOnlyFiles, name: str) -> list[Family]:
+    return decode_column_families(files.open_small(name))
 
 
 # -- (3) what is in them ---------------------------------------------------------------------------------------

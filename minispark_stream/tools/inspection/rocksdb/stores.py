@@ -12,7 +12,9 @@ Models: RocksDBStateStoreProvider, for reading (About state: RocksDB).
     transformWithState with variables v, l, m and timers
     stores     v, $rowCounter_l, l, m, $procTimers_keyToTimestamp, $procTimers_timestampToKey
 
-What cannot be decoded is named: rows in Avro, and families whose names no zip tells.
+4. Rows in Avro are read by the schemas of all schema files.
+
+What cannot be decoded is named: rows in Avro without a package that reads them, and families whose names no zip tells.
 
 Differs from Spark: Spark's reader shows one variable at a time, and none of the engine's own families.
 Shown by tests/unit/tools/inspection/test_inspect_rocksdb.py::test_each_column_family_is_a_store.
@@ -21,10 +23,12 @@ Shown by tests/unit/tools/inspection/test_inspect_rocksdb.py::test_each_column_f
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from importlib.util import find_spec
 from typing import Any
 
 from minispark_stream.engine.checkpointing.commit_log import ids_by_store
 from minispark_stream.engine.state.state_store import StateStoreId
+from minispark_stream.extras.rocksdb.avro_state_encoder import AvroStateEncoder, UnsafeRowDataEncoder
 from minispark_stream.extras.rocksdb.column_family_schemas import Family
 from minispark_stream.tools.inspection.logs import Logs
 from minispark_stream.tools.inspection.read_only_files import ReadOnlyFiles
@@ -36,7 +40,7 @@ from minispark_stream.tools.inspection.store_versions import StoreVersions
 MERGE_VERSION = "spark.sql.streaming.stateStore.rocksdb.mergeOperatorVersion"
 ENCODING = "spark.sql.streaming.stateStore.encodingFormat"
 JOIN_LISTS = frozenset(f"{side}-{name}" for side in ("left", "right") for name in ("keyWithTsToValues", "tsWithKey"))
-AVRO = "its rows are in Avro, which is not decoded here; Spark reads them: spark.read.format('statestore').load(checkpoint)"
+NO_AVRO = "its rows are in Avro, which needs a package: pip install 'minispark_stream[rocksdb]'"
 NO_NAMES = "no zip that can be read names its column families"
 
 
@@ -55,12 +59,14 @@ class RocksDBStores:
         readers = {p: self._reader(operator_id, name, p) for p in partitions}  # (1)
         on_disk = {p: StoreVersions(reader, reader.versions, self.max_bytes) for p, reader in readers.items()}
         by_name = {family.name: family for family in schemas}
-        not_decoded = AVRO if self.logs.conf.get(ENCODING, "unsaferow") == "avro" else None
+        in_avro = self.logs.conf.get(ENCODING, "unsaferow") == "avro"  # (4)
+        not_decoded = NO_AVRO if in_avro and find_spec("fastavro") is None else None
+        encoder = AvroStateEncoder([schemas], self.conf.delimiter) if in_avro and not not_decoded else UnsafeRowDataEncoder()
         names = list(dict.fromkeys(family for reader in readers.values() for _, family in sorted(reader.families.items())))
         if not names:  # (2)
             if name not in by_name and by_name:
                 return [StoreState(operator_id, name, None, on_disk, NO_NAMES)]
-            rows = self._rows(by_name.get(name), b"", False)
+            rows = self._rows(by_name.get(name), b"", False, encoder)
             return [StoreState(operator_id, name, None if not_decoded else rows, on_disk, not_decoded)]
         lists = JOIN_LISTS | _lists(properties)
         found = []
@@ -68,14 +74,15 @@ class RocksDBStores:
             if family not in by_name and family == "default":
                 continue  # it is there, and nobody uses it
             ids = {p: _bytes_of(reader, family) for p, reader in readers.items()}
-            rows = self._rows(by_name.get(family), next(iter(ids.values())), family in lists)
+            rows = self._rows(by_name.get(family), next(iter(ids.values())), family in lists, encoder)
             found.append(StoreState(operator_id, family, None if not_decoded else rows, on_disk, not_decoded, ids))
         return found or [StoreState(operator_id, name, None, on_disk, NO_NAMES)]
 
-    def _rows(self, family: Family | None, prefix: bytes, lists: bool) -> RocksDBRows | None:
+    def _rows(self, family: Family | None, prefix: bytes, lists: bool, encoder: UnsafeRowDataEncoder) -> RocksDBRows | None:
         if family is None:
             return None
-        return RocksDBRows(family.key, family.value, family.encoder, prefix, lists, self.conf.delimiter, self.conf.row_checksum)
+        form = prefix, lists, self.conf.delimiter, self.conf.row_checksum, family.name, encoder
+        return RocksDBRows(family.key, family.value, family.encoder, *form)
 
     def _reader(self, operator_id: int, name: str, partition: int) -> RocksDBReader:
         folder = f"state/{StateStoreId('', operator_id, partition, name).relative_path}"

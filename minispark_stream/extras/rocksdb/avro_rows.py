@@ -1,0 +1,175 @@
+"""Rows in Avro: of a schema's UnsafeRows, and back.
+
+Models: SchemaConverters.toAvroTypeWithDefaults, AvroSerializer, AvroDeserializer, as the state store uses them (About state:
+RocksDB).
+
+1. A row is a record. Each of its fields may be null, which is also what a reader takes for a field that the writer did not
+   have. A struct within is such a record; an array or a map may be null, too.
+2. Dates and times are numbers. A decimal is a number of as many bytes as its precision needs.
+3. A row is read by the schema that it was written with, and becomes one of the schema that the query has now: fields are
+   found by their names, and a number may have become wider.
+
+    (count int) 5, then (count long, last string)     020a     read: (5, null)
+
+`fastavro` reads and writes the bytes (`pip install 'minispark_stream[rocksdb]'`). They are not trusted: what does not fit the
+schema, or has something behind it, is a ValueError.
+
+Differs from Spark: a byte and a short are read back, where Spark 4.3.0 fails; the entries of a map may be written in another
+order.
+Shown by tests/conformance/test_state_in_avro.py::test_a_byte_is_read_back_by_the_model_alone.
+"""
+
+from __future__ import annotations
+
+import decimal
+import json
+import struct
+from collections.abc import Callable
+from functools import cached_property
+from io import BytesIO
+from typing import Any
+
+import pyarrow as pa
+
+from minispark_stream.engine.checkpointing.spark_types import StructType
+from minispark_stream.engine.checkpointing.unsafe_row import UnsafeRowCodec
+from minispark_stream.engine.state.schema_files import schema_json
+from minispark_stream.engine.state.state_store import state_error
+
+ROOT = "topLevelRecord"
+_WIDE = decimal.Context(prec=80)
+_PLAIN = {  # (2)
+    "boolean": "boolean", "byte": "int", "short": "int", "integer": "int", "long": "long", "float": "float", "double": "double",
+    "string": "string", "binary": "bytes", "void": "null", "date": "int", "timestamp": "long", "timestamp_ntz": "long",
+}
+_AS_NUMBERS = {"date": "integer", "timestamp": "long", "timestamp_ntz": "long"}
+
+Convert = Callable[[Any], Any]
+
+
+class AvroRows:
+    """The rows of one schema. ValueError: Avro has no such schema."""
+
+    def __init__(self, schema: StructType):
+        try:
+            import fastavro
+        except ImportError as e:
+            text = "An error occurred during loading state. Avro needs a package: pip install 'minispark_stream[rocksdb]'."
+            raise state_error("CANNOT_LOAD_STATE_STORE.UNCATEGORIZED", text, "58030") from e
+        self._fastavro: Any = fastavro
+        self._json: dict[str, Any] = json.loads(schema_json(schema))
+        try:
+            self.avro = fastavro.parse_schema(avro_type(self._json))
+        except (fastavro.schema.SchemaParseException, RecursionError) as e:
+            raise ValueError(f"a schema that Avro has not ({type(e).__name__}: {e})") from e
+
+    @cached_property
+    def _codec(self) -> UnsafeRowCodec:
+        return UnsafeRowCodec(StructType.fromJson(_with_numbers(self._json)))
+
+    @cached_property
+    def _fields(self) -> list[tuple[str, Convert, Convert]]:
+        """Name, and what makes of a field's value what Avro writes, and the other way round."""
+        return [(f["name"], *_converters(f["type"])) for f in self._json["fields"]]
+
+    def encode(self, row: bytes) -> bytes:
+        """An UnsafeRow in Avro."""
+        columns, out = self._codec.decode([row]), BytesIO()
+        record = {name: write(column[0].as_py()) for (name, write, _), column in zip(self._fields, columns)}
+        self._fastavro.schemaless_writer(out, self.avro, record)
+        return out.getvalue()
+
+    def decode(self, data: bytes, written: AvroRows | None = None) -> bytes:  # (3)
+        """An UnsafeRow of what was written with this schema, or with that of `written`. Raises ValueError."""
+        source = BytesIO(data)
+        try:
+            record = self._fastavro.schemaless_reader(source, (written or self).avro, self.avro)
+        except (EOFError, IndexError, KeyError, TypeError, OverflowError, struct.error, MemoryError,
+                self._fastavro.read.SchemaResolutionError) as e:
+            raise ValueError(f"a row that is not in Avro of its schema ({type(e).__name__}: {e})") from e
+        if source.tell() != len(data):
+            raise ValueError(f"a row in Avro that ends at byte {source.tell()} of {len(data)}")
+        values = [read(record[name]) for name, _, read in self._fields]
+        columns = [pa.array([value], kind) for value, kind in zip(values, self._codec.arrow_types)]
+        [row] = self._codec.encode(columns, 1)
+        return row
+
+
+def avro_type(kind: Any, path: str = ROOT) -> Any:  # (1)
+    """The Avro schema of a type, which is given as JSON. A record is named by the path to it, so that no two have one name."""
+    if isinstance(kind, str):
+        return _PLAIN[kind] if kind in _PLAIN else _fixed(kind, path)
+    match kind["type"]:
+        case "struct":
+            fields = [{"name": f["name"], "type": _or_null(avro_type(f["type"], f"{path}.{f['name']}")), "default": None}
+                      for f in kind["fields"]]
+            record = {"type": "record", "name": path, "fields": fields}
+            return record if path == ROOT else ["null", record]
+        case "array":
+            if kind["elementType"] == "void":  # they take no bytes, so that nothing would bound their number
+                raise ValueError("an array of nothing, in Avro")
+            return ["null", {"type": "array", "items": avro_type(kind["elementType"], path)}]
+        case "map":
+            return ["null", {"type": "map", "values": avro_type(kind["valueType"], path)}]
+    raise ValueError(f"a type that Avro has not: {str(kind)[:80]}")
+
+
+def _or_null(kind: Any) -> Any:
+    return kind if kind == "null" or isinstance(kind, list) else ["null", kind]
+
+
+def _fixed(kind: str, path: str) -> dict[str, Any]:  # (2)
+    precision, _ = _decimal(kind)
+    size = next(n for n in range(1, 40) if 2 ** (8 * n - 1) >= 10**precision)
+    return {"type": "fixed", "name": f"{path}.fixed", "size": size}
+
+
+def _decimal(kind: str) -> tuple[int, int]:
+    """Precision and scale. Raises ValueError: it is another type, which Avro has not."""
+    if not kind.startswith("decimal("):
+        raise ValueError(f"a type that Avro has not: {kind[:80]}")
+    precision, scale = kind[len("decimal(") : -1].split(",")
+    return int(precision), int(scale)
+
+
+def _with_numbers(kind: Any) -> Any:
+    """The same type with numbers for dates and times, whose UnsafeRows are the same."""
+    if isinstance(kind, str):
+        return _AS_NUMBERS.get(kind, kind)
+    if isinstance(kind, list):
+        return [_with_numbers(part) for part in kind]
+    types = ("fields", "type", "elementType", "keyType", "valueType")
+    return {name: _with_numbers(part) if name in types else part for name, part in kind.items()}
+
+
+def _converters(kind: Any) -> tuple[Convert, Convert]:
+    """From Arrow's Python values to Avro's, and back: others are those of decimals and maps."""
+    if isinstance(kind, str):
+        if kind not in _PLAIN:
+            precision, scale = _decimal(kind)
+            size = _fixed(kind, "")["size"]
+            return (
+                _unless_none(lambda v: int(v.scaleb(scale, _WIDE)).to_bytes(size, "big", signed=True)),
+                _unless_none(lambda v: decimal.Decimal(int.from_bytes(v, "big", signed=True)).scaleb(-scale, _WIDE)),
+            )
+        return (lambda v: v), (lambda v: v)
+    match kind["type"]:
+        case "struct":
+            parts = [(f["name"], *_converters(f["type"])) for f in kind["fields"]]
+            return (
+                _unless_none(lambda v: {name: write(v[name]) for name, write, _ in parts}),
+                _unless_none(lambda v: {name: read(v[name]) for name, _, read in parts}),
+            )
+        case "array":
+            write, read = _converters(kind["elementType"])
+            return _unless_none(lambda v: [write(x) for x in v]), _unless_none(lambda v: [read(x) for x in v])
+    write, read = _converters(kind["valueType"])
+    return (
+        _unless_none(lambda v: {key: write(x) for key, x in v}),
+        _unless_none(lambda v: [(key, read(x)) for key, x in v.items()]),
+    )
+
+
+def _unless_none(of: Convert) -> Convert:
+    return lambda v: None if v is None else of(v)
+

@@ -1,0 +1,164 @@
+"""Keys and values of column families in Avro, with the numbers of the schemas that they were written with.
+
+Models: AvroStateEncoder, UnsafeRowDataEncoder, StateSchemaBroadcast (About state: RocksDB).
+
+Who works with column families has keys and values of UnsafeRows (key_encoding.py). With `stateStore.encodingFormat=avro`, the
+store has others in their place:
+
+1. A row has a zero before it, as an UnsafeRow has; then comes the number of its schema in the schema files (i16).
+2. The first row of a key of two has no such number. A time is two binary fields: whether it is negative, and the time.
+3. What is written has the schema that the query has now, and the newest number. A value is read by the schema of its own
+   number; a key never changes its types, and is read by the schema of now.
+4. Of a list, each element is such a value. A family is that of a list when there is one for its length.
+
+    total: ann -> 3                              00 0000 0206616e6e -> 00 0000 0206
+    the same, with (n long, s string) now                           -> 00 0100 020600
+    pages: ann | "/" -> 2      05000000 | 00 0206616e6e | 00 0000 02022f -> 00 0000 0204
+
+Differs from Spark: nothing.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Sequence
+from functools import cached_property
+
+from minispark_stream.engine.checkpointing.metadata_log import number
+from minispark_stream.engine.checkpointing.spark_types import StructType
+from minispark_stream.extras.rocksdb.avro_rows import AvroRows
+from minispark_stream.extras.rocksdb.changes import elements
+from minispark_stream.extras.rocksdb.column_family_schemas import Family
+from minispark_stream.extras.rocksdb.key_encoding import (
+    UNSAFE_ROW,
+    at_time,
+    avro_time,
+    first_size,
+    joined,
+    rows_of,
+    time_of,
+    two_rows,
+    unsafe_row,
+)
+
+_number = struct.Struct("<h")
+_size = struct.Struct("<i")
+
+
+class UnsafeRowDataEncoder:
+    """Keys and values as the store has them, where its rows are UnsafeRows: as they are."""
+
+    def key(self, family: str, key: bytes) -> bytes:
+        return key
+
+    def first(self, family: str, row: bytes) -> bytes:
+        """What those keys of two rows begin with whose first row is `row`."""
+        return two_rows(row, b"")[:-1]
+
+    def value(self, family: str, value: bytes) -> bytes:
+        return value
+
+    def of_key(self, family: str, key: bytes) -> bytes:
+        """The key of UnsafeRows. Raises ValueError."""
+        return key
+
+    def of_value(self, family: str, value: bytes) -> bytes:
+        """The value of UnsafeRows. Raises ValueError."""
+        return value
+
+    def of_element(self, family: str, value: bytes) -> bytes:
+        """The same for a value that is no list, or for an element of one."""
+        return value
+
+
+class AvroStateEncoder(UnsafeRowDataEncoder):
+    """`files`: the families of each schema file, the newest last. `delimiter`: between the elements of a list."""
+
+    def __init__(self, files: Sequence[Sequence[Family]], delimiter: bytes):
+        families = [family for file in files for family in file]
+        self._lists = {family.name for family in families if any(f.name == f"$rowCounter_{family.name}" for f in families)}
+        self._values = {(family.name, family.value_id): family.value for family in families}
+        self._codecs = {family.name: _Codecs(family) for family in families}
+        self._delimiter = delimiter
+
+    def key(self, family: str, key: bytes) -> bytes:
+        codecs = self._codecs[family]
+        number = _number.pack(codecs.family.key_id)
+        if codecs.first is None and not codecs.is_time:
+            return UNSAFE_ROW + number + codecs.others.encode(unsafe_row(key))
+        first, others = rows_of(key)
+        begin = avro_time(time_of(key)) if codecs.is_time else self.first(family, first)
+        return begin + UNSAFE_ROW + number + codecs.others.encode(others)
+
+    def first(self, family: str, row: bytes) -> bytes:  # (2)
+        first = self._codecs[family].first
+        assert first is not None
+        return joined(UNSAFE_ROW + first.encode(row), b"")
+
+    def of_key(self, family: str, key: bytes) -> bytes:
+        codecs = self._codecs[family]
+        if codecs.first is None and not codecs.is_time:
+            return UNSAFE_ROW + codecs.others.decode(_numbered(key)[1])
+        size = first_size(key)
+        others = codecs.others.decode(_numbered(key[size:])[1])
+        if codecs.first is None:
+            return at_time(time_of(key), others)
+        return two_rows(codecs.first.decode(unsafe_row(key[4:size])), others)
+
+    def value(self, family: str, value: bytes) -> bytes:  # (4)
+        if family not in self._lists:
+            return self.element(family, value)
+        written = [self.element(family, element[4:]) for element in elements(value, self._delimiter)]
+        return self._delimiter.join(_size.pack(len(element)) + element for element in written)
+
+    def of_value(self, family: str, value: bytes) -> bytes:
+        if family not in self._lists:
+            return self.of_element(family, value)
+        read = [self.of_element(family, element[4:]) for element in elements(value, self._delimiter)]
+        return self._delimiter.join(_size.pack(len(element)) + element for element in read)
+
+    def element(self, family: str, value: bytes) -> bytes:
+        """A value that is no list, or an element of one."""
+        codecs = self._codecs[family]
+        return UNSAFE_ROW + _number.pack(codecs.family.value_id) + codecs.value.encode(unsafe_row(value))
+
+    def of_element(self, family: str, value: bytes) -> bytes:  # (3)
+        number, row = _numbered(value)
+        if (written := self._values.get((family, number))) is None:
+            raise ValueError(f"a row of {family} in its schema number {number}, which no schema file has")
+        codecs = self._codecs[family]
+        return UNSAFE_ROW + codecs.value.decode(row, codecs.by_number.setdefault(number, AvroRows(written)))
+
+
+class _Codecs:
+    """The rows of a family: the `first` of a key of two, the `others` of each key, and the `value`."""
+
+    def __init__(self, family: Family):
+        self.family = family
+        self.is_time = "orderingOrdinals" in family.encoder
+        self.by_number: dict[int, AvroRows] = {}
+
+    @cached_property
+    def first(self) -> AvroRows | None:
+        return None if self.is_time or not self._columns else AvroRows(StructType(self.family.key.fields[: self._columns]))
+
+    @cached_property
+    def others(self) -> AvroRows:
+        return AvroRows(StructType(self.family.key.fields[1 if self.is_time else self._columns :]))
+
+    @cached_property
+    def value(self) -> AvroRows:
+        return AvroRows(self.family.value)
+
+    @property
+    def _columns(self) -> int:
+        return number(dict(self.family.encoder), "numColsPrefixKey", 0)
+
+
+def _numbered(data: bytes) -> tuple[int, bytes]:  # (1)
+    """The number of a row's schema, and the row. Raises ValueError."""
+    row = unsafe_row(data)
+    if len(row) < _number.size:
+        raise ValueError(f"a row in Avro of {len(row)} bytes, which ends before the number of its schema")
+    number: int = _number.unpack_from(row)[0]
+    return number, row[_number.size :]

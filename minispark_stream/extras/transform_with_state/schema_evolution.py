@@ -1,0 +1,120 @@
+"""May a state variable have another schema than before? Its families as the next schema file has them.
+
+Models: StateSchemaCompatibilityChecker, for schema files of version 3 (About state).
+
+Each family is compared with what the newest schema file that knows it says of it:
+
+1. Equal schemas stay as they are, with their numbers.
+2. A key may have other names, but no other types.
+3. With rows in Avro, the schema of values may change, if Avro can read what any of the schemas before has written: fields may
+   be added, removed and reordered, and numbers may become wider. It gets the next number, which rows have with them.
+4. With UnsafeRows, values may have other names, but no other types; the file keeps the schema that was there.
+5. There is a new file if a family is new, gone or changed. How often a family may change, and how many files there are, has a
+   limit each.
+
+    (count int)    number 0          (count long, last string)    number 1          (count string)    refused
+
+Differs from Spark: nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from pyspark.errors import UnsupportedOperationException
+from pyspark.sql import SparkSession
+from pyspark.sql.types import StructType
+
+from minispark_stream.engine.jvm import expressions, scala, sessions
+from minispark_stream.engine.jvm.errors import JavaError, spark_error
+from minispark_stream.engine.jvm.scala import JavaObject
+from minispark_stream.engine.state.schema_files import schema_json
+from minispark_stream.engine.state.state_schema_compatibility_checker import check_schemas, scala_string
+from minispark_stream.extras.rocksdb.column_family_schemas import Family
+
+CONF = "spark.sql.streaming.stateStore."
+MOST_EVOLUTIONS = f"{CONF}valueStateSchemaEvolutionThreshold"
+MOST_FILES = f"{CONF}maxNumStateSchemaFiles"
+
+
+def evolved(
+    session: SparkSession, files: Sequence[Sequence[Family]], new: Sequence[Family], in_avro: bool
+) -> tuple[list[Family], bool]:
+    """The families with their numbers, and whether they need a new schema file. `files`: those that there are, the newest last.
+
+    Raises UnsupportedOperationException: they cannot follow on what is there.
+    """
+    found: list[Family] = []
+    has_changed = False
+    for family in new:
+        before = [old for file in files for old in file if old.name == family.name]
+        if not before:
+            found.append(family)
+        elif _same(before[-1].key, family.key) and _same(before[-1].value, family.value):  # (1)
+            found.append(before[-1])
+        else:
+            has_changed = True
+            found.append(_changed(session, before, family, in_avro))
+    names, old_names = {family.name for family in new}, {family.name for family in files[-1]}
+    most = int(sessions.conf(session, MOST_FILES) or 0)
+    if names != old_names and len(files) == most:  # (5)
+        raise spark_error(
+            session, UnsupportedOperationException, "STATE_STORE_STATE_SCHEMA_FILES_THRESHOLD_EXCEEDED",
+            numStateSchemaFiles=str(len(files) + 1), maxStateSchemaFiles=str(most),
+            addedColumnFamilies=_listed(names - old_names), removedColumnFamilies=_listed(old_names - names),
+        )
+    return found, has_changed or names != old_names
+
+
+def with_last_ids(files: Sequence[Sequence[Family]], new: Sequence[Family]) -> list[Family]:
+    """The families as they are declared, with the numbers that the files have, whether they fit or not."""
+    last = {family.name: family for file in files for family in file}
+    ids = ((family, last.get(family.name, family)) for family in new)
+    return [replace(family, key_id=old.key_id, value_id=old.value_id) for family, old in ids]
+
+
+def _changed(session: SparkSession, before: Sequence[Family], family: Family, in_avro: bool) -> Family:
+    last = before[-1]
+    check_schemas((last.key, last.value), (family.key, family.value), check=True, check_values=not in_avro)  # (2) (4)
+    if not in_avro:
+        return last
+    reader = avro_schema(session, family.value)  # (3)
+    for old in sorted(before, key=lambda old: old.value_id, reverse=True):
+        if not can_read(session, reader, avro_schema(session, old.value)):
+            raise spark_error(
+                session, UnsupportedOperationException, "STATE_STORE_INVALID_VALUE_SCHEMA_EVOLUTION",
+                oldValueSchema=scala_string(old.value), newValueSchema=scala_string(family.value),
+            )
+    most, number = int(sessions.conf(session, MOST_EVOLUTIONS) or 0), last.value_id + 1
+    if number >= most:
+        raise spark_error(
+            session, UnsupportedOperationException, "STATE_STORE_VALUE_SCHEMA_EVOLUTION_THRESHOLD_EXCEEDED",
+            numSchemaEvolutions=str(number), maxSchemaEvolutions=str(most), colFamilyName=family.name,
+        )
+    return replace(family, key_id=last.key_id, value_id=number)
+
+
+def avro_schema(session: SparkSession, schema: StructType) -> JavaObject:
+    """A schema as Avro's, which is Spark's own translation. Raises what Avro has no type for."""
+    converters = scala.companion(session, "org.apache.spark.sql.avro.SchemaConverters")
+    return converters.toAvroTypeWithDefaults(expressions.java_schema(session, schema))
+
+
+def can_read(session: SparkSession, reader: JavaObject, writer: JavaObject) -> bool:
+    """Whether Avro can read with one schema what was written with another; Avro itself says so."""
+    jvm = scala.jvm(session)
+    validator = jvm.org.apache.avro.SchemaValidatorBuilder().canReadStrategy().validateAll()
+    try:
+        validator.validate(reader, jvm.java.util.List.of(writer))
+    except JavaError:
+        return False
+    return True
+
+
+def _same(old: StructType, new: StructType) -> bool:
+    return schema_json(old) == schema_json(new)
+
+
+def _listed(names: set[str]) -> str:
+    return f"({','.join(sorted(names))})"
