@@ -108,6 +108,13 @@ def events(n: int, rows: int, rng: np.random.Generator, keys: int, minutes: int 
     return {"events": {"key": rng.integers(0, keys, rows), "value": rng.integers(0, 1000, rows), "time": times(seconds)}}
 
 
+def named_events(n: int, rows: int, rng: np.random.Generator, keys: int) -> dict[str, Columns]:
+    """The same with names of 1 to 40 characters as keys, as users have."""
+    columns = events(n, rows, rng, keys)["events"]
+    letters = "abcdefghijklmnopqrstuvwxyz0123456789"
+    return {"events": columns | {"key": pa.array([f"{key}{letters[: key % 35]}" for key in columns["key"].tolist()])}}
+
+
 def stateless(of: dict[str, DataFrame]) -> DataFrame:
     return of["events"].where("value >= 0").select("key", (F.col("value") * 2).alias("twice"), "time")
 
@@ -202,8 +209,12 @@ WORKLOADS = (
     Workload("duplicates", "500,000 rows, 1 million keys: dropDuplicatesWithinWatermark", 500_000,
              lambda n, rows, rng: events(n, rows, rng, 1_000_000), without_duplicates, 0.65, mode="append", triggers=8,
              plain=lambda of: of["events"].dropDuplicates(["key"])),
+    Workload("names", "500,000 rows, 1 million names: count and sum", 500_000,
+             lambda n, rows, rng: named_events(n, rows, rng, 1_000_000), count_and_sum, 0.6, triggers=8),
     Workload("sessions", "200,000 rows, 50,000 keys: counts of sessions", 200_000,
              lambda n, rows, rng: events(n, rows, rng, 50_000), session_windows, 0.7, mode="append", triggers=8),
+    Workload("names-sessions", "200,000 rows, 50,000 names: counts of sessions", 200_000,
+             lambda n, rows, rng: named_events(n, rows, rng, 50_000), session_windows, 0.7, mode="append", triggers=8),
     Workload("join-20k", "2 x 20,000 rows: a left outer join with a time range", 20_000, clicks_and_impressions, outer_join, 0.6,
              mode="append", triggers=8),
     Workload("join-200k", "2 x 200,000 rows: the same join", 200_000, clicks_and_impressions, outer_join, 0.7, mode="append",

@@ -10,8 +10,8 @@ Models: the record format of HDFSBackedStateStoreProvider (About state: delta an
 
 2. With `rowChecksum.enabled` a put value is preceded by the CRC32C of key and value (i32, little-endian, part of the
    value's length), and the key of a remove by the CRC32C of the key.
-3. Rows without variable parts are all of one size. Many records in a row that are alike in their sizes are a table of bytes
-   (engine/checkpointing/unsafe_row/rows.py), which is written and read as one.
+3. Rows that are a table (engine/checkpointing/unsafe_row/rows.py) are written as one; and many records in a row that are alike
+   in their sizes are read as one.
 
     put a -> 1, remove b     00000001 61 00000001 31 | 00000001 62 ffffffff | ffffffff
 
@@ -36,6 +36,7 @@ from minispark_stream.engine.checkpointing.unsafe_row.rows import Rows
 Pair = tuple[bytes, "bytes | None"]  # a put, or with None a remove
 Change = tuple[Sequence[bytes], "Sequence[bytes | None]"]  # the keys and values of many of them
 
+ALIKE = 1_000  # so many records that are alike are worth a table
 BYTES_PER_RECORD = 130  # what CPython needs for a pair in a list, besides the bytes of key and value
 _END = b"\xff\xff\xff\xff"
 _length = struct.Struct(">i")
@@ -77,7 +78,7 @@ def encode_records(changes: Iterable[Change], checksum: bool = False) -> bytes:
 
 
 def _table(keys: Sequence[bytes], values: Sequence[bytes | None]) -> bytes | None:
-    """(3) The records of rows of one size, if all are put or all are removed; None for others."""
+    """(3) The records of rows that are tables, if all are put or all are removed; None for others."""
     keys = Rows.of(keys)
     removed = 0 if isinstance(values, Rows) else values.count(None)
     if not isinstance(keys, Rows) or removed not in (0, len(keys)):
@@ -85,12 +86,19 @@ def _table(keys: Sequence[bytes], values: Sequence[bytes | None]) -> bytes | Non
     puts = Rows(np.empty((removed, 0), np.uint8)) if removed else Rows.of(values)  # type: ignore[arg-type]
     if not isinstance(puts, Rows):
         return None
-    table = np.empty((len(keys), 8 + keys.size + puts.size), np.uint8)
-    table[:, :4] = np.frombuffer(_length.pack(keys.size), np.uint8)
-    table[:, 4 : 4 + keys.size] = keys.table
-    table[:, 4 + keys.size : 8 + keys.size] = np.frombuffer(_END if removed else _length.pack(puts.size), np.uint8)
-    table[:, 8 + keys.size :] = puts.table
-    return table.tobytes()
+    value_sizes = np.full(removed, -1) if removed else puts.sizes
+    table = np.hstack([_lengths(keys.sizes), keys.table, _lengths(value_sizes), puts.table])
+    if not keys.differ and not puts.differ:
+        return table.tobytes()
+    unit = 1 if ((keys.sizes | puts.sizes | table.shape[1]) & 3).any() else 4  # bytes that are a part of a record, or are not
+    length = np.ones((len(keys), 4 // unit), np.bool_)
+    key, value = (np.arange(rows.table.shape[1] // unit) < rows.sizes[:, None] // unit for rows in (keys, puts))
+    return table.view(f"u{unit}")[np.hstack([length, key, length, value])].tobytes()
+
+
+def _lengths(sizes: np.ndarray) -> np.ndarray:
+    """Lengths as the bytes of the file, a line each."""
+    return sizes.astype(">i4").view(np.uint8).reshape(-1, 4)
 
 
 def decode_records(data: bytes, checksum: bool = False, max_bytes: int | None = None) -> list[Pair]:
@@ -146,7 +154,7 @@ def _records(data: bytes) -> Iterator[Pair | Change]:
         if at + width > end:
             raise ValueError(f"byte {at + 4 + key} of the records: a value of {value} bytes, but the file ends before")
         alike = alike + 1 if (key, value) == before else 0
-        if alike >= 16:
+        if alike >= ALIKE:
             some = _alike(data, at, key, value, alike)
             alike += len(some[0])
             at += len(some[0]) * width

@@ -85,17 +85,17 @@ class RocksDBStateEncoder:
 
 
 def _marked(rows: Sequence[bytes]) -> Sequence[bytes]:  # (1)
-    if not isinstance(rows, Rows):
+    if not isinstance(rows, Rows) or rows.differ:
         return [UNSAFE_ROW + row for row in rows]
     return Rows(np.pad(rows.table, ((0, 0), (1, 0))))
 
 
 def _unmarked(rows: Sequence[bytes]) -> Sequence[bytes]:
     rows = Rows.of(rows)
-    if isinstance(rows, Rows):
+    if isinstance(rows, Rows) and not rows.differ:
         if rows.table[:, 0].any():
             raise ValueError("a row that does not begin with 0, as an UnsafeRow does")
-        return Rows(rows.table[:, 1:]) if rows.size > 1 else [b""] * len(rows)
+        return Rows(rows.table[:, 1:]) if rows.shape.width > 1 else [b""] * len(rows)
     if any(row[:1] != UNSAFE_ROW for row in rows):
         raise ValueError("a row that does not begin with 0, as an UnsafeRow does")
     return [row[1:] for row in rows]

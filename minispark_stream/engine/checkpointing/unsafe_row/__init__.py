@@ -30,7 +30,9 @@ Shown by tests/unit/engine/checkpointing/test_unsafe_row.py::test_damaged_rows_a
 """
 
 from minispark_stream.engine.checkpointing.unsafe_row.codec import UnsafeRowCodec, rows_of
-from minispark_stream.engine.checkpointing.unsafe_row.rows import Rows, as_arrow, chosen
+from minispark_stream.engine.checkpointing.unsafe_row.rows import Rows, Shape, as_arrow, chosen
 from minispark_stream.engine.checkpointing.unsafe_row.single_row import FixedField, binary_fields, binary_row, long_row
 
-__all__ = ["FixedField", "Rows", "UnsafeRowCodec", "as_arrow", "binary_fields", "binary_row", "chosen", "long_row", "rows_of"]
+__all__ = [
+    "FixedField", "Rows", "Shape", "UnsafeRowCodec", "as_arrow", "binary_fields", "binary_row", "chosen", "long_row", "rows_of",
+]

@@ -39,7 +39,7 @@ class FixedField:
         if isinstance(rows, Rows):
             table = rows.table.copy()
             table.view(np.int64)[:, self._at >> 3] = value
-            return Rows(table)
+            return Rows(table, rows.differ)
         _, offsets, data = pa.array(rows, pa.large_binary()).buffers()
         ends = np.frombuffer(offsets, np.int64, len(rows) + 1)
         words = np.frombuffer(data or b"", np.int64, ends[-1] >> 3).copy()
@@ -50,7 +50,7 @@ class FixedField:
         if isinstance(rows, Rows):
             table = rows.table.copy()
             table[:, self._at] = 1
-            return Rows(table)
+            return Rows(table, rows.differ)
         return [row[: self._at] + b"\x01" + row[self._at + 1 :] for row in rows]
 
 

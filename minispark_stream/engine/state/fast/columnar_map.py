@@ -1,12 +1,13 @@
-"""The entries of a store as columns, as long as all rows are of one size; then as a dict.
+"""The entries of a store as columns, as long as no row is large; then as a dict.
 
 Models: HDFSBackedStateStoreMap (About state).
 
 It does what engine/state/hdfs_backed_state_store_map.py does, with the same seven methods:
 
-1. Rows that are all of one size, put and looked up as whole columns (`Rows`), are a table (row_table.py): they take half of the
-   memory and a tenth of the time.
-2. As soon as a row of another size comes, or somebody asks for single rows or an index, they are a dict, and stay one.
+1. Rows that are put and looked up as whole columns (`Rows`) are a table (row_table.py): they take half of the memory and a
+   tenth of the time.
+2. As soon as a row comes that is too large for a table of rows that differ in size, or somebody asks for single rows or an
+   index, they are a dict, and stay one.
 3. A table may be `shared`: then another process goes on with it where this one has stopped (`in_memory`, `attach`), and the
    other way round. Which of them uses the table, they agree on elsewhere (engine/state/shared_tables.py).
 
@@ -127,11 +128,9 @@ class ColumnarMap:
 
     def _table(self, keys: Rows, values: Rows) -> RowTable | None:
         """(1) The table, if the entries are one and such rows fit in."""
-        if self._entries is None and keys.size % 8 == 0 and keys.size + values.size <= LARGEST_ROW:
-            self._entries = RowTable(keys.size, values.size, shared=self._shared)
-        if isinstance(self._entries, RowTable) and self._entries.sizes == (keys.size, values.size):
-            return self._entries
-        return None
+        if self._entries is None and keys.shape.width % 8 == 0 and keys.shape.width + values.shape.width <= LARGEST_ROW:
+            self._entries = RowTable(keys.shape, values.shape, shared=self._shared)
+        return self._entries if isinstance(self._entries, RowTable) and self._entries.takes(keys, values) else None
 
     def _dict(self) -> HDFSBackedStateStoreMap:
         """(2) The dict, which the entries are from now on."""

@@ -17,7 +17,7 @@ from __future__ import annotations
 import numpy as np
 
 from minispark_stream.engine.checkpointing.unsafe_row.columns import Ints
-from minispark_stream.engine.checkpointing.unsafe_row.rows import Rows, as_arrow
+from minispark_stream.engine.checkpointing.unsafe_row.rows import Rows, Shape, as_arrow
 from minispark_stream.engine.state.fast.row_table import RowTable
 from minispark_stream.engine.state.state_store import Found, PrefixesOf
 
@@ -62,7 +62,7 @@ class PrefixIndex:
 
     def _add(self, prefixes: Rows, lines: Ints) -> None:  # (1)
         if self._last is None:
-            self._last = RowTable(prefixes.size, 8)
+            self._last = RowTable(prefixes.shape, Shape(8, False))
         if len(self._before) < self._table.num_lines:
             self._before = np.resize(self._before, 2 * self._table.num_lines)
         number = np.asarray(as_arrow(prefixes).dictionary_encode().indices)

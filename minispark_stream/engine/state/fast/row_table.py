@@ -1,4 +1,4 @@
-"""Keeps keys and values of one size in arrays, with a hash table that looks up all rows together.
+"""Keeps keys and values in arrays, with a hash table that looks up all rows together.
 
 Models: nothing of Spark, whose state is a hash map of the JVM.
 
@@ -9,6 +9,8 @@ Models: nothing of Spark, whose state is a hash map of the JVM.
    until each has found its entry or a free slot.
 4. There are at least twice as many slots as entries, so that few keys look more than twice. A table that is too full moves
    into a larger one, without the keys that are gone.
+5. All keys are lines of one shape, and all values (engine/checkpointing/unsafe_row/rows.py). When a row comes for which a line
+   has no room, the table moves into one with longer lines.
 
     slots        .  2  .  0  1  .         keys (8-byte words)     0: a   1: b   2: c
     find b, d    b's slot is 3: another key, next, 4: entry 1     d's slot is 0: free, so there is no d
@@ -28,7 +30,7 @@ from typing import NamedTuple
 import numpy as np
 
 from minispark_stream.engine.checkpointing.unsafe_row.columns import Ints
-from minispark_stream.engine.checkpointing.unsafe_row.rows import Rows, Table
+from minispark_stream.engine.checkpointing.unsafe_row.rows import Rows, Shape, Table
 from minispark_stream.engine.state.fast.shared_memory import Address, SharedMemory
 from minispark_stream.engine.state.state_records import Change
 
@@ -37,24 +39,27 @@ SMALLEST_SHARED = 64 << 10  # bytes; of smaller tables each process may have one
 MIX = np.uint64(0x9E3779B97F4A7C15)  # odd, its bits spread evenly: 2**64 divided by the golden ratio
 
 
+Shapes = tuple[Shape, Shape]  # of keys and of values
+
+
 class TableInMemory(NamedTuple):
     """A table that several processes have: where its memory is, and what a process needs to know besides."""
 
     address: Address
-    sizes: tuple[int, int]
+    shapes: Shapes
     seed: int
     room: int
     used: int
 
 
 class RowTable:
-    """Entries with keys of `key_size` bytes (a multiple of 8) and values of `value_size` bytes.
+    """Entries with keys and values of these shapes at first; the width of a key is a multiple of 8.
 
     `shared`: other processes may have it, too, if it is not small.
     """
 
-    def __init__(self, key_size: int, value_size: int, room: int = 8, shared: bool = False):
-        self.sizes, self._shared = (key_size, value_size), shared
+    def __init__(self, keys: Shape, values: Shape, room: int = 8, shared: bool = False):
+        self._shapes, self._shared = (keys, values), shared
         self._seed = np.uint64(secrets.randbits(64))
         self.generation = 0
         self._allot(room)
@@ -62,7 +67,7 @@ class RowTable:
     @staticmethod
     def of(table: TableInMemory, memory: SharedMemory) -> RowTable:
         """The same table in this process."""
-        of = RowTable(*table.sizes, shared=True)
+        of = RowTable(*table.shapes, shared=True)
         of._seed = np.uint64(table.seed)
         of._lay_out(table.room, memory)
         of._used = table.used
@@ -72,7 +77,7 @@ class RowTable:
         """What another process can make the table from; None when it is in this one's memory only."""
         if self._memory is None:
             return None
-        return TableInMemory(self._memory.address, self.sizes, int(self._seed), len(self._keys), self._used)
+        return TableInMemory(self._memory.address, self._shapes, int(self._seed), len(self._keys), self._used)
 
     def catch_up(self, table: TableInMemory) -> bool:
         """Whether `table` lies in the memory of this one; then it is now the same, with what other processes have changed."""
@@ -88,7 +93,7 @@ class RowTable:
 
     def _allot(self, room: int) -> None:
         self.generation += 1
-        num_bytes = _num_bytes(self.sizes, room)
+        num_bytes = _num_bytes(self._shapes, room)
         self._lay_out(room, SharedMemory.new(num_bytes) if self._shared and num_bytes >= SMALLEST_SHARED else None)
         self._is_there[:] = False
         self._slots[:] = FREE
@@ -96,16 +101,18 @@ class RowTable:
 
     def _lay_out(self, room: int, memory: SharedMemory | None) -> None:
         self._memory = memory
-        every = np.empty(_num_bytes(self.sizes, room), np.uint8) if memory is None else memory.bytes
-        keys, slots, values, is_there = np.split(every, np.cumsum(_parts(self.sizes, room))[:-1])
-        self._keys, self._values = (Rows(part.reshape(room, size)) for part, size in zip((keys, values), self.sizes))  # (1)
+        every = np.empty(_num_bytes(self._shapes, room), np.uint8) if memory is None else memory.bytes
+        keys, slots, values, is_there = np.split(every, np.cumsum(_parts(self._shapes, room))[:-1])
+        self._keys, self._values = (  # (1)
+            Rows(part.reshape(room, shape.width), shape.differ) for part, shape in zip((keys, values), self._shapes)
+        )
         self._slots, self._is_there = slots.view(np.int32), is_there.view(np.bool_)  # (2)
 
     def __len__(self) -> int:
         return int(np.count_nonzero(self._is_there[: self._used]))
 
     def num_bytes(self, entries: int) -> int:
-        return entries * sum(self.sizes)
+        return entries * sum(shape.width for shape in self._shapes)
 
     @property
     def memory_used_bytes(self) -> int:
@@ -113,14 +120,17 @@ class RowTable:
 
     def get(self, keys: Rows) -> tuple[Table, Rows]:
         """Which of some keys are there, and the values of those."""
-        if keys.size != self._keys.size:
-            return np.zeros(len(keys), np.bool_), self._values[:0]
         lines = self._lines_of(keys)
         is_there = self._have_values(lines)
         return is_there, self._values.some(lines[is_there])
 
+    def takes(self, keys: Rows, values: Rows) -> bool:
+        """(5) Whether there are lines that have room for all that is here and for these."""
+        return None not in self._shapes_with(keys, values)
+
     def put(self, keys: Rows, values: Rows) -> list[Change]:
-        """What undoes it. Of a key that comes twice, the last value counts."""
+        """What undoes it, of rows that it `takes`. Of a key that comes twice, the last value counts."""
+        self._make_room(keys, values)
         lines = self._lines_for(keys)
         were_there = self._is_there[lines]
         before = keys.some(were_there), self._values.some(lines[were_there])
@@ -130,12 +140,11 @@ class RowTable:
 
     def put_for_good(self, keys: Rows, values: Rows) -> None:
         """Like `put`, without an undo record."""
+        self._make_room(keys, values)
         self._write(self._lines_for(keys), values)
 
     def remove(self, keys: Rows) -> Change:
         """The keys that were there, with their values."""
-        if keys.size != self._keys.size:
-            return [], []
         lines = self._lines_of(keys)
         gone, before = lines[self._have_values(lines)], len(self)
         self._is_there[gone] = False
@@ -162,14 +171,18 @@ class RowTable:
 
     def _lines_of(self, keys: Rows) -> Ints:
         """The line of each key; FREE where it has none."""
-        return self._slots.take(self._find(keys))
+        if keys.shape == self._keys.shape:
+            return self._slots.take(self._find(keys))
+        lines, fit = np.full(len(keys), FREE, np.int32), keys.fit(self._keys.shape)
+        lines[fit] = self._slots.take(self._find(keys.some(fit).in_shape(self._keys.shape)))
+        return lines
 
     def _have_values(self, lines: Ints) -> Table:
         return (lines != FREE) & self._is_there[lines]
 
     def _lines_for(self, keys: Rows) -> Ints:
         """(1) The line of each key; new ones take the next, in the order in which they come."""
-        self._make_room(len(keys))
+        keys = keys.in_shape(self._keys.shape)
         begin, own = self._used, self._used + np.arange(len(keys))
         self._keys.table[begin : begin + len(keys)] = keys.table  # as if all were new
         slots = self._find(keys, own)
@@ -181,8 +194,8 @@ class RowTable:
 
     def _write(self, lines: Ints, values: Rows) -> None:
         """Each value counts as one for numpy, which takes a fifth of the time that `table[lines] = values.table` does."""
-        value = np.dtype((np.void, values.size))
-        self._values.table.view(value)[lines, 0] = values.table.view(value)[:, 0]
+        value = np.dtype((np.void, self._values.shape.width))
+        self._values.table.view(value)[lines, 0] = values.in_shape(self._values.shape).table.view(value)[:, 0]
         self._is_there[lines] = True
 
     def _find(self, keys: Rows, lines: Ints | None = None) -> Ints:
@@ -213,24 +226,31 @@ class RowTable:
                 hashes *= MIX
         return hashes ^ (hashes >> np.uint64(32))
 
-    def _make_room(self, more: int) -> None:
-        """(4) For so many more lines."""
-        if self._used + more <= len(self._keys):
+    def _make_room(self, keys: Rows, values: Rows) -> None:
+        """(4), (5) For so many more lines, which are as long as these need."""
+        more, shapes = len(keys), self._shapes_with(keys, values)
+        if self._used + more <= len(self._keys) and shapes == self._shapes:
             return
         (keys, values), before = self.rows(), self._memory
+        assert shapes[0] is not None and shapes[1] is not None
+        self._shapes = shapes[0], shapes[1]
         self._allot(2 * (len(keys) + more))
         self._write(self._lines_for(keys), values)
         if before is not None:
             before.free()
 
-
-def _parts(sizes: tuple[int, int], room: int) -> list[int]:
-    """The bytes of the keys, the slots, the values and `is_there`: in this order, keys and slots begin at multiples of 8."""
-    return [room * sizes[0], 4 * (2 << room.bit_length()), room * sizes[1], room]
+    def _shapes_with(self, keys: Rows, values: Rows) -> tuple[Shape | None, Shape | None]:
+        return self._shapes[0].with_(keys.shape), self._shapes[1].with_(values.shape)
 
 
-def _num_bytes(sizes: tuple[int, int], room: int) -> int:
-    return sum(_parts(sizes, room))
+def _parts(shapes: Shapes, room: int) -> list[int]:
+    """The bytes of the keys, the slots, the values and `is_there`: in this order, all begin at multiples of 8 that must."""
+    keys, values = shapes
+    return [room * keys.width, 4 * (2 << room.bit_length()), room * values.width, room]
+
+
+def _num_bytes(shapes: Shapes, room: int) -> int:
+    return sum(_parts(shapes, room))
 
 
 def _words(keys: Rows) -> Table:

@@ -1,38 +1,65 @@
-"""Rows of one size in arrays: what goes in and out is what a dict would say, and every change can be undone."""
+"""Rows in arrays: what goes in and out is what a dict would say, and every change can be undone."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from random import Random
 
 import numpy as np
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from minispark_stream.engine.checkpointing.unsafe_row import Rows, chosen
+from minispark_stream.engine.checkpointing.unsafe_row import Rows, Shape, as_arrow, chosen
 from minispark_stream.engine.state.fast.columnar_map import ColumnarMap
 from minispark_stream.engine.state.fast.row_table import RowTable
 from minispark_stream.engine.state.hdfs_backed_state_store_map import Entries, HDFSBackedStateStoreMap
+
+LONG = Shape(8, differ=False)
 
 
 def rows(*numbers: int) -> Rows:
     return Rows(np.array(numbers, ">u8").reshape(-1, 1).view(np.uint8))
 
 
+def names(*numbers: int) -> Sequence[bytes]:
+    """Rows that differ in size: behind the number are up to seven words of zeros, or of others."""
+    return Rows.of([row + bytes([number % 2]) * (number % 29 // 4 * 8) for number, row in zip(numbers, rows(*numbers))])
+
+
 def test_rows_of_one_size_are_a_sequence_of_bytes() -> None:
     some = Rows.of([b"ab", b"cd", b"ef"])
-    assert isinstance(some, Rows) and some.size == 2
+    assert isinstance(some, Rows) and some.shape.width == 2
     assert list(some) == [b"ab", b"cd", b"ef"] and some[1] == b"cd" and list(some[1:]) == [b"cd", b"ef"]
     assert list(chosen(some, np.array([True, False, True]))) == [b"ab", b"ef"] == list(chosen([*some], np.array([True, False, True])))
 
 
-@pytest.mark.parametrize("others", [[], [b"", b""], [b"a", b"bc"]], ids=["none", "of nothing", "of two sizes"])
-def test_other_rows_stay_a_list(others: Sequence[bytes]) -> None:
-    assert Rows.of(others) is others
+SIZES = st.one_of(st.integers(0, 40), st.sampled_from([8, 16, 255, 256, 257, 2_000]))
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.lists(SIZES, max_size=8), st.sampled_from([1, 8]), st.randoms())
+def test_rows_of_any_sizes_are_a_sequence_of_bytes(sizes: list[int], unit: int, random: Random) -> None:
+    """As a table, if one size or at most 256 bytes, or as the list that they were; what is chosen of them, too."""
+    as_list = [random.randbytes(size * unit) for size in sizes]
+    some, mask = Rows.of(as_list), np.array([random.random() < 0.5 for _ in sizes], np.bool_)
+    is_table = any(as_list) and (len(set(sizes)) == 1 or max(map(len, as_list)) <= 256)
+    assert isinstance(some, Rows) == is_table and list(some) == as_list and as_arrow(some).to_pylist() == as_list
+    assert [some[i] for i in range(len(some))] == as_list and list(some[1:3]) == as_list[1:3]
+    for which in (mask, np.flatnonzero(mask)[::-1]):
+        assert list(chosen(some, which)) == list(chosen(as_list, which))
+
+
+def test_zeros_behind_a_row_are_part_of_it() -> None:
+    """Three rows that are alike but for their sizes are three keys."""
+    of = ColumnarMap()
+    keys = Rows.of([b"a" + bytes(7), b"a" + bytes(15), b"a" + bytes(31)])
+    of.put(keys, rows(1, 2, 3))
+    assert len(of) == 3 and list(of.get(keys[1:])[1]) == list(rows(2, 3))
+    assert of.get(Rows.of([b"a" + bytes(23)]))[0].tolist() == [False]
 
 
 def test_keys_are_found_by_all_of_their_bytes() -> None:
-    table = RowTable(16, 8)
+    table = RowTable(Shape(16, differ=False), LONG)
     keys = Rows.of([b"same 8 B" + b"%08d" % i for i in range(100)])
     assert isinstance(keys, Rows)
     table.put(keys, rows(*range(100)))
@@ -44,7 +71,7 @@ def test_keys_are_found_by_all_of_their_bytes() -> None:
 def test_numbers_that_differ_in_few_bits_have_slots_of_their_own() -> None:
     """Whole numbers as doubles: only their first bits differ."""
     keys = Rows(np.arange(10_000.0).reshape(-1, 1).view(np.uint8))
-    table = RowTable(8, 8)
+    table = RowTable(LONG, LONG)
     table.put(keys, keys)
     slots = table._hashes(keys) & np.uint64(len(table._slots) - 1)
     assert np.unique(slots).size > 7_000
@@ -66,7 +93,8 @@ def number(row: bytes | None) -> int:
 
 CALLS = st.lists(
     st.tuples(
-        st.sampled_from(["put", "put or remove", "remove", "undo", "apply", "scan", "index", "get"]), st.booleans(),
+        st.sampled_from(["put", "put or remove", "remove", "undo", "apply", "scan", "index", "get"]),
+        st.sampled_from(["of one size", "names", "names and values", "lists"]),
         st.lists(st.tuples(st.integers(0, 30), st.one_of(st.none(), st.integers(0, 255))), max_size=12),
     ),
     max_size=15,
@@ -75,14 +103,14 @@ CALLS = st.lists(
 
 @settings(max_examples=150, deadline=None)
 @given(CALLS)
-def test_plain_and_fast_entries_are_the_same(calls: list[tuple[str, bool, list[tuple[int, int | None]]]]) -> None:
-    """Any calls of the seven methods, with rows of one size and of several: a dict and columns answer alike."""
+def test_plain_and_fast_entries_are_the_same(calls: list[tuple[str, str, list[tuple[int, int | None]]]]) -> None:
+    """Any calls of the seven methods, with rows of one size and of several, as tables and lists: a dict and columns answer alike."""
     both: list[Entries] = [HDFSBackedStateStoreMap(), ColumnarMap()]
-    for what, of_one_size, pairs in calls:
-        keys: Sequence[bytes] = rows(*(key for key, _ in pairs))
-        some: Sequence[bytes] = rows(*(value or 0 for _, value in pairs))
+    for what, how, pairs in calls:
+        keys = (names if "names" in how else rows)(*(key for key, _ in pairs))
+        some = (names if "values" in how else rows)(*(value or 0 for _, value in pairs))
         or_none = [None if value is None else row for row, (_, value) in zip(some, pairs)]
-        if not of_one_size:
+        if how == "lists":
             keys, some = [*keys], [row.lstrip(b"\0") for row in some]
         answers = [call(entries, what, keys, some, or_none) for entries in both]
         assert answers[0] == answers[1]
@@ -92,8 +120,8 @@ def test_plain_and_fast_entries_are_the_same(calls: list[tuple[str, bool, list[t
 def call(of: Entries, what: str, keys: Sequence[bytes], values: Sequence[bytes], or_none: Sequence[bytes | None]) -> object:
     """One call, and what can be seen of its answer."""
 
-    def prefixes_of(keys: Sequence[bytes]) -> Rows:
-        return rows(*(number(key) % 10 for key in keys))
+    def prefixes_of(keys: Sequence[bytes]) -> Sequence[bytes]:
+        return names(*(number(key[:8]) % 10 for key in keys))
 
     match what:
         case "put":
@@ -110,7 +138,7 @@ def call(of: Entries, what: str, keys: Sequence[bytes], values: Sequence[bytes],
         case "apply":
             of.apply([(keys, values), (keys, or_none)])
         case "scan":
-            prefixes = rows(*dict.fromkeys(number(key) % 10 for key in keys))
+            prefixes = names(*dict.fromkeys(number(key[:8]) % 10 for key in keys))
             found = of.prefix_scan(prefixes, prefixes_of)
             return sorted(zip(map(int, found.positions), found.keys, found.values))
         case "index":
@@ -177,7 +205,7 @@ def test_keys_are_found_by_their_prefix(changes: list[tuple[str, list[tuple[int,
 def test_rows_have_the_order_in_which_their_keys_came() -> None:
     """Whichever keys meet in a slot, which the number decides that each table draws."""
     for _ in range(20):
-        table, model = RowTable(8, 8), dict[bytes, bytes]()
+        table, model = RowTable(LONG, LONG), dict[bytes, bytes]()
         for start in range(0, 300, 60):
             keys = rows(*(number * 37 % 300 for number in range(start, start + 100)), *range(start, start + 20))
             table.put(keys, keys)
@@ -186,7 +214,7 @@ def test_rows_have_the_order_in_which_their_keys_came() -> None:
 
 
 def test_it_grows_and_forgets_keys_that_are_gone() -> None:
-    table = RowTable(8, 8)
+    table = RowTable(LONG, LONG)
     for start in range(0, 10_000, 100):
         table.put(rows(*range(start, start + 100)), rows(*range(100)))
         table.remove(rows(*range(start, start + 90)))
@@ -194,13 +222,14 @@ def test_it_grows_and_forgets_keys_that_are_gone() -> None:
     assert table.memory_used_bytes < 1_000_000
 
 
-def test_a_row_of_another_size_makes_it_a_dict() -> None:
+def test_a_row_of_another_size_makes_the_lines_longer_and_a_large_one_makes_it_a_dict() -> None:
     of = ColumnarMap()
-    of.put(rows(1, 2), rows(1, 2))
-    table_bytes = of.num_bytes(1)
-    of.put(rows(3), [b"another size"])
-    assert len(of) == 3 and of.num_bytes(1) > table_bytes == 16
-    assert dict(zip(*of.rows()))[rows(3)[0]] == b"another size"
+    for row, num_bytes in ((rows(2)[0], 8 + 8), (b"another size", 8 + 40), (b"x" * 33, 8 + 72)):
+        of.put(rows(1, 3), [rows(1)[0], row])
+        assert dict(zip(*of.rows())) == {rows(1)[0]: rows(1)[0], rows(3)[0]: row} and of.num_bytes(1) == num_bytes
+        assert isinstance(of.rows()[0], Rows)
+    of.put(rows(3), [b"x" * 257])
+    assert dict(zip(*of.rows())) == {rows(1)[0]: rows(1)[0], rows(3)[0]: b"x" * 257} and not isinstance(of.rows()[0], Rows)
 
 
 def test_nothing_that_is_asked_or_changed_leaves_a_table() -> None:

@@ -250,12 +250,29 @@ def test_a_query_that_has_nothing_in_common_leaves_the_tables_of_others(tmp_path
     assert read == []
 
 
-def test_rows_of_another_size_make_it_a_store_of_each_worker(tmp_path: Path, read: list[str]) -> None:
+def test_a_row_of_another_size_leaves_it_in_common(tmp_path: Path, read: list[str]) -> None:
+    """Its lines get longer, in other memory, which the other worker finds."""
     one, two = Worker(tmp_path), Worker(tmp_path)
     one.batch(0, np.arange(KEYS), 1)
     two.contents(1)
     store = one.open(1)
     store.put([b"long key" * 3], [b"value"])
+    store.commit()
+    store.abort()
+    for worker in (two, one):
+        store = worker.open(2)
+        assert store.num_keys == KEYS + 1
+        assert list(store.get(Rows.of([b"long key" * 3]))[1]) == [b"value"]
+        store.abort()
+    assert read == []
+
+
+def test_a_large_row_makes_it_a_store_of_each_worker(tmp_path: Path, read: list[str]) -> None:
+    one, two = Worker(tmp_path), Worker(tmp_path)
+    one.batch(0, np.arange(KEYS), 1)
+    two.contents(1)
+    store = one.open(1)
+    store.put([b"long key" * 33], [b"value"])
     store.commit()
     store.abort()
     assert os.listdir(tmp_path / "tickets") == []
