@@ -10,8 +10,8 @@ Models: the record format of HDFSBackedStateStoreProvider (About state: delta an
 
 2. With `rowChecksum.enabled` a put value is preceded by the CRC32C of key and value (i32, little-endian, part of the
    value's length), and the key of a remove by the CRC32C of the key.
-3. Rows that are a table (engine/checkpointing/unsafe_row/rows.py) are written as one; and many records in a row that are alike
-   in their sizes are read as one.
+3. Rows that are a table (engine/checkpointing/unsafe_row/rows.py) are written as one; many of them by the sizes of their keys,
+   because many records in a row that are alike in their sizes are read as one.
 
     put a -> 1, remove b     00000001 61 00000001 31 | 00000001 62 ffffffff | ffffffff
 
@@ -86,6 +86,9 @@ def _table(keys: Sequence[bytes], values: Sequence[bytes | None]) -> bytes | Non
     puts = Rows(np.empty((removed, 0), np.uint8)) if removed else Rows.of(values)  # type: ignore[arg-type]
     if not isinstance(puts, Rows):
         return None
+    if keys.differ and len(keys) > ALIKE:  # the records of a key keep their order, as they are of one size
+        order = np.argsort(keys.sizes, kind="stable")
+        keys, puts = keys.some(order), puts.some(order)
     value_sizes = np.full(removed, -1) if removed else puts.sizes
     table = np.hstack([_lengths(keys.sizes), keys.table, _lengths(value_sizes), puts.table])
     if not keys.differ and not puts.differ:

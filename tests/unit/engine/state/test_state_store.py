@@ -427,6 +427,14 @@ def test_records_are_read_as_they_were_written(pairs: list[tuple[bytes, bytes | 
     assert decode_records(encode_records(changes, checksum), checksum) == pairs
 
 
+def test_of_many_records_those_of_a_key_keep_their_order() -> None:
+    """The others may be sorted by the size of their keys."""
+    pairs = [(b"k" * (1 + i % 3) + b"%d" % (i % 500), b"%d" % i * (i % 2 + 1)) for i in range(5_000)]
+    keys, values = zip(*pairs)
+    read = decode_records(encode_records([(keys, values)]))
+    assert sorted(read) == sorted(pairs) and dict(read) == dict(pairs)
+
+
 @settings(max_examples=200, deadline=None)
 @given(st.binary(max_size=60))
 def test_garbage_is_refused_or_read_to_its_end_mark(data: bytes) -> None:
