@@ -14,7 +14,7 @@ Models: HDFSBackedStateStoreMap, and the `prefixKeyToKeysMap` of PrefixScannable
     remove(b1)                undone by: put b1 -> z
 
 `HDFSBackedStateStoreMap` does that with a dict. A query works with another class of the same methods, which does the same, and
-does it faster where rows are all of one size (fast/columnar_map.py).
+does it faster where rows come as whole columns (fast/columnar_map.py).
 
 Differs from Spark: nothing.
 Shown by tests/unit/engine/state/test_row_table.py::test_plain_and_fast_entries_are_the_same.

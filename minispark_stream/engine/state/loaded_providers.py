@@ -7,8 +7,8 @@ Models: the `loadedProviders` of object StateStore (About state).
    versions behind that they could not catch up by reading deltas.
 3. Then those that have gone unused for longest are dropped, until the others fit into this process's share of the memory: half
    of the machine's, divided by the number of its cores.
-4. In a task, a large table of rows that are all of one size is in memory that the workers of the executor have in common, so
-   that the next worker goes on with it (shared_provider.py). Dropping it here leaves it to the others.
+4. In a task, a large table is in memory that the workers of the executor have in common, so that the next worker goes on with
+   it (shared_provider.py). Dropping it here leaves it to the others.
 
     worker 1     opens 0/3 at version 7, commits 8; opens 0/3 at version 8     nothing is read
     worker 2     opens 0/3 at version 8               of a large table, nothing is read; else the files of versions 1 to 8

@@ -17,8 +17,8 @@ Models: nothing of Spark, whose executor has each store once, for all of its tas
     worker 2     is killed before it lays 0/3 down; worker 1 finds no ticket, and loads version 8 from the files
 
 The folder of the tickets lies in the one that Spark makes for the blocks of an executor and deletes at its end. So the workers
-of an executor have their tables in common. A store whose rows are not all of one size, or that is small, has no ticket: each
-worker keeps what it met.
+of an executor have their tables in common. A store that is a dict (fast/columnar_map.py), or small, has no ticket: each worker
+keeps what it met.
 
 Shown by tests/unit/engine/state/test_shared_tables.py::test_another_worker_goes_on_with_the_same_table.
 """

@@ -80,7 +80,7 @@ class UnsafeRowCodec:
             raise ValueError(f"row {row} is not an UnsafeRow: its size {sizes[row]} is not a multiple of 8")
         return self.row.read_fields(Buffer(data, starts, self.row.depth - 1), starts, sizes, only=only)
 
-    def _joined(self, rows: Sequence[bytes]) -> tuple[np.ndarray, Ints, Ints]:
+    def _joined(self, rows: Sequence[bytes]) -> tuple[np.ndarray, Ints, Ints]:  # (2)
         """All rows in one buffer, where each begins, and its size. Null structs, arrays and maps point to zeros at the end."""
         if isinstance(rows, Rows):
             data = np.concatenate([rows.table.reshape(-1), np.zeros(self.row.largest, np.uint8)])

@@ -83,7 +83,7 @@ class Rows(Sequence[bytes]):
         """Rows that lie one behind the other; None where they are better no table."""
         if (shape := Shape.of(sizes)) is None:
             return None
-        if not shape.differ:
+        if not shape.differ:  # (1)
             return Rows(np.frombuffer(data, np.uint8).reshape(len(sizes), shape.width))
         rows = Rows.zeros(shape, sizes)
         unit, mask = rows._parts()
