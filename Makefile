@@ -11,7 +11,7 @@
 # make crash-test  queries of every kind killed at each durable action, and run to the end (a part: make crash-test PART=2/4)
 # make mutants     planted bugs, each of which some test must find (some of them: make mutants MUTANTS=epoch, MUTANTS=2/4)
 # make lint types  style, spelling and types only: seconds
-# make bench       milliseconds per trigger, model against Spark, in eleven workloads (of one: make bench BENCH='--only join-20k')
+# make bench       milliseconds per trigger, model against Spark, in thirteen workloads (of one: make bench BENCH='--only join-20k')
 # make package-test    the package built, installed into clean environments and used there: about 1.3 GB
 # make rewrite-golden   the golden scripts written anew, as the model plays them; read the diff before you commit it
 # make rewrite-notebooks  all notebooks run again and saved with what they say (one: ONLY=notebooks/04*.ipynb)
