@@ -789,4 +789,22 @@ EXERCISES = {
         hint="Which basket has no first item?",
         why="explode makes a row of each item, and so none of an empty basket. explode_outer keeps it.",
     ),
+    "23-1": Exercise(
+        answer=["2.zip", "3.changelog", "4.changelog"],
+        hint="Batch 4 reads version 4. Which is the newest version that is there as a whole?",
+        why="1.zip is older than 2.zip, and whatever is before a zip is not needed to read it.",
+    ),
+    "23-2": Exercise(
+        answer=agrees({
+            ((), 1): [], (((1, "a"),), 1): [], (((1, "a"), (2, "ab")), 2): [], (((1, "a"), (2, "b")), 2): ["a"],
+            (((1, "a"), (2, "ab"), (3, "c")), 3): ["a", "b"], (((1, "ab"), (2, "bc"), (3, "b")), 2): ["a"],
+        }),
+        hint="Which tables do the zips name that stay?",
+        why="A table belongs to no version. It goes when the last zip goes that names it.",
+    ),
+    "23-3": Exercise(
+        answer=6,
+        hint="A changelog has a record for each key that its batch has changed, in all partitions together.",
+        why="Three users on the first day, two on the second, one on the third: what a batch changes, and not what there is.",
+    ),
 }

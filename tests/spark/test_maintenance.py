@@ -9,11 +9,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from minispark_stream import MiniSparkSession
+from minispark_stream import MiniSparkSession, side_by_side
 from minispark_stream.engine.state.state_files import StateFiles
+from minispark_stream.engine.state.state_store import PROVIDER_CLASS, ROCKS_DB_PROVIDER
+from minispark_stream.lens.view.state_files import chains
 from minispark_stream.tools.compare.runner import confs_set
 
 CONFS = {
@@ -100,3 +102,17 @@ def test_a_query_that_stops_does_not_wait_for_maintenance_and_leaves_no_job_of_i
     jobs = mini.sparkContext.statusTracker().getJobIdsForGroup(f"{query.runId} maintenance")
     until(lambda: not set(jobs) & set(mini.sparkContext.statusTracker().getActiveJobsIds()))
     assert query.exception() is None and not caplog.records
+
+
+def test_which_tables_of_rocksdb_a_version_shares_is_seen_on_both_engines(spark: SparkSession):
+    def first_of_each(session: Any, folder: str) -> DataFrame:
+        return session.readStream.schema("value string").text(folder).dropDuplicates()
+
+    confs = {PROVIDER_CLASS: ROCKS_DB_PROVIDER}
+    seen = side_by_side(spark, first_of_each, [["a"], ["b"], ["c"]], confs=confs, progress=False)
+    for engine in (seen.spark, seen.model):
+        for chain in chains(engine.trace):
+            assert (chain.whole, chain.next_load) == ((1, 2, 3), ("3.zip",))
+            first, second, third = (set(chain.tables.get(version, ())) for version in (1, 2, 3))
+            assert first <= second <= third
+        assert sum(len(chain.tables.get(3, ())) for chain in chains(engine.trace)) == 3  # one for each key
