@@ -54,8 +54,8 @@ class Shape(NamedTuple):
             return Shape(largest, False) if largest else None
         return Shape._with_room(largest)
 
-    def with_(self, other: Shape) -> Shape | None:
-        """The shape for the rows of both; None where rows are better a list."""
+    def for_both(self, other: Shape) -> Shape | None:
+        """The shape in which the rows of both fit; None where they are better a list."""
         return self if self == other else Shape._with_room(max(self.room, other.room))
 
     @staticmethod
@@ -86,7 +86,7 @@ class Rows(Sequence[bytes]):
         if not shape.differ:  # (1)
             return Rows(np.frombuffer(data, np.uint8).reshape(len(sizes), shape.width))
         rows = Rows.zeros(shape, sizes)
-        unit, mask = rows._parts()
+        unit, mask = rows._cells()
         rows.table.view(unit)[mask] = np.frombuffer(data, unit)
         return rows
 
@@ -123,14 +123,14 @@ class Rows(Sequence[bytes]):
         """The bytes of all rows, one behind the other."""
         if not self.differ:
             return self.table.reshape(-1)
-        unit, mask = self._parts()
+        unit, mask = self._cells()
         return self.table.view(unit)[mask].view(np.uint8)
 
     def some(self, which: Table) -> Rows:
         """Those that a mask or positions choose: `table[which]`, for which numpy takes ten times as long."""
         return Rows((self.table.compress if which.dtype == np.bool_ else self.table.take)(which, axis=0), self.differ)
 
-    def _parts(self) -> tuple[type, Table]:
+    def _cells(self) -> tuple[type, Table]:
         """(2) Which units of each line are the row: words, if all rows are whole words, else bytes."""
         unit, bytes_of = (np.uint8, 1) if (self.sizes & 7).any() else (np.uint64, 8)
         return unit, np.arange(self.table.shape[1] // bytes_of) < (self.sizes // bytes_of)[:, None]

@@ -240,7 +240,7 @@ class RowTable:
             before.free()
 
     def _shapes_with(self, keys: Rows, values: Rows) -> tuple[Shape | None, Shape | None]:
-        return self._shapes[0].with_(keys.shape), self._shapes[1].with_(values.shape)
+        return self._shapes[0].for_both(keys.shape), self._shapes[1].for_both(values.shape)
 
 
 def _parts(shapes: Shapes, room: int) -> list[int]:
