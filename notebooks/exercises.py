@@ -162,6 +162,21 @@ def deduplicates(put_new: Any) -> bool | None:
     return passed == [["a", "b"], ["c"], [], [], ["d"]]
 
 
+def is_incremental_average(step: Any) -> bool | None:
+    """Whether `step(state, values)` gives the average of all batches so far, out of a state that does not grow."""
+    if step(None, [1]) is None:
+        return None
+    state, so_far = None, []
+    for values in ([4], [1, 2], [5, 5, 1], [0] * 1000):
+        state, average = step(state, list(values))
+        so_far += values
+        if average != sum(so_far) / len(so_far):
+            raise Wrong(f"After the values {so_far} it gives {average!r}, where {sum(so_far) / len(so_far)} is right.")
+    if len(repr(state)) > 100:
+        raise Wrong("The average is right, but the state has grown with the stream.")
+    return True
+
+
 def finds(query: planted.Query) -> Callable[[Any], bool]:
     """Whether a test fails for a query of planted.py, and passes for the same query without its bug."""
 
@@ -661,6 +676,11 @@ EXERCISES = {
             "Nobody rolled the source's log back, so both files are seen already, and the new batch 2 reads them together. "
             "The answer over two files is never corrected by one over three, but by one over four: a prefix, too."
         ),
+    ),
+    "17-4": Exercise(
+        answer=is_incremental_average,
+        hint="An average alone cannot take one more value. Which two numbers can?",
+        why="A sum and a count are enough, however long the stream is. Spark keeps the same two as the buffer of `avg`.",
     ),
     "18-1": Exercise(
         answer=5,

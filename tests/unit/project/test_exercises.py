@@ -157,6 +157,14 @@ def test_a_rule_to_write_is_the_engines(exercise, rule, monkeypatch):
     assert import_module("exercises").EXERCISES[exercise].accepts(rule)
 
 
+def test_an_average_that_keeps_all_values_or_forgets_some_is_refused(monkeypatch):
+    monkeypatch.syspath_prepend(str(NOTEBOOKS))
+    judged = import_module("exercises").judged
+    keeps_all = judged("17-4", lambda state, values: ((kept := [*(state or []), *values]), sum(kept) / len(kept)))
+    assert keeps_all.startswith("17-4: no. The average is right, but the state has grown with the stream.")
+    assert "where 2.33" in judged("17-4", lambda state, values: (state, sum(values) / len(values)))
+
+
 def test_answers_are_counted_until_they_are_right_and_a_group_is_a_table(monkeypatch, tmp_path):
     monkeypatch.syspath_prepend(str(NOTEBOOKS))
     score, judged = import_module("score"), import_module("exercises").judged
