@@ -419,6 +419,39 @@ def test_ttl(compare):
     assert "[(1,), (2,)]" in told(result)[1][0][1]
 
 
+class Rewritten(Processor):
+    """Values that are written twice (1), cleared (0), or of which a key is removed (-1), with and without something there."""
+
+    def declare(self, handle):
+        self.kept = [handle.getValueState("kept", "n int", 1), handle.getMapState("map", "k string", "n int", 1)]
+
+    def handleInputRows(self, key, rows, timerValues):  # noqa: N802, N803
+        value, pairs = self.kept
+        for n in self.rows(rows):
+            if n == 0:
+                value.clear()
+                pairs.clear()
+            elif n < 0:
+                pairs.removeKey(("a",))
+            else:
+                for _ in range(2):
+                    value.update((int(n),))
+                    pairs.updateValue(("a",), (int(n),))
+        yield self.out(key, value.get(), list(pairs.iterator()))
+
+
+def test_what_counts_as_updated_and_removed_with_a_ttl(compare):
+    """A removed key leaves its time of expiry behind, which removes a row more when it has come."""
+    feed = [
+        [at("ann", 0, 1), at("ann", 0, 1), at("ann", 0, 2), at("bob", 0, 0), at("eve", 0, 1)],
+        [at("ann", 0, -1), at("bob", 0, -1), at("eve", 0, 0), at("zoe", 0, 1), at("zoe", 0, -1), at("zoe", 0, 3)],
+        [at("joe", 0, 1)], [at("ann", 0, 5)],
+    ]
+    result = compare(query(Rewritten(), time="processingtime"), feed, **ONCE)
+    [state] = result.spark.batches[1].progress["stateOperators"]
+    assert state["customMetrics"]["numValuesRemovedDueToTTLExpiry"] == 2
+
+
 class TtlWithoutTime(Processor):
     def declare(self, handle):
         handle.getValueState("short", "n int", 1000)

@@ -39,7 +39,7 @@ class ListVariable(Variable, ListState):
         self._count = f"$count_{self.name}" if ttl else f"$rowCounter_{self.name}"
         self._waiting: list[bytes] = []
         if ttl:
-            self._families.create(f"$ttl_{self.name}", BY_TIME)
+            self._families.create(self._by_time, BY_TIME)
             self._families.create(f"$min_{self.name}")
         self._families.create(self._count)
         self._families.create(self.name)
@@ -77,7 +77,7 @@ class ListVariable(Variable, ListState):
     def remove_expired(self) -> int:
         """(2) Of each list with an element that has expired, the others stay."""
         removed = 0
-        for _, row in self._families.due(f"$ttl_{self.name}", self._keyed.now_ms):
+        for _, row in self._families.due(self._by_time, self._keyed.now_ms):
             key = only_field(row)
             elements = self._elements(key)
             left = [row for row in elements if not self.rows.is_expired(row, self._keyed.now_ms)]
@@ -144,7 +144,7 @@ class ListVariable(Variable, ListState):
         if earliest is not None:
             self._forget_earliest(key, earliest)
         self._families.put(f"$min_{self.name}", UNSAFE_ROW + key, UNSAFE_ROW + long_row(now))
-        self._families.put(f"$ttl_{self.name}", at_time(now, binary_row(key)), VOID)
+        self._families.put(self._by_time, at_time(now, binary_row(key)), VOID)
 
     def _earliest(self, key: bytes) -> int | None:
         found = self._families.get(f"$min_{self.name}", UNSAFE_ROW + key)
@@ -152,7 +152,7 @@ class ListVariable(Variable, ListState):
 
     def _forget_earliest(self, key: bytes, earliest: int) -> None:
         self._families.remove(f"$min_{self.name}", UNSAFE_ROW + key)
-        self._families.remove(f"$ttl_{self.name}", at_time(earliest, binary_row(key)))
+        self._families.remove(self._by_time, at_time(earliest, binary_row(key)))
 
 
 def _sized(row: bytes) -> bytes:

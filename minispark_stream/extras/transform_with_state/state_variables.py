@@ -85,8 +85,13 @@ class Variable:
     def _create(self) -> None:
         """The families of the variable, in Spark's order."""
         if self.rows.ttl_ms:
-            self._families.create(f"$ttl_{self.name}", BY_TIME)
+            self._families.create(self._by_time, BY_TIME)
         self._families.create(self.name)  # (1)
+
+    @property
+    def _by_time(self) -> str:
+        """(4) The family of the times of expiry."""
+        return f"$ttl_{self.name}"
 
     @property
     def expires_ms(self) -> int:
@@ -103,35 +108,48 @@ class Variable:
         return zip([key for key, _ in live], self.rows.decode([row for _, row in live]))
 
     def write(self, element: bytes, value: bytes) -> None:
-        """Put a value that was encoded now, and (4) its time of expiry."""
+        """Put a value that was encoded now, and (4) its expiry. With a ttl, a value that is there already is no change."""
         key, row = self.key_of(element), UNSAFE_ROW + value
-        if self.rows.ttl_ms:
-            before = self._families.get(self.name, key)
-            if before == row:
-                return
-            if before is not None:
-                self._forget_expiry(before, element)
-            self._families.put(f"$ttl_{self.name}", at_time(self.expires_ms, binary_row(element)), VOID)
+        before = self._families.get(self.name, key) if self.rows.ttl_ms else None
+        if before == row:
+            return
         self._families.put(self.name, key, row)
+        self._keyed.updated += 1
+        if self.rows.ttl_ms and (expired_ms := self._expiry(before)) != self.expires_ms:
+            self._forget_expiry(expired_ms, element)
+            self._families.put(self._by_time, at_time(self.expires_ms, binary_row(element)), VOID)
 
     def erase(self, element: bytes) -> None:
+        """Remove a value, and (4) its time of expiry. With a ttl, a value that is not there is not counted."""
         key = self.key_of(element)
-        if self.rows.ttl_ms and (before := self._families.get(self.name, key)) is not None:
-            self._forget_expiry(before, element)
+        before = self._families.get(self.name, key) if self.rows.ttl_ms else None
+        if self.rows.ttl_ms and before is None:
+            return
         self._families.remove(self.name, key)
+        self._keyed.removed += 1
+        self._forget_expiry(self._expiry(before), element)
 
-    def _forget_expiry(self, value: bytes, element: bytes) -> None:
-        [expires_ms] = self.rows.expiries([unsafe_row(value)])
-        self._families.remove(f"$ttl_{self.name}", at_time(expires_ms, binary_row(element)))
+    def _expiry(self, row: bytes | None) -> int | None:
+        """When a row of the family expires, if there is one with a time of expiry."""
+        return None if row is None else self.rows.expiries([unsafe_row(row)])[0]
+
+    def _forget_expiry(self, expires_ms: int | None, element: bytes) -> None:
+        if expires_ms is not None:
+            self._families.remove(self._by_time, at_time(expires_ms, binary_row(element)))
 
     def key_of(self, element: bytes) -> bytes:  # (2)
         return UNSAFE_ROW + element
 
     def remove_expired(self) -> int:
-        """(3) Remove what has expired, of all keys; how many rows that were."""
-        due = self._families.due(f"$ttl_{self.name}", self._keyed.now_ms)
-        for _, row in due:
-            self.erase(only_field(row))
+        """(3) Remove what has expired, of all keys; how many rows that were.
+
+        As in Spark, the value of a key of a map that was removed and came back goes when the first one expires (`removeKey`).
+        """
+        due = self._families.due(self._by_time, self._keyed.now_ms)
+        for expires_ms, row in due:
+            element = only_field(row)
+            self._forget_expiry(expires_ms, element)
+            self._families.remove(self.name, self.key_of(element))
         return len(due)
 
 
@@ -155,12 +173,10 @@ class ValueVariable(Variable, ValueState):
     @action("updating {kind} state")
     def update(self, newValue: tuple[Any, ...]) -> None:  # noqa: N803
         self.write(self._keyed.implicit_key, self.encoded(newValue))
-        self._keyed.updated += 1
 
     @action("clearing {kind} state")
     def clear(self) -> None:
         self.erase(self._keyed.implicit_key)
-        self._keyed.removed += 1
 
 
 class MapVariable(Variable, MapState):
@@ -190,7 +206,6 @@ class MapVariable(Variable, MapState):
     @action("updating {kind} state value")
     def updateValue(self, key: tuple[Any, ...], value: tuple[Any, ...]) -> None:  # noqa: N802
         self.write(self._element(key), self.encoded(value))
-        self._keyed.updated += 1
 
     def iterator(self) -> Iterator[tuple[tuple[Any, ...], tuple[Any, ...]]]:
         for key, value in self._all_live():
@@ -204,14 +219,14 @@ class MapVariable(Variable, MapState):
 
     @action("removing key from {kind} state")
     def removeKey(self, key: tuple[Any, ...]) -> None:  # noqa: N802
-        self.erase(self._element(key))
+        """The time of expiry stays, as in Spark: when it has come, it removes what is under the key by then."""
+        self._families.remove(self.name, self.key_of(self._element(key)))
         self._keyed.removed += 1
 
     @action("clearing {kind} state")
     def clear(self) -> None:
         for key in self._user_keys():
             self.erase(binary_row(self._keyed.implicit_key, key))
-            self._keyed.removed += 1
 
     def key_of(self, element: bytes) -> bytes:  # (2)
         key, user_key = binary_fields(element, 2)
