@@ -18,6 +18,7 @@ from typing import TypeVar
 
 from minispark_stream.lens.trace.recording import Recording
 from minispark_stream.lens.view.captions import caption, caption_lines
+from minispark_stream.lens.view.state_files import Files, Place
 from minispark_stream.lens.view.walk import Key, Moment, failed
 from minispark_stream.lens.view.world import LogEntry, SourceView, World
 from minispark_stream.lens.view.world_changes import worlds
@@ -103,7 +104,7 @@ def completed(world: World, other: World) -> World:
             **{name: getattr(others, name) for name in ("late", "eviction", "next") if getattr(mark, name) is None},
         ),
         operators=tuple(
-            replace(o, rows=known.rows, num_rows=known.num_rows, places=known.places)
+            replace(o, rows=known.rows, num_rows=known.num_rows, places=known.places, files=_files(o.files, known.files))
             if o.rows is None and (known := operators.get(o.operator_id)) is not None else o
             for o in world.operators
         ),
@@ -115,6 +116,15 @@ def completed(world: World, other: World) -> World:
 def _entries(log: tuple[LogEntry, ...], other: tuple[LogEntry, ...]) -> tuple[LogEntry, ...]:
     texts = {entry.id: entry.text for entry in other}
     return tuple(replace(e, text=texts.get(e.id)) if e.text is None else e for e in log)
+
+
+def _files(files: Mapping[Place, Files], other: Mapping[Place, Files]) -> dict[Place, Files]:
+    """Spark's reports tell of the snapshots of some stores only, and of no deletion."""
+    found = {}
+    for place, own in files.items():
+        known = other.get(place, own)
+        found[place] = replace(own, deleted=own.deleted or known.deleted) if own.tells_snapshots else known
+    return found
 
 
 def _source(source: SourceView, other: SourceView) -> SourceView:
