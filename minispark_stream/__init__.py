@@ -43,7 +43,7 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    """Imports when asked, so that `python -m minispark_stream doctor` works where PySpark is what is missing."""
+    """Import a name when it is used, so that `python -m minispark_stream doctor` works even if PySpark is missing."""
     if name not in _HOME:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     return getattr(importlib.import_module(f"{__name__}.{_HOME[name]}"), name)

@@ -1,16 +1,16 @@
-"""A streaming DataFrame is a PySpark DataFrame whose plan has one of our sources as a leaf.
+"""A streaming DataFrame is a PySpark DataFrame whose plan has one of the model's sources as a leaf.
 
 Models: DataFrame.writeStream (From query to the plan).
 
 1. `readStream.load()` makes a relation without rows that is marked as streaming (engine/plan/streaming_relation.py).
-2. Everything a user does with the DataFrame from then on (select, join, groupBy, withWatermark, explain, ...) is Spark's own
-   analysis, with Spark's own columns, functions and errors; `collect()` on it raises what Spark raises.
-3. Only `writeStream` is ours: for a plan with one of our leaves it gives our DataStreamWriter.
-4. `show()`, `collect()`, `count()` and others that ask for rows raise what Spark raises of a stream; a note below it says how a
-   stream is shown.
+2. Everything that a user then does with the DataFrame (select, join, groupBy, withWatermark, explain, ...) is Spark's own
+   analysis, with Spark's own columns, functions and errors.
+3. Only `writeStream` is the model's: for a plan with one of the model's leaves, it returns the model's DataStreamWriter.
+4. `show()`, `collect()`, `count()` and the other actions raise Spark's error for a stream, with a note that says how to show a
+   stream.
 
-       table.join(stream, "k").writeStream     our DataStreamWriter, although `table` is a plain DataFrame
-       spark.readStream ... .writeStream       Spark's
+       table.join(stream, "k").writeStream     the model's DataStreamWriter, although `table` is a plain DataFrame
+       spark.readStream ... .writeStream       Spark's DataStreamWriter
 
 Differs from Spark: nothing.
 """
@@ -46,7 +46,7 @@ _HINT = (
 
 
 def _with_hint(action: Callable[..., Any]) -> Callable[..., Any]:
-    """An action whose error of a stream says how one is shown; an action may call another one, and it is said once."""
+    """An action whose error for a stream says how to show a stream, and says it once if the action calls another one."""
 
     @wraps(action)
     def call(df: ClassicDataFrame, *arguments: Any, **named: Any) -> Any:
@@ -67,7 +67,7 @@ _HINTING = {name: _with_hint(action) for name, action in _ACTIONS.items()}
 def let_data_frames_choose_their_engine() -> None:
     """Give PySpark's DataFrame a `writeStream` that looks at the plan; calling it again changes nothing.
 
-    A query may begin at any DataFrame, so who runs it is decided at the one place where every query begins.
+    A query may begin at any DataFrame, so the engine is chosen at `writeStream`, where every query begins.
     """
     ClassicDataFrame.writeStream = _WRITE_STREAM  # type: ignore[method-assign,assignment]
     for name, action in _HINTING.items():

@@ -9,11 +9,11 @@ on disk. The numbers are the ten steps of a micro-batch, in this package and in 
     watermark has moved.
 (3) Write the batch into the offset log *before* it runs: run again, it reads the same files.
 (4) Make a plan over the rows of these files; nothing is read yet.
-(5) to (8) Make one plan of new rows and old state: drop the late groups, by the watermark of the
-    batch before; add what the last version of the state has counted; mark the windows that the
-    watermark of this batch has passed, which leave the state.
-(9) Act: one Spark job writes the next version of the state, from which the sink takes the rows that
-    the output mode asks for.
+(5) to (8) Make one plan from new rows and old state: drop the late groups, by the watermark of the
+    batch before; add the counts in the last version of the state; mark the windows that the
+    watermark of this batch has passed, which are then evicted from the state.
+(9) Act: one Spark job writes the next version of the state, and the sink receives from it the rows
+    that the output mode asks for.
 (10) Write the batch into the commit log, with the watermark of the next batch. Begin again at (1).
 
     size 5 minutes, delay 10 minutes, mode "append", one file per batch
@@ -23,21 +23,21 @@ on disk. The numbers are the ten steps of a micro-batch, in this package and in 
     2      3.json, watermark 12:11  12:04        11:54       12:11          12:00 -> 3   12:11
     3      4.json, watermark 12:11  12:04        12:11       12:11          -            12:11
 
-There are two watermarks, then. When batch 2 reads the row of 12:04, the watermark, 12:11, has
-passed its window, and still it counts: batch 1 ran under 11:54, so the window is still in the
-state, and no count of it has been given out. A row is late only if the batch before has already
-evicted its window, as the row of batch 3 is. So it matters that file 3 is there when batch 1 ends:
-an idle query goes on at once with a batch without data, under 12:11, and that evicts the window.
+So there are two watermarks. When batch 2 reads the row of 12:04, the watermark, 12:11, has already
+passed the end of its window, but the row still counts: batch 1 ran under 11:54, so the window is
+still in the state, and its count has not been emitted. A row is late only if an earlier batch has
+evicted its window, as with the row of batch 3. In this run, file 3 is there when batch 1 ends. If
+it were not, a batch without data would run at once, under 12:11, and would evict the window.
 
-What it leaves out, and where that is:
+What this page leaves out, and where to find it:
 
 - other sources (engine/sources/base.py) and other operators (engine/operators/base.py), several of
-  them in a query (engine/runtime/watermark_propagator.py), and whatever else Spark can plan
-  (engine/runtime/template.py)
-- a state of which only what has changed is written
-  (engine/state/hdfs_backed_state_store_provider.py) and old versions are deleted
+  them in one query (engine/runtime/watermark_propagator.py), and everything else that Spark can
+  plan (engine/runtime/template.py)
+- a state store that writes only what has changed
+  (engine/state/hdfs_backed_state_store_provider.py) and deletes old versions
   (engine/state/maintenance.py)
-- Spark's own files, so that one engine resumes the other's query
+- Spark's own file formats, so that one engine can resume the other's query
   (engine/checkpointing/offset_seq_log.py)
 - a trigger that waits for more files (engine/runtime/trigger_executor.py), several queries at a
   time (streaming_query_manager.py), progress reports (engine/runtime/progress_reporter.py), a trace
@@ -69,10 +69,10 @@ class WindowedCount:
 
     Args:
         source: a folder, into which somebody moves JSON files with the columns of ROW.
-        checkpoint: a folder of the query's own, for all that it must remember.
-        sink: is given the rows of a batch and its number; again, if it was killed in between.
+        checkpoint: a folder of the query's own, for everything that it must remember.
+        sink: receives the rows of a batch and its number, and again if it was killed in between.
         mode: "append", "update" or "complete".
-        size, slide, delay: such as "10 minutes"; the delay is how long late rows are waited for.
+        size, slide, delay: such as "10 minutes"; the delay says how long to wait for late rows.
         files_per_batch: how many files a batch reads at most.
     """
 
@@ -87,9 +87,9 @@ class WindowedCount:
 
 
 def run(spark: SparkSession, query: WindowedCount) -> None:
-    """Process all files that are there. Killed at any line and called again, it goes on."""
+    """Process all files that are there. After a kill at any line, a second call continues."""
     spark = spark.newSession()
-    spark.conf.set("spark.sql.adaptive.enabled", False)  # or what is all late is not measured
+    spark.conf.set("spark.sql.adaptive.enabled", False)  # it would not measure a batch of late rows
     offsets, commits = query.checkpoint / "offsets", query.checkpoint / "commits"
     (query.checkpoint / "state" / "0").mkdir(parents=True, exist_ok=True)  # no state yet
     last_ran_under = None  # which watermark; a restart does not know it, and waits for new files
@@ -127,7 +127,7 @@ def run_batch(
     """
 
     def passed(by_ms: int) -> Column:
-        """Whether a watermark has passed the window. In mode "complete" all windows stay."""
+        """Whether a watermark has passed the window. In mode "complete", all windows stay."""
         is_before = F.col("window.end") <= F.timestamp_millis(F.lit(by_ms))
         return F.lit(query.mode != "complete") & is_before
 
@@ -157,13 +157,13 @@ def run_batch(
 
 
 def entries(log: Path) -> list[dict[str, Any]]:
-    """All entries of a log; the number of an entry is that of its batch."""
+    """All entries of a log; an entry has the number of its batch."""
     numbers = sorted(int(path.name) for path in log.glob("*") if path.name.isdigit())
     return [json.loads((log / str(number)).read_text()) for number in numbers]
 
 
 def add_entry(log: Path, batch: int, entry: dict[str, Any]) -> None:
-    """A file appears in one rename: whoever looks finds all of it or nothing."""
+    """The file appears in one rename: a reader finds all of it or nothing."""
     log.mkdir(parents=True, exist_ok=True)
     unfinished = log / f"{batch}.unfinished"
     unfinished.write_text(json.dumps(entry))

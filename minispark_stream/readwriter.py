@@ -3,18 +3,18 @@
 Models: DataStreamReader and DataStreamWriter (the StructuredStreaming analysis: short names are looked up, then the source
 or sink is created; Execution flow).
 
-1. PySpark's classes do all that is API: signatures, checks of arguments, conversion of options. They forward to a Java
-   builder (`_jreader`, `_jwrite`); ours put a small Python recorder in its place.
-2. `load` turns what was recorded into a SourceSpec; the registry makes a relation of it, which becomes a streaming DataFrame.
-3. `start` turns it into a SinkSpec; the registry makes a sink of it, and the query manager starts the query.
+1. PySpark's classes do everything that is API: signatures, checks of arguments, conversion of options. They forward to a
+   Java builder (`_jreader`, `_jwrite`); the classes here use a small Python recorder instead.
+2. `load` turns the record into a SourceSpec, from which the registry makes a relation, which becomes a streaming DataFrame.
+3. `start` turns the record into a SinkSpec, from which the registry makes a sink, and the query manager starts the query.
 
     readStream.format("text").option("maxFilesPerTrigger", 1).load("in")   SourceSpec(format "text", path "in",
                                                                                       options {"maxfilespertrigger": "1"}, ...)
 
-Differs from Spark: formats that the model has no source or sink for, tables that are not of files, and
-`trigger(realTime=...)` are refused by the name of what is missing. Real-time mode is a third engine: a batch that lasts for
-minutes, whose readers end by the clock, whose stages run at the same time and pass rows on one by one, and whose offsets are
-logged at its end. PySpark makes the trigger, so what it refuses of one ("soon", "-1 second") is refused here in its words.
+Differs from Spark: formats for which the model has no source or sink, tables without files, and
+`trigger(realTime=...)` are refused with an error that names what is missing. Real-time mode would be a third engine: its
+batch lasts for minutes, its readers end by the clock, its stages run at the same time and pass rows on one by one, and its
+offsets are logged at the end. PySpark makes the trigger, so PySpark's own errors refuse arguments such as "-1 second".
 Shown by tests/spark/test_differences.py::test_what_only_the_model_refuses.
 """
 
@@ -48,7 +48,7 @@ from minispark_stream.streaming_query_manager import StreamingQueryManager
 
 
 class _Recorder:  # (1)
-    """Stands where PySpark expects a Java builder, and remembers what it is told. Option names ignore case, as in Spark."""
+    """Takes the place of PySpark's Java builder, and records the calls. Option names ignore case, as in Spark."""
 
     def __init__(self, session: SparkSession, **state: Any):
         self.session = session
@@ -63,10 +63,10 @@ class _Recorder:  # (1)
         return self
 
     def options_with(self, path: str | None, method: str) -> dict[str, Any]:
-        """The options, and the path that `load` or `start` was given: it is of this call alone, the builder can be used again.
+        """The options, with the path given to `load` or `start`, which is for this call only: the builder can be used again.
 
         Raises:
-            AnalysisException: there is an option `path` as well.
+            AnalysisException: there is also an option `path`.
         """
         options: dict[str, Any] = dict(self.state["options"])
         if path is None:
@@ -98,13 +98,13 @@ class _ReaderRecorder(_Recorder):
         return self
 
     def changes(self, name: str) -> _ReaderRecorder:
-        """Refused: by Spark, unless the catalog of the table records changes, and else by the model."""
+        """Refused: by Spark, unless the catalog of the table records changes, and otherwise by the model."""
         SparkDataStreamReader(self.session).options(**self.state["options"]).changes(name)
         raise AnalysisException(message=f"minispark_stream cannot read the changes of {name} as a stream.")
 
 
 def _shorthand(name: str) -> Callable[[_ReaderRecorder, str], _Recorder]:
-    """`reader.csv(path)` is `reader.format("csv").load(path)`; json and xml also look at the schema."""
+    """`reader.csv(path)` is `reader.format("csv").load(path)`; json and xml also check the schema."""
 
     def load(reader: _ReaderRecorder, path: str) -> _Recorder:
         if name in ("json", "xml") and reader.state.get("schema") is not None:
@@ -119,7 +119,7 @@ for _name in ("csv", "json", "text", "parquet", "orc", "xml"):
 
 
 class DataStreamReader(SparkDataStreamReader):
-    """`MiniSparkSession.readStream`; `clock` is what its sources look at."""
+    """`MiniSparkSession.readStream`; its sources use `clock`."""
 
     def __init__(self, session: SparkSession, clock: Clock):
         self._spark = session
@@ -138,7 +138,7 @@ class DataStreamReader(SparkDataStreamReader):
         return streaming_dataframe(self._spark, relation)
 
     def _table(self, name: str, options: Mapping[str, str], source_name: str | None) -> DataFrame:
-        """A view of a stream is that stream; a table of files is a file source over its folder. Spark finds both."""
+        """A view of a stream is that stream; a table of files is a file source over its folder. Spark looks both up."""
         reader = SparkDataStreamReader(self._spark).options(**options)
         found = (reader if source_name is None else reader.name(source_name)).table(name)
         plan = plans.analyzed(found)

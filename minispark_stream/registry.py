@@ -1,15 +1,15 @@
-"""The names behind `format(...)`: the sources and sinks of the model, and those that you bring.
+"""The names for `format(...)`: the sources and sinks of the model, and those that you add.
 
 Models: DataSource.lookupDataSource (Source and Sink documents: short names), StreamSourceProvider and StreamSinkProvider,
 whose arguments the factories take.
 
-A name is looked up, in any case, among
+A name is looked up, whatever its case, in this order:
 1. the sources and sinks of the model;
-2. what `register_source` and `register_sink` were given;
-3. the entry points `minispark_stream.engine.sources` and `minispark_stream.engine.sinks` of the packages that are installed;
-4. Python data sources (`spark.dataSource.register`), the way to go for what runs on real Spark, too (readwriter.py).
+2. those that were given to `register_source` and `register_sink`;
+3. the entry points `minispark_stream.sources` and `minispark_stream.sinks` of the installed packages;
+4. Python data sources (`spark.dataSource.register`), which are the better choice for what should also run on real Spark.
 
-A source that gives two numbers more in each batch, and a sink that keeps its rows; used by `format("count")`:
+The following source returns two more numbers in each batch, and the sink keeps its rows; `format("count")` uses the source:
 
     def at(offset):                                                # an offset is JSON text, or None at the very beginning
         return json.loads(offset)["n"] if offset else 0
@@ -41,7 +41,7 @@ A source that gives two numbers more in each batch, and a sink that keeps its ro
 As an entry point, in the pyproject.toml of your package:   [project.entry-points."minispark_stream.sources"]
                                                             count = "my_package.counting:count"
 
-Differs from Spark: Spark knows a provider by the name of its class, too, because it can load the class.
+Differs from Spark: Spark also accepts the name of a provider's class, because it can load the class.
 Shown by tests/spark/test_differences.py::test_what_only_the_model_refuses.
 """
 
@@ -120,8 +120,8 @@ def register_source(name: str, factory: SourceFactory) -> None:
 
     Args:
         name: a name that the model does not use itself; a second registration replaces the first.
-        factory: gets the session, the schema that `readStream.schema` was given (or None) and the options (names in lower
-            case; what `load(path)` was given is the option `path`); returns a StreamingRelation.
+        factory: receives the session, the schema given to `readStream.schema` (or None) and the options (names in lower
+            case; the argument of `load(path)` is the option `path`); returns a StreamingRelation.
 
     Raises:
         ValueError: the name is one of the model's own.
@@ -134,8 +134,8 @@ def register_sink(name: str, factory: SinkFactory) -> None:
 
     Args:
         name: a name that the model does not use itself; a second registration replaces the first.
-        factory: gets the session, the options (names in lower case; what `start(path)` was given is the option `path`), the
-            names that `partitionBy` was given, and "append", "update" or "complete"; returns a Sink.
+        factory: receives the session, the options (names in lower case; the argument of `start(path)` is the option `path`),
+            the names given to `partitionBy`, and "append", "update" or "complete"; returns a Sink.
 
     Raises:
         ValueError: the name is one of the model's own.
@@ -147,7 +147,7 @@ def create_relation(spec: SourceSpec) -> StreamingRelation:
     """What `readStream.format(...).load()` reads from.
 
     Raises:
-        AnalysisException: nobody knows the format, or its entry point cannot be loaded; and what the source itself refuses.
+        AnalysisException: the format is unknown, its entry point cannot be loaded, or the source refuses its options.
     """
     if (create := SOURCES.get(spec.format.lower())) is not None:
         return create(spec)
@@ -175,7 +175,7 @@ def create_sink(spec: SinkSpec) -> Sink:
 
 
 def sink_name(given: str) -> str:
-    """A format as SINKS spells it. The sinks that are no data sources of Spark's have one spelling each."""
+    """A format as SINKS spells it. The sinks that are not data sources in Spark have only one spelling."""
     return given if given.lower() in ("memory", "foreach", "foreachbatch") else given.lower()
 
 
@@ -191,7 +191,7 @@ def find(kind: str, name: str) -> Any:
     """The factory of a source or sink that is not the model's, or None; `kind` is "sources" or "sinks".
 
     Raises:
-        AnalysisException: there is an entry point of that name that cannot be loaded.
+        AnalysisException: an entry point with that name cannot be loaded.
     """
     if (factory := _registered[kind].get(name.lower())) is not None:
         return factory
@@ -209,7 +209,7 @@ def find(kind: str, name: str) -> Any:
 
 
 def _unknown_format(spark: SparkSession, name: str) -> Exception:
-    """Spark's own error for a format that it does not know either; else a word on what the model has."""
+    """Spark's own error for a format that Spark does not know either; otherwise an error that lists what the model has."""
     try:
         look_up_data_source(spark, name)
     except Exception as e:

@@ -4,12 +4,12 @@ Models: SparkSession (`readStream`, `streams`).
 
     mini = MiniSparkSession(spark)          or MiniSparkSession.builder.getOrCreate()
     mini.readStream ... .writeStream ... .start()      # this engine
-    mini.read ... , mini.table("counts"), mini.sql     # Spark SQL, as ever
+    mini.read ... , mini.table("counts"), mini.sql     # Spark SQL, as always
 
-It is PySpark's own class around the same JVM session, so confs, views and tables are shared with `spark`. What comes from it
-leads back to it: `df.sparkSession`, `newSession()`, and the session of a foreachBatch function are sessions of the model.
+It is PySpark's own class around the same JVM session, so it shares confs, views and tables with `spark`. The sessions that it
+leads to (`df.sparkSession`, `newSession()`, the session of a foreachBatch function) are sessions of the model, too.
 
-Differs from Spark: two model sessions around one Spark session each know their own queries only.
+Differs from Spark: when there are two model sessions around one Spark session, each knows only its own queries.
 Shown by tests/spark/test_differences.py::test_two_sessions_around_one_spark.
 """
 
@@ -33,12 +33,12 @@ class MiniSparkSession(SparkSession):
 
     Args:
         spark: a classic (not Connect) SparkSession.
-        trace: what queries record: "steps" (default), "rows" (with previews of rows and state; costs extra jobs) or "off". Of
-            each query the last 1,000 batches are kept, or fewer, if these have more than 64 million characters of text.
-        clock: the clock of the engine; tests hand in a ManualClock.
+        trace: what queries record: "steps" (default), "rows" (with previews of rows and state; costs extra jobs) or "off". The
+            last 1,000 batches of each query are kept, or fewer, if these have more than 64 million characters of text.
+        clock: the clock of the engine; tests pass a ManualClock.
 
     Raises:
-        PySparkTypeError: `spark` is no classic session.
+        PySparkTypeError: `spark` is not a classic session.
         PySparkValueError: an unknown trace level.
     """
 
@@ -70,7 +70,7 @@ class MiniSparkSession(SparkSession):
             send_this_package(spark.sparkContext)
 
     class Builder(SparkSession.Builder):
-        """`MiniSparkSession.builder`: Spark's, and a model session around what it gives."""
+        """`MiniSparkSession.builder`: Spark's builder, with a model session around the session that it returns."""
 
         def getOrCreate(self) -> MiniSparkSession:  # noqa: N802
             return MiniSparkSession._of(super().getOrCreate())
@@ -80,16 +80,16 @@ class MiniSparkSession(SparkSession):
 
     @classmethod
     def getActiveSession(cls) -> MiniSparkSession | None:  # noqa: N802
-        """The model session of the Spark that is active on this thread, or None: as in PySpark the one that was made first."""
+        """The model session of the Spark that is active on this thread, or None; as in PySpark, the one that was made first."""
         spark = SparkSession.getActiveSession()
         return None if spark is None else cls._of(spark)
 
     @classmethod
     def active(cls) -> MiniSparkSession:
-        """The same, and where no Spark is active on this thread that of the default session.
+        """The same; if no Spark is active on this thread, the model session of the default session.
 
         Raises:
-            PySparkRuntimeError: there is no Spark.
+            PySparkRuntimeError: no Spark is running.
         """
         return cls._of(SparkSession.active())
 
@@ -103,11 +103,11 @@ class MiniSparkSession(SparkSession):
 
     @property
     def readStream(self) -> DataStreamReader:  # noqa: N802
-        """A new DataStreamReader with PySpark's methods; what it loads is read by this engine."""
+        """A new DataStreamReader with PySpark's methods, whose streams are read by this engine."""
         return DataStreamReader(self, self._clock)
 
     def newSession(self) -> MiniSparkSession:  # noqa: N802
-        """A model session with confs, views, functions and queries of its own."""
+        """A model session with its own confs, views, functions and queries."""
         return MiniSparkSession(sessions.new(self), self._trace, self._clock)
 
     def _cloneSession(self) -> MiniSparkSession:  # noqa: N802

@@ -1,4 +1,4 @@
-"""A running query, as users hold it.
+"""A query as its user sees it: the handle that `start()` returns.
 
 Models: StreamingQueryWrapper, the handle around a StreamExecution (Execution flow).
 
@@ -7,10 +7,10 @@ Models: StreamingQueryWrapper, the handle around a StreamExecution (Execution fl
     query.processAllAvailable()
     query.lastProgress["numInputRows"]
     query.trace                   # every step of every trigger
-    query.explain_output()        # why did nothing come out?
+    query.explain_output()        # why did the query emit nothing?
     query.stop()
 
-`trace` and `explain_output` are added to what Spark's handle has.
+`trace` and `explain_output` are added to the methods of Spark's handle.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class StreamingQuery(SparkStreamingQuery):
 
     @property
     def id(self) -> str:
-        """The id of the query, kept in its checkpoint over restarts."""
+        """The id of the query, which its checkpoint keeps over restarts."""
         return self._execution.id
 
     @property
@@ -70,12 +70,12 @@ class StreamingQuery(SparkStreamingQuery):
 
     @property
     def trace(self) -> Trace:
-        """Every step of every trigger; draws itself in Jupyter."""
+        """Every step of every trigger; shown as a picture in Jupyter."""
         events = self._recorder.events
         return Trace(events, engine="model", name=self.name, plan=self._execution.plan_text)
 
     def explain_output(self) -> OutputExplanation:
-        """Why nothing came out: what is held and dropped, which watermark is waited for, and what would have to arrive."""
+        """Why the query emitted nothing: what is in the state, what was dropped, and what would have to arrive."""
         from minispark_stream.tools.inspection.why_no_output import explain_query
 
         execution, trace = self._execution, self.trace
@@ -90,11 +90,11 @@ class StreamingQuery(SparkStreamingQuery):
         """Wait for the end of the query; raise its error if it failed.
 
         Args:
-            timeout: seconds to wait at most; then the return value says whether the query has ended.
+            timeout: the most seconds to wait; then the return value says whether the query has ended.
 
         Raises:
             StreamingQueryException: the query ended with an error.
-            RuntimeError: the thread that waits is the query's own.
+            RuntimeError: the thread that calls this is the query's own.
             PySparkValueError, IllegalArgumentException: `timeout` is not positive, or less than a millisecond.
         """
         check_timeout(timeout, zero_allowed=False)
@@ -106,11 +106,11 @@ class StreamingQuery(SparkStreamingQuery):
         return ended if timeout is not None else None
 
     def processAllAvailable(self) -> None:  # noqa: N802
-        """Wait until all that was available when this is called has been processed.
+        """Wait until all data that was available at the time of the call has been processed.
 
         Raises:
             StreamingQueryException: the query ended with an error meanwhile.
-            RuntimeError: the thread that waits is the query's own.
+            RuntimeError: the thread that calls this is the query's own.
         """
         execution = self._execution
         execution.check_other_thread()
@@ -125,7 +125,7 @@ class StreamingQuery(SparkStreamingQuery):
         self._execution.stop()
 
     def explain(self, extended: bool = False) -> None:
-        """Print the physical plan of the last batch, or of the job that has no end; if `extended`, below the logical plans."""
+        """Print the physical plan of the last batch, or of the continuous job; if `extended`, the logical plans first."""
         self._execution.explain(extended)
 
     def _raise_failure(self) -> None:
@@ -134,7 +134,7 @@ class StreamingQuery(SparkStreamingQuery):
 
 
 def check_timeout(timeout: float | None, zero_allowed: bool) -> None:
-    """Raises PySparkValueError: `timeout` is no number of seconds that can be waited for."""
+    """Raises PySparkValueError: `timeout` is not a number of seconds that one can wait."""
     if timeout is not None and (not isinstance(timeout, (int, float)) or timeout < 0 or timeout == 0 and not zero_allowed):
         raise PySparkValueError(
             errorClass="VALUE_NOT_POSITIVE",

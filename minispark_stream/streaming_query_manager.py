@@ -3,20 +3,20 @@
 Models: StreamingQueryManager (Execution flow; From query to the plan).
 
 `_start_query` in order:
-1. Find the checkpoint and check what may not run (engine/runtime/write_to_stream.py).
-2. Make the query's own session: a clone with adaptive execution and cost-based optimisation off, because both may change
+1. Find the checkpoint, and refuse what may not run (engine/runtime/write_to_stream.py).
+2. Create the query's own session: a clone without adaptive execution and cost-based optimisation, because both may change
    the number of shuffle partitions, and there is one state store per partition. Unions keep the partitions of their inputs,
    because the two sides of a join must meet in the partition of their key.
-3. Make the run, of the engine that the trigger asks for. Nothing is planned yet: what Spark's optimizer refuses, and what the
-   model does not have, ends the first batch.
-4. A second run on one checkpoint stops the first (`stopActiveRunOnRestart`); a name may be used only once at a time.
+3. Create the run, with the engine that the trigger asks for. Nothing is planned yet: what Spark's optimizer or the model
+   refuses ends the first batch.
+4. A second run on one checkpoint stops the first (`stopActiveRunOnRestart`); two running queries cannot have the same name.
 5. Start the thread.
 
 Differs from Spark: adaptive execution is off for every query, as in the documents; Spark 4.1 and later leave it on for queries
-without state. There, Spark may find while a batch runs that a part of its plan has no rows to give (`NOT IN` over a table with
-a null): it does not read the stream for that part, and numInputRows is less. The option `asyncProgressTrackingEnabled` and the
-conf `triggerAvailableNowWrapper.enabled` have no effect: all offsets are logged before their batch, and a source that does not
-know where to stop is run as one batch.
+without state. For these, Spark may find out while a batch runs that a part of its plan will give no rows (`NOT IN` over a table
+with a null); then it does not read the stream for that part, and numInputRows is smaller. The option
+`asyncProgressTrackingEnabled` and the conf `triggerAvailableNowWrapper.enabled` have no effect: all offsets are logged before
+their batch, and a source that does not know where to stop is run as one batch.
 Shown by tests/spark/test_differences.py::test_batches_are_not_adaptive,
 tests/spark/test_differences.py::test_what_has_no_effect.
 """
@@ -60,7 +60,7 @@ from minispark_stream.streaming_query import StreamingQuery, check_timeout
 logger = logging.getLogger(__name__)
 
 # The running queries of this process by id, because a checkpoint may have only one active run, whichever session started it
-# (Spark: SharedState.activeStreamingQueries). A query leaves when it ends. The lock guards the books of every manager, too.
+# (Spark: SharedState.activeStreamingQueries). A query is removed when it ends. The lock also guards the books of every manager.
 _active_runs: dict[str, StreamExecution] = {}
 _active_runs_lock = threading.RLock()
 
@@ -75,10 +75,10 @@ class StreamingQueryManager(SparkStreamingQueryManager):
     """`session.streams`: PySpark's StreamingQueryManager over this engine.
 
     Args:
-        session: the model session that it belongs to.
-        clone: makes a session for a query out of that one.
+        session: the model session that the manager belongs to.
+        clone: makes a session for a query from that session.
         trace: "off", "steps" or "rows": what new queries record.
-        clock: of the queries.
+        clock: the clock of the queries.
     """
 
     def __init__(self, session: SparkSession, clone: Callable[[], SparkSession], trace: str, clock: Clock):
@@ -100,7 +100,7 @@ class StreamingQueryManager(SparkStreamingQueryManager):
             return [query for query in self._queries.values() if query.isActive]
 
     def get(self, id: str) -> SparkStreamingQuery | None:  # noqa: A002
-        """The active query of this id, or None. Raises IllegalArgumentException: `id` is no UUID."""
+        """The active query with this id, or None. Raises IllegalArgumentException: `id` is not a UUID."""
         try:
             known = str(uuid.UUID(id))
         except ValueError:
@@ -140,12 +140,12 @@ class StreamingQueryManager(SparkStreamingQueryManager):
         """Create and start a query.
 
         Args:
-            asked: what `resolve_write_to_stream` takes: output_mode, trigger, name, options and what the sink can do without.
+            asked: the arguments of `resolve_write_to_stream`: output_mode, trigger, name, options and more.
 
         Raises:
             AnalysisException: an operation or output mode that streams do not support, or no checkpoint.
             IllegalArgumentException: the name is taken.
-            RuntimeError: the checkpoint has an active run, which `stopActiveRunOnRestart` does not allow to stop.
+            RuntimeError: the checkpoint has an active run, and `stopActiveRunOnRestart` is false.
             SparkRuntimeException: another run has just been started on the checkpoint.
         """
         write = resolve_write_to_stream(self._session, analyzed=plans.analyzed(df), sink=sink, **asked)  # (1)
@@ -168,7 +168,7 @@ class StreamingQueryManager(SparkStreamingQueryManager):
         return query
 
     def _create_execution(self, write: WriteToStream, observer: Observer) -> StreamExecution:
-        """The engine that the trigger asks for; with a sink that knows batches alone it is the one of those, which refuses."""
+        """The engine that the trigger asks for; if the sink supports batches only, the micro-batch engine, which refuses."""
         session = self._stream_session()
         if isinstance(write.trigger, ContinuousTrigger) and write.sink.supports_continuous:
             from minispark_stream.extras.continuous.continuous_execution import ContinuousExecution  # and with it, pandas
@@ -198,7 +198,7 @@ class StreamingQueryManager(SparkStreamingQueryManager):
             raise spark_error(self._session, SparkRuntimeException, "CONCURRENT_QUERY")
 
     def _reserve(self, query: StreamingQuery, execution: StreamExecution) -> StreamExecution | None:
-        """Enter the query in the books, unless there is an active run on its checkpoint: then that run is returned."""
+        """Enter the query in the books, unless there is an active run on its checkpoint; then return that run."""
         with self._changed:
             if query.name is not None and any(other.name == query.name for other in self.active):
                 raise illegal_argument(
@@ -229,7 +229,7 @@ class StreamingQueryManager(SparkStreamingQueryManager):
     # -- events -----------------------------------------------------------------------------------------------
 
     def _post(self, execution: StreamExecution, kind: str, event: dict[str, Any]) -> None:
-        """Tell every listener; "ended" is for the books, before anybody knows. A listener's error is its own."""
+        """Tell every listener, and ignore their errors. "ended" comes first and goes into the books only."""
         if kind == "ended":
             self._unregister(execution)
             with self._changed:
@@ -249,6 +249,6 @@ class StreamingQueryManager(SparkStreamingQueryManager):
 
 
 def _check_listener(listener: Any) -> None:
-    """Raises AttributeError, as PySpark does: what is given is no listener."""
+    """Raises AttributeError, as PySpark does, if the argument is not a listener."""
     if not isinstance(listener, StreamingQueryListener):
         raise AttributeError(f"'{type(listener).__name__}' object has no attribute '_jlistener'")

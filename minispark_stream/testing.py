@@ -10,7 +10,7 @@
             t.add([{"word": "a"}, {"word": "b"}, {"word": "a"}])
             t.expect([{"word": "a", "count": 2}, {"word": "b", "count": 1}])
 
-docs/testing.md has all that `t` can do, and what the plugin for pytest gives.
+docs/testing.md explains everything that `t` can do, and the plugin for pytest.
 """
 
 from minispark_stream.tools.testing.kit import StreamTest, stream_test

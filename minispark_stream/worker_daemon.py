@@ -1,16 +1,16 @@
-"""A parent for the Python workers of an executor that has imported what all of them need, so that they share its memory.
+"""A parent process for the Python workers of an executor, which has imported what they need, so that they share its memory.
 
-Models: pyspark.daemon, which Spark starts in each executor, and which forks a worker whenever no idle one is there.
+Models: pyspark.daemon, which Spark starts in each executor, and which forks a worker whenever there is no idle one.
 
-1. What a task of the model imports is imported before the first worker is forked. What a worker does not change, it has in
-   common with its parent and with the others.
-2. Python's collector leaves the imported objects alone, as those that it looks at are changed.
-3. Then it is PySpark's own daemon.
+1. The packages that a task of the model imports are imported before the first worker is forked. A worker shares the memory
+   that it does not change with its parent and with the other workers.
+2. Python's garbage collector leaves the imported objects alone, because it changes the objects that it looks at.
+3. After that, this is PySpark's own daemon.
 
-    --conf spark.python.daemon.module=minispark_stream.worker_daemon      when Spark starts, for all of its Python workers
+    --conf spark.python.daemon.module=minispark_stream.worker_daemon      when Spark starts, for all its Python workers
 
-It has to be asked for: it needs this package installed on every node, and Python functions that have nothing to do with streams
-find the packages imported, too. A worker is there at once then, where it otherwise imports for most of a second.
+It is not the default, because it needs this package installed on every node, and because Python functions that have nothing to
+do with streams get the imports, too. A worker then starts at once; otherwise it imports packages for most of a second.
 
 Shown by tests/spark/test_worker_python.py::test_the_workers_of_a_local_spark_run_the_drivers_python.
 """

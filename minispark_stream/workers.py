@@ -2,14 +2,14 @@
 
 Models: SparkContext (`pythonExec`, `addPyFile`). Spark's own operators are on every node with Spark itself.
 
-1. On this machine the workers run the driver's own Python, unless the user asked for another one.
-2. To the executors of a cluster this package is sent as a zip, once for each SparkContext; Spark puts it on the path of every
-   worker, also of executors that come later.
+1. On this machine, the workers run the driver's own Python, unless the user asked for another one.
+2. The executors of a cluster receive this package as a zip, once for each SparkContext; Spark puts it on the path of every
+   worker, including those of executors that start later.
 
        spark://host:7077   ->   /.../spark-files/minispark_stream.zip, which each worker imports from
 
-Differs from Spark: the Python workers of a local Spark run the driver's own Python unless another one is asked for, because
-that one has the packages that the tasks need.
+Differs from Spark: the Python workers of a local Spark run the driver's own Python unless the user asks for another one,
+because the driver's Python has the packages that the tasks need.
 Shown by tests/unit/test_workers.py::test_on_this_machine_the_workers_run_the_drivers_python.
 """
 
@@ -31,13 +31,13 @@ logger = logging.getLogger(__name__)
 
 
 def let_workers_run_this_python(context: SparkContext) -> None:
-    """See to it that the model's tasks find the packages that the driver has. (1)
+    """Make sure that the model's tasks find the packages that the driver has. (1)
 
-    Without a word from the user PySpark starts its workers with whatever `python3` is first in PATH, and that is another
-    Python when a virtual environment is used without being activated (`.venv/bin/python script.py`). A local master's workers
-    run on this machine, where the driver's Python is there under the same path and has what the tasks need; so it is the
-    right one. On a cluster that path may mean nothing, so there is only a warning. PySpark looks the name up when it wraps a
-    function for the workers: a UDF that was already called before this session was made keeps the Python that it had.
+    If the user sets nothing, PySpark starts its workers with the first `python3` in PATH. This is another Python when a
+    virtual environment is used without being activated (`.venv/bin/python script.py`). The workers of a local master
+    run on this machine, where the driver's Python has the same path and has the packages that the tasks need; so it is the
+    right one. On a cluster, that path may not exist, so there is only a warning. PySpark looks the name up when it wraps a
+    function for the workers: a UDF that was called before this session was created keeps the Python that it had.
     """
     asked_for = os.environ.get("PYSPARK_PYTHON") or context.getConf().get("spark.pyspark.python")
     if asked_for:
