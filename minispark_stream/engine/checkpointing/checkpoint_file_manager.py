@@ -20,9 +20,9 @@ A URI may have options, `s3://bucket/ck?region=eu-west-1`. What is put behind it
 belongs to the path: `s3://bucket/ck?region=eu-west-1/offsets` is `s3://bucket/ck/offsets?region=eu-west-1`. A URI may also bear
 a password (`s3://KEY:SECRET@bucket/ck`). What is shown to people has no options, and `***` for the password (`redacted`).
 
-Differs from Spark: a file and its name are on the disk before the next step begins; Spark leaves that to the system, so that a
-power failure may take what it wrote last. No `.crc` files are written, because nothing here reads them; one that Spark left
-goes with its file.
+Differs from Spark: a file and its name are on the disk before the next step begins; Spark leaves this to the system, so a
+power failure may destroy what it wrote last. No `.crc` files are written, because nothing here reads them; a `.crc` file that
+Spark left is deleted with its file.
 Shown by
 tests/unit/engine/checkpointing/test_checkpoint_logs.py::TestCheckpointFileManager::test_content_and_name_are_on_the_disk,
 tests/unit/engine/checkpointing/test_checkpoint_logs.py::TestCheckpointFileManager::test_a_file_can_be_created_once,

@@ -14,11 +14,12 @@ document).
 
 A compact file merges, it never forgets: it grows with every file that was ever seen (see `compact_logs`).
 
-Differs from Spark: a kill within (3) loses nothing. Spark deletes in the order of the listing, which may be any, and takes the
-distance of the two newest compact files for the interval. If the kill leaves a gap between these two, Spark reads the log no
-more, or merges and deletes by a false interval, until the history of the source or the rows of the sink are gone. Here no gap
-arises, and a log that has one, or was begun with a longer interval than the conf's, is read: (4) takes Spark's interval only
-if the files bear it out. If a file that is needed is gone, the error also says what to do.
+Differs from Spark: a kill within (3) loses nothing. Spark deletes in the order of the listing, which may be any order, and
+takes the distance between the two newest compact files as the interval. If a kill leaves a gap between these two, Spark
+cannot read the log any more, or merges and deletes by a wrong interval, until the history of the source or the rows of the
+sink are lost. Here no gap arises. A log that has a gap, or that was begun with a longer interval than the conf's, can be
+read: (4) uses Spark's interval only if the files confirm it. If a file that is needed is missing, the error also says what to
+do.
 Shown by
 tests/unit/engine/checkpointing/test_checkpoint_logs.py::TestFileStreamSourceLog::test_a_kill_at_any_delete_loses_nothing,
 tests/unit/engine/checkpointing/test_checkpoint_logs.py::TestFileStreamSourceLog::test_a_log_with_a_gap_is_read_and_goes_on,

@@ -19,8 +19,8 @@ pyarrow's `lz4_raw` compresses to the same bytes as Spark does. Lengths are chec
 length may not exceed the block size that the token names, nor 255 times its payload, the most that LZ4 can do.
 A reader of files that somebody else wrote also gives a `limit`, because 255 times a file is still a lot.
 
-Differs from Spark: zstd and snappy streams are read and written in Spark's formats, but the bytes may be others, because
-another library compresses them; lzf, for which there is none, is refused.
+Differs from Spark: zstd and snappy streams are read and written in Spark's formats, but the bytes may differ, because another
+library compresses them; lzf, for which there is no library, is refused.
 Shown by tests/unit/engine/state/test_state_store.py::test_other_codecs,
 tests/unit/engine/checkpointing/test_lz4_block.py::test_lengths_of_other_codecs_are_bounded_too.
 """

@@ -11,7 +11,7 @@ Models: HDFSMetadataLog, the base of the offset log, the commit log and the sour
 
 A file is untrusted input: it is decoded as text and JSON, and whatever is wrong with it is reported with its name.
 
-Differs from Spark: a stray file `010` is no entry, because no engine writes such a name; Spark takes it for batch 10, and
+Differs from Spark: a stray file `010` is not an entry, because no engine writes such a name; Spark takes it for batch 10, and
 fails because there is no file `10`.
 Shown by
 tests/unit/engine/checkpointing/test_checkpoint_logs.py::TestOffsetSeqLog::test_only_names_that_spark_writes_are_entries.

@@ -17,7 +17,7 @@ the confs that shape state. On a restart the logged confs win over the session's
 a conf that an older Spark did not log yet gets the value that older Spark implied. The number of shuffle partitions is logged
 for the state alone: a shuffle that keeps no state goes by the session's.
 
-Differs from Spark: an entry with a name that no source can have (`../x:0`) is damaged; Spark passes over the line.
+Differs from Spark: an entry with a name that no source can have (`../x:0`) counts as damaged; Spark ignores the line.
 Shown by tests/unit/engine/checkpointing/test_checkpoint_logs.py::TestOffsetSeqLog::test_damage_is_named_with_its_file.
 """
 

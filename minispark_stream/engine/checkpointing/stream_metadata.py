@@ -8,8 +8,8 @@ The id is made once and stays with the checkpoint over all restarts. A checkpoin
 been damaged. With a new id it would be another query (a Delta table could no longer tell which batches it has), so Spark
 refuses to go on, and so does this.
 
-Differs from Spark: a file that is no JSON gives an error that names the file and says what to do; Spark's is that of its JSON
-parser.
+Differs from Spark: a file that is not JSON gives an error that names the file and says what to do; Spark shows the error of
+its JSON parser.
 Shown by tests/unit/tools/inspection/test_fuzz_checkpoint.py::test_the_id_of_a_query_may_be_anything_but_a_crash.
 """
 

@@ -14,8 +14,8 @@ Models: StateStoreRDD.getPreferredLocations, which prefers the executor that had
 Spark waits `spark.locality.wait` for a busy host before it takes another. A place is a host, not one of several executors on
 it, because Spark's union of RDDs passes hosts on.
 
-Differs from Spark: there the coordinator of the driver remembers which executor had which store; here the place of a partition
-is computed, and nobody has to report.
+Differs from Spark: in Spark, the coordinator of the driver remembers which executor had which store; here the host of a
+partition is computed, and no task has to report.
 Shown by tests/unit/engine/jvm/test_executors.py::test_each_host_has_partitions_for_its_cores.
 """
 

@@ -17,7 +17,7 @@ From query to the plan).
 The function stays as PySpark pickled it when the user called applyInPandasWithState: the task unpickles it, as Spark's
 own worker would.
 
-Differs from Spark: state in format 1, which is Spark 2.3's, is refused, because no query of today writes it.
+Differs from Spark: state in format 1, the format of Spark 2.3, is refused, because no current query writes it.
 Shown by tests/spark/test_differences.py::test_what_only_the_model_refuses.
 """
 

@@ -15,9 +15,9 @@ values from the JVM to Python and back (About state).
 Dates and times are integers all the way, so this module works with `internal_type`: int for date, long for timestamp.
 The bytes of the rows are the same.
 
-Differs from Spark: Spark 4.3.0's worker fails to read a state schema with an array or a map in it; here such a state works.
-What is put in the place of a string and is neither text nor boolean is written as Python writes it, because the task has no
-Java to do it.
+Differs from Spark: Spark 4.3.0's worker fails to read a state schema that contains an array or a map; here such a state
+works. A value that is stored as a string, and is neither text nor boolean, is written as Python writes it, because the task
+has no Java to convert it.
 Shown by tests/conformance/test_arbitrary_state.py::test_a_state_may_hold_arrays_and_maps,
 tests/unit/engine/operators/test_state_tasks.py::test_a_value_in_the_place_of_a_string_is_written_as_python_writes_it.
 """

@@ -14,8 +14,8 @@ the rows into frames (SIGMOD'18 paper, 4.3.2: stateful processing operators).
     returns         DataFrame(user=[ann], clicks=[2])
     leaves          ann, 2
 
-Differs from Spark: the rows of a group are not cut by `spark.sql.execution.arrow.maxBytesPerBatch`, because the task has them
-as one table already.
+Differs from Spark: the rows of a group are not divided by `spark.sql.execution.arrow.maxBytesPerBatch`, because the task
+already has them as one table.
 Shown by tests/spark/test_differences.py::test_frames_are_not_cut_by_their_bytes.
 """
 

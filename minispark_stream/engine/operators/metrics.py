@@ -9,10 +9,10 @@ show under `stateOperators`.
 
     partition 0: 3 rows updated, partition 1: 4 rows updated     "numRowsUpdated": 7
 
-Differs from Spark: where a batch is evaluated twice, of two operators with equal keys the lower one counts its rows once,
-because a shuffle lies between them that is not run again; Spark runs both operators in one stage, and counts twice. A task
-whose rows are not read to their end, as by `take(1)`, reports nothing, because what a Python worker has counted comes after its
-last row.
+Differs from Spark: when a batch is evaluated twice, and two operators have equal keys, the lower one counts its rows once,
+because there is a shuffle between them that does not run again; Spark runs both operators in one stage, and counts twice. A
+task whose rows are not read to their end, as with `take(1)`, reports nothing, because a Python worker sends its counts after
+its last row.
 Shown by tests/spark/test_differences.py::test_what_two_operators_share,
 tests/spark/test_differences.py::test_a_task_that_is_not_read_to_its_end_reports_nothing.
 """

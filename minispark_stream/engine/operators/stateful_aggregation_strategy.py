@@ -10,7 +10,7 @@ Models: StatefulAggregationStrategy (From query to the plan).
     groupBy("k").avg("v")     final [k] <- save [k] <- merge [k] <- restore [k] <- merge [k] <- partial [k] <- new rows
     keys (k), values (sum, count)
 
-Differs from Spark: state in format 1, which is Spark 2.3's, is refused, because no query of today writes it.
+Differs from Spark: state in format 1, the format of Spark 2.3, is refused, because no current query writes it.
 Shown by tests/spark/test_differences.py::test_what_only_the_model_refuses.
 """
 

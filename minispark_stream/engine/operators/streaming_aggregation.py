@@ -25,8 +25,8 @@ an *evaluation* (what the user sees). The buffers of `avg(x)` are a sum and a co
 
 So every function that Spark can keep on a stream can be kept here, sketches included, with Spark's bytes in the state.
 
-Differs from Spark: a map may be a key beside any value. Where Spark 4.3.0 has to sort rows by their keys, as for the greatest
-of some texts, it ends the query, because a map has no order.
+Differs from Spark: a map may be a key with any aggregate. When Spark 4.3.0 has to sort rows by their keys, as for the
+greatest of some texts, it ends the query, because a map has no order.
 Shown by tests/spark/test_differences.py::test_a_map_is_a_key_beside_a_value_of_any_type.
 """
 

@@ -19,8 +19,8 @@ The state of dropDuplicates has nothing but keys (its value is one null); within
 With event time among the columns, an unmoved watermark needs no search of the state; `numRowsReadDuringEviction` counts the
 rows as if they had been read.
 
-Differs from Spark: it may stand right above applyInPandasWithState. Spark 4.3.0 ends the first batch of such a query with a
-ClassCastException.
+Differs from Spark: deduplication may be directly above applyInPandasWithState. Spark 4.3.0 ends the first batch of such a
+query with a ClassCastException.
 Shown by tests/spark/test_differences.py::test_duplicates_right_above_a_function_with_state.
 """
 

@@ -11,8 +11,8 @@ Models: StreamingGlobalLimitExec (About state). One task sees all rows; its stat
 Above an aggregation in complete mode, a limit is one of each whole answer, and Spark SQL's own; below the aggregation it is one
 of the stream, as in append mode.
 
-Differs from Spark: the limit of a stream stays in a batch for which this stream has nothing new. In such a batch, Spark's
-optimizer takes the limit of no rows away, and its state with it, so that the next batch finds no state and ends the query.
+Differs from Spark: the limit of a stream stays in a batch in which this stream has no new rows. In such a batch, Spark's
+optimizer removes the limit, and with it its state, so the next batch finds no state and ends the query.
 Shown by tests/spark/test_differences.py::test_a_limit_stays_in_a_batch_without_rows_for_it.
 """
 

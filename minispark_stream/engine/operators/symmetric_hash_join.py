@@ -23,9 +23,9 @@ paper, 4.3: joins; From query to the plan).
 
     l.k = r.k and r.ts <= l.ts + 10 min, watermark 12:30      left rows until 12:20 go: r.ts > 12:30 is all that comes
 
-Differs from Spark: state in another format than 2, Spark's default, is refused: one layout is enough to show what is kept, and
-Spark 4.3 itself begins no query with format 1. Keys that are structs may have fields of other names on the other side; Spark's
-operator takes these for other types and refuses them.
+Differs from Spark: state in a format other than 2, Spark's default, is refused: one layout is enough to show what is kept,
+and Spark 4.3 itself begins no query with format 1. Keys that are structs may have other field names on the other side;
+Spark's operator considers these different types, and refuses them.
 Shown by tests/spark/test_differences.py::test_what_only_the_model_refuses,
 tests/spark/test_differences.py::test_structs_with_other_names_are_keys_of_a_join.
 """

@@ -12,8 +12,8 @@ The probe reads rows of one shape, whatever the side: tags, keys, left row, righ
       Project 0, passes, k, l1, l2, null       <- shuffle by k <- Project l1, l2, k       <- left rows
       Project 1, passes, k, null, null, r1     <- shuffle by k <- Project r1, k           <- right rows
 
-Differs from Spark: the two uses of a common table expression that is joined with itself are shuffled once. In Spark, the second
-one has its columns under other names before the shuffle, so that the stream is read twice, and numInputRows says so.
+Differs from Spark: when a common table expression is joined with itself, its two uses are shuffled once. In Spark, the second
+one has other column names before the shuffle, so the stream is read twice, and numInputRows counts it twice.
 Shown by tests/spark/test_differences.py::test_a_common_table_expression_joined_with_itself_is_read_once.
 """
 

@@ -8,8 +8,8 @@ Models: what UnsupportedOperationChecker asks of a LogicalPlan (`isStreaming`, `
     read(plan)                    Aggregate (streaming) -> Project (streaming) -> LogicalRDD (streaming)
     refuse(query, node, "...")    raises: ...; and below it the plan, as `explain` prints it
 
-Differs from Spark: of every source the plan shows the name, the columns and what the user calls it, as Spark's own shows files;
-Spark prints Java objects for the others, and for a table the catalog that it is from.
+Differs from Spark: for every source, the plan shows its name, its columns and the user's name for it, as Spark does for
+files; for other sources, Spark prints Java objects, and for a table also its catalog.
 Shown by tests/conformance/test_unsupported_operations.py::test_a_refusal_shows_the_plan_but_its_message_does_not.
 """
 

@@ -17,8 +17,8 @@ Models: StreamingRelation, StreamingExecutionRelation (From query to the plan).
 
 The leaf is a relation of Spark SQL, because that is a node that a plan may hold without any class of Structured Streaming.
 
-Differs from Spark: each `load()` is a leaf of its own, so that two loads of one folder are not `sameSemantics`: the relation
-does not say what it reads.
+Differs from Spark: each `load()` is a leaf of its own, so two loads of one folder are not `sameSemantics`: the relation does
+not say what it reads.
 Shown by tests/spark/test_differences.py::test_each_load_is_a_stream_of_its_own.
 """
 

@@ -16,9 +16,9 @@ Models: IncrementalExecution (Execution flow, steps 5 to 8; From query to the pl
 
 Spark keeps state inside its own physical operators. The result is the same, row for row and file for file.
 
-Differs from Spark: where two operators need the same rows by the same keys (two aggregations of one stream that are joined; the
-two joins that a semi join over a union becomes), Spark shuffles them once, so that the stream is read once; here each operator
-has a plan of its own and reads it, and numInputRows says so.
+Differs from Spark: when two operators need the same rows by the same keys (two aggregations of one stream that are joined;
+the two joins that a semi join over a union becomes), Spark shuffles these rows once and reads the stream once. Here each
+operator has its own plan, and reads the stream itself, so numInputRows is larger.
 Shown by tests/spark/test_differences.py::test_what_two_operators_share.
 """
 

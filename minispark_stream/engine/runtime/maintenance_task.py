@@ -17,8 +17,8 @@ Models: MaintenanceTask and startMaintenanceIfNeeded of object StateStore (About
     job 2 in A     none done: 1 and 3 left
     job 3 in B     may read, but has them: 1 and 3 done
 
-Differs from Spark: there, each executor has threads for it besides its tasks, and looks after the stores that it has; a
-Python worker does nothing but tasks. Where there is room for one task only, a batch may wait for the snapshot of one store.
+Differs from Spark: in Spark, each executor has threads for maintenance besides its tasks, and maintains the stores that it
+has; a Python worker runs only tasks. If the cluster has only one task slot, a batch may wait for the snapshot of one store.
 Shown by tests/unit/engine/runtime/test_maintenance_task.py::test_each_job_does_what_the_one_before_has_left,
 tests/spark/test_maintenance.py::test_snapshots_are_written_by_workers_and_the_driver_reads_no_state.
 """

@@ -18,9 +18,10 @@ A checkpoint of the continuous engine cannot be continued: its entries have no m
     offsets/ 0 1 2   commits/ 0 1     -> run batch 2 again, from the end of batch 1 to the end of batch 2
     offsets/ 0 1 2   commits/ 0 1 2   -> batch 3, from the end of batch 2
 
-Differs from Spark: a checkpoint of the continuous engine is refused in words; Spark fails with a NullPointerException. When a
-query was killed while it wrote its first log entry, the hidden file that is left does not count; Spark refuses the checkpoint.
-Where offsets/ is gone and commits/ is there, the error says so and what to do; Spark's says no more than "assertion failed".
+Differs from Spark: a checkpoint of the continuous engine is refused with an explanation; Spark fails with a
+NullPointerException. When a query was killed while it wrote its first log entry, the hidden file that is left is ignored;
+Spark refuses the checkpoint. If offsets/ is missing and commits/ exists, the error says so and says what to do; Spark's error
+says only "assertion failed".
 Shown by tests/conformance/test_continuous.py::test_no_engine_continues_with_the_other_trigger,
 tests/spark/test_differences.py::test_without_offsets_nothing_of_a_checkpoint_is_lost_or_overwritten.
 """

@@ -9,8 +9,9 @@ Models: the `logicalPlan` of MicroBatchExecution, and the checks that Incrementa
 3. Before the first batch of a run, the operators and schemas of the state must be those of the checkpoint.
 4. `plan` gives the plan of one batch: IncrementalExecution.
 
-Differs from Spark: when a partition was not written, the query's error is STATE_STORE_COMMIT_VALIDATION_FAILED itself; Spark's
-says only that an exception was thrown in awaitResult, and has that one as its cause.
+Differs from Spark: when a partition was not written, the query's error is STATE_STORE_COMMIT_VALIDATION_FAILED itself;
+Spark's error says only that an exception was thrown in awaitResult, and has STATE_STORE_COMMIT_VALIDATION_FAILED as its
+cause.
 Shown by tests/spark/test_differences.py::test_what_an_error_tells.
 """
 

@@ -14,8 +14,8 @@ One failure has three faces:
 Of a foreachBatch function that fails, (2) and the stack trace of (3) show the user's own error; the message in (1) and the
 condition in (3) are the sink's.
 
-Differs from Spark: what Python code of the driver raised has Python's stack trace, because it has never been in the JVM; Spark
-wraps it in errors of its own and has Java's.
+Differs from Spark: an error that Python code of the driver raised has Python's stack trace, because it was never in the JVM;
+Spark wraps it in its own errors, with Java's stack trace.
 Shown by tests/unit/engine/runtime/test_stream_execution.py::test_the_cause_of_a_foreach_batch_error_is_the_users_own.
 """
 

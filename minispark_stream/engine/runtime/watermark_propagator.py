@@ -18,9 +18,9 @@ The query has one watermark. It enters the plan at the `withWatermark` nodes and
 
 The promise depends on the plan and the watermark alone, so nothing is remembered from batch to batch.
 
-Differs from Spark: where two operators share a shuffle (two aggregations of a stream that are joined), Spark finds no
-watermark below the second one when it looks ahead to the next batch, and keeps to that: batch after batch the second one
-evicts nothing, and its state grows. Here, where they share none, both see the watermark.
+Differs from Spark: when two operators share a shuffle (two aggregations of a stream that are joined), Spark finds no
+watermark below the second one when it looks ahead to the next batch, and keeps this result: batch after batch, the second
+operator evicts nothing, and its state grows. Here they share no shuffle, and both see the watermark.
 Shown by tests/spark/test_differences.py::test_what_two_operators_share.
 """
 

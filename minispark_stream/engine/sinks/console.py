@@ -14,8 +14,8 @@ Models: ConsoleTable, ConsoleWrite (Sink document).
 
 An option that is no number or no boolean is found out by the first batch, which ends the query.
 
-Differs from Spark: the rows are printed by Python, so that they appear in the notebook's cell and not in the terminal of the
-JVM. The description in the progress lacks the id of Spark's object, which is none here.
+Differs from Spark: Python prints the rows, so they appear in the notebook's cell and not in the terminal of the JVM. The
+description in the progress report does not contain the id of Spark's object, because there is no such object here.
 Shown by tests/spark/test_jvm.py::test_console_shows_as_many_rows_as_it_is_told, tests/spark/test_differences.py::test_sinks.
 """
 

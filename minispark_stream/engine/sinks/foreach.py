@@ -18,8 +18,8 @@ A plain function is only `process`. A batch without partitions is opened once as
 The continuous engine does the same for each epoch: a task keeps its copy of the object, and an epoch of a partition has its own
 `open` and `close`, also the epoch that `stop()` cuts off.
 
-Differs from Spark: the description in the progress lacks the ids of Spark's objects, which are none here. Spark 4.3 fails in
-continuous mode, at `open`, or without one in the second epoch of a partition.
+Differs from Spark: the description in the progress report does not contain the ids of Spark's objects, because there are no
+such objects here. In continuous mode, Spark 4.3 fails at `open`, or without an `open` in the second epoch of a partition.
 Shown by tests/spark/test_differences.py::test_sinks.
 """
 

@@ -7,12 +7,12 @@ read, or the state of the query would miss a version.
 
     batch 7   function(df, 7) -> the user overwrites the folder out/7 -> crash    restart   function(df, 7) overwrites it again
 
-Differs from Spark: the DataFrame has neither statistics nor an order that Spark knows of, because they do not pass through the
-Python tasks. So a join of a small batch is planned as one of unknown size, where Spark may broadcast it. And a batch that is
-sorted by what is computed from a map, which is a key, can be cached; in Spark 4.3.0, the order names a column that the batch
-does not have, and its use ends the query with a NoSuchElementException. When a function fails, the query's
-error gives the function's own error as its reason; Spark's says that "an exception was raised by the Python Proxy", with
-Python's stack trace, which ends with that error.
+Differs from Spark: the DataFrame has neither statistics nor an order that Spark knows of, because these do not pass through
+the Python tasks. So a join with a small batch is planned for an unknown size, where Spark may broadcast the batch. A batch
+that is sorted by a value computed from a map, which is a key, can be cached; in Spark 4.3.0, the order names a column that
+the batch does not have, and using it ends the query with a NoSuchElementException. When a function fails, the query's error
+gives the function's own error as its reason; Spark's error says that "an exception was raised by the Python Proxy", with
+Python's stack trace, which ends with the function's error.
 Shown by tests/spark/test_differences.py::test_a_batch_in_a_foreach_batch_function_has_no_size,
 tests/spark/test_differences.py::test_a_batch_that_is_sorted_by_a_map_can_be_cached,
 tests/spark/test_differences.py::test_of_a_foreach_batch_function_that_fails_the_reason_is_its_own_error.

@@ -18,10 +18,10 @@ A kill during (1) leaves the hidden folder, which the next run of a file sink de
 where another query may be writing, it stays. A kill after (2) leaves files that no manifest names: harmless, and Spark leaves
 them too. A kill after (3): the batch is run again, finds its manifest and is skipped (see FileStreamSink).
 
-Differs from Spark: Spark's tasks write to the final place at once; here the files take the way over a hidden folder, so that
-Spark's unchanged batch writer can be used. A kill may leave that folder until the next run. The rows of a task that belong into
-one folder are in one file, also where their values differ (null and the text `__HIVE_DEFAULT_PARTITION__`); Spark begins a file
-for each value.
+Differs from Spark: Spark's tasks write to the final place at once; here the files are written to a hidden folder first, so
+that Spark's unchanged batch writer can be used. A kill may leave that folder until the next run. The rows of a task that
+belong into one folder are in one file, even if their values differ (null and the text `__HIVE_DEFAULT_PARTITION__`); Spark
+begins a new file for each value.
 Shown by tests/conformance/test_sinks.py::test_files_without_a_manifest_are_invisible,
 tests/conformance/test_sinks.py::test_two_values_with_one_folder.
 """

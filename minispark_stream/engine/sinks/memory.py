@@ -14,7 +14,7 @@ Models: MemorySink (Sink document).
 The rows stay in Spark's own row format inside the JVM, in a persistent vector, so a batch costs what it adds.
 
 Differs from Spark: a DataFrame taken from the view has the rows of the batches before it was taken, because a plan without
-Spark's own memory sink cannot grow; Spark's has those that are there when it is run. Take it anew to see more.
+Spark's own memory sink cannot grow; Spark's DataFrame has the rows that are there when it is run. Take it again to see more.
 Shown by tests/spark/test_differences.py::test_sinks.
 """
 

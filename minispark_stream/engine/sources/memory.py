@@ -16,8 +16,8 @@ Blocks live as long as the object, so a query may be stopped and restarted on it
 process.
 
 Differs from Spark: a block that a query has committed is kept, because another query may be behind; Spark drops it, and
-another query on the same stream never sees its rows. A batch whose blocks are not there (the stream was made anew, its
-checkpoint was not) fails; Spark skips them.
+another query on the same stream never sees its rows. A batch whose blocks are missing (because the stream was created again,
+but not its checkpoint) fails; Spark skips them.
 Shown by tests/unit/engine/sources/test_memory_stream.py::test_two_queries_read_one_stream_each_at_its_own_pace,
 tests/unit/engine/sources/test_memory_stream.py::test_blocks_that_are_not_there_are_never_skipped.
 """

@@ -27,9 +27,8 @@ that the version changed, with the values before. So a batch costs what it chang
     version 7: {a: 1, b: 2}    put a 5, remove b, put c 1, commit
     version 8: {a: 5, c: 1}    undo record of 8: a was 1, b was 2, c was none; 8.delta: put a 5, remove b, put c 1
 
-Differs from Spark: Spark trusts what it has in memory, always puts its delta in the place of another one, and leaves
-snapshots alone. Here a partition wanders from process to process, so each version is looked at (2) and not every file may be
-replaced (4).
+Differs from Spark: Spark trusts what it has in memory, always replaces an existing delta by its own, and leaves snapshots
+alone. Here a partition moves from process to process, so each version is checked (2), and not every file may be replaced (4).
 Shown by tests/unit/engine/state/test_state_store.py::test_a_version_that_another_process_wrote_again_is_not_trusted,
 tests/unit/engine/state/test_state_store.py::test_a_snapshot_of_an_earlier_run_does_not_hide_the_new_delta,
 tests/unit/engine/state/test_state_store.py::test_a_task_that_outlived_its_query_cannot_replace_what_the_next_run_wrote,

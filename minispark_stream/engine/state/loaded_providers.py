@@ -18,9 +18,9 @@ Why a process needs it: a batch changes little of a large state, and the task of
 worker. Without it, each task would read the whole state again. The files remain the truth: a provider looks whether another
 process has written them before it uses what it has (hdfs_backed_state_store_provider.py).
 
-Differs from Spark: no coordinator knows which executor holds a store, because Spark gives a task to any of its Python workers.
-So a partition wanders from one to another, and of a store that they do not have in common, several of them hold a copy at the
-same time, until (2) or (3) drops it.
+Differs from Spark: no coordinator knows which executor has a store, because Spark gives a task to any of its Python workers.
+So a partition moves from one worker to another, and several workers have a copy of a store that they do not share at the same
+time, until (2) or (3) drops it.
 Shown by tests/unit/engine/state/test_state_store.py::test_a_process_catches_up_with_what_others_wrote.
 """
 

@@ -27,8 +27,9 @@ written once more, and a snapshot of what was there before would hide the new de
 
 What goes wrong with one store is in its result, and does not stop the query nor the other stores; the next time tries again.
 
-Differs from Spark: Spark writes the map it has in memory, be it committed or not; here, where the map may be in any process,
-it is the newest committed version, which a worker that has it nowhere loads as a task would.
+Differs from Spark: Spark writes the map that it has in memory, whether it is committed or not. Here the map may be in any
+process, so a snapshot is always of the newest committed version; a worker that does not have this version loads it as a task
+would.
 Shown by tests/unit/engine/state/test_state_store.py::test_there_is_no_snapshot_of_a_version_that_a_batch_may_write_again,
 tests/unit/engine/state/test_state_store.py::test_a_snapshot_is_written_from_what_is_in_memory.
 """

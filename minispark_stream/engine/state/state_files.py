@@ -14,8 +14,8 @@ Models: the file half of HDFSBackedStateStoreProvider (About state: delta and sn
 
 Files are not trusted: every error names the file and the byte.
 
-Differs from Spark: the error of a damaged file, CANNOT_LOAD_STATE_STORE.UNCATEGORIZED, has the reason in its message, because
-what a Python worker raises reaches the driver as text; Spark's has it in the cause.
+Differs from Spark: the error for a damaged file, CANNOT_LOAD_STATE_STORE.UNCATEGORIZED, has the reason in its message,
+because an error of a Python worker reaches the driver as text; Spark's error has the reason in its cause.
 Shown by tests/unit/engine/state/test_state_store.py::test_a_damaged_delta_is_one_clear_error.
 """
 

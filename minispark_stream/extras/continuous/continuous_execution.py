@@ -21,8 +21,8 @@ it runs, an epoch afterwards, so it cannot be run again with the same rows.
 Reader and writer are Python workers of one task, so a partition takes a slot and two processes, for as long as the query runs.
 Where there are fewer slots, no epoch ends. With an interval of 0 an epoch takes a millisecond at least.
 
-Differs from Spark: offsets of a run that has committed nothing are deleted too; Spark keeps them, and the next run commits its
-first epoch with them.
+Differs from Spark: the offsets of a run that has committed nothing are deleted, too; Spark keeps them, and the next run
+commits its first epoch with them.
 Shown by tests/unit/extras/continuous/test_continuous_streams.py::test_a_run_begins_after_the_last_epoch_that_was_committed.
 """
 

@@ -15,9 +15,9 @@ Between the worker and the JVM one thread writes and reads, unless Spark was sta
 rows a second, none had come out of the UDF after a minute. With a thread to write and one to read, a row was 13 ms old in the
 sink (the median, on a busy machine of 2 cores, which kept up with some hundred rows a second).
 
-Differs from Spark: Spark calls a UDF with as many rows as fit into a batch, so a row waits until 10,000 have come, or its epoch
-ends; here a row goes on at once. Without the setting, UDFs are refused; those without Arrow and those over an iterator of
-batches always.
+Differs from Spark: Spark calls a UDF with as many rows as fit into a batch, so a row waits until 10,000 have arrived, or its
+epoch ends; here a row goes on at once. Without the setting, UDFs are refused; UDFs without Arrow and UDFs over an iterator of
+batches are always refused.
 Shown by tests/conformance/test_continuous.py::test_python_udfs.
 """
 

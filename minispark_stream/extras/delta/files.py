@@ -9,8 +9,8 @@ Models: DelayedCommitProtocol and StatisticsCollection of Delta Lake.
     k=a%2Fb/part-00000-….parquet  ->  partitionValues {"k":"a/b"}
                                       stats {"numRecords":2,"minValues":{"v":1},"maxValues":{"v":3},"nullCount":{"v":0}}
 
-Differs from Delta: no bounds for timestamps and decimals, for dates outside of the years 1 to 9999, for texts of more than 32
-characters, and inside of structs: a bound that is missing is never wrong.
+Differs from Delta: there are no bounds for timestamps and decimals, for dates outside the years 1 to 9999, for texts of more
+than 32 characters, and inside structs: a missing bound is never wrong.
 Shown by tests/conformance/test_delta.py::test_a_bound_is_never_wrong,
 tests/unit/engine/test_times.py::test_far_times_have_no_bounds_in_a_delta_table.
 """

@@ -11,8 +11,8 @@ Models: ImplicitMetadataOperation and DeltaSink.castDataIfNeeded of Delta Lake.
     table k string, v int     batch V bigint             ->  cast to int as v; k is null
                               batch k string, z double   ->  DELTA_METADATA_MISMATCH, or a third column
 
-Differs from Delta: tables with constraints, generated, identity or not-null columns, or column mapping are refused, because
-nothing here would check or compute their values.
+Differs from Delta: tables with constraints, with generated, identity or not-null columns, or with column mapping are refused,
+because nothing here would check or compute their values.
 Shown by tests/conformance/test_delta.py::test_a_table_with_constraints_is_refused.
 """
 

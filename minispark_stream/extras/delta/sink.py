@@ -24,10 +24,10 @@ commits between (1) and (4) is no harm to an append; what contradicts the batch 
 Where the files are not local, `deltalake` takes its credentials from the environment. Each engine can go on where the other
 has stopped.
 
-Differs from Delta: what the library cannot do as Delta does it: the log says that the operation is WRITE or CREATE TABLE,
-where Delta says STREAMING UPDATE; no `.crc` files beside the log; `mergeSchema` with `append` is a commit of its own before
-the batch's; no `overwriteSchema`; tables whose rows must be checked or changed on their way (schema.py) and tables of
-the catalog are refused.
+Differs from Delta: the library cannot do everything as Delta does it. The log gives the operation as WRITE or CREATE TABLE,
+where Delta writes STREAMING UPDATE; there are no `.crc` files beside the log; `mergeSchema` with `append` is a commit of its
+own before that of the batch; `overwriteSchema` is not supported; tables whose rows must be checked or changed while they are
+written (schema.py) and tables of the catalog are refused.
 Shown by tests/conformance/test_delta.py::test_what_only_the_library_does,
 tests/conformance/test_delta.py::test_overwrite_schema_is_refused,
 tests/spark/test_differences.py::test_what_only_the_model_refuses.

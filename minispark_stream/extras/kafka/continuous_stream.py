@@ -17,8 +17,8 @@ Models: KafkaContinuousStream, KafkaContinuousPartitionReader (Continuous proces
 
 Limits of a batch (`maxOffsetsPerTrigger`, `minOffsetsPerTrigger`, `minPartitions`) do not count, as in Spark.
 
-Differs from Spark: the consumers are in the driver's JVM, where Kafka's client is, and the records go from there to the tasks;
-Spark's tasks are in the JVM, and read by themselves.
+Differs from Spark: the consumers are in the driver's JVM, where Kafka's client is, and the records go from there to the
+tasks; Spark's tasks are in the JVM, and read the records themselves.
 Shown by tests/conformance/test_kafka.py::test_epochs_from_topic_to_topic.
 """
 

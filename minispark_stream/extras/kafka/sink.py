@@ -14,8 +14,8 @@ Models: KafkaWrite, KafkaStreamingWrite, KafkaDataWriter, KafkaWriteTask (Sink d
 
 In every output mode rows are only added: update sends the changed rows, complete sends all rows again in each batch.
 
-Differs from Spark: in continuous mode the rows go from the tasks to the driver's JVM, where Kafka's client is, and are sent
-from there; Spark's tasks are in the JVM, and send by themselves.
+Differs from Spark: in continuous mode, the rows go from the tasks to the driver's JVM, where Kafka's client is, and are sent
+from there; Spark's tasks are in the JVM, and send the rows themselves.
 Shown by tests/conformance/test_kafka.py::test_epochs_from_topic_to_topic.
 """
 

@@ -11,9 +11,9 @@ Models: PythonStreamingWrite, WriteToDataSourceV2 (Sink document: write, commit,
 
 A batch that was committed but not entered in the commit log is written and committed again under the same id.
 
-Differs from Spark: `commit` and `abort` run in the driver's Python, which is there anyway; Spark gives them a process of their
-own. When `abort` fails, too, that is logged, and the query ends with the error before it; in Spark it ends with "Writing job
-failed.", of which that error is the cause.
+Differs from Spark: `commit` and `abort` run in the driver's Python; Spark gives them a process of their own. When `abort`
+fails, too, its error is logged, and the query ends with the first error; in Spark, the query ends with "Writing job failed.",
+which has the first error as its cause.
 Shown by tests/spark/test_differences.py::test_python_data_sources_run_in_the_drivers_python,
 tests/conformance/test_python_data_sources.py::test_an_abort_that_fails_does_not_hide_why.
 """

@@ -13,7 +13,7 @@ write a source for this engine, too: `DataSource.streamReader` or `simpleStreamR
     class Counter(DataSourceStreamReader):          batch 0   {"n": 2}   partitions 0, 1
         def latestOffset(self): ...                 batch 1   {"n": 4}   partitions 2, 3
 
-Differs from Spark: the driver's half runs in the driver's Python, which is there anyway; Spark gives it a process of its own.
+Differs from Spark: the driver's half runs in the driver's Python; Spark gives it a process of its own.
 Shown by tests/spark/test_differences.py::test_python_data_sources_run_in_the_drivers_python.
 """
 

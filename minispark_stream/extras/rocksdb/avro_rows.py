@@ -14,7 +14,7 @@ RocksDB).
 `fastavro` reads and writes the bytes (`pip install 'minispark_stream[rocksdb]'`). They are not trusted: what does not fit the
 schema, or has something behind it, is a ValueError.
 
-Differs from Spark: a byte and a short are read back, where Spark 4.3.0 fails; the entries of a map may be written in another
+Differs from Spark: bytes and shorts are read back, where Spark 4.3.0 fails; the entries of a map may be written in another
 order.
 Shown by tests/conformance/test_state_in_avro.py::test_a_byte_is_read_back_by_the_model_alone.
 """

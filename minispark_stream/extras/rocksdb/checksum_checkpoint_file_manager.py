@@ -11,7 +11,7 @@ Models: ChecksumCheckpointFileManager (About state: RocksDB).
 4. CRC32C goes byte by byte. Here a file is cut into equal pieces, whose sums are computed side by side and then joined: the sum
    is linear, so that of a piece moves on over the next one, and is added to its sum.
 
-Differs from Spark: `creator`, which only people read, names the Python worker, and no task.
+Differs from Spark: `creator`, which only people read, names the Python worker and not the task.
 Shown by tests/unit/extras/rocksdb/test_files_with_ids.py::test_each_file_has_its_checksum,
 tests/conformance/test_rocksdb_provider.py::test_a_wrong_checksum_is_an_error_in_both_engines.
 """

@@ -18,8 +18,8 @@ Models: RocksDBStateStoreProvider, RocksDBFileManager, RocksDBCheckpointMetadata
 5. Maintenance deletes files that do not count together with the version that they are of. Where every file of a version is a
    zip, one of them counts, whichever it is.
 
-Differs from Spark: Spark's lineage begins with the newest zip that the executor knows of; here, with the newest that is there.
-Spark's driver also compares the file that each task has begun with to the one that it was told
+Differs from Spark: Spark's lineage begins with the newest zip that the executor knows of; here it begins with the newest zip
+that exists. Spark's driver also compares the file with which each task began to the one that the task was given
 (STATE_STORE_BASE_CHECKPOINT_ID_MISMATCH); here a task opens that file, or fails.
 Shown by tests/unit/extras/rocksdb/test_files_with_ids.py::test_a_changelog_says_which_files_are_before_it,
 tests/unit/extras/rocksdb/test_files_with_ids.py::test_what_is_missing_is_named.

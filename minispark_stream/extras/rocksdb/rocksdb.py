@@ -14,7 +14,7 @@ Models: RocksDB (About state: RocksDB).
 The folder is in Spark's own for temporary files where there is one, so that it goes at the latest when Spark does.
 
 Differs from Spark: Spark keeps each store open in RocksDB, and works on it there. Here the rows are in memory
-(rocksdb_state_files.py says why), and RocksDB makes and reads files.
+(rocksdb_state_files.py says why), and RocksDB only creates and reads files.
 Shown by tests/unit/extras/rocksdb/test_rocksdb_state_files.py::test_a_snapshot_shares_tables_with_the_one_before.
 """
 

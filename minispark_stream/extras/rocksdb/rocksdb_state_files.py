@@ -28,8 +28,8 @@ Python, RocksDB takes some three microseconds for a row, and a table of columns 
 for tasks that run twice, and what a worker does that another one has overtaken are those of the other provider; only the files
 differ.
 
-Differs from Spark: the state is in memory, so that Spark's confs for the memory of RocksDB have no meaning; maintenance makes a
-zip of the newest committed version, as for the HDFS-backed store; tables are compacted when eight have been added.
+Differs from Spark: the state is in memory, so Spark's confs for the memory of RocksDB have no effect; maintenance makes a zip
+of the newest committed version, as for the HDFS-backed store; tables are compacted when eight have been added.
 Shown by tests/unit/extras/rocksdb/test_rocksdb_state_files.py::test_a_snapshot_shares_tables_with_the_one_before,
 tests/unit/extras/rocksdb/test_rocksdb_state_files.py::test_a_zip_that_lacks_keys_is_refused.
 """

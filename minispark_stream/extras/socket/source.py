@@ -14,8 +14,8 @@ Models: TextSocketSourceProvider, TextSocketMicroBatchStream (Source document: t
 A restart begins with an empty buffer and counts from -1 again, while the offset log remembers a greater number: the batch after
 the next fails with "Offsets committed out of order". That is Spark's behaviour, and why it warns when the source is used.
 
-Differs from Spark: a batch which is run again after a restart does not connect, because its lines are gone anyway; the next
-one does.
+Differs from Spark: a batch that runs again after a restart does not connect, because its lines are lost anyway; the next
+batch does.
 Shown by tests/unit/extras/socket/test_socket_source.py::test_a_batch_that_is_run_again_does_not_connect.
 """
 

@@ -12,7 +12,7 @@ Models: the prefix scans and range scans of column families (About state).
 The state store keeps both up to date, from batch to batch, so that they cost what changes. A process that loads the store makes
 them anew.
 
-Differs from Spark: RocksDB has its keys in order.
+Differs from Spark: there, RocksDB keeps its keys in order.
 Shown by tests/unit/extras/transform_with_state/test_column_families.py::test_rows_that_are_due_are_found_without_the_others.
 """
 

@@ -27,8 +27,8 @@ as the metadata have them (variable_schemas.py). So either engine goes on where 
 With `stateStore.encodingFormat=avro`, rows are in Avro, and a variable may have another schema after a restart
 (schema_evolution.py).
 
-Differs from Spark: Spark 4.3.0's worker fails to read the schema of a key with an array or a map in it; here an array works,
-and a map does in pandas.
+Differs from Spark: Spark 4.3.0's worker fails to read the schema of a key that contains an array or a map; here an array
+works, and in pandas a map works, too.
 Shown by tests/conformance/test_transform_with_state.py::test_a_key_may_have_an_array_in_it.
 """
 

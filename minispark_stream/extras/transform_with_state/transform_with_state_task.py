@@ -18,7 +18,7 @@ of the user's own). In this order:
     batch        bob: 1 row                     eviction watermark 12:05
     calls        handleInputRows(bob, 1 row), handleExpiredTimer(ann, 12:05)
 
-Differs from Spark: frames are not cut by `spark.sql.execution.arrow.maxBytesPerBatch` (see
+Differs from Spark: frames are not divided by `spark.sql.execution.arrow.maxBytesPerBatch` (see
 engine/operators/grouped_map_pandas_with_state.py).
 Shown by tests/spark/test_differences.py::test_frames_are_not_cut_by_their_bytes.
 """

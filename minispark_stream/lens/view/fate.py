@@ -1,4 +1,4 @@
-"""The fate of a row, said: from its file to what became of it, with the numbers that decided.
+"""The fate of a row in words: from its file to what happened to it, with the numbers that decided.
 
     {'time': '2024-01-01 12:05:00', 'word': 'i'}
       file         4.csv
@@ -8,11 +8,11 @@
       operator 0   stateStoreSave, partition 0, key window=[2024-01-01 12:05, 12:10)
       fate         dropped: its window ended 12:10:00, at or before the late watermark, 12:11:00
 
-Where another stateful operator stands above, one more station says what became there of what the row had become:
+If there is another stateful operator above, one more station says what happened there to the result:
 
       then operator 0    stateStoreSave, key window=[12:00, 12:10), in batch 2: merged into its window, 1 row in all; ...
 
-What became of it the tasks told (lens/trace/fates.py); here are only the words.
+The tasks reported what happened (lens/trace/fates.py); this module only puts it into words.
 """
 
 from __future__ import annotations
@@ -137,7 +137,7 @@ def _onward(found: Fates, fate: Fate) -> Iterator[tuple[str, str]]:
     is_of_function = fate.what == KEPT and fate.operator is not None and fate.operator.keeps == "values"
     is_unknown = is_of_function and found.given(fate) is None
     if above is not None and not onward and (found.places(fate) or is_unknown):
-        why = "a filter below it let nothing of it go on, or what is between the two does not let it be followed"
+        why = "a filter between the two operators removed it, or the plan between them does not allow following it"
         yield f"then operator {above}", f"not known: {why}"
 
 
@@ -149,18 +149,18 @@ def _side(fate: Fate) -> str:
 def _left_out(found: Fates, fate: Fate) -> str:
     followed = any(other.what != LEFT_OUT for other in found.rows)
     if not followed:
-        return "not known: this plan does not let a row be followed to its operators"
+        return "not known: this plan does not allow following a row to its operators"
     if fate.event_ms is None and any(other.event_ms is not None for other in found.rows):
         return "left out: its event time is null, so it belongs to no window; nothing counts it as dropped"
-    return "left out: a filter, or a join with a table, below the state let it go"
+    return "left out: a filter, or a join with a table, removed it before it reached the state"
 
 
 def _late(found: Fates, fate: Fate) -> str:
     shared = ""
     if fate.together > 1:
         shared = (
-            f". {plural(fate.together, 'row')} of this batch had its key and were merged before they met the filter: they "
-            "share this fate, and count as one dropped row"
+            f". {plural(fate.together, 'row')} of this batch had its key and were merged before they reached the filter: "
+            "they share this fate, and count as one dropped row"
         )
     time, watermark = two_clocks(fate.time_ms, fate.watermark_ms)
     thing = compared(fate, "ended", "was")
@@ -169,10 +169,10 @@ def _late(found: Fates, fate: Fate) -> str:
 
 def _duplicate(found: Fates, fate: Fate) -> str:
     if fate.holding is None:
-        return "dropped as a duplicate: its key was held already"
+        return "dropped as a duplicate: its key was already in the state"
     batch = found.batches[fate.holding.opened].batch_id
     where = "of this batch" if batch == fate.batch.batch_id else f"of batch {batch}"
-    return f"dropped as a duplicate: its key is held since a row {where}{until_words(fate)}"
+    return f"dropped as a duplicate: a row {where} had the same key{until_words(fate)}"
 
 
 def _beyond(found: Fates, fate: Fate) -> str:
@@ -183,44 +183,44 @@ def _beyond(found: Fates, fate: Fate) -> str:
 def _passed(found: Fates, fate: Fate) -> str:
     if fate.operator is not None and fate.operator.join_type:
         return f"{_joined(found, fate)}, and not stored: {_not_stored(fate, fate.operator)}"
-    return f"emitted in batch {fate.batch.batch_id}: it went on to the sink" if fate.operator is None else (
+    return f"emitted in batch {fate.batch.batch_id}, to the sink" if fate.operator is None else (
         f"emitted in batch {fate.batch.batch_id}: the limit let it pass")
 
 
 def _not_stored(fate: Fate, operator: OperatorFacts) -> str:
     """Why a join did not keep a row, as its task told."""
     if fate.why == "unfit":
-        return "the part of the join condition that is about its own side is false, so that it can meet nobody"
+        return "the part of the join condition that concerns only its own side is false, so it can have no partner"
     if fate.why == "matched":
-        return "a row of the left side that has met a partner has done its part"
+        return "it has met a partner, and a left semi join emits a row only once"
     time, bound = two_clocks(fate.time_ms, operator.leaves(fate.side))
     return f"its event time, {time}, was at or before the state watermark of its side, {bound}"
 
 
 def _unknown(found: Fates, fate: Fate) -> str:
-    few = f"a task tells of fewer than {MOST_TOLD:,} rows or keys of a kind"
-    return f"not known: the tasks of this batch told nothing of it; {few}"
+    few = f"a task reports fewer than {MOST_TOLD:,} rows or keys of each kind"
+    return f"not known: the tasks of this batch did not report it; {few}"
 
 
 def _kept(found: Fates, fate: Fate) -> str:
     assert fate.operator is not None and fate.holding is not None
-    keeps = fate.operator.keeps
+    keeps, kept = fate.operator.keeps, "It"
     if keeps == "keys":
-        said = f"emitted in batch {fate.batch.batch_id}: the first row with its key. The key is held"
+        said, kept = f"emitted in batch {fate.batch.batch_id}: the first row with its key", "The key"
     elif keeps == "rows":
-        said = f"stored on its side; {_joined(found, fate)}. Held"
+        said = f"stored on its side; {_joined(found, fate)}"
     elif keeps in AGGREGATES:
-        said = f"{_merged(found, fate)}{_emitted(found, fate)}. Held"
+        said = f"{_merged(found, fate)}{_emitted(found, fate)}"
     else:
         return f"given to your function, with its key{_state(fate)}; {_given(found, fate)}"
-    return f"{said} {end_of_holding(found, fate)}"
+    return f"{said}. {kept} {end_of_holding(found, fate)}"
 
 
 def _joined(found: Fates, fate: Fate) -> str:
-    """What a join made of a row, as its tasks told."""
+    """What a join emitted for a row, as its tasks reported."""
     emissions = found.emissions(fate)
     if emissions is None:
-        return "what came out with it is not known"
+        return "with which partners it was emitted is not known"
     if not emissions:
         return "not emitted" if fate.holding is None or fate.holding.evicted is not None else "not emitted so far"
     said = []
@@ -232,18 +232,18 @@ def _joined(found: Fates, fate: Fate) -> str:
 
 
 def _given(found: Fates, fate: Fate) -> str:
-    """What a function made of the key of a row, as its tasks told: of which rows of the key, is the function's own business."""
+    """What a function returned for the key of a row, as its tasks reported; which rows of the key it used, only it knows."""
     given = found.given(fate)
     if given is None:
-        return "what the function gave for this key is not known"
+        return "what the function returned for this key is not known"
     said = []
     for (batch_id, by_timer), calls in groupby(given, key=lambda one: (one.batch.batch_id, one.by_timer)):
         rows = [row_words(one.row) for one in calls if one.place is not None]
         more = f", and {plural(len(rows) - MOST_GIVEN, 'row')} more" if len(rows) > MOST_GIVEN else ""
         when = ", when a timer of the key fired," if by_timer else ""
         what = " and ".join(rows[:MOST_GIVEN]) or "nothing"
-        said.append(f"in batch {batch_id}{when} the function gave {what}{more} for this key")
-    return "; ".join(said) or "the function has given nothing for this key so far"
+        said.append(f"in batch {batch_id}{when} the function returned {what}{more} for this key")
+    return "; ".join(said) or "the function has returned nothing for this key so far"
 
 
 def _merged(found: Fates, fate: Fate) -> str:
@@ -257,7 +257,7 @@ def _merged(found: Fates, fate: Fate) -> str:
 
 
 def _state(fate: Fate) -> str:
-    """What the state had of the key before the batch and after it, as far as it was recorded."""
+    """The state of the key before the batch and after it, as far as it was recorded."""
     assert fate.operator is not None
     before, after = (
         [row_words(as_map(row).get("value")) for row in map(as_map, rows) if row.get("key") == fate.at.get("key")]

@@ -1,11 +1,12 @@
-"""Of the fate of a row, what a watermark has to do with it, in words.
+"""What the watermarks have to do with the fate of a row, in words.
 
     event time     12:04:30 UTC; late watermark 12:04:00, eviction watermark 12:11:00
     counted        its window ends 12:05:00, after the late watermark, 12:04:00
-    held           until batch 3 evicted it: the eviction watermark, 12:11:00, had reached 12:05:00
+    kept           until batch 3 evicted it: the eviction watermark, 12:11:00, had reached 12:05:00
 
-Three watermarks have a name: the late one drops rows, the eviction one removes state, the next one is that of the next batch.
-Each side of a join has a state watermark of its own. A row is behind a watermark if its event time is before it.
+Three watermarks have names: rows are dropped by the late watermark, state is removed by the eviction watermark, and the next
+watermark is that of the next batch. Each side of a join has its own state watermark. A row is behind a watermark if its event
+time is before it.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from minispark_stream.lens.view.words import clock_words, plain, two_clocks
 
 
 def event_time(fate: Fate, event_ms: float) -> str:
-    """The event time, and both watermarks of where the row came to. All times that a fate says are in UTC."""
+    """The event time, and both watermarks at the operator that the row reached. All times in a fate are in UTC."""
     marks = fate.operator or fate.batch
     if not marks.eviction_ms:
         return f"{clock_words(event_ms)} UTC; there was no watermark yet"
@@ -25,7 +26,7 @@ def event_time(fate: Fate, event_ms: float) -> str:
 
 
 def counted(fate: Fate) -> str:
-    """Why a row was not dropped, without what became of it later."""
+    """Why a row was not dropped, without what happened to it later."""
     assert fate.operator is not None
     if fate.operator.keeps == "keys":
         return "it is the first row with its key"
@@ -41,7 +42,7 @@ def counted(fate: Fate) -> str:
 
 
 def _behind(fate: Fate) -> str:
-    """Of the watermarks that a counted row is behind, the one by which rows are dropped, if it is behind that."""
+    """The watermark that a counted row is behind: the one by which rows are dropped, if the row is behind that one."""
     assert fate.operator is not None
     drops_ms, evicts_ms = fate.operator.drops_ms, fate.operator.eviction_ms
     by_late = bool(drops_ms) and fate.event_ms is not None and fate.event_ms < (drops_ms or 0)
@@ -52,7 +53,7 @@ def _behind(fate: Fate) -> str:
 def compared(fate: Fate, ends: str, is_: str) -> str:
     """What was compared with the watermark, and its verb."""
     if fate.operator is not None and fate.operator.keeps == "sessions":
-        return f"its session, which nothing had prolonged, {ends}"
+        return f"its session, which no row had extended, {ends}"
     if fate.operator is not None and fate.operator.keeps in AGGREGATES:
         return f"its window {ends}" if "start" in fate.at else f"the event time of its key {is_}"
     return f"its event time {is_}"
@@ -60,7 +61,7 @@ def compared(fate: Fate, ends: str, is_: str) -> str:
 
 def until_words(fate: Fate) -> str:
     until = fate.holding.last.until_ms if fate.holding else None
-    return f", until the eviction watermark reaches {clock_words(until)}" if until is not None else ""
+    return f", which stays in the state until the eviction watermark reaches {clock_words(until)}" if until is not None else ""
 
 
 def end_of_holding(found: Fates, fate: Fate) -> str:
@@ -68,18 +69,18 @@ def end_of_holding(found: Fates, fate: Fate) -> str:
     holding = fate.holding.last
     own = "state watermark of its side" if fate.operator and fate.operator.join_type else "eviction watermark"
     if holding.until_ms is None:
-        return "for ever: nothing bounds its state"
+        return "stays in the state for ever: no watermark evicts it"
     if holding.is_lost:
-        return "since then; a later batch told nothing, so that it is not known until when"
+        return "went into the state; a later batch reported nothing, so it is not known how long it stayed there"
     if holding.evicted is None:
-        return f"until the {own} reaches {_still_held(found, holding, holding.until_ms)}"
+        return f"stays in the state until the {own} reaches {_still_held(found, holding, holding.until_ms)}"
     batch = found.batches[holding.evicted]
     now, until = two_clocks(batch.operators[holding.operator_id].leaves(holding.side), holding.until_ms)
-    return f"until batch {batch.batch_id} evicted it: the {own}, {now}, had reached {until}"
+    return f"was in the state until batch {batch.batch_id} evicted it: the {own}, {now}, had reached {until}"
 
 
 def _still_held(found: Fates, holding: Holding, until_ms: float) -> str:
-    """For which watermark of the operator something waits, and for which one of the query, as both keep their distance."""
+    """Which watermark of the operator evicts something, and which watermark of the query brings that: their distance stays."""
     next_ms = found.batches[-1].next_ms
     until, newest = two_clocks(until_ms, next_ms)
     there = ((batch.eviction_ms, batch.operators.get(holding.operator_id)) for batch in found.batches)
@@ -89,4 +90,4 @@ def _still_held(found: Fates, holding: Holding, until_ms: float) -> str:
     if not apart or not apart[-1]:
         return f"{until}; the next watermark is {newest}"
     needed = two_clocks(until_ms + apart[-1], next_ms)[0]
-    return f"{until}, as it does when the watermark of the query is {needed}; the next one is {newest}"
+    return f"{until}, which happens when the watermark of the query is {needed}; the next watermark of the query is {newest}"

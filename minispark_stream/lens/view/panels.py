@@ -24,7 +24,7 @@ from minispark_stream.lens.view.world import LogEntry, SourceView, World
 
 
 def logs(world: World) -> str:
-    """What the two logs on disk hold: a row for each batch, the newest first."""
+    """What is in the two logs on disk: a row for each batch, the newest first."""
     offsets = {entry.id: entry for entry in world.offset_log}
     commits = {entry.id: entry for entry in world.commit_log}
     if not offsets and not commits:
@@ -43,7 +43,8 @@ def _log_row(batch: int, offset: LogEntry | None, commit: LogEntry | None, none:
     watermark = ""
     if offset is not None:
         lines = (offset.text or "").split("\n")[2:]
-        planned = ", ".join(f"<span class='whole'>{escape(offset_words(line))}</span>" for line in lines) or "by an earlier run"
+        planned = ", ".join(f"<span class='whole'>{escape(offset_words(line))}</span>" for line in lines)
+        planned = planned or "logged by an earlier run"
         watermark_ms = entry_metadata(offset.text).get("batchWatermarkMs")
         watermark = (say(clock_words(watermark_ms)) if watermark_ms else none) if offset.text else ""
     if commit is not None:
@@ -65,8 +66,8 @@ def watermark(world: World) -> str:
     view = world.watermark
     newest = max((as_int(o.get("max")) or 0 for o in view.operators), default=0)
     times = {
-        "late": (view.late, "Late", "the late watermark, that of the batch before: what ends up to here is dropped"),
-        "evict": (view.eviction, "Eviction", "the eviction watermark, that of this batch: state that ends up to here leaves"),
+        "late": (view.late, "Late", "the late watermark, of the batch before: what ends by then is dropped"),
+        "evict": (view.eviction, "Eviction", "the eviction watermark, of this batch: state that ends by then is evicted"),
         "newest": (newest or None, "Newest row", "the newest event time of this batch"),
         "next": (view.next, "Next", "the next watermark: that of the batch after this one"),
     }
@@ -75,7 +76,7 @@ def watermark(world: World) -> str:
         if world.has_watermark is False:
             return "<p class='note'>The query has no watermark.</p>"
         yet = " yet" if world.has_watermark else ""
-        return f"<p class='note'>No watermark{yet}: no row is late, and no state leaves because of one.</p>"
+        return f"<p class='note'>No watermark{yet}: no row is late, and no state is evicted.</p>"
     low, high = min(known), max(known)
     changes = {"queryPlanning": ("late", "evict"), "updateWatermark": ("newest", "next")} if view.changed else {}
     new = changes.get(world.moment.event.step, ())

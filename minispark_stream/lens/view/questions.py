@@ -226,7 +226,7 @@ def _watermark(found: Fates, batch: BatchFacts | None, event: Event) -> Iterator
         f"{f'of {node}, ' if len(measured) > 1 else ''}the newest event time is {said(newest)}, the delay {delay_words(delay)}"
         for node, newest, delay in measured
     )
-    policy = f" Of all operators the {plain(event.inputs.get('policy'))}imum counts." if len(measured) > 1 else ""
+    policy = f" The {plain(event.inputs.get('policy'))}imum of all operators counts." if len(measured) > 1 else ""
     so_far = f"The watermark is {said(before)}" if before else "There is no watermark yet"
     asks = f"In this batch, {each}.{policy} {so_far}. What is the next one?"
     whose = {

@@ -1,6 +1,6 @@
 """What a step did, in a sentence.
 
-`STEPS[step].says` tells what a step does in every batch; here is what it did this time, from its inputs and outputs:
+`STEPS[step].says` says what a step does in every batch; this module says what it did this time, from its inputs and outputs:
 
     populateStartOffsets   offsetLog 4, commitLog 3   -> "the offset log ends at batch 4, the commit log at 3: batch 4
                                                           was planned but not finished, run it again ..."
@@ -52,8 +52,8 @@ def _decide(ins: Values, outs: Values) -> str:
         return "there is new data: run a batch"
     if outs.get("anotherBatch"):
         return (
-            "no new data, but a stateful operator has work without any, because the watermark has moved or its timers go by "
-            "the clock: run a batch without data, to emit and drop the state that is finished now"
+            "no new data, but a stateful operator has work, because the watermark has moved or it has timers in processing "
+            "time: run a batch without data, to emit and evict the state that is finished now"
         )
     return "no new data: wait"
 
@@ -92,10 +92,10 @@ def _planning(ins: Values, outs: Values) -> str:
     if as_int(ins.get("watermarkEviction")) is None:
         return "the new data is in the template plan; no state in this query"
     if not as_int(ins.get("watermarkEviction")):
-        return "no watermark: no row is late, and no state leaves because of one"
+        return "no watermark: no row is late, and no state is evicted"
     late, eviction = as_watermark(ins.get("watermarkLate")), time_words(ins.get("watermarkEviction"))
     dropped = f"late watermark {time_words(late)}: what ends by then is dropped" if late else "no late watermark yet"
-    return f"{dropped}; eviction watermark {eviction}: state that ends by then leaves{_of_their_own(outs)}"
+    return f"{dropped}; eviction watermark {eviction}: state that ends by then is evicted{_of_their_own(outs)}"
 
 
 def _of_their_own(outs: Values) -> str:
@@ -113,7 +113,7 @@ def _add_batch(ins: Values, outs: Values) -> str:
 
 
 def out_rows(outs: Values) -> str:
-    """`: 3 rows out`, or nothing if the trace does not tell."""
+    """`: 3 rows out`, or nothing if the trace does not say."""
     emitted, rows = as_int(outs.get("emitted")), outs.get("rows")
     if emitted is None and isinstance(rows, (list, tuple)):
         emitted = len(rows)
@@ -133,10 +133,10 @@ def _state(ins: Values, outs: Values) -> str:
 
 
 def _bounds(decides: Values) -> str:
-    """Up to when the rows of each side of a join leave."""
+    """Up to which time the rows of each side of a join are evicted."""
     leaves = map(as_watermark, as_list(decides.get("leaves_ms")) if decides.get("join_type") else ())
     said = [f"{side} rows up to {time_words(ms)}" for side, ms in zip(("left", "right"), leaves) if ms]
-    return f"; {' and '.join(said)} leave" if said else ""
+    return f"; {' and '.join(said)} are evicted" if said else ""
 
 
 def _watermark(ins: Values, outs: Values) -> str:
@@ -149,7 +149,7 @@ def _watermark(ins: Values, outs: Values) -> str:
     if measured and not seen:
         sums = "no row with an event time in this batch; "
     if len(measured) > 1:
-        sums += f"of all operators the {plain(ins.get('policy'))}imum counts; "
+        sums += f"the {plain(ins.get('policy'))}imum of all operators counts; "
     if before == after:
         return f"{sums}" + (f"the watermark stays at {time_words(after)}" if after else "there is no watermark")
     if not before:
@@ -162,7 +162,7 @@ def _reached(operator: Values) -> str:
     if delay is None:
         return f"newest event time {time_words(newest)}"
     if (as_int(newest) or 0) <= delay:
-        return "no event time from which there is a watermark"  # a null counts as the beginning of 1970
+        return "no event time that gives a watermark"  # a null counts as the beginning of 1970
     return f"{time_words(newest)} - {delay_words(delay)} = {time_words((as_int(newest) or 0) - delay)}"
 
 
@@ -183,7 +183,7 @@ def _maintain(ins: Values, outs: Values) -> str:
 
 
 def _how_many_files(names: Sequence[Any]) -> str:
-    """How many files a step had; of many, a trace has the first names, and at the end "and 900 more"."""
+    """How many files a step had; if there are many, a trace has only the first names, and then "and 900 more"."""
     cut_off = re.fullmatch(r"and (\d+) more", plain(names[-1])) if names else None
     count = len(names) - 1 + int(cut_off[1]) if cut_off else len(names)
     return plural(count, "file") if names else ""
@@ -219,7 +219,7 @@ _SENTENCES: dict[str, Callable[[Values, Values], str]] = {
     "finishTrigger": _finish,
     "maintenance": _maintain,
     "getStartOffset": lambda ins, outs: f"begin with epoch {plain(outs.get('epoch'))}, from {offset_words(outs.get('start'))}",
-    "runContinuous": lambda ins, outs: "the job of all epochs ends",
+    "runContinuous": lambda ins, outs: "the continuous job ends",
     "addOffset": lambda ins, outs: f"{plain(ins.get('file'))} written: epoch {plain(ins.get('epoch'))} has been read",
     "commitEpoch": lambda ins, outs: (
         f"{plain(ins.get('file'))} written: epoch {plain(ins.get('epoch'))} is done, up to {offset_words(ins.get('end'))}"

@@ -34,8 +34,8 @@ CHANGES = ("numRowsUpdated", "numRowsRemoved")
 NOT_COUNTED = {
     "symmetricHashJoin": "A row marked ~ has met its first partner: Spark does not count it as updated.",
     "sessionWindowStateStoreSaveExec": (
-        "Spark counts every session of a key that got rows as updated, also one that stayed as it was; and it does not count "
-        "those that became a part of another."
+        "If a key gets rows, Spark counts all sessions of this key as updated, even those that did not change; it does not "
+        "count sessions that became part of another one."
     ),
 }
 
@@ -65,7 +65,7 @@ def _rows(view: OperatorView) -> str:
     head = ""
     if len(view.rows) < (view.num_rows or 0):  # (2)
         shown = f"{number(len(view.rows))} of {plural(view.num_rows, 'row')}"
-        head = f"<p class='note'>{shown}, first of all those that changed.</p>"
+        head = f"<p class='note'>{shown}; those that changed come first.</p>"
     elif view.operator in NOT_COUNTED and _marks(view.rows) != sum(as_int(view.metrics.get(key)) or 0 for key in CHANGES):
         head = f"<p class='note'>{NOT_COUNTED[view.operator]}</p>"
     if view.operator == "symmetricHashJoin":

@@ -59,7 +59,7 @@ class Held:
         if self.until_ms is None and str(self.operator.name).startswith("transformWithState"):
             forever = "; it leaves when your function says so"
         elif self.until_ms is None and self.delay_ms is None:
-            forever = "; it has no event time, so no watermark makes it leave"
+            forever = "; it has no event time, so no watermark evicts it"
         return f"operator {self.operator.operator_id} ({self.operator.name}{side}): {count}{first}{forever}"
 
 

@@ -1,10 +1,10 @@
-"""For which watermark a query waits, and which rows would bring it there.
+"""Which watermark a query waits for, and which rows would bring the watermark there.
 
-1. What is held by the operator next to the sink goes out first, and of that what ends first. A row of a join goes out without a
-   partner from an outer side alone.
-2. The watermark is the newest event time minus the delay, of several inputs the least: so a row that is `delay` newer than that
-   end has to arrive, on every input that is behind. An input without rows holds the watermark back. A row of a join waits as
-   long as the range of times in its condition lets a partner come; how long that is, a trace of the model knows.
+1. The operator next to the sink emits first, and what ends first is emitted first. A row of a join is emitted without a
+   partner only if it is of an outer side.
+2. The watermark is the newest event time minus the delay; of several inputs, the smallest counts. So a row that is `delay`
+   newer than that end has to arrive, on every input that is behind. An input without rows holds the watermark back. A row of a
+   join waits as long as the time range of its condition allows a partner; a trace of the model knows how long this is.
 
     waits for    the watermark 12:25:00: window [12:20, 12:25) ends then
     would help   a row with an event time of 12:35:00 or later: 12:25:00 and the delay of 10 min
@@ -28,7 +28,7 @@ POLICY = "spark.sql.streaming.multipleWatermarkPolicy"
 
 
 def waits_for(asked: Asked, held: Sequence[Held], has_dropped: bool) -> Iterator[tuple[str, str]]:
-    """The lines of the answer that are about the watermark: where it is, what is waited for, what would help."""
+    """The lines of the answer that are about the watermark: where it is, what the query waits for, what would help."""
     waiting = [one for one in held if one.until_ms is not None]
     if not waiting and not asked.inputs and not has_dropped:
         return
@@ -39,12 +39,13 @@ def waits_for(asked: Asked, held: Sequence[Held], has_dropped: bool) -> Iterator
         yield from _waits_for(asked, _first(asked, waiting), now_ms)
     elif has_dropped and now_ms:
         yield "would help", (
-            f"rows that come in time: a window that ends after {time_words(now_ms)}, or an event time after it, is not late"
+            f"rows that are not late: those of a window that ends after {time_words(now_ms)} or, without windows, with an "
+            "event time after it"
         )
 
 
 def _first(asked: Asked, waiting: Sequence[Held]) -> Held | None:
-    """(1) What goes out first: of the operator next to the sink that holds something, which has the least number."""
+    """(1) What is emitted first. Of the operators that keep something, the one next to the sink has the smallest number."""
     out = [one for one in waiting if asked.goes_out(one) is not False]
     number = min((one.operator.operator_id for one in out), default=None)
     return min((one for one in out if one.operator.operator_id == number), key=asked.needed_ms, default=None)
@@ -52,7 +53,7 @@ def _first(asked: Asked, waiting: Sequence[Held]) -> Held | None:
 
 def _waits_for(asked: Asked, first: Held | None, now_ms: int | None) -> Iterator[tuple[str, str]]:
     if first is None:
-        yield "waits for", "a partner that fits the condition: a row without one never goes out"
+        yield "waits for", "a partner that fits the condition: a row without a partner is never emitted"
         return
     until_ms, needed_ms = first.until_ms or 0, asked.needed_ms(first)
     if first.is_timer:
@@ -61,53 +62,53 @@ def _waits_for(asked: Asked, first: Held | None, now_ms: int | None) -> Iterator
             return
     elif first.side is not None:
         yield "waits for", (
-            "a partner that fits the condition; a row without one leaves (an outer join emits it then) when the state "
-            f"watermark of its side reaches its event time, {time_words(until_ms)} at the earliest"
+            "a partner that fits the condition; a row without one is evicted (and then emitted by an outer join) when the "
+            f"state watermark of its side reaches its event time, {time_words(until_ms)} at the earliest"
         )
         if (first.operator.operator_id, first.side) not in asked.shifts:
             return
         if needed_ms != until_ms:
             yield "that is", (
-                f"when the watermark of the query reaches {time_words(needed_ms)}: the range of times in the condition lets "
-                "a partner come so late"
+                f"when the watermark of the query reaches {time_words(needed_ms)}: the time range of the condition allows a "
+                "partner until then"
             )
     elif str(first.operator.name).startswith("dedupe"):
-        yield "waits for", "a row with a new key: it is emitted at once, and a row with a key that is held never is"
+        yield "waits for", "a row with a new key, which is emitted at once; a row whose key is in the state is never emitted"
         return
     elif asked.mode in ("update", "complete"):
         yield "waits for", (
-            f"new rows: in {asked.mode} mode a batch emits what has changed, and not what the watermark has finished"
+            f"new rows: in {asked.mode} mode, a batch emits results that have changed, not those that the watermark has passed"
         )
         return
     if now_ms is not None and needed_ms <= now_ms:
         yield "waits for", (
-            f"one more batch: the watermark has reached {time_words(needed_ms)} already. It comes with the next data, or by "
-            "itself (spark.sql.streaming.noDataMicroBatches.enabled) while the query runs"
+            f"one more batch: the watermark has already reached {time_words(needed_ms)}. The batch runs when there is new "
+            "data, or without data (spark.sql.streaming.noDataMicroBatches.enabled) while the query runs"
         )
         return
     if first.side is None and not first.is_timer:
         yield "waits for", f"the watermark {time_words(until_ms)}: {first.first} ends then"
     if asked.report is not None and len(asked.report.operators) > 1 and (first.operator.operator_id, 0) not in asked.shifts:
         yield "would help", (
-            f"rows on every input that are well after {time_words(needed_ms)}: an operator below this one hands on an earlier "
-            "watermark, and how much earlier, only a trace tells"
+            f"rows on every input that are well after {time_words(needed_ms)}: an operator below this one passes on an earlier "
+            "watermark, and only a trace says how much earlier"
         )
         return
     delay_ms = as_int(asked.inputs[0].get("delayMs")) if len(asked.inputs) == 1 else first.delay_ms
     if delay_ms is not None or asked.inputs:
         is_last = asked.report is None or first.operator.operator_id == min(one.operator_id for one in asked.report.operators)
-        then = "emits" if is_last else "hands it on to the next operator, which may hold it in turn"
+        then = "emits" if is_last else "passes it on to the next operator, which may keep it, too"
         yield "would help", f"{_would_help(asked, delay_ms or 0, needed_ms)} {then}"
 
 
 def _clock(asked: Asked, timer: Held) -> str:
-    """The clock that a timer goes by. Of applyInPandasWithState, no checkpoint has it."""
+    """The clock that a timer follows. For applyInPandasWithState, no checkpoint says which."""
     own = timer.variable.removesuffix(" timers") if timer.variable in TIMER_NAMES else timers(asked.plan)
-    return own or "event time or of the processing time: a checkpoint does not have which"
+    return own or "event time or the processing time (a checkpoint does not say which)"
 
 
 def _would_help(asked: Asked, delay_ms: int, needed_ms: float) -> str:
-    """(2) Which rows would bring the watermark to where what is held leaves."""
+    """(2) Which rows would bring the watermark to the point at which something is evicted."""
     if len(asked.inputs) > 1 and not _takes_the_greatest(asked):
         behind = [one for one in asked.inputs if (as_int(one.get("watermark")) or 0) < needed_ms]
         times = [time_words(needed_ms + (as_int(one.get("delayMs")) or 0)) for one in behind]
@@ -127,7 +128,7 @@ def _would_help(asked: Asked, delay_ms: int, needed_ms: float) -> str:
 
 
 def _input(one: Mapping[str, Any]) -> str:
-    """An input by its source, of which the plan tells; or by its column."""
+    """An input by its source, which the plan names, or by its column."""
     names = [short(str(name)) for name in as_list(one.get("sources"))]
     return f"the input {' and '.join(names)}" if names else f"the input with the event time {one.get('node')}"
 
@@ -138,7 +139,7 @@ def _takes_the_greatest(asked: Asked) -> bool:
 
 
 def _holds_back(asked: Asked) -> Iterator[str]:
-    """(2) Which input has the least watermark; without a record of that, which source has not delivered a row."""
+    """(2) Which input has the smallest watermark; without a record of that, which source has not delivered a row."""
     if _takes_the_greatest(asked):
         return
     own = [as_int(one.get("watermark")) for one in asked.inputs]
@@ -147,11 +148,11 @@ def _holds_back(asked: Asked) -> Iterator[str]:
             return
         ms, least = min(zip(own, asked.inputs), key=lambda pair: pair[0] or 0)
         has = f"its own is {clock_words(ms)}" if ms else "it has seen no row"
-        yield f"{_input(least)}: {has}, and the query's watermark is the least of all"
+        yield f"{_input(least)}: {has}, and the query's watermark is the smallest of all"
         return
     if len(asked.sources) < 2:
         return
     for i, source in enumerate(map(as_map, asked.sources) if asked.progress else ()):
         if all((as_int(as_map(as_list(p.get("sources"))[i]).get("numInputRows")) or 0) == 0 for p in asked.progress):
             name = short(str(source.get("description")))
-            yield f"{name}: it has delivered no row in these batches, and the least watermark counts"
+            yield f"{name}: it has delivered no row in these batches, and the smallest watermark counts"

@@ -25,7 +25,7 @@ one depth may not be larger than all rows together (they would have to share byt
     schema (s string, d double), ('ab', null)
                                           0200000000000000 0200000018000000 0000000000000000 6162000000000000
 
-Differs from Spark: a row that is not sound is refused, where Spark reads whatever bytes are there.
+Differs from Spark: a malformed row is refused, where Spark reads whatever bytes are there.
 Shown by tests/unit/engine/checkpointing/test_unsafe_row.py::test_damaged_rows_are_refused_or_decode_to_something_sound.
 """
 

@@ -22,8 +22,8 @@ look-up ends the process. Native code that is given damaged bytes may end it as 
 own to work in. Here nothing is unpacked into a folder, every length is checked against the bytes that are there, and what is
 taken into memory is counted.
 
-Differs from Spark: blocks compressed with bzip2, checksums other than XXH3, an index in parts, and deleted ranges are refused;
-Spark writes none of them.
+Differs from Spark: blocks compressed with bzip2, checksums other than XXH3, a partitioned index, and deleted ranges are
+refused; Spark writes none of them.
 Shown by tests/unit/tools/inspection/test_sst_file.py::test_what_rocksdb_wrote_is_read.
 """
 

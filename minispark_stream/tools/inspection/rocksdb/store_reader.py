@@ -14,7 +14,7 @@ Models: RocksDBFileManager, for reading (About state: RocksDB).
 
 From these, ../store_versions.py makes any version, by the rule by which it does so for delta and snapshot files.
 
-Differs from Spark: Spark opens a snapshot with RocksDB itself; sst_file.py says why this does not.
+Differs from Spark: Spark opens a snapshot with RocksDB itself; sst_file.py says why this module does not.
 Shown by tests/unit/tools/inspection/test_inspect_rocksdb.py::test_rows_come_from_changelogs_and_from_snapshots.
 """
 

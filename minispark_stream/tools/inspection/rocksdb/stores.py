@@ -16,7 +16,7 @@ Models: RocksDBStateStoreProvider, for reading (About state: RocksDB).
 
 What cannot be decoded is named: rows in Avro without a package that reads them, and families whose names no zip tells.
 
-Differs from Spark: Spark's reader shows one variable at a time, and none of the engine's own families.
+Differs from Spark: Spark's reader shows one variable at a time, and does not show the engine's own families.
 Shown by tests/unit/tools/inspection/test_inspect_rocksdb.py::test_each_column_family_is_a_store.
 """
 

@@ -115,14 +115,14 @@ def test_a_row_is_late_when_its_window_ended_at_or_before_the_late_watermark() -
 
 
 def test_rows_that_were_merged_before_the_filter_share_their_fate_and_are_told_so() -> None:
-    assert "2 rows of this batch had its key and were merged before they met the filter" in fate_of(LATE_ROWS, t=1)
+    assert "2 rows of this batch had its key and were merged before they reached the filter" in fate_of(LATE_ROWS, t=1)
 
 
 def test_a_row_that_is_behind_the_watermark_is_counted_while_its_window_is_open() -> None:
     assert fate_of(LATE_ROWS, t=8) == (
         "counted, as its window ends 12:10:00, after the late watermark, 12:06:00. The row itself, 12:08:00, is behind the eviction "
-        "watermark, 12:11:00, which does not matter. It was merged into its window, 2 rows in all; emitted in batch 2. Held until "
-        "batch 2 evicted it: the eviction watermark, 12:11:00, had reached 12:10:00"
+        "watermark, 12:11:00, which does not matter. It was merged into its window, 2 rows in all; emitted in batch 2. It was in the "
+        "state until batch 2 evicted it: the eviction watermark, 12:11:00, had reached 12:10:00"
     )
 
 
@@ -150,7 +150,7 @@ def test_times_of_different_days_have_their_dates() -> None:
 
 
 def test_a_row_that_waits_says_for_which_watermark() -> None:
-    assert fate_of(LATE_ROWS, t=26).endswith("not emitted yet. Held until the eviction watermark reaches 12:30:00; the next watermark is 12:11:00")
+    assert fate_of(LATE_ROWS, t=26).endswith("not emitted yet. It stays in the state until the eviction watermark reaches 12:30:00; the next watermark is 12:11:00")
 
 
 def test_the_way_of_a_row_is_told_from_its_file_on() -> None:
@@ -165,7 +165,7 @@ def test_the_way_of_a_row_is_told_from_its_file_on() -> None:
 def test_in_complete_mode_nothing_is_late_and_nothing_leaves() -> None:
     complete = trace("stateStoreSave", ([windowed(2)], 0, 0), ([windowed(3)], 20, 20), mode="complete")
     assert whats(complete) == [KEPT, KEPT]
-    assert "emitted in batch 0 and later ones. Held for ever" in fate_of(complete, t=2)
+    assert "emitted in batch 0 and later ones. It stays in the state for ever" in fate_of(complete, t=2)
 
 
 def test_sessions_of_a_key_that_touch_are_one() -> None:
@@ -188,18 +188,18 @@ def test_a_key_that_is_held_makes_a_duplicate_until_it_is_forgotten() -> None:
         lasts_ms=10 * MINUTE,
     )
     assert whats(seen) == [KEPT, DUPLICATE, KEPT]
-    assert fate_of(seen, t=4) == "dropped as a duplicate: its key is held since a row of batch 0, until the eviction watermark reaches 12:12:00"
+    assert fate_of(seen, t=4) == "dropped as a duplicate: a row of batch 0 had the same key, which stays in the state until the eviction watermark reaches 12:12:00"
 
 
 def test_a_row_of_a_join_waits_for_the_state_watermark_of_its_side() -> None:
     left, right = row(2, {"field0": "x"}, 2), row(3, {"field0": "x"}, 3, side=1)
     joined = trace("symmetricHashJoin", ([left], 0, 0), ([right], 0, 1), ([], 1, 8), shifts=[-5, None])
     assert fate_of(joined, t=2).endswith("until batch 2 evicted it: the state watermark of its side, 12:03:00, had reached 12:02:00")
-    assert fate_of(joined, t=3) == "stored on its side; emitted in batch 1 with t=2. Held for ever: nothing bounds its state"
+    assert fate_of(joined, t=3) == "stored on its side; emitted in batch 1 with t=2. It stays in the state for ever: no watermark evicts it"
     still_held = trace("symmetricHashJoin", ([left], 0, 0), ([right], 0, 1), shifts=[-5, None])  # by two clocks: its own, the query's
     assert fate_of(still_held, t=2).endswith(
-        "Held until the state watermark of its side reaches 12:02:00, as it does when the watermark of the query is 12:07:00; "
-        "the next one is 12:01:00"
+        "It stays in the state until the state watermark of its side reaches 12:02:00, which happens when the watermark of the query is "
+        "12:07:00; the next watermark of the query is 12:01:00"
     )
     assert [plane.title for plane in planes(fates(joined))] == [
         "operator 0: symmetricHashJoin, left side", "operator 0: symmetricHashJoin, right side",
@@ -224,7 +224,7 @@ def test_what_a_join_emitted_is_told_by_its_tasks() -> None:
         "symmetricHashJoin", ([side(1, "x", 0), side(2, "x", 1), side(1, "y", 0)], 0, 0), ([side(3, "x", 1), side(3, "y", 1)], 0, 0),
         ([], 1, 8), shifts=[0, 0], join_type="LeftOuter", unstored=None, meets=lambda left, right: left["row"]["k"] == "x",
     )
-    assert fate_of(told, k="x", t=1).startswith("stored on its side; emitted in batch 0 with t=2 k=x, emitted in batch 1 with t=3 k=x. Held")
+    assert fate_of(told, k="x", t=1).startswith("stored on its side; emitted in batch 0 with t=2 k=x, emitted in batch 1 with t=3 k=x. It")
     assert "emitted in batch 2 without a partner, with nulls" in fate_of(told, k="y", t=1)
     (one,) = buffers(fates(told))
     assert [(pair.batch, pair.left, pair.right) for pair in one.pairs] == [(0, 0, 0), (1, 0, 1)]
@@ -241,8 +241,8 @@ def test_where_the_tasks_told_nothing_nothing_is_known() -> None:
         replace(e, outputs={"metrics": {}}) if (e.step, e.batch_id) == ("stateOperator", 2) else e for e in LATE_ROWS.events
     ))
     assert whats(silent) == [KEPT, KEPT, KEPT, UNKNOWN, UNKNOWN, LEFT_OUT, LATE, LATE, KEPT]
-    assert fate_of(silent, t=8) == "not known: the tasks of this batch told nothing of it; a task tells of fewer than 1,000 rows or keys of a kind"
-    assert fate_of(silent, t=7).endswith("Held since then; a later batch told nothing, so that it is not known until when")
+    assert fate_of(silent, t=8) == "not known: the tasks of this batch did not report it; a task reports fewer than 1,000 rows or keys of each kind"
+    assert fate_of(silent, t=7).endswith("It went into the state; a later batch reported nothing, so it is not known how long it stayed there")
 
 
 def test_which_of_the_rows_of_a_key_passed_is_what_the_task_told() -> None:

@@ -56,7 +56,7 @@ GONE_0 = {"emitted": [{"key": window(0)}], "removed": [{"key": window(0)}]}
 def test_a_window_goes_on_into_a_longer_one() -> None:
     chain = chained(COUNTS, {1: {0: 0}, 2: {0: 0}}, {0: {}, 1: KEPT_0, 2: KEPT_0, 3: GONE_0})
     key = "above, key window=[2024-01-01 12:00, 12:10)"
-    what = "merged into its key, 2 rows in all; emitted in batch 3. Held until batch 3 evicted it"
+    what = "merged into its key, 2 rows in all; emitted in batch 3. It was in the state until batch 3 evicted it"
     for minute, batch in ((2, 1), (7, 2)):
         (found,) = then(chain, t=minute)
         assert found.startswith(f"then operator 9: {key}, in batch {batch}: {what}")
@@ -91,11 +91,11 @@ def test_a_pair_of_a_join_goes_on_in_the_batch_that_emitted_it() -> None:
 def test_what_is_not_known_of_what_went_on_is_said() -> None:
     told_nothing = chained(COUNTS, {1: {0: 0}}, {})
     assert then(told_nothing, t=2) == [
-        "then operator 9: above, key window=[2024-01-01 12:00, 12:10), in batch 1: not known: the tasks of this batch told nothing of it; "
-        "a task tells of fewer than 1,000 rows or keys of a kind"
+        "then operator 9: above, key window=[2024-01-01 12:00, 12:10), in batch 1: not known: the tasks of this batch did not report it; "
+        "a task reports fewer than 1,000 rows or keys of each kind"
     ]
     (not_followed,) = then(chained(COUNTS, {}, {n: {} for n in range(4)}), t=2)
-    assert not_followed.startswith("then operator 9: not known: a filter below it let nothing of it go on")
+    assert not_followed.startswith("then operator 9: not known: a filter between the two operators removed it")
     assert then(chained(trace("stateStoreSave", ([windowed(2)], 0, 0)), {}, {0: {}}), t=2) == []  # it is still held
 
 
@@ -122,13 +122,13 @@ def test_what_a_function_gave_for_the_key_of_a_row_and_when_its_timer_fired_is_t
     fired = {"fired": [{"key": {"k": "a"}}], "emitted": [{"row": {"n": -1}, "key": {"k": "a"}, "why": "fired"}]}
     given = "given to your function, with its key; "
     assert fate_of(of_function({0: {"emitted": [others, first]}, 1: {"emitted": [others]}, 2: fired})) == (
-        f"{given}in batch 0 the function gave n=1 for this key; in batch 2, when a timer of the key fired, the function gave n=-1 for this key"
+        f"{given}in batch 0 the function returned n=1 for this key; in batch 2, when a timer of the key fired, the function returned n=-1 for this key"
     )
     assert fate_of(of_function({0: {}, 1: {"fired": fired["fired"]}, 2: {}})) == (
-        f"{given}in batch 1, when a timer of the key fired, the function gave nothing for this key"
+        f"{given}in batch 1, when a timer of the key fired, the function returned nothing for this key"
     )
-    assert fate_of(of_function({n: {} for n in range(3)})) == f"{given}the function has given nothing for this key so far"
-    assert fate_of(of_function({0: {"emitted": [first]}, 1: {}})) == f"{given}what the function gave for this key is not known"
+    assert fate_of(of_function({n: {} for n in range(3)})) == f"{given}the function has returned nothing for this key so far"
+    assert fate_of(of_function({0: {"emitted": [first]}, 1: {}})) == f"{given}what the function returned for this key is not known"
 
 
 @pytest.mark.parametrize("timeouts", [False, True])
@@ -162,7 +162,7 @@ def test_timers_are_drawn_from_the_batch_that_sets_them_to_the_one_in_which_they
 
 def test_equal_numbers_are_one_key_of_a_function() -> None:
     same = of_function({0: {"emitted": [{"row": {"n": 2}, "key": {"k": {"x": 0.0}}}]}, 1: {}, 2: {}}, key={"x": -0.0})
-    assert "in batch 0 the function gave n=2 for this key" in fate_of(same)
+    assert "in batch 0 the function returned n=2 for this key" in fate_of(same)
 
 
 def test_of_a_batch_that_is_not_recorded_whole_it_is_said_that_there_were_more_rows() -> None:

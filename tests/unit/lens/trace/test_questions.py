@@ -67,7 +67,7 @@ def of_two_watermarks(right: int) -> Question:
 
 def test_of_two_watermarks_the_policy_is_said() -> None:
     question = of_two_watermarks(right=5)
-    assert "of left, the newest event time is 12:09:00" in question.asks and "Of all operators the minimum counts." in question.asks
+    assert "of left, the newest event time is 12:09:00" in question.asks and "The minimum of all operators counts." in question.asks
     assert (question.choices, question.right) == (("12:00:00", "12:04:00", "12:08:00", "12:09:00"), 1)
 
 
@@ -101,7 +101,7 @@ def test_a_duplicate_is_asked_for_and_a_limit() -> None:
     seen = trace("dedupeWithinWatermark", ([row(2, one, 2)], 0, 0), ([row(4, one, 4)], 0, 1), lasts_ms=10 * MINUTE)
     assert [(right, why) for _, right, why in answers(seen, "addBatch")] == [
         ("Yes, it counts", "it is the first row with its key"),
-        ("No, it is a duplicate", "dropped as a duplicate: its key is held since a row of batch 0, until the eviction watermark reaches 12:12:00"),
+        ("No, it is a duplicate", "dropped as a duplicate: a row of batch 0 had the same key, which stays in the state until the eviction watermark reaches 12:12:00"),
     ]
     limited = trace("globalLimit", ([row(1, {}), row(2, {})], 0, 0), ([row(3, {})], 0, 0), limit=2)
     assert [right for _, right, _ in answers(limited, "addBatch")] == ["Yes, it counts", "No, the limit is reached"]

@@ -49,14 +49,14 @@ def test_a_checkpoint_says_what_it_holds_and_what_would_have_to_arrive(tmp_path:
 
 def test_state_without_an_event_time_waits_for_no_watermark(tmp_path: Path) -> None:
     held = dict(explain_output(windowed_count(tmp_path)).lines)["held"]
-    assert held == "operator 0 (stateStoreSave): 1 key; it has no event time, so no watermark makes it leave"
+    assert held == "operator 0 (stateStoreSave): 1 key; it has no event time, so no watermark evicts it"
 
 
 def test_the_input_that_holds_the_watermark_back_is_named() -> None:
     inputs: list[dict[str, Any]] = [{"node": "ta", "watermark": 1_704_110_640_000}, {"node": "tb", "watermark": None}]
     measured = explain(Asked(None, [report(3, 5)], "append", inputs))
     assert dict(measured.lines)["held back by"] == (
-        "the input with the event time tb: it has seen no row, and the query's watermark is the least of all"
+        "the input with the event time tb: it has seen no row, and the query's watermark is the smallest of all"
     )
     assert "held back by" not in dict(explain(Asked(None, [report(3, 5)], "append", [inputs[0], inputs[0]])).lines)
 
@@ -89,7 +89,7 @@ def test_an_outer_join_that_waits_says_which_watermark_the_range_of_its_conditio
     left = Held(join, 2, 600_000, NOON, "ta=12:00 ka=y", 0)
     found = waiting(monkeypatch, left, inputs=INPUTS, shifts=shifts(trace), joins=joins(trace))
     assert found["held"] == "operator 0 (symmetricHashJoin, left side): 2 rows, the first to leave is ta=12:00 ka=y"
-    assert found["that is"].startswith("when the watermark of the query reaches 2024-01-01 12:05:00.001: the range of times")
+    assert found["that is"].startswith("when the watermark of the query reaches 2024-01-01 12:05:00.001: the time range of the condition")
     assert found["would help"] == (
         "rows with an event time of 2024-01-01 12:15:00.001 or later on the input with the event time ta and of 2024-01-01 12:10:00.001 or later on the "
         "input with the event time tb: 12:05:00.001 and its delay. The batch after them emits"
@@ -108,7 +108,7 @@ def test_where_every_row_was_too_late_it_is_said_which_would_not_be(tmp_path: Pa
     operators = [{"operatorName": "stateStoreSave", "numRowsDroppedByWatermark": 3}]
     found = dict(explain(Asked(None, [report(3, 5, stateOperators=operators)], "append")).lines)
     assert found["watermark"] == "2024-01-01 12:04:00"
-    assert found["would help"].startswith("rows that come in time: a window that ends after 2024-01-01 12:04:00")
+    assert found["would help"].startswith("rows that are not late: those of a window that ends after 2024-01-01 12:04:00")
 
 
 def test_rows_that_were_dropped_are_counted_with_their_batches() -> None:
@@ -173,7 +173,7 @@ def test_a_row_of_an_inner_join_never_goes_out_alone(monkeypatch: Any) -> None:
     left, right = (Held(join, 1, 600_000, NOON + n * 60_000, f"row {n}", side) for n, side in ((5, 0), (1, 1)))
     for more in ({"plan": PLAN.replace("LeftOuter", "Inner")}, {"joins": {0: "LeftSemi"}, "shifts": {(0, 0): 0}}):
         found = waiting(monkeypatch, left, inputs=INPUTS, **more)
-        assert found["waits for"].startswith("a partner that fits the condition: a row without one never") and "would help" not in found
+        assert found["waits for"].startswith("a partner that fits the condition: a row without a partner is never") and "would help" not in found
     trace = decided(NOON, {"join_type": "LeftOuter", "leaves_ms": [NOON - 60_000, NOON]})
     known: dict[str, Any] = {"inputs": INPUTS, "shifts": shifts(trace), "joins": joins(trace)}
     assert "would help" in waiting(monkeypatch, left, **known) and "would help" not in waiting(monkeypatch, right, **known)
@@ -200,7 +200,7 @@ def test_a_timer_is_waited_for_by_its_own_clock(monkeypatch: Any) -> None:
     assert found["would help"].startswith("a row with an event time of 2024-01-01 12:06:00.001 or later")
     found = waiting(monkeypatch, timer, inputs=one, plan="ProcessingTimeTimeout")
     assert found["waits for"].endswith("of the processing time") and "would help" not in found
-    assert "a checkpoint does not have which" in waiting(monkeypatch, timer)["waits for"]
+    assert "a checkpoint does not say which" in waiting(monkeypatch, timer)["waits for"]
 
 
 def test_what_is_neither_a_query_nor_a_checkpoint_is_refused(tmp_path: Path) -> None:
