@@ -95,7 +95,7 @@ ELSEWHERE = {  # what PySpark's jars do not hold, or where the folder is not the
 NO_CLASS = {"PySpark", "StructuredStreaming", "SymmetricHashJoin", "RocksDB", "DataFrame", "WithTTL"}
 
 SETTINGS = {  # of the benchmark
-    "default": "Spark as it comes", "unix sockets": "with Unix sockets for the workers",
+    "default": "Spark with its default settings", "unix sockets": "with Unix sockets for the workers",
     "plain files": "with the file manager that starts no process",
 }
 IN_SHORT = ("stateless", "windows", "keys", "sessions", "join-20k")  # what the README has of it
@@ -349,7 +349,7 @@ def benchmark_in_short() -> Iterator[str]:
         number, _, what = row["says"].partition(": ")
         yield _line(f"{what}; {number}", *(_seconds(row["medians"][name]) for name in (row["against"], "model")))
     yield ""
-    yield f"{found['machine']}; {SETTINGS[first]}; medians, against Spark's faster state store."
+    yield f"{found['machine']}; {SETTINGS[first]}; medians. Spark's time is that of the faster of its two state stores."
 
 
 def symptoms_page() -> Iterator[str]:

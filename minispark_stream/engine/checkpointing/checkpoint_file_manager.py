@@ -1,4 +1,4 @@
-"""Files of a checkpoint: read whole, and appear whole or not at all.
+"""Files of a checkpoint, which are read as a whole and appear as a whole or not at all.
 
 Models: CheckpointFileManager (FileContextBasedCheckpointFileManager).
 

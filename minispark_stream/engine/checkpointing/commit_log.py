@@ -1,4 +1,4 @@
-"""The commit log: a batch is done.
+"""The commit log: it records that a batch is done.
 
 Models: CommitLog and CommitMetadata (Execution flow, step 10).
 

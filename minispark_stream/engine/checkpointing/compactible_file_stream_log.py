@@ -1,4 +1,4 @@
-"""A log whose files are merged now and then, because a stream lives long and each batch adds a file.
+"""A log whose files are merged from time to time, because a stream lives long and each batch adds a file.
 
 Models: CompactibleFileStreamLog, FileStreamSourceLog (Source document) and the base of the file sink's manifest log (Sink
 document).

@@ -1,4 +1,4 @@
-"""What a restart runs first: one decision from what the two logs have.
+"""What a restart runs first: a decision from the last entries of the two logs.
 
 Models: the cases of MicroBatchExecution.populateStartOffsets (Execution flow, step 1).
 

@@ -1,4 +1,4 @@
-"""PySpark's types; without PySpark, types that answer the same (types_without_pyspark.py).
+"""PySpark's types or, without PySpark, types with the same methods (types_without_pyspark.py).
 
 Models: StructType (About state).
 

@@ -1,4 +1,4 @@
-"""What Spark's own builders ask when they read or write a stream: names of data sources, options, schemas, output modes.
+"""What Spark's own builders use when they read or write a stream: names of data sources, options, schemas, output modes.
 
 Models: DataStreamReader, DataStreamWriter, DataSource.lookupDataSource, CaseInsensitiveStringMap.
 

@@ -1,4 +1,4 @@
-"""Where the partitions of a state are to be computed: on a cluster, each one always on the same host.
+"""Where the partitions of a state are computed: on a cluster, each partition always on the same host.
 
 Models: StateStoreRDD.getPreferredLocations, which prefers the executor that had the store last (About state).
 

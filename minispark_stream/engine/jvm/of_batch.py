@@ -1,4 +1,4 @@
-"""What is another one in each batch: the current time, and the seeds of random numbers.
+"""What is different in each batch: the current time, and the seeds of random numbers.
 
 Models: CurrentBatchTimestamp, as MicroBatchExecution.runBatch puts it in; IncrementalExecution.optimizedPlan, which makes a
 literal of it and gives every ExpressionWithRandomSeed a new seed (From query to the plan).

@@ -1,4 +1,4 @@
-"""A query of real Structured Streaming by somebody else's clock, which says when it may have its next trigger.
+"""A query of real Structured Streaming with another clock, which says when the next trigger may run.
 
     query, clock = start_by_clock(writer, step_clock, "/data/checkpoint")
     last_progress(query)["batchId"]

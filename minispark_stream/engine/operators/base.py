@@ -1,4 +1,4 @@
-"""What every stateful operator is to the engine.
+"""What every stateful operator must provide to the engine.
 
 Models: StateStoreWriter and StatefulOperator (About state): an operator has an id, state stores with schemas, two watermarks
 in each batch, and a say in whether another batch is worth running.

@@ -1,4 +1,4 @@
-"""applyInPandasWithState, seen from the driver: a function of the user's keeps a state of its own for each key.
+"""applyInPandasWithState, seen from the driver: a user's function keeps its own state for each key.
 
 Models: the FlatMapGroupsInPandasWithState node and its strategy (SIGMOD'18 paper, 4.3.2: mapGroupsWithState; About state;
 From query to the plan).

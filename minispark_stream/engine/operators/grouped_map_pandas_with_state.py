@@ -1,4 +1,4 @@
-"""The user's function of applyInPandasWithState, called with pandas and answered with pandas.
+"""The user's function of applyInPandasWithState, called with pandas data and returning pandas data.
 
 Models: what PySpark's worker does for a GROUPED_MAP_PANDAS_UDF_WITH_STATE, and ApplyInPandasWithStateWriter, which cuts
 the rows into frames (SIGMOD'18 paper, 4.3.2: stateful processing operators).

@@ -1,4 +1,4 @@
-"""Which stores a progress report tells of: metrics that belong to one store each would fill it.
+"""Which stores appear in a progress report, because the metrics of all single stores would fill it.
 
 Models: the instance metrics in StateStoreWriter.getProgress (About state).
 

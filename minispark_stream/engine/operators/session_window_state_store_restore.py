@@ -1,4 +1,4 @@
-"""The first task of a session window aggregation: the sessions of the state, put among the new ones.
+"""The first task of a session window aggregation: put the sessions of the state among the new ones, in order.
 
 Models: SessionWindowStateStoreRestoreExec and MergingSortWithSessionWindowStateIterator (About state).
 

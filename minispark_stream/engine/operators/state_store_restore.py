@@ -1,4 +1,4 @@
-"""The first task of a streaming aggregation: beside the new buffers of each key, the old ones.
+"""The first task of a streaming aggregation: put the old buffers of each key beside the new ones.
 
 Models: StateStoreRestoreExec (the StructuredStreaming analysis, "About state"; SIGMOD'18 paper, section 6.1).
 

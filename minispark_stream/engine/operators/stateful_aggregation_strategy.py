@@ -1,4 +1,4 @@
-"""Which operator an aggregation becomes: Spark plans it, and its plan is taken apart.
+"""Which operator an aggregation becomes: Spark plans the aggregation, and this module takes the plan apart.
 
 Models: StatefulAggregationStrategy (From query to the plan).
 

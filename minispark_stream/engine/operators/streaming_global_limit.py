@@ -1,4 +1,4 @@
-"""limit(n) on a stream: the first n rows that ever come, and no more.
+"""limit(n) on a stream: the first n rows that ever arrive, and no more.
 
 Models: StreamingGlobalLimitExec (About state). One task sees all rows; its state is one number.
 

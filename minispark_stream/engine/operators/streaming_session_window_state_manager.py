@@ -1,4 +1,4 @@
-"""The sessions of one partition as they lie in its store.
+"""The sessions of one partition as its store keeps them.
 
 Models: StreamingSessionWindowStateManagerImplV1 (About state).
 

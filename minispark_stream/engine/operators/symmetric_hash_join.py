@@ -1,4 +1,4 @@
-"""A stream-stream join, seen from the driver: whose rows may meet, and until when they must be kept.
+"""A stream-stream join, seen from the driver: which rows may be joined, and how long they must be kept.
 
 To see first what a join does to its rows, read symmetric_hash_join_row_by_row.py: what the tasks do, a row at a time.
 

@@ -1,4 +1,4 @@
-"""Who meets whom in a stream-stream join: new rows, and the rows of the other side under the same key.
+"""Which rows meet in a stream-stream join: new rows, and the rows of the other side with the same key.
 
 Models: StreamingSymmetricHashJoinExec.processPartitions (About state: SymmetricHashJoin).
 

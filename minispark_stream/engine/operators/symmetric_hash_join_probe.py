@@ -1,4 +1,4 @@
-"""The first task of a stream-stream join: who may join whom? Nothing is changed.
+"""The first task of a stream-stream join: which rows can be joined? It changes nothing.
 
 Models: StreamingSymmetricHashJoinExec.processPartitions (About state: SymmetricHashJoin).
 

@@ -1,4 +1,4 @@
-"""Which source an offset belongs to, when the query may have changed in between: its name, or else its number.
+"""Which source an offset belongs to if the query may have changed: by the source's name, or otherwise by its number.
 
 Models: NameStreamingSources and StreamingSourceIdentifyingName; of MicroBatchExecution, the map from ids to sources (From query
 to the plan).

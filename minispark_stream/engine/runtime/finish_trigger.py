@@ -1,4 +1,4 @@
-"""What a trigger did, in Spark's words.
+"""The progress report of a trigger, in Spark's format.
 
 Models: ProgressContext.finishTrigger and StreamingQueryProgress (SIGMOD'18 paper, section 7.4).
 The JSON is Spark's, key by key.

@@ -1,4 +1,4 @@
-"""The driver's half of state maintenance: when, up to which version, and what came of it. It reads no state.
+"""The driver's half of state maintenance: when, up to which version, and with what result. It reads no state.
 
 Models: MaintenanceTask and startMaintenanceIfNeeded of object StateStore (About state).
 

@@ -1,4 +1,4 @@
-"""Holds where the loop stands: one batch, from planning to commit.
+"""The state of the loop: one batch, from planning to commit.
 
 Models: MicroBatchExecutionContext (Execution flow). A context never changes: each step of the loop takes one and returns the
 next, so that what a step did is the difference between the two.

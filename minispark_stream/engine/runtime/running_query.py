@@ -1,4 +1,4 @@
-"""Declares what the stages of the loop use of the query that runs.
+"""Declares which parts of the running query the stages of the loop use.
 
 Models: what the methods of MicroBatchExecution share as fields: sources, logs, the progress lock (Execution flow).
 

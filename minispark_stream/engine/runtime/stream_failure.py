@@ -1,4 +1,4 @@
-"""How a query that failed says so.
+"""How the failure of a query is reported.
 
 Models: StreamExecution.runStream, where an error becomes a `StreamingQueryException`, and PySpark's view of that.
 

@@ -1,4 +1,4 @@
-"""What the engine asks of a sink, and what a sink is made from.
+"""What the engine requires of a sink, and what a sink is made from.
 
 Models: Sink.addBatch, DataStreamWriter.createV1Sink, StreamingWrite (Sink document; Continuous processing).
 

@@ -1,4 +1,4 @@
-"""foreach: hand every row to a user's function or writer object, where the row is (on the executors).
+"""foreach: give every row to a user's function or writer object, on the executor that has the row.
 
 Models: ForeachWriterTable, ForeachDataWriter, PythonForeachWriter (Sink document). For each partition of each batch, PySpark's
 own function (`DataStreamWriter._construct_foreach_function`) calls:

@@ -1,4 +1,4 @@
-"""foreachBatch: hand each batch to a user's function.
+"""foreachBatch: give each batch to a user's function.
 
 Models: ForeachBatchSink (Sink document). The function gets the batch as a DataFrame and the batch id. It runs at least
 once per batch; a restart may run the last batch again under the same id, so the id is what makes a write idempotent.

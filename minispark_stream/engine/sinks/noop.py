@@ -1,4 +1,4 @@
-"""noop: compute every row and keep none; for measuring.
+"""noop: compute every row and keep none; useful for measuring.
 
 Models: NoopDataSource (Sink document). Differs from Spark: nothing.
 """

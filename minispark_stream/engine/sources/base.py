@@ -1,4 +1,4 @@
-"""What the engine asks of a source, and what a source is made from.
+"""What the engine requires of a source, and what a source is made from.
 
 Models: SparkDataStream, Source, SupportsAdmissionControl, ContinuousStream (Source document; Continuous processing).
 

@@ -1,4 +1,4 @@
-"""The memory source: rows that a test or a lesson hands in by itself.
+"""The memory source: rows that a test or a lesson adds by hand.
 
 Models: MemoryStream (Source document). Not a format of `readStream`, as in Spark: the stream is an object that data can be
 added to.

@@ -1,4 +1,4 @@
-"""Which files has the source seen already?
+"""Which files has the source already seen?
 
 Models: FileStreamSource.SeenFilesMap (Source document, "seenFiles").
 

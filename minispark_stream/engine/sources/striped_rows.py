@@ -1,4 +1,4 @@
-"""Rows with a time and a counting value, made by Spark SQL: what the rate sources are made of.
+"""Rows with a time and a counting value, made by Spark SQL, from which the rate sources are built.
 
 Models: RateStreamMicroBatchPartitionReader, RatePerMicroBatchStreamPartitionReader (Source document, "rate").
 

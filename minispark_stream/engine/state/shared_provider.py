@@ -1,4 +1,4 @@
-"""The provider of a store whose table all workers of a machine have: each goes on where the last one stopped.
+"""The provider of a store whose table all workers of a machine share: each continues where the last one stopped.
 
 Models: HDFSBackedStateStoreProvider, which is in the executor once (About state).
 

@@ -1,4 +1,4 @@
-"""The files of one state store: what each batch changed, and now and then everything there is in a version.
+"""The files of one state store: the changes of each batch, and from time to time all rows of a version.
 
 Models: the file half of HDFSBackedStateStoreProvider (About state: delta and snapshot files).
 

@@ -1,4 +1,4 @@
-"""The continuous engine: one Spark job for the whole life of a query, whose tasks read, compute and write rows as they come.
+"""The continuous engine: one Spark job for the whole life of a query, whose tasks process rows as they arrive.
 
 Models: ContinuousExecution (Continuous processing; SIGMOD'18 paper, section 6.3).
 

@@ -1,4 +1,4 @@
-"""The memory source of the continuous engine: rows that a test or a lesson hands in by itself.
+"""The memory source of the continuous engine: rows that a test or a lesson adds by hand.
 
 Models: ContinuousMemoryStream (Continuous processing; Source document).
 

@@ -1,4 +1,4 @@
-"""A Python UDF of a continuous query: it is called for each row by itself, and not for markers.
+"""A Python UDF of a continuous query: it is called for each single row, and not for markers.
 
 Models: ArrowEvalPythonExec (Continuous processing).
 

@@ -1,4 +1,4 @@
-"""Rows that lie on the driver, read by the tasks: what the memory and the socket stream have in common.
+"""Rows on the driver that are read by the tasks: what the memory stream and the socket stream have in common.
 
 Models: ContinuousRecordEndpoint, ContinuousRecordPartitionOffset (Continuous processing).
 

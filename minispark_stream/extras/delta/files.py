@@ -1,4 +1,4 @@
-"""The `add` action of a file: where it lies, what partition it belongs to, and what is known about its values.
+"""The `add` action of a file: where the file is, which partition it belongs to, and what is known about its values.
 
 Models: DelayedCommitProtocol and StatisticsCollection of Delta Lake.
 

@@ -1,4 +1,4 @@
-"""Spark's batch table for Kafka: what the source reads from, and the sink writes to.
+"""Spark's batch table for Kafka, from which the source reads and to which the sink writes.
 
 Models: KafkaTable of the connector (spark-sql-kafka-0-10), as a DataSourceV2Relation.
 

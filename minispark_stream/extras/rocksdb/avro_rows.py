@@ -1,4 +1,4 @@
-"""Rows in Avro: of a schema's UnsafeRows, and back.
+"""Rows in Avro: from the UnsafeRows of a schema, and back.
 
 Models: SchemaConverters.toAvroTypeWithDefaults, AvroSerializer, AvroDeserializer, as the state store uses them (About state:
 RocksDB).

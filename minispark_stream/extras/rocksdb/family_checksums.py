@@ -1,4 +1,4 @@
-"""Row checksums of column families: whether a row is what it was, key by key.
+"""Row checksums of column families: they show, key by key, whether a row has changed.
 
 Models: KeyValueChecksumEncoder, KeyValueIntegrityVerifier (About state: RocksDB).
 

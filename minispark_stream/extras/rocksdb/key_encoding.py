@@ -1,4 +1,4 @@
-"""How a key of RocksDB is made of rows, so that the order of its bytes is of use.
+"""How a RocksDB key is made from rows, so that the order of its bytes is useful.
 
 Models: PrefixKeyScanStateEncoder, RangeKeyScanStateEncoder (About state: RocksDB).
 

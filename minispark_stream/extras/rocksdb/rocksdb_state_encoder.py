@@ -1,4 +1,4 @@
-"""How the rows of a store lie in RocksDB and in its changelogs.
+"""How the rows of a store are stored in RocksDB and in its changelogs.
 
 Models: RocksDBStateEncoder, with NoPrefixKeyStateEncoder and PrefixKeyScanStateEncoder, and KeyValueChecksumEncoder (About
 state: RocksDB).

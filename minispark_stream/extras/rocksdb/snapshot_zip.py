@@ -1,4 +1,4 @@
-"""The zip of a version: which SST files it consists of, how many keys it has, and how its column families are called.
+"""The zip of a version: which SST files it consists of, how many keys it has, and the names of its column families.
 
 Models: RocksDBCheckpointMetadata (About state: RocksDB).
 

@@ -1,4 +1,4 @@
-"""The connection of a socket source: a thread that reads lines of text as they come.
+"""The connection of a socket source: a thread that reads lines of text as they arrive.
 
 Models: the read thread of TextSocketMicroBatchStream and TextSocketContinuousStream (Source document).
 

@@ -1,4 +1,4 @@
-"""Column families: many named maps in one state store, as they lie in RocksDB.
+"""Column families: many named maps in one state store, as RocksDB stores them.
 
 Models: what RocksDBStateStoreProvider offers to transformWithState, and the range and prefix scans on it (About state;
 SIGMOD'18 paper, 4.3.2: a state of the user's own).

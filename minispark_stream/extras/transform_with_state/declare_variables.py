@@ -1,4 +1,4 @@
-"""Which state variables does a StatefulProcessor have? Ask it, before its first batch.
+"""Which state variables does a StatefulProcessor have? The engine asks it before its first batch.
 
 Models: TransformWithStateInPySparkPythonPreInitRunner and DriverStatefulProcessorHandleImpl (About state).
 

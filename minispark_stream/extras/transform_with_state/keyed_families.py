@@ -1,4 +1,4 @@
-"""Column families under the *implicit key*: the grouping key whose rows a StatefulProcessor is being given.
+"""Column families under the *implicit key*: the grouping key whose rows a StatefulProcessor is processing.
 
 Models: ImplicitGroupingKeyTracker and StateTypesEncoder (About state; SIGMOD'18 paper, 4.3.2: a state of the user's own).
 

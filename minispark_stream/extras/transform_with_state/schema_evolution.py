@@ -1,4 +1,4 @@
-"""May a state variable have another schema than before? Its families as the next schema file has them.
+"""May a state variable change its schema? The families as the next schema file describes them.
 
 Models: StateSchemaCompatibilityChecker, for schema files of version 3 (About state).
 

@@ -1,4 +1,4 @@
-"""What a StatefulProcessor holds on to: it declares state variables with it, and sets timers.
+"""The handle of a StatefulProcessor, with which it declares state variables and sets timers.
 
 Models: StatefulProcessorHandleImpl and TimerStateImpl (SIGMOD'18 paper, 4.3.2: a state of the user's own; About state).
 

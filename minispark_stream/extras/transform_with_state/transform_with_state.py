@@ -1,4 +1,4 @@
-"""transformWithState and transformWithStateInPandas, seen from the driver: a processor with state variables of its own.
+"""transformWithState and transformWithStateInPandas, seen from the driver: a processor with its own state variables.
 
 Models: the TransformWithStateInPySpark node, TransformWithStateInPySparkExec and its driver worker (About state; SIGMOD'18
 paper, 4.3.2: a state of the user's own).

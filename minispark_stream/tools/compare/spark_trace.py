@@ -1,4 +1,4 @@
-"""The steps of real Structured Streaming, from what it leaves behind.
+"""The steps of real Structured Streaming, from its reports and its checkpoint.
 
 Models: what StreamingQueryProgress, the listener and the checkpoint directory tell about MicroBatchExecution (SIGMOD'18
 paper, section 7.4: monitoring).
