@@ -3,11 +3,11 @@
     python -m minispark_stream demo --days 2       flights and word count on both engines
     python -m minispark_stream course FOLDER       the notebooks of this version, copied into a folder
     python -m minispark_stream inspect CHECKPOINT  what is in a checkpoint, without PySpark and without a JVM
-    python -m minispark_stream why "MESSAGE"       what an error of Spark's means, and the way out
-    python -m minispark_stream why CHECKPOINT      why nothing comes out of a query
+    python -m minispark_stream why "MESSAGE"       what an error of Spark means, and the way out
+    python -m minispark_stream why CHECKPOINT      why a query emits nothing
     python -m minispark_stream doctor              what is there and what is missing
 
-A command imports what it needs when it runs, so that `doctor`, `inspect` and `why` work where PySpark is what is missing.
+A command imports what it needs when it runs, so that `doctor`, `inspect` and `why` work without PySpark.
 """
 
 from __future__ import annotations
@@ -70,12 +70,12 @@ def parser() -> argparse.ArgumentParser:
     demo.add_argument("--days", type=int, default=2, help="days of flights (2)")
     demo.add_argument("--out", type=Path, default=Path("build/demo"), help="where to write (build/demo)")
     add_inspect_arguments(commands.add_parser("inspect", help="what is in a checkpoint"))
-    why = commands.add_parser("why", help="what an error message means, or why nothing comes out of a checkpoint")
+    why = commands.add_parser("why", help="what an error message means, or why the query of a checkpoint emits nothing")
     why.add_argument("message", help="an error message, an error condition, a few words, or the folder of a checkpoint")
     course = commands.add_parser("course", help="copy the notebooks of this version into a folder")
-    course.add_argument("folder", type=Path, help="where they go; what is there already stays as it is")
+    course.add_argument("folder", type=Path, help="where to copy them; files that already exist are not changed")
     doctor = commands.add_parser("doctor", help="what is there and what is missing")
-    doctor.add_argument("--no-spark", action="store_true", help="do not start a Spark to see whether it runs (up to a minute)")
+    doctor.add_argument("--no-spark", action="store_true", help="do not start Spark to see whether it runs (up to a minute)")
     return top
 
 

@@ -1,10 +1,10 @@
-"""Why did nothing come out? Asked of a query of either engine, or of a checkpoint.
+"""Why did a query emit nothing? The question can be asked about a query of either engine, or about a checkpoint.
 
     explain_output("/data/checkpoint")        a checkpoint alone
     explain_output(query)                     of the model or of real Structured Streaming, running or not
 
-A query of the model answers itself. Of one of Spark's, the checkpoint and the output mode are asked of the JVM, and the rest is
-in the checkpoint and in the progress reports (tools/inspection/why_no_output.py).
+A query of the model answers itself. For a query of Spark, the JVM says where the checkpoint is and what the output mode is, and
+the rest is in the checkpoint and in the progress reports (tools/inspection/why_no_output.py).
 
 Differs from Spark: Spark has no such answer.
 """
@@ -21,18 +21,18 @@ if TYPE_CHECKING:
 
 
 def explain_output(query_or_checkpoint: StreamingQuery | str | Path) -> OutputExplanation:
-    """What a query holds, what it dropped, for which watermark it waits, and what would have to arrive.
+    """What a query has in its state, what it dropped, which watermark it waits for, and what would have to arrive.
 
     Args:
         query_or_checkpoint: a query of the model or of Spark, or the path of a checkpoint as `inspect` takes it.
 
     Returns:
-        the answer, which prints as text and shows itself in Jupyter.
+        the answer, which prints as text and is shown as a table in Jupyter.
 
     Raises:
         FileNotFoundError: there is no such directory.
         ValueError: the directory is not a checkpoint.
-        TypeError: it is something else, such as a DataFrame, of which no query runs.
+        TypeError: the argument is something else, such as a DataFrame that no query runs.
     """
     if isinstance(query_or_checkpoint, (str, Path)):
         return explain_checkpoint(str(query_or_checkpoint))

@@ -9,14 +9,14 @@ A `Trace` is a recording (recording.py) that never changes. A trace of the model
     trace                  in Jupyter: a table of the batches, and how long each took
     trace.stepper()        in Jupyter: forward and back through every step
     trace.to_pandas()                a row for each batch
-    trace.fate({"word": "late"})     what became of a row, and why
+    trace.fate({"word": "late"})     what happened to a row, and why
     trace.to_html("run.html"), trace.to_text(), trace.draw(batch=2, step="walCommit"), trace.timeline()
     trace.event_time()               rows, watermarks and windows in the plane of batches and event times
     trace.join(), trace.sessions(), trace.watermarks(), trace.state_files(), trace.logs(), trace.files()
     trace.epochs()                   epochs or batches on the axis of time, and when each was logged and committed
 
-A file is JSON that somebody else may have written: `load` checks it before anything is drawn. The pictures are drawn by
-view/, which is imported only when one is asked for: a query that runs draws nothing.
+A file is JSON that another program may have written, so `load` checks it before anything is drawn. view/ draws the pictures,
+and is imported only when somebody asks for one: a running query draws nothing.
 
 Differs from Spark: Spark keeps no trace; `recentProgress` is the nearest thing.
 """
@@ -108,17 +108,17 @@ class Trace(Recording):
     # -- questions ---------------------------------------------------------------------------------------
 
     def fate(self, row: Mapping[str, Any]) -> FateAnswer:
-        """What became of a row: its file, batch, key, and whether it was merged, emitted, held, evicted or dropped, and why.
+        """What happened to a row: its file, batch, key, and whether it was merged, emitted, kept, evicted or dropped, and why.
 
         Args:
-            row: some columns of the row, as its source, its key or its side of a join has them. Times as Spark prints them,
-                in UTC.
+            row: some columns of the row, as its source, its key or its side of a join has them. Times are written as Spark
+                prints them, in UTC.
 
         Returns:
-            the way of every row that has these columns, as text and as HTML; a note where the trace has no rows.
+            the way of every row that has these columns, as text and as HTML; a note if the trace has no rows.
 
         Raises:
-            TypeError: `row` is no mapping.
+            TypeError: `row` is not a mapping.
         """
         from minispark_stream.lens.trace.fates import fates
         from minispark_stream.lens.view.fate import FateAnswer, answer
@@ -126,7 +126,7 @@ class Trace(Recording):
         if not isinstance(row, Mapping):
             raise TypeError(f"fate takes columns of a row, such as {{'word': 'a'}}, not {row!r}")
         if self.engine == "spark":
-            note = "Real Spark does not tell what became of a row. The model does: with the query as a function of a session "
+            note = "Real Spark does not say what happened to a row. The model does: with the query as a function of a session "
             ask = f"and a folder, and its rows as a feed, ask side_by_side(spark, query, feed).model.trace.fate({dict(row)})"
             return FateAnswer((), note + ask)
         return answer(fates(self), row)
@@ -134,17 +134,17 @@ class Trace(Recording):
     # -- pictures ----------------------------------------------------------------------------------------
 
     def to_text(self, durations: bool = False) -> str:
-        """Every step on a line, the same on every machine: no ids, no wall clock, durations only if asked for."""
+        """Every step on a line, the same on every machine: without ids and wall-clock times, with durations only on request."""
         from minispark_stream.lens.view.text import to_text
 
         return to_text(self, durations)
 
     def draw(self, batch: int | None = None, step: str | None = None) -> graphviz.Digraph:
-        """The flow of one batch, with `step` lit.
+        """The flow of one batch, with `step` highlighted.
 
         Args:
-            batch: a batch id; of a batch that ran again, the last run is drawn. None is the last batch.
-            step: a step of `STEPS` to light.
+            batch: a batch id; if the batch ran again, its last run is drawn. None is the last batch.
+            step: a step of `STEPS` to highlight.
 
         Raises:
             ValueError: the trace has no such batch, or there is no such step.
@@ -172,7 +172,7 @@ class Trace(Recording):
         return self._picture("event_time")
 
     def join(self) -> Picture:
-        """The two buffers of a stream-stream join: rows that wait, pairs, and what leaves.
+        """The two buffers of a stream-stream join: rows that wait, pairs, and rows that are evicted.
 
         Raises:
             ValueError: the query has no such join, or its rows were not recorded.
@@ -180,7 +180,7 @@ class Trace(Recording):
         return self._picture("join")
 
     def sessions(self) -> Picture:
-        """Sessions of each key, as they open, grow, become one, and leave.
+        """Sessions of each key, as they open, grow, become one, and are emitted.
 
         Raises:
             ValueError: the query has no session windows, or its rows were not recorded.
@@ -188,15 +188,15 @@ class Trace(Recording):
         return self._picture("sessions")
 
     def watermarks(self) -> Picture:
-        """What each operator of the plan sees of the watermark and promises of its output, batch by batch.
+        """Which watermark each operator of the plan sees, and which it promises for its output, batch by batch.
 
         Raises:
-            ValueError: the query has no watermark; or the trace is one of real Spark, which does not tell.
+            ValueError: the query has no watermark, or the trace is one of real Spark, which does not report this.
         """
         return self._picture("watermarks")
 
     def state_files(self) -> Picture:
-        """The deltas and snapshots of the state stores: who wrote and deleted them, what a load reads.
+        """The deltas and snapshots of the state stores: which worker wrote and deleted them, and what a load reads.
 
         Raises:
             ValueError: the query has written no state.
@@ -212,7 +212,7 @@ class Trace(Recording):
         return self._picture("logs")
 
     def files(self) -> Picture:
-        """The files that each batch takes and leaves, and the manifest of a file sink.
+        """The files that each batch reads and leaves for later, and the manifest of a file sink.
 
         Raises:
             ValueError: neither a source nor the sink has files.

@@ -3,8 +3,8 @@
     query = spark.readStream ... .start()
     live(query)                      as the last line of a cell: charts that grow with every batch
 
-1. What is drawn are the progress reports of the query. It keeps the newest hundred; the view remembers more than that.
-2. A query of the model also has a trace, of which the newest steps are drawn.
+1. The charts show the progress reports of the query. The query keeps the newest hundred; the view remembers more than that.
+2. A query of the model also has a trace, whose newest steps are drawn.
 """
 
 from __future__ import annotations
@@ -27,15 +27,15 @@ def live(query: StreamingQuery, every_s: float = 1.0) -> LiveView:
     """A view of a query for Jupyter, which is drawn again until the query ends, or until its `close()` is called.
 
     Args:
-        query: of real Structured Streaming or of the model.
-        every_s: seconds between two looks at the query.
+        query: a query of real Structured Streaming or of the model.
+        every_s: seconds between two updates.
 
     Returns:
-        an ipywidgets view: rates, batch durations by phase, watermark, state, the numbers of the newest batch; of a query of
+        an ipywidgets view: rates, batch durations by phase, watermark, state, the numbers of the newest batch; for a query of
         the model also the flow diagram with the step that ended last.
 
     Raises:
-        TypeError: what is given is no query.
+        TypeError: `query` is not a query.
     """
     if not isinstance(query, StreamingQuery):
         raise TypeError(f"live takes the StreamingQuery that start() gave, not {type(query).__name__}")

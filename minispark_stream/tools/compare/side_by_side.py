@@ -6,8 +6,8 @@
 
     side_by_side(spark, word_count, feed=[["a b a"], ["b c"]], output_mode="update")
 
-Each engine, Spark first, begins with an empty input folder and an empty checkpoint, and is given one step of `feed` after the
-other (runner.py). The engines run one after the other, so that neither slows the other down.
+Each engine begins with an empty input folder and an empty checkpoint, and receives the steps of `feed` one after the other
+(runner.py). Spark runs first, and then the model, so that neither slows the other down.
 """
 
 from __future__ import annotations
@@ -60,14 +60,14 @@ def side_by_side(
         spark: the session that both engines use.
         build: `build(session)` or `build(session, input_dir)`; returns the streaming DataFrame.
         feed: the steps of the input. A step is a list of text lines (a new file in the input folder), a mapping from a
-            subfolder to lines (for several inputs), or a function that is given the folder. Steps run once per engine.
+            subfolder to lines (for several inputs), or a function that is called with the folder. Steps run once per engine.
         output_mode: "append", "update" or "complete".
         trigger: the arguments of `DataStreamWriter.trigger`; with `once` or `availableNow` each step is a run of its own.
         confs: SQL confs to set while the queries run.
         restart_after: steps (from 0) after which the query is stopped and restarted; a mapping also gives a function that
             is called with the checkpoint's path in between, to do damage.
-        relay: who runs the query the second time. ("model", "spark") take turns on one checkpoint: after each restart the
-            other one goes on, and the outcome must be the same as if real Structured Streaming had run all of it.
+        relay: the engines that run the query the second time. ("model", "spark") take turns on one checkpoint: after each
+            restart the other one continues, and the result must be the same as if Structured Streaming had run everything.
         input_dir: the input folder. By default `input` below `directory`, which is emptied before each engine runs; in a folder
             of your own, only the files of steps that are lines are removed.
         directory: where checkpoints go; a temporary folder by default, which is deleted.
@@ -80,9 +80,9 @@ def side_by_side(
 
     Raises:
         FileExistsError: `directory` has a folder `input` with files that no comparison has put there.
-        TypeError: an argument is not what it should be, or the function returns no query of the session that it is given.
-        ValueError: a conf that Spark does not know, or an engine that there is not.
-        AnalysisException: Spark refuses the query; what the model would say is below the error.
+        TypeError: an argument has the wrong type, or the function does not return a query of the session that it receives.
+        ValueError: Spark does not know a conf, or an engine does not exist.
+        AnalysisException: Spark refuses the query; the advice of the model is below the error.
     """
     check_trigger(trigger)
     check_feed(feed)

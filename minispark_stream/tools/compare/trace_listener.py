@@ -5,14 +5,14 @@
     ...
     listener.traces["counts"].timeline()            by name, or by id if the query has no name
 
-1. When a query starts, it is asked where its checkpoint is.
-2. After every batch the progress report is kept, with the log files of the batch, which Spark deletes later. A query that is
-   started again on its checkpoint goes on where it was.
-3. When it ends, its error is kept.
+1. When a query starts, the listener asks it where its checkpoint is.
+2. After every batch, the listener keeps the progress report and the log files of the batch, which Spark deletes later. When a
+   query is started again on its checkpoint, its trace continues.
+3. When the query ends, the listener keeps its error.
 
-Of each query the newest `max_batches` batches are kept, and of the queries the newest `max_queries`.
+It keeps the newest `max_queries` queries, and the newest `max_batches` batches of each.
 
-Spark tells listeners of a batch a moment after it has ended.
+Spark notifies listeners of a batch a moment after the batch has ended.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ class TraceListener(StreamingQueryListener):
 
     @property
     def traces(self) -> Mapping[str, Trace]:
-        """The trace of every query by its name, or by its id if it has no name; of two with one name, the later one."""
+        """Traces by the names of their queries, or by their ids if they have no name; a name means its latest query."""
         return {watched.name or id: watched.trace for id, watched in list(self._watched.items())}
 
     def onQueryStarted(self, event: QueryStartedEvent) -> None:  # noqa: N802

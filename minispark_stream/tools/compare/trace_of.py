@@ -1,14 +1,14 @@
-"""The trace of a query that is not this project's: what it has done so far, with no change to its code.
+"""The trace of a query of real Structured Streaming: what it has done so far, without a change to its code.
 
-    query = spark.readStream ... .start()         anybody's code, on real Structured Streaming
+    query = spark.readStream ... .start()         any code, on real Structured Streaming
     trace_of(query).draw(batch=3)                 while it runs, or after it has ended
 
 1. A query of the model records its own trace.
-2. Of real Structured Streaming the JVM says where the checkpoint is; the progress reports of the query and the log files of
+2. For real Structured Streaming, the JVM says where the checkpoint is; the progress reports of the query and the log files of
    the checkpoint become the same events (spark_trace.py).
 
-A query keeps its newest reports only, and a temporary checkpoint is deleted when its query stops: `Trace.note` says what is
-missing. A listener that was there from the start has it all (trace_listener.py).
+A query keeps only its newest reports, and a temporary checkpoint is deleted when its query stops: `Trace.note` says what is
+missing. A listener that is added before the query starts has everything (trace_listener.py).
 """
 
 from __future__ import annotations
@@ -22,17 +22,17 @@ from minispark_stream.tools.compare.spark_trace import spark_batches, spark_trac
 
 
 def trace_of(query: StreamingQuery) -> Trace:
-    """The trace of every batch that a query still knows of: `draw`, `stepper`, `event_time` and others.
+    """The trace of every batch that a query still knows, with `draw`, `stepper`, `event_time` and others.
 
     Args:
-        query: of real Structured Streaming or of the model; running or ended.
+        query: a query of real Structured Streaming or of the model, running or ended.
 
     Returns:
-        the trace as of now. Rows are in the trace of a model query with `trace="rows"`; Spark keeps none, and does
-        not tell what its operators see of the watermark: `join`, `sessions` and `watermarks` are not to be had of it.
+        the trace as of now. The trace of a model query with `trace="rows"` contains rows. Spark reports neither rows
+        nor the watermarks of its operators, so its trace has no `join`, `sessions` and `watermarks`.
 
     Raises:
-        TypeError: what is given is no query.
+        TypeError: `query` is not a query.
     """
     if isinstance(query, ModelQuery):
         return query.trace  # (1)

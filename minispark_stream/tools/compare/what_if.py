@@ -1,4 +1,4 @@
-"""What if the watermark came later, the window were longer, a row arrived earlier, the query were killed? Turn a knob and see.
+"""What if the watermark came later, a window were longer, a row arrived earlier, the query were killed? Change a knob and see.
 
     def windowed(session, folder, delay="10 minutes", window="5 minutes"):
         rows = session.readStream.schema("time timestamp, word string").csv(folder)
@@ -7,10 +7,10 @@
     feed = [["2024-01-01 12:01,a", "2024-01-01 12:07,b"], ["2024-01-01 12:21,c"], ["2024-01-01 12:04,late"]]
     what_if(spark, windowed, feed, delay=["0 minutes", "5 minutes", "20 minutes"])
 
-The query runs on the model with every turn of a knob (experiment.py). The panel (lens/view/what_if_panel.py) says what has
-changed since the run before, and shows the picture of event time and the results (outcome.py): new ones green, other values
-amber, those that are gone red. It is made for small inputs: of a batch, a trace knows no more than a thousand rows of a
-source.
+The query runs on the model whenever a knob is changed (experiment.py). The panel (lens/view/what_if_panel.py) says what has
+changed since the run before, and shows the picture of event time and the results (outcome.py): new ones green, changed values
+amber, results that are gone red. It is made for small inputs: a trace keeps at most a thousand rows of each source in a
+batch.
 """
 
 from __future__ import annotations
@@ -37,26 +37,26 @@ WHAT_IF_CSS = CSS + file_beside(__file__, "what_if.css")
 def what_if(
     spark: SparkSession, build: Build, feed: Feed, *, confs: Mapping[str, str] | None = None, **knobs: Any
 ) -> WhatIfPanel:
-    """A panel with a control for each knob, which runs the query again on the model when one is turned.
+    """A panel with a control for each knob, which runs the query again on the model when one is changed.
 
     Args:
         spark: the session.
-        build: `build(session, folder, **knobs)` returns the streaming DataFrame that reads the folder; without a second
-            parameter, or with a default for it, it is not told the folder.
+        build: `build(session, folder, **knobs)` returns the streaming DataFrame that reads the folder; if its second
+            parameter is missing or has a default, it is called without the folder.
         feed: the steps of the input, as `side_by_side` takes them. Lists of lines can be moved to other files in the panel.
         confs: SQL confs of the runs; two shuffle partitions unless said otherwise.
         knobs: the arguments of `build` that can be varied: a list of values, or what `ipywidgets.interact` takes. Three names
-            are not handed to `build`. `output_mode` is "append" unless it is varied. `crash` is None, or "walCommit" or
-            "commitOffsets": at which of these steps the query is killed in its newest batch after the middle step of the feed,
-            to be started again. `at_once` says whether all files are there when the query starts, which matters with
+            are not passed to `build`. `output_mode` is "append" unless it is varied. `crash` is None, or "walCommit" or
+            "commitOffsets": the step at which the query is killed, in its newest batch after the middle step of the feed,
+            and then started again. `at_once` says whether all files are there when the query starts, which matters with
             `maxFilesPerTrigger`.
 
     Returns:
-        an ipywidgets panel. Runs are kept, so going back is at once.
+        an ipywidgets panel. Runs are kept, so going back to an earlier setting is immediate.
 
     Raises:
-        TypeError: what builds the query is no function, a knob is none of its parameters, or a step of the feed is a text.
-        ValueError: a knob that no control can be made of, or a conf that Spark does not know.
+        TypeError: `build` is not a function, a knob is not one of its parameters, or a step of the feed is a text.
+        ValueError: no control can be made for a knob, or Spark does not know a conf.
     """
     check_build(build)
     check_feed(feed)

@@ -11,7 +11,7 @@
 
 Damaged files do not stop it: each is a finding that names the file and what is wrong with it.
 
-Differs from Spark: Spark reads the state of a checkpoint with jobs (`format("statestore")`) and its logs not at all.
+Differs from Spark: Spark reads the state of a checkpoint with jobs (`format("statestore")`), and does not show its logs at all.
 """
 
 from __future__ import annotations
@@ -32,12 +32,12 @@ LEVELS = ("error", "warning", "note")
 
 
 def inspect(path: str, filesystem: fs.FileSystem | None = None, *, max_bytes: int = 256 << 20) -> CheckpointReport:
-    """What is in the checkpoint of a streaming query, of Spark or of the model.
+    """What is in the checkpoint of a streaming query of Spark or of the model.
 
     Args:
         path: a local path, or a URI that pyarrow.fs knows (`file:///`, `s3://`, `gs://`, `hdfs://`, `abfs://`).
         filesystem: where `path` is, for a file system that no URI describes.
-        max_bytes: the largest file to read, and the largest state of a partition to hold in memory, in bytes.
+        max_bytes: the largest file to read, and the largest state of a partition to keep in memory, in bytes.
 
     Raises:
         FileNotFoundError: there is no such directory.
