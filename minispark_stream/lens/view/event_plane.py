@@ -228,9 +228,9 @@ def _grouped(number: int, rows: Sequence[tuple[str, Fate]], low: float, high: fl
 
 
 LATE_STAIR = "late watermark: what ends by then is dropped"
-EVICTION_STAIR = "eviction watermark: what ends by then leaves"
-SIDE_STAIR = "state watermark of this side: what is not after it leaves"
-CLOCK_STAIR = "time of the batch: timers that it has passed fire"
+EVICTION_STAIR = "eviction watermark: what ends by then is evicted"
+SIDE_STAIR = "state watermark of this side: rows up to it are evicted"
+CLOCK_STAIR = "time of the batch: timers before it fire"
 
 
 def _stairs(batches: Sequence[BatchFacts], place: tuple[int, int] | None) -> dict[str, Sequence[int | None]]:

@@ -122,8 +122,8 @@ def _names(value: object) -> tuple[str, ...]:
 # -- the drawing -------------------------------------------------------------------------------------------
 
 CAPTION = (
-    "A source lists its folder, or has kept files of the last listing. It takes whole files, from the oldest on, and leaves "
-    "the rest: follow a file from “leaves” down to “takes”. It is not taken again, as long as the source remembers it."
+    "A source lists its folder, or has kept files of the last listing. It takes whole files, the oldest first, and leaves the "
+    "rest: follow a file from “leaves” down to “takes”. It is not taken again as long as the source remembers it."
 )
 MANIFEST = " What the sink has written counts for a reader when an entry of the manifest names it."
 

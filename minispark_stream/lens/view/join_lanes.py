@@ -16,8 +16,8 @@ from minispark_stream.lens.view.words import clock_words, plural, row_words
 LABEL, COLUMN, LANE = 128.0, 92.0, 17.0
 STATE = "#8a5600"
 CAPTION = (
-    "Every row waits in the buffer of its side, as long as its bar is, for rows of the other side that fit. Follow a bar to "
-    "its end: there the state watermark of its side (the time above or below the column) has reached the row's event time."
+    "A bar shows how long a row waits in the buffer of its side for matching rows of the other side. Follow a bar to its end: "
+    "there the state watermark of its side (the time above or below the column) has reached the row's event time."
 )
 
 
@@ -30,7 +30,7 @@ def svg(found: Sequence[Buffers]) -> str | None:
     legend: list[Shown] = [
         (NEW, "held in the buffer", True),
         (INK, "a pair: the joined row goes out", bool(pairs)),
-        (OUT, "evicted without a pair: goes out with nulls", any(lane.is_alone for lane in lanes)),
+        (OUT, "evicted without a pair: emitted with nulls", any(lane.is_alone for lane in lanes)),
         (WRONG, "late, dropped", any(lane.is_late for lane in lanes)),
         (HELD, "not stored", any(not lane.is_stored and not lane.is_late for lane in lanes)),
     ]

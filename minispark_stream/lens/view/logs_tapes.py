@@ -107,9 +107,9 @@ def _logged(batch: Batch, deleted: set[int | None]) -> Logged | None:
 # -- the drawing -------------------------------------------------------------------------------------------
 
 CAPTION = (
-    "Read from left to right, each batch from top to bottom: its entry in offsets/ is written before it reads anything, that "
-    "in commits/ when it is done. An upper box says up to where the batch reads, a lower one the watermark of the next batch. "
-    "If an upper box has nothing below it, its batch has to run again."
+    "Read from left to right, each batch from top to bottom: its entry in offsets/ is written before it reads anything, and "
+    "that in commits/ when it is done. The upper box says how far the batch reads, the lower one the watermark of the next "
+    "batch. If an upper box has nothing below it, its batch has to run again."
 )
 
 

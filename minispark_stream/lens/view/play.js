@@ -255,10 +255,10 @@ function drawPicture() {
 }
 
 const SAMPLES = [
-  ['<line x1="0" y1="6" x2="24" y2="6" class="mark"/>', "watermark of the batch: what it has reached leaves the state"],
-  ['<line x1="0" y1="6" x2="24" y2="6" class="late"/>', "late watermark, of the batch before: what is not above it is dropped (of windows, the end)"],
+  ['<line x1="0" y1="6" x2="24" y2="6" class="mark"/>', "watermark of the batch: state that ends by then is evicted"],
+  ['<line x1="0" y1="6" x2="24" y2="6" class="late"/>', "late watermark, of the batch before: rows that are not after it are dropped (for windows, the end counts)"],
   ['<g class="row dropped"><circle class="shape" cx="12" cy="6" r="5"/></g>', "a row that is dropped"],
-  ['<rect x="0" y="0" width="24" height="12" rx="3" class="chip"/>', "goes to the sink as it leaves the state"],
+  ['<rect x="0" y="0" width="24" height="12" rx="3" class="chip"/>', "emitted when it is evicted from the state"],
 ];
 one(".legend").innerHTML = SAMPLES.map(([drawn, words]) => `<li><svg width="24" height="12" aria-hidden="true">${drawn}</svg>${words}</li>`).join("");
 

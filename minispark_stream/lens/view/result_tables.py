@@ -22,8 +22,8 @@ from minispark_stream.lens.view.timeline import Picture
 Rows = Sequence[str]  # of one table, or of what was sent in one batch
 LABEL, COLUMN, BOX, TALL = 110.0, 112.0, 104.0, 17.0
 CAPTION = (
-    "From top to bottom: all input up to this batch, the table that a batch query makes of it, what each output mode sends. "
-    "The table does not depend on the mode; the mode says which of its rows are sent, and when."
+    "Top to bottom: all input up to this batch, the table that a batch query makes of it, and what each output mode emits. "
+    "The table does not depend on the mode; the mode says which of its rows are emitted, and when."
 )
 
 

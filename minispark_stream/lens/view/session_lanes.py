@@ -123,8 +123,8 @@ def _extent(holding: Holding, batch: int) -> tuple[float, float]:
 # -- the drawing -------------------------------------------------------------------------------------------
 
 CAPTION = (
-    "Read a key from top to bottom: a row opens a session as long as the gap, or makes the one that it touches longer; a row "
-    "between two of them makes them one. A session leaves when the watermark (the amber mark) has reached its end."
+    "Read a key from top to bottom: a row opens a session as long as the gap, or extends the session that it touches; a row "
+    "between two sessions joins them. A session is evicted when the watermark (the amber mark) has reached its end."
 )
 WATERMARK = "#8a5600"
 

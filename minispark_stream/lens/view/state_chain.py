@@ -21,12 +21,12 @@ MOST = 14
 LABEL, COLUMN, BOX, TALL, LOW = 172.0, 82.0, 74.0, 20.0, 13.0
 
 CAPTION = (
-    "Every batch adds a delta: only what it has changed. A snapshot is the whole state at a version. To load the newest "
+    "Every batch adds a delta, which has only its changes. A snapshot is the whole state of a version. To load the newest "
     "version, a task reads the framed files: the newest snapshot and the deltas after it; without a snapshot, all of them."
 )
 OF_ROCKSDB = (
-    "A changelog is what a batch has changed. A zip is a version as a whole: it names the tables (SST files) of the version, "
-    "and shares those that were there before. To load the newest version, a task reads what is framed."
+    "A changelog has the changes of a batch. A zip is a whole version: it names the tables (SST files) of the version, and "
+    "shares those that were there before. To load the newest version, a task reads the framed files."
 )
 
 

@@ -141,7 +141,7 @@ def _measured(batch: Batch, column: str, place: int) -> Cell | None:
 
 CAPTION = (
     "Read a column from the bottom up. Each withWatermark measures the newest event time less its delay; {which} of them is "
-    "the watermark of the query from the next batch on. What an operator promises is what the one above it sees."
+    "the watermark of the query from the next batch on. An operator sees what the one below it promises."
 )
 
 
@@ -149,7 +149,7 @@ def svg(found: Tree | None) -> str | None:
     """The picture of a tree, if there is one."""
     if found is None:
         return None
-    which = "the greatest" if found.policy == "max" else "the least"
+    which = "the greatest" if found.policy == "max" else "the smallest"
     width = 2 * MARGIN + TREE + COLUMN * max(len(found.batch_ids), 4)
     sheet = Sheet("watermarks", width, "The watermark on its way up the plan", CAPTION.format(which=which), [
         (DROPS, "drops rows up to (what it saw in the batch before)", True), (EVICTS, "evicts state up to", True),
