@@ -54,7 +54,7 @@ def test_what_would_prove_nothing_is_told(spark: SparkSession, mini: MiniSparkSe
     def on_spark(session: Any, folder: str) -> DataFrame:
         return events(spark, folder)
 
-    with pytest.raises(TypeError, match="it must use the one that it is given"):
+    with pytest.raises(TypeError, match="it must use the session that it is called with"):
         side_by_side(spark, on_spark, [["2024-01-01 12:00,,a"]], progress=False)
     with pytest.raises(ValueError, match=r"no conf spark.sql.shuffle.partition .*: is it spark.sql.shuffle.partitions\?"):
         side_by_side(spark, events, [["2024-01-01 12:00,,a"]], confs={"spark.sql.shuffle.partition": "3"})

@@ -224,7 +224,7 @@ def test_an_error_or_a_crash_that_nobody_expects_fails(spark: SparkSession) -> N
         spark, lambda s, n: n.select(1 / F.col("i")), schemas={"n": "i int"}
     ) as t:
         t.add([0])
-    with pytest.raises(AssertionError, match="was to die at walCommit"), stream_test(
+    with pytest.raises(AssertionError, match="should have been killed at walCommit"), stream_test(
         spark, counts, "update", schemas={"words": "word string"}
     ) as t:
         t.crash("walCommit")

@@ -54,7 +54,7 @@ def check_feed(feed: object) -> None:  # (4)
 def check_build(build: object) -> None:  # (5)
     """Raises TypeError: what was given cannot be called."""
     if not callable(build):
-        raise TypeError(f"what builds the query is a function of a session, which each engine calls, and not {build!r}")
+        raise TypeError(f"the query must be built by a function of a session, which each engine calls, not by {build!r}")
 
 
 def check_confs(spark: SparkSession, confs: Mapping[str, str]) -> None:  # (6)
@@ -71,7 +71,7 @@ def check_relay(relay: Collection[str]) -> None:  # (6)
         if name not in ENGINES:
             raise ValueError(f"relay takes {' and '.join(ENGINES)}, not {name!r}")
     if "model" not in relay:
-        raise ValueError("relay without model compares Spark with itself")
+        raise ValueError("a relay without the model compares Spark with itself")
 
 
 def check_knobs(build: Callable[..., Any], knobs: Collection[str], others: Collection[str]) -> None:  # (6)
@@ -82,7 +82,7 @@ def check_knobs(build: Callable[..., Any], knobs: Collection[str], others: Colle
     for name in knobs:
         if name not in parameters and name not in others:
             snake = re.sub("[A-Z]", lambda m: f"_{m[0].lower()}", name)
-            raise TypeError(f"{name} is no parameter of the function{perhaps(snake, [*parameters, *others])}")
+            raise TypeError(f"{name} is not a parameter of the function{perhaps(snake, [*parameters, *others])}")
 
 
 def perhaps(name: str, known: Sequence[str]) -> str:
@@ -94,9 +94,9 @@ def perhaps(name: str, known: Sequence[str]) -> str:
 def check_built(found: Any, session: object) -> None:  # (5)
     """Raises TypeError: what the function gave is no query, or not one of the session that it was given."""
     if not hasattr(found, "writeStream"):
-        raise TypeError(f"the function must return the streaming DataFrame that it builds, and it returned {found!r}")
+        raise TypeError(f"the function must return the streaming DataFrame that it builds, but it returned {found!r}")
     if isinstance(session, MiniSparkSession) and found.isStreaming and type(found.writeStream) is DataStreamWriter:
-        raise TypeError("the function builds its query on another session: it must use the one that it is given")
+        raise TypeError("the function builds its query on another session: it must use the session that it is called with")
 
 
 def knows_camel_case(function: Callable[Arguments, Result]) -> Callable[Arguments, Result]:  # (2)

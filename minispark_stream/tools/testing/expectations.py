@@ -32,7 +32,8 @@ def difference_in_rows(expected: Sequence[Any], came: Sequence[Row], schema: Str
     try:
         wanted = [_complete(row, schema, zone) for row in expected]
     except ValueError as e:
-        return f"no row can be as expected: {e}\n{_listed('came', [row_words(shown_row(row, schema, zone)) for row in came])}"
+        rows = _listed("came", [row_words(shown_row(row, schema, zone)) for row in came])
+        return f"an expected row does not fit the columns of the query: {e}\n{rows}"
     got = [fitted_row(row, schema, zone) for row in came]
     keys = {True: Counter(comparable(row, schema) for row in wanted), False: Counter(comparable(row, schema) for row in got)}
     if keys[True] == keys[False]:

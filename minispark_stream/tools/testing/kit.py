@@ -97,7 +97,7 @@ class StreamTest(Actions):
             if kind is None:
                 self._check_no_error()
                 if step := next((query.crash.step for query in self._queries if query.crash is not None), None):
-                    raise AssertionError(f"the query was to die at {step}, and no batch has come there")
+                    raise AssertionError(f"the query should have been killed at {step}, but no batch has reached this step")
         finally:
             super().__exit__(kind, error, traceback)
 

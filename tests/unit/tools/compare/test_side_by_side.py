@@ -48,11 +48,11 @@ def test_usual_mistakes_are_told_before_an_engine_starts() -> None:
             anything(None, lambda session: session, feed)
     for function in ("a DataFrame", None):
         for tool in (anything, turned):
-            with pytest.raises(TypeError, match="what builds the query is a function of a session"):
+            with pytest.raises(TypeError, match="the query must be built by a function of a session"):
                 tool(None, function, [["a"]])
     with pytest.raises(TypeError, match="a step of the feed is a list of lines"):
         turned(spark, lambda session: session, ["to be"])
-    with pytest.raises(TypeError, match="must return the streaming DataFrame that it builds, and it returned None"):
+    with pytest.raises(TypeError, match="must return the streaming DataFrame that it builds, but it returned None"):
         check_built(None, None)
 
 
@@ -71,7 +71,7 @@ def test_what_is_misspelt_is_told_with_what_may_have_been_meant() -> None:
     def build(session: Any, folder: str, delay: str = "1 minute") -> Any: ...
 
     for knob, told in (("delays", ": is it delay?"), ("outputMode", ": is it output_mode?"), ("speed", "")):
-        with pytest.raises(TypeError, match=f"{knob} is no parameter of the function{re.escape(told)}$"):
+        with pytest.raises(TypeError, match=f"{knob} is not a parameter of the function{re.escape(told)}$"):
             turned(spark, build, [["a"]], **{knob: ["1"]})
     for relay, told in ((("models",), "relay takes model and spark, not 'models'"), (("spark",), "compares Spark with itself")):
         with pytest.raises(ValueError, match=told):
