@@ -9,7 +9,7 @@ A name is looked up, whatever its case, in this order:
 3. the entry points `minispark_stream.sources` and `minispark_stream.sinks` of the installed packages;
 4. Python data sources (`spark.dataSource.register`), which are the better choice for what should also run on real Spark.
 
-The following source returns two more numbers in each batch, and the sink keeps its rows; `format("count")` uses the source:
+Here are a source that returns two more numbers in each batch, and a sink that keeps its rows, both used by `format("count")`:
 
     def at(offset):                                                # an offset is JSON text, or None at the very beginning
         return json.loads(offset)["n"] if offset else 0

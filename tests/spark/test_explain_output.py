@@ -185,7 +185,7 @@ def test_rows_come_out_when_what_is_advised_arrives(spark: SparkSession, mini: M
                 said = explain_output(running)
                 put(folder, number, asked_for(query, said))
                 running.processAllAvailable()
-                if len(out) > before or "hands it on" not in str(said):
+                if len(out) > before or "passes it on" not in str(said):
                     break
             assert len(out) > before, f"{engine}: {answer}"
         finally:
