@@ -296,11 +296,12 @@ def benchmark() -> Iterator[str]:
     yield f"{found['machine']}; {SETTINGS[first]}. Milliseconds per trigger, medians:"
     yield ""
     heads = [f"model / Spark, {name}" for name, _ in others]
-    yield _line("workload", "rows a trigger", "Spark", "Spark, RocksDB", "the model", "batch job", "model / Spark", *heads,
-                "cold", "goal")
-    yield _line(*["---"] * (9 + len(others)))
+    yield _line("workload", "rows a trigger", "Spark", "Spark, RocksDB", "the model", "the model, RocksDB", "batch job", "model / Spark",
+                *heads, "cold", "goal")
+    yield _line(*["---"] * (10 + len(others)))
     for row in rows:
-        ms = [f"{row['medians'][name]:,.0f}" for name in ("spark", "spark rocksdb", "model", "batch job")]
+        names = ("spark", "spark rocksdb", "model", "model rocksdb", "batch job")
+        ms = [f"{row['medians'][name]:,.0f}" if name in row["medians"] else "" for name in names]
         ratios = [_ratio(of.get((name, row["workload"]))) for name in found["settings"]]
         cold = f"{row['cold']['model'] / row['cold'][row['against']]:.2f}" if row["cold"] else ""
         number, _, what = row["says"].partition(": ")
@@ -321,10 +322,10 @@ def _what_it_says(first: str, of: Mapping[tuple[str, str], Mapping[str, Any]]) -
     goals = {name: row["ratios"][0]["median"] <= row["goal"] for (setting, name), row in of.items() if setting == first}
     reached, missed = ([f"`{name}`" for name, is_so in goals.items() if is_so is wanted] for wanted in (True, False))
     yield f"It reaches its goal in {_and(reached) or 'no row'}, and misses it in {_and(missed) or 'none'}."
-    if apart := [f"`{name}` ({setting})" for (setting, name), row in of.items() if not row["agreed"]]:
+    shown = {key: f"`{key[1]}`" + (f" ({key[0]})" if len({setting for setting, _ in of}) > 1 else "") for key in of}
+    if apart := [shown[key] for key, row in of.items() if not row["agreed"]]:
         yield f"There were too few rounds, or they do not agree, in {'any row' if len(apart) == len(of) else _and(apart)}."
-    disturbed = [f"`{name}` ({setting})" for (setting, name), row in of.items() if (row["others"] or 0) > 0.1]
-    if disturbed:
+    if disturbed := [shown[key] for key, row in of.items() if (row["others"] or 0) > 0.1]:
         yield f"Other programs took more than a tenth of a core in {_and(disturbed)}."
 
 

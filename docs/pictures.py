@@ -6,7 +6,8 @@
 4. two_clocks.svg, the flights of one day: when each left and when it should have left, and the watermark.
 5. step_dark.png and step_phone.png: the HTML page of a recorded trace in the dark and on a phone. They are photographed in a
    headless Chromium; without one they stay as they are.
-6. tour.webp, the moving picture of the README (tour.py), in the same way.
+6. live.png, what `live` shows at the end of a query, as a notebook of the course has it, in the same way.
+7. tour.webp, the moving picture of the README (tour.py), in the same way.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ import matplotlib.dates as mdates
 import nbformat
 from matplotlib.figure import Figure
 from PIL import Image
-from playwright.sync_api import sync_playwright
+from playwright.sync_api import Page, sync_playwright
 
 from docs.tour import make_tour
 from minispark_stream.lens.trace.trace import Trace
@@ -37,6 +38,7 @@ OF_NOTEBOOKS = (  # file, notebook, the cell whose picture it is
     ("join.svg", "09_joins.ipynb", "comparison.model.trace.join()"),
     ("sessions.svg", "10_sessions.ipynb", "comparison.model.trace.sessions()"),
 )
+LIVE = ("live.png", "18_operations.ipynb", "live(query, every_s=0.3)")  # the same
 LATE_ROW = 74  # stateOperator of a batch with a late row
 PHOTOGRAPHS = (("step_dark.png", 1280, 720, True), ("step_phone.png", 390, 844, False))  # file, width, height, dark
 
@@ -46,9 +48,7 @@ def main() -> None:
         subprocess.run(["dot", "-Tsvg", IMAGES / f"{name}.dot", "-o", IMAGES / f"{name}.svg"], check=True)
     Trace.load(TRACE).event_time().save(IMAGES / "event_time.svg")
     for name, notebook, source in OF_NOTEBOOKS:
-        cells = nbformat.read(ROOT / "notebooks" / notebook, as_version=4).cells
-        (cell,) = (cell for cell in cells if cell.source == source)
-        (IMAGES / name).write_text(cell.outputs[0].data["image/svg+xml"], encoding="utf-8")
+        (IMAGES / name).write_text(shown(notebook, source)["image/svg+xml"], encoding="utf-8")
     two_clocks(IMAGES / "two_clocks.svg")
     browser = shutil.which("chromium") or shutil.which("google-chrome")
     if browser is None:
@@ -60,10 +60,25 @@ def main() -> None:
         for name, width, height, dark in PHOTOGRAPHS:
             tab = chromium.new_page(viewport={"width": width, "height": height}, color_scheme="dark" if dark else "light")
             tab.goto(f"{page.as_uri()}#{LATE_ROW}")
-            tab.screenshot(path=IMAGES / name)
-            Image.open(IMAGES / name).quantize(200).save(IMAGES / name, optimize=True)  # half the size
+            photograph(tab, IMAGES / name)
+        name, notebook, source = LIVE
+        tab = chromium.new_page(viewport={"width": 1160, "height": 100})
+        tab.set_content(shown(notebook, source)["text/html"])
+        photograph(tab, IMAGES / name, full_page=True)
         make_tour(chromium)
         chromium.close()
+
+
+def shown(notebook: str, source: str) -> dict[str, str]:
+    """What the cell of a notebook whose code ends with `source` has saved, by MIME type."""
+    cells = nbformat.read(ROOT / "notebooks" / notebook, as_version=4).cells
+    (cell,) = (cell for cell in cells if cell.cell_type == "code" and cell.source.endswith(source))
+    return dict(cell.outputs[0].data)
+
+
+def photograph(tab: Page, file: Path, full_page: bool = False) -> None:
+    tab.screenshot(path=file, full_page=full_page)
+    Image.open(file).quantize(200).save(file, optimize=True)  # half the size
 
 
 def two_clocks(file: Path, delay: timedelta = timedelta(hours=1)) -> None:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import re
 import socket
 import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 
 import pytest
 from pyspark.errors import PySparkException, StreamingQueryException
@@ -16,6 +18,7 @@ from pyspark.sql import functions as F
 from minispark_stream import MiniSparkSession
 from minispark_stream.engine.clock import ManualClock
 from minispark_stream.engine.sources.rate import value_at_second
+from tests.connectors import kafka_connector
 
 # -- rate-micro-batch -----------------------------------------------------------------------------------------------
 
@@ -325,3 +328,41 @@ def test_nobody_listens(spark, mini):
         query = stream.writeStream.format("noop").start()
         with pytest.raises(StreamingQueryException, match="Connection refused"):
             query.awaitTermination()
+
+
+STREAMING = "org.apache.spark.sql.execution.streaming"
+PYTHON_SOURCE = "org.apache.spark.sql.execution.datasources.v2.python.PythonMicroBatchStream"
+STREAMS = {  # the classes of Spark that read each source
+    "files": [f"{STREAMING}.runtime.FileStreamSource"],
+    "Kafka": ["org.apache.spark.sql.kafka010.KafkaMicroBatchStream", "org.apache.spark.sql.kafka010.KafkaContinuousStream"],
+    "Python": [PYTHON_SOURCE, f"{PYTHON_SOURCE}WithTriggerAvailableNow"],
+    "rate": [f"{STREAMING}.sources.RateStreamMicroBatchStream", f"{STREAMING}.continuous.RateStreamContinuousStream"],
+    "rate-micro-batch": [f"{STREAMING}.sources.RatePerMicroBatchStream"],
+    "socket": [f"{STREAMING}.sources.TextSocketMicroBatchStream", f"{STREAMING}.continuous.TextSocketContinuousStream"],
+}
+INTERFACES = {
+    "Source": f"{STREAMING}.Source",
+    **{name: f"org.apache.spark.sql.connector.read.streaming.{name}" for name in (
+        "MicroBatchStream", "ContinuousStream", "SupportsAdmissionControl", "SupportsTriggerAvailableNow")},
+}
+
+
+def test_the_sources_implement_the_interfaces_that_notebook_02_draws(spark):
+    """The last column of the drawing, against the classes of Spark."""
+    if not kafka_connector():
+        pytest.skip("no Kafka connector on the class path")
+    loader = spark._jvm.Thread.currentThread().getContextClassLoader()
+    loaded = {name: spark._jvm.Class.forName(name, False, loader) for name in (*INTERFACES.values(), *sum(STREAMS.values(), []))}
+    of_spark = {
+        interface: {source for source, classes in STREAMS.items() if any(loaded[at].isAssignableFrom(loaded[c]) for c in classes)}
+        for interface, at in INTERFACES.items()
+    }
+    notebook = json.loads((Path(__file__).parents[2] / "notebooks" / "02_sources.ipynb").read_text(encoding="utf-8"))
+    (cell,) = ("".join(cell["source"]) for cell in notebook["cells"] if "SparkDataStream  " in "".join(cell["source"]))
+    drawn: dict[str, set[str]] = {}
+    for line in re.search(r"```\n(SparkDataStream.*?)```", cell, re.S).group(1).splitlines()[1:]:
+        if name := re.search(r"[A-Z]\w+", line[:34]):
+            drawn[name.group()] = set()
+            interface = name.group()
+        drawn[interface] |= set(re.findall(r"[\w-]+", line[70:]))
+    assert drawn == of_spark

@@ -21,6 +21,7 @@ from PIL import Image
 from docs import collect
 from docs.tour import SCENES, TOUR
 from minispark_stream.tools.cli import parser
+from tests.unit.golden_trace import TRACE
 
 ROOT = Path(__file__).parents[3]
 PACKAGE = ROOT / "minispark_stream"
@@ -202,6 +203,11 @@ def test_the_front_page_tells_the_run_that_it_shows():
     recorded = {int(n): re.findall(r" time=\S+ (\d\d:\d\d):00", text) for n, text in zip(batches[::2], batches[1::2])}
     table = re.findall(r"^\| (\d) \| (.*?) ?\| ", (ROOT / "docs" / "index.md").read_text(encoding="utf-8"), re.M)
     assert {int(n): re.findall(r"\d\d:\d\d", messages) for n, messages in table} == recorded
+
+
+def test_the_run_of_the_front_page_was_recorded_while_the_machine_had_nothing_else_to_do():
+    """A reader takes the times that it shows for those of the engine. With everything recorded, a small batch takes about a second."""
+    assert max(batch.progress["batchDuration"] for batch in TRACE.batches if batch.progress) < 1500  # milliseconds
 
 
 def test_the_readme_lists_every_notebook():
