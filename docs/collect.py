@@ -296,8 +296,8 @@ def benchmark() -> Iterator[str]:
     yield f"{found['machine']}; {SETTINGS[first]}. Milliseconds per trigger, medians:"
     yield ""
     heads = [f"model / Spark, {name}" for name, _ in others]
-    yield _line("workload", "rows a trigger", "Spark", "Spark, RocksDB", "the model", "the model, RocksDB", "batch job", "model / Spark",
-                *heads, "cold", "goal")
+    yield _line("workload", "rows a trigger", "Spark", "Spark, RocksDB", "the model", "the model, RocksDB", "batch job",
+                "model / Spark", *heads, "cold", "goal")
     yield _line(*["---"] * (10 + len(others)))
     for row in rows:
         names = ("spark", "spark rocksdb", "model", "model rocksdb", "batch job")

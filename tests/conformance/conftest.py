@@ -24,7 +24,7 @@ def compare(spark: SparkSession, tmp_path: Any, request: pytest.FixtureRequest) 
         build: Callable[..., Any], feed: Any, *, state_bytes: bool = True, **arguments: Any
     ) -> Comparison:
         """`state_bytes=False`: the order of elements in a collected array is up to the shuffle, on either engine."""
-        if "restart_after" in arguments:
+        if isinstance(arguments.get("restart_after"), dict):  # something is done to the checkpoint, so that a batch may run again
             request.getfixturevalue("spark_files")
         comparison = side_by_side(
             spark, build, feed, directory=str(tmp_path), trace="steps", progress=False, **arguments
