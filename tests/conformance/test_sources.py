@@ -359,8 +359,9 @@ def test_the_sources_implement_the_interfaces_that_notebook_02_draws(spark):
     }
     notebook = json.loads((Path(__file__).parents[2] / "notebooks" / "02_sources.ipynb").read_text(encoding="utf-8"))
     (cell,) = ("".join(cell["source"]) for cell in notebook["cells"] if "SparkDataStream  " in "".join(cell["source"]))
+    [drawing] = re.findall(r"```\n(SparkDataStream.*?)```", cell, re.S)
     drawn: dict[str, set[str]] = {}
-    for line in re.search(r"```\n(SparkDataStream.*?)```", cell, re.S).group(1).splitlines()[1:]:
+    for line in drawing.splitlines()[1:]:
         if name := re.search(r"[A-Z]\w+", line[:34]):
             drawn[name.group()] = set()
             interface = name.group()
