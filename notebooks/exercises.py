@@ -205,7 +205,7 @@ EXERCISES = {
     "00-1": Exercise(
         answer={"or", "not"},
         hint="Compare update.rows(batch_id=1) with the complete result.",
-        why="Update sends the rows that changed in this batch, and the second file has neither word.",
+        why="Update mode emits the rows that changed in this batch, and the second file has neither word.",
     ),
     "00-2": Exercise(
         answer=8,
@@ -215,7 +215,7 @@ EXERCISES = {
     "00-3": Exercise(
         answer=8,
         hint="Is the filter above or below the aggregation? A count of 1 may be 2 tomorrow.",
-        why="The filter stands behind the state: what it hides must still be remembered, because its count may grow.",
+        why="The filter is above the state: a count that it hides must still be remembered, because it may grow.",
     ),
     "00-4": Exercise(
         answer=agrees({
@@ -223,8 +223,8 @@ EXERCISES = {
             ("complete", ("to", "be"), ("be", "be")): {"to": 1, "be": 3}, ("update", ("to", "be"), ("be", "be")): {"be": 3},
             ("complete", ("to",), ()): {"to": 1}, ("update", ("to",), ()): {},
         }),
-        hint="Count all words first. Which of the counts does each mode send?",
-        why="The counts are the same in both modes: complete sends all of them, update those of the words in this batch.",
+        hint="Count all words first. Which of the counts does each mode emit?",
+        why="The counts are the same in both modes: complete emits all of them, update those of the words in this batch.",
     ),
     "01-1": Exercise(
         answer="addBatch",
@@ -246,13 +246,13 @@ EXERCISES = {
             ((3,), (3,), False): False, ((3,), (4,), False): True, ((3, 7), (3, 8), False): True, ((3, 7), (3, 7), True): True,
             ((None,), (0,), False): True, ((None, None), (None, None), False): False,
         }),
-        hint="One source with something new is enough. When is a batch without any data worth while?",
-        why="Something new in any source, or an operator whose state can go now: for nothing else a batch is logged.",
+        hint="New data in one source is enough. When is a batch without data worth its cost?",
+        why="A batch is logged only when a source has new data, or when an operator can evict state now.",
     ),
     "02-1": Exercise(
         answer=(False, 1),
         hint="Is it the path alone that the source remembers, or path and time? Put two files, and try it.",
-        why="As long as a source remembers a file, it knows it by its path. Whether content and time are new does not count.",
+        why="A source recognises a file that it remembers by the path alone; new content or a new time does not matter.",
     ),
     "02-2": Exercise(
         answer=agrees({
@@ -261,32 +261,32 @@ EXERCISES = {
         }),
         hint="A file that is remembered is known by its name alone. One that is too old might have been forgotten.",
         why=(
-            "What is remembered is no longer new, whatever its time. And what is older than the source's memory is left out, "
+            "A file that is remembered is not new, whatever its time. A file older than the source's memory is left out, "
             "because it may have been read and forgotten. The clock on the wall plays no part."
         ),
     ),
     "02-3": Exercise(
         answer=1,
-        hint="A source that cannot be told where to stop must not be asked twice. How many rows come out?",
+        hint="A source that cannot be told where to stop must not be asked twice. How many rows are emitted?",
         why="The engine runs a single batch, as with Trigger.Once, and ignores the read limit: all five squares are in it.",
     ),
     "03-1": Exercise(
         answer=(4, 2),
         hint="Which of the five batches had no rows to read?",
-        why="The batch without data is gone, and with it the rows that it brought: they wait for the next run.",
+        why="The batch without data does not run, so the rows that it would have emitted wait for the next run.",
     ),
     "03-2": Exercise(
         answer=[1, 0, 0],
         hint="Run it. The watermark moves between batches only, and the late filter goes by the one before (notebook 06).",
         why=(
-            "With two files a batch, the late filter, which is one batch behind, still stands at 12:04 when 12:05 "
-            "comes. With five there is one batch, and rows of one batch do not make each other late."
+            "With two files a batch, the late watermark, which is one batch behind, is still 12:04 when 12:05 arrives. "
+            "With five files there is only one batch, and rows of one batch do not make each other late."
         ),
     ),
     "03-3": Exercise(
         answer=3000,
         hint="Ask `trigger_executor.next_batch_time`.",
-        why="Triggers stand on a grid of whole seconds, wherever the first one began.",
+        why="Triggers follow a grid of whole seconds, whenever the first one began.",
     ),
     "03-4": Exercise(
         answer=agrees({
@@ -295,8 +295,8 @@ EXERCISES = {
         }),
         hint="Until when does the engine wait, and is that before or after the end of the batch?",
         why=(
-            "The next point of the grid after the *beginning* of a batch, or its end if that is later. What was missed is not "
-            "made up for."
+            "The next point of the grid after the *beginning* of a batch, or its end if that is later. Missed triggers "
+            "are not made up for."
         ),
     ),
     "04-1": Exercise(
@@ -324,8 +324,8 @@ EXERCISES = {
     ),
     "05-1": Exercise(
         answer=(False, 6),
-        hint="The output mode says what is sent. What does it say about what is kept?",
-        why="The mode decides what is emitted. What changed in the state is the same.",
+        hint="The output mode says what is emitted. What does it say about what is kept?",
+        why="The mode decides what is emitted. The changes of the state are the same in each mode.",
     ),
     "05-2": Exercise(
         answer=(5, 3),
@@ -361,8 +361,8 @@ EXERCISES = {
         answer=1,
         hint="Print the comparison, and look at the last batch with data.",
         why=(
-            "With the policy max the fast stream alone moves the watermark, to 12:29. The slow stream's 12:20 comes after "
-            "that, and is lost."
+            "With the policy max, the fast stream alone moves the watermark, to 12:29. The slow stream's 12:20 arrives after "
+            "that, and is dropped."
         ),
     ),
     "06-3": Exercise(
@@ -391,20 +391,20 @@ EXERCISES = {
         answer=(True, False),
         hint="What does a batch know of the rows of the next one?",
         why=(
-            "Each batch is sorted by itself. What was sent cannot be put behind what comes later: this is why the check "
-            "is there."
+            "Each batch is sorted by itself. A row that was emitted cannot be put behind a row that arrives later: this is why "
+            "the check exists."
         ),
     ),
     "07-3": Exercise(
         answer={"right", "full"},
         hint=(
-            "Each outer row leaves with nulls when nobody can come any more who matches. Which side's watermark says so "
-            "for the rows of the left side, and which for the clicks on the right? For `full`, the check wants one of them."
+            "An outer row is emitted with nulls when no partner can arrive any more. Which side's watermark says so for the "
+            "rows of the left side, and which for the clicks on the right? For `full`, the check asks for one of them."
         ),
         why=(
-            "A click may leave when the watermark of the left side has passed it, so `right` works. A left row would need the "
-            "watermark of the clicks, so `left` is refused. For `full` one watermark is enough for the check, though the "
-            "left rows then wait for ever."
+            "A click can be evicted when the watermark of the left side has passed it, so `right` works. A left row would need "
+            "the watermark of the clicks, so `left` is refused. For `full`, one watermark is enough for the check, although "
+            "the left rows then wait for ever."
         ),
     ),
     "07-4": Exercise(
@@ -416,11 +416,11 @@ EXERCISES = {
             for (aggregated, watermark), right in zip([(False, False), (False, True), (True, False), (True, True)], answers)
         }),
         hint="What must be final for append, and what must there be for complete?",
-        why="Append needs rows that never change, complete a result to repeat, and update takes both.",
+        why="Append needs rows that never change, complete needs a result to repeat, and update accepts both.",
     ),
     "08-1": Exercise(
         answer=(2, 2),
-        hint="Until when is `a` remembered, and where does the watermark stand?",
+        hint="Until when is `a` remembered, and what is the watermark?",
         why=(
             "The key is remembered until the watermark passes 12:10, and it stands at 11:51. As long as the second row is "
             "not late, its time does not matter."
@@ -435,7 +435,7 @@ EXERCISES = {
         answer={"append"},
         hint="Which of the two operators needs to know when a row is final?",
         why=(
-            "Append sends rows that are final, and without a watermark no window ever is. A deduplication alone may send "
+            "Append emits rows that are final, and without a watermark no window ever is. A deduplication alone may emit "
             "a row at once."
         ),
     ),
@@ -446,16 +446,16 @@ EXERCISES = {
     ),
     "09-1": Exercise(
         answer=10,
-        hint="Which batches run, when there is nothing to evict? Which watermark has the last of them for late rows?",
+        hint="Which batches run when there is nothing to evict? Which late watermark does the last of them have?",
         why=(
-            "Nothing in the condition says when a row cannot meet anybody any more, so all ten rows are kept for ever, and the "
-            "state grows with the stream. With nothing to evict no batch without data runs, so the late filter, one batch "
-            "behind, still stands at 11:58 in the end, and the click of 12:04 passes."
+            "Nothing in the condition says when a row can have no partner any more, so all ten rows are kept for ever, and the "
+            "state grows with the stream. With nothing to evict, no batch without data runs, so the late watermark, one batch "
+            "behind, is still 11:58 in the end, and the click of 12:04 passes."
         ),
     ),
     "09-2": Exercise(
         answer=0,
-        hint="Where does the watermark of the query stand at the end? It is the minimum of both.",
+        hint="What is the watermark of the query at the end? It is the minimum of both.",
         why=(
             "The watermark of the query is that of the slower stream, 11:52 at the end: *dog* still waits in its buffer, "
             "and even met the click of 12:04, which is not late any more."
@@ -465,8 +465,8 @@ EXERCISES = {
         answer={"cat", "dog"},
         hint="The new condition looks at the left row alone. Does it have to wait for a click?",
         why=(
-            "Whether a name is long enough is known at once, so a row that fails can never have a partner: it leaves "
-            "without waiting, and is not stored."
+            "Whether a name is long enough is known at once, so a row that fails can never have a partner: it does "
+            "not wait, and is not stored."
         ),
     ),
     "09-4": Exercise(
@@ -479,7 +479,7 @@ EXERCISES = {
                 (("a", 1), ("a", 3)), (("a", 2), ("a", 2)), (("a", 2), ("a", 3)),
             ],
         }),
-        hint="New ads meet the old clicks. Whom do the new clicks meet, so that each pair comes once?",
+        hint="New ads meet the old clicks. Which ads do the new clicks meet, so that each pair is emitted once?",
         why=(
             "One side meets the buffer as it was, the other one the buffer with the new rows in it. So two new rows meet once, "
             "and two old ones, which have met before, do not meet again."
@@ -495,13 +495,13 @@ EXERCISES = {
             (((0, 5), (3, 8), (20, 25)),): [(0, 8), (20, 25)], (((0, 5), (5, 10)),): [(0, 10)], ((),): [],
             (((12, 17), (0, 5), (4, 9), (8, 13)),): [(0, 17)], (((0, 20), (3, 8), (19, 24)),): [(0, 24)],
         }),
-        hint="Take them by their start. Which end has a merged session? And do two touch, if one ends where the other begins?",
+        hint="Take them by their starts. What is the end of a merged session? Do two touch if one ends where the other begins?",
         why="In the order of their starts, one look at the session before is enough. That is why Spark sorts by key and start.",
     ),
     "10-3": Exercise(
         answer=0,
         hint="In which order do the rows arrive?",
-        why=("The files are in the order of departure, so in this event time nothing is late. Lateness is between two clocks."),
+        why=("The files are in the order of departure, so by this event time nothing is late. Lateness needs two clocks."),
     ),
     "11-1": Exercise(
         answer=544,
@@ -523,8 +523,8 @@ EXERCISES = {
     ),
     "11-4": Exercise(
         answer=agrees({(10, 11): True, (11, 11): False, (12, 11): False, (None, 11): False}),
-        hint="Is a timeout over that stands exactly at the watermark? And what if none was set?",
-        why="The watermark must have passed it. A window does not hold its own end, so it is over when the watermark is there.",
+        hint="Is a timeout over if it is exactly at the watermark? And what if none was set?",
+        why="The watermark must have passed it. A window excludes its end, so it is over when the watermark is there.",
     ),
     "12-1": Exercise(
         answer=3,
@@ -557,8 +557,8 @@ EXERCISES = {
         answer="offsets",
         hint="Print the findings.",
         why=(
-            "Where a key lives is its hash modulo this number, so with another number keys are looked for where they do "
-            "not lie."
+            "Where a key lives is its hash modulo this number, so with another number, keys are looked for where they are "
+            "not."
         ),
     ),
     "13-2": Exercise(
@@ -586,7 +586,7 @@ EXERCISES = {
     "14-1": Exercise(
         answer="AnalysisException",
         hint="Try it.",
-        why="Files that were named once cannot be taken back, so the file sink knows append alone.",
+        why="Files that the manifest has named cannot be taken back, so the file sink supports append only.",
     ),
     "14-2": Exercise(
         answer=2,
@@ -619,7 +619,7 @@ EXERCISES = {
     "15-2": Exercise(
         answer=5,
         hint="The batch is written again. What about the files of its first attempt?",
-        why="The files of the first attempt are named by nobody, so no reader sees them: they only take up room.",
+        why="No manifest names the files of the first attempt, so no reader sees them: they only take up space.",
     ),
     "15-3": Exercise(
         answer=5,
@@ -711,7 +711,7 @@ EXERCISES = {
     "19-1": Exercise(
         answer=(50, 10),
         hint="How many sensors are there, and how many report in a file?",
-        why="Complete mode sends all of the state, update mode what has changed. The work on the state is the same.",
+        why="Complete mode emits all of the state, update mode what has changed. The work on the state is the same.",
     ),
     "19-2": Exercise(
         answer=4,
@@ -774,14 +774,14 @@ EXERCISES = {
             ((), 5, 600): 600, ((720,), 0, 719): 720,
         }),
         hint="The newest of all tasks counts, less the delay; and what the watermark has reached, it keeps.",
-        why="The maximum over the tasks of an input, not the minimum. Only between several inputs the least one counts.",
+        why="The maximum over the tasks of an input, not the minimum. Only between several inputs, the smallest one counts.",
     ),
     "21-3": Exercise(
         answer=(6, 0),
-        hint="What makes a row of a join leave the state?",
+        hint="When is a row of a join evicted from the state?",
         why=(
-            "A row leaves when the watermark says that no partner can come any more. Without a watermark nothing says so, and "
-            "the state grows by every row that ever comes."
+            "A row is evicted when the watermark says that no partner can arrive any more. Without a watermark nothing says "
+            "so, and the state grows by every row that ever arrives."
         ),
     ),
     "22-1": Exercise(
@@ -796,7 +796,7 @@ EXERCISES = {
     ),
     "22-3": Exercise(
         answer=finds(planted.who_helped),
-        hint="What is null <> 'bot'? And when does a question without an answer come out?",
+        hint="What is null <> 'bot'? And when is a question without an answer emitted?",
         why="The filter above the join drops every row with a null, so that the outer join might as well be an inner one.",
     ),
     "22-4": Exercise(
@@ -819,12 +819,12 @@ EXERCISES = {
             ((), 1): [], (((1, "a"),), 1): [], (((1, "a"), (2, "ab")), 2): [], (((1, "a"), (2, "b")), 2): ["a"],
             (((1, "a"), (2, "ab"), (3, "c")), 3): ["a", "b"], (((1, "ab"), (2, "bc"), (3, "b")), 2): ["a"],
         }),
-        hint="Which tables do the zips name that stay?",
-        why="A table belongs to no version. It goes when the last zip goes that names it.",
+        hint="Which tables do the remaining zips name?",
+        why="A table belongs to no single version. It is deleted when the last zip that names it is deleted.",
     ),
     "23-3": Exercise(
         answer=6,
         hint="A changelog has a record for each key that its batch has changed, in all partitions together.",
-        why="Three users on the first day, two on the second, one on the third: what a batch changes, and not what there is.",
+        why="Three users on the first day, two on the second, one on the third: only the changes of each batch.",
     ),
 }
