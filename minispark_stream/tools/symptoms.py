@@ -1,14 +1,14 @@
-"""What a message of Spark's means, and the way out: `minispark_stream why "..."`.
+"""What a message of Spark means, and the way out: `minispark_stream why "..."`.
 
     why("[STREAMING_OUTPUT_MODE.UNSUPPORTED_OPERATION] Invalid streaming output mode: append. ...")
     why("Sorting is not supported on streaming DataFrames/Datasets")
-    why("/data/checkpoint")            nothing comes out of it: why?
+    why("/data/checkpoint")            why does its query emit nothing?
 
-1. A checkpoint is asked itself: what it holds, and what it waits for (tools/inspection/why_no_output.py).
-2. A message is looked up in symptoms.toml: by the error conditions that it names, else by Spark's own words.
-3. Words that stand in no entry get the entries with most of them in their titles.
+1. For a checkpoint, the answer says what is in its state and what it waits for (tools/inspection/why_no_output.py).
+2. A message is looked up in symptoms.toml: by the error conditions that it names, or otherwise by Spark's own words.
+3. If no entry matches, the answer is the entries whose titles have most of the words.
 
-The same entries are the page docs/symptoms.md. Each has the lines that produce it, which a test runs on both engines.
+The page docs/symptoms.md shows the same entries. Each has the code that produces it, which a test runs on both engines.
 
 Models: nothing of Spark.
 Shown by tests/conformance/test_symptoms.py::test_both_engines_show_it, tests/unit/tools/test_symptoms.py.

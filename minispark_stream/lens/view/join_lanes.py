@@ -29,7 +29,7 @@ def svg(found: Sequence[Buffers]) -> str | None:
     lanes = [lane for one in found for lane in (*one.left, *one.right)]
     legend: list[Shown] = [
         (NEW, "held in the buffer", True),
-        (INK, "a pair: the joined row goes out", bool(pairs)),
+        (INK, "a pair: the joined row is emitted", bool(pairs)),
         (OUT, "evicted without a pair: emitted with nulls", any(lane.is_alone for lane in lanes)),
         (WRONG, "late, dropped", any(lane.is_late for lane in lanes)),
         (HELD, "not stored", any(not lane.is_stored and not lane.is_late for lane in lanes)),
@@ -74,7 +74,7 @@ class _Drawing:
         if one.left_out:
             sheet.note(f"{plural(one.left_out, 'pair')} more of these rows are left out.")
         if not one.is_told:
-            sheet.note("Of some batches it is not known what came out.")
+            sheet.note("What some batches emitted is not known.")
         sheet.top += 8
 
     def x(self, n: int) -> float:

@@ -1,17 +1,17 @@
-"""Why did nothing come out? What a query holds, what it dropped, what it waits for, and what would have to arrive.
+"""Why did a query emit nothing? What it has in its state, what it dropped, what it waits for, and what would have to arrive.
 
-1. The checkpoint says what is held: the rows of every state; the schemas, which column carries a watermark, and its delay.
-2. Progress reports, where there are any, say what went in and out, and what was dropped as late.
-3. Its last commit says the watermark. What is held leaves when the watermark reaches its end; which rows bring it there depends
-   on the delay of each input, the range of times of a join, the clock of a timer (waits_for.py). Of all that, what is known is
-   gathered first (asked.py).
+1. The checkpoint says what is in the state: all rows; the schemas, which column carries a watermark, and its delay.
+2. Progress reports, if there are any, say what was read and emitted, and what was dropped as late.
+3. The last commit has the watermark. A row of state is evicted when the watermark reaches its end; which rows bring it there
+   depends on the delay of each input, the time range of a join, the clock of a timer (waits_for.py). Everything that is known
+   about these is gathered first (asked.py).
 
     held         operator 0 (stateStoreSave): 4 keys, the first to leave is window [12:20, 12:25)
     watermark    12:20:00
     waits for    the watermark 12:25:00: window [12:20, 12:25) ends then
     would help   a row with an event time of 12:35:00 or later: 12:25:00 and the delay of 10 min
 
-Differs from Spark: Spark has no such answer; everything is from what it leaves behind.
+Differs from Spark: Spark has no such answer; everything comes from its checkpoint and its reports.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from minispark_stream.tools.inspection.waits_for import waits_for
 
 @dataclass(frozen=True)
 class OutputExplanation:
-    """The answer: (topic, words), in the order in which they are to be read."""
+    """The answer: (topic, words), in the order in which they should be read."""
 
     lines: tuple[tuple[str, str], ...]
 
@@ -52,7 +52,7 @@ class OutputExplanation:
 
 
 def explain(asked: Asked) -> OutputExplanation:
-    """Why nothing came out, as far as it can be told."""
+    """Why the query emitted nothing, as far as this is known."""
     lines = [("error", f"the query ended: {asked.error}")] if asked.error else []
     lines += _in_and_out(asked)
     held = list(held_by(asked.report)) if asked.report is not None else []  # (1)
@@ -64,7 +64,7 @@ def explain(asked: Asked) -> OutputExplanation:
 
 
 def explain_checkpoint(checkpoint: str) -> OutputExplanation:
-    """What a checkpoint alone tells, without PySpark.
+    """What a checkpoint alone says, without PySpark.
 
     Raises:
         FileNotFoundError: there is no such directory.
@@ -81,7 +81,7 @@ def _nothing(report: CheckpointReport | None) -> str:
 def explain_query(
     query: Any, checkpoint: str, mode: str | None, events: Sequence[Event] = (), plan: str = ""
 ) -> OutputExplanation:
-    """The same of a query, which is anything that has PySpark's `recentProgress` and `exception()`; `events` are its trace,
+    """The same for a query, which is anything with PySpark's `recentProgress` and `exception()`; `events` are its trace,
     and `plan` is its analysed plan as Spark prints it.
     """
     error = query.exception()

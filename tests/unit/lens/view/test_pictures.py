@@ -102,7 +102,7 @@ def test_where_the_tasks_of_a_join_told_nothing_no_pair_is_drawn() -> None:
     silent = Trace(tuple(replace(e, outputs={}) if e.step == "stateOperator" else e for e in JOIN.events))
     (one,) = buffers(fates(silent))
     assert (one.pairs, one.is_told) == ((), False)
-    assert "Of some batches it is not known what came out." in silent.join().svg
+    assert "What some batches emitted is not known." in silent.join().svg
 
 
 def test_of_a_join_with_many_rows_those_of_the_first_keys_are_drawn() -> None:
