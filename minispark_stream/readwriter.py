@@ -21,7 +21,6 @@ Shown by tests/spark/test_differences.py::test_what_only_the_model_refuses.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 from typing import Any, cast
 
 from pyspark.errors import AnalysisException
@@ -31,17 +30,17 @@ from pyspark.sql.streaming import DataStreamReader as SparkDataStreamReader
 from pyspark.sql.streaming import DataStreamWriter as SparkDataStreamWriter
 
 from minispark_stream.engine.clock import Clock
-from minispark_stream.engine.jvm import builders, plans, scala, sessions
+from minispark_stream.engine.jvm import builders, scala, sessions
 from minispark_stream.engine.jvm.errors import analysis_error
 from minispark_stream.engine.plan.name_streaming_sources import named
-from minispark_stream.engine.plan.streaming_relation import streaming_dataframe, streaming_sources
+from minispark_stream.engine.plan.streaming_relation import model_session_of, streaming_dataframe
 from minispark_stream.engine.runtime.trigger_executor import ContinuousTrigger, ProcessingTimeTrigger, Trigger, from_java
 from minispark_stream.engine.sinks.base import SinkSpec
 from minispark_stream.engine.sinks.memory import MemorySink
 from minispark_stream.engine.sinks.table import table_location
 from minispark_stream.engine.sources.base import SourceSpec
-from minispark_stream.engine.sources.file import file_stream_relation
 from minispark_stream.engine.sources.source_options import warn_of_misspelt
+from minispark_stream.engine.sources.table import with_tables_of_files
 from minispark_stream.registry import FILE_FORMATS, ONE_TIME_SINKS, create_relation, create_sink, sink_name
 from minispark_stream.streaming_query import StreamingQuery
 from minispark_stream.streaming_query_manager import StreamingQueryManager
@@ -141,18 +140,10 @@ class DataStreamReader(SparkDataStreamReader):
         """A view of a stream is that stream; a table of files is a file source over its folder. Spark looks both up."""
         reader = SparkDataStreamReader(self._spark).options(**options)
         found = (reader if source_name is None else reader.name(source_name)).table(name)
-        plan = plans.analyzed(found)
-        if streaming_sources(self._spark, plan):
-            return found
-        relation = plan.collectLeaves().apply(0)
-        file_format = relation.dataSource().className().lower() if scala.class_name(relation) == "StreamingRelation" else ""
-        if file_format not in FILE_FORMATS:
+        read = with_tables_of_files(self._spark, found, FILE_FORMATS)
+        if read.isStreaming and model_session_of(read) is None:
             raise AnalysisException(message=f"minispark_stream cannot read {name} as a stream: it is not a file-based table.")
-        stored = relation.dataSource().options()
-        merged = {key: stored.apply(key) for key in scala.items(stored.keys().toSeq())}
-        path = merged.pop("path")
-        source = file_stream_relation(self._spark, file_format, path, found.schema, merged)
-        return streaming_dataframe(self._spark, replace(source, name=source_name)).alias(name.split(".")[-1].strip("`"))
+        return read
 
 
 class _WriterRecorder(_Recorder):

@@ -4,7 +4,7 @@ Models: SparkSession (`readStream`, `streams`).
 
     mini = MiniSparkSession(spark)          or MiniSparkSession.builder.getOrCreate()
     mini.readStream ... .writeStream ... .start()      # this engine
-    mini.read ... , mini.table("counts"), mini.sql     # Spark SQL, as always
+    mini.read ... , mini.table("counts"), mini.sql     # Spark SQL, as always; this engine reads FROM STREAM t
 
 It is PySpark's own class around the same JVM session, so it shares confs, views and tables with `spark`. The sessions that it
 leads to (`df.sparkSession`, `newSession()`, the session of a foreachBatch function) are sessions of the model, too.
@@ -15,15 +15,17 @@ Shown by tests/spark/test_differences.py::test_two_sessions_around_one_spark.
 
 from __future__ import annotations
 
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from pyspark.errors import PySparkTypeError, PySparkValueError
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 
 from minispark_stream.dataframe import let_data_frames_choose_their_engine
 from minispark_stream.engine.clock import Clock, SystemClock
 from minispark_stream.engine.jvm import sessions
+from minispark_stream.engine.sources.table import with_tables_of_files
 from minispark_stream.readwriter import DataStreamReader
+from minispark_stream.registry import FILE_FORMATS
 from minispark_stream.streaming_query_manager import StreamingQueryManager
 from minispark_stream.workers import let_workers_run_this_python, send_this_package
 
@@ -105,6 +107,14 @@ class MiniSparkSession(SparkSession):
     def readStream(self) -> DataStreamReader:  # noqa: N802
         """A new DataStreamReader with PySpark's methods, whose streams are read by this engine."""
         return DataStreamReader(self, self._clock)
+
+    def sql(self, *arguments: Any, **named: Any) -> DataFrame:
+        """Spark SQL; this engine reads what stands after `FROM STREAM`."""
+        return with_tables_of_files(self, super().sql(*arguments, **named), FILE_FORMATS)
+
+    def table(self, tableName: str) -> DataFrame:  # noqa: N803
+        """A table or view, as in Spark; this engine reads the streams of a view."""
+        return with_tables_of_files(self, super().table(tableName), FILE_FORMATS)
 
     def newSession(self) -> MiniSparkSession:  # noqa: N802
         """A model session with its own confs, views, functions and queries."""

@@ -5,6 +5,7 @@ What a query reads is the number of its start: `build` is called again after eac
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -172,6 +173,8 @@ def test_a_checkpoint_that_began_without_names_ends_the_query(session: Any, fold
     run(session.readStream.text(f"{folder}/a"), folder / "checkpoint")
     with pytest.raises(StreamingQueryException, match=f"{ERROR}.CANNOT_ENABLE_ON_EXISTING_CHECKPOINT"):
         run(named(session, folder, "a"), folder / "checkpoint", **EVOLVE)
+    with pytest.raises(StreamingQueryException, match=re.escape("There are [1] sources in the checkpoint offsets and now there are [2]")):
+        run(named(session, folder, "a", "b"), folder / "checkpoint", **EVOLVE)
 
 
 def test_a_checkpoint_that_began_with_names_goes_on_with_them_whatever_the_conf_says(session: Any, folder: Path) -> None:

@@ -104,14 +104,19 @@ _leaves = _Leaves()
 
 def streaming_dataframe(session: SparkSession, relation: StreamingRelation) -> DataFrame:
     """The streaming DataFrame of a source that has not been started yet; `session` is the model's."""
-    leaf = StreamingLeaf(relation, session)
     if relation.file_format is not None:
-        over_files = files.stream_of_files(session, relation.file_format, relation.schema, identity=str(uuid.uuid4()))
-        _leaves.add(session, over_files.relation(), leaf)
-        return plans.of_rows(session, over_files)
+        return plans.of_rows(session, leaf_over_files(session, relation))
     rdd = plans.empty_rows(session)
-    _leaves.add(session, rdd, leaf)
+    _leaves.add(session, rdd, StreamingLeaf(relation, session))
     return plans.rdd_frame(session, rdd, expressions.java_schema(session, relation.schema), streaming=True)
+
+
+def leaf_over_files(session: SparkSession, relation: StreamingRelation, output: JavaObject | None = None) -> JavaObject:
+    """The leaf of a source of files; `output` are its attributes, if it stands in a plan already (a Scala Seq)."""
+    assert relation.file_format is not None
+    leaf = files.stream_of_files(session, relation.file_format, relation.schema, identity=str(uuid.uuid4()))
+    _leaves.add(session, leaf.relation(), StreamingLeaf(relation, session))
+    return leaf if output is None else scala.call(leaf.copy, **scala.fields(leaf) | {"output": output})
 
 
 def streaming_leaf(session: SparkSession, node: JavaObject) -> StreamingLeaf | None:

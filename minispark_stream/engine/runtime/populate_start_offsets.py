@@ -97,11 +97,13 @@ def _log_version(query: RunningQuery, latest: OffsetSeqBase | None) -> int:
     """In which version the offset log is written: as it was begun, or, if there is none, as the session's confs want it.
 
     Raises:
+        AssertionError: the query has another number of sources than its log.
         AnalysisException: sources are to be told by their names, and the log was begun in a version that cannot.
     """
     evolves = is_true(query.conf(SOURCE_EVOLUTION))
     if latest is None:
         return max(2 if evolves else 1, int(query.conf("spark.sql.streaming.offsetLog.formatVersion") or 1))
+    latest.to_stream_progress(query.sources.ids)  # raises
     if evolves and latest.version == 1:
         raise analysis_error(
             query.session, "STREAMING_QUERY_EVOLUTION_ERROR.CANNOT_ENABLE_ON_EXISTING_CHECKPOINT", existingVersion="1"

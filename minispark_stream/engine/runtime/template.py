@@ -57,6 +57,10 @@ STATEFUL: dict[str, Callable[..., StatefulOperator]] = {
     "DeduplicateWithinWatermark": compile_deduplicate,
     "FlatMapGroupsInPandasWithState": compile_flat_map_groups_with_state,
 }
+_NO_QUERY_OF_ITS_OWN = (
+    "Queries with streaming sources must be executed with writeStream.start(), or from a streaming table or flow definition "
+    "within a Spark Declarative Pipeline."
+)
 UNKNOWN_STATEFUL = ("FlatMapGroupsWithState", "TransformWithState", "TransformWithStateInPySpark")
 
 
@@ -160,6 +164,8 @@ class _Compiler:
             return self._local_limit(plan, way)
         if name == "Join" and all(child.isStreaming() for child in children):
             return self._stateful(compile_symmetric_hash_join, plan, way)
+        if name == "UnionLoop":  # each step of a recursion is a query of its own
+            raise analysis_error(self.session, "_LEGACY_ERROR_TEMP_3102", msg=_NO_QUERY_OF_ITS_OWN)
         if name in UNKNOWN_STATEFUL:
             raise AnalysisException(message=f"minispark_stream has no stateful operator for {name}.")
         return Stateless(plan, self._below(plan, way))

@@ -1,0 +1,60 @@
+"""Tables as streams: `readStream.table("t")` and `SELECT ... FROM STREAM t`.
+
+Models: FindDataSourceTable, StreamingRelation (From query to the plan).
+
+1. Spark's analyzer finds the table with its columns, format, folder and options, and leaves a StreamingRelation in the plan,
+   which its own engine would read.
+2. A file source over the folder takes the place of each such leaf, under the very same attributes. All else of the plan stays.
+
+    SELECT k FROM STREAM t    Project [k#1]
+                              +- SubqueryAlias spark_catalog.default.t
+                                 +- StreamingRelation FileSource[/warehouse/t], [k#1, v#2]    <- becomes a leaf of the model
+
+Differs from Spark: nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import replace
+
+from pyspark.sql import DataFrame, SparkSession
+
+from minispark_stream.engine.jvm import expressions, plans, scala
+from minispark_stream.engine.jvm.scala import JavaObject
+from minispark_stream.engine.plan.streaming_relation import StreamingRelation, leaf_over_files
+from minispark_stream.engine.sources.file import file_stream_relation
+
+
+def with_tables_of_files(session: SparkSession, df: DataFrame, formats: Collection[str]) -> DataFrame:
+    """`df`, with its tables of files as sources of the model; `session` is the model's, and `formats` are those of files."""
+    if not df.isStreaming:
+        return df
+    plan = plans.analyzed(df)
+    replaced: dict[str, JavaObject] = {}
+    for leaf in scala.items(plan.collectLeaves()):  # (1)
+        if scala.class_name(leaf) == "StreamingRelation" and leaf.dataSource().className().lower() in formats:
+            replaced[_columns(leaf)] = leaf_over_files(session, _source(session, leaf), leaf.output())
+
+    def with_leaves(node: JavaObject) -> JavaObject:  # (2)
+        children = scala.items(node.children())
+        if not children:
+            return replaced.get(_columns(node), node) if node.isStreaming() else node
+        return plans.with_children(session, node, map(with_leaves, children)) if node.isStreaming() else node
+
+    return plans.of_rows(session, with_leaves(plan)) if replaced else df
+
+
+def _columns(leaf: JavaObject) -> str:
+    """What tells one leaf from another: the ids of its columns."""
+    return " ".join(str(a.exprId().id()) for a in scala.items(leaf.output()))
+
+
+def _source(session: SparkSession, leaf: JavaObject) -> StreamingRelation:
+    found = leaf.dataSource()
+    stored = found.options()
+    options = {key.lower(): stored.apply(key) for key in scala.items(stored.keys().toSeq())}
+    schema = expressions.python_schema(found.sourceInfo().schema())
+    source = file_stream_relation(session, found.className().lower(), options.pop("path"), schema, options)
+    name = leaf.sourceIdentifyingName().nameOpt()
+    return replace(source, name=name.get() if name.isDefined() else None)
