@@ -81,7 +81,9 @@ MAY_IMPORT: dict[str, tuple[str, ...]] = {
     ),
     "dataframe": ("readwriter", "engine.plan"),
     "workers": (),  # what the executors are given
-    "session": ("dataframe", "readwriter", "streaming_query_manager", "workers", "engine.jvm", "engine.clock"),
+    "session": (
+        "dataframe", "readwriter", "registry", "streaming_query_manager", "workers", "engine.sources", "engine.jvm", "engine.clock",
+    ),
     # -- the tools ----------------------------------------------------------------------------------------------
     "tools.explanation": ("tools.inspection", "streaming_query", "engine.jvm"),
     "tools.compare": (

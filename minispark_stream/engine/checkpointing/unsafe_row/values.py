@@ -130,8 +130,8 @@ class Variable(FieldType):
         word = src.words[slot >> 3]
         offset, size = word >> 32, word & 0xFFFFFFFF
         if valid is not None:
-            offset, size = np.where(valid, offset, 0), np.where(valid, size, 0)
-        src.check((offset >= 0) & (offset & 7 == 0) & (base + offset + size <= end), slot,
+            offset, size = np.where(valid, offset, slot + 8 - base), np.where(valid, size, 0)
+        src.check((base + offset > slot) & (offset & 7 == 0) & (base + offset + size <= end), slot,
                   "the value's offset and size point outside of the bytes that hold it")
         total = np.cumsum(size)
         src.check(total <= src.left, slot, "the values overlap")

@@ -251,6 +251,8 @@ def string_row(offset: int, size: int, length: int = 24) -> bytes:
         (string_row(0x7FFFFFF8, 8), "outside"),
         (string_row(0xFFFFFFF8, 8), "outside"),
         (string_row(17, 1), "outside"),
+        (string_row(0, 2), "outside"),  # the number 2, where a text is expected
+        (string_row(8, 8), "outside"),
     ],
 )
 def test_a_string_must_lie_in_its_row(row: bytes, reason: str) -> None:
@@ -266,8 +268,8 @@ def test_the_error_names_the_row() -> None:
 
 def test_values_that_overlap_cannot_grow_beyond_the_rows() -> None:
     strings = 1000
-    elements = b"".join((16 << 32 | 7000).to_bytes(8, "little") for _ in range(strings))
-    array = strings.to_bytes(8, "little") + bytes(128) + elements
+    elements = b"".join((8 + 128 + 8 * strings << 32 | 7000).to_bytes(8, "little") for _ in range(strings))
+    array = strings.to_bytes(8, "little") + bytes(128) + elements + bytes(7000)
     row = bytes(8) + (16 << 32 | len(array)).to_bytes(8, "little") + array
     with pytest.raises(ValueError, match="overlap"):
         UnsafeRowCodec(StructType().add("a", ArrayType(StringType()))).decode([row])
