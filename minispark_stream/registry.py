@@ -157,7 +157,8 @@ def create_relation(spec: SourceSpec) -> StreamingRelation:
         return custom(spec.session, spec.schema, options)
     if (found := find_data_source(spec.session, spec.format)) is not None:  # (4)
         return python_relation(spec.session, found, spec.schema, options)
-    SparkDataStreamReader(spec.session).format(spec.format).load()  # what Spark refuses too, it refuses in its own words
+    reader = SparkDataStreamReader(spec.session).format(spec.format).options(**options)
+    (reader.schema(spec.schema) if spec.schema else reader).load()  # what Spark refuses too, it refuses in its own words
     raise _unknown_format(spec.session, spec.format)
 
 

@@ -69,7 +69,8 @@ class Folder:
 
     def _finds_manifest(self) -> bool:
         ignored = sessions.flag(self._session, "spark.sql.streaming.fileStreamSink.ignoreMetadata")
-        return not ignored and bool(self._files.exists(files.path(self._session, self._path, FOLDER)))
+        is_folder = not ignored and self._files.isDirectory(self._path)
+        return is_folder and bool(self._files.exists(files.path(self._session, self._path, FOLDER)))
 
     def _named_by_manifest(self, options: Mapping[str, str]) -> list[File]:  # (2)
         log = FileStreamSinkLog(f"{self.root}/{FOLDER}", CompactionConf(*sessions.compaction_confs(self._session, "fileSink")))
