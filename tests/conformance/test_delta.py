@@ -18,9 +18,7 @@ import pytest
 from pyspark.errors import PySparkException, StreamingQueryException
 from pyspark.sql import functions as F
 
-from minispark_stream.engine.sinks.manifest_file_commit_protocol import ManifestFileCommitProtocol
 from minispark_stream.extras.delta.sink import DeltaSink
-from tests.conformance.test_crash import camera as camera  # a fixture
 from tests.golden.delta.record import ADAPTED, GOLDEN, QUERIES, REFUSED, STEPS, prepare, put, rows_of, said, sums, write
 
 deltalake = pytest.importorskip("deltalake")
@@ -214,43 +212,6 @@ def test_another_query_does_not_skip(mini, folder):
     write(rows_of(mini, folder / "in"), folder / "c1", folder / "out")
     write(rows_of(mini, folder / "in"), folder / "c2", folder / "out")
     assert sorted(row[1] for row in rows(folder / "out")) == sorted([1, 2, 3, 4, 5, 6] * 2)
-
-
-@pytest.mark.parametrize("name", ["append_partitioned", "complete"])
-def test_every_moment_is_a_good_moment_to_be_killed(mini, tmp_path, camera, monkeypatch, name):
-    write_files, commit = ManifestFileCommitProtocol.write, DeltaSink._commit
-
-    def photographed_write(*arguments: Any) -> Any:
-        statuses = write_files(*arguments)
-        camera.shoot("the files are there")
-        return statuses
-
-    def photographed_commit(*arguments: Any) -> None:
-        camera.shoot("before the commit of the table")
-        commit(*arguments)
-        camera.shoot("after the commit of the table")
-
-    monkeypatch.setattr(ManifestFileCommitProtocol, "write", photographed_write)
-    monkeypatch.setattr(DeltaSink, "_commit", photographed_commit)
-    build, mode, partition_by = QUERIES[name]
-    work = camera.folder
-
-    def finish() -> list[tuple[Any, ...]]:
-        write(build(rows_of(mini, tmp_path / "in")), work / "checkpoint", work / "out", mode, partition_by)
-        return rows(work / "out")
-
-    for i, lines in enumerate(STEPS[:2]):
-        put(tmp_path / "in", i, lines)
-    finish()
-    shots = list(camera.shots)
-    moments = [moment for moment, _ in shots]
-    assert moments.count("the files are there") == moments.count("after the commit of the table") == 2
-    put(tmp_path / "in", 2, STEPS[2])
-    expected = finish()
-    assert expected == rows(GOLDEN / name)
-    for moment, shot in shots:
-        camera.put_back(shot)
-        assert finish() == expected, f"killed at: {moment}"
 
 
 def test_of_a_batch_that_fails_nothing_is_seen(mini, folder):

@@ -1,8 +1,17 @@
-"""What the disk may look like between two photographs of it."""
+"""What the disk may look like between two photographs of it, and what is alike."""
 
 from __future__ import annotations
 
-from tests.conformance.crash_explorer import between
+import os
+from dataclasses import replace
+from types import SimpleNamespace
+
+from minispark_stream.engine.runtime.micro_batch_execution_context import MicroBatchExecutionContext
+from minispark_stream.engine.runtime.watermark_tracker import WatermarkTracker
+from minispark_stream.engine.sources.seen_files_map import SeenFilesMap
+from tests.conformance.crash_pictures import between, hidden, look, memory, put_back, what_counts
+
+LOT, OTHER_LOT = "0c0de1e2-0000-4000-8000-00000000000a", "5ca1ab1e-0000-4000-8000-00000000000b"
 
 
 def test_files_appear_one_after_the_other_and_each_is_half_written_first():
@@ -30,3 +39,59 @@ def test_a_file_of_the_state_may_be_torn_and_may_come_before_the_others():
     shown = dict(between({}, {first: (b"first", 8), last: (b"last", 9)}))
     assert shown[f"torn {last}"] == {first: (b"first", 8), last: (b"la", 9)}
     assert shown[f"{last} before the others"] == {last: (b"last", 9)}
+
+
+def test_a_version_of_rocksdb_may_be_torn_but_not_a_snapshot_of_what_was_committed():
+    name = "checkpoint/state/0/0/2"
+    torn = lambda *kinds: [m for m, _ in between({}, {f"{name}.{kind}": (b"whole", i) for i, kind in enumerate(kinds)}) if "torn" in m]
+    assert torn("changelog", "zip") == [f"torn {name}.changelog"]
+    assert torn("zip") == [f"torn {name}.zip"]
+    assert torn("snapshot") == []
+
+
+def test_a_disk_is_put_back_with_its_times_and_its_empty_folders(tmp_path):
+    (tmp_path / "work/state").mkdir(parents=True)
+    (tmp_path / "work/offsets").mkdir()
+    (tmp_path / "work/offsets/0").write_bytes(b"v1")
+    os.utime(tmp_path / "work/offsets/0", (1, 1))
+    disk = look(tmp_path / "work", {})
+    assert disk == {"offsets/0": (b"v1", 1_000_000_000), "state/": (b"", 0)}
+    (tmp_path / "work/offsets/1").write_bytes(b"v1")
+    put_back(disk, tmp_path / "work")
+    assert look(tmp_path / "work", {}) == disk
+    assert dict(between({}, disk)) == {"after state/": {"state/": (b"", 0)}, "half of offsets/0": {"state/": (b"", 0), "offsets/.0.0.tmp": (b"v", 10**9)}}
+
+
+def test_what_is_drawn_by_lot_does_not_count_but_whose_it_is_does():
+    def disk(*names: str) -> frozenset[tuple[bytes, bytes]]:
+        return what_counts({f"out/{name}.json": (b"rows", i) for i, name in enumerate(names)} | {"out/log": (names[0].encode(), 9)})
+
+    assert disk(LOT, OTHER_LOT) == disk(OTHER_LOT, LOT)
+    assert disk(LOT, OTHER_LOT) != disk(LOT)
+    named = what_counts({f"out/{LOT}.json": (b"rows", 0), f"out/{OTHER_LOT}.json": (b"rows", 1), "out/log": (OTHER_LOT.encode(), 9)})
+    assert disk(LOT, OTHER_LOT) != named
+    assert what_counts({"offsets/0": (b'{"batchTimestampMs":1}', 1)}) == what_counts({"offsets/0": (b'{"batchTimestampMs":2}', 2)})
+    assert what_counts({"offsets/0": (b'{"batchWatermarkMs":1}', 1)}) != what_counts({"offsets/0": (b'{"batchWatermarkMs":2}', 1)})
+
+
+def test_what_was_left_half_written_is_known_by_its_kind():
+    disk = {"checkpoint/state/0/1/.2.delta.0.tmp": (b"", 1), f"checkpoint/offsets/.3.{LOT}.tmp": (b"", 1), "checkpoint/offsets/2": (b"", 1)}
+    assert hidden(disk) == {"..delta..tmp", "checkpoint/offsets/...tmp"}
+    assert what_counts(disk) == what_counts({"checkpoint/offsets/2": (b"", 1)})
+
+
+def test_all_that_a_driver_knows_counts_but_times_and_names_drawn_by_lot():
+    def of(context: MicroBatchExecutionContext, seen: str = "a.json") -> str:
+        source = SeenFilesMap(None, False)
+        source.add(seen, 1)
+        return memory(SimpleNamespace(context=context, sources=[source], sink=None, offset_log=None, commit_log=None))
+
+    now = MicroBatchExecutionContext(3, watermark_tracker=WatermarkTracker("min", {LOT: 7}, 7))
+    assert of(now) == of(replace(now, metadata=replace(now.metadata, batch_timestamp_ms=5)))
+    assert of(now) == of(replace(now, watermark_tracker=WatermarkTracker("min", {OTHER_LOT: 7}, 7)))
+    assert of(now) != of(replace(now, watermark_tracker=WatermarkTracker("min", {LOT: None}, 7)))
+    assert of(now) != of(replace(now, is_current_batch_constructed=True))
+    assert of(now) != of(now, seen="b.json")
+    with_state = replace(now, state_operators=({"numRowsTotal": 2, "memoryUsedBytes": 9},))
+    assert of(with_state) == of(replace(now, state_operators=({"numRowsTotal": 2, "memoryUsedBytes": 8},)))
+    assert of(with_state) != of(replace(now, state_operators=({"numRowsTotal": 3, "memoryUsedBytes": 9},)))
