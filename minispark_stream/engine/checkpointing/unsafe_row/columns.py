@@ -6,7 +6,7 @@ Models: Platform and UnsafeAlignedOffset, by which Spark reads and writes raw me
 2. `Part` is a column made ready for writing: which values there are, their bytes, and how much room each needs.
 3. The small functions below answer one question about positions or bitmaps each.
 
-    ragged(start (16, 40), lengths (2, 3))     16 17 40 41 42
+    numbered(counts (2, 3))     0 1 0 1 2
 
 Differs from Spark: nothing.
 """
@@ -22,6 +22,7 @@ import pyarrow as pa
 
 Ints: TypeAlias = np.ndarray  # of int64
 Mask: TypeAlias = np.ndarray | None  # of bool: which values are not null; None when all are
+_FIRST_BYTES = np.tri(8, dtype=np.bool_)  # of a word: line n has the first n + 1 of its bytes
 
 
 class Buffer:
@@ -38,6 +39,18 @@ class Buffer:
     @cached_property
     def words(self) -> np.ndarray:
         return self.bytes.view("<i8")
+
+    def read(self, start: Ints, sizes: Ints) -> np.ndarray:
+        """The bytes of values of these sizes, one behind the other. Each begins with a word, and zeros fill its last one."""
+        at, is_value = _words_of(start, sizes)
+        return self.words.take(at).view(np.uint8)[is_value]
+
+    def write(self, start: Ints, sizes: Ints, data: np.ndarray) -> None:
+        """The same bytes put back."""
+        at, is_value = _words_of(start, sizes)
+        padded = np.zeros(8 * len(at), np.uint8)
+        padded[is_value] = data
+        self.words[at] = padded.view("<i8")
 
     def check(self, ok: np.ndarray, position: Ints, what: str) -> None:
         """Raise the error for the first value that is not `ok`; `position` is the byte at which each one was read."""
@@ -111,7 +124,15 @@ def numbered(counts: Ints) -> Ints:
     return np.arange(ends[-1] if len(ends) else 0) - np.repeat(ends - counts, counts)
 
 
-def ragged(start: Ints, lengths: Ints) -> Ints:
-    """For start (16, 40) and lengths (2, 3): 16 17 40 41 42."""
-    ends = np.cumsum(lengths)
-    return np.arange(ends[-1] if len(ends) else 0) + np.repeat(start - ends + lengths, lengths)
+def _words_of(start: Ints, sizes: Ints) -> tuple[Ints, np.ndarray]:
+    """The words in which values lie, and which bytes of these are the values.
+
+    For start (16, 40) and sizes (9, 2): words 2 3 5, and of their bytes the first nine and the two behind the sixteenth.
+    """
+    words = (sizes + 7) >> 3
+    ends = np.cumsum(words)
+    at = np.arange(ends[-1] if len(ends) else 0) + np.repeat((start >> 3) - ends + words, words)
+    is_value = np.ones((len(at), 8), np.bool_)
+    some = sizes > 0
+    is_value[ends[some] - 1] = _FIRST_BYTES[(sizes[some] - 1) & 7]
+    return at, is_value.reshape(-1)

@@ -28,7 +28,6 @@ from minispark_stream.engine.checkpointing.unsafe_row.columns import (
     expand,
     leaf,
     pad8,
-    ragged,
 )
 
 
@@ -161,14 +160,14 @@ class Bytes(Variable):
         return np.frombuffer(data or b"", np.uint8)[ends[0] : ends[-1]], np.diff(ends).astype(np.int64)
 
     def write_region(self, out: Buffer, payload: np.ndarray, start: Ints, lengths: Ints) -> None:
-        out.bytes[ragged(start, lengths)] = payload
+        out.write(start, lengths, payload)
 
     def read_region(self, src: Buffer, start: Ints, size: Ints, valid: Mask) -> pa.Array:
         ends = np.zeros(len(size) + 1, np.int64)
         np.cumsum(size, out=ends[1:])
         if ends[-1] > 0x7FFFFFFF:
             raise ValueError("a column of more than 2 GiB: decode fewer rows at a time")
-        data = src.bytes[ragged(start, size)]
+        data = src.read(start, size)
         buffers = [bitmap(valid), pa.py_buffer(ends.astype("<i4")), pa.py_buffer(data)]
         return pa.Array.from_buffers(self.arrow, len(size), buffers)
 
@@ -211,7 +210,7 @@ class BigDecimal(KeepsItsPlace):
         return big, 16 - redundant + ((first >> 7) * np.uint8(255) != sign)[:, 0]
 
     def write_region(self, out: Buffer, payload: np.ndarray, start: Ints, lengths: Ints) -> None:
-        out.bytes[ragged(start, lengths)] = payload[np.arange(16) >= (16 - lengths)[:, None]]
+        out.write(start, lengths, payload[np.arange(16) >= (16 - lengths)[:, None]])
 
     def read_region(self, src: Buffer, start: Ints, size: Ints, valid: Mask) -> pa.Array:
         src.check((size > 0) & (size <= 16) | (valid is not None and ~valid), start, "a decimal of 0 or over 16 bytes")
