@@ -57,6 +57,7 @@ from pyspark.sql.streaming import DataStreamReader as SparkDataStreamReader
 from pyspark.sql.types import StructType
 
 from minispark_stream.engine.jvm.builders import look_up_data_source
+from minispark_stream.engine.operators.symmetric_hash_join import register_join_state_format
 from minispark_stream.engine.plan.streaming_relation import StreamingRelation
 from minispark_stream.engine.runtime.template import register_stateful_operator
 from minispark_stream.engine.sinks.base import Sink, SinkSpec
@@ -72,6 +73,7 @@ from minispark_stream.engine.sources.rate_micro_batch import rate_micro_batch_re
 from minispark_stream.engine.state.state_store import ROCKS_DB_PROVIDER, register_state_store_provider
 from minispark_stream.extras.continuous.rate_stream import rate_relation
 from minispark_stream.extras.delta.sink import DeltaSink
+from minispark_stream.extras.join_in_families.join_in_families import JoinByTime, JoinInFamilies
 from minispark_stream.extras.kafka.sink import KafkaSink
 from minispark_stream.extras.kafka.source import kafka_relation
 from minispark_stream.extras.python_data_source.sink import PythonDataSourceSink
@@ -109,6 +111,8 @@ SINKS: dict[str, Callable[[SinkSpec], Sink]] = {
 ONE_TIME_SINKS = ("memory", "console", "noop", "foreachBatch", "foreach")  # these may do without a lasting checkpoint
 
 register_stateful_operator("TransformWithStateInPySpark", compile_transform_with_state)
+register_join_state_format("3", JoinInFamilies)
+register_join_state_format("4", JoinByTime)
 register_state_store_provider(ROCKS_DB_PROVIDER, RocksDBStateFiles, RocksDBStateFilesWithIds)
 
 # (2)

@@ -37,6 +37,7 @@ FEED = [[f"2024-01-01 {line}" for line in lines] for lines in (FILES[0], FILES[1
 SUM: tuple[str, Query] = ("complete", lambda rows, _: rows.groupBy().agg(F.sum("n")))
 CHANGELOGS = {f"{STORE}rocksdb.changelogCheckpointing.enabled": "true"}
 FORMAT = f"{STORE}checkpointFormatVersion"
+IDS = {FORMAT: "2"}
 CHECKSUMS = {f"{STORE}rowChecksum.enabled": "true"}
 CASES: dict[str, dict[str, str]] = {  # "chain" has a deduplication, a join and a windowed aggregation
     "count": {},
@@ -50,7 +51,8 @@ CASES: dict[str, dict[str, str]] = {  # "chain" has a deduplication, a join and 
     "variables with ttl": {"spark.sql.streaming.noDataMicroBatches.enabled": "false"},  # else there is always one more batch
 }
 OF_CASE = QUERIES | {"sum": SUM}
-IDS = {FORMAT: "2"}
+JOIN_FORMAT = "spark.sql.streaming.join.stateFormatVersion"
+CASES |= {"join3": {JOIN_FORMAT: "3"}, "join4, ids": IDS | CHANGELOGS | CHECKSUMS | {JOIN_FORMAT: "4"}}
 CASES |= {  # in checkpoint format 2
     "count, ids": IDS | CHANGELOGS,
     "sum, ids": IDS,

@@ -143,7 +143,6 @@ class Case:
             f"{STORE}rocksdb.mergeOperatorVersion": "1" if self.more == "commas" else "2",
             f"{STORE}rocksdb.compactOnCommit": str(self.more == "compacted").lower(),
             "spark.sql.streaming.join.stateFormatVersion": join_format,
-            "spark.sql.streaming.join.stateFormatV4.enabled": str(join_format == "4").lower(),
             # with time to live there is always one more batch, so that a run would not end
             "spark.sql.streaming.noDataMicroBatches.enabled": str("ttl" not in self.query).lower(),
             "spark.sql.shuffle.partitions": "2",
@@ -155,12 +154,13 @@ def all_cases() -> Iterator[Case]:
     for name, changelogs, file_format in itertools.product(QUERIES, [(False, False), (True, True), (False, True), (True, False)], [1, 2]):
         yield Case(name, changelogs, file_format, next(codecs))
     for name, more in itertools.product(["windows", "join4", "variables with ttl"], ["checksums", "commas", "compacted"]):
+        if (name, more) == ("join4", "commas"):
+            continue  # Spark refuses it
         yield from (Case(name, on, 1, more=more) for on in ((False, False), (True, True)))
 
 
 QUICK = [
     Case("chain", (False, True), 1, "zstd"),
-    Case("join4", (True, False), 2),
     Case("sessions", (True, True), 2, "snappy"),
     Case("variables with ttl", (False, False), 1, more="checksums"),
     Case("group state", (False, False), 2),

@@ -72,10 +72,10 @@ def run_on(df: DataFrame, output_mode: str = "append") -> Any:
     return df.writeStream.format("noop").outputMode(output_mode).start().awaitTermination(60)
 
 
-def join_in_format_3(session: Any, folder: Path) -> Any:
+def join_in_format_1(session: Any, folder: Path) -> Any:
     rows = text(session, folder).withColumn("ts", F.current_timestamp()).withWatermark("ts", "1 minute")
     joined = rows.join(rows.withColumnsRenamed({"value": "other", "ts": "then"}), F.expr("value = other"))
-    return with_confs(session, {"spark.sql.streaming.join.stateFormatVersion": "3"}, lambda: run_on(joined))
+    return with_confs(session, {"spark.sql.streaming.join.stateFormatVersion": "1"}, lambda: run_on(joined))
 
 
 def applied_in_format_1(session: Any, folder: Path) -> Any:
@@ -109,7 +109,7 @@ def in_a_catalog(session: Any, folder: Path) -> Any:
 
 
 REFUSED: dict[Callable[[Any, Path], Any], str] = {
-    join_in_format_3: "implements stream-stream joins only with .*stateFormatVersion=2, not 3",
+    join_in_format_1: "implements stream-stream joins only with .*stateFormatVersion of 2, 3, 4, not 1",
     applied_in_format_1: "implements applyInPandasWithState only with .*stateFormatVersion=2",
     aggregated_in_format_1: "implements aggregations only with .*stateFormatVersion=2",
     in_a_catalog: "writes to tables of spark_catalog only",

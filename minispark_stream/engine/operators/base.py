@@ -144,13 +144,12 @@ class BatchContext:
         """For each partition, in which files the tasks have written the next version; of a task that ran twice, the last ones.
 
         Raises:
-            RuntimeError: a partition has not been written.
+            RuntimeError: a partition has not been written, as when a foreachBatch function reads only a part of the batch.
         """
         written = {p: what.stores for p, what in self.accumulators[operator.operator_id].value if what.stores}
-        partitions = range(operator.partitions(self.num_partitions))
-        if missing := [p for p in partitions if p not in written]:
-            raise RuntimeError(f"Partition {missing[0]} of operator {operator.operator_id} has no version {self.batch_id + 1}.")
-        return [[str(store.unique_id) for _, store in sorted(written[p].items())] for p in partitions]
+        if len(written) != (partitions := operator.partitions(self.num_partitions)):
+            raise RuntimeError(f"assertion failed: CheckpointInfo length: {len(written)}, numPartitions: {partitions}")
+        return [[str(store.unique_id) for _, store in sorted(stores.items())] for _, stores in sorted(written.items())]
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -23,9 +23,10 @@ paper, 4.3: joins; From query to the plan).
 
     l.k = r.k and r.ts <= l.ts + 10 min, watermark 12:30      left rows until 12:20 go: r.ts > 12:30 is all that comes
 
-Differs from Spark: state in a format other than 2, Spark's default, is refused: one layout is enough to show what is kept,
-and Spark 4.3 itself begins no query with format 1. Keys that are structs may have other field names on the other side;
-Spark's operator considers these different types, and refuses them.
+The state is in format 2, Spark's default. Formats 3 and 4, which need RocksDB, are in extras/join_in_families.
+
+Differs from Spark: state in format 1 is refused; Spark calls it deprecated, and takes it for inner joins only. Keys that are
+structs may have other field names on the other side; Spark's operator considers these different types, and refuses them.
 Shown by tests/spark/test_differences.py::test_what_only_the_model_refuses,
 tests/spark/test_differences.py::test_structs_with_other_names_are_keys_of_a_join.
 """
@@ -33,7 +34,7 @@ tests/spark/test_differences.py::test_structs_with_other_names_are_keys_of_a_joi
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -67,13 +68,17 @@ from minispark_stream.engine.operators.symmetric_hash_join_state_manager import 
     COUNT_SCHEMA,
     COUNTS,
     VALUES,
+    Buffers,
+    FourStores,
     indexed,
     store_name,
     with_matched,
 )
 from minispark_stream.engine.operators.told import EMITTED
+from minispark_stream.engine.state.state_store import PROVIDER_CLASS, ROCKS_DB_PROVIDER
 
 STATE_FORMAT = "spark.sql.streaming.join.stateFormatVersion"
+MERGE_OPERATOR = "spark.sql.streaming.stateStore.rocksdb.mergeOperatorVersion"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -111,11 +116,12 @@ class SymmetricHashJoin(StatefulOperator):
 
     def readable(self, store: str, rows: Sequence[tuple[bytes, bytes]], batch: BatchContext) -> list[dict[str, Any]]:
         """Under the names of the key's columns on the side of the store, where the files have field0, field1, ..."""
+        return [{**row, "key": self.named(store, row["key"])} for row in super().readable(store, rows, batch)]
+
+    def named(self, store: str, key: Mapping[str, Any]) -> dict[str, Any]:
+        """A key of a store under those names."""
         names = self._key_names(LEFT if store.startswith(SIDES[LEFT]) else RIGHT)
-        found = super().readable(store, rows, batch)
-        for row in found:
-            row["key"] = dict(zip(unique_names([*names, *list(row["key"])[len(names) :]]), row["key"].values()))
-        return found
+        return dict(zip(unique_names([*names, *list(key)[len(names) :]]), key.values()))
 
     def _key_names(self, side: int) -> list[str]:
         """What the columns of the key are called on one side: an expression is called what it says."""
@@ -162,12 +168,17 @@ class SymmetricHashJoin(StatefulOperator):
         join = self.join(context.watermarks[self.operator_id].eviction_ms)
         partitions = self.partitions(context.num_partitions)
         by_key = self.rows_by_key.over(session, [context.rows(child) for child in children], partitions)  # (3)
-        probe = Probe(**context.of_task(self, self.probes), join=join)
+        buffers = self.buffers(context)
+        probe = Probe(**context.of_task(self, self.probes), join=join, buffers=buffers)
         pairs = context.map_partitions(self.probes, by_key, probe)
         if self.pairs_that_match is not None:
             pairs = physical.filtered(session, pairs, self.pairs_that_match)
-        build = Build(**context.of_task(self, self.builds), join=join)
+        build = Build(**context.of_task(self, self.builds), join=join, buffers=buffers)
         return context.leaf(context.map_partitions(self.builds, pairs, build, gathered=True))
+
+    def buffers(self, context: BatchContext) -> Buffers:
+        """Where the tasks of a batch find the rows that wait."""
+        return FourStores()
 
     def join(self, watermark_ms: int) -> Join:
         """What the tasks know of the join in a batch that evicts by `watermark_ms`."""
@@ -182,19 +193,45 @@ class SymmetricHashJoin(StatefulOperator):
         return JoinSide(without_names(self.rows[number]), self.event_times[number], by_key, by_value)
 
 
+STATE_FORMATS: dict[str, Callable[..., SymmetricHashJoin]] = {"2": SymmetricHashJoin}
+
+
+def register_join_state_format(version: str, operator: Callable[..., SymmetricHashJoin]) -> None:
+    """Let a join with this state format be an `operator`, a subclass of SymmetricHashJoin."""
+    STATE_FORMATS[version] = operator
+
+
+def choose_state_format(session: SparkSession, plan: JavaObject) -> None:
+    """Before the first batch of a new query: formats 3 and 4 are for RocksDB only, and 4 for lists without delimiters."""
+    version = int(sessions.conf(session, STATE_FORMAT) or 2)
+    if version < 3 or not _has_join_of_streams(plan):
+        return
+    if sessions.conf(session, PROVIDER_CLASS) != ROCKS_DB_PROVIDER:
+        session.conf.set(STATE_FORMAT, "2")
+    elif version == 4:
+        session.conf.set(MERGE_OPERATOR, "2")
+
+
+def _has_join_of_streams(plan: JavaObject) -> bool:
+    children = scala.items(plan.children())
+    is_one = scala.class_name(plan) == "Join" and all(child.isStreaming() for child in children)
+    return is_one or any(map(_has_join_of_streams, children))
+
+
 def compile_symmetric_hash_join(
     session: SparkSession, plan: JavaObject, operator_id: int, children: tuple[Any, ...]
 ) -> SymmetricHashJoin:
     """(1) Read the join off Spark's Join node.
 
     Raises:
-        AnalysisException: a state format other than 2, which is Spark's default.
+        AnalysisException: state format 1.
     """
     extract = scala.companion(session, "org.apache.spark.sql.catalyst.planning.ExtractEquiJoinKeys")
     found = extract.unapply(plan)
-    if (version := sessions.conf(session, STATE_FORMAT)) != "2":
+    if (version := str(sessions.conf(session, STATE_FORMAT))) not in STATE_FORMATS:
+        there_are = ", ".join(sorted(STATE_FORMATS))
         raise AnalysisException(
-            message=f"minispark_stream implements stream-stream joins only with {STATE_FORMAT}=2, not {version}."
+            message=f"minispark_stream implements stream-stream joins only with {STATE_FORMAT} of {there_are}, not {version}."
         )
     left_keys: list[JavaObject] = []
     right_keys: list[JavaObject] = []
@@ -208,7 +245,7 @@ def compile_symmetric_hash_join(
     pairs = _pair_schema(key_schema, *rows)
     candidates = _pair_output(session, pairs, [*left, *right])
     parts = split(session, condition, plan)
-    return SymmetricHashJoin(
+    return STATE_FORMATS[version](
         operator_id=operator_id,
         join_type=str(plan.joinType().toString()),
         key_schema=key_schema,

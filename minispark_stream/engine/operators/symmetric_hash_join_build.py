@@ -13,7 +13,7 @@ SymmetricHashJoin). What comes in are new rows, and those of the pairs that `Pro
 3. In a semi join a left row leaves with its first match, and is gone from the state, or is not stored at all.
 4. Evict what the state watermarks have passed. Of a side that an outer join keeps, rows that were never matched leave with
    nulls.
-5. Commit the four stores; let the rows go.
+5. Commit the stores; let the rows go.
 
     state     left a: (12:00)      pair     (12:00, 12:03)
     Build     marks (12:00) as matched, stores right a: (12:03), emits (12:00, 12:03)
@@ -58,7 +58,7 @@ class Build(JoinTask):
     ) -> tuple[Iterable[pa.RecordBatch], StateMetrics]:
         """One partition against its open stores: the rows to emit, and what happened."""
         clock = Stopwatch()
-        sides = self.sides(stores)
+        sides = self.buffers.sides(self.join, stores)
         emitted: list[Iterable[pa.RecordBatch]] = []
         gone: list[Sequence[bytes]] = []
         rows, pairs = self.join.read(batches)
@@ -68,21 +68,21 @@ class Build(JoinTask):
             emitted.append(map(self._joined, joiner.meetings.pairs(chunks(joiner.run()))))  # (1) to (3)
         updates_ms = clock.lap()
         for side in (LEFT, RIGHT):  # (4)
-            gone.append(self._evict(side, sides[side], joiner.keys.keys if joiner else []))
+            new = joiner.keys.keys if joiner else []  # an unmoved watermark can only concern rows of new keys
+            gone.append(sides[side].evict(self.join, side, None if self.watermarks.moved else new))
             if self.join.is_outer(side):
                 emitted.append([self._with_nulls(side, sides[side], gone[side])])
         removals_ms = clock.lap()
-        for store in stores:  # (5)
-            store.commit()
+        committed = self.buffers.commit(stores)  # (5)
         told, both = self._told(joiner, sides, gone, chain.from_iterable(emitted))
         return map(self._asked_for, both), StateMetrics(
             num_rows_updated=joiner.updated if joiner else 0,
-            num_rows_removed=sum(map(len, gone)) + (len(joiner.gone) if joiner else 0),
+            num_rows_removed=sum(side.num_evicted for side in sides) + (len(joiner.gone) if joiner else 0),
             num_rows_dropped_by_watermark=joiner.dropped if joiner else 0,
             all_updates_time_ms=updates_ms,
             all_removals_time_ms=removals_ms,
             commit_time_ms=clock.lap(),
-            stores={name: store.metrics() for name, store in zip(self.store_names, stores)},
+            stores=dict(zip(self.store_names, committed)),
             num_rows_total=sides[LEFT].num_rows + sides[RIGHT].num_rows,
             told=told,
         )
@@ -106,18 +106,6 @@ class Build(JoinTask):
             *(Told(EMITTED, batch) for batch in first),
         ))
         return told, chain(first, emitted)
-
-    def _evict(self, side: int, state: JoinSideState, new: Sequence[bytes]) -> Sequence[bytes]:
-        """Remove what the state watermark of a side has passed. An unmoved watermark can only concern rows of `new` keys."""
-        bounds, all_or_new = self.join.sides[side], None if self.watermarks.moved else new
-        if bounds.evict_key_ms is not None:
-            keys = state.keys(all_or_new)
-            return state.remove_by_key(chosen(keys, self.join.key_is_old(side, state.decode_keys(keys))))
-        if bounds.evict_value_ms is not None and bounds.event_time is not None:
-            rows = state.rows(all_or_new)
-            columns = state.decode(rows.values, only=bounds.event_time.position)
-            return state.remove_rows(rows.some(self.join.value_is_old(side, columns)))
-        return []
 
     def _joined(self, pairs: Pairs) -> pa.RecordBatch:
         """Left and right columns."""

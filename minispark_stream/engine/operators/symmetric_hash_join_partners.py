@@ -4,8 +4,9 @@ Models: StreamingSymmetricHashJoinExec.processPartitions (About state: Symmetric
 
 A row is known by its *position*: a new row by its number, a row from the state by a number behind those of all new rows.
 
-1. The partners of a new row are positions in the order of their places: first those that the state has under the key, then the
-   new rows that the state will have by then. `Partners` has them for all keys in one array, key by key.
+1. The partners of a new row are positions in the order of their places: those that the state has under the key, and then the
+   new rows that the state will have by then, unless the state has its rows in another order. `Partners` has them for all keys
+   in one array, key by key.
 2. Pairs are numbers, a row and the place of its partner, and get their columns a chunk at a time, because they may be many more
    than rows: 10,000 rows on each side under one key are 20,000 positions, and 100 million pairs.
 
@@ -41,13 +42,13 @@ class Partners:
     """(1) The rows of one side that new rows of the other side may meet.
 
     `asked` are the numbers of the keys that the other side asks for, `new` the new rows that it finds beside those of the
-    state. `of_key` says how many rows each of the k keys has.
+    state, `columns` those of this side in all new rows. `of_key` says how many rows each of the k keys has.
 
     The positions of the n new rows are their numbers, below n; those of the s rows from the state come behind them.
     `_positions` are those of all partners, key by key, and `_begin` (k) says where a key begins there.
     """
 
-    def __init__(self, side: JoinSideState, keys: KeyNumbers, asked: Ints, new: Ints):
+    def __init__(self, side: JoinSideState, keys: KeyNumbers, asked: Ints, new: Ints, columns: Columns):
         numbers, num_new = np.arange(len(keys.keys)), len(keys.of_row)
         is_asked = np.zeros(len(numbers), np.bool_)
         is_asked[asked] = True
@@ -57,7 +58,7 @@ class Partners:
         key = np.concatenate([np.repeat(numbers, in_state), keys.of_row[new]])
         positions = np.concatenate([num_new + np.arange(len(self._stored)), new])
         self.num_positions = num_new + len(self._stored)
-        self._positions = positions[np.argsort(key, kind="stable")]
+        self._positions = positions[side.order(key, self._stored, columns, new)]
         self.of_key = np.bincount(key, minlength=len(numbers))
         self._begin = np.cumsum(self.of_key) - self.of_key
 
@@ -77,7 +78,8 @@ class Meetings:
         self._rows, self._key = rows, keys.of_row
         asked, new_side = keys.of_row[asking], rows.side[new]
         self._partners = [
-            Partners(state, keys, asked[rows.side[asking] != side], new[new_side == side]) for side, state in enumerate(sides)
+            Partners(state, keys, asked[rows.side[asking] != side], new[new_side == side], rows.columns[side])
+            for side, state in enumerate(sides)
         ]
 
     def all_pairs(self, joining: Ints) -> Iterator[PairNumbers]:

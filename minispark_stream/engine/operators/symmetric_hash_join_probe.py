@@ -45,7 +45,7 @@ class Probe(JoinTask):
         rows, _ = self.join.read(batches)
         if rows is None:
             return [], StateMetrics()
-        meetings, joining = self.meetings(rows, self.sides(stores))
+        meetings, joining = self.meetings(rows, self.buffers.sides(self.join, stores))
         pairs = meetings.pairs(meetings.all_pairs(joining))
         return chain([self.join.write(rows)], map(self.join.write_pairs, pairs)), StateMetrics()  # (4)
 

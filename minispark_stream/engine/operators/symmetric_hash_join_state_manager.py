@@ -14,6 +14,9 @@ Models: SymmetricHashJoinStateManager, state format 2 (About state: KeyToNumValu
 
 Every put and remove is Spark's, in Spark's order, because the delta file keeps them all.
 
+Where the rows of a join lie otherwise in its state (extras/join_in_families), there are other `Buffers`, and what stands for
+a `JoinSideState` has the same methods.
+
 Differs from Spark: nothing.
 """
 
@@ -21,7 +24,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 import numpy as np
 import pyarrow as pa
@@ -32,7 +35,7 @@ from minispark_stream.engine.checkpointing.unsafe_row.columns import numbered
 from minispark_stream.engine.operators.columns import Columns, Mask, take
 from minispark_stream.engine.operators.state_task import StateTask
 from minispark_stream.engine.operators.symmetric_hash_join_rows import LEFT, RIGHT, SIDES, Ints, Join, KeyNumbers, number_keys
-from minispark_stream.engine.state.state_store import StateStore
+from minispark_stream.engine.state.state_store import StateStore, StateStoreMetrics
 
 COUNTS, VALUES = "keyToNumValues", "keyWithIndexToValue"
 COUNT_SCHEMA = StructType([StructField("value", LongType())])
@@ -77,6 +80,7 @@ class JoinSideState:
         self._matched = FixedField(self._flag, of=self._flag + 1)
         self._counts = counts
         self._values = values
+        self.num_evicted = 0
 
     @property
     def num_rows(self) -> int:
@@ -116,6 +120,13 @@ class JoinSideState:
             raise ValueError(f"Corrupt join state: row {places[~is_there][0]} of a key is missing, though its count is higher")
         return StoredRows(at, values)
 
+    def order(self, key: Ints, stored: Sequence[bytes], columns: Columns, new: Ints) -> Ints:
+        """The order in which rows are met that are in the state or will be: by key, and of a key as they came.
+
+        `key` are the numbers of the keys, first of the rows that are `stored`, then of the new rows `new` of `columns`.
+        """
+        return np.argsort(key, kind="stable")
+
     def decode_keys(self, keys: Sequence[bytes]) -> Columns:
         return UnsafeRowCodec(self._keys).decode(keys)
 
@@ -145,6 +156,20 @@ class JoinSideState:
         rows = self._rows_at(keys, places)
         new = rows.some(~self.is_matched(rows.values))
         self._values.put(new.at, self._matched.with_true(new.values))
+
+    def evict(self, join: Join, side: int, among: Sequence[bytes] | None) -> Sequence[bytes]:
+        """(3) Removes what the state watermark of the side has passed, under all keys or under `among` some; gives that."""
+        bounds = join.sides[side]
+        gone: Sequence[bytes] = []
+        if bounds.evict_key_ms is not None:
+            keys = self.keys(among)
+            gone = self.remove_by_key(chosen(keys, join.key_is_old(side, self.decode_keys(keys))))
+        elif bounds.evict_value_ms is not None and bounds.event_time is not None:
+            rows = self.rows(among)
+            columns = self.decode(rows.values, only=bounds.event_time.position)
+            gone = self.remove_rows(rows.some(join.value_is_old(side, columns)))
+        self.num_evicted = len(gone)
+        return gone
 
     def remove_by_key(self, keys: Sequence[bytes]) -> Sequence[bytes]:
         """(3) Removes every row of `keys`; gives what was removed."""
@@ -201,23 +226,50 @@ class JoinSideState:
 Sides = tuple[JoinSideState, JoinSideState]
 
 
-@dataclass(frozen=True, kw_only=True)
-class JoinTask(StateTask):
-    """A task of a join, which has two stores for each side."""
+class Buffers(Protocol):
+    """Where the rows of a join lie: in which stores, and how."""
 
-    join: Join
+    @property
+    def store_names(self) -> Sequence[str]: ...
+
+    def sides(self, join: Join, stores: Sequence[StateStore]) -> Sides:
+        """The two sides of a partition, out of its open stores."""
+
+    def commit(self, stores: Sequence[StateStore]) -> Sequence[StateStoreMetrics]:
+        """Commits all stores; their metrics."""
+
+
+@dataclass(frozen=True)
+class FourStores:
+    """State format 2: each side has two stores of its own."""
 
     @property
     def store_names(self) -> Sequence[str]:
         return [store_name(side, kind) for side in (LEFT, RIGHT) for kind in (COUNTS, VALUES)]
 
-    def sides(self, stores: Sequence[StateStore]) -> Sides:
-        """The two sides of a partition, out of its open stores."""
+    def sides(self, join: Join, stores: Sequence[StateStore]) -> Sides:
         left_counts, left_values, right_counts, right_values = stores
         return (
-            JoinSideState(self.join.keys, self.join.sides[LEFT].row, left_counts, left_values),
-            JoinSideState(self.join.keys, self.join.sides[RIGHT].row, right_counts, right_values),
+            JoinSideState(join.keys, join.sides[LEFT].row, left_counts, left_values),
+            JoinSideState(join.keys, join.sides[RIGHT].row, right_counts, right_values),
         )
+
+    def commit(self, stores: Sequence[StateStore]) -> Sequence[StateStoreMetrics]:
+        for store in stores:
+            store.commit()
+        return [store.metrics() for store in stores]
+
+
+@dataclass(frozen=True, kw_only=True)
+class JoinTask(StateTask):
+    """A task of a join."""
+
+    join: Join
+    buffers: Buffers = FourStores()
+
+    @property
+    def store_names(self) -> Sequence[str]:
+        return self.buffers.store_names
 
 
 def store_name(side: int, kind: str) -> str:

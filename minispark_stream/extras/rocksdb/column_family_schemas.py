@@ -32,6 +32,8 @@ from minispark_stream.engine.state.state_store import state_error
 
 NO_PREFIX: Mapping[str, Any] = {"keyStateEncoderType": "NoPrefixKeyStateEncoderSpec"}
 RANGE: Mapping[str, Any] = {"keyStateEncoderType": "RangeKeyScanStateEncoderSpec", "orderingOrdinals": [0]}
+POSTFIX_TIME: Mapping[str, Any] = {"keyStateEncoderType": "TimestampAsPostfixKeyStateEncoderSpec"}
+PREFIX_TIME: Mapping[str, Any] = {"keyStateEncoderType": "TimestampAsPrefixKeyStateEncoderSpec"}
 _NO_USER_KEY = "{    }"  # Spark's words for none
 _id = struct.Struct(">h")  # of a schema
 

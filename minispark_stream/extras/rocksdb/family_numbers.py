@@ -18,30 +18,36 @@ Differs from Spark: nothing.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from minispark_stream.engine.checkpointing.metadata_log import to_json
 from minispark_stream.engine.state.state_records import Change, records
+from minispark_stream.engine.state.state_store import StateStore, each, state_error
 from minispark_stream.extras.rocksdb.changes import DELETE, MERGE, PUT, Grown, Record
-from minispark_stream.extras.rocksdb.snapshot_zip import INTERNAL, SnapshotMetadata
+from minispark_stream.extras.rocksdb.snapshot_zip import SnapshotMetadata
 
 ROW = b"\0\0"  # (3) the key
 SIZE = 2  # (1) bytes of a number
+# The families of a stream-stream join that have lists for values, in state format 4.
+JOIN_LISTS = frozenset(f"{side}-{name}" for side in ("left", "right") for name in ("keyWithTsToValues", "tsWithKey"))
 
 
 @dataclass(frozen=True)
 class FamilyNumbers:
-    """`last`: the greatest number that a family has had."""
+    """`last`: the greatest number that a family has had. `internal`: the engine's own families."""
 
     by_name: Mapping[str, int] = field(default_factory=lambda: {"default": 1})
     last: int = 1
+    internal: Sequence[str] = ()
 
-    def with_family(self, name: str) -> FamilyNumbers:  # (2)
-        return FamilyNumbers({**self.by_name, name: self.last + 1}, self.last + 1)
+    def with_family(self, name: str, is_internal: bool) -> FamilyNumbers:  # (2)
+        internal = [*self.internal, name] if is_internal else self.internal
+        return FamilyNumbers({**self.by_name, name: self.last + 1}, self.last + 1, internal)
 
     def without(self, name: str) -> FamilyNumbers:
-        return FamilyNumbers({n: number for n, number in self.by_name.items() if n != name}, self.last)
+        by_name = {n: number for n, number in self.by_name.items() if n != name}
+        return FamilyNumbers(by_name, self.last, [n for n in self.internal if n != name])
 
     def prefix(self, name: str) -> bytes:
         """What the keys of a family begin with."""
@@ -49,11 +55,16 @@ class FamilyNumbers:
 
     def internal_keys(self, keys: Iterable[bytes]) -> int:
         """How many keys are of the engine's own families."""
-        numbers = {self.prefix(name) for name in self.by_name if name.startswith(INTERNAL)}
+        numbers = {self.prefix(name) for name in self.internal}
         return sum(key[:SIZE] in numbers for key in keys)
 
+    def of_lists(self, kinds: Mapping[str, str]) -> frozenset[bytes]:
+        """What the keys of lists begin with. `kinds`: of state variables, by their names."""
+        names = (name for name in self.by_name if name in JOIN_LISTS or kinds.get(name) == "ListState")
+        return frozenset(map(self.prefix, names))
+
     def to_row(self) -> bytes:
-        return to_json([dict(self.by_name), self.last]).encode()
+        return to_json([dict(self.by_name), self.last, list(self.internal)]).encode()
 
     @staticmethod
     def of_row(row: bytes) -> FamilyNumbers:
@@ -61,7 +72,17 @@ class FamilyNumbers:
 
     @staticmethod
     def of_zip(metadata: SnapshotMetadata) -> FamilyNumbers:
-        return FamilyNumbers({name: number for number, name in metadata.families.items()}, metadata.max_family)
+        by_name = {name: number for number, name in metadata.families.items()}
+        return FamilyNumbers(by_name, metadata.max_family, metadata.internal)
+
+    @staticmethod
+    def of_store(store: StateStore) -> FamilyNumbers | None:
+        """Those of an open store; None where it has none yet."""
+        [row] = each(store.get([ROW]))
+        if row is None and store.num_keys:
+            text = "An error occurred during loading state. No zip that can be read names the column families of this state."
+            raise state_error("CANNOT_LOAD_STATE_STORE.UNCATEGORIZED", text, "58030")
+        return None if row is None else FamilyNumbers.of_row(row)
 
 
 def numbers_in(changes: Iterable[Change]) -> FamilyNumbers | None:

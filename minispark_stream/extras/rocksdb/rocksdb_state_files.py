@@ -200,7 +200,8 @@ class RocksDBStateFiles(StateFiles):
         sizes = dict(tables.values())
         internal, numbered = families.internal_keys(keys), {number: name for name, number in families.by_name.items()}
         local_names = {table: local for local, (table, _) in tables.items()}
-        return zip_of(others, SnapshotMetadata(num_keys - internal, sizes, numbered, local_names, internal, families.last))
+        says = num_keys - internal, sizes, numbered, local_names, internal, families.last, families.internal
+        return zip_of(others, SnapshotMetadata(*says))
 
     def _upload(self, tables: dict[str, str], before: SnapshotMetadata) -> dict[str, tuple[str, int]]:
         """Local name -> name in `SSTs/` and bytes. Those of the zip before are there."""
@@ -274,9 +275,7 @@ class RocksDBStateFiles(StateFiles):
         if are_on and families is None:
             families = next((numbers_in(self._families_of(version)) for version in reversed(self.snapshots())), None)
         kinds = self._operator.variables() if self._operator else {}
-        numbers = families or FamilyNumbers()
-        lists = frozenset(numbers.prefix(name) for name in numbers.by_name if kinds.get(name) == "ListState")
-        return FamilyChecksums(are_on, lists, delimiter)
+        return FamilyChecksums(are_on, (families or FamilyNumbers()).of_lists(kinds), delimiter)
 
     def _database(self, folder: str) -> RocksDB:
         return RocksDB(folder, self.conf.list_delimiter.decode())

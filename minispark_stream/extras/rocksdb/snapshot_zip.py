@@ -21,13 +21,13 @@ import re
 import struct
 import zipfile
 import zlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 from minispark_stream.engine.checkpointing.metadata_log import json_object, number, to_json
 
-INTERNAL = "$"  # families of the engine's own begin with it
+INTERNAL = "$"  # transformWithState's own families begin with it
 _MAX_METADATA = _MAX_MANIFEST = 16 << 20
 _SST = re.compile(r"[0-9]{1,20}-[0-9a-f-]{36}\.sst")
 _LOCAL = re.compile(r"[0-9]{1,20}\.sst")
@@ -38,7 +38,7 @@ _DATABASE = re.compile(r"CURRENT|MANIFEST-[0-9]{1,20}")
 class SnapshotMetadata:
     """`num_keys`: without those of the engine's own families, `num_internal_keys`; None where nobody counted. `ssts`: name ->
     bytes. `families`: number -> name; no family has got a number after `max_family`, also of those that are gone.
-    `local_names`: what RocksDB calls each of `ssts`."""
+    `local_names`: what RocksDB calls each of `ssts`. `internal`: which of the families are the engine's own."""
 
     num_keys: int | None
     ssts: Mapping[str, int]
@@ -46,6 +46,7 @@ class SnapshotMetadata:
     local_names: Mapping[str, str] = field(default_factory=dict)
     num_internal_keys: int = 0
     max_family: int = 0
+    internal: Sequence[str] = ()
 
     def to_text(self) -> str:
         tables = [
@@ -54,7 +55,7 @@ class SnapshotMetadata:
         ]
         families = {
             "columnFamilyMapping": {name: number for number, name in self.families.items()},
-            "columnFamilyTypeMap": {name: name.startswith(INTERNAL) for name in self.families.values()},
+            "columnFamilyTypeMap": {name: name in self.internal for name in self.families.values()},
             "maxColumnFamilyId": self.max_family,
         }
         keys = {"numKeys": self.num_keys, "numInternalKeys": self.num_internal_keys}
@@ -74,6 +75,8 @@ def read_zip_metadata(data: bytes) -> SnapshotMetadata:
         local_names = {str(f.get("dfsSstFileName")): str(f.get("localFileName")) for f in files}
         families = values.get("columnFamilyMapping", {})
         by_number = {number(families, name): str(name) for name in families}
+        types = values.get("columnFamilyTypeMap", {})
+        own = [name for name in by_number.values() if types.get(name) is True]
         keys, internal = number(values, "numKeys", -1), number(values, "numInternalKeys", 0)
         most = number(values, "maxColumnFamilyId", 0)
     for name in ssts:
@@ -82,7 +85,8 @@ def read_zip_metadata(data: bytes) -> SnapshotMetadata:
     for i in (*by_number, most):
         if not 0 <= i < 1 << 15:
             raise ValueError(f"its metadata has a column family of the number {i}")
-    return SnapshotMetadata(None if keys < 0 else keys, ssts, by_number, local_names, internal, max([most, *by_number]))
+    most = max([most, *by_number])
+    return SnapshotMetadata(None if keys < 0 else keys, ssts, by_number, local_names, internal, most, own)
 
 
 def read_database(data: bytes, metadata: SnapshotMetadata) -> dict[str, bytes]:

@@ -21,7 +21,7 @@ from __future__ import annotations
 
 from typing import cast
 
-from minispark_stream.engine.state.state_store import StateStore, each, state_error
+from minispark_stream.engine.state.state_store import StateStore, each
 from minispark_stream.extras.rocksdb.avro_state_encoder import UnsafeRowDataEncoder
 from minispark_stream.extras.rocksdb.changes import Grown
 from minispark_stream.extras.rocksdb.family_numbers import ROW, SIZE, FamilyNumbers
@@ -38,15 +38,11 @@ class ColumnFamilies:
         self.delimiter = delimiter
         self._store, self._encoder = store, encoder or UnsafeRowDataEncoder()
         self._kinds: dict[bytes, Kind] = {}
-        [row] = each(store.get([ROW]))
-        if row is None and store.num_keys:
-            text = "An error occurred during loading state. No zip that can be read names the column families of this state."
-            raise state_error("CANNOT_LOAD_STATE_STORE.UNCATEGORIZED", text, "58030")
-        self._numbers = FamilyNumbers() if row is None else FamilyNumbers.of_row(row)
+        self._numbers = FamilyNumbers.of_store(store) or FamilyNumbers()
 
     def create(self, family: str, kind: Kind = PLAIN) -> None:  # (1)
         if family not in self._numbers.by_name:
-            self._become(self._numbers.with_family(family))
+            self._become(self._numbers.with_family(family, family.startswith(INTERNAL)))
         self._kinds[self._numbers.prefix(family)] = kind
 
     def drop(self, family: str) -> bool:

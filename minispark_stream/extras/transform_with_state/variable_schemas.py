@@ -121,10 +121,10 @@ def check_or_write(
 def check_properties(session: SparkSession, stored: OperatorStateMetadata, new: Mapping[str, Any]) -> None:  # (3)
     old = stored.properties or {}
     for name in ("timeMode", "outputMode"):
-        if old.get(name) != new[name]:
+        if old.get(name) != new.get(name):
             raise spark_error(
                 session, UnsupportedOperationException, "STATE_STORE_INVALID_CONFIG_AFTER_RESTART",
-                configName=name, oldConfig=str(old.get(name)), newConfig=str(new[name]),
+                configName=name, oldConfig=str(old.get(name)), newConfig=str(new.get(name)),
             )
     kinds = stored.variables()
     for name, kind in replace(stored, properties=new).variables().items():

@@ -44,6 +44,9 @@ MAY_IMPORT: dict[str, tuple[str, ...]] = {
     "extras.transform_with_state": (
         "extras.rocksdb", "engine.operators", "engine.plan", "engine.state", "engine.checkpointing", "engine.jvm", "engine.times",
     ),
+    "extras.join_in_families": (
+        "extras.transform_with_state", "extras.rocksdb", "engine.operators", "engine.state", "engine.checkpointing", "engine.jvm",
+    ),
     "extras.kafka": (
         "engine.sources", "engine.sinks", "engine.plan", "engine.checkpointing", "engine.jvm", "engine.clock", "extras.jvm",
         "extras.rpc",
@@ -67,8 +70,8 @@ MAY_IMPORT: dict[str, tuple[str, ...]] = {
     # -- the API, PySpark's -------------------------------------------------------------------------------------
     "registry": (
         "extras.kafka", "extras.delta", "extras.socket", "extras.python_data_source", "extras.continuous",
-        "extras.transform_with_state", "extras.rocksdb", "engine.runtime", "engine.sources", "engine.sinks", "engine.plan",
-        "engine.state", "engine.jvm",
+        "extras.transform_with_state", "extras.join_in_families", "extras.rocksdb", "engine.runtime", "engine.operators",
+        "engine.sources", "engine.sinks", "engine.plan", "engine.state", "engine.jvm",
     ),
     "streaming_query": ("engine.runtime", "tools.inspection", "lens.trace.trace", "lens.trace"),
     "streaming_query_manager": (
@@ -118,6 +121,7 @@ PROCESS_STATE = {
     "dataframe.ClassicDataFrame.writeStream": "PySpark's property, which must know of this engine; set to the same each time",
     "engine.jvm.sessions._accumulatorRegistry": "PySpark's; the counters of a run leave it when the run ends",
     "engine.runtime.template.STATEFUL": "the stateful operators; the extras add theirs when they are imported",
+    "engine.operators.symmetric_hash_join.STATE_FORMATS": "the operators of a join by state format; the extras add theirs",
     "engine.state.state_store.PROVIDERS": "Spark's state store providers; the extras add theirs when they are imported",
     "registry._registered": "what register_source and register_sink were given; as large as the user makes it",
     "engine.plan.streaming_relation._leaves": "which engine a stream in a plan belongs to; forgets what no plan has any more",

@@ -30,6 +30,7 @@ from minispark_stream.engine.checkpointing.commit_log import ids_by_store
 from minispark_stream.engine.state.state_store import StateStoreId
 from minispark_stream.extras.rocksdb.avro_state_encoder import AvroStateEncoder, UnsafeRowDataEncoder
 from minispark_stream.extras.rocksdb.column_family_schemas import Family
+from minispark_stream.extras.rocksdb.family_numbers import JOIN_LISTS
 from minispark_stream.tools.inspection.logs import Logs
 from minispark_stream.tools.inspection.read_only_files import ReadOnlyFiles
 from minispark_stream.tools.inspection.rocksdb.row_encoding import RocksDBRows
@@ -39,7 +40,6 @@ from minispark_stream.tools.inspection.store_versions import StoreVersions
 
 MERGE_VERSION = "spark.sql.streaming.stateStore.rocksdb.mergeOperatorVersion"
 ENCODING = "spark.sql.streaming.stateStore.encodingFormat"
-JOIN_LISTS = frozenset(f"{side}-{name}" for side in ("left", "right") for name in ("keyWithTsToValues", "tsWithKey"))
 NO_AVRO = "its rows are in Avro, which needs a package: pip install 'minispark_stream[rocksdb]'"
 NO_NAMES = "no zip that can be read names its column families"
 

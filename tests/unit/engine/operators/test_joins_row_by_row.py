@@ -18,7 +18,14 @@ from minispark_stream.engine.operators.symmetric_hash_join_build import Build
 from minispark_stream.engine.operators.symmetric_hash_join_probe import Probe
 from minispark_stream.engine.operators.symmetric_hash_join_row_by_row import JoinRowByRow, NewRow, Waiting
 from minispark_stream.engine.operators.symmetric_hash_join_rows import LEFT, RIGHT, Join, JoinSide
-from minispark_stream.engine.operators.symmetric_hash_join_state_manager import VALUES, indexed, store_name, with_matched
+from minispark_stream.engine.operators.symmetric_hash_join_state_manager import (
+    VALUES,
+    Buffers,
+    FourStores,
+    indexed,
+    store_name,
+    with_matched,
+)
 from minispark_stream.engine.state.loaded_providers import get_store
 from minispark_stream.engine.state.state_store import StateStoreConf, StateStoreId
 
@@ -26,6 +33,7 @@ KEY = StructType().add("field0", LongType())
 ROW = StructType().add("time", LongType()).add("v", LongType())
 TIME = EventTime(0, is_window=False)
 EMPTY_PAIR = [None, None]
+FOUR_STORES = FourStores()
 
 
 class Metrics:
@@ -46,7 +54,9 @@ def long_columns(rows: list[list[Any]], width: int) -> list[pa.Array]:
     return [pa.array([row[i] for row in rows], pa.int64()) for i in range(width)]
 
 
-def run_columns(state: str, batch_id: int, join: Join, rows: list[NewRow], watermarks: OperatorWatermarks) -> list[Any]:
+def run_columns(
+    state: str, batch_id: int, join: Join, rows: list[NewRow], watermarks: OperatorWatermarks, buffers: Buffers = FOUR_STORES
+) -> list[Any]:
     """A batch by `Probe` and `Build`, with a filter over the pairs between them, which is Spark's in a query."""
     halves = [[*(row.values if row.side == side else EMPTY_PAIR)] for row in rows for side in (LEFT, RIGHT)]
     table = pa.RecordBatch.from_arrays(
@@ -59,7 +69,7 @@ def run_columns(state: str, batch_id: int, join: Join, rows: list[NewRow], water
     )
     info = StatefulOperatorStateInfo(state_dir=state, operator_id=0, store_version=batch_id, num_partitions=1, conf=StateStoreConf())
     of_left = 2 if join.join_type == "LeftSemi" else 4
-    of_task: dict[str, Any] = {"info": info, "watermarks": watermarks, "metrics": Metrics(), "join": join}
+    of_task: dict[str, Any] = {"info": info, "watermarks": watermarks, "metrics": Metrics(), "join": join, "buffers": buffers}
     probed = pa.concat_batches(list(Probe(output=table.schema, **of_task)(numbered(table))) or [table])
     keep = [side is not None or accepts((lt, lv), (rt, rv)) for side, _, _, _, _, lt, lv, rt, rv in zip(*map(pa.Array.to_pylist, probed.columns))]
     output = pa.schema(list(table.schema)[5 : 5 + of_left])

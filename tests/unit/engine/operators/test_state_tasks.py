@@ -185,7 +185,7 @@ def test_the_last_rows_of_a_key_fill_the_holes_of_those_that_go(tmp_path: Path) 
     keys, times = [1, 1, 1, 2, None, 1, 3], [5, 90, 6, 7, 8, 91, 92]
     task = build_task(tmp_path, 0, join)
     with task.info.open_stores(0, *task.store_names) as stores:
-        left, _ = task.sides(stores)
+        left, _ = task.buffers.sides(task.join, stores)
         numbers = number_keys(join.keys, [pa.array(keys)], len(keys))
         left.append(numbers, np.arange(len(keys)), [pa.array(times)], np.zeros(len(keys), np.bool_))
         [removed] = left.decode(left.remove_rows(left.rows().some(np.array(times) < 50)))
@@ -213,7 +213,7 @@ def test_a_count_that_is_damaged_is_refused(tmp_path: Path) -> None:
     for count in (-1, 2, 1 << 60):
         task = build_task(tmp_path, 0, join)
         with task.info.open_stores(0, *task.store_names) as stores:
-            left, _ = task.sides(stores)
+            left, _ = task.buffers.sides(task.join, stores)
             left.append(number_keys(join.keys, [pa.array([1])], 1), np.array([0]), [pa.array([1]), pa.array(["a"])], np.array([False]))
             [key] = left.keys()
             stores[0].put([key], [long_row(count)])
