@@ -46,7 +46,7 @@ class Case:
     def __init__(self, explorer: Explorer, mini: MiniSparkSession, spark: SparkSession):
         self.explorer, self.mini, self.spark = explorer, mini, spark
         self.expected = explorer.run(mini, photographed=FIRST)
-        self.points, self.writes = explorer.points, explorer.writes
+        self.points, self.writes = explorer.points, list(explorer.writes)
 
     def kills(self, points: Iterable[Point], second: bool) -> Iterator[Came]:
         """At each point; and, if `second`, once more in the run that follows."""
