@@ -116,10 +116,11 @@ class Begun:
         self.spark, self.folder, self.sessions = spark, folder, {"spark": spark, "model": MiniSparkSession(spark)}
         (folder / "in").mkdir()
 
-    def run(self, engine: str, step: int, more: dict[str, str] | None = None) -> None:
+    def run(self, engine: str, step: int, more: dict[str, str] | None = None, reads: Any = None) -> None:
         (self.folder / f"in/{step}.csv").write_text("\n".join(FEED[step]))
         with confs_set(self.spark, confs({} if more is None else more)):
-            writer = build("count")(self.sessions[engine], self.folder / "in").writeStream.outputMode("update").format("noop")
+            writer = build("count")(self.sessions[engine], self.folder / "in").writeStream.outputMode("update")
+            writer = writer.foreachBatch(reads) if reads else writer.format("noop")
             writer.option("checkpointLocation", str(self.folder / "cp")).trigger(availableNow=True).start().awaitTermination()
 
     def files(self, suffix: str) -> list[str]:
@@ -166,6 +167,20 @@ def test_a_wrong_checksum_is_an_error_in_both_engines(spark: SparkSession, tmp_p
     fails("CANNOT_READ_STREAMING_STATE_FILE")
     commit.write_text(said)
     query.run(engine, 1, without_zips)
+
+
+def test_a_batch_that_is_read_in_part_fails_and_is_run_again(spark: SparkSession, tmp_path: Path) -> None:
+    """The commit log would lack ids of its files, so it matters nothing that nobody validates the commits."""
+    said = set()
+    for engine in ("spark", "model"):
+        (tmp_path / engine).mkdir()
+        query, unchecked = Begun(spark, tmp_path / engine), IDS | {f"{STORE}commitValidation.enabled": "false"}
+        with pytest.raises(PySparkException, match="CheckpointInfo length: [01], numPartitions: 2") as failed:
+            query.run(engine, 0, unchecked, lambda batch, _: print(batch.limit(1).collect()))
+        said.add(str(failed.value).partition("exception: ")[2].partition("=== Streaming")[0])
+        query.run(engine, 1, unchecked)
+        assert [path.name for path in (tmp_path / engine / "cp/commits").glob("[0-9]*") if path.name == "0"] == ["0"]
+    assert len(said) == 1, said
 
 
 def test_a_query_without_state_has_an_empty_list_of_ids(compare: Compare, spark: SparkSession, tmp_path: Path) -> None:
