@@ -56,7 +56,9 @@ from pyspark.sql import SparkSession
 from pyspark.sql.streaming import DataStreamReader as SparkDataStreamReader
 from pyspark.sql.types import StructType
 
+from minispark_stream.engine.jvm import files
 from minispark_stream.engine.jvm.builders import look_up_data_source
+from minispark_stream.engine.jvm.errors import analysis_error
 from minispark_stream.engine.operators.symmetric_hash_join import register_join_state_format
 from minispark_stream.engine.plan.streaming_relation import StreamingRelation
 from minispark_stream.engine.runtime.template import register_stateful_operator
@@ -176,6 +178,9 @@ def create_sink(spec: SinkSpec) -> Sink:
     if (found := find_data_source(spec.session, spec.format)) is not None:  # (4)
         source = created(spec.session, found, spec.options)
         return PythonDataSourceSink(spec.session, source, spec.df.schema, spec.output_mode)
+    if spec.format.lower() == "hive":
+        raise analysis_error(spec.session, "_LEGACY_ERROR_TEMP_1187", operation="write")
+    files.check_is_written_as_a_stream(spec.session, spec.format)
     raise _unknown_format(spec.session, spec.format)
 
 

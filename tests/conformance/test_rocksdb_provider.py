@@ -194,3 +194,30 @@ def test_hdfs_backed_stores_have_no_ids(spark: SparkSession, tmp_path: Path) -> 
         (tmp_path / engine).mkdir()
         with pytest.raises(PySparkException, match="HDFSBackedStateStoreProvider does not support checkpointFormatVersion > 1"):
             Begun(spark, tmp_path / engine).run(engine, 0, IDS | {f"{STORE}providerClass": hdfs})
+
+
+@pytest.mark.parametrize("version", ("1", "2"))
+def test_sparks_tool_divides_the_state_of_the_model_anew(spark: SparkSession, mini: MiniSparkSession, tmp_path: Path, version: str) -> None:
+    """Two partitions become five and then one, and after each time the query goes on with all that it has counted."""
+
+    def run(session: Any, folder: Path) -> list[Any]:
+        rows: list[Any] = []
+        (folder / "in").mkdir(parents=True)
+        counts = session.readStream.text(f"{folder}/in").groupBy("value").count()
+        writer = counts.writeStream.outputMode("complete").foreachBatch(lambda df, _: rows.append(sorted(map(tuple, df.collect()))))
+        writer = writer.option("checkpointLocation", f"{folder}/c").trigger(availableNow=True)
+        for i, partitions in enumerate((5, 1, None)):
+            (folder / "in" / f"{i}.txt").write_text("\n".join("abcdefgh"[: 8 - i]))
+            query = writer.start()
+            query.awaitTermination()
+            [operator] = query.lastProgress.stateOperators
+            rows.append((operator.numRowsTotal, operator.numRowsUpdated, operator.numStateStoreInstances))
+            if partitions:
+                session._streamingCheckpointManager.repartition(f"{folder}/c", partitions)
+        return rows
+
+    with confs_set(spark, {f"{STORE}providerClass": ROCKSDB, FORMAT: version, "spark.sql.shuffle.partitions": "2"}):
+        expected, found = run(spark, tmp_path / "spark"), run(mini, tmp_path / "model")
+    assert found == expected
+    assert [told for told in found if isinstance(told, tuple)] == [(8, 8, 2), (8, 7, 5), (8, 6, 1)]
+    assert found[-2] == [*((k, 3) for k in "abcdef"), ("g", 2), ("h", 1)]

@@ -141,6 +141,16 @@ def test_each_load_is_a_stream_of_its_own(engines: Engines) -> None:
     assert on_both(engines, lambda s, d: text(s, d).sameSemantics(text(s, d))) == {"spark": True, "model": False}
 
 
+def test_a_stream_is_explained_as_the_leaf_that_stands_for_it(engines: Engines, capsys: pytest.CaptureFixture[str]) -> None:
+    def explained(session: Any, folder: Path) -> str:
+        capsys.readouterr()
+        text(session, folder).explain()
+        return capsys.readouterr().out
+
+    told = on_both(engines, explained)
+    assert "StreamingRelation FileSource[" in told["spark"] and "FileScan text" in told["model"] and "(0 paths)" in told["model"]
+
+
 def test_structs_with_other_names_are_keys_of_a_join(engines: Engines) -> None:
     def joined(session: Any, folder: Path) -> str:
         one, other = (text(session, folder).select(F.struct(F.col("value").alias(name)).alias(name)) for name in "ab")

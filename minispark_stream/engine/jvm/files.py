@@ -243,6 +243,13 @@ def _by_name_of_folder(data: DataFrame, partition_columns: list[str], options: M
     return data.withColumns(found) if found else data
 
 
+def check_is_written_as_a_stream(session: SparkSession, name: str) -> None:
+    """Raises Spark's own exception unless Spark has a data source of this name to which streams can be written."""
+    mode = scala.java_class(session, "org.apache.spark.sql.streaming.OutputMode").Append()
+    source = _data_source(session, name, {}, scala.seq(session, []), scala.none(session), ())
+    source.createSink(mode, expressions.java_schema(session, StructType()))
+
+
 def _file_format(session: SparkSession, name: str) -> JavaObject:
     """How Spark reads and writes the files of a format (a FileFormat)."""
     return _data_source(session, name, {}, scala.seq(session, []), scala.none(session), ()).providingInstance()

@@ -18,8 +18,9 @@ Models: StreamingRelation, StreamingExecutionRelation (From query to the plan).
 The leaf is a relation of Spark SQL, because that is a node that a plan may hold without any class of Structured Streaming.
 
 Differs from Spark: each `load()` is a leaf of its own, so two loads of one folder are not `sameSemantics`: the relation does
-not say what it reads.
-Shown by tests/spark/test_differences.py::test_each_load_is_a_stream_of_its_own.
+not say what it reads. So `df.explain()` shows a relation over no files or an RDD, where Spark shows the name of the source.
+Shown by tests/spark/test_differences.py::test_each_load_is_a_stream_of_its_own,
+tests/spark/test_differences.py::test_a_stream_is_explained_as_the_leaf_that_stands_for_it.
 """
 
 from __future__ import annotations

@@ -61,7 +61,7 @@ def _create_table(
     session: SparkSession, df: DataFrame, quoted: str, source: str, layout: Mapping[str, list[str]], path: str | None
 ) -> str:
     columns = expressions.as_nullable(session, df.schema).toDDL()
-    partitions = normalized_columns(session, df, layout["partitionBy"], "Partition")
+    partitions = layout["partitionBy"]
     clusters = normalized_columns(session, df, layout["clusterBy"], "Clustering")
     return (
         f"CREATE TABLE {quoted} ({columns}) USING {_quoted(source)}"
