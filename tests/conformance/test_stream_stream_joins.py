@@ -152,6 +152,17 @@ def test_a_stream_with_itself(compare: Compare) -> None:
     compare(query, feed, restart_after=(1,))
 
 
+def test_a_stream_with_itself_under_other_names_is_read_twice(compare: Compare) -> None:
+    """Without other names, Spark shuffles the rows once, and the second source has read none."""
+
+    def query(session: Any, input_dir: str) -> Any:
+        events = session.readStream.schema(SCHEMA).json(input_dir).select("k", "v")
+        return events.select(F.col("k").alias("other"), F.col("v").alias("w")).join(events, F.expr("other = k"))
+
+    comparison = compare(query, [rows_of(row("a", 1, 1), row("b", 5, 2), row("a", 9, 3))])
+    assert comparison.model.batches[0].progress["numInputRows"] == 6
+
+
 def test_a_table_joined_to_the_outcome(compare: Compare) -> None:
     def query(session: Any, input_dir: str) -> Any:
         names = session.createDataFrame([("a", "Ann"), ("b", "Bob")], "k string, name string")

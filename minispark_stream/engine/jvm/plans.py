@@ -159,6 +159,16 @@ class Renaming:
             self._columns = output
         return project(self._session, self._renamed, plan)
 
+    def of_files(self, relation: JavaObject) -> JavaObject:
+        """A relation of files, which has these names, under these ids: Spark's optimizer removes a Project that only renames."""
+        output = relation.output()
+        if self._columns is None or not output.equals(self._columns):
+            to = (column.withExprId(expr_id) for column, (_, expr_id) in zip(scala.items(output), self._attributes, strict=True))
+            attribute_map = scala.companion(self._session, "org.apache.spark.sql.catalyst.expressions.AttributeMap")
+            self._renamed = attribute_map.apply(output.zip(scala.seq(self._session, to)))
+            self._columns = output
+        return relation.rewriteAttrs(self._renamed)
+
 
 def rename(session: SparkSession, plan: JavaObject, attributes: Iterable[tuple[str, JavaObject]]) -> JavaObject:
     """`plan` under the attributes of another plan, once."""
