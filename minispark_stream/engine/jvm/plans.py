@@ -138,36 +138,33 @@ def statistics_of_nothing(session: SparkSession, attributes: JavaObject) -> Java
 class Renaming:
     """The same rows under the (name, expression id) pairs of another plan's attributes, column by column.
 
-    The rows of a source mostly have the same columns in each batch: then the names are not made again.
+    A relation of files takes the ids itself, because Spark's optimizer removes a Project that only renames. The rows of a source mostly
+    have the same columns in each batch: then the names are not made again.
     """
 
     def __init__(self, session: SparkSession, attributes: Iterable[tuple[str, JavaObject]]):
         self._session, self._attributes = session, list(attributes)
         self._columns: JavaObject = None
+        self._of_relation = False
         self._renamed: JavaObject = None
 
     def of(self, plan: JavaObject) -> JavaObject:
         """`plan`, renamed. Raises ValueError: it has more or fewer columns."""
-        output = plan.output()
-        if self._columns is None or not output.equals(self._columns):
+        output, is_relation = plan.output(), scala.class_name(plan) == "LogicalRelation"
+        if self._columns is None or self._of_relation != is_relation or not output.equals(self._columns):
             columns = scala.items(output)
             if len(columns) != len(self._attributes):
                 raise ValueError(f"Invalid batch: {len(self._attributes)} columns expected, {len(columns)} found")
             pairs = zip(columns, self._attributes)
-            renamed = [expressions.alias(self._session, column, name, expr_id) for column, (name, expr_id) in pairs]
-            self._renamed = scala.seq(self._session, renamed)
-            self._columns = output
-        return project(self._session, self._renamed, plan)
-
-    def of_files(self, relation: JavaObject) -> JavaObject:
-        """A relation of files, which has these names, under these ids: Spark's optimizer removes a Project that only renames."""
-        output = relation.output()
-        if self._columns is None or not output.equals(self._columns):
-            to = (column.withExprId(expr_id) for column, (_, expr_id) in zip(scala.items(output), self._attributes, strict=True))
-            attribute_map = scala.companion(self._session, "org.apache.spark.sql.catalyst.expressions.AttributeMap")
-            self._renamed = attribute_map.apply(output.zip(scala.seq(self._session, to)))
-            self._columns = output
-        return relation.rewriteAttrs(self._renamed)
+            if is_relation:
+                to = scala.seq(self._session, (column.withExprId(expr_id) for column, (_, expr_id) in pairs))
+                attribute_map = scala.companion(self._session, "org.apache.spark.sql.catalyst.expressions.AttributeMap")
+                self._renamed = attribute_map.apply(output.zip(to))
+            else:
+                renamed = [expressions.alias(self._session, column, name, expr_id) for column, (name, expr_id) in pairs]
+                self._renamed = scala.seq(self._session, renamed)
+            self._columns, self._of_relation = output, is_relation
+        return plan.rewriteAttrs(self._renamed) if is_relation else project(self._session, self._renamed, plan)
 
 
 def rename(session: SparkSession, plan: JavaObject, attributes: Iterable[tuple[str, JavaObject]]) -> JavaObject:

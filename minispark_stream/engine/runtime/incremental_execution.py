@@ -65,9 +65,9 @@ class IncrementalExecution:
                 if (data := self.new_data.get(node.ordinal)) is None:
                     return node.empty
                 rows = data.withMetadataColumns() if node.asks_for_metadata else data
-                if node.is_of_files:  # as the optimizer would leave it
-                    return node.renamed.of_files(rows)
-                return node.renamed.of(query_execution.of_new_data(self._session, rows))
+                if not node.is_of_files:  # a relation of files is as the optimizer would leave it
+                    rows = query_execution.of_new_data(self._session, rows)
+                return node.renamed.of(rows)
             case Stateless() | Watermark():  # (3)
                 return plans.with_children(self._session, node.plan, children)
             case operator:  # (2)
