@@ -138,8 +138,8 @@ def statistics_of_nothing(session: SparkSession, attributes: JavaObject) -> Java
 class Renaming:
     """The same rows under the (name, expression id) pairs of another plan's attributes, column by column.
 
-    A relation of files takes the ids itself, because Spark's optimizer removes a Project that only renames. The rows of a source
-    mostly have the same columns in each batch: then the names are not made again.
+    A relation of files takes the ids itself, because Spark's optimizer removes a Project that only renames. The rows of a
+    source mostly have the same columns in each batch: then the names are not made again.
     """
 
     def __init__(self, session: SparkSession, attributes: Iterable[tuple[str, JavaObject]]):
