@@ -322,7 +322,8 @@ def _what_it_says(first: str, of: Mapping[tuple[str, str], Mapping[str, Any]]) -
     goals = {name: row["ratios"][0]["median"] <= row["goal"] for (setting, name), row in of.items() if setting == first}
     reached, missed = ([f"`{name}`" for name, is_so in goals.items() if is_so is wanted] for wanted in (True, False))
     yield f"It reaches its goal in {_and(reached) or 'no row'}, and misses it in {_and(missed) or 'none'}."
-    shown = {key: f"`{key[1]}`" + (f" ({key[0]})" if len({setting for setting, _ in of}) > 1 else "") for key in of}
+    several = len({setting for setting, _ in of}) > 1
+    shown = {(setting, name): f"`{name}`" + (f" ({setting})" if several else "") for setting, name in of}
     if apart := [shown[key] for key, row in of.items() if not row["agreed"]]:
         yield f"There were too few rounds, or they do not agree, in {'any row' if len(apart) == len(of) else _and(apart)}."
     if disturbed := [shown[key] for key, row in of.items() if (row["others"] or 0) > 0.1]:

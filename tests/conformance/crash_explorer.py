@@ -10,11 +10,11 @@ A restart knows nothing but what is on disk, so a kill is what the disk held at 
    that it had before.
 3. Each file that the driver writes does not fit once, as on a full disk. This is no kill: the query ends with an error, and
    cleans up. What it leaves is run to the end, too.
-4. A run that goes as an earlier one went is not run to the end. From the same disk, all runs go alike. And after each batch, the rest of a run follows from the disk, from what
-   the driver has in its memory, and from the versions of the state that its workers have loaded, which they did at its first batch. So
-   when another run began with the same batch, and has had the same disk and the same memory after one, the rest is the same, and so
-   are its outcome and the points at which it may be killed. Times do not count, because no query here asks for them; and a hidden file that was left half
-   written does not, once a run in which there was one of its kind has gone to the end.
+4. A run that goes as an earlier one went is not run to the end. From the same disk, all runs go alike. And after each batch, the rest of
+   a run follows from the disk, from what the driver has in its memory, and from the versions of the state that its workers loaded at its
+   first batch. So when another run began with the same batch, and had the same disk and the same memory after one, the rest is the same,
+   and so are its outcome and the points at which it may be killed. Times do not count, because no query here asks for them. Nor does a
+   hidden file that was left half written, once a run with one of its kind has gone to the end.
 
 The input comes in stages, each when the query has nothing left to do, wherever it was killed. So a batch has the same rows in each
 run. Only a batch without data may be missing: after a restart, no engine runs one before there is data again.

@@ -201,15 +201,14 @@ def register_join_state_format(version: str, operator: Callable[..., SymmetricHa
     STATE_FORMATS[version] = operator
 
 
-def choose_state_format(session: SparkSession, plan: JavaObject) -> None:
-    """Before the first batch of a new query: formats 3 and 4 are for RocksDB only, and 4 for lists without delimiters."""
+def confs_of_new_join(session: SparkSession, plan: JavaObject) -> dict[str, str]:
+    """What a new query sets before its first batch: formats 3 and 4 are for RocksDB only, 4 for lists without delimiters."""
     version = int(sessions.conf(session, STATE_FORMAT) or 2)
     if version < 3 or not _has_join_of_streams(plan):
-        return
+        return {}
     if sessions.conf(session, PROVIDER_CLASS) != ROCKS_DB_PROVIDER:
-        session.conf.set(STATE_FORMAT, "2")
-    elif version == 4:
-        session.conf.set(MERGE_OPERATOR, "2")
+        return {STATE_FORMAT: "2"}
+    return {MERGE_OPERATOR: "2"} if version == 4 else {}
 
 
 def _has_join_of_streams(plan: JavaObject) -> bool:

@@ -42,7 +42,7 @@ class SourceLeaf:
 
     @property
     def is_of_files(self) -> bool:
-        """Whether the new rows are a relation over files, and nothing above it."""
+        """Whether the new rows are a relation over files, with at most a Project above it, which may pad a `char(3)`."""
         return self.relation.file_format is not None
 
     @property

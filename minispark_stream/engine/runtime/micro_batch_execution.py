@@ -27,7 +27,7 @@ from dataclasses import replace
 from minispark_stream.engine.checkpointing.metadata_log import is_true
 from minispark_stream.engine.checkpointing.offset_seq_log import RELEVANT_CONFS, OffsetSeqMetadata
 from minispark_stream.engine.jvm import sessions
-from minispark_stream.engine.operators.symmetric_hash_join import choose_state_format
+from minispark_stream.engine.operators.symmetric_hash_join import confs_of_new_join
 from minispark_stream.engine.plan.name_streaming_sources import SOURCE_EVOLUTION, folder_names, source_ids
 from minispark_stream.engine.plan.streaming_relation import streaming_sources
 from minispark_stream.engine.runtime import trigger_executor
@@ -55,8 +55,10 @@ class MicroBatchExecution(StreamExecution):
 
     def run_activated_stream(self) -> None:
         self.sources = self.create_sources()  # (1)
-        if self.offset_log.get_latest() is None:
-            choose_state_format(self.session, self.analyzed)
+        confs = confs_of_new_join(self.session, self.analyzed)
+        if confs and self.offset_log.get_latest() is None:
+            for key, value in confs.items():
+                self.session.conf.set(key, value)
             self.context = replace(self.context, metadata=OffsetSeqMetadata.from_session(self.conf))
         self.context = populate_start_offsets(self, self.context)
         sessions.propagate_confs(self.session)  # those of a checkpoint have been taken over

@@ -9,8 +9,8 @@ Models: MicroBatchExecution.runBatch (Execution flow; From query to the plan, "P
 
     batch 2, files (1, 2]  ->  3 rows in  ->  state version 2 becomes 3  ->  1 row out  ->  commits/2, watermark 12:04
 
-Each step hands its result to the next one: the new data, the plan over it, the context with what has come out. When a step
-raises, the batch is in the offset log and not in the commit log, and a restart runs it again.
+Each step hands its result to the next one: the new data, the plan over it, the context with what was emitted. When a step
+raises, the batch is in the offset log and not in the commit log, so a restart runs it again.
 
 Differs from Spark: nothing.
 """

@@ -34,21 +34,18 @@ from minispark_stream.engine.jvm.scala import JavaObject
 from minispark_stream.engine.operators.base import BatchContext, StateVariables
 from minispark_stream.engine.operators.symmetric_hash_join import MERGE_OPERATOR, STATE_FORMAT, SymmetricHashJoin
 from minispark_stream.engine.operators.symmetric_hash_join_rows import LEFT, RIGHT
-from minispark_stream.engine.operators.symmetric_hash_join_state_manager import Buffers, with_matched
+from minispark_stream.engine.operators.symmetric_hash_join_state_manager import Buffers, store_name, with_matched
 from minispark_stream.engine.state.operator_state_metadata import OperatorStateMetadata, StateStoreMetadata
 from minispark_stream.engine.state.state_store import DEFAULT_STORE_NAME
-from minispark_stream.extras.join_in_families.column_family import FourFamilies, OneStore
+from minispark_stream.extras.join_in_families.column_family import FourFamilies
 from minispark_stream.extras.join_in_families.rows_by_time import (
-    DELIMITER,
-    ROWS,
     TIME_SIZE,
-    TIMES,
     TimedFamilies,
-    family_name,
+    micros_of,
+    rows_in,
 )
-from minispark_stream.extras.rocksdb.changes import elements
 from minispark_stream.extras.rocksdb.column_family_schemas import NO_PREFIX, POSTFIX_TIME, PREFIX_TIME, Family
-from minispark_stream.extras.rocksdb.family_numbers import SIZE
+from minispark_stream.extras.rocksdb.family_numbers import ROWS, SIZE, TIMES
 from minispark_stream.extras.transform_with_state.variable_schemas import check_or_write
 
 PROPERTIES: Mapping[str, Any] = {"useVirtualColumnFamilies": True}
@@ -61,7 +58,7 @@ class JoinInFamilies(SymmetricHashJoin):
 
     @property
     def store_names(self) -> Sequence[str]:
-        return (DEFAULT_STORE_NAME,)
+        return self.layout().store_names
 
     def schemas(self) -> list[tuple[str, StructType, StructType]]:
         return []  # those of the column families are in a file of their own
@@ -69,11 +66,11 @@ class JoinInFamilies(SymmetricHashJoin):
     def families(self) -> Sequence[Family]:
         return [Family(name, key, value, NO_PREFIX) for name, key, value in super().schemas()]
 
-    def layout(self) -> OneStore:  # (1)
+    def layout(self) -> FourFamilies | TimedFamilies:  # (1)
         return FourFamilies()
 
     def buffers(self, context: BatchContext) -> Buffers:
-        return FourFamilies()
+        return self.layout()
 
     def metadata(self, num_partitions: int, variables: StateVariables | None) -> OperatorStateMetadata:  # (3)
         assert variables is not None
@@ -121,12 +118,12 @@ class JoinByTime(JoinInFamilies):
             family
             for side, row in enumerate(self.state_rows)
             for family in (
-                Family(family_name(side, ROWS), key, with_matched(row), POSTFIX_TIME),
-                Family(family_name(side, TIMES), key, StructType().add("__dummy__", NullType()), PREFIX_TIME),
+                Family(store_name(side, ROWS), key, with_matched(row), POSTFIX_TIME),
+                Family(store_name(side, TIMES), key, StructType().add("__dummy__", NullType()), PREFIX_TIME),
             )
         ]
 
-    def layout(self) -> OneStore:
+    def layout(self) -> TimedFamilies:
         return TimedFamilies()
 
     def buffers(self, context: BatchContext) -> Buffers:
@@ -153,8 +150,7 @@ class JoinByTime(JoinInFamilies):
 
     def _readable_row(self, family: Family, key: bytes, value: bytes) -> list[dict[str, Any]]:
         [of_key] = decode_rows(UnsafeRowCodec(self.key_schema), [key[1:-TIME_SIZE]])
-        micros = int.from_bytes(key[-TIME_SIZE:], "big") - (1 << 63)
-        [at] = decode_rows(UnsafeRowCodec(StructType().add("time", TimestampType())), [long_row(micros)])
-        rows = decode_rows(UnsafeRowCodec(family.value), [element[5:] for element in elements(value, DELIMITER)])
+        [at] = decode_rows(UnsafeRowCodec(StructType().add("time", TimestampType())), [long_row(micros_of(key[-TIME_SIZE:]))])
+        rows = decode_rows(UnsafeRowCodec(family.value), rows_in(value))
         named = {**self.named(family.name, of_key), **at}
         return [{"store": family.name, "key": {**named, "index": i}, "value": row} for i, row in enumerate(rows)]

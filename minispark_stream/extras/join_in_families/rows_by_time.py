@@ -37,22 +37,17 @@ import pyarrow as pa
 
 from minispark_stream.engine.checkpointing.unsafe_row import UnsafeRowCodec
 from minispark_stream.engine.operators.columns import Columns, EventTime, Mask, event_time_micros, take
-from minispark_stream.engine.operators.symmetric_hash_join_rows import LEFT, RIGHT, SIDES, Ints, Join, KeyNumbers
-from minispark_stream.engine.operators.symmetric_hash_join_state_manager import JoinSideState, Sides, StoredRows
+from minispark_stream.engine.operators.symmetric_hash_join_rows import LEFT, RIGHT, Ints, Join, KeyNumbers
+from minispark_stream.engine.operators.symmetric_hash_join_state_manager import JoinSideState, Sides, StoredRows, store_name
 from minispark_stream.engine.state.state_store import StateStore, each
 from minispark_stream.extras.join_in_families.column_family import ColumnFamily, OneStore, keys_of
 from minispark_stream.extras.rocksdb.changes import Grown, elements
-from minispark_stream.extras.rocksdb.family_numbers import SIZE, FamilyNumbers
+from minispark_stream.extras.rocksdb.family_numbers import ROWS, SIZE, TIMES, FamilyNumbers
 from minispark_stream.extras.rocksdb.key_encoding import UNSAFE_ROW
 
-ROWS, TIMES = "keyWithTsToValues", "tsWithKey"
 TIME_SIZE = 8  # bytes
 DELIMITER = b""  # between the elements of a list; Spark refuses another one here
 _NOTHING = UNSAFE_ROW + struct.pack("<qq", 1, 0)  # a row of one null
-
-
-def family_name(side: int, kind: str) -> str:
-    return f"{SIDES[side]}-{kind}"
 
 
 class RowsAtTime(NamedTuple):
@@ -66,7 +61,7 @@ class JoinSideByTime(JoinSideState):
     """One side of a join in one partition. `after_ms`: see (5); None: all that the state watermark has passed is evicted."""
 
     def __init__(self, join: Join, side: int, store: StateStore, numbers: FamilyNumbers, after_ms: int | None):
-        rows, times = (numbers.prefix(family_name(side, kind)) for kind in (ROWS, TIMES))
+        rows, times = (numbers.prefix(store_name(side, kind)) for kind in (ROWS, TIMES))
         super().__init__(join.keys, join.sides[side].row, ColumnFamily(store, times), ColumnFamily(store, rows))
         self._join, self._side, self._store, self._after_ms = join, side, store, after_ms
         self._rows, self._times = rows + UNSAFE_ROW, times
@@ -96,7 +91,7 @@ class JoinSideByTime(JoinSideState):
         found: list[list[RowsAtTime]] = [[] for _ in keys]
         there = self._store.prefix_scan(list(place), _without_time)
         for i, key, value in sorted(zip(there.positions.tolist(), there.keys, there.values)):
-            found[i].append(RowsAtTime(key, _rows_in(value)))
+            found[i].append(RowsAtTime(key, rows_in(value)))
         return found
 
     # -- changes ------------------------------------------------------------------------------------------------
@@ -143,8 +138,8 @@ class JoinSideByTime(JoinSideState):
         until = _time(until_ms * 1000)
         old = sorted(key for key in keys_of(self._store, self._times) if after < key[SIZE : SIZE + TIME_SIZE] <= until)
         keys = [self._rows + key[SIZE + TIME_SIZE + len(UNSAFE_ROW) :] + key[SIZE : SIZE + TIME_SIZE] for key in old]
-        gone = [row for value in each(self._store.get(keys)) for row in _rows_in(value or b"")]
-        counted = len(gone) if join.is_outer(side) else sum(len(_rows_in(value)) for value in self._store.get(old)[1])
+        gone = [row for value in each(self._store.get(keys)) for row in rows_in(value or b"")]
+        counted = len(gone) if join.is_outer(side) else sum(len(rows_in(value)) for value in self._store.get(old)[1])
         self._store.remove(keys)
         self._store.remove(old)
         self.num_evicted = counted
@@ -195,7 +190,7 @@ class TimedFamilies(OneStore):
     """State format 4. `after_ms`: of each side, see JoinSideByTime."""
 
     families: Sequence[tuple[str, bool]] = tuple(
-        (family_name(side, kind), kind == TIMES) for side in (LEFT, RIGHT) for kind in (ROWS, TIMES)
+        (store_name(side, kind), kind == TIMES) for side in (LEFT, RIGHT) for kind in (ROWS, TIMES)
     )
     after_ms: tuple[int | None, int | None] = (None, None)
 
@@ -210,6 +205,10 @@ def _time(micros: int) -> bytes:
     return (micros + (1 << 63)).to_bytes(TIME_SIZE, "big")
 
 
+def micros_of(time: bytes) -> int:
+    return int.from_bytes(time, "big") - (1 << 63)
+
+
 def _without_time(keys: Sequence[bytes]) -> Sequence[bytes]:
     return [key[:-TIME_SIZE] for key in keys]
 
@@ -218,7 +217,7 @@ def _micros(columns: Columns, event_time: EventTime) -> Ints:
     return np.asarray(event_time_micros(columns, event_time).fill_null(0)).astype(np.int64)
 
 
-def _rows_in(value: bytes) -> list[bytes]:
+def rows_in(value: bytes) -> list[bytes]:
     """The rows of a list, each behind its length and a zero."""
     return [element[4 + len(UNSAFE_ROW) :] for element in elements(value, DELIMITER)]
 

@@ -30,7 +30,8 @@ from minispark_stream.extras.rocksdb.snapshot_zip import SnapshotMetadata
 ROW = b"\0\0"  # (3) the key
 SIZE = 2  # (1) bytes of a number
 # The families of a stream-stream join that have lists for values, in state format 4.
-JOIN_LISTS = frozenset(f"{side}-{name}" for side in ("left", "right") for name in ("keyWithTsToValues", "tsWithKey"))
+ROWS, TIMES = "keyWithTsToValues", "tsWithKey"
+JOIN_LISTS = frozenset(f"{side}-{name}" for side in ("left", "right") for name in (ROWS, TIMES))
 
 
 @dataclass(frozen=True)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import tempfile
-from typing import Any
+from collections.abc import Iterator
+from typing import Any, NamedTuple
 
 import pyarrow as pa
 from hypothesis import given, settings
@@ -107,25 +108,38 @@ ROWS = st.tuples(st.sampled_from([LEFT, RIGHT]), st.sampled_from([None, 1, 2]), 
 BATCHES = st.lists(st.tuples(st.lists(ROWS, max_size=8), st.integers(0, 4)), min_size=1, max_size=5)
 
 
+KINDS = st.sampled_from(["Inner", "LeftOuter", "RightOuter", "FullOuter", "LeftSemi"])
+EVICTED = st.sampled_from(["never", "by value", "by key"])
+
+
+class Batch(NamedTuple):
+    number: int
+    join: Join
+    rows: list[NewRow]
+    watermarks: OperatorWatermarks
+
+
+def batches_of(join_type: str, evicted: str, drawn: list[Any]) -> Iterator[Batch]:
+    """What a join is given, batch by batch: of each batch, new rows and how far the watermark moves are drawn."""
+    watermark_ms = 0
+    for number, (found, more) in enumerate(drawn):
+        late_ms, watermark_ms = watermark_ms, watermark_ms + more
+        by_key, by_value = (watermark_ms if evicted == how else None for how in ("by key", "by value"))
+        side = JoinSide(ROW, TIME if evicted != "never" else None, by_key, by_value)
+        join = Join(join_type, KEY, TIME if evicted == "by key" else None, (side, side))
+        rows = [NewRow(of, (time if evicted == "by key" else k,), (time, v), passes) for of, k, time, v, passes in found]
+        yield Batch(number, join, rows, OperatorWatermarks(late_ms=late_ms, eviction_ms=watermark_ms, moved=more > 0))
+
+
 @settings(max_examples=60, deadline=None)
-@given(
-    st.sampled_from(["Inner", "LeftOuter", "RightOuter", "FullOuter", "LeftSemi"]), st.sampled_from(["never", "by value", "by key"]), BATCHES,
-)
-def test_columns_do_what_rows_do(join_type: str, evicted: str, batches: list[Any]) -> None:
+@given(KINDS, EVICTED, BATCHES)
+def test_columns_do_what_rows_do(join_type: str, evicted: str, drawn: list[Any]) -> None:
     """Any join type, way of eviction and input, late rows and nulls included: after each batch the same rows leave and wait."""
-    plain, watermark_ms = JoinRowByRow(accepts), 0
+    plain = JoinRowByRow(accepts)
     with tempfile.TemporaryDirectory() as folder:
-        for batch_id, (found, more) in enumerate(batches):
-            late_ms, watermark_ms = watermark_ms, watermark_ms + more
-            by_key, by_value = (watermark_ms if evicted == how else None for how in ("by key", "by value"))
-            side = JoinSide(ROW, TIME if evicted != "never" else None, by_key, by_value)
-            join = Join(join_type, KEY, TIME if evicted == "by key" else None, (side, side))
-            rows = [
-                NewRow(side, (time if evicted == "by key" else k,), (time, v), passes) for side, k, time, v, passes in found
-            ]
-            watermarks = OperatorWatermarks(late_ms=late_ms, eviction_ms=watermark_ms, moved=more > 0)
+        for batch_id, join, rows, watermarks in batches_of(join_type, evicted, drawn):
             emitted = run_columns(folder, batch_id, join, rows, watermarks)
-            assert emitted == flat(plain.run(join, rows, late_ms), join_type == "LeftSemi")
+            assert emitted == flat(plain.run(join, rows, watermarks.late_ms), join_type == "LeftSemi")
             for number in (LEFT, RIGHT):
                 assert waiting(folder, number, batch_id + 1) == plain.state[number]
 

@@ -13,19 +13,29 @@ from minispark_stream.engine.operators.columns import EventTime
 from minispark_stream.engine.operators.state_task import OperatorWatermarks
 from minispark_stream.engine.operators.symmetric_hash_join_row_by_row import JoinRowByRow, NewRow
 from minispark_stream.engine.operators.symmetric_hash_join_rows import LEFT, RIGHT, Join, JoinSide
+from minispark_stream.engine.operators.symmetric_hash_join_state_manager import store_name
 from minispark_stream.engine.state.loaded_providers import get_store
 from minispark_stream.engine.state.state_store import StateStoreConf, StateStoreId
 from minispark_stream.extras.join_in_families.column_family import FourFamilies, keys_of
-from minispark_stream.extras.join_in_families.rows_by_time import ROWS, TIMES, JoinSideByTime, TimedFamilies, family_name
-from tests.unit.engine.operators.test_joins_row_by_row import KEY, ROW, accepts, flat, run_columns
+from minispark_stream.extras.join_in_families.rows_by_time import JoinSideByTime, TimedFamilies
+from minispark_stream.extras.rocksdb.family_numbers import ROWS, TIMES
+from tests.unit.engine.operators.test_joins_row_by_row import (
+    EVICTED,
+    KEY,
+    KINDS,
+    ROW,
+    accepts,
+    batches_of,
+    flat,
+    run_columns,
+)
 
 TIME = EventTime(0, is_window=False)
+TIMES_OF_ROWS = st.integers(0, 12).map(lambda minute: minute * 1000)
 NEW_ROWS = st.tuples(
-    st.sampled_from([LEFT, RIGHT]), st.sampled_from([None, 1, 2]), st.integers(0, 12), st.integers(0, 3),
-    st.sampled_from([True] * 4 + [False]),
+    st.sampled_from([LEFT, RIGHT]), st.sampled_from([None, 1, 2]), TIMES_OF_ROWS, st.integers(0, 3), st.sampled_from([True] * 4 + [False]),
 )
 BATCHES = st.lists(st.tuples(st.lists(NEW_ROWS, max_size=8), st.integers(0, 4)), min_size=1, max_size=5)
-KINDS = st.sampled_from(["Inner", "LeftOuter", "RightOuter", "FullOuter", "LeftSemi"])
 
 
 def waiting(folder: str, join: Join, buffers: FourFamilies | TimedFamilies, version: int) -> list[Any]:
@@ -34,7 +44,7 @@ def waiting(folder: str, join: Join, buffers: FourFamilies | TimedFamilies, vers
     found = []
     for number, side in enumerate(buffers.sides(join, [store])):
         if isinstance(side, JoinSideByTime):
-            keys, times = (keys_of(store, buffers.numbers(store).prefix(family_name(number, kind))) for kind in (ROWS, TIMES))
+            keys, times = (keys_of(store, buffers.numbers(store).prefix(store_name(number, kind))) for kind in (ROWS, TIMES))
             assert len(times) == (len(keys) if join.sides[number].event_time else 0)
             under = list(dict.fromkeys(key[3:-8] for key in keys))
             values = side.rows_of(side.decode_keys(under), side.counts(under)).values
@@ -48,24 +58,15 @@ def waiting(folder: str, join: Join, buffers: FourFamilies | TimedFamilies, vers
 
 
 @settings(max_examples=60, deadline=None)
-@given(KINDS, st.sampled_from(["never", "by value", "by key"]), BATCHES, st.booleans())
-def test_columns_do_what_rows_do(join_type: str, evicted: str, batches: list[Any], by_time: bool) -> None:
-    plain, watermark_ms = JoinRowByRow(accepts), 0
+@given(KINDS, EVICTED, BATCHES, st.booleans())
+def test_columns_do_what_rows_do(join_type: str, evicted: str, drawn: list[Any], by_time: bool) -> None:
+    plain = JoinRowByRow(accepts)
     with tempfile.TemporaryDirectory() as folder:
-        for batch_id, (new, more) in enumerate(batches):
-            late_ms, watermark_ms = watermark_ms, watermark_ms + more
-            by_key, by_value = (watermark_ms if evicted == how else None for how in ("by key", "by value"))
-            side = JoinSide(ROW, TIME if evicted != "never" else None, by_key, by_value)
-            join = Join(join_type, KEY, TIME if evicted == "by key" else None, (side, side))
-            after_ms = (late_ms, late_ms) if batch_id else (None, None)
+        for batch_id, join, rows, watermarks in batches_of(join_type, evicted, drawn):
+            after_ms = (watermarks.late_ms, watermarks.late_ms) if batch_id else (None, None)
             buffers: FourFamilies | TimedFamilies = TimedFamilies(after_ms=after_ms) if by_time else FourFamilies()
-            rows = [
-                NewRow(of, (minute * 1000 if evicted == "by key" else k,), (minute * 1000, v), passes)
-                for of, k, minute, v, passes in new
-            ]
-            watermarks = OperatorWatermarks(late_ms=late_ms, eviction_ms=watermark_ms, moved=more > 0)
             emitted = run_columns(folder, batch_id, join, rows, watermarks, buffers)
-            assert emitted == flat(plain.run(join, rows, late_ms), join_type == "LeftSemi")
+            assert emitted == flat(plain.run(join, rows, watermarks.late_ms), join_type == "LeftSemi")
             expected = [
                 sorted(
                     ((row.values, row.matched if join.is_outer(number) else None) for of_key in keys.values() for row in of_key),
@@ -86,8 +87,8 @@ def test_rows_lie_in_the_order_of_their_times() -> None:
         run_columns(folder, 0, join, rows, OperatorWatermarks(-(10**9), -(10**9), False), buffers)
         store = get_store(StateStoreId(folder, 0, 0), StateStoreConf(), 1)
         left, _ = buffers.sides(join, [store])
-        [key] = {key[3:-8] for key in keys_of(store, buffers.numbers().prefix(family_name(LEFT, ROWS)))}
+        [key] = {key[3:-8] for key in keys_of(store, buffers.numbers().prefix(store_name(LEFT, ROWS)))}
         found = left.rows_of(left.decode_keys([key]), np.array([5])).values
         assert left.decode(found)[1].to_pylist() == [4, 1, 2, 0, 3]
-        times = sorted(keys_of(store, buffers.numbers().prefix(family_name(LEFT, TIMES))))
+        times = sorted(keys_of(store, buffers.numbers().prefix(store_name(LEFT, TIMES))))
         assert [len(value) for value in store.get(times)[1]] == [21, 21, 21, 42]
