@@ -1,4 +1,7 @@
-"""Time, handed to the engine so that tests can stop it (Spark: Clock, SystemClock, ManualClock)."""
+"""Clocks. The engine is given one instead of asking the system for the time, so that a test can make time stand still.
+
+In Spark, these are Clock, SystemClock and ManualClock of org.apache.spark.util.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +25,7 @@ class SystemClock:
         return int(time.time() * 1000)
 
     def wait_till_time(self, target_ms: int, stopped: threading.Event) -> None:
-        """Looks at the clock again and again, which may be set, or go on while the machine sleeps."""
+        """Looks at the clock repeatedly, because meanwhile it may be set, and it runs on while the machine sleeps."""
         look_ms = max((target_ms - self.get_time_millis()) // 10, 25)
         while (rest_ms := target_ms - self.get_time_millis()) > 0:
             if stopped.wait(min(rest_ms, look_ms) / 1000):

@@ -1,11 +1,11 @@
-"""Whoever wants to know what a query does: told of each step when it begins, and when it has ended.
+"""Observers of a query: the engine tells an observer when a step begins and when it has ended.
 
-The engine announces, by the names of the arguments, and computes nothing for it. What is made of that is the observer's
-business: `lens/recording/` makes a trace of it, a test lets a query die at a step.
+The engine only passes on the arguments of the step, by their names, and its result; it computes nothing more for observers.
+What an observer makes of them is its own business: `lens/recording/` makes a trace, and a test lets a query die at a step.
 
     with observer.step("walCommit", query, context=context, entry=entry) as ended:
         ...                                                            the step itself
-        ended(result)                                                  not called when the step raises
+        ended(result)                                                  not called if the step raises
 """
 
 from __future__ import annotations
@@ -18,17 +18,17 @@ Ended = Callable[[Any], None]
 
 
 class Observer:
-    """Somebody who is not interested: tracing is off. `wants_rows`: the tasks are to tell what they decide."""
+    """An observer that ignores everything: tracing is off. `wants_rows` says whether tasks shall report what they decide."""
 
     wants_rows = False
 
     @contextmanager
     def step(self, name: str, query: Any, /, **arguments: Any) -> Iterator[Ended]:
-        """Around a step of `query`; `name` is the documents' (lens/trace/steps.py lists them)."""
+        """Surrounds a step of `query`; `name` is its name in the documents (lens/trace/steps.py lists them)."""
         yield _not_interested
 
     def sink(self, sink: Any) -> Any:
-        """The sink that the query is to write to: the query's own, or one around it that looks at the rows."""
+        """The sink that the query shall write to: its own `sink`, or one around it that looks at the rows."""
         return sink
 
     def begin_trigger(self, batch_id: int) -> None:
@@ -43,7 +43,7 @@ def _not_interested(result: Any) -> None:
 
 
 def error_words(error: BaseException) -> str:
-    """The class of an error, and what it says: of an error of a JVM that has died, nothing."""
+    """The class of an error and its message; the class alone if the message was in a JVM that has died."""
     try:
         return f"{type(error).__name__}: {error}"
     except Exception:

@@ -1,7 +1,7 @@
-"""Times as progress reports print them, for every millisecond that 64 bits can hold; and as rows show them.
+"""Times as text: as progress reports print them, for every millisecond that 64 bits can hold, and as rows show them.
 
-Event times may lie outside of the years 1 to 9999, where Python's own datetime ends, so the year is counted by hand: the
-calendar repeats every 400 years, which are 146,097 days.
+Python's own datetime knows the years 1 to 9999 only, and event times may lie outside of these. So the year is computed by hand:
+the calendar repeats every 400 years, which are 146,097 days.
 
     iso_time(1704110820500)                        ->  "2024-01-01T12:07:00.500Z"
     iso_time(253402300800000)                      ->  "+10000-01-01T00:00:00.000Z"
@@ -10,7 +10,7 @@ calendar repeats every 400 years, which are 146,097 days.
     shown_time(1704110820000)                      ->  "2024-01-01 12:07:00"
     shown_ms("2024-01-01 12:07:00.5")              ->  1704110820500
 
-Differs from Spark: nothing; like its `yyyy`, a year before Christ is printed without a word on that.
+Differs from Spark: nothing. Spark's `yyyy`, too, prints a year before Christ like one after Christ.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ def iso_time(ms: float) -> str:
 
 
 def iso_ms(text: Any) -> int | None:
-    """The milliseconds of what `iso_time` printed, years taken as after Christ; None for anything else."""
+    """The milliseconds of a text that `iso_time` made, with its year taken as one after Christ; None for any other text."""
     found = _ISO_TIME.fullmatch(str(text))
     if found is None:
         return None
@@ -61,5 +61,5 @@ def shown_ms(text: Any) -> int | None:
 
 
 def is_window(value: Any) -> bool:
-    """Whether a value is a window: a struct of a start and an end, and of nothing else."""
+    """Whether a value is a window: a struct with a start, an end, and no other field."""
     return isinstance(value, Mapping) and set(value) == {"start", "end"}

@@ -1,24 +1,26 @@
-"""Files of a checkpoint, which are read as a whole and appear as a whole or not at all.
+"""The files of a checkpoint: a file is read as a whole, and it appears as a whole or not at all.
 
 Models: CheckpointFileManager (FileContextBasedCheckpointFileManager).
 
-1. Write to a hidden file `.<name>.<uuid>.tmp` in the same folder, and wait until the disk has it.
-2. Give it its name in one step. Without `overwrite` that step fails when the name is taken: two runs of a query cannot
-   both write batch 7.
-3. Wait until the disk has the name, too: what is written later, such as the commit of the batch, cannot outlive a power
-   failure that this file does not survive.
+1. Write a hidden file `.<name>.<uuid>.tmp` in the same folder, and wait until it is on the disk.
+2. Give it its name in one step. Without `overwrite`, this step fails if the name is taken: two runs of a query cannot both
+   write batch 7.
+3. Wait until the name is on the disk, too. So a power failure cannot destroy this file and spare one that is written later,
+   such as the commit of the batch.
 
        offsets/.7.5c1e….tmp   ->   offsets/7          (the second writer gets FileExistsError)
 
-A local folder uses the system's own atomic calls (`link`, `replace`). Where there are no links (exFAT, some network file
-systems), the name is reserved by an empty file, which the content replaces. Every other file system comes from pyarrow.fs
-(`s3://`, `gs://`, `hdfs://`, `abfs://`). In the first two a file appears when its upload is complete, so there it is written
-under its own name at once. Pyarrow cannot ask any of them to fail when the name is taken: a look goes before the write, and two
-writers in the same moment may both pass it. Then the file is that of the second one, whole, and nobody is told.
+In a local folder, the system's own atomic calls are used (`link`, `replace`). Where there are no links (exFAT, some network
+file systems), the name is first taken by an empty file, which the content then replaces. All other file systems are those of
+pyarrow.fs (`s3://`, `gs://`, `hdfs://`, `abfs://`). In the first two, a file appears only when its upload is complete, so it is
+written under its own name at once. None of them can be asked by pyarrow to fail if the name is taken. So the name is looked up
+before the write, and two writers at the same moment may both find it free: then the second one's file remains, and neither gets
+an error.
 
-A URI may have options, `s3://bucket/ck?region=eu-west-1`. What is put behind it, as the engine does with the names of folders,
-belongs to the path: `s3://bucket/ck?region=eu-west-1/offsets` is `s3://bucket/ck/offsets?region=eu-west-1`. A URI may also bear
-a password (`s3://KEY:SECRET@bucket/ck`). What is shown to people has no options, and `***` for the password (`redacted`).
+A URI may have options, `s3://bucket/ck?region=eu-west-1`. The engine appends the names of folders to it, and these belong to
+the path: `s3://bucket/ck?region=eu-west-1/offsets` means `s3://bucket/ck/offsets?region=eu-west-1`. A URI may also contain a
+password (`s3://KEY:SECRET@bucket/ck`). People are shown a URI without its options, and with `***` for the password
+(`redacted`).
 
 Differs from Spark: a file and its name are on the disk before the next step begins; Spark leaves this to the system, so a
 power failure may destroy what it wrote last. No `.crc` files are written, because nothing here reads them; a `.crc` file that
@@ -48,11 +50,11 @@ class CheckpointFileManager:
 
     Args:
         path: a local path, `file:/...`, or a URI that pyarrow.fs knows.
-        filesystem: where `path` is, for a file system that no URI describes.
+        filesystem: the file system that `path` is on, if no URI describes it.
 
     Attributes:
-        location: the folder, as another manager can open it (`file:/tmp/checkpoint`).
-        root: the folder as it is shown to people: Spark's spelling, without a password.
+        location: the folder as a `path` for another manager (`file:/tmp/checkpoint`).
+        root: the folder as people are shown it: in Spark's spelling, without options or a password.
     """
 
     def __init__(self, path: str, filesystem: fs.FileSystem | None = None):
@@ -72,15 +74,15 @@ class CheckpointFileManager:
         """Write a file.
 
         Args:
-            overwrite: it may be there already.
-            new_folder: its folder is made if it is not there; else that is an error.
+            overwrite: whether the file may exist already.
+            new_folder: whether a local folder that does not exist is created.
 
         Returns:
-            its identity; of a local file, even if another one has replaced it already.
+            The identity of the file. For a local file, it is that of this very file, even if another one has replaced it since.
 
         Raises:
-            FileExistsError: the file is there and `overwrite` is false.
-            FileNotFoundError: the folder of a local file is not there and `new_folder` is false.
+            FileExistsError: the file exists and `overwrite` is false.
+            FileNotFoundError: the folder of a local file does not exist and `new_folder` is false.
         """
         target = self._full(name)
         parent, base = target.rsplit("/", 1)
@@ -106,9 +108,9 @@ class CheckpointFileManager:
             return bytes(stream.read())
 
     def copy_to(self, name: str, path: str) -> None:
-        """Give a file another name, on this machine: a link, where it can be one. Raises FileNotFoundError.
+        """Make a file also available under a local `path`, by a link if that is possible. Raises FileNotFoundError.
 
-        Nobody may write into either of the two then.
+        Since the two may be one and the same file, nobody may write into either of them afterwards.
         """
         if self._fs is None:
             try:
@@ -138,7 +140,7 @@ class CheckpointFileManager:
         return bool(self._fs.get_file_info(self._full(name)).type != fs.FileType.NotFound)
 
     def identity(self, name: str) -> object:
-        """What tells a file from another one that has replaced it; None when there is no file."""
+        """A value that distinguishes a file from another one that replaces it; None if there is no file."""
         if self._fs is None:
             try:
                 return _local_identity(os.stat(self._full(name)))
@@ -146,14 +148,14 @@ class CheckpointFileManager:
                 return None
         try:
             with self._fs.open_input_file(self._full(name)) as stream:
-                described = stream.metadata()  # of an object store: with a tag of the content; its times are whole seconds
+                described = stream.metadata()  # an object store has a tag of the content here; its times are whole seconds
         except FileNotFoundError:
             return None
         info = self._fs.get_file_info(self._full(name))
         return described or (info.size, info.mtime_ns)
 
     def delete(self, name: str) -> None:
-        """Delete a file, and its `.crc` if it has one; no error when it does not exist."""
+        """Delete a file, and its `.crc` file if it has one. It is no error if the file does not exist."""
         for one in (self._full(name), _crc(self._full(name))):
             try:
                 if self._fs is None:
@@ -174,12 +176,12 @@ class CheckpointFileManager:
 
 
 def redacted(uri: str) -> str:
-    """A path or URI as it may be shown to people: `s3://KEY:SECRET@bucket/ck?region=x/offsets` is `s3://***@bucket/ck/offsets`."""
+    """A path or URI as people are shown it: `s3://***@bucket/ck/offsets` for `s3://KEY:SECRET@bucket/ck?region=x/offsets`."""
     return re.sub(r"(?<=://)[^/@]*:[^/@]*@", "***@", re.sub(r"(://[^?]*)[?][^/]*", r"\1", uri))
 
 
 def canonical_number(name: str) -> int | None:
-    """The number that a file name is: 7 for "7"; None for all else, also for "07" and "٧", which Spark never writes."""
+    """The number that a file name is: 7 for "7"; None for all other names, also for "07" and "٧", which Spark never writes."""
     return int(name) if re.fullmatch(r"0|[1-9][0-9]{0,17}", name) else None
 
 
@@ -194,7 +196,7 @@ def _from_uri(uri: str) -> tuple[fs.FileSystem, str]:
 
 
 def _write(filesystem: fs.FileSystem, path: str, data: bytes) -> None:
-    """All of a file in one call: an upload that fails within it is never completed."""
+    """Write a whole file in one call: if that fails, the upload is never completed, and the file never appears."""
     with filesystem.open_output_stream(path) as out:
         out.write(data)
 
@@ -212,7 +214,7 @@ def _create_local(temporary: str, target: str, data: bytes, overwrite: bool, new
             file.write(data)
             file.flush()
             os.fsync(file.fileno())
-            identity = _local_identity(os.fstat(file.fileno()))  # a new name changes nothing of it
+            identity = _local_identity(os.fstat(file.fileno()))  # it stays the same under the new name
         if overwrite:
             os.replace(temporary, target)
             if os.path.exists(_crc(target)):
@@ -231,17 +233,17 @@ def _local_identity(found: os.stat_result) -> tuple[int, int, int]:
 
 
 def _link(temporary: str, target: str) -> None:
-    """Give a file the name `target`. Raises FileExistsError when the name is taken."""
+    """Give a file the name `target`. Raises FileExistsError if the name is taken."""
     try:
         os.link(temporary, target)
     except (FileExistsError, FileNotFoundError):
         raise
-    except OSError:  # each file system without links has an error of its own
+    except OSError:  # file systems without links raise various errors
         open(target, "xb").close()
         try:
             os.replace(temporary, target)
         except BaseException:
-            os.unlink(target)  # nobody could write this file again
+            os.unlink(target)  # otherwise the name would be taken for ever
             raise
 
 
@@ -257,7 +259,7 @@ def _sync_folder(path: str) -> None:
 
 
 def _stats(entries: os._ScandirIterator[str]) -> list[tuple[os.DirEntry[str], os.stat_result]]:
-    """Entries with their stat; one that vanishes meanwhile (a temporary file) is left out."""
+    """Entries with their stat results; one that vanishes meanwhile (a temporary file) is left out."""
     found = []
     for entry in entries:
         try:

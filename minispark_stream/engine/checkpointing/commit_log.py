@@ -5,14 +5,16 @@ Models: CommitLog and CommitMetadata (Execution flow, step 10).
     commits/7      v1
                    {"nextBatchWatermarkMs":1700000000000}
 
-    commits/7      v2      in checkpoint format 2: of each operator, for each partition, which files of its new version count
+    commits/7      v2      in checkpoint format 2
                    {"nextBatchWatermarkMs":1700000000000,"stateUniqueIds":{"0":[["21c3..."],["9f0e..."]]}}
 
-An entry says that the sink has the rows of the batch, and carries the watermark that the batch arrived at, because a
-restart could not compute it again. A batch that has an entry in the offset log but none here is run again.
+An entry says that the sink has the rows of the batch. It contains the watermark of the next batch, because a restart could not
+compute that again. A batch that has an entry in the offset log but none here is run again.
 
-The last entry says in which checkpoint format a query goes on, whatever the conf says by then. Of version 3, for named sinks
-(`sinkMetadataMap`), the watermark and the ids are read.
+In checkpoint format 2, the name of each state file contains an id, and the entry lists, for each operator and partition, the
+ids of the files that belong to the new version. The last entry decides in which format a restarted query writes, whatever the
+conf says by then. In entries of version 3, which Spark writes for named sinks (`sinkMetadataMap`), only the watermark and the
+ids are read.
 
 Differs from Spark: nothing.
 """
@@ -30,7 +32,8 @@ from minispark_stream.engine.checkpointing.metadata_log import HDFSMetadataLog, 
 class CommitMetadata:
     """The watermark for the next batch, in milliseconds since the epoch.
 
-    `state_unique_ids`: operator -> for each partition, the unique ids of its stores. None in checkpoint format 1.
+    `state_unique_ids` has, for each operator, the list of its partitions, each with the ids of its stores; it is None in
+    checkpoint format 1.
     """
 
     next_batch_watermark_ms: int = 0
@@ -41,9 +44,9 @@ STORES_OF_JOIN = ("left-keyToNumValues", "left-keyWithIndexToValue", "right-keyT
 
 
 def ids_by_store(of_operator: Any, partition: int) -> dict[str, str]:
-    """Of an operator's entry in `state_unique_ids`: the ids of the stores of a partition, by their names.
+    """The ids of a partition's stores, by the names of the stores, from an operator's entry in `state_unique_ids`.
 
-    A partition has one, or one for each store of a stream-stream join. Empty where there is no such list.
+    A partition has one store, or, in a stream-stream join, four. Without a list of ids, the result is empty.
     """
     ids = of_operator[partition] if isinstance(of_operator, list) and partition < len(of_operator) else None
     if not isinstance(ids, list):

@@ -1,22 +1,25 @@
-"""A log whose files are merged from time to time, because a stream lives long and each batch adds a file.
+"""A log whose files are merged from time to time, because a stream runs for a long time and each batch adds a file.
 
 Models: CompactibleFileStreamLog, FileStreamSourceLog (Source document) and the base of the file sink's manifest log (Sink
 document).
 
-1. Every `interval` batches (10), the entry is a compact file that repeats all entries so far and adds its own.
+1. Every tenth batch (`interval`) writes a compact file, which repeats all entries so far and adds its own.
 2. To read everything, read the last compact file and the plain files after it.
-3. What a compact file covers is deleted once `minBatchesToRetain` batches and `cleanup_delay` (10 minutes) have passed,
-   because another process may still be reading it: the oldest first, and only what a compact file that is there repeats.
-4. Which batches are compacted, the names of the files say; the conf decides where they leave a choice.
+3. Files whose entries a compact file repeats are deleted, the oldest first. But another process may still be reading them, so
+   they are deleted only when they are older than `cleanup_delay` (10 minutes), and only if that compact file is older than the
+   last `minBatchesToRetain` batches.
+4. The names of the files show which batches were compacted, and so what the interval is; where they leave a choice, the conf
+   decides.
 
     sources/0/   0  1  2 … 8  9.compact  10  11         9.compact = entries of 0 … 9
     everything = 9.compact, 10, 11
 
-A compact file merges, it never forgets: it grows with every file that was ever seen (see `compact_logs`).
+Compaction saves files, not space: the compact file of a source grows with every file that the source has ever seen. (A sink may
+leave old entries out, see `compact_logs`.)
 
-Differs from Spark: a kill within (3) loses nothing. Spark deletes in the order of the listing, which may be any order, and
+Differs from Spark: a kill during (3) loses nothing. Spark deletes in the order of the listing, which may be any order, and
 takes the distance between the two newest compact files as the interval. If a kill leaves a gap between these two, Spark
-cannot read the log any more, or merges and deletes by a wrong interval, until the history of the source or the rows of the
+can no longer read the log, or it merges and deletes by a wrong interval, until the history of the source or the rows of the
 sink are lost. Here no gap arises. A log that has a gap, or that was begun with a longer interval than the conf's, can be
 read: (4) uses Spark's interval only if the files confirm it. If a file that is needed is missing, the error also says what to
 do.
@@ -46,7 +49,7 @@ _COMPACT = ".compact"
 
 @dataclass(frozen=True)
 class CompactionConf:
-    """When to compact and what to keep: `interval` in batches, `cleanup_delay_ms`, `min_batches_to_retain`."""
+    """When to compact (every `interval` batches), and when files may be deleted."""
 
     interval: int = 10
     cleanup_delay_ms: int = 600_000
@@ -55,10 +58,10 @@ class CompactionConf:
 
 
 class CompactibleFileStreamLog(HDFSMetadataLog[tuple[T, ...]]):
-    """A log of tuples of entries, one JSON line per entry.
+    """A log in which the entry of a batch is a tuple of smaller entries; each of these is a line of JSON.
 
     Args:
-        now_ms: the wall clock that the age of files is measured against.
+        now_ms: the wall clock, which says how old a file is.
     """
 
     start_again = "start the query with a new checkpoint location"
@@ -79,7 +82,7 @@ class CompactibleFileStreamLog(HDFSMetadataLog[tuple[T, ...]]):
         """Raises ValueError, KeyError."""
 
     def compact_logs(self, entries: tuple[T, ...]) -> tuple[T, ...]:
-        """What of all entries is worth keeping in a compact file."""
+        """Those of all `entries` that a compact file should keep."""
         return entries
 
     def serialize(self, entry: tuple[T, ...]) -> bytes:
@@ -100,10 +103,10 @@ class CompactibleFileStreamLog(HDFSMetadataLog[tuple[T, ...]]):
         return added
 
     def all_files(self) -> tuple[T, ...]:  # (2)
-        """All entries of the log that are worth keeping.
+        """All entries of the log, as a compact file would keep them.
 
         Raises:
-            SparkRuntimeException: a file that is needed is missing or cannot be understood.
+            SparkRuntimeException: a file that is needed is missing or damaged.
         """
         latest = self.get_latest_batch_id()
         if latest is None:
@@ -137,11 +140,10 @@ class CompactibleFileStreamLog(HDFSMetadataLog[tuple[T, ...]]):
         return tuple(entries)
 
     def _compact_interval(self) -> int:  # (4)
-        """Spark's choice, if the newest compact file and the plain files after it bear it out; else one that they do."""
-        found = self._found()
-        compact = [batch_id for batch_id, name, _ in found if name.endswith(_COMPACT)]
-        latest_compact = compact[-1] if compact else -1
-        plain = [batch_id for batch_id, _, _ in found if batch_id > latest_compact]
+        """The interval that Spark would choose, if the newest compact file and the plain files after it confirm it; else one
+        that they do confirm.""" found = self._found() compact = [batch_id for batch_id, name, _ in found if
+        name.endswith(_COMPACT)] latest_compact = compact[-1] if compact else -1 plain = [batch_id for batch_id, _, _ in found
+        if batch_id > latest_compact]
 
         def fits(interval: int) -> bool:
             return (latest_compact + 1) % interval == 0 and all((batch_id + 1) % interval for batch_id in plain)
@@ -172,7 +174,7 @@ class CompactibleFileStreamLog(HDFSMetadataLog[tuple[T, ...]]):
 def derive_compact_interval(default: int, latest_compact: int) -> int:
     """An interval that fits the one compact file there is: a divisor of its id + 1, not below `default` if possible.
 
-    derive_compact_interval(5, 11) is 6: 11 was compacted at 2, 3, 4, 6 or 12, and 6 is the first of these above 5.
+    derive_compact_interval(5, 11) is 6: if 11 was compacted, the interval is 2, 3, 4, 6 or 12, and 6 is the first above 5.
     """
     total = latest_compact + 1
     if total <= default:
@@ -184,7 +186,7 @@ def derive_compact_interval(default: int, latest_compact: int) -> int:
 
 @dataclass(frozen=True)
 class FileEntry:
-    """A file that the source has seen: its URI (percent-encoded), modification time (ms), and the log entry it came in."""
+    """A file that the source has seen: its percent-encoded URI, its modification time in ms, and the batch that logged it."""
 
     path: str
     timestamp: int
@@ -204,10 +206,10 @@ class FileStreamSourceLog(CompactibleFileStreamLog[FileEntry]):
         return FileEntry(values["path"], number(values, "timestamp"), number(values, "batchId"))
 
     def files_of(self, start: int, end: int) -> list[FileEntry]:
-        """The files that came in the entries `start` to `end`, both included.
+        """The files that the entries `start` to `end`, both included, added to the log.
 
         Raises:
-            SparkRuntimeException: an entry is missing, and no compact file has it.
+            SparkRuntimeException: an entry is missing, and the latest compact file does not repeat it.
         """
         found = {
             batch_id: [e for e in entries if e.batch_id == batch_id]

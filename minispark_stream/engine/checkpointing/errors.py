@@ -4,8 +4,8 @@ Models: `SparkRuntimeException` (no document).
 
     str(SparkRuntimeException(message="no such file", errorClass="X"))    ->    "[X] no such file", with and without PySpark
 
-A checkpoint can be read where only numpy, pyarrow and xxhash are installed. Whoever reads it there sees what is damaged in the
-words that he would see elsewhere. With PySpark these are PySpark's own classes.
+A checkpoint can be read where only numpy, pyarrow and xxhash are installed, and if it is damaged, the errors there have the
+same texts as elsewhere. With PySpark, these classes are PySpark's own.
 
 Differs from Spark: nothing.
 """

@@ -1,10 +1,10 @@
-"""The manifest of a file sink: which files of the output folder count.
+"""The manifest of a file sink: it lists the files in the output folder that belong to the output.
 
 Models: FileStreamSinkLog and SinkFileStatus (Sink document).
 
-`_spark_metadata` in the output folder has one entry per batch, one line of JSON per file; every tenth entry repeats all
-before it (`9.compact`; compactible_file_stream_log.py). Files that are older than the sink's `retention` are left out of
-compacted entries and of what a reader gets; they are not deleted.
+The folder `_spark_metadata` in the output folder has one entry per batch, with one line of JSON per file; every tenth entry
+repeats all entries before it (`9.compact`; compactible_file_stream_log.py). Files that are older than the sink's `retention`
+are left out when entries are compacted and when a reader asks for the files; they are not deleted.
 
     out/_spark_metadata/0     v1  {"path":"file:///out/part-00000-...","size":48,...,"action":"add"}
 
@@ -36,7 +36,7 @@ class SinkFileStatus:
 
 
 class FileStreamSinkLog(CompactibleFileStreamLog[SinkFileStatus]):
-    """The manifest log. `retention_ms`: how old a file may be, in milliseconds, to be part of it."""
+    """The manifest log. `retention_ms` is the greatest age of a file that it keeps, in milliseconds."""
 
     start_again = "start the query with a new checkpoint location and a new output folder"
 

@@ -1,23 +1,24 @@
-"""The compressed streams of state files.
+"""How state files are compressed.
 
 Models: CompressionCodec, and LZ4BlockOutputStream of lz4-java (About state: state files).
 
-The codec is `spark.sql.streaming.stateStore.compression.codec`, lz4 unless told otherwise. Spark's lz4 is not the LZ4
-frame format but lz4-java's own framing of raw LZ4 blocks:
+The codec is `spark.sql.streaming.stateStore.compression.codec`, by default lz4. Spark's lz4 streams do not have the LZ4 frame
+format; they are raw LZ4 blocks with a header of lz4-java's own:
 
     block := "LZ4Block" | token u8 | compressed length i32 | raw length i32 | checksum i32 | payload   (little-endian)
 
 1. The data is cut into blocks of 32 KiB. token = method | level; level = log2(block size) - 10 = 5.
-2. Method 0x20 is an LZ4 block; method 0x10 is the raw bytes, for data that does not get smaller.
-3. checksum = xxhash32(raw bytes, seed 0x9747B28C), the upper 4 bits cleared. Reading verifies it.
-4. A block of nothing (0x15, three zeros) ends the stream. Readers also accept its absence, and streams in a row.
+2. Method 0x20 means an LZ4 block; method 0x10 means raw bytes, for data that does not get smaller.
+3. checksum = xxhash32(raw bytes, seed 0x9747B28C), with the upper 4 bits cleared. Reading verifies it.
+4. An empty block (token 0x15, three zeros) ends the stream. Readers also accept a stream without it, and several streams in a
+   row.
 
     an empty delta, ffffffff, is   4c5a34426c6f636b 15 04000000 04000000 db804d08 ffffffff
                                    4c5a34426c6f636b 15 00000000 00000000 00000000
 
-pyarrow's `lz4_raw` compresses to the same bytes as Spark does. Lengths are checked before anything is allocated: a raw
-length may not exceed the block size that the token names, nor 255 times its payload, the most that LZ4 can do.
-A reader of files that somebody else wrote also gives a `limit`, because 255 times a file is still a lot.
+pyarrow's `lz4_raw` compresses to the same bytes as Spark does. Lengths are checked before memory is allocated: a raw length may
+not exceed the block size in the token, nor 255 times the payload, since LZ4 cannot compress more than that. Whoever reads files
+that somebody else wrote also gives a `limit`, because 255 times the size of a file may be too much.
 
 Differs from Spark: zstd and snappy streams are read and written in Spark's formats, but the bytes may differ, because another
 library compresses them; lzf, for which there is no library, is refused.
@@ -45,7 +46,7 @@ _SNAPPY_HEADER = b"\x82SNAPPY\0" + struct.pack(">ii", 1, 1)
 
 
 class LimitExceeded(ValueError):
-    """There is more than the reader wants to hold in memory."""
+    """A stream contains more bytes than the reader wants to hold in memory."""
 
 
 def compress(data: bytes, codec: str = "lz4") -> bytes:
@@ -68,8 +69,9 @@ def compress(data: bytes, codec: str = "lz4") -> bytes:
 def decompress(data: bytes, codec: str = "lz4", limit: int | None = None) -> bytes:
     """The bytes in a stream.
 
-    Raises ValueError, with the byte at which it is broken, when it is not such a stream; LimitExceeded when it holds more
-    than `limit` bytes.
+    Raises:
+        ValueError: it is not such a stream; the text says at which byte it is damaged.
+        LimitExceeded: it contains more than `limit` bytes.
     """
     readers = {"lz4": _read_blocks, "zstd": _read_zstd, "snappy": _read_snappy}
     if codec.lower() not in readers:

@@ -2,14 +2,14 @@
 
 Models: HDFSMetadataLog, the base of the offset log, the commit log and the source logs (Execution flow; About Trigger).
 
-    offsets/          file name = batch id, content = "v1" and what `serialize` makes of the entry
-      41  42  43
+    offsets/          the name of a file is the id of its batch
+      41  42  43      its content is a line "v1", and then the entry
 
 1. `add` creates the file of a batch, once: a second writer gets False.
-2. The last two entries are kept in memory, because each batch asks for the one before it.
-3. `purge(n)` deletes what is older than n; the newest entries are what a restart needs.
+2. The two entries that were written last are kept in memory, because each batch asks for the one before it.
+3. `purge(n)` deletes the entries before batch n; a restart needs only the newest ones.
 
-A file is untrusted input: it is decoded as text and JSON, and whatever is wrong with it is reported with its name.
+A file is untrusted input: it is decoded as text and JSON, and an error in it is reported with the name of the file.
 
 Differs from Spark: a stray file `010` is not an entry, because no engine writes such a name; Spark takes it for batch 10, and
 fails because there is no file `10`.
@@ -31,7 +31,7 @@ T = TypeVar("T")
 
 
 class HDFSMetadataLog(ABC, Generic[T]):
-    """A log in a folder: its path, or a file manager for it. Entries are immutable."""
+    """A log in the folder `path` (or in the folder of a file manager). Entries are immutable."""
 
     incomplete = "Incomplete log file"
     max_version = 1
@@ -58,10 +58,10 @@ class HDFSMetadataLog(ABC, Generic[T]):
     # -- the batches of the log ---------------------------------------------------------------------------
 
     def add(self, batch_id: int, entry: T) -> bool:  # (1)
-        """Write the entry of a batch; False when the batch has one already.
+        """Write the entry of a batch; False if the batch has one already.
 
         Raises:
-            FileNotFoundError: the local folder is gone, with what was written there before.
+            FileNotFoundError: the local folder, in which this log has written entries before, is gone.
         """
         try:
             self.files.create_atomic(self.file_name(batch_id), self.serialize(entry), new_folder=not self._cache)
@@ -71,10 +71,10 @@ class HDFSMetadataLog(ABC, Generic[T]):
         return True
 
     def get(self, batch_id: int) -> T | None:
-        """The entry of a batch, None when there is none.
+        """The entry of a batch; None if there is none.
 
         Raises:
-            SparkRuntimeException: the file cannot be understood.
+            SparkRuntimeException: the file is damaged.
         """
         if batch_id in self._cache:
             return self._cache[batch_id]
@@ -140,7 +140,7 @@ class HDFSMetadataLog(ABC, Generic[T]):
 
 
 def lines_of(text: str) -> list[str]:
-    """The lines of a log file as Java reads them: U+2028, U+2029 and U+0085, which JSON may hold, end no line."""
+    """The lines of a log file as Java reads them: U+2028, U+2029 and U+0085, which JSON may contain, do not end a line."""
     return [line.removesuffix("\n") for line in io.StringIO(text, newline=None)]
 
 
@@ -169,7 +169,7 @@ def json_object(text: str) -> dict[str, Any]:
 
 
 def to_json(value: object) -> str:
-    """JSON as Spark writes it: no spaces, no escapes for what is not ASCII."""
+    """JSON as Spark writes it: without spaces, and without escapes for characters that are not ASCII."""
     return json.dumps(value, separators=(",", ":"), ensure_ascii=False)
 
 
@@ -179,7 +179,7 @@ def is_true(conf: str | None) -> bool:
 
 
 def number(values: dict[str, Any], key: str, default: int | None = 0) -> int:
-    """An integer field of a JSON object; without a default it must be there. Raises ValueError."""
+    """An integer field of a JSON object. Raises ValueError if it is not an integer, or missing and without a default."""
     value = values.get(key, default)
     if not isinstance(value, int) or isinstance(value, bool):
         raise ValueError(f"{key} must be an integer, not {str(value)[:80]!r}")

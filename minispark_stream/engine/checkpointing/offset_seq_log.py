@@ -8,16 +8,16 @@ log).
                    {"logOffset":7}            one line per source, in the order of the sources
                    -                          a source that has no offset yet
 
-    offsets/7      v2                         the version of named sources: the query may have others when it starts again
+    offsets/7      v2                         for named sources, which may be others when the query is restarted
                    {"batchWatermarkMs":0, ... ,"sourceMetadataInfo":{}}
                    clicks:{"logOffset":7}     one line per source that has an offset, in any order
 
-The metadata line is what makes a batch repeatable: the watermark that evicts, the time that current_timestamp() gives, and
-the confs that shape state. On a restart the logged confs win over the session's, because the state was laid out by them;
-a conf that an older Spark did not log yet gets the value that older Spark implied. The number of shuffle partitions is logged
-for the state alone: a shuffle that keeps no state goes by the session's.
+The metadata line makes a batch repeatable: it holds the watermark that evicts state, the time that current_timestamp() returns,
+and the confs that the layout of the state depends on. On a restart, the logged confs take precedence over the session's,
+because the state was written under them. A conf that an older Spark did not log yet gets the value that the older Spark behaved
+by. The logged number of shuffle partitions is that of the state; other shuffles have the session's number.
 
-Differs from Spark: an entry with a name that no source can have (`../x:0`) counts as damaged; Spark ignores the line.
+Differs from Spark: an entry with a name that no source can have (`../x:0`) is an error; Spark ignores the line.
 Shown by tests/unit/engine/checkpointing/test_checkpoint_logs.py::TestOffsetSeqLog::test_damage_is_named_with_its_file.
 """
 
@@ -36,7 +36,7 @@ logger = logging.getLogger(__name__)
 _VOID = "-"
 SOURCE_NAME = re.compile("[a-zA-Z0-9_]+")
 
-# The confs that Spark logs, in the order in which it writes them, and what a missing one means (None: the session's value).
+# The confs that Spark logs, in the order in which it writes them, and the value if one is missing (None: the session's value).
 RELEVANT_CONFS: dict[str, str | None] = {
     "spark.sql.streaming.stateStore.providerClass": None,
     "spark.sql.dropDuplicates.deterministicKeyOrder.enabled": "false",
@@ -58,13 +58,13 @@ RELEVANT_CONFS: dict[str, str | None] = {
 }
 
 
-# Under which other name a session has a conf that was logged; until then, the session's own value is the one to log.
+# A conf that is kept in the session under another name after it was logged; until then, the value to log is the session's own.
 _IN_SESSION = {"spark.sql.shuffle.partitions": "spark.sql.streaming.internal.stateStore.partitions"}
 
 
 @dataclass(frozen=True)
 class OffsetSeqMetadata:
-    """The second line of an entry. Times in milliseconds since the epoch; `version` is that of the whole entry."""
+    """The second line of an entry. Times are in milliseconds since the epoch; `version` is that of the whole entry."""
 
     batch_watermark_ms: int = 0
     batch_timestamp_ms: int = 0
@@ -78,7 +78,7 @@ class OffsetSeqMetadata:
         return OffsetSeqMetadata(conf={key: value for key, value in values.items() if value is not None})
 
     def apply_to_session(self, conf_set: Callable[[str, str], None], conf_get: Callable[[str], str | None]) -> None:
-        """Put the logged confs into a session."""
+        """Set the logged confs in a session."""
         for logged_key, default in RELEVANT_CONFS.items():
             value, key = self.conf.get(logged_key, default), _IN_SESSION.get(logged_key, logged_key)
             if value is None:
@@ -108,20 +108,20 @@ class OffsetSeqMetadata:
 
 @dataclass(frozen=True)
 class OffsetSeq:
-    """Version 1: one offset per source (None: none yet), and the metadata (None in entries of the continuous engine)."""
+    """Version 1: an offset for each source (None: none yet), and the metadata (None in entries of the continuous engine)."""
 
     offsets: tuple[str | None, ...]
     metadata: OffsetSeqMetadata | None
     version: ClassVar[int] = 1
 
     def to_stream_progress(self, source_ids: Mapping[str, int]) -> dict[int, str]:
-        """The offsets by the number of their source.
+        """The offsets by the numbers of their sources.
 
         Args:
-            source_ids: id -> number of the source, in the order of the query.
+            source_ids: the number of each source by its id, in the order of the query.
 
         Raises:
-            AssertionError: the query has another number of sources.
+            AssertionError: the query has more or fewer sources than the entry.
         """
         if len(self.offsets) != len(source_ids):
             raise AssertionError(
@@ -132,17 +132,17 @@ class OffsetSeq:
         return {source: offset for source, offset in zip(source_ids.values(), self.offsets) if offset is not None}
 
     def by_id(self) -> dict[str, str | None]:
-        """The offsets by the id of their source, which is the number of its line."""
+        """The offsets by the ids of their sources; an id is the number of the line."""
         return {str(i): offset for i, offset in enumerate(self.offsets)}
 
     def lines(self) -> list[str]:
-        """The offsets as they stand in the log."""
+        """The offsets as lines of the log."""
         return [_VOID if offset is None else offset for offset in self.offsets]
 
 
 @dataclass(frozen=True)
 class OffsetMap:
-    """Version 2: the offset of each source by its id. A query may have sources that are not in here, and lack others."""
+    """Version 2: the offset of each source by its id. The query may lack some of these sources, and have others."""
 
     offsets: Mapping[str, str | None]
     metadata: OffsetSeqMetadata
@@ -162,10 +162,10 @@ OffsetSeqBase = OffsetSeq | OffsetMap
 
 
 def to_offsets(progress: Mapping[int, str], source_ids: Mapping[str, int], metadata: OffsetSeqMetadata) -> OffsetSeqBase:
-    """The entry for a batch that ends at `progress`, an offset by the number of each source."""
+    """The entry for a batch that ends at `progress`, which has an offset by the number of each source."""
     if metadata.version == 1:
         return OffsetSeq(tuple(progress.get(source) for source in source_ids.values()), metadata)
-    last_id = {source: source_id for source_id, source in source_ids.items()}  # of a source that stands twice in the query
+    last_id = {source: source_id for source_id, source in source_ids.items()}  # a source may be in the query under two ids
     return OffsetMap({last_id[source]: offset for source, offset in progress.items()}, metadata)
 
 

@@ -2,19 +2,20 @@
 
 Models: the cases of MicroBatchExecution.populateStartOffsets (Execution flow, step 1).
 
-With O the last batch of the offset log and C the last one of the commit log:
+O is the last batch of the offset log and C the last batch of the commit log (-1 if that is empty):
 
-    no O         NEW           a new query: batch 0 from the beginning
+    no O         NEW           a new query: batch 0, from the beginning
     no O, but C  NO_OFFSETS    somebody has deleted the offsets: the query fails
     C = O        DONE          batch O is done: next is O + 1, which starts where O ended
-    C = O - 1    UNFINISHED    batch O was planned, and nobody knows that it is done: it runs again, exactly as it is logged
-    C < O - 1    COMMITS_LOST  somebody has deleted commits: O runs again (no C counts as -1)
+    C = O - 1    UNFINISHED    batch O was planned, but may not be done: it runs again, exactly as it is logged
+    C < O - 1    COMMITS_LOST  somebody has deleted commits: O runs again
     C > O        OFFSETS_LOST  somebody has deleted offsets: O runs again, and fails if its commit is still there
 
     offsets/ 0 1 2   commits/ 0 1     -> UNFINISHED, batch 2
     offsets/ 0 1 2   commits/ 0 1 2   -> DONE, batch 3
 
-Who runs a query asks it (engine/runtime/populate_start_offsets.py), and who looks into a checkpoint (tools/inspection/logs.py).
+Two callers need this decision: the run of a query (engine/runtime/populate_start_offsets.py), and the inspection of a
+checkpoint (tools/inspection/logs.py).
 
 Differs from Spark: nothing.
 Shown by tests/unit/engine/runtime/test_populate_start_offsets.py::test_what_the_logs_decide.
@@ -27,7 +28,7 @@ from typing import NamedTuple
 
 
 class Found(Enum):
-    """How the last entries of the two logs stand to each other."""
+    """How the last entries of the two logs relate to each other."""
 
     NEW = auto()
     NO_OFFSETS = auto()
@@ -38,7 +39,7 @@ class Found(Enum):
 
 
 class Restart(NamedTuple):
-    """What was found, and the batch that runs first: a new one, or (`again`) one that is in the offset log."""
+    """What was found, and the batch that runs first: a new one, or, if `again`, one that is in the offset log."""
 
     found: Found
     batch_id: int
@@ -54,7 +55,7 @@ def is_finished(last_offsets: int, last_commit: int | None) -> bool:
 
 
 def decide(last_offsets: int | None, last_commit: int | None) -> Restart:
-    """What a restart runs first, from the ids of the last entries; None where a log has none."""
+    """What a restart runs first, from the ids of the last entries (None if a log is empty)."""
     if last_offsets is None:
         return Restart(Found.NEW if last_commit is None else Found.NO_OFFSETS, 0)
     if is_finished(last_offsets, last_commit):

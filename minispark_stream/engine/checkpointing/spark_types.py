@@ -4,8 +4,8 @@ Models: StructType (About state).
 
     StructType.fromJson({"type": "struct", "fields": [...]})      whichever of the two is there
 
-So a checkpoint can be read where only numpy, pyarrow and xxhash are installed. What reads rows asks a type for its `typeName()`
-and its parts, never for its class: there are no others to import here than these.
+So a checkpoint can be read where only numpy, pyarrow and xxhash are installed. Code that reads rows asks a type for its
+`typeName()` and its parts, never for its class, so it needs no other types than these.
 
 Differs from Spark: nothing.
 """

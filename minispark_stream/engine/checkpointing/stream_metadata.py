@@ -4,12 +4,12 @@ Models: StreamMetadata.
 
     <checkpoint>/metadata      {"id":"5b2f…"}
 
-The id is made once and stays with the checkpoint over all restarts. A checkpoint with logs but without this file has
-been damaged. With a new id it would be another query (a Delta table could no longer tell which batches it has), so Spark
-refuses to go on, and so does this.
+The id is made once, and stays the same over all restarts. A checkpoint with logs but without this file has been damaged. With
+a new id it would be another query (a Delta table could no longer tell which batches it has), so Spark refuses to continue it,
+and so does this engine.
 
-Differs from Spark: a file that is not JSON gives an error that names the file and says what to do; Spark shows the error of
-its JSON parser.
+Differs from Spark: if the file is not JSON, the error names the file and says what to do; Spark shows the error of its JSON
+parser.
 Shown by tests/unit/tools/inspection/test_fuzz_checkpoint.py::test_the_id_of_a_query_may_be_anything_but_a_crash.
 """
 
@@ -24,10 +24,10 @@ from minispark_stream.engine.checkpointing.metadata_log import is_true, json_obj
 
 
 def read_id(checkpoint: str | CheckpointFileManager) -> str | None:
-    """The id in a checkpoint's metadata file; None when there is no such file.
+    """The id in a checkpoint's metadata file; None if there is no such file.
 
     Raises:
-        SparkRuntimeException: the file cannot be understood.
+        SparkRuntimeException: the file is damaged.
     """
     files = CheckpointFileManager(checkpoint) if isinstance(checkpoint, str) else checkpoint
     try:
@@ -50,7 +50,8 @@ def read_or_create(checkpoint: str, conf_get: Callable[[str], str | None]) -> st
     """The id of the query that a checkpoint belongs to; a new one for a new checkpoint.
 
     Raises:
-        SparkRuntimeException: STREAMING_CHECKPOINT_MISSING_METADATA_FILE, or a file that cannot be understood.
+        SparkRuntimeException: the file is missing although there are logs (STREAMING_CHECKPOINT_MISSING_METADATA_FILE), or
+            it is damaged.
     """
     query_id = read_id(checkpoint)
     if query_id is not None:

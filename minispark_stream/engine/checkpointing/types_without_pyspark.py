@@ -1,15 +1,15 @@
-"""The types of a schema without PySpark, as far as a checkpoint needs them.
+"""The types of a schema for readers without PySpark, as far as a checkpoint needs them.
 
 Models: DataType (About state).
 
-1. A type is what its JSON says: a name, or an object for a struct, an array or a map.
-2. Four names are others in SQL than in JSON: a long is a bigint.
-3. The collation of a string stands in the metadata of its field, under the path to the string.
-4. An interval knows the first and the last of its fields, as numbers.
+1. A type is made from its JSON: a name, or an object for a struct, an array or a map.
+2. Four types have another name in SQL than in JSON; for example, a long is a bigint.
+3. The collation of a string is in the metadata of its field, under the path to the string.
+4. An interval type has the first and the last of its units (its `fields`), as numbers.
 
     {"type": "array", "elementType": "long", "containsNull": true}     typeName array, simpleString array<bigint>
 
-Only the coordinate system of a geometry is shown otherwise than by PySpark: by its name, not by its number.
+One thing is shown differently than by PySpark: the coordinate system of a geometry, by its name instead of its number.
 
 Differs from Spark: nothing.
 """
@@ -36,7 +36,7 @@ _NAME = re.compile(
 
 
 class DataType:
-    """A type: its names, its JSON, and what it is made of as attributes with PySpark's names."""
+    """A type: its names, its JSON, and its parts as attributes that have PySpark's names."""
 
     def __init__(self, name: str, in_sql: str, json: str | dict[str, Any], **parts: Any):
         self._name, self._in_sql, self._json = name, in_sql, json
@@ -60,7 +60,7 @@ class StructType(DataType):
 
     @classmethod
     def fromJson(cls, value: Mapping[str, Any]) -> StructType:
-        """Raises PySparkValueError, KeyError or TypeError when `value` is not the JSON of a schema."""
+        """Raises PySparkValueError, KeyError or TypeError if `value` is not the JSON of a schema."""
         return cls([StructField.fromJson(f) for f in value["fields"]])
 
 

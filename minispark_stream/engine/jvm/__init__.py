@@ -1,14 +1,24 @@
-"""The only folder of the engine with py4j: what it asks of Spark SQL and of the JVM, as functions with names and types.
+"""The only folder of the engine that uses py4j: what the engine asks of Spark SQL, as functions with names and types.
 
-    scala         values and classes of Scala
-    sessions      confs, and the session that is active on a thread
-    builders      what readStream and writeStream ask: names, options, schemas, output modes
-    plans         logical and physical plans, and DataFrames of them
-    expressions   columns, and schemas
-    times         durations, and the current time in a plan
-    files         paths, listings, plans that read files, jobs that write them
-    tables        the catalog
-    errors        Spark's errors
+    scala            values and classes of Scala
+    sessions         confs, and the session that is active on a thread
+    errors           Spark's errors
+    builders         what readStream and writeStream need: names, options, schemas, output modes
+    expressions      columns and schemas
+    plans            logical plans, and DataFrames of them
+    query_execution  the phases of a plan: analysed, optimised, planned, prepared
+    of_batch         the current time and the random numbers of a batch
+    physical         physical plans
+    state_rdd        a Python task over each partition
+    task_types       the types of the rows in such a task
+    executors        on which host each partition is computed
+    times            durations
+    files            paths, listings, plans that read files, jobs that write them
+    tables           the catalog
+    progress         the report of a batch as a Java object
+    queries          a query of real Structured Streaming, to compare with
+    stepped_queries  the same with a clock of our own
 
-Nothing here calls a class of Structured Streaming to do its work: these are calls of batch Spark.
+Nothing here lets a class of Structured Streaming do the engine's work: these are calls of batch Spark. Only the last two
+modules deal with real streaming queries, which the comparisons run.
 """

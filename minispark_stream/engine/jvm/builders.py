@@ -17,10 +17,10 @@ from minispark_stream.engine.jvm.scala import JavaObject
 
 
 def parse_schema(session: SparkSession, schema: JavaObject | str) -> StructType:
-    """What `readStream.schema` was given, a DDL text or a Java StructType, as PySpark's type.
+    """The argument of `readStream.schema`, a DDL text or a Java StructType, as PySpark's type.
 
     Raises:
-        ParseException: the text is no schema.
+        ParseException: the text is not a schema.
         AnalysisException: a column is of type char or varchar.
     """
     if isinstance(schema, str):
@@ -30,13 +30,17 @@ def parse_schema(session: SparkSession, schema: JavaObject | str) -> StructType:
 
 
 def check_keys_of_maps(session: SparkSession, name: str, schema: StructType) -> None:
-    """Raises AnalysisException: a map in the schema has keys that are no strings, which "json" or "xml" cannot hold."""
+    """Raises AnalysisException if a map in the schema has keys that are not strings.
+
+    Args:
+        name: the format, "json" or "xml", which cannot hold other keys.
+    """
     utils = scala.java_class(session, f"org.apache.spark.sql.execution.datasources.{name}.{name.capitalize()}Utils")
     getattr(utils, f"check{name.capitalize()}Schema")(expressions.java_schema(session, schema))
 
 
 def output_mode(session: SparkSession, name: str) -> str:
-    """The output mode that a name in any case stands for: "append", "update" or "complete".
+    """The output mode that `name`, in capital or small letters, stands for: "append", "update" or "complete".
 
     Raises:
         IllegalArgumentException: there is no such output mode.
@@ -46,7 +50,7 @@ def output_mode(session: SparkSession, name: str) -> str:
 
 
 def case_insensitive(session: SparkSession, options: Mapping[str, str]) -> JavaObject:
-    """`options` as Spark's map, which has `getLong`, `getInt`, `getBoolean` with a default."""
+    """`options` as Spark's own map, whose methods `getLong`, `getInt` and `getBoolean` take a default."""
     texts = {name: value for name, value in options.items() if value is not None}
     made = scala.java_class(session, "java.util.HashMap")(texts)
     return scala.java_class(session, "org.apache.spark.sql.util.CaseInsensitiveStringMap")(made)
@@ -59,7 +63,7 @@ def look_up_data_source(session: SparkSession, name: str) -> None:
 
 
 def pickled_data_source(session: SparkSession, name: str) -> bytes | None:
-    """The class that was given to `spark.dataSource.register` under a name, as PySpark pickled it; None if there is none."""
+    """The Python data source that was registered under a name, as PySpark pickled its class; None if there is none."""
     manager = session._jsparkSession.sessionState().dataSourceManager()
     if not manager.dataSourceExists(name):
         return None

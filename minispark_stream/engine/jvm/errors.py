@@ -2,8 +2,9 @@
 
     analysis_error(session, "PATH_NOT_FOUND", path="in")    [PATH_NOT_FOUND] Path does not exist: in. SQLSTATE: 42K03
 
-What a user's own call raises is a real exception of Spark's, which PySpark then shows as it shows every one of them. The other
-kinds only end a query on its thread, where their text and their condition go on: these are Python exceptions with Spark's text.
+An exception of the kinds in `_JAVA_CLASSES` may reach the user in a call of his own. It is made by Spark itself, so PySpark
+shows it like any other exception of Spark. Exceptions of the other kinds end a query on its own thread, and users see only
+their text and their condition: these are Python exceptions with Spark's text.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ import traceback
 from typing import TypeVar, cast
 
 from py4j.java_gateway import is_instance_of
-from py4j.protocol import Py4JJavaError as JavaError  # what Java code raised and PySpark has no class of its own for
+from py4j.protocol import Py4JJavaError as JavaError  # an exception of Java for which PySpark has no class of its own
 from pyspark import SparkContext
 from pyspark.errors import (
     AnalysisException,
@@ -51,12 +52,12 @@ def spark_error(session: SparkSession, kind: type[E], condition: str, **paramete
 
 
 def analysis_error(session: SparkSession, condition: str, *origin: JavaObject, **parameters: str) -> AnalysisException:
-    """Spark's AnalysisException; it tells the position in a SQL text if it is given the Origin of a plan."""
+    """Spark's AnalysisException. With the Origin of a plan as `origin`, it says where in the SQL text the error is."""
     return cast(AnalysisException, convert_exception(_thrown(session, AnalysisException, condition, parameters, *origin)))
 
 
 def extended_analysis_error(session: SparkSession, plan: JavaObject, condition: str, **parameters: str) -> AnalysisException:
-    """An analysis error that shows the plan it is about (ExtendedAnalysisException)."""
+    """An analysis error whose text shows the plan that it is about (ExtendedAnalysisException)."""
     extended = scala.java_class(session, "org.apache.spark.sql.catalyst.ExtendedAnalysisException")
     thrown = extended(_thrown(session, AnalysisException, condition, parameters), plan)
     return cast(AnalysisException, convert_exception(thrown))
@@ -73,7 +74,7 @@ def illegal_argument(message: str) -> IllegalArgumentException:
 
 
 def concurrent_stream_log_update(batch_id: int) -> SparkRuntimeException:
-    """Another run of this query has written the batch first."""
+    """The error when another run of this query has written the batch first."""
     return SparkRuntimeException(
         message=f"Concurrent update to the log. Multiple streaming jobs detected for {batch_id}. Please make sure only one "
         "streaming job runs on a specific checkpoint location at a time. SQLSTATE: 40000",
@@ -83,14 +84,14 @@ def concurrent_stream_log_update(batch_id: int) -> SparkRuntimeException:
 
 
 def concurrent_queries(session: SparkSession, path: str) -> CapturedException:
-    """Two queries have begun to use one new checkpoint at the same moment."""
+    """The error when two queries begin to use the same new checkpoint at the same moment."""
     exists = scala.java_class(session, "org.apache.hadoop.fs.FileAlreadyExistsException")(f"File already exists: {path}")
     errors = scala.companion(session, "org.apache.spark.sql.errors.QueryExecutionErrors")
     return convert_exception(errors.multiStreamingQueriesUsingPathConcurrentlyError(path, exists))
 
 
 def as_captured(error: BaseException) -> CapturedException:
-    """An error of any origin with what PySpark's captured ones have: `_desc`, `_stackTrace` and `_cause`."""
+    """An error of any origin as one of PySpark's CapturedExceptions, which have `_desc`, `_stackTrace` and `_cause`."""
     if isinstance(error, CapturedException):
         return error
     words = type(error).__name__
@@ -98,13 +99,13 @@ def as_captured(error: BaseException) -> CapturedException:
         if isinstance(error, JavaError):
             return convert_exception(error.java_exception)
         words += f": {error}" if str(error) else ""
-    except Exception:  # a JVM that has died cannot say any more what it raised
+    except Exception:  # a JVM that has died can no longer say what it raised
         pass
     return UnknownException(words, "".join(traceback.format_exception(error)))
 
 
 def condition_of(error: BaseException) -> str | None:
-    """Spark's condition of an error; None when it has none, or when the JVM that knew it has died."""
+    """The error condition that Spark gave an error; None if it has none, or if the JVM that knew it has died."""
     try:
         if isinstance(error, JavaError):
             raised, gateway = error.java_exception, SparkContext._gateway

@@ -2,19 +2,19 @@
 
 Models: StateStoreRDD.getPreferredLocations, which prefers the executor that had the store last (About state).
 
-1. Every partition has a place: the hosts of all executors, one for each of their cores, taken in turns. So a host gets as many
-   partitions as it has cores for.
+1. Every partition has a place, which is a host. The hosts of all executors take turns, and a host has as many turns as its
+   executors have cores: the more cores a host has, the more partitions it gets.
 2. The places change when executors come or go, and only then.
-3. Spark is told by an RDD of one row for each partition, which has the places as preferred locations. What is united with it,
-   partition by partition, prefers the host that most of them name, so this RDD names it VOTES times: the rows that come from a
-   shuffle prefer the executors that have more than a fifth of them.
+3. Spark learns the places from an RDD with one row in each partition, whose preferred locations are the places. A union with
+   this RDD, partition by partition, prefers the host that its inputs name most often. Rows that come from a shuffle name up to
+   five executors, those that have at least a fifth of them, so this RDD names its host VOTES times.
 
     executors 1 (host a, 2 cores), 2 (host b, 1 core)     places of 5 partitions: a, b, a, a, b
 
-Spark waits `spark.locality.wait` for a busy host before it takes another. A place is a host, not one of several executors on
-it, because Spark's union of RDDs passes hosts on.
+If a host is busy, Spark waits for `spark.locality.wait` before it takes another one. A place is a host, not one of the
+executors on it, because Spark's union of RDDs only passes on hosts.
 
-Differs from Spark: in Spark, the coordinator of the driver remembers which executor had which store; here the host of a
+Differs from Spark: in Spark, a coordinator in the driver remembers which executor had which store; here the host of a
 partition is computed, and no task has to report.
 Shown by tests/unit/engine/jvm/test_executors.py::test_each_host_has_partitions_for_its_cores.
 """
@@ -30,7 +30,7 @@ from pyspark.sql import SparkSession
 from minispark_stream.engine.jvm import plans, scala
 from minispark_stream.engine.jvm.scala import JavaObject
 
-VOTES = 6  # more than five fifths
+VOTES = 6  # a shuffle names five executors at most, which may be on one host
 
 
 class Executor(NamedTuple):
@@ -39,7 +39,7 @@ class Executor(NamedTuple):
 
 
 class Places:
-    """(2) What is known of the executors."""
+    """(2) The places, computed again only when the executors have changed."""
 
     def __init__(self, session: SparkSession):
         self._session, self._context = session, session.sparkContext._jsc.sc()
@@ -47,7 +47,7 @@ class Places:
         self._known, self._executors = "", list[Executor]()
 
     def of(self, partitions: int) -> list[str]:
-        """The host of each partition; none where there is only one, or none yet."""
+        """The host of each partition; an empty list if there is only one host, or none yet."""
         if self._is_local:
             return []
         known = str(self._context.getExecutorMemoryStatus().keySet().toString())
@@ -62,7 +62,7 @@ class Places:
 
 
 def places(executors: Iterable[Executor], partitions: int) -> list[str]:
-    """(1) The host of each partition; none at all where there is but one host."""
+    """(1) The host of each partition; an empty list if there are fewer than two hosts."""
     every = sorted(executors)
     if len({executor.host for executor in every}) < 2:
         return []

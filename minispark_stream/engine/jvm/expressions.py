@@ -64,12 +64,12 @@ def positional(*schemas: StructType) -> StructType:
 def alias(session: SparkSession, expression: JavaObject, name: str, expr_id: JavaObject) -> JavaObject:
     """`expression AS name`, under a given expression id."""
     make = scala.java_class(session, "org.apache.spark.sql.catalyst.expressions.Alias")
-    nil = scala._nil(scala.jvm(session))
-    return make(expression, name, expr_id, nil, scala.none(session), nil)
+    nothing = scala.seq(session, [])
+    return make(expression, name, expr_id, nothing, scala.none(session), nothing)
 
 
 def ascending(session: SparkSession, expression: JavaObject) -> JavaObject:
-    """A SortOrder by an expression, as `sort` has it."""
+    """The SortOrder that sorts by an expression in ascending order."""
     catalyst = "org.apache.spark.sql.catalyst.expressions"
     direction = scala.companion(session, f"{catalyst}.Ascending")
     return scala.companion(session, f"{catalyst}.SortOrder").apply(expression, direction, scala.seq(session, []))
@@ -81,7 +81,7 @@ def column(session: SparkSession, expression: JavaObject) -> Column:
 
 
 def cast(session: SparkSession, expression: JavaObject, kind: DataType, zone: str) -> Column:
-    """`expression` as another type; what of it is a time, in a time zone that need not be the session's."""
+    """`expression` cast to another type; times in it are read in the time zone `zone`, which need not be the session's."""
     make = scala.companion(session, "org.apache.spark.sql.catalyst.expressions.Cast")
     data_type = session._jsparkSession.parseDataType(kind.json())
     return column(session, make.apply(expression, data_type, scala.some(session, zone), False))

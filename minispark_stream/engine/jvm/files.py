@@ -1,12 +1,12 @@
-"""Hadoop's files and Spark's batch readers and writers: paths, a listing, a plan that reads files, a job that writes them.
+"""Hadoop's files and Spark's batch readers and writers: paths, listings, plans that read files, jobs that write them.
 
-    qualified(session, "in")     the file system that the path is on, and the path in full, `file:/home/me/in`
+    qualified(session, "in")     the file system of the path, and the full path, `file:/home/me/in`
     all_files(session, index)    ("file:///home/me/in/a%20b", 42, 1700000000000), ...
     FileReader(session, "text", ...).plan(["file:/home/me/in/a b"])    the plan that reads these files
 
-These are calls of Spark SQL's own batch classes. As Spark does, `FileReader` looks at its files once more: what is gone is
-left out, and what has changed is read as it is now. For more than 32 files Spark starts a job with a task for each of them;
-here, threads of the driver look, which takes 0.1 s instead of 1.1 s for 500 files.
+These are calls of Spark SQL's own batch classes. As Spark does, `FileReader` looks at its files once more: a file that is gone
+is left out, and one that has changed is read as it is now. For more than 32 files, Spark starts a job with a task for each of
+them; here, threads of the driver look at them, which takes 0.1 s instead of 1.1 s for 500 files.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from minispark_stream.engine.jvm.scala import JavaObject
 _NULL_FOLDER = "__HIVE_DEFAULT_PARTITION__"
 _HADOOP = "org.apache.hadoop.fs"
 _DATASOURCES = "org.apache.spark.sql.execution.datasources"
-_THREADS = 32  # so many groups of files are looked at together, for what takes long in an object store is to wait
+_THREADS = 32  # this many groups of files are looked at together: in an object store, nearly all of the time is waiting
 
 
 # -- paths ----------------------------------------------------------------------------------------------------
@@ -36,7 +36,7 @@ def path(session: SparkSession, *parts: JavaObject) -> JavaObject:
 
 
 def qualified(session: SparkSession, text: str) -> tuple[JavaObject, JavaObject]:
-    """The Hadoop file system of a path, and the path in full."""
+    """The Hadoop file system of a path, and the full path."""
     given = path(session, text)
     files = given.getFileSystem(session._jsparkSession.sessionState().newHadoopConf())
     return files, files.makeQualified(given)
@@ -48,7 +48,7 @@ def is_glob(session: SparkSession, text: str) -> bool:
 
 
 def expand_glob(session: SparkSession, files: JavaObject, whole: JavaObject) -> JavaObject:
-    """The paths that match, as a Scala Seq; a path without wildcards is the only one."""
+    """The paths that match `whole`, as a Scala Seq; for a path without wildcards, only this path."""
     return _hadoop_util(session).globPathIfNecessary(files, whole)
 
 
@@ -74,7 +74,7 @@ def _hadoop_util(session: SparkSession) -> JavaObject:
 
 
 def file_index(session: SparkSession, paths: JavaObject, options: Mapping[str, str], schema: StructType) -> JavaObject:
-    """Spark's batch listing of files below `paths` (a Scala Seq); `schema` may name the types of partition columns."""
+    """Spark's batch listing of the files below `paths` (a Scala Seq); `schema` may say which types partition columns have."""
     java_schema = scala.some(session, expressions.java_schema(session, schema))
     return _file_index(session, paths, scala.java_map(session, options), java_schema)
 
@@ -82,7 +82,7 @@ def file_index(session: SparkSession, paths: JavaObject, options: Mapping[str, s
 def _file_index(
     session: SparkSession, paths: JavaObject, options: JavaObject, schema: JavaObject, cache: JavaObject = None
 ) -> JavaObject:
-    """`cache` keeps what has been found below a path."""
+    """The same with Java arguments; `cache` keeps what has been found below each path."""
     name = f"{_DATASOURCES}.InMemoryFileIndex"
     return scala.call(
         scala.java_class(session, name), sparkSession=session._jsparkSession, rootPathsSpecified=paths, parameters=options,
@@ -102,11 +102,11 @@ def all_files(session: SparkSession, index: JavaObject) -> Iterable[tuple[str, i
 
 
 class FileReader:
-    """Makes the plans that read some files of one kind; what does not depend on the files is asked of Spark once.
+    """Makes the plans that read files of one format; what does not depend on the files is asked of Spark once.
 
     Args:
         schema: data columns, then partition columns.
-        options: of Spark's batch reader.
+        options: the options of Spark's batch reader.
     """
 
     def __init__(
@@ -119,11 +119,11 @@ class FileReader:
         self._hadoop_conf = session._jsparkSession.sessionState().newHadoopConfWithOptions(self._java_options)
 
     def plan(self, paths: Sequence[str]) -> JavaObject:
-        """The plan that reads some files, which need not exist any more (DataFrameReader.load would insist on it)."""
+        """The plan that reads some files. They need not exist any more, unlike those that DataFrameReader.load is given."""
         named = scala.strings(self._session, paths)
         index = self._listing_without_job(self._qualified(named))
-        names_count = not self._partition_columns and not index.partitionSchema().isEmpty()
-        plan, fields, fields_of_relation = self._resolved(named) if names_count else self._by_schema
+        folders_have_columns = not self._partition_columns and not index.partitionSchema().isEmpty()
+        plan, fields, fields_of_relation = self._resolved(named) if folders_have_columns else self._by_schema
         over = fields_of_relation | {"location": index, "session": self._session._jsparkSession}
         return scala.call(plan.copy, **fields | {"relation": scala.call(plan.relation().copy, **over)})
 
@@ -132,7 +132,7 @@ class FileReader:
         return self._resolved(scala.seq(self._session, []))
 
     def _resolved(self, paths: JavaObject) -> tuple[JavaObject, dict[str, JavaObject], dict[str, JavaObject]]:
-        """A plan, its fields and those of its relation; with partition columns as Spark finds them in the names of folders."""
+        """A plan, its fields, and those of its relation; Spark finds partition columns that were not given in folder names."""
         source = _data_source(
             self._session, self._format, self._options, paths, schema=self._schema, partition_columns=self._partition_columns
         )
@@ -141,7 +141,7 @@ class FileReader:
         return plan, scala.fields(plan), scala.fields(relation)
 
     def _listing_without_job(self, paths: JavaObject) -> JavaObject:
-        """A listing of the paths, in groups of so few that Spark starts no job for one."""
+        """A listing of the paths, made group by group; each group is so small that Spark starts no job for it."""
         session = self._session
         few = int(str(sessions.conf(session, "spark.sql.sources.parallelPartitionDiscovery.threshold")))
         if not 0 < few < paths.size():
@@ -161,7 +161,7 @@ class FileReader:
         return _file_index(self._session, paths, self._java_options, self._schema, cache)
 
     def _qualified(self, paths: JavaObject) -> JavaObject:
-        """Texts as paths in full, in the order in which DataSource has them; nothing is looked at."""
+        """Texts as full paths, in the order in which DataSource has them; the file system is not asked."""
         source = scala.companion(self._session, f"{_DATASOURCES}.DataSource")
         threads, blocked = (getattr(source, f"checkAndGlobPathIfNecessary$default${i}")() for i in (5, 7))
         return scala.call(
@@ -171,11 +171,11 @@ class FileReader:
 
 
 def stream_of_files(session: SparkSession, file_format: str, schema: StructType, identity: str) -> JavaObject:
-    """A streaming relation over no files: what Spark adds to the rows of files (`_metadata`) can be asked of it.
+    """A streaming relation over no files. Like every relation of files, it also offers the hidden column `_metadata`.
 
     Args:
         schema: data columns, then partition columns.
-        identity: two relations with the same columns are equal unless this tells them apart.
+        identity: relations with the same columns are equal only if this is equal, too.
     """
     relation = scala.call(
         scala.java_class(session, f"{_DATASOURCES}.HadoopFsRelation"),
@@ -191,7 +191,7 @@ def stream_of_files(session: SparkSession, file_format: str, schema: StructType,
 
 
 def check_partition_columns(session: SparkSession, schema: StructType, columns: list[str], case_sensitive: bool) -> None:
-    """Raises AnalysisException when Spark's batch writer would not partition by these columns."""
+    """Raises AnalysisException if Spark's batch writer would refuse to partition by these columns."""
     utils = scala.java_class(session, f"{_DATASOURCES}.PartitioningUtils")
     utils.validatePartitionColumn(
         expressions.java_schema(session, schema), scala.seq(session, columns), case_sensitive
@@ -201,11 +201,11 @@ def check_partition_columns(session: SparkSession, schema: StructType, columns: 
 def write_files(
     data: DataFrame, format_name: str, partition_columns: list[str], options: Mapping[str, str], folder: str, job_id: str
 ) -> None:
-    """Write a DataFrame into a folder, as `df.write` does but without a look at what is there (FileFormatWriter).
+    """Write a DataFrame into a folder, as `df.write` does, but without a check of what is there already (FileFormatWriter).
 
     Args:
         format_name: a format that Spark's batch writer knows, "parquet" for example.
-        options: of the writer.
+        options: the options of the writer.
         job_id: becomes part of the names of the files.
     """
     session = data.sparkSession
@@ -227,10 +227,11 @@ def write_files(
 
 
 def _by_name_of_folder(data: DataFrame, partition_columns: list[str], options: Mapping[str, str]) -> DataFrame:
-    """`data` with the text of its folder in the place of each value to partition by.
+    """`data`, with each value of a partition column replaced by the text that stands for it in the name of a folder.
 
-    The writer begins a file with every new value, and numbers the files of a value from 0: two values with the same text, such
-    as null and the text for it or 01:30 before and after the clocks are put back, would be two files of one name.
+    The writer begins a new file with every new value, and numbers the files of a value from 0. Two values with the same text
+    (such as null and the text that stands for null, or 01:30 before and after the clocks are put back) would be written to two
+    files of the same name.
     """
     session = data.sparkSession
     own_zone = str(session.conf.get("spark.sql.session.timeZone"))
@@ -244,14 +245,14 @@ def _by_name_of_folder(data: DataFrame, partition_columns: list[str], options: M
 
 
 def check_is_written_as_a_stream(session: SparkSession, name: str) -> None:
-    """Raises Spark's own exception unless Spark has a data source of this name to which streams can be written."""
+    """Raises Spark's own exception unless Spark has a data source of this name that streams can be written to."""
     mode = scala.java_class(session, "org.apache.spark.sql.streaming.OutputMode").Append()
     source = _data_source(session, name, {}, scala.seq(session, []), scala.none(session), ())
     source.createSink(mode, expressions.java_schema(session, StructType()))
 
 
 def _file_format(session: SparkSession, name: str) -> JavaObject:
-    """How Spark reads and writes the files of a format (a FileFormat)."""
+    """The FileFormat with this name: it knows how to read and write files."""
     return _data_source(session, name, {}, scala.seq(session, []), scala.none(session), ()).providingInstance()
 
 

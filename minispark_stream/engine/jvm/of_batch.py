@@ -1,14 +1,15 @@
 """What is different in each batch: the current time, and the seeds of random numbers.
 
-Models: CurrentBatchTimestamp, as MicroBatchExecution.runBatch puts it in; IncrementalExecution.optimizedPlan, which makes a
-literal of it and gives every ExpressionWithRandomSeed a new seed (From query to the plan).
+Models: CurrentBatchTimestamp, which MicroBatchExecution.runBatch puts into the plan; IncrementalExecution.optimizedPlan, which
+makes a literal of it and gives every ExpressionWithRandomSeed a new seed (From query to the plan).
 
     current_timestamp()       the timestamp of the batch, so that a batch that is run again sees the time of its first run
-    rand(), rand(7), uuid()   a new seed, even where the query names one: else the first row of each batch had the same number
+    rand(), rand(7), uuid()   a new seed, even if the query gives one: else the first row of each batch would get the same
+    number
 
-1. Before the plan is optimised, the current time becomes the time of the batch; it is an expression that is not deterministic.
-2. In the optimised plan, each of them becomes a literal, and each random function gets a seed, wherever a node has it. Spark's
-   own `transformAllExpressions` does it, with a rule that the JVM has put together from its own methods.
+1. Before the plan is optimised, the current time is replaced by the time of the batch, an expression that is not deterministic.
+2. In the optimised plan, each such expression becomes a literal, and each random function gets a new seed, whichever node has
+   it. Spark's own `transformAllExpressions` does this. Its rule is made of methods of the JVM, so it never calls Python.
 
 Differs from Spark: nothing.
 """
@@ -35,7 +36,7 @@ def asks_for_current_time(session: SparkSession, plan: JavaObject) -> bool:
 
 
 def changes_with_batch(session: SparkSession, plan: JavaObject) -> bool:
-    """Whether there is anything in a plan or an expression that is another one in each batch."""
+    """Whether a plan or an expression contains anything that changes from batch to batch."""
     return asks_for_current_time(session, plan) or _contains(session, plan, "EXPRESSION_WITH_RANDOM_SEED")
 
 
@@ -44,9 +45,12 @@ def has_subquery(session: SparkSession, plan: JavaObject) -> bool:
     return _contains(session, plan, "PLAN_EXPRESSION")
 
 
-def goes_by_size(session: SparkSession, plan: JavaObject) -> bool:
-    """Whether how large a stream is can change what the optimizer makes of a plan: it moves a semi or an anti join below an
-    aggregation if the other side is small enough to be broadcast (PushDownLeftSemiAntiJoin)."""
+def depends_on_size(session: SparkSession, plan: JavaObject) -> bool:
+    """Whether the size of a stream can change what the optimizer makes of a plan.
+
+    The optimizer moves a semi or an anti join below an aggregation if the other side is small enough to be broadcast
+    (PushDownLeftSemiAntiJoin).
+    """
     has_aggregation = _contains(session, plan, "AGGREGATE") or _contains(session, plan, "DISTINCT_LIKE")
     return has_aggregation and _contains(session, plan, "LEFT_SEMI_OR_ANTI_JOIN")
 
@@ -58,7 +62,7 @@ def with_batch_time(session: SparkSession, plan: JavaObject, timestamp_ms: int) 
     batch_time = scala.java_class(session, f"{_EXPRESSIONS}.CurrentBatchTimestamp")
     found = scala.java_class(session, "java.util.HashMap")()
     for time in _current_times(session, plan):
-        # A timestamp needs no time zone; but without any, what takes its place were not resolved.
+        # A timestamp needs no time zone, but CurrentBatchTimestamp counts as resolved only if it has one, so it gets any text.
         zone = scala.some(session, "none") if scala.class_name(time) in _WITHOUT_ZONE else time.timeZoneId()
         found.put(time, batch_time(timestamp_ms, time.dataType(), zone))
     return plan.transformAllExpressions(scala.java_class(session, "org.apache.spark.api.python.PythonUtils").toScalaMap(found))
@@ -70,7 +74,7 @@ def with_literals_and_seeds(session: SparkSession, plan: JavaObject) -> JavaObje
 
 
 def _current_times(session: SparkSession, plan: JavaObject) -> Iterator[JavaObject]:
-    """The expressions of a plan that are the current time."""
+    """The expressions in a plan that stand for the current time."""
     if asks_for_current_time(session, plan):
         for expression in scala.items(plan.expressions()):
             yield from _times_in(session, expression)
@@ -88,7 +92,7 @@ def _times_in(session: SparkSession, expression: JavaObject) -> Iterator[JavaObj
 
 @lru_cache(maxsize=1)
 def _rule(view: Any) -> JavaObject:
-    """What becomes of an expression, as a partial function that is defined for all of them, and never leads back to Python:
+    """What each expression becomes, as a partial function that is defined for all expressions and never calls Python:
 
         e: ExpressionWithRandomSeed -> e.withNewSeed(random.nextLong())
         e: CurrentBatchTimestamp    -> e.toLiteral

@@ -1,14 +1,16 @@
-"""Spark's physical plans: have one made, take it apart, put it together again.
+"""Spark's physical plans: how to have one made, take it apart, and put it together again.
 
     planned_by(session, strategy, plan)   what one of Spark's strategies makes of a logical plan
-    chain(plan)                           its operators from the top
-    over(node, rows)                      an operator on top of other rows
-    projected(rows, columns)              some columns
-    shuffled(rows, keys, n)               the rows of each key together, in one of n partitions
-    leaf(plan)                            its rows as a leaf of a logical plan
+    chain(plan)                           the operators of a plan, from the top
+    over(session, node, rows)             an operator on top of other rows
+    projected(session, rows, columns)     some columns of the rows
+    shuffled(session, rows, keys, n)      the rows in n partitions, those with the same key in the same one
+    leaf(session, plan)                   the rows as a leaf of a logical plan
 
-A plan must be prepared once, as a whole (query_execution.py); what is put on top of it begins with what `leaf` or a task hands
-on. These are calls of Spark SQL's own methods.
+A plan must be prepared once, as a whole (query_execution.py). Whatever is put on top of a prepared plan is another plan: it
+begins with a leaf over the rows of the first one, or over the rows that a task emits.
+
+These are calls of Spark SQL's own methods.
 """
 
 from __future__ import annotations
@@ -41,7 +43,7 @@ def count_udf_operators(df: DataFrame) -> int:
 
 
 def planned_by(session: SparkSession, strategy: str, plan: JavaObject) -> JavaObject:
-    """The physical plan that one of Spark's strategies makes of a logical plan, down to where other strategies go on."""
+    """The physical plan that one of Spark's strategies makes of a logical plan, down to the nodes of other strategies."""
     return getattr(session._jsparkSession.sessionState().planner(), strategy)().apply(plan).head()
 
 
@@ -62,18 +64,18 @@ def projected(session: SparkSession, rows: JavaObject, columns: JavaObject) -> J
 
 
 def filtered(session: SparkSession, rows: JavaObject, condition: JavaObject) -> JavaObject:
-    """The rows of a physical plan of which `condition` is true."""
+    """The rows of a physical plan for which `condition` is true."""
     return scala.java_class(session, f"{EXECUTION}.FilterExec")(condition, rows)
 
 
 def without_distribution(session: SparkSession, node: JavaObject) -> JavaObject:
-    """An aggregation that does not ask for a shuffle: its rows are where they must be."""
+    """The aggregation `node`, which no longer asks for a shuffle: its rows are already where they must be."""
     fields = scala.fields(node) | {"requiredChildDistributionExpressions": scala.none(session)}
     return scala.call(node.copy, **fields)
 
 
 def shuffled(session: SparkSession, rows: JavaObject, keys: Iterable[JavaObject], num_partitions: int) -> JavaObject:
-    """The rows of a physical plan, those with equal keys in one of `num_partitions` partitions, as Spark hashes them."""
+    """The rows of a physical plan in `num_partitions` partitions; Spark's hash of its keys says where a row goes."""
     hashed = scala.java_class(session, f"{PARTITIONING}.HashPartitioning")(scala.seq(session, keys), num_partitions)
     origin = scala.companion(session, f"{EXECUTION}.exchange.REPARTITION_BY_NUM")
     exchange = scala.java_class(session, f"{EXECUTION}.exchange.ShuffleExchangeExec")
@@ -86,17 +88,17 @@ def sorted_in_partitions(session: SparkSession, rows: JavaObject, order: JavaObj
 
 
 def known_as_sorted(session: SparkSession, rows: JavaObject, order: JavaObject) -> JavaObject:
-    """The rows of a physical plan whose partitions are sorted already, which Spark does not know: it would sort them again."""
+    """The rows of a physical plan whose partitions are sorted already. If Spark did not know, it would sort them again."""
     unknown = scala.java_class(session, f"{PARTITIONING}.UnknownPartitioning")(0)
     scan = scala.java_class(session, f"{EXECUTION}.RDDScanExec")
     return scan(rows.output(), rows.execute(), "sorted", unknown, order, scala.none(session))
 
 
 def sorted_by(session: SparkSession, rows: JavaObject, keys: Iterable[JavaObject]) -> JavaObject:
-    """The rows of a physical plan, each partition sorted by some columns, upwards."""
+    """The rows of a physical plan, each partition sorted by some columns in ascending order."""
     return sorted_in_partitions(session, rows, scala.seq(session, [expressions.ascending(session, key) for key in keys]))
 
 
 def leaf(session: SparkSession, rows: JavaObject) -> JavaObject:
-    """What an executable plan puts out, as a leaf of a logical plan under the same attributes."""
+    """The rows of an executable plan as a leaf of a logical plan, with the same attributes."""
     return plans.leaf_over(session, rows.execute(), rows.output(), streaming=False)

@@ -1,11 +1,11 @@
-"""Spark's own plans: look at their nodes, swap a leaf, and hand the result back.
+"""Spark's own plans: how to look at their nodes, replace a leaf, and make a DataFrame of the result.
 
 The model leaves analysis, optimisation and execution of *batch* plans to Spark SQL. What it must do itself is what
 MicroBatchExecution does with a plan (From query to the plan).
 
-    of_rows(session, plan)       a logical plan as a DataFrame
-    as_leaf(df)                  its rows as a plan of one leaf, planned once and for all
-    rename(plan, attributes)     the same rows under the attributes (names and expression ids) of another plan
+    of_rows(session, plan)              a logical plan as a DataFrame
+    as_leaf(df)                         the rows of a DataFrame as a plan of one leaf, which is never planned again
+    rename(session, plan, attributes)   the same rows under the attributes (names and expression ids) of another plan
 
 These are calls of Spark SQL's own methods.
 """
@@ -29,7 +29,7 @@ def of_rows(session: SparkSession, plan: JavaObject) -> DataFrame:
 
 
 def as_leaf(df: DataFrame) -> DataFrame:
-    """The same rows as a plan of one leaf, which counts them: so many are the input rows of the batch. No job runs yet."""
+    """The same rows as a plan of one leaf, which counts them when they are read; no job runs yet."""
     execution = df._jdf.queryExecution()
     return rdd_frame(df.sparkSession, execution.toRdd(), execution.analyzed().schema())
 
@@ -39,13 +39,16 @@ def analyzed(df: DataFrame) -> JavaObject:
 
 
 def with_cached_data(session: SparkSession, plan: JavaObject) -> JavaObject:
-    """`plan`, with what is cached read from the cache (QueryExecution.withCachedData)."""
+    """`plan`, in which every part that is cached is read from the cache (QueryExecution.withCachedData)."""
     manager = session._jsparkSession.sharedState().cacheManager()
     return manager.useCachedData(plan, getattr(manager, "useCachedData$default$2")())
 
 
 def cache(df: DataFrame) -> JavaObject:
-    """Cache `df`: the plan that reads the cache, which is not a plan that anybody else's `persist` or `unpersist` is about."""
+    """Cache `df`, and return a plan that reads the cache.
+
+    A `persist` or `unpersist` of a DataFrame of this plan has no effect on the cache of `df`.
+    """
     return with_cached_data(df.sparkSession, analyzed(df.persist()))
 
 
@@ -55,7 +58,7 @@ def is_filled(cached: JavaObject) -> bool:
 
 
 def internal_rows(session: SparkSession) -> JavaObject:
-    """What an RDD wants to know of its elements, when they are rows (a ClassTag)."""
+    """The class of the elements of an RDD of rows, as Scala wants to know it (a ClassTag)."""
     return _class_tag(scala.jvm(session), "org.apache.spark.sql.catalyst.InternalRow")
 
 
@@ -75,7 +78,7 @@ def rdd_frame(session: SparkSession, rdd: JavaObject, schema: JavaObject, stream
 
 
 def local_frame(session: SparkSession, attributes: JavaObject, rows: JavaObject) -> DataFrame:
-    """A DataFrame over rows that lie in the driver's JVM; `rows` is a Scala Seq of internal rows."""
+    """A DataFrame over rows that are in the driver's JVM; `rows` is a Scala Seq of internal rows."""
     return of_rows(session, _local_relation(session, attributes, rows))
 
 
@@ -85,7 +88,7 @@ def _local_relation(session: SparkSession, attributes: JavaObject, rows: JavaObj
 
 
 def count_rows(df: DataFrame) -> int:
-    """Run a DataFrame as it is planned, every row and column of it, and keep nothing (`df.count()` would plan less)."""
+    """Compute every row and column of a DataFrame, and only count the rows (`df.count()` would compute fewer columns)."""
     return int(df._jdf.queryExecution().executedPlan().execute().count())
 
 
@@ -96,11 +99,12 @@ def collect_rows(df: DataFrame) -> JavaObject:
 
 
 def show_string(df: DataFrame, rows: int, truncate: int) -> str:
-    """What `df.show()` prints: at most `rows` rows, cells cut after `truncate` characters (0: not at all)."""
+    """What `df.show()` prints: at most `rows` rows, in cells of at most `truncate` characters (0: no limit)."""
     return str(df._jdf.showString(rows, truncate, False))
 
 
 def project(session: SparkSession, expressions: Iterable[JavaObject], child: JavaObject) -> JavaObject:
+    """A Project on top of `child`. `expressions` may also be a Scala Seq."""
     made = expressions if hasattr(expressions, "_target_id") else scala.seq(session, expressions)
     return scala.java_class(session, "org.apache.spark.sql.catalyst.plans.logical.Project")(made, child)
 
@@ -116,8 +120,8 @@ def leaf_over(
 ) -> JavaObject:
     """A relation over an RDD of Spark's internal rows, under the very same `attributes` (a Scala Seq).
 
-    What is known to be `in_one_partition` is not shuffled again to be sorted or counted. Without `statistics`, it is as large
-    as Spark takes a relation to be of which it knows nothing.
+    Rows that are known to be `in_one_partition` are not shuffled again to be sorted or counted. Without `statistics`, Spark
+    takes the size that it assumes for any relation of unknown size.
     """
     none, physical = scala.none(session), "org.apache.spark.sql.catalyst.plans.physical"
     unknown = scala.java_class(session, f"{physical}.UnknownPartitioning")
@@ -131,15 +135,16 @@ def leaf_over(
 
 
 def statistics_of_nothing(session: SparkSession, attributes: JavaObject) -> JavaObject:
-    """What the optimizer knows of a relation that has no rows."""
+    """The statistics of a relation without rows."""
     return _local_relation(session, attributes, scala.seq(session, [])).stats()
 
 
 class Renaming:
     """The same rows under the (name, expression id) pairs of another plan's attributes, column by column.
 
-    A relation of files takes the ids itself, because Spark's optimizer removes a Project that only renames. The rows of a
-    source mostly have the same columns in each batch: then the names are not made again.
+    A relation of files takes the ids itself, and other plans get a Project on top: Spark's optimizer would remove a Project
+    that only renames the columns of files. A source mostly has the same columns in each batch; then the new attributes are
+    reused.
     """
 
     def __init__(self, session: SparkSession, attributes: Iterable[tuple[str, JavaObject]]):
@@ -149,7 +154,7 @@ class Renaming:
         self._renamed: JavaObject = None
 
     def of(self, plan: JavaObject) -> JavaObject:
-        """`plan`, renamed. Raises ValueError: it has more or fewer columns."""
+        """`plan`, renamed. Raises ValueError if it has more columns than there are attributes, or fewer."""
         output, is_relation = plan.output(), scala.class_name(plan) == "LogicalRelation"
         if self._columns is None or self._of_relation != is_relation or not output.equals(self._columns):
             columns = scala.items(output)
@@ -168,14 +173,15 @@ class Renaming:
 
 
 def rename(session: SparkSession, plan: JavaObject, attributes: Iterable[tuple[str, JavaObject]]) -> JavaObject:
-    """`plan` under the attributes of another plan, once."""
+    """`plan` under the attributes of another plan; for more than one plan, use a `Renaming`."""
     return Renaming(session, attributes).of(plan)
 
 
 def relation_id(session: SparkSession, leaf: JavaObject) -> int | None:
-    """The identity of the relation behind a leaf, logical or physical, as a negative number; None when it has none.
+    """The identity of the relation behind a leaf, logical or physical, as a negative number; None if it has none.
 
-    The optimizer may copy a relation of files (it then reads fewer columns), but not the list of its files.
+    For a relation of files, this is the identity of the list of its files: the optimizer may copy the relation, so that it
+    reads fewer columns, but it does not copy that list.
     """
     name = scala.class_name(leaf)
     if name in ("LogicalRelation", "FileSourceScanExec"):

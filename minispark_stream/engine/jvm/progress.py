@@ -1,9 +1,9 @@
 """The report of a batch as the object that Spark gives to listeners.
 
-    progress_of(session, {"batchId": 2, ...}, {"checks": <Row>})     ->  StreamingQueryProgress, of a Java object
+    progress_of(session, {"batchId": 2, ...}, {"checks": <Row>})     ->  PySpark's StreamingQueryProgress
 
-In the JSON of a report, an offset is JSON and a time is text. A listener is given the text of an offset, and Rows with Python's
-types of the metrics that the user observes.
+The JSON of a report contains offsets as JSON, and values of the user's observed metrics, such as times, as text. A listener is
+given each offset as a text, and each observed metric as a Row with Python values.
 
 Models: StreamingQueryProgress, as PySpark reads it from the JVM (SIGMOD'18 paper, section 7.4).
 Differs from Spark: nothing.
@@ -27,7 +27,7 @@ _CLASS = "org.apache.spark.sql.streaming.StreamingQueryProgress"
 
 
 def metrics_as_json(observed: Mapping[str, JavaObject]) -> dict[str, Any]:
-    """The Java row of each metric of the user as JSON; none at all where JSON has no form for a value, as an interval."""
+    """The Java row of each metric of the user as JSON; none of them if JSON has no form for a value, such as an interval."""
     try:
         return {name: json.loads(row.json()) for name, row in observed.items()}
     except (PySparkException, JavaError):
@@ -37,9 +37,9 @@ def metrics_as_json(observed: Mapping[str, JavaObject]) -> dict[str, Any]:
 def progress_of(
     session: SparkSession, report: Mapping[str, Any], observed: Mapping[str, JavaObject]
 ) -> StreamingQueryProgress:
-    """What `report`, the JSON of a report as a dict, says; `observed` has the Java row of each metric of the user."""
+    """The report as an object. `report` is its JSON as a dict, `observed` the Java row of each metric of the user."""
     whole = {
-        "eventTime": {},  # JSON leaves empty maps out, the object has them
+        "eventTime": {},  # the JSON leaves empty maps out, but the object needs them
         **{name: value for name, value in report.items() if name != "observedMetrics"},
         "sources": [{"metrics": {}, **source} for source in report["sources"]],
         "sink": {"metrics": {}, **report["sink"]},

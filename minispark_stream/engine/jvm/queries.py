@@ -1,4 +1,4 @@
-"""A query of real Structured Streaming, seen from Python: what PySpark's handle does not say.
+"""What PySpark's handle of a real streaming query does not say, asked of the query's Java object.
 
     look_at(query)      ->  SparkQuery(checkpoint="file:/data/checkpoint", output_mode="append", plan="Aggregate ...")
 
@@ -20,7 +20,7 @@ from minispark_stream.engine.jvm.scala import JavaObject
 class SparkQuery(NamedTuple):
     """Where the checkpoint of a query is, its output mode in small letters, and its analysed plan as text.
 
-    `source_names`: what its sources are called in the checkpoint: a name, or a number.
+    `source_names` says what its sources are called in the checkpoint: each has a name or a number.
     """
 
     checkpoint: str
@@ -30,7 +30,7 @@ class SparkQuery(NamedTuple):
 
 
 def look_at(query: StreamingQuery) -> SparkQuery:
-    """Ask a query that runs or has ended."""
+    """Ask a query, which may be running or have ended."""
     execution = query._jsq.streamingQuery()
     return SparkQuery(
         checkpoint=str(execution.resolvedCheckpointRoot()),
@@ -41,7 +41,7 @@ def look_at(query: StreamingQuery) -> SparkQuery:
 
 
 def _source_names(plan: JavaObject) -> tuple[str, ...]:
-    """A reference to a common table expression is a streaming leaf, too, but no source."""
+    """The names of the sources in a plan. (A reference to a common table expression is a streaming leaf, but not a source.)"""
     leaves = dict.fromkeys(x for x in scala.items(plan.collectLeaves()) if scala.class_name(x).startswith("StreamingRelation"))
     numbers = itertools.count()
     names = [leaf.sourceIdentifyingName().nameOpt() for leaf in leaves]

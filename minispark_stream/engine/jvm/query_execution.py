@@ -2,11 +2,11 @@
 
 Models: QueryExecution and IncrementalExecution.optimizedPlan (From query to the plan).
 
-    analyzed     the time of the batch is put in, and the plan is checked once more: that time is not deterministic
-    optimized    tables have their present versions; what is cached now is read from the cache; then Spark's optimizer;
-                 then the time is a literal, and the random functions have new seeds
-    planned      a piece of it as a physical plan
-    prepared     shuffles and sorts are put in, subqueries planned, code generated, what is there twice is run once
+    analyzed     the time of the batch is put in, and the plan is checked once more, because that time is not deterministic
+    optimized    tables are read in their present versions, and parts that are cached now from the cache; Spark's optimizer
+                 runs; then the time becomes a literal, and the random functions get new seeds
+    planned      a piece of the plan becomes a physical plan
+    prepared     shuffles and sorts are put in, subqueries planned, code is generated, and what occurs twice is run only once
 
 `QueryExecution` itself refuses to optimise a plan with streams, so the phases are called one by one.
 
@@ -26,13 +26,13 @@ _EXECUTION = "org.apache.spark.sql.execution"
 
 
 def optimized(session: SparkSession, plan: JavaObject, timestamp_ms: int) -> tuple[JavaObject, JavaObject]:
-    """A plan with streams, as it was analysed when the query was built: analysed for a batch, and optimised.
+    """The plan of a query, which was analysed when the query was built: analysed again for a batch; and optimised.
 
     Args:
-        timestamp_ms: what current_timestamp() and its kin stand for.
+        timestamp_ms: the time of the batch, which current_timestamp() and the like return.
 
     Raises:
-        AnalysisException: what Spark's analyzer or optimizer refuses.
+        AnalysisException: Spark's analyzer or optimizer refuses the plan.
     """
     state, mode = session._jsparkSession.sessionState(), scala.constant(session, f"{_EXECUTION}.CommandExecutionMode.ALL")
     execution = state.executePlan(of_batch.with_batch_time(session, plan, timestamp_ms), mode)
@@ -53,7 +53,7 @@ def planned(session: SparkSession, plan: JavaObject) -> JavaObject:
 
 
 def planned_as_answer(session: SparkSession, plan: JavaObject) -> JavaObject:
-    """The same for the plan at the top of a query, where a limit need not be one of each partition first."""
+    """The same for the plan at the top of a query, whose limit Spark plans in another way (ReturnAnswer)."""
     planner = session._jsparkSession.sessionState().planner()
     return scala.java_class(session, f"{_EXECUTION}.QueryExecution.createSparkPlan")(planner, plan.clone())
 

@@ -1,13 +1,13 @@
 """Scala values and classes, seen from Python through py4j.
 
     items(seq)               a Scala collection as a list, one call to the JVM for each element
-    texts(session, seq, m)   what a method answers for every element, as texts, in a few calls altogether
+    texts(session, seq, m)   what a method returns for every element, as texts, with a few calls for all elements together
     seq(session, values)     a list as a Scala Seq
-    call(function, a=..., )  a call with the names of its parameters written beside the arguments
+    call(function, a=...)    a call that shows the names of the parameters to the reader
     class_name(node)         the simple class name of a plan node or an expression: "Aggregate", "LogicalRDD", ...
     java_class(session, n)   a Java class by its full name
 
-Nothing here knows about plans or streams. Differs from Spark: there is nothing of this kind in Spark.
+Nothing here knows about plans or streams, and Spark has nothing of this kind.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ def _java_class(view: Any, name: str) -> Any:
 
 
 def java_class(session: SparkSession, name: str) -> Any:
-    """A Java class by its full name. Each look-up asks the JVM, so the answer is kept."""
+    """A Java class by its full name. Every look-up would ask the JVM, so the classes are kept."""
     return _java_class(jvm(session), name)
 
 
@@ -62,10 +62,10 @@ def items(seq: JavaObject) -> list[JavaObject]:
 
 
 def texts(session: SparkSession, values: JavaObject, *methods: str) -> list[str]:
-    """The text of `value.first().second()...` for every value of a Scala collection, however many there are.
+    """The text of `value.first().second()...` for every value of a Scala collection, in a few calls however many there are.
 
     Args:
-        methods: methods without arguments by their full names, such as "java.io.File.getName"; no text may be empty.
+        methods: the full names of methods without arguments, such as "java.io.File.getName". No text may be empty.
     """
     for method in methods:
         values = values.map(_as_function(jvm(session), method))
@@ -75,7 +75,7 @@ def texts(session: SparkSession, values: JavaObject, *methods: str) -> list[str]
 
 @lru_cache(maxsize=64)
 def _as_function(view: Any, method: str) -> JavaObject:
-    """A Java method as a Scala function, made by the JVM itself: calling it does not lead back to Python."""
+    """A Java method as a Scala function, made by the JVM itself: no call of it goes through Python."""
     return _function(view, method_handle(view, method))
 
 
@@ -97,7 +97,7 @@ def function_of(session: SparkSession, owner: JavaObject, method: str, parameter
 
 
 def by_class(view: Any, cases: Mapping[str, JavaObject]) -> JavaObject:
-    """The Scala function that gives an object to the method of the class that it is an instance of; others stay as they are."""
+    """A Scala function that calls the method that belongs to the class of its argument; it returns other objects unchanged."""
     handles, types = view.java.lang.invoke.MethodHandles, view.java.lang.invoke.MethodType
     thing = view.java.lang.Class.forName("java.lang.Object")
     chosen, instance = handles.identity(thing), method_handle(view, "java.lang.Class.isInstance", thing)
@@ -140,7 +140,7 @@ def fields(product: JavaObject) -> dict[str, JavaObject]:
 
 
 def call(function: Callable[..., JavaObject], **arguments: Any) -> JavaObject:
-    """Call a Java method with its arguments in the order in which they are written; py4j itself knows no names."""
+    """Call a Java method with its arguments in the order in which they are written; the names are for the reader only."""
     return function(*arguments.values())
 
 
@@ -165,7 +165,7 @@ def _constant(view: Any, name: str) -> JavaObject:
 
 
 def constant(session: SparkSession, name: str) -> JavaObject:
-    """What the static method `name`, in full, always gives; the JVM is asked once."""
+    """The constant that the static method with the full name `name` returns; the JVM is asked once."""
     return _constant(jvm(session), name)
 
 

@@ -1,4 +1,4 @@
-"""A session's confs, a copy of it, the session that is active on a thread, and the end of jobs and accumulators.
+"""Sessions: their confs, copies of them, the session that is active on a thread; and how jobs and accumulators are ended.
 
 These are calls of Spark's own methods.
 """
@@ -14,12 +14,12 @@ from minispark_stream.engine.jvm import scala, times
 
 
 def is_stopped(session: SparkSession) -> bool:
-    """Whether the Spark of a session has been stopped, by this session or by another one."""
+    """Whether the SparkContext of a session has been stopped, through this session or another one."""
     return session.sparkContext._jsc is None
 
 
 def is_stopping(session: SparkSession) -> bool:
-    """Whether the Spark of a session has been stopped, or is just being stopped."""
+    """Whether the SparkContext of a session has been stopped, or is being stopped."""
     return is_stopped(session) or bool(session.sparkContext._jsc.sc().isStopped())
 
 
@@ -38,8 +38,8 @@ def compaction_confs(session: SparkSession, log: str) -> tuple[int, int, bool, i
     """The confs of a compactible log ("fileSource" or "fileSink").
 
     Returns:
-        how many entries there are from one compaction to the next, the delay of a deletion in ms, whether files are deleted
-        at all, and how many batches a restart may need.
+        how many batches there are from one compaction to the next, after how many ms a file may be deleted, whether files
+        are deleted at all, and how many batches must be kept.
     """
     of_log = f"spark.sql.streaming.{log}.log"
     return (
@@ -68,7 +68,8 @@ def set_active_session(session: SparkSession) -> None:
 def propagate_confs(session: SparkSession) -> None:
     """Let the tasks of every job that this thread starts see the session's confs (SQLExecution.withSQLConfPropagated).
 
-    An action of Spark SQL does so by itself, but Spark may collect what a join broadcasts while a batch is still planned.
+    An action of Spark SQL does so by itself, but Spark may collect the rows that a join broadcasts while it still plans a
+    batch.
     """
     for key, value in session.conf.getAll.items():
         if key.startswith("spark"):
@@ -81,7 +82,7 @@ def cancel_jobs(session: SparkSession, group: str) -> None:
 
 
 def forget_accumulator(accumulator: Accumulator[Any]) -> None:
-    """Its value stays with whoever holds it; PySpark itself would keep every accumulator until the process ends."""
+    """Let PySpark forget an accumulator, which it would otherwise keep until the process ends. Its value can still be read."""
     _accumulatorRegistry.pop(accumulator.aid, None)
 
 

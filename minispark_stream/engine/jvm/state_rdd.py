@@ -1,35 +1,35 @@
-"""A Python task over each partition of rows, which knows the number of its partition.
+"""How a Python task is run over each partition of some rows, and learns the number of its partition.
 
 Models: StateStoreRDD, which opens the stores of `partition.index`, whatever task the partition runs in (About state).
 
-`mapInArrow` tells its function the number of the task. But a task is not a partition: after `coalesce`, one task runs several
-partitions, and after a union with other rows, partition 0 may run in task 5. So the partition itself says its number:
+A function in `mapInArrow` can only learn the number of its Spark task. But a task is not a partition: after `coalesce`, one
+task runs several partitions, and after a union with other rows, partition 0 may run in task 5. So the rows themselves say it:
 
-1. In front of the rows of each partition comes a row of nulls, so that a partition without rows says its number too.
-2. The rows are numbered (`monotonically_increasing_id`): in a number, the partition stands above the lowest 33 bits.
+1. A row of nulls is put before the rows of each partition, so that a partition without rows says its number, too.
+2. The rows are numbered (`monotonically_increasing_id`): without its lowest 33 bits, a number is that of the partition.
 
 The task takes the partition from the number of the first row, and drops that row (engine/operators/state_task.py).
 
     partition 0      (0, null), (1, "a"), (2, "c")      ->  the task is given 0 and the rows "a", "c"
     partition 1      (2**33, null)                      ->  the task is given 1 and no rows
 
-Where two such tasks follow each other, Spark would give each of them a worker at once, and both workers would need the state.
-So the second one can be made to wait:
+If one such task follows another in a plan, Spark would give each a worker at the same time, and both workers would need the
+state. So the second task can be made to wait:
 
-3. Its rows are *gathered* before it begins, by a sort by their numbers. Then the first task has ended, and unless other workers
-   are idle as well, Spark gives the second one that task's worker, which has the state in memory.
+3. Its rows are *gathered* before it begins, by a sort by their numbers. By then, the first task has ended, and unless other
+   workers are idle as well, Spark gives the second task the first one's worker, which has the state in memory.
 
 On a cluster,
 
 4. the first rows say where Spark should run the task, so that it finds its state there (executors.py).
 
-Unless a function of the user sees them, the rows of a task have the types of engine/jvm/task_types.py. Where the columns have
-others,
+Unless a function of the user sees them, the rows of a task have the types of engine/jvm/task_types.py. If its result should
+have others,
 
-5. what the task emits gets its own types back: its rows are read once more, under the attributes that they should have.
+5. the rows that the task emits get their own types back: they are read once more, under the attributes that they should have.
 
-How such a task is planned does not depend on the batch. So it is planned once, as `mapInArrow` over no rows; each batch brings
-its rows and its task (`over`), which take the places of those in copies of Spark's operators:
+How such a task is planned does not depend on the batch. So it is planned once, as `mapInArrow` over no rows. A batch brings its
+rows and its task (`over`), and these replace the empty ones in copies of Spark's operators:
 
     planned once    MapInArrow(no task) <- Sort <- Project(number, ...) <- RDDScan(no rows)
     batch           MapInArrow(task)            <- Project(number, ...) <- RDDScan(first rows, rows)
@@ -55,14 +55,14 @@ from minispark_stream.engine.jvm.task_types import in_arrow, without_names
 
 
 class MapPartitions:
-    """The plan of a task over the partitions of some rows.
+    """Plans a task over the partitions of some rows.
 
     Args:
-        columns: the schema of the rows. A task finds them under the names `_0`, `_1`, ..., after the number of the partition.
-        result: the schema of what the task emits.
-        output: the attributes of what it emits (a Scala Seq).
-        function: a user's function inside the task, which sees the rows as they are; the workers get its environment and
-            broadcasts.
+        columns: the schema of the rows. A task gets the number of each row first, and then these columns as `_0`, `_1`, ...
+        result: the schema of the rows that the task emits.
+        output: the attributes of these rows (a Scala Seq).
+        function: a user's function inside the task (its Java half). It sees the rows as they are, and the workers get its
+            environment and broadcasts.
     """
 
     def __init__(
@@ -88,10 +88,10 @@ class MapPartitions:
         self._places, self._first_rows, self._first_rows_for = Places(session), None, list[object]()
 
     def over(self, rows: JavaObject, task: Any, gathered: bool = False) -> JavaObject:
-        """The physical plan of what `task`, a function for mapInArrow, emits for each partition of the RDD `rows`."""
+        """The physical plan of the rows that `task`, a function for mapInArrow, emits for each partition of the RDD `rows`."""
         scan = scala.call(self._scan.copy, **self._fields_of_scan | {"rdd": self._with_first(rows)})
         below = physical.over(self._session, self._project, scan)
-        if gathered:  # (3) As an RDD of its own, the sort has all rows before Spark looks for a worker for the task.
+        if gathered:  # (3) Made an RDD of its own, the sort has received all rows before Spark looks for a worker for the task.
             sorted_rows = {"rdd": physical.over(self._session, self._sort, below).execute(), "output": self._numbered}
             below = scala.call(self._scan.copy, **self._fields_of_scan | sorted_rows)
         named = {"name": type(task).__name__, "func": self._python_function(task)}  # the name is what `explain` prints
@@ -103,7 +103,7 @@ class MapPartitions:
         return scala.call(self._scan.copy, **self._fields_of_scan | {"rdd": emitted.execute(), "output": self._output})  # (5)
 
     def _with_first(self, rows: JavaObject) -> JavaObject:
-        """(1), (4) The first rows are the same in every batch, as long as the places of the partitions are."""
+        """(1), (4) `rows` with the first rows before them. These are made anew only if the places of the partitions change."""
         number = rows.getNumPartitions()
         hosts = self._places.of(number)
         if self._first_rows_for != [number, hosts]:
@@ -114,12 +114,12 @@ class MapPartitions:
         return union(self._session.sparkContext._jsc.sc(), both, number, plans.internal_rows(self._session))
 
     def _python_function(self, task: Any) -> JavaObject:
-        """The task as Spark sends it to its workers. All but the task itself is the same in every batch."""
+        """The task in the form in which Spark sends it to its workers. Only the task itself differs from batch to batch."""
         function = scala.java_class(self._session, "org.apache.spark.api.python.SimplePythonFunction")
         command = bytearray(CloudPickleSerializer().dumps((task, self._return_type)))
         return scala.call(function, **self._function | {"command": command})
 
 
 def _no_task(batches: Any) -> Any:
-    """What a plan has until a batch gives it a task."""
+    """The task of a plan until a batch brings the real one."""
     raise NotImplementedError

@@ -1,11 +1,11 @@
-"""A query of real Structured Streaming with another clock, which says when the next trigger may run.
+"""A query of real Structured Streaming whose triggers follow a clock of our own.
 
     query, clock = start_by_clock(writer, step_clock, "/data/checkpoint")
     last_progress(query)["batchId"]
     clock.stop(query)
 
-Models: StreamingQueryManager.startQuery with a `triggerClock`, as Spark's own tests call it. The public
-writer has all but the clock, so its parts are taken out of it.
+Models: StreamingQueryManager.startQuery with a `triggerClock`, as Spark's own tests call it. The public writer does not take a
+clock, so all other arguments of that call are read out of the writer.
 
 Differs from Spark: nothing.
 """
@@ -23,7 +23,7 @@ from minispark_stream.engine.jvm.scala import JavaObject
 
 
 class JavaClock:
-    """A clock of the model (clock.py) that the JVM can ask."""
+    """A clock of the model (engine/clock.py) as a Java object."""
 
     def __init__(self, clock: Any):
         self._clock = clock
@@ -40,7 +40,7 @@ class JavaClock:
         return self._clock.get_time_millis()
 
     def is_set(self) -> bool:
-        """Whether a wait is to end: the interrupt by which Spark stops a query does not reach a thread that waits in here."""
+        """Whether to stop waiting. (Spark stops a query by an interrupt, which does not reach a thread waiting in Python.)"""
         return self._ending is not None and not self._ending.isActive
 
     def stop(self, query: StreamingQuery) -> None:
@@ -55,7 +55,8 @@ class JavaClock:
 def start_by_clock(writer: DataStreamWriter, clock: Any, checkpoint: str) -> tuple[StreamingQuery, JavaClock]:
     """Start a query with a foreachBatch function and a processing-time trigger, as `writer.start()` does.
 
-    Raises: what `writer.start()` raises.
+    Raises:
+        what `writer.start()` raises.
     """
     session, java_writer, java_clock = writer._spark, writer._jwrite, JavaClock(clock)
     df = _field(java_writer, "ds")
@@ -81,7 +82,7 @@ def start_by_clock(writer: DataStreamWriter, clock: Any, checkpoint: str) -> tup
 
 
 def last_progress(query: StreamingQuery) -> Mapping[str, Any] | None:
-    """Spark's newest report. PySpark cannot read one in which no time has passed: rates that are infinite are left out."""
+    """Spark's newest report. PySpark cannot read a report of a batch that took no time, because it lacks the infinite rates."""
     progress = query._jsq.lastProgress()
     return None if progress is None else json.loads(progress.json())
 

@@ -13,7 +13,7 @@ from minispark_stream.engine.jvm import files, scala
 
 
 class Table(NamedTuple):
-    """What the catalog knows: a view or not, the format of the files, and the folder where they are."""
+    """What the catalog says of a table or view: the format of a table's files, and the folder where they are."""
 
     is_view: bool
     provider: str
@@ -21,12 +21,12 @@ class Table(NamedTuple):
 
 
 def name_parts(session: SparkSession, name: str) -> list[str]:
-    """`db.t` as ["db", "t"]. Raises ParseException when it is no name."""
+    """`db.t` as ["db", "t"]. Raises ParseException if it is not a name."""
     return scala.items(session._jsparkSession.sessionState().sqlParser().parseMultipartIdentifier(name))
 
 
 def catalog_of(session: SparkSession, parts: list[str]) -> str:
-    """The catalog that a name begins with, if it begins with one; else the current catalog."""
+    """The catalog that a name begins with; the current catalog if it begins with none."""
     catalogs = session._jsparkSession.sessionState().catalogManager()
     return parts[0] if len(parts) > 1 and catalogs.isCatalogRegistered(parts[0]) else str(catalogs.currentCatalog().name())
 

@@ -1,11 +1,11 @@
-"""The types of rows in the engine's own tasks, where it counts which bytes a value has, and not what its type is called.
+"""The types of rows in the engine's own tasks: what matters there is the bytes of a value, not the name of its type.
 
-A task keeps most columns as they are and looks into few of them. Between the JVM and the task, Arrow and PySpark know fewer
-types than Spark has. So
+A task keeps most columns as they are and looks into few of them. The rows travel between the JVM and the task by way of Arrow
+and PySpark, which know fewer types than Spark does. So
 
-1. The fields of a struct go by their place, since two of them may have one name; and a null may be everywhere, since a struct
-   that is null has nulls in fields which cannot be null (`without_names`). In a task, state rows have this form, too.
-2. A value that PySpark has no Arrow type for goes as what an UnsafeRow has in its place (`in_arrow`): months, or bytes.
+1. The fields of a struct are named after their positions, because two of them may have the same name; and all of them are
+   nullable, because in a struct that is null, every field is null (`without_names`). State rows have this form in a task, too.
+2. A value for which PySpark has no Arrow type is sent as what an UnsafeRow holds for it (`in_arrow`): months, or bytes.
 
     struct<v: interval year to month, v: variant not null>     (1) struct<_0: interval year to month, _1: variant>
                                                                (2) struct<_0: int, _1: binary>
@@ -39,12 +39,12 @@ AS_BYTES = (CalendarIntervalType, VariantType, GeometryType, GeographyType)
 
 
 def without_names(schema: StructType) -> StructType:
-    """(1) The same columns; what is inside of them has no names any more."""
+    """(1) The same columns, but the fields inside of them have positions for names."""
     return StructType([StructField(f.name, by_position(f.dataType)) for f in schema])
 
 
 def in_arrow(schema: StructType) -> StructType:
-    """(2) `without_names`, in types that PySpark can send to a task and back."""
+    """(2) As `without_names`, and only with types that PySpark can send to a task and back."""
     return StructType([StructField(f.name, by_position(f.dataType, _as_it_lies_in_a_row)) for f in schema])
 
 
@@ -55,7 +55,7 @@ def _as_it_lies_in_a_row(one: DataType) -> DataType:
 
 
 def by_position(kind: DataType, of: Callable[[DataType], DataType] = lambda one: one) -> DataType:
-    """(1) A type whose fields go by their place, with `of` applied to what has no parts."""
+    """(1) A type whose fields are named after their positions, with `of` applied to each part that has no parts itself."""
     match kind:
         case UserDefinedType():
             return by_position(kind.sqlType(), of)

@@ -19,7 +19,7 @@ def time_string_as_ms(session: SparkSession, text: str) -> int:
     """A duration such as "10s" in milliseconds; a bare number is a number of milliseconds.
 
     Raises:
-        NumberFormatException: the text is no duration (an IllegalArgumentException in Python).
+        NumberFormatException: the text is not a duration (an IllegalArgumentException in Python).
     """
     return int(scala.java_class(session, _JAVA_UTILS).timeStringAsMs(text))
 

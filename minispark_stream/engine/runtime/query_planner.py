@@ -84,7 +84,7 @@ class QueryPlanner:
         self._allow_multiple = sessions.flag(session, ALLOW_MULTIPLE)
         self.sources = Sources.of_plan(session, analyzed)
         self._changes_with_batch = changes_with_batch(session, analyzed)
-        self._goes_by_size = of_batch.goes_by_size(session, analyzed)
+        self._depends_on_size = of_batch.depends_on_size(session, analyzed)
         self._over_rdds = over_rdds(session, analyzed)
         self._compiled: tuple[int, Template] | None = None  # in which batch, and what
         self._state: StateOfRun | None = None
@@ -93,7 +93,7 @@ class QueryPlanner:
         self, context: MicroBatchExecutionContext, new_data: Mapping[int, JavaObject] | None = None
     ) -> Template:
         """The plan of a batch, compiled. `new_data`, where it is known, says how large the streams are."""
-        by_size = self._goes_by_size and new_data is not None
+        by_size = self._depends_on_size and new_data is not None
         if self._compiled is None or by_size or self._changes_with_batch and self._compiled[0] != context.batch_id:
             timestamp_ms, before = context.metadata.batch_timestamp_ms, self._compiled[1] if self._compiled else None
             analyzed = self._over_rdds

@@ -1,9 +1,9 @@
 """Whole rows: the columns of a schema as UnsafeRows, and back.
 
-Models: UnsafeProjection and UnsafeRow (About state: state files). The package tells the format.
+Models: UnsafeProjection and UnsafeRow (About state: state files). The docstring of the package describes the format.
 
-1. `encode` asks each field how much room its values need, so it knows where each row begins, and writes column by column.
-2. `decode` joins the rows to one buffer and reads it column by column.
+1. `encode` asks each field how many bytes its values need, so it knows where each row begins; then it writes column by column.
+2. `decode` joins the rows into one buffer and reads that column by column.
 
 Differs from Spark: nothing.
 """
@@ -42,7 +42,7 @@ class UnsafeRowCodec:
         return rows
 
     def encode_rows(self, columns: Sequence[pa.Array | pa.ChunkedArray], num_rows: int | None = None) -> Sequence[bytes]:
-        """The same as one table, where rows are better one."""
+        """The same as one table (`Rows`), if a table suits these rows; else as a list."""
         parts, sizes = self._prepared(columns, num_rows)
         shape = Shape.of(sizes)
         if shape is None:
@@ -57,7 +57,7 @@ class UnsafeRowCodec:
         return self._in_a_row(*self._prepared(columns, num_rows))
 
     def _prepared(self, columns: Sequence[pa.Array | pa.ChunkedArray], num_rows: int | None) -> tuple[list[Part], Ints]:
-        """(1) Each field, and the size of each row."""
+        """(1) Each column made ready for writing, and the size of each row."""
         if len(columns) != len(self.row.fields):
             raise ValueError(f"{len(columns)} columns for a schema of {len(self.row.fields)} fields")
         return self.row.prepare_fields(columns, len(columns[0]) if columns else (num_rows or 0))
@@ -70,9 +70,10 @@ class UnsafeRowCodec:
         return pa.Array.from_buffers(pa.large_binary(), len(sizes), [None, pa.py_buffer(starts), pa.py_buffer(out.bytes)])
 
     def decode(self, rows: Sequence[bytes], only: int | None = None) -> list[pa.Array]:
-        """The columns of `rows`; with `only`, None for all columns but one.
+        """The columns of `rows`. With `only`, all columns but this one are None.
 
-        Raises ValueError, naming row and byte, when a row is not a row of this schema.
+        Raises:
+            ValueError: a row is not a row of this schema; the text says which row, and at which byte.
         """
         data, starts, sizes = self._joined(rows)
         if (sizes & 7).any():
@@ -81,7 +82,7 @@ class UnsafeRowCodec:
         return self.row.read_fields(Buffer(data, starts, self.row.depth - 1), starts, sizes, only=only)
 
     def _joined(self, rows: Sequence[bytes]) -> tuple[np.ndarray, Ints, Ints]:  # (2)
-        """All rows in one buffer, where each begins, and its size. Null structs, arrays and maps point to zeros at the end."""
+        """All rows in one buffer, and the start and the size of each. Nulls are read from zeros at the end of the buffer."""
         if isinstance(rows, Rows):
             data = np.concatenate([rows.table.reshape(-1), np.zeros(self.row.largest, np.uint8)])
             return data, np.arange(len(rows), dtype=np.int64) * rows.shape.width, rows.sizes
@@ -91,7 +92,7 @@ class UnsafeRowCodec:
 
 
 def rows_of(array: pa.LargeBinaryArray) -> Sequence[bytes]:
-    """What `encode_array` gives, as a table where rows are better one, else as a list."""
+    """The rows in an array from `encode_array`, as a table if that suits them, else as a list."""
     _, offsets, data = array.buffers()
     ends = np.frombuffer(offsets, np.int64, len(array) + 1, 8 * array.offset)
     rows = Rows.of_bytes(data[int(ends[0]) : int(ends[-1])] if data else b"", np.diff(ends))

@@ -1,10 +1,10 @@
-"""Numpy and Arrow, as the UnsafeRow codec needs them: null bitmaps, byte positions, the buffer that holds all rows.
+"""What the UnsafeRow codec needs of numpy and Arrow: null bitmaps, byte positions, and the buffer that holds all rows.
 
-Models: Platform and UnsafeAlignedOffset, by which Spark reads and writes raw memory; here whole columns at a time.
+Models: Platform, with which Spark reads and writes raw memory, one value at a time; here, whole columns at a time.
 
-1. `Buffer` is all rows, one behind the other. Words of any width are read and written at arrays of byte positions.
-2. `Part` is a column made ready for writing: which values there are, their bytes, and how much room each needs.
-3. The small functions below answer one question about positions or bitmaps each.
+1. `Buffer` contains all rows, one after the other. Words of any width are read and written at arrays of byte positions.
+2. `Part` is a column made ready for writing: which values are not null, their bytes, and how many bytes each needs.
+3. Each of the small functions below answers one question about positions or bitmaps.
 
     numbered(counts (2, 3))     0 1 0 1 2
 
@@ -21,12 +21,12 @@ import numpy as np
 import pyarrow as pa
 
 Ints: TypeAlias = np.ndarray  # of int64
-Mask: TypeAlias = np.ndarray | None  # of bool: which values are not null; None when all are
-_FIRST_BYTES = np.tri(8, dtype=np.bool_)  # of a word: line n has the first n + 1 of its bytes
+Mask: TypeAlias = np.ndarray | None  # of bool: which values are not null; None if none of them is
+_FIRST_BYTES = np.tri(8, dtype=np.bool_)  # row n marks the first n + 1 bytes of a word
 
 
 class Buffer:
-    """All rows, one behind the other, seen as words of any width (everything is aligned to its width)."""
+    """All rows, one after the other, seen as words of any width (every value is aligned to its own width)."""
 
     def __init__(self, data: np.ndarray, row_starts: Ints | None = None, depth: int = 1):
         self.bytes = data
@@ -41,19 +41,19 @@ class Buffer:
         return self.bytes.view("<i8")
 
     def read(self, start: Ints, sizes: Ints) -> np.ndarray:
-        """The bytes of values of these sizes, one behind the other. Each begins with a word, and zeros fill its last one."""
+        """The bytes of the values that begin at `start`, one after the other, without the zeros that fill their last words."""
         at, is_value = _words_of(start, sizes)
         return self.words.take(at).view(np.uint8)[is_value]
 
     def write(self, start: Ints, sizes: Ints, data: np.ndarray) -> None:
-        """The same bytes put back."""
+        """Write the bytes of values, given as `read` returns them."""
         at, is_value = _words_of(start, sizes)
         padded = np.zeros(8 * len(at), np.uint8)
         padded[is_value] = data
         self.words[at] = padded.view("<i8")
 
     def check(self, ok: np.ndarray, position: Ints, what: str) -> None:
-        """Raise the error for the first value that is not `ok`; `position` is the byte at which each one was read."""
+        """Raise ValueError for the first value that is not `ok`; `position` has the byte at which each value was read."""
         if not ok.all():
             at = int(position[np.flatnonzero(~ok)[0]])
             starts = self.row_starts if self.row_starts is not None else np.zeros(1, np.int64)
@@ -63,7 +63,7 @@ class Buffer:
 
 @dataclass(frozen=True)
 class Part:
-    """A column made ready for writing. `sizes`: bytes of each value in the variable region (None: never any)."""
+    """A column made ready for writing. `sizes`: bytes of each value in the variable region (None if it never has any there)."""
 
     valid: Mask
     payload: Any
@@ -110,7 +110,7 @@ def header(counts: Ints) -> Ints:
 
 
 def expand(values: Ints, valid: Mask) -> Ints:
-    """The values of the rows that are not null, put at their rows, with 0 for the nulls."""
+    """Values of the rows that are not null, spread over all rows, with 0 for the nulls."""
     if valid is None:
         return values
     out = np.zeros(len(valid), np.int64)
@@ -125,9 +125,9 @@ def numbered(counts: Ints) -> Ints:
 
 
 def _words_of(start: Ints, sizes: Ints) -> tuple[Ints, np.ndarray]:
-    """The words in which values lie, and which bytes of these are the values.
+    """The words that contain the values, and which bytes of these words belong to the values.
 
-    For start (16, 40) and sizes (9, 2): words 2 3 5, and of their bytes the first nine and the two behind the sixteenth.
+    For start (16, 40) and sizes (9, 2): words 2, 3 and 5; of their 24 bytes, the first nine, and the two after the sixteenth.
     """
     words = (sizes + 7) >> 3
     ends = np.cumsum(words)

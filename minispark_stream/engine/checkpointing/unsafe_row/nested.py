@@ -1,10 +1,11 @@
-"""Structs, arrays and maps in UnsafeRows: values that hold values (steps 2 and 3 of the format, see the package).
+"""Structs, arrays and maps in UnsafeRows: values that contain values.
 
-Models: UnsafeRow (for a struct), UnsafeArrayData and UnsafeMapData (About state: state files).
+Models: UnsafeRow (for a struct), UnsafeArrayData and UnsafeMapData (About state: state files). These are lines 2 and 3 of the
+format, see the docstring of the package.
 
-1. A struct is a row within a row: null bits, a slot for each field, a variable region. A row itself is a struct, too.
+1. A struct is a row within a row: null bits, a slot for each field, a variable region. A whole row is a struct, too.
 2. An array is a count, null bits, elements at their natural width, and a variable region.
-3. A map is the size of its keys in bytes, an array of keys and an array of values.
+3. A map is the size of its array of keys in bytes, that array, and an array of values.
 
     array of ints (7, null)     count 0200000000000000, null bits 0200000000000000, elements 07000000 00000000
 
@@ -46,7 +47,7 @@ from minispark_stream.engine.checkpointing.unsafe_row.values import (
 )
 
 MAX_LONG_DIGITS = 18
-# The types that a slot holds as they are: for Arrow, and for numpy.
+# The types whose values are stored in a slot: their names in Arrow and in numpy.
 _FIXED = {
     "byte": (pa.int8(), "<i1"), "short": (pa.int16(), "<i2"), "integer": (pa.int32(), "<i4"), "long": (pa.int64(), "<i8"),
     "float": (pa.float32(), "<f4"), "double": (pa.float64(), "<f8"), "date": (pa.date32(), "<i4"),
@@ -111,7 +112,7 @@ class Struct(Variable):
                 continue
             slot = start + self.bits + 8 * i
             valid = src.bytes[start + (i >> 3)] & np.uint8(1 << (i & 7)) == 0 if any_null[i >> 6] else None
-            if row_valid is not None:  # what a null struct holds is null
+            if row_valid is not None:  # the fields of a null struct are null
                 valid = row_valid if valid is None else valid & row_valid
             columns[i] = t.read(src, slot, None if valid is None or valid.all() else valid, start, end)
         return columns
@@ -202,13 +203,13 @@ class Map(Variable):
     def read_region(self, src: Buffer, start: Ints, size: Ints, valid: Mask) -> pa.Array:
         src.check((size >= 8) if valid is None else (size >= 8) | ~valid, start, "too short for a map")
         key_size = src.words[start >> 3]
-        if valid is not None:  # zeros: two arrays of nothing
+        if valid is not None:  # a null is read from zeros, which are a map of two empty arrays
             key_size, size = np.where(valid, key_size, 8), np.where(valid, size, 24)
         src.check((key_size >= 8) & (key_size <= size - 16) & (key_size & 7 == 0), start, "no room for the map's keys")
         counts, keys = self.keys.read(src, start + 8, key_size)
         value_counts, values = self.values.read(src, start + 8 + key_size, size - 8 - key_size)
         src.check(counts == value_counts, start, "a map with more keys than values, or fewer")
-        if keys.null_count:  # Arrow would end the process
+        if keys.null_count:  # Arrow would crash the process
             src.check(np.asarray(keys.is_valid()), np.repeat(start, counts), "a map with a key that is null")
         entries = pa.Array.from_buffers(self.entries, len(keys), [None], children=[keys, values])
         buffers = [bitmap(valid), list_offsets(counts)]
@@ -216,7 +217,7 @@ class Map(Variable):
 
 
 def field_type(dt: Any) -> FieldType:
-    """For a DataType of either kind (spark_types.py), of which only the name and the parts are asked for."""
+    """How values of a type are written and read. `dt` is PySpark's DataType or the one of types_without_pyspark.py."""
     match dt.typeName():
         case "udt":
             return field_type(dt.sqlType())

@@ -1,16 +1,18 @@
-"""Decoded columns as plain values, made of what JSON has, whatever the bytes were.
+"""Decoded columns as plain values that JSON can express, whatever bytes they were read from.
 
     timestamp, timestamp_ntz   "2024-01-01 12:05:00" (UTC), any year that 64 bits can hold
     date                       "2024-01-01"
-    decimal                    "1.50"            double NaN, infinity: "NaN", "Infinity", "-Infinity"
-    binary                     "0xff00"          a string that is not UTF-8: its bytes with U+FFFD in the place of the others
-    interval                   as show() has it: "INTERVAL '1-2' YEAR TO MONTH", "1 months 2 days"
-    variant                    its JSON as a text, in ASCII; without PySpark, which reads it, its bytes
-    struct                     {"start": ..., "end": ...}; a second column of a name is called "sum (2)"
+    decimal                    "1.50"
+    double that is not finite  "NaN", "Infinity", "-Infinity"
+    binary                     "0xff00"
+    string                     its text, with U+FFFD in place of bytes that are not UTF-8
+    interval                   as show() prints it: "INTERVAL '1-2' YEAR TO MONTH", "1 months 2 days"
+    variant                    its JSON as a text, in ASCII; its bytes if PySpark, which can read it, is missing
+    struct                     {"start": ..., "end": ...}; a second field called "sum" becomes "sum (2)"
     map                        [[key, value], ...]
 
-Arrow's own `to_pylist` raises for a year 10000 or a string that is not UTF-8; here every value that the row format can hold has
-a form.
+Arrow's own `to_pylist` raises an error for a year 10000 or a string that is not UTF-8; here, every value that the row format
+can hold has a form.
 
 Models: nothing of Spark.
 """
@@ -99,7 +101,7 @@ def _year_month(months: int, kind: Any) -> str:
 
 
 def _day_time(micros: int, kind: Any) -> str:
-    """Its parts from the first field to the last; the first one holds what is more than the others can."""
+    """The interval in its units from the first to the last; the first one may be larger than a clock shows it ("25" hours)."""
     sign, rest, shown = "-" if micros < 0 else "", abs(micros), ""
     for field, (unit, before) in enumerate([(86_400_000_000, ""), (3_600_000_000, " "), (60_000_000, ":"), (1_000_000, ":")]):
         if kind.startField <= field <= kind.endField:
@@ -130,8 +132,10 @@ def _fraction(micros: int) -> str:
 
 
 def _variant(value: bytes) -> str:
-    """JSON: behind the size of its value come the value and the names in it. What is
-    no variant is shown as it is, and without PySpark all are."""
+    """A variant as JSON. Its bytes are the size of its value, the value, and its metadata (the names of fields).
+
+    If they are not a variant, or if PySpark is missing, they are shown in hexadecimal.
+    """
     size = int.from_bytes(value[:4], "little")
     try:
         from pyspark.sql.types import VariantVal
@@ -142,7 +146,7 @@ def _variant(value: bytes) -> str:
 
 
 def unique_names(names: Iterable[str]) -> list[str]:
-    """The second "sum" is "sum (2)"."""
+    """The names, with a number after those that were there before: the second "sum" becomes "sum (2)"."""
     seen: dict[str, int] = {}
     unique = []
     for name in names:
@@ -152,12 +156,12 @@ def unique_names(names: Iterable[str]) -> list[str]:
 
 
 def decode_columns(codec: UnsafeRowCodec, rows: Sequence[bytes]) -> dict[str, list[Any]]:
-    """The columns of some rows by their names; the second "sum" is "sum (2)"."""
+    """The columns of some rows by their unique names."""
     shown = (plain(column, field.dataType) for column, field in zip(codec.decode(rows), codec.schema.fields))
     return dict(zip(unique_names(codec.schema.names), shown))
 
 
 def decode_rows(codec: UnsafeRowCodec, rows: Sequence[bytes]) -> list[dict[str, Any]]:
-    """Each row as a dict by column name. Raises ValueError when one is not a row of the codec's schema."""
+    """Each row as a dict by column name. Raises ValueError if one is not a row of the codec's schema."""
     columns = decode_columns(codec, rows)
     return [dict(zip(columns, values)) for values in zip(*columns.values())] if columns else [{} for _ in rows]

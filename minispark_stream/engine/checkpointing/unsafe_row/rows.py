@@ -1,21 +1,21 @@
-"""Many rows in one table, one below the other: a table of bytes that is a sequence of rows, too.
+"""Many rows in one table of bytes, which can also be used as a sequence of rows.
 
 Models: nothing of Spark, where the rows of a state are objects of the JVM.
 
-A `bytes` object for each of a million rows takes time to make and two or three times their memory. Here
+If each of a million rows were a `bytes` object, making them would take time, and two or three times the memory. Here
 
-1. `table` is all of them, for numpy: a line is a row. Rows without strings or other variable parts are all of one size.
-2. If rows *differ* in size, a line has room for the largest one: behind a smaller row come zeros, and the last word of each
-   line is the size of its row. So two lines are equal when the rows are, and only then.
-3. What a line is, is its `Shape`. The room of rows that differ is a multiple of 32 bytes, so that two tables often have one
-   shape; `in_shape` gives the same rows in another one.
-4. For everybody else they are a sequence of `bytes`, which are made when somebody asks.
+1. `table` is a numpy array with all rows: each line is a row. Rows without strings or other variable parts all have one size.
+2. If rows *differ* in size, a line has room for the largest one: a smaller row is followed by zeros, and the last word of each
+   line is the size of its row. So two lines are equal if and only if their rows are.
+3. The `Shape` of a table is the form of its lines. The room for rows that differ is a multiple of 32 bytes, so two tables often
+   have the same shape; `in_shape` converts rows to another shape.
+4. Other code uses the rows as a sequence of `bytes`, each of which is made when it is asked for.
 
     Rows([[1, 2], [3, 4], [5, 6]])     rows[1] == b"\\3\\4"     chosen(rows, [True, False, True])     b"\\1\\2", b"\\5\\6"
     Rows.of([b"ab", b"c"])             a b 0 ... 0  2            (a line of 40 bytes)
                                        c 0 0 ... 0  1
 
-Rows that differ and of which one is larger than 256 bytes are a list: the table would be mostly zeros.
+If rows differ and one of them is larger than 256 bytes, they are a list of `bytes`: a table would be mostly zeros.
 """
 
 from __future__ import annotations
@@ -31,12 +31,12 @@ import pyarrow as pa
 
 Table = np.ndarray[Any, Any]
 
-STEP, MOST_ROOM = 32, 256  # bytes: the rooms for rows that differ are the multiples of STEP
+STEP, MOST_ROOM = 32, 256  # bytes: the room for rows that differ is a multiple of STEP
 SIZE = 8  # bytes of the word that says how large a row is
 
 
 class Shape(NamedTuple):
-    """(3) The lines of a table: how many bytes each has, and whether the rows in them differ in size."""
+    """(3) The form of a table's lines: how many bytes each has, and whether the rows in them differ in size."""
 
     width: int
     differ: bool
@@ -48,14 +48,14 @@ class Shape(NamedTuple):
 
     @staticmethod
     def of(sizes: Table) -> Shape | None:
-        """The shape for rows of these sizes; None for no rows, empty rows, and rows that are better a list."""
+        """The shape for rows of these sizes; None if there are no rows or only empty ones, or if a list suits them better."""
         largest = int(sizes.max(initial=0))
         if largest == 0 or (sizes == largest).all():
             return Shape(largest, False) if largest else None
         return Shape._with_room(largest)
 
     def for_both(self, other: Shape) -> Shape | None:
-        """The shape in which the rows of both fit; None where they are better a list."""
+        """A shape that rows of both shapes fit into; None if a list suits them better."""
         return self if self == other else Shape._with_room(max(self.room, other.room))
 
     @staticmethod
@@ -64,7 +64,7 @@ class Shape(NamedTuple):
 
 
 class Rows(Sequence[bytes]):
-    """`table`: uint8, a line for each row, at least one column. `differ`: the last word of each line is the row's size (2)."""
+    """`table`: uint8, one line per row, at least one column. `differ`: the last word of a line is the size of its row (2)."""
 
     def __init__(self, table: Table, differ: bool = False):
         self.table = np.ascontiguousarray(table)
@@ -72,7 +72,7 @@ class Rows(Sequence[bytes]):
 
     @staticmethod
     def of(rows: Sequence[bytes]) -> Sequence[bytes]:
-        """Rows as a table where they are better one, else as they are."""
+        """Rows as a table if that suits them, else unchanged."""
         if isinstance(rows, Rows):
             return rows
         made = Rows.of_bytes(b"".join(rows), np.fromiter(map(len, rows), np.int64, len(rows)))
@@ -80,7 +80,7 @@ class Rows(Sequence[bytes]):
 
     @staticmethod
     def of_bytes(data: Any, sizes: Table) -> Rows | None:
-        """Rows that lie one behind the other; None where they are better no table."""
+        """A table of the rows whose bytes are `data`, one after the other; None if a list suits them better."""
         if (shape := Shape.of(sizes)) is None:
             return None
         if not shape.differ:  # (1)
@@ -92,7 +92,7 @@ class Rows(Sequence[bytes]):
 
     @staticmethod
     def zeros(shape: Shape, sizes: Table) -> Rows:
-        """Rows of these sizes, all bytes of which are 0."""
+        """Rows of these sizes; all of their bytes are 0."""
         rows = Rows(np.zeros((len(sizes), shape.width), np.uint8), shape.differ)
         if shape.differ:
             rows.table.view(np.int64)[:, -1] = sizes
@@ -108,11 +108,11 @@ class Rows(Sequence[bytes]):
         return self.table.view(np.int64)[:, -1] if self.differ else np.full(len(self), self.table.shape[1])
 
     def fit(self, shape: Shape) -> Table:
-        """(3) Which rows can be lines of another shape."""
+        """(3) Which of the rows fit into another shape."""
         return self.sizes <= shape.room if shape.differ else self.sizes == shape.width
 
     def in_shape(self, shape: Shape) -> Rows:
-        """(3) The same rows, all of which fit, as lines of another shape."""
+        """(3) The same rows, all of which must fit, as lines of another shape."""
         if shape == self.shape:
             return self
         rows, room = Rows.zeros(shape, self.sizes), min(shape.room, self.shape.room)
@@ -120,18 +120,18 @@ class Rows(Sequence[bytes]):
         return rows
 
     def joined(self) -> Table:
-        """The bytes of all rows, one behind the other."""
+        """The bytes of all rows, one after the other."""
         if not self.differ:
             return self.table.reshape(-1)
         unit, mask = self._cells()
         return self.table.view(unit)[mask].view(np.uint8)
 
     def some(self, which: Table) -> Rows:
-        """Those that a mask or positions choose: `table[which]`, for which numpy takes ten times as long."""
+        """The rows that a mask or positions choose. (numpy would need ten times as long for `table[which]`.)"""
         return Rows((self.table.compress if which.dtype == np.bool_ else self.table.take)(which, axis=0), self.differ)
 
     def _cells(self) -> tuple[type, Table]:
-        """(2) Which units of each line are the row: words, if all rows are whole words, else bytes."""
+        """(2) Which cells of each line belong to its row; a cell is a word if all rows consist of whole words, else a byte."""
         unit, bytes_of = (np.uint8, 1) if (self.sizes & 7).any() else (np.uint64, 8)
         return unit, np.arange(self.table.shape[1] // bytes_of) < (self.sizes // bytes_of)[:, None]
 
@@ -155,7 +155,7 @@ class Rows(Sequence[bytes]):
 
 
 def as_arrow(rows: Sequence[bytes]) -> pa.LargeBinaryArray:
-    """Rows as an Arrow array; those of one size are not copied."""
+    """Rows as an Arrow array; a table of rows of one size is not copied."""
     if not isinstance(rows, Rows):
         return pa.array(rows, pa.large_binary())
     ends = np.zeros(len(rows) + 1, np.int64)

@@ -1,12 +1,12 @@
-"""The bytes of single rows: rows with another value in a field, and rows of one or few fields, without their schema.
+"""Rows without a schema: a field of existing rows can be set, and rows of a few fields can be built and taken apart.
 
 Models: the getters and setters of UnsafeRow (About state: state files).
 
-For whole columns of rows there is UnsafeRowCodec.
+Whole columns of rows are converted by UnsafeRowCodec.
 
-1. A fixed-width field has its slot of 8 bytes behind the null bits (a word for 64 fields): `FixedField` is that place.
-   Bytes are immutable, so a change is a copy of the row.
-2. A row of strings or binaries is built from scratch by `binary_row`. `binary_fields` is the way back.
+1. A fixed-width field has a slot of 8 bytes after the null bits (a word for every 64 fields); `FixedField` is this place.
+   Bytes are immutable, so setting a field copies the row.
+2. `binary_row` builds a row of strings or binaries, and `binary_fields` takes one apart again.
 
     index = FixedField(1, of=2)             the second of two fields: bytes 16 to 24
     key (7, 0)                              0000000000000000 0700000000000000 0000000000000000
@@ -35,7 +35,7 @@ class FixedField:
         self._at = 8 * ((of + 63) // 64) + 8 * field
 
     def with_long(self, rows: Sequence[bytes], value: int) -> Sequence[bytes]:
-        """Set the field in all rows together, in one copy of their bytes: row by row, it would cost ten times as much."""
+        """Set the field in all rows, in one copy of their bytes; to do it row by row would take ten times as long."""
         if isinstance(rows, Rows):
             table = rows.table.copy()
             table.view(np.int64)[:, self._at >> 3] = value
@@ -75,7 +75,7 @@ def binary_row(*fields: bytes | None) -> bytes:
 
 
 def binary_fields(row: bytes, count: int) -> list[bytes | None]:
-    """The fields of a row that `binary_row` made. Raises ValueError when it is no such row."""
+    """The fields of a row that `binary_row` made. Raises ValueError if it is not such a row."""
     begin = 8 + 8 * count
     if len(row) < begin:
         raise ValueError(f"a state row of {len(row)} bytes is no UnsafeRow of {count} fields")

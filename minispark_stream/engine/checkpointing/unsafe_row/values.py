@@ -1,8 +1,9 @@
-"""Values of one field in UnsafeRows: how they are written and read (steps 1, 2 and 4 of the format, see the package).
+"""How the values of a field are written into UnsafeRows and read from them, for types without parts.
 
-Models: the setters and getters of UnsafeRowWriter and UnsafeRow (About state: state files).
+Models: the setters and getters of UnsafeRowWriter and UnsafeRow (About state: state files). These are lines 1, 2, 4 and 5 of
+the format, see the docstring of the package.
 
-1. `Fixed` and its kin keep a value in its slot; `Null` keeps nothing.
+1. `Fixed`, `Boolean` and `SmallDecimal` keep a value in its slot; `Null` keeps nothing.
 2. `Variable` puts `offset << 32 | size` into the slot and the value into the variable region; `Bytes` is a string or binary
    value, `BigDecimal` a decimal of more than 18 digits, `Interval` a calendar interval.
 
@@ -36,18 +37,18 @@ class FieldType:
 
     arrow: pa.DataType
     width = 8
-    largest = 16  # bytes of the widest fixed part of anything nested
+    largest = 16  # bytes of the widest fixed part of this type or a type within it
     depth = 1  # levels of nesting, this one included
 
     def prepare(self, column: pa.Array, in_row: bool) -> Part:
         raise NotImplementedError
 
     def write(self, out: Buffer, part: Part, slot: Ints, base: Ints, region: Ints) -> None:
-        """Write each value at byte `slot` of `out`, its variable part at `region`; offsets are relative to `base`."""
+        """Write each value into the slot at byte `slot` of `out`, its variable part at `region`; offsets begin at `base`."""
         raise NotImplementedError
 
     def read(self, src: Buffer, slot: Ints, valid: Mask, base: Ints, end: Ints) -> pa.Array:
-        """The values in the slots at bytes `slot`, inside a container from `base` to `end`."""
+        """The values in the slots at bytes `slot`, within containers that reach from `base` to `end`."""
         raise NotImplementedError
 
 
@@ -111,7 +112,7 @@ class Null(FieldType):
 
 
 class Variable(FieldType):
-    """A value that lives in the variable region; nulls take no room there. The subclass sees only what is not null."""
+    """A type whose values are in the variable region. Nulls take no room there, and `measure` is not given any."""
 
     def prepare(self, column: pa.Array, in_row: bool) -> Part:
         column, valid = leaf(column, self.arrow)
@@ -173,7 +174,7 @@ class Bytes(Variable):
 
 
 class KeepsItsPlace(Variable):
-    """A value for which a row has 16 bytes, even where it is null. `null_size` is what a null then has for its size."""
+    """A type for whose values a row reserves 16 bytes, even for a null. `null_size` is the size in the slot of a null."""
 
     null_size = 0
 
@@ -188,7 +189,7 @@ class KeepsItsPlace(Variable):
 
 
 class Interval(KeepsItsPlace, Bytes):
-    """A calendar interval, as the 16 bytes of its months, days and microseconds."""
+    """A calendar interval: the 16 bytes of its months, days and microseconds."""
 
     null_size = 16
 
