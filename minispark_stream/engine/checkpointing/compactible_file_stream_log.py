@@ -140,10 +140,11 @@ class CompactibleFileStreamLog(HDFSMetadataLog[tuple[T, ...]]):
         return tuple(entries)
 
     def _compact_interval(self) -> int:  # (4)
-        """The interval that Spark would choose, if the newest compact file and the plain files after it confirm it; else one
-        that they do confirm.""" found = self._found() compact = [batch_id for batch_id, name, _ in found if
-        name.endswith(_COMPACT)] latest_compact = compact[-1] if compact else -1 plain = [batch_id for batch_id, _, _ in found
-        if batch_id > latest_compact]
+        """Spark's choice, if the newest compact file and the plain files after it confirm it; else one that they do confirm."""
+        found = self._found()
+        compact = [batch_id for batch_id, name, _ in found if name.endswith(_COMPACT)]
+        latest_compact = compact[-1] if compact else -1
+        plain = [batch_id for batch_id, _, _ in found if batch_id > latest_compact]
 
         def fits(interval: int) -> bool:
             return (latest_compact + 1) % interval == 0 and all((batch_id + 1) % interval for batch_id in plain)

@@ -1,12 +1,12 @@
-"""A logical plan as the checks of a query see it: its nodes, read once, and how one of them is refused.
+"""A logical plan as the checks of a query see it: its nodes, which are read once, and how one of them is refused.
 
 Models: what UnsupportedOperationChecker asks of a LogicalPlan (`isStreaming`, `foreachUp`, `collect`, `throwError`).
 
-1. The plan is read once into `Node`s, because each question to the JVM takes its time.
-2. A refusal carries Spark's text, and shows the plan from the refused node down.
+1. The plan is read once into `Node`s, because every call to the JVM takes time.
+2. The error for a refused node has Spark's text, and shows the plan from this node down.
 
     read(plan)                    Aggregate (streaming) -> Project (streaming) -> LogicalRDD (streaming)
-    refuse(query, node, "...")    raises: ...; and below it the plan, as `explain` prints it
+    refuse(query, node, "...")    raises an error: "...;", and then the plan as `explain` prints it
 
 Differs from Spark: for every source, the plan shows its name, its columns and the user's name for it, as Spark does for
 files; for other sources, Spark prints Java objects, and for a table also its catalog.
@@ -27,12 +27,12 @@ from minispark_stream.engine.jvm.scala import JavaObject
 from minispark_stream.engine.plan.streaming_relation import with_sources
 
 EVENT_TIME = "spark.watermarkDelayMs"  # in the metadata of a column under a watermark
-AGGREGATIONS = ("Aggregate", "Distinct")  # the optimizer makes an aggregation of a Distinct
+AGGREGATIONS = ("Aggregate", "Distinct")  # the optimizer turns a Distinct into an Aggregate
 
 
 @dataclass(frozen=True, eq=False)
 class Node:
-    """A plan node, and what is asked of it over and over."""
+    """A plan node, with the answers to the questions that are asked most often."""
 
     name: str
     plan: JavaObject
@@ -57,7 +57,7 @@ class Node:
 
 @dataclass(frozen=True)
 class Query:
-    """What is checked: a plan, and the output mode as Spark prints it ("Append", "Update", "Complete")."""
+    """The query that is checked: its plan, and its output mode as Spark prints it ("Append", "Update", "Complete")."""
 
     session: SparkSession
     root: Node
@@ -65,7 +65,7 @@ class Query:
 
 
 def read(plan: JavaObject) -> Node:  # (1)
-    """An analysed plan and all below it."""
+    """The nodes of an analysed plan."""
     children = tuple(read(child) for child in scala.items(plan.children()))
     return Node(scala.class_name(plan), plan, bool(plan.isStreaming()), children)
 
@@ -81,7 +81,7 @@ def is_attribute(expression: JavaObject) -> bool:
 
 
 def has_event_time(expressions: JavaObject) -> bool:
-    """Is one of these columns under a watermark?"""
+    """Whether one of these columns has a watermark."""
     return any(is_attribute(e) and e.metadata().contains(EVENT_TIME) for e in scala.items(expressions))
 
 

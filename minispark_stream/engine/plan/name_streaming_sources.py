@@ -1,13 +1,13 @@
-"""Which source an offset belongs to if the query may have changed: by the source's name, or otherwise by its number.
+"""Names of sources: they say which source a logged offset belongs to, even after the query has been changed.
 
 Models: NameStreamingSources and StreamingSourceIdentifyingName; of MicroBatchExecution, the map from ids to sources (From query
 to the plan).
 
-1. `load` wants a name if `spark.sql.streaming.queryEvolution.enableSourceEvolution` is on, and none if it is off.
-2. `start` wants each name once in the query. A stream that is used twice has its name twice.
-3. A source keeps its own log in `sources/<name>`; sources without a name count from 0.
-4. In the offset log the id of a source is its name if the checkpoint was begun with named sources, or is new and the conf is
-   on; else it is the number of the leaf in the query's plan.
+1. `load` requires a name if `spark.sql.streaming.queryEvolution.enableSourceEvolution` is on, and refuses one if it is off.
+2. `start` refuses a query in which a name occurs twice, even if that is one stream which the query uses twice.
+3. A source has its own folder, `sources/<name>`; for sources without a name it is `sources/0`, `sources/1`, ...
+4. In the offset log, a source is identified by its name if the checkpoint was begun with named sources, or if it is new and the
+   conf is on; otherwise by the number of its leaf in the query's plan.
 
     name("clicks"), name("views")    sources/clicks  sources/views    clicks:{"logOffset":3}   views:{"logOffset":1}
     the same, with the conf off      sources/clicks  sources/views    {"logOffset":3}          {"logOffset":1}
@@ -33,7 +33,7 @@ SOURCE_EVOLUTION = "spark.sql.streaming.queryEvolution.enableSourceEvolution"
 
 
 def named(session: SparkSession, relation: StreamingRelation, name: str | None) -> StreamingRelation:  # (1)
-    """What `load` leaves in the plan under the name that `readStream.name` was given.
+    """The relation that `load` puts into the plan, with the name that `readStream.name` was given.
 
     Raises:
         AnalysisException: STREAMING_QUERY_EVOLUTION_ERROR.
@@ -48,7 +48,7 @@ def named(session: SparkSession, relation: StreamingRelation, name: str | None) 
 
 
 def check_names_are_unique(session: SparkSession, analyzed: JavaObject) -> None:  # (2)
-    """Raises AnalysisException: STREAMING_QUERY_EVOLUTION_ERROR.DUPLICATE_SOURCE_NAMES."""
+    """Raises AnalysisException (STREAMING_QUERY_EVOLUTION_ERROR.DUPLICATE_SOURCE_NAMES) if a name occurs twice."""
     names = [relation.name for _, relation in streaming_sources(session, analyzed) if relation.name is not None]
     if twice := [f"'{name}'" for name in sorted(set(names)) if names.count(name) > 1]:
         condition = "STREAMING_QUERY_EVOLUTION_ERROR.DUPLICATE_SOURCE_NAMES"
@@ -65,7 +65,7 @@ def source_ids(leaves: Sequence[tuple[StreamingRelation, int]], evolves: bool) -
     """The number of each source by its id in the offset log.
 
     Args:
-        leaves: the streaming leaves of the plan: what each stands for, and the number of its source.
+        leaves: for each streaming leaf of the plan, the relation that it stands for and the number of its source.
         evolves: whether the ids are names.
 
     Raises:

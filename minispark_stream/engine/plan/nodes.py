@@ -2,7 +2,8 @@
 
 Models: what IncrementalExecution distinguishes in a logical plan (From query to the plan).
 
-Everything that needs no state stays a Catalyst plan and is only given new children; what is incremental is a node of its own.
+A Catalyst node that needs no state is kept as it is, and only gets new children in each batch. Everything else is a node of its
+own kind.
 
        Stateless(Project)                         Project [window, count]
          StreamingAggregation(operator 0)         Aggregate [window], [window, count(1)]
@@ -10,7 +11,7 @@ Everything that needs no state stays a Catalyst plan and is only given new child
              Watermark(delay 10 min)              EventTimeWatermark ts, 10 minutes
                SourceLeaf(0)                      LogicalRDD [ts, k], streaming
 
-The stateful operators are nodes as well (engine/operators/base.py): a node is whatever has `children`.
+The stateful operators are nodes as well (engine/operators/base.py): anything that has `children` is a node.
 
 Differs from Spark: nothing.
 """
@@ -31,7 +32,7 @@ Result = TypeVar("Result")
 
 @dataclass(frozen=True)
 class SourceLeaf:
-    """A place in the plan where the new rows of source `ordinal` go, renamed."""
+    """A place in the plan for the new rows of source `ordinal`, which are renamed to its attributes."""
 
     ordinal: int
     relation: StreamingRelation
@@ -42,18 +43,18 @@ class SourceLeaf:
 
     @property
     def is_of_files(self) -> bool:
-        """Whether the new rows are a relation over files, with at most a Project above it, which may pad a `char(3)`."""
+        """Whether the new rows are a relation over files, or a Project above one (which pads a column of type `char(3)`)."""
         return self.relation.file_format is not None
 
     @property
     def asks_for_metadata(self) -> bool:
-        """Whether the query uses `_metadata`, of a source of files."""
+        """Whether the query uses `_metadata`, a column that only sources of files have."""
         return len(self.attributes) > len(self.relation.schema)
 
 
 @dataclass(frozen=True)
 class Stateless:
-    """A Catalyst node that needs no state: it runs on each batch alone."""
+    """A Catalyst node that needs no state: what it does in a batch depends on the rows of that batch alone."""
 
     plan: JavaObject
     children: tuple[Node, ...]
@@ -61,7 +62,7 @@ class Stateless:
 
 @dataclass(frozen=True)
 class Watermark:
-    """`withWatermark(column, delay)`: measures the event times that pass through, under an observed metric."""
+    """`withWatermark(column, delay)`: an observed metric, `observation`, measures the event times that pass through it."""
 
     node_id: str
     column: str
@@ -73,8 +74,11 @@ class Watermark:
 
 @dataclass(frozen=True)
 class Static:
-    """A subtree without streams. Its rows may be others in each batch, so it is only known by the way there: which child of the
-    top of the optimised plan it is in, which child of that one, and so on."""
+    """A subtree without streams.
+
+    It may be planned differently in each batch, so only its place is kept: `way` says in which child of the optimised plan it
+    is, in which child of that child, and so on.
+    """
 
     way: tuple[int, ...]
     children: tuple[Node, ...] = ()
@@ -85,7 +89,7 @@ class Static:
 
 
 def fold(node: Node, of: Callable[[Any, list[Result]], Result]) -> Result:
-    """Go up a tree from its leaves: `of` is given a node, and what it has returned for each of the nodes below."""
+    """Go up a tree from its leaves: `of` is called with each node and with its own results for the node's children."""
     return of(node, [fold(child, of) for child in node.children])
 
 

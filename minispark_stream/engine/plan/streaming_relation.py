@@ -2,24 +2,26 @@
 
 Models: StreamingRelation, StreamingExecutionRelation (From query to the plan).
 
-    LogicalRDD [timestamp#0, value#1], isStreaming=true      <- the leaf; its RDD leads to StreamingRelation("rate", ...)
-    Project [value#1 % 10 AS k#2]
     Aggregate [k#2], [k#2, count(1)]
+      Project [value#1 % 10 AS k#2]
+        LogicalRDD [timestamp#0, value#1], isStreaming=true      <- the leaf; its RDD leads to StreamingRelation("rate", ...)
 
-1. `readStream.load()` makes a relation over an empty RDD, and notes in the JVM that this RDD has token 7, and in Python that
-   token 7 stands for this source. For a source of files it is a relation over no files: of that one, a query may also select
-   `_metadata`, the column in which Spark says where a row comes from.
-2. The JVM holds the RDD (the relation over files) weakly: when no plan has it any more, it is collected, and its token with it.
-3. When the next leaf is made, Python forgets the tokens that the JVM does not have any more.
-4. When a query starts, an RDD takes the place of each relation over files, with the columns that the query asks for: the
-   optimizer would look into the relation and take it for an empty table. Where the optimizer goes by sizes, an RDD that is as
-   large as the new rows takes the place of each stream, in each batch.
+1. `readStream.load()` makes a relation over an empty RDD. The JVM notes that this RDD has token 7, and Python notes that token
+   7 stands for this source. For a source of files, it is a relation over no files instead of an RDD, because from such a
+   relation a query may also select `_metadata`, the column in which Spark says where a row comes from.
+2. The JVM only holds a weak reference to the RDD (or the relation over files): when no plan contains it any more, it is garbage
+   collected, together with its token.
+3. When the next leaf is made, Python forgets the tokens that the JVM no longer has.
+4. When a query starts, each relation over files is replaced by an RDD with the columns that the query asks for: the optimizer
+   would look into the relation and take it for an empty table. If the plan depends on the size of a stream, then in each batch
+   each stream is replaced by an RDD whose statistics are those of the new rows.
 
-The leaf is a relation of Spark SQL, because that is a node that a plan may hold without any class of Structured Streaming.
+The leaf is a relation of Spark SQL, because a plan can contain that without any class of Structured Streaming.
 
-Differs from Spark: each `load()` is a leaf of its own, so two loads of one folder are not `sameSemantics`: the relation does
-not say what it reads. So `df.explain()` shows a relation over no files or an RDD, where Spark shows the name of the source.
-Shown by tests/spark/test_differences.py::test_each_load_is_a_stream_of_its_own,
+Differs from Spark: a leaf does not say what it reads. So two loads of one folder are not `sameSemantics`, and `df.explain()`
+shows a relation over no files or an RDD, where Spark shows the name of the source.
+Shown by
+tests/spark/test_differences.py::test_each_load_is_a_stream_of_its_own,
 tests/spark/test_differences.py::test_a_stream_is_explained_as_the_leaf_that_stands_for_it.
 """
 
@@ -42,12 +44,12 @@ from minispark_stream.engine.jvm.scala import JavaObject
 
 @dataclass(frozen=True)
 class StreamingRelation:
-    """What `readStream.load()` leaves in the plan: enough to create the source when a query starts.
+    """What a streaming leaf stands for: it can create the source when a query starts.
 
-    `create(session, metadata_path)` is called once per query on the query's own thread, with the query's session
-    and the source's own folder in the checkpoint (`sources/<i>` or `sources/<name>`). A source of files has a `file_format`,
-    and its `get_batch` gives Spark's own relation over the files. `create_continuous` makes a ContinuousStream of the same
-    arguments, if the source has one. `name` is what `readStream.name` was given.
+    `create(session, metadata_path)` is called once per query on the query's own thread, with the query's session and the
+    source's folder in the checkpoint (`sources/<i>` or `sources/<name>`). A source of files has a `file_format`, and its
+    `get_batch` returns Spark's own relation over the files. `create_continuous` makes a ContinuousStream from the same
+    arguments, if the source has one. `name` is the name that `readStream.name` was given.
     """
 
     source_name: str
@@ -60,14 +62,14 @@ class StreamingRelation:
 
 @dataclass(frozen=True, eq=False)
 class StreamingLeaf:
-    """What a streaming leaf stands for, and the model session that is to run it; one object for each `load()`."""
+    """The relation of a `load()`, and the model session that will run it. Every `load()` makes an object of its own."""
 
     relation: StreamingRelation
     session: SparkSession
 
 
 class _Leaves:
-    """What the leaves stand for, for as long as a plan has them (see above)."""
+    """What the leaves stand for, as long as a plan contains them."""
 
     def __init__(self) -> None:
         self._by_token: dict[int, StreamingLeaf] = {}
@@ -75,7 +77,7 @@ class _Leaves:
         self._lock = threading.Lock()
 
     def add(self, session: SparkSession, source: JavaObject, leaf: StreamingLeaf) -> None:  # (1)
-        """Note what an RDD, or a relation over files, stands for."""
+        """Note what `source`, an RDD or a relation over files, stands for."""
         tokens = _java_tokens(scala.jvm(session))
         with self._lock:
             token = next(self._tokens)
@@ -99,7 +101,7 @@ def _java_tokens(view: Any) -> JavaObject:  # (2)
     return view.java.util.WeakHashMap()
 
 
-# Any PySpark call may put a leaf into a new plan, so who a leaf belongs to must be known to the whole process.
+# Any call of PySpark may put a leaf into a new plan, so the whole process must be able to look it up here.
 _leaves = _Leaves()
 
 
@@ -113,7 +115,7 @@ def streaming_dataframe(session: SparkSession, relation: StreamingRelation) -> D
 
 
 def leaf_over_files(session: SparkSession, relation: StreamingRelation, output: JavaObject | None = None) -> JavaObject:
-    """The leaf of a source of files; `output` are its attributes, if it stands in a plan already (a Scala Seq)."""
+    """The leaf of a source of files. If it replaces a leaf in a plan, `output` has the attributes of that one (a Scala Seq)."""
     assert relation.file_format is not None
     leaf = files.stream_of_files(session, relation.file_format, relation.schema, identity=str(uuid.uuid4()))
     _leaves.add(session, leaf.relation(), StreamingLeaf(relation, session))
@@ -121,7 +123,7 @@ def leaf_over_files(session: SparkSession, relation: StreamingRelation, output: 
 
 
 def streaming_leaf(session: SparkSession, node: JavaObject) -> StreamingLeaf | None:
-    """What a plan node stands for, or None when it is no leaf of ours."""
+    """What a plan node stands for; None if it is not one of our leaves."""
     match scala.class_name(node):
         case "LogicalRDD":
             return _leaves.get(session, node.rdd())
@@ -132,7 +134,7 @@ def streaming_leaf(session: SparkSession, node: JavaObject) -> StreamingLeaf | N
 
 
 def streaming_sources(session: SparkSession, plan: JavaObject) -> list[tuple[tuple[Any, ...], StreamingRelation]]:
-    """The streaming leaves of an analysed plan, in order: what identifies the source, and what it stands for.
+    """The streaming leaves of an analysed plan, in order: for each, the key of its source, and what it stands for.
 
     A stream that is used twice (`df.union(df)`) is one source with two leaves, and two lines in the offset log.
     """
@@ -141,13 +143,13 @@ def streaming_sources(session: SparkSession, plan: JavaObject) -> list[tuple[tup
 
 
 def leaf_key(leaf: JavaObject, stream: StreamingLeaf) -> tuple[Any, ...]:
-    """What tells one source from another: the `load()`, and the columns, which a join of a stream with itself renames."""
+    """The key of a leaf's source: the `load()`, and the ids of the columns, which Spark makes new in a join with itself."""
     return (stream, *(a.exprId().id() for a in scala.items(leaf.output())))
 
 
 @dataclass(frozen=True)
 class Sources:
-    """The sources of a query, by what identifies them in its analysed plan."""
+    """The sources of a query: their keys (`leaf_key`) in its analysed plan, in order."""
 
     keys: tuple[tuple[Any, ...], ...]
 
@@ -156,25 +158,30 @@ class Sources:
         return Sources(tuple(dict(streaming_sources(session, analyzed))))
 
     def of(self, leaf: JavaObject, stream: StreamingLeaf) -> int:
-        """Which source a leaf of the optimised plan is. The optimizer copies a common table expression to each of its uses, and
-        gives the columns of a copy new ids; then it is the source of this `load()` that the expression reads."""
+        """The number of the source that a leaf of the optimised plan belongs to.
+
+        The optimizer copies a common table expression to each of its uses, and the columns of a copy get new ids. A leaf with
+        unknown columns is therefore a copy of the leaf with the same `load()`.
+        """
         key = leaf_key(leaf, stream)
         return self.keys.index(key if key in self.keys else next(k for k in self.keys if k[0] is stream))
 
     def asks_for_metadata(self, ordinal: int) -> bool:
-        """Whether the query uses `_metadata`, of a source of files."""
+        """Whether the query uses `_metadata`, a column that only sources of files have."""
         stream, *columns = self.keys[ordinal]
         return len(columns) > len(stream.relation.schema)
 
 
 def described(session: SparkSession, plan: JavaObject) -> str:
-    """A plan as Spark prints it; each streaming leaf has the name of its source: `StreamingRelation FileSource[/in], [k#0]`."""
+    """A plan as Spark prints it; each streaming leaf shows its source, as in `StreamingRelation FileSource[/in], [k#0]`."""
     return _with_leaves(session, plan, str(plan.toString()), _shown)
 
 
 def with_sources(session: SparkSession, plan: JavaObject, text: str) -> str:
-    """The text of an error that shows a plan, with what Spark's shows of a source of files: below other nodes its name, its
-    columns and what the user calls it; alone, its name."""
+    """The text of an error that shows a plan, in which each streaming leaf is shown as Spark shows a source of files.
+
+    Below other nodes, that is the kind of the source, its columns and the user's name for it; a leaf alone has only the kind.
+    """
 
     def shown(relation: StreamingRelation, columns: str) -> str:
         name = f'"{relation.name}"' if relation.name else "<Unassigned>"
@@ -185,7 +192,7 @@ def with_sources(session: SparkSession, plan: JavaObject, text: str) -> str:
 
 
 def with_leaves_alone(df: DataFrame, text: str) -> str:
-    """The text of an error of Spark's own analysis of `df`, which shows one of its leaves."""
+    """The text of an error that Spark raised when it analysed `df`, in which one of the leaves of `df` may be shown."""
     for leaf in scala.items(plans.analyzed(df).collectLeaves()):
         text = with_sources(df.sparkSession, leaf, text)
     return text
@@ -205,9 +212,9 @@ def _with_leaves(session: SparkSession, plan: JavaObject, text: str, shown: Call
 def over_rdds(
     session: SparkSession, plan: JavaObject, statistics: Callable[[JavaObject, StreamingLeaf], JavaObject | None] | None = None
 ) -> JavaObject:  # (4)
-    """An analysed plan whose streaming leaves are all over RDDs, one for each `load()`.
+    """An analysed plan in which every streaming leaf is over an RDD; leaves of the same `load()` have the same RDD.
 
-    `statistics` says how large a leaf is (None: nobody knows); then each leaf is over a new RDD.
+    If `statistics` is given, every RDD is a new one, and `statistics` says how large a leaf is (None: nobody knows).
     """
     rdds: dict[StreamingLeaf, JavaObject] = {}
 
@@ -229,7 +236,7 @@ def over_rdds(
 
 
 def model_session_of(df: DataFrame) -> SparkSession | None:
-    """The model session that runs this DataFrame's stream; None when it reads from no source of ours."""
+    """The model session that runs this DataFrame's stream; None if it has no leaf of ours."""
     if not df.isStreaming:
         return None
     leaves = (streaming_leaf(df.sparkSession, leaf) for leaf in scala.items(plans.analyzed(df).collectLeaves()))

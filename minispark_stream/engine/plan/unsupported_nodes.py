@@ -1,14 +1,14 @@
-"""Which nodes of a plan a streaming query may not have: the checks of single nodes, one entry a node in NODE_CHECKS.
+"""The nodes that the plan of a streaming query may not contain. NODE_CHECKS has a check for each kind of node.
 
 Models: the node by node part of UnsupportedOperationChecker.checkForStreaming, and checkForStreamStreamJoinWatermark.
 
 A check gets the query (session, root node, output mode) and one node (checked_plan.py), and either returns or refuses the node.
 
-    Offset 1                              NODE_CHECKS["Offset"] refuses, wherever it stands
+    Offset 1                              NODE_CHECKS["Offset"] refuses it wherever it is
     Limit 3      mode "Update"            refused: a row that was among the first three might have to be taken back
-    Join LeftAnti, a stream on the right  refused: a row without match today may have one tomorrow
+    Join LeftAnti, a stream on the right  refused: a row without a match today may have one tomorrow
 
-Whether a range condition bounds the wait of an outer join is asked of Spark SQL's own StreamingJoinHelper.
+Spark SQL's own StreamingJoinHelper says whether a range condition limits how long a row of an outer join waits for a match.
 
 Differs from Spark: nothing.
 """
@@ -46,7 +46,7 @@ def _check_join(query: Query, node: Node) -> None:
 
 
 def _check_stream_static_join(query: Query, node: Node, join_type: str, stream_side: str) -> None:
-    """A table's row without match could only be told at the end of the stream."""
+    """Refuse joins in which a row of the table waits for a match: only the end of the stream could show that none comes."""
     table_side = "right" if stream_side == "left" else "left"
     if join_type == "FullOuter":
         refuse(
@@ -84,7 +84,7 @@ def _check_stream_stream_join(query: Query, node: Node, join_type: str) -> None:
 
 
 def _wait_for_a_match_ends(query: Query, join: JavaObject, join_type: str) -> bool:
-    """Is there a watermark on a join key, or one on the other side and a condition that carries it over?"""
+    """Whether there is a watermark on a join key, or on the other side with a range condition that applies it to this side."""
     helper = scala.companion(query.session, "org.apache.spark.sql.catalyst.analysis.StreamingJoinHelper")
     if helper.isWatermarkInJoinKeys(join):
         return True
@@ -93,7 +93,7 @@ def _wait_for_a_match_ends(query: Query, join: JavaObject, join_type: str) -> bo
         "LeftOuter": [(left, right)], "LeftSemi": [(left, right)], "RightOuter": [(right, left)],
         "FullOuter": [(left, right), (right, left)],
     }
-    # Any watermark will do, its value does not matter; this one is too big for py4j to take it for a Java int.
+    # The value of the watermark does not matter; this one is so large that py4j passes a Java long, not an int.
     watermark = scala.some(query.session, 1 << 40)
     return any(
         helper.getStateValueWatermark(waiting, awaited, join.condition(), watermark).isDefined()
@@ -155,11 +155,11 @@ def _check_deduplicate_within_watermark(query: Query, node: Node) -> None:
         )
 
 
-# -- what would need the whole stream -------------------------------------------------------------------------
+# -- nodes that would need the whole stream -------------------------------------------------------------------
 
 
 def _check_sort(query: Query, node: Node) -> None:
-    # A Distinct does not count here, although `complete` takes it for an aggregation.
+    # A Distinct does not count here, although in `complete` mode it is accepted as the aggregation.
     complete = query.mode == "Complete" and any(n.name == "Aggregate" for n in node.aggregations())
     if node.streaming and not complete:
         refuse(
@@ -197,7 +197,7 @@ def expressions_named(expression: JavaObject, name: str) -> Iterator[JavaObject]
 
 
 def check_expressions(query: Query, node: Node) -> None:
-    """Refuse an id that counts the rows of a partition: a stream would count from 0 again in each batch."""
+    """Refuse ids that count the rows of a partition: in a stream, they would begin at 0 again in each batch."""
     for expression in scala.items(node.plan.expressions()):
         if not expression.deterministic() and any(expressions_named(expression, "MonotonicallyIncreasingID")):
             refuse(
@@ -207,7 +207,7 @@ def check_expressions(query: Query, node: Node) -> None:
 
 
 def _refuse_if(condition: Callable[[Query, Node], bool], message: str) -> Check:
-    """The check of a node that a single condition describes."""
+    """A check that refuses a node if a condition is true."""
 
     def check(query: Query, node: Node) -> None:
         if condition(query, node):

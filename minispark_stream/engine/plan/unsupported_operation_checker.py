@@ -4,26 +4,25 @@ Models: UnsupportedOperationChecker.checkForStreaming and checkForContinuous (SI
 incrementalizable"). The checks of single nodes are in unsupported_nodes.py.
 
 1. The plan must have a streaming source.
-2. At most one applyInPandasWithState; and no aggregation, join, ... on a state store that is told to write Avro.
-3. The output mode must suit the topmost aggregation. `complete` rewrites the whole result, so it wants one; `append`
-   writes a row once, so a grouping column needs a watermark that makes rows final; a session that may still grow has
-   no `update`.
-4. Then every node, children before parents: what would need the whole stream (sort, offset, window functions, distinct
-   aggregates, ...), rows that would never be final (outer joins, deduplication within the watermark and event-time
-   timeouts when there is no watermark), and what the output mode cannot express (some joins, limits).
-5. Two stateful operators in a row: the first must emit nothing that the second takes for late.
-6. A continuous query takes each row by itself, so there are only projections and filters; and no current time, which is that
-   of a batch.
+2. It may have at most one applyInPandasWithState. Most stateful operators are refused if the state is to be written in Avro.
+3. The output mode must suit the topmost aggregation. `complete` writes the whole result in each batch, so there must be an
+   aggregation. `append` writes a row only once, so a grouping column needs a watermark, which makes rows final. `update` is
+   refused for session windows, because a session may still grow into another one.
+4. Then every node is checked, children before parents. Refused are nodes that would need the whole stream (sort, offset, window
+   functions, distinct aggregates, ...); nodes whose rows would never be final without a watermark (outer joins, deduplication
+   within the watermark, event-time timeouts); and what the output mode cannot express (some joins, limits).
+5. If one stateful operator follows another, the first one must not emit rows that the second one drops because they are late.
+6. A continuous query handles each row by itself, so only projections and filters are accepted. The current time is refused,
+   because there is no batch whose time it could be.
 
-    groupBy("k").count()                            append    (3) refused: no watermark, no final row
-    withWatermark("ts", ..).groupBy(window("ts"))   append    accepted: a window is final when the watermark passes it
-    ... and groupBy(window("window")) once more     append    accepted;  update: (5) refused, an update may come late
-    left.join(right, "k", "left")                   append    (4) refused: which left row will never match?
+    groupBy("k").count()                            append    (3) refused: without a watermark, no row is ever final
+    withWatermark("ts", ..).groupBy(window("ts"))   append    accepted: a window is final when the watermark passes its end
+    ... and groupBy(window("window")) once more     append    accepted;  update: (5) refused, an update may be late
+    left.join(right, "k", "left")                   append    (4) refused: nobody knows which left rows will never match
 
-Left out are nodes that a PySpark DataFrame cannot hold (Scala's [flatMap|map]GroupsWithState and CoGroup, commands,
-ReturnAnswer, unresolved grouping sets, change data capture), and the further limits of real-time triggers, which are refused
-as such. What is said of an aggregation without a watermark has a hint below it: a note of the exception, whose text and
-condition are Spark's.
+There are no checks for nodes that a PySpark DataFrame cannot contain (Scala's [flatMap|map]GroupsWithState and CoGroup,
+commands, ReturnAnswer, unresolved grouping sets, change data capture), nor for queries with a real-time trigger, which are
+refused altogether. The error for an aggregation without a watermark has a note with a hint; its text and condition are Spark's.
 
 Differs from Spark: nothing.
 """
@@ -69,7 +68,7 @@ WITHOUT_AVRO = {
 
 
 def check_for_streaming(session: SparkSession, plan: JavaObject, output_mode: str) -> None:
-    """Refuse what Spark refuses, with Spark's condition and text.
+    """Refuse the queries that Spark refuses, with Spark's condition and text.
 
     Args:
         plan: an analysed Catalyst plan.
@@ -157,7 +156,7 @@ def _refuse_output_mode(query: Query, operation: str, hint: str | None = None) -
 
 
 def _where_the_watermark_is(query: Query, aggregation: Node) -> str:
-    """A hint, shown below Spark's text: the text is the same wherever a watermark was put."""
+    """The hint below Spark's text, which does not say whether the watermark is missing or in the wrong place."""
     if any(node.name == "EventTimeWatermark" for node in aggregation.down()):
         return "Hint: the watermark is on a column that is not grouped by. Group by it, or by a window of it."
     if any(node.name == "EventTimeWatermark" for node in query.root.down()):
@@ -211,6 +210,6 @@ def _may_emit_late_rows(query: Query, node: Node) -> bool:
 
 
 def _is_stateful(node: Node) -> bool:
-    if node.name == "Deduplicate":  # without event time it knows no late rows
+    if node.name == "Deduplicate":  # without event time, it never takes a row for late
         return node.streaming and has_event_time(node.plan.keys())
     return is_stream_stream_join(node) or (node.streaming and node.name in STATEFUL)

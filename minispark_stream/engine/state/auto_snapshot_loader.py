@@ -1,11 +1,12 @@
-"""The snapshot that loading a version begins with, and what to do when it cannot be read.
+"""The snapshot that loading a version begins with, and what to do if it cannot be read.
 
 Models: AutoSnapshotLoader (About state).
 
-1. The newest snapshot at or before the version is the shortest way; version 0 is an empty state without a file.
-2. It is tried `autoSnapshotRepair.numFailuresBeforeActivating` times.
-3. Then older ones are, newest first, down to nothing, as long as no more than `autoSnapshotRepair.maxChangeFileReplay` deltas
-   follow: an older snapshot and more deltas give the same state.
+1. Loading begins with the newest snapshot at or before the version, because then the fewest deltas follow. Version 0 is an
+   empty state, which has no file.
+2. This snapshot is tried `autoSnapshotRepair.numFailuresBeforeActivating` times.
+3. Then older ones are tried, the newest first and version 0 last, as long as at most `autoSnapshotRepair.maxChangeFileReplay`
+   deltas follow: an older snapshot and more deltas give the same state.
 
     version 23, snapshots 11 and 22     22.snapshot is broken: begin with 11.snapshot, apply 12.delta to 23.delta
 
@@ -26,7 +27,7 @@ logger = logging.getLogger(__name__)
 
 
 class Snapshot(NamedTuple):
-    """A snapshot as it was read. `identity`: of its file, from before that; `was_repaired`: it is not the newest one."""
+    """A snapshot. `identity` is that of its file, taken before the file was read; `was_repaired`: it is not the newest one."""
 
     version: int
     changes: list[Change]
@@ -35,10 +36,11 @@ class Snapshot(NamedTuple):
 
 
 def load_snapshot(files: StateFiles, conf: StateStoreConf, version: int) -> Snapshot:
-    """The snapshot to begin with to get to `version`.
+    """The snapshot to begin with if `version` is to be loaded.
 
-    Raises SparkRuntimeException CANNOT_LOAD_STATE_STORE.AUTO_SNAPSHOT_REPAIR_FAILED when none can be read; the error of the
-    newest when the repair is off.
+    Raises:
+        SparkRuntimeException: no snapshot can be read (CANNOT_LOAD_STATE_STORE.AUTO_SNAPSHOT_REPAIR_FAILED); or, if repair is
+            off, the newest one cannot.
     """
     newest, *older = bases(files.snapshots() if version else (), version)  # (1)
     if not conf.auto_snapshot_repair_enabled:
@@ -61,10 +63,10 @@ def load_snapshot(files: StateFiles, conf: StateStoreConf, version: int) -> Snap
 
 
 def _try(files: StateFiles, version: int, failures: list[Exception]) -> Snapshot | None:
-    """The snapshot of a version; None when it cannot be read, with the reason at the end of `failures`."""
+    """The snapshot of a version; None if it cannot be read, and then the reason is appended to `failures`."""
     try:
         return _read(files, version)
-    except Exception as e:  # whatever is wrong with it, an older snapshot may do
+    except Exception as e:  # whatever is wrong with it, an older snapshot may be all right
         logger.warning("Failed to load snapshot version %d of %s: %s", version, files, e)
         failures.append(e)
         return None

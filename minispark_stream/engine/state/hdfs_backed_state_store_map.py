@@ -1,20 +1,20 @@
-"""The keys and values of one store in memory; what changes them says how to undo it.
+"""The keys and values of one store in memory. Every change also returns what would undo it.
 
 Models: HDFSBackedStateStoreMap, and the `prefixKeyToKeysMap` of PrefixScannableHDFSBackedStateStoreMap (About state).
 
-1. `Entries` are seven methods, each for many keys at a time: `get`, `put`, `remove`, `apply`, `rows`, `prefix_scan`, `index`.
-2. `put` and `remove` give the changes that undo them. `apply` plays the records of a file, or what undoes a change: nobody will
-   undo that, because it can be read again.
-3. An index sees all entries when it is first asked for, and each change from then on.
-4. `Prefixes` is the index of `prefix_scan`, which finds the entries whose keys have the same prefix: all sessions of a user,
-   say, however many users there are.
+1. `Entries` has seven methods, each for many keys at a time: `get`, `put`, `remove`, `apply`, `rows`, `prefix_scan`, `index`.
+2. `put` and `remove` return the changes that undo them. `apply` makes changes that never have to be undone: the records of a
+   file, which can be read again, or an undo record.
+3. An index is given all entries when it is first asked for, and each change from then on.
+4. `Prefixes` is the index for `prefix_scan`, which finds the entries whose keys have the same prefix: for example, all sessions
+   of one user, without a look at other users.
 
     {a1: x, a2: y, b1: z}     prefix_scan([a])         (a1, x), (a2, y)
     put(a3 -> w)              undone by: remove a3
     remove(b1)                undone by: put b1 -> z
 
-`HDFSBackedStateStoreMap` does that with a dict. A query works with another class of the same methods, which does the same, and
-does it faster where rows come as whole columns (fast/columnar_map.py).
+`HDFSBackedStateStoreMap` does this with a dict. Queries use another class with the same methods, which is faster if rows come
+as whole columns (fast/columnar_map.py).
 
 Differs from Spark: nothing.
 Shown by tests/unit/engine/state/test_row_table.py::test_plain_and_fast_entries_are_the_same.
@@ -35,13 +35,13 @@ from minispark_stream.engine.state.state_records import Change, Pair
 from minispark_stream.engine.state.state_store import Found, Index, PrefixesOf
 
 BYTES_PER_ENTRY = 80  # what CPython needs for two bytes objects besides their contents
-SAMPLE = 1000  # of so many rows of a change the size is known
+SAMPLE = 1000  # the size of rows is estimated from this many rows of each change
 
-Undo = list[Change]  # changed keys with the values before each change, in order; None: there was none
+Undo = list[Change]  # changed keys with their values before each change, in order; None: the key had no value
 
 
 class Entries(Protocol):
-    """(1) Entries of a store."""
+    """(1) The entries of a store."""
 
     def __len__(self) -> int: ...
 
@@ -49,32 +49,32 @@ class Entries(Protocol):
     def memory_used_bytes(self) -> int: ...
 
     def num_bytes(self, entries: int) -> int:
-        """The memory of so many entries."""
+        """The memory that this many entries take."""
 
     def get(self, keys: Sequence[bytes]) -> tuple[Table, Sequence[bytes]]:
-        """Which of some keys are there, and the values of those."""
+        """Which of the keys have a value, and the values of those."""
 
     def put(self, keys: Sequence[bytes], values: Sequence[bytes | None]) -> Undo:
-        """Put each key, or with None remove it, in order."""
+        """Set the value of each key, in order; None removes the key."""
 
     def remove(self, keys: Sequence[bytes]) -> Change:
-        """The keys that were there, with their values."""
+        """Remove the keys; returns those that had a value, with that value."""
 
     def apply(self, changes: Iterable[Change]) -> None:
-        """Put, or with None remove, in order: the last record of a key counts."""
+        """As `put`, for many changes, and without a way to undo them: the last record of a key counts."""
 
     def rows(self) -> tuple[Sequence[bytes], Sequence[bytes]]:
         """All keys, and their values."""
 
     def prefix_scan(self, prefixes: Sequence[bytes], prefixes_of: PrefixesOf) -> Found:
-        """The entries with one of the prefixes; `prefixes_of` gives the prefixes of keys, always the same way."""
+        """The entries with one of the prefixes; `prefixes_of` computes the prefixes of keys, in every call in the same way."""
 
     def index(self, name: Hashable, make: Callable[[], Index]) -> Index:
-        """The index of this name, made when it is first asked for."""
+        """The index with this name, which `make` makes at the first call."""
 
 
 class HDFSBackedStateStoreMap:
-    """Entries in a dict. Each row costs as few look-ups as possible."""
+    """Entries in a dict. Its methods do as few look-ups per row as possible."""
 
     def __init__(self, entries: Iterable[tuple[bytes, bytes]] = ()):
         self._values = dict(entries)
@@ -90,7 +90,7 @@ class HDFSBackedStateStoreMap:
         return sys.getsizeof(self._values) + self.num_bytes(len(self))
 
     def num_bytes(self, entries: int) -> int:
-        """If all are as large as those that have been put."""
+        """An estimate: as large, on average, as the entries that have been put."""
         return entries * (BYTES_PER_ENTRY + self._bytes_put // max(1, self._num_put))
 
     def get(self, keys: Sequence[bytes]) -> tuple[Table, Sequence[bytes]]:
@@ -149,7 +149,7 @@ class HDFSBackedStateStoreMap:
                 index.change(list(new), list(old.values()), list(new.values()))
 
     def _weigh(self, pairs: Iterable[Pair]) -> None:
-        """How large the rows are, by the first of each change."""
+        """Add the first rows of a change to the estimate of how large rows are."""
         sizes = [len(key) + len(value) for key, value in islice(pairs, SAMPLE) if value is not None]
         self._num_put += len(sizes)
         self._bytes_put += sum(sizes)

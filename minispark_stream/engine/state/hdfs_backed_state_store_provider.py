@@ -1,33 +1,35 @@
-"""Versions of one store in memory, backed by delta and snapshot files; one of them may be open for changes.
+"""The versions of one store, in memory and in delta and snapshot files. One version may be open for changes.
 
 Models: HDFSBackedStateStoreProvider and HDFSBackedStateStore (About state).
 
-The provider keeps one map, at one version, and for each of the last versions that this process made an *undo record*: the keys
-that the version changed, with the values before. So a batch costs what it changes, however large the state is.
+The provider keeps one map, which is at one version, and an *undo record* for each of the last versions that this process made:
+the keys that this version changed, with their values before. So the cost of a batch depends on what it changes, and not on the
+size of the state.
 
-1. To load version v: undo newer versions if their records are still there; or apply the deltas after the version in
-   memory; or else begin at the newest snapshot <= v (at nothing when there is none) and apply the deltas after it.
-2. What is in memory may be trusted only if it is still what the files say: a batch that ran again, in this process or
-   another, has replaced the file of its version. So the provider remembers the identity of the file of every version
-   that it holds, and looks whether it is the same before it uses the version. (Older files need no look: a
-   version is only ever asked for after everything from the replaced one up to it was written again.)
-3. `get_store` opens a version. The store answers from the map, and changes go straight into it. They are remembered for the
-   file that `commit` writes, and so is what undoes them, which `abort` plays back. After `commit` or `abort` the store takes no
-   change; once another store has been opened, or a change broke off halfway, it answers no question either.
-4. `commit` writes the delta of the new version whole. If this version had a file when the store was opened, the delta takes its
-   place: that file comes from an earlier run of the batch, and so does a snapshot, which is deleted, because it would hide the
-   delta. If the new version has another file by now, a second task writes it at the same time, and nobody can tell which of the
-   two belongs to the batch: a task may outlive a query that was stopped, with other code than the query that runs now. So the
-   file stays if it says the same, and else `commit` fails. A version that had no file is created, which only one of two tasks
-   can do; two that replace the file of an earlier run in the same moment both can, and the second one's stays.
-5. How a version is written, the `StateFiles` say. Those of RocksDB may write a version whole (extras/rocksdb); then there is no
-   delta to catch up by, and the version itself says whether another task has written the same.
+1. To load version v: undo newer versions, if their records are still there; or apply the deltas after the version in
+   memory; or else begin at the newest snapshot <= v (with an empty map if there is none) and apply the deltas after it.
+2. A version in memory may be used only if its file is still the same: if its batch has run again, in this process or another,
+   the file has been replaced. So the provider remembers the identity of the file of every version that it keeps, and compares
+   it before it uses the version. (Files of older versions need no comparison: if one of them is replaced, all versions after it
+   are written again before one of these is asked for.)
+3. `get_store` opens a version as a store, which reads from the map and changes it directly. It remembers the changes for the
+   file that `commit` writes, and what undoes them for `abort`. After `commit` or `abort`, the store accepts no more changes;
+   when another store has been opened, or when a change has failed halfway, it cannot be read any more either.
+4. `commit` writes the delta of the new version. If this version has no file yet, the file is created; of two tasks that try it,
+   only one can. If it has the file that it had when the store was opened, that file is from an earlier run of the batch: the
+   delta replaces it, and a snapshot of the version is deleted, because it would hide the delta. If it has another file, a
+   second task is writing the same version, and nobody can tell which of the two belongs to the batch: a task may outlive a
+   query that was stopped, and have other code than the query that runs now. If that file contains the same changes, it stays;
+   otherwise `commit` fails. (Only if two tasks replace the file of an earlier run at the very same moment do both succeed; then
+   the later file stays.)
+5. The `StateFiles` decide what the file of a version is. Those of RocksDB may write a whole version instead of a delta
+   (extras/rocksdb). Then no version can be reached by deltas, and "the same" in (4) means that the file has the same rows.
 6. A snapshot that cannot be read is skipped: an older one and more deltas give the same state (auto_snapshot_loader.py).
 
     version 7: {a: 1, b: 2}    put a 5, remove b, put c 1, commit
     version 8: {a: 5, c: 1}    undo record of 8: a was 1, b was 2, c was none; 8.delta: put a 5, remove b, put c 1
 
-Differs from Spark: Spark trusts what it has in memory, always replaces an existing delta by its own, and leaves snapshots
+Differs from Spark: Spark trusts the versions in memory, always replaces an existing delta by its own, and leaves snapshots
 alone. Here a partition moves from process to process, so each version is checked (2), and not every file may be replaced (4).
 Shown by tests/unit/engine/state/test_state_store.py::test_a_version_that_another_process_wrote_again_is_not_trusted,
 tests/unit/engine/state/test_state_store.py::test_a_snapshot_of_an_earlier_run_does_not_hide_the_new_delta,
@@ -65,7 +67,7 @@ logger = logging.getLogger(__name__)
 
 
 class HDFSBackedStateStoreProvider:
-    """Loads and commits the versions of one store. `new_entries` makes what keeps the keys and values, empty at first."""
+    """Loads and commits the versions of one store. `new_entries` makes an empty map for its keys and values."""
 
     def __init__(self, store_id: StateStoreId, conf: StateStoreConf, new_entries: Callable[[], Entries] = ColumnarMap):
         self.store_id, self.conf, self._new_entries = store_id, conf, new_entries
@@ -75,7 +77,7 @@ class HDFSBackedStateStoreProvider:
         self.loaded_map_cache_miss_count = 0
         self.snapshot_was_repaired = False
         self.open_store: HDFSBackedStateStore | None = None
-        self.came = Came.NEW  # to the version that was asked for last
+        self.came = Came.NEW  # how the version that was loaded last was obtained
         self.forget()
 
     def forget(self) -> None:
@@ -96,13 +98,13 @@ class HDFSBackedStateStoreProvider:
             return self.open_store
 
     def is_near(self, version: int, unique_id: str | None = None) -> bool:
-        """Whether `version` is in memory, or so few deltas away that nothing else is read."""
+        """Whether `version` is in memory, or can be reached by a few deltas."""
         with self.lock:
             self.files.opens(version, unique_id)
             return self.version > 0 and (self._is_in_memory(version) or self._can_catch_up(version))
 
     def done(self) -> None:
-        """The store that was open will not be asked for anything more (shared_provider.py)."""
+        """The store that was open is no longer needed (shared_provider.py)."""
 
     # -- (1) loading --------------------------------------------------------------------------------------------
 
@@ -125,7 +127,7 @@ class HDFSBackedStateStoreProvider:
             try:
                 self._apply_deltas_up_to(version)
                 return
-            except SparkRuntimeException as e:  # a delta may have been cleaned up behind a newer snapshot
+            except SparkRuntimeException as e:  # a delta may have been deleted because a newer snapshot contains it
                 logger.info("Loading %s from its snapshot: %s", self.files, e)
         self.came = Came.FILES
         try:
@@ -147,7 +149,7 @@ class HDFSBackedStateStoreProvider:
         return version == 0 or known is not None and known == self.files.identity(version)
 
     def _load_base(self, version: int) -> None:
-        """Begin at the newest snapshot that can be read, or at nothing."""
+        """Begin with the newest snapshot that can be read, or with an empty map."""
         self.forget()
         base = load_snapshot(self.files, self.conf, version)  # (6)
         self.map.apply(base.changes)
@@ -164,7 +166,7 @@ class HDFSBackedStateStoreProvider:
 
     @contextmanager
     def changing(self) -> Iterator[Entries]:
-        """The map. If a change of it breaks off halfway, nobody can say what is in it, and nothing of it is used again."""
+        """The map. If a change of it fails halfway, nobody can say what it contains, so it is never used again."""
         try:
             yield self.map
         except BaseException:
@@ -181,9 +183,9 @@ class HDFSBackedStateStoreProvider:
         self._becomes(version, undo, self._write(version, changes))
 
     def _write(self, version: int, changes: Sequence[Change]) -> object:
-        """The file of `version`, written here or by another task with the same changes: its identity."""
+        """Write the file of `version`, unless another task has written the same changes; returns the identity of the file."""
         if self.files.identity(version) == self._found_at_opening:
-            with suppress(FileExistsError):  # written since the look
+            with suppress(FileExistsError):  # another task has written it in this moment
                 return self.files.write_version(version, changes, len(self.map), self._found_at_opening is not None)
         identity = self.files.identity(version)  # before the file is read, as when it is loaded
         if not self.files.says_the_same(version, changes, self.map.rows()):  # (5)
@@ -211,7 +213,7 @@ class HDFSBackedStateStoreProvider:
 
 
 class HDFSBackedStateStore:
-    """(3) A version that is open for changes (state_store.StateStore)."""
+    """(3) A version that is open for changes (a `StateStore`, see state_store.py)."""
 
     def __init__(self, provider: HDFSBackedStateStoreProvider, version: int):
         self.version = version
@@ -282,7 +284,7 @@ class HDFSBackedStateStore:
                 self._provider.done()
 
     def metrics(self) -> StateStoreMetrics:
-        """As of now, or as of the commit."""
+        """The metrics as they were at the commit, or, before that, as they are now."""
         with self._provider.lock:
             return self._metrics or self._provider.metrics()
 

@@ -2,26 +2,27 @@
 
 Models: the `loadedProviders` of object StateStore (About state).
 
-1. `get_store` finds the provider of a store in the process, or creates it, and has it load the version.
-2. Before that, what is of no use any more is dropped: the stores of an earlier run of the query, and those which are so many
-   versions behind that they could not catch up by reading deltas.
-3. Then those that have gone unused for longest are dropped, until the others fit into this process's share of the memory: half
-   of the machine's, divided by the number of its cores.
-4. In a task, a large table is in memory that the workers of the executor have in common, so that the next worker goes on with
-   it (shared_provider.py). Dropping it here leaves it to the others.
+A batch changes little of a large state, and the task of the next batch may run in the same Python worker. If the worker did not
+keep the state, each task would read all of it again. What counts are still the files: before a provider uses what it has in
+memory, it checks whether another process has written the file (hdfs_backed_state_store_provider.py).
+
+1. `get_store` finds the provider of a store in the process, or creates it, and lets it load the version.
+2. Before that, stores that are of no use any more are dropped: those of an earlier run of the query, and those that are too
+   many versions behind to catch up by reading deltas.
+3. Then stores that have not been used for the longest time are dropped, until the others fit into this process's share of the
+   memory: half of the machine's memory, divided by the number of its cores.
+4. In a task, a large table is in memory that the workers of an executor share, so another worker can continue with it
+   (shared_provider.py). If one worker drops it, the others still have it.
 
     worker 1     opens 0/3 at version 7, commits 8; opens 0/3 at version 8     nothing is read
-    worker 2     opens 0/3 at version 8               of a large table, nothing is read; else the files of versions 1 to 8
+    worker 2     opens 0/3 at version 8               a large table is shared, so nothing is read; else the files of 1 to 8 are
     worker 1     opens 0/5 at version 30              0/3 at version 8 is dropped
 
-Why a process needs it: a batch changes little of a large state, and the task of the next batch may run in the same Python
-worker. Without it, each task would read the whole state again. The files remain the truth: a provider looks whether another
-process has written them before it uses what it has (hdfs_backed_state_store_provider.py).
-
-Differs from Spark: no coordinator knows which executor has a store, because Spark gives a task to any of its Python workers.
-So a partition moves from one worker to another, and several workers have a copy of a store that they do not share at the same
-time, until (2) or (3) drops it.
-Shown by tests/unit/engine/state/test_state_store.py::test_a_process_catches_up_with_what_others_wrote.
+Differs from Spark: no coordinator knows which executor has a store, because Spark may give a task to any of its Python workers.
+So a partition moves from one worker to another, and several workers may each have a copy of a store that they do not share,
+until (2) or (3) drops it.
+Shown by
+tests/unit/engine/state/test_state_store.py::test_a_process_catches_up_with_what_others_wrote.
 """
 
 from __future__ import annotations
@@ -38,9 +39,11 @@ from minispark_stream.engine.state.state_store import StateStore, StateStoreConf
 
 
 class LoadedProviders:
-    """Providers by store, the one that was used last at the end; `max_bytes` of them, and the one that is in use.
+    """The providers by store, in the order in which they were used last.
 
-    `shared`: what the workers have in common, None in a process that is no worker.
+    Args:
+        max_bytes: how much memory their stores may take, without the one that is in use.
+        shared: the tables that the workers of an executor share; None in a process that is not a worker.
     """
 
     def __init__(self, max_bytes: int, shared: SharedTables | None = None):
@@ -50,7 +53,7 @@ class LoadedProviders:
         self._lock = threading.Lock()
 
     def provider(self, store_id: StateStoreId, conf: StateStoreConf, version: int) -> HDFSBackedStateStoreProvider:
-        """(1) The provider of a store that is to load `version`; a new one when there is none of any use."""
+        """(1) The provider of a store that shall load `version`: the one that is here, if it is still of use, or a new one."""
         with self._lock:
             self._drop_useless(store_id.checkpoint_root, conf, version)
             provider = self._providers.pop(store_id, None) or self._new(store_id, conf)
@@ -62,7 +65,7 @@ class LoadedProviders:
             return provider
 
     def is_near(self, store_id: StateStoreId, conf: StateStoreConf, version: int, unique_id: str | None = None) -> bool:
-        """Whether `version` of a store is in memory, or a few deltas away."""
+        """Whether `version` of a store is in memory, or can be reached by a few deltas."""
         with self._lock:
             provider = self._providers.get(store_id)
             if provider is None or provider.conf != conf:
@@ -72,9 +75,9 @@ class LoadedProviders:
             return is_near
 
     def where(self, store_id: StateStoreId) -> tuple[str, bool] | None:
-        """How this process came to the version of a store that it was asked for last; whether all workers have its memory.
+        """How this process obtained the version of a store that it was last asked for (`Came`), and whether workers share it.
 
-        None: it has dropped the store since.
+        None if the process has dropped the store since.
         """
         with self._lock:
             provider = self._providers.get(store_id)
@@ -114,7 +117,7 @@ def _is_shared(provider: HDFSBackedStateStoreProvider) -> bool:
 
 
 def this_worker() -> str:
-    """The host and the process id, by which a trace tells where a store is."""
+    """The host and the process id; a trace shows where a store is."""
     return f"{socket.gethostname()}:{os.getpid()}"
 
 
@@ -128,7 +131,10 @@ def share_of_memory() -> int:
 
 
 def shared_by_workers() -> SharedTables | None:
-    """(4) In a worker, which Spark tells where the executor keeps its blocks, if workers may look into each other here."""
+    """(4) The tables that workers share, in the folder where the executor keeps its blocks.
+
+    None if this process is not a worker of Spark, or if processes may not open each other's files on this machine.
+    """
     folder, _, _ = os.environ.get("SPARK_LOCAL_DIRS", "").partition(",")
     is_worker = any(name.startswith("PYTHON_WORKER_FACTORY_") for name in os.environ)
     if not folder or not is_worker or not os.access(f"/proc/{os.getppid()}/fd", os.R_OK | os.X_OK):
@@ -143,14 +149,20 @@ LOADED_PROVIDERS = LoadedProviders(share_of_memory(), shared_by_workers())
 
 
 def get_store(store_id: StateStoreId, conf: StateStoreConf, version: int, unique_id: str | None = None) -> StateStore:
-    """Open `version` of a store for the changes that make `version + 1`. `unique_id`: of `version`, in checkpoint format 2.
+    """Open `version` of a store for the changes that make `version + 1`.
 
-    One store of an id is open at a time: opening it again aborts the one that was open before. `abort` it at the end.
-    Raises SparkRuntimeException (CANNOT_LOAD_STATE_STORE) when the files do not give this version.
+    In a process, a store is open only once: if it is opened again, the one that was open before is aborted. Whoever opens it
+    calls `abort` at the end, also after a commit.
+
+    Args:
+        unique_id: the id of `version` in checkpoint format 2.
+
+    Raises:
+        SparkRuntimeException: the version cannot be read from the files (CANNOT_LOAD_STATE_STORE).
     """
     return LOADED_PROVIDERS.provider(store_id, conf, version).get_store(version, unique_id)
 
 
 def unload_stores() -> None:
-    """Forget every store that this process keeps; the files have them all."""
+    """Forget all stores that this process has in memory; their files stay."""
     LOADED_PROVIDERS.clear()

@@ -2,13 +2,14 @@
 
 Models: StateStore.doMaintenance, and doMaintenance of HDFSBackedStateStoreProvider (About state).
 
-Every batch leaves a delta file in every partition of every store. So that a restart need not replay them all, and the
-directory does not grow for ever, a Python worker does this for each store, every `stateStore.maintenanceInterval` (60 s):
+Every batch writes a delta file in every partition of every store. A restart should not have to read all of them, and the
+directory must not grow for ever. So every `stateStore.maintenanceInterval` (60 s), a Python worker does two things for each
+store:
 
-1. Snapshot: when more than `stateStore.minDeltasForSnapshot` (10) deltas follow the newest snapshot (or the
-   beginning), write the newest version whole.
+1. Snapshot: if more than `stateStore.minDeltasForSnapshot` (10) deltas follow the newest snapshot (or the
+   beginning), write all rows of the newest version.
 2. Clean-up, even if the snapshot failed: the oldest version to keep is newest - `minBatchesToRetain` (100). If it is > 0,
-   delete all files older than the file that loading it begins with: its newest snapshot <= it.
+   delete all files that are older than the first file that is read to load this version (its newest snapshot, or 1.delta).
 
     minDeltasForSnapshot 10, minBatchesToRetain 3
     1.delta .. 11.delta             11 deltas > 10: write 11.snapshot; 11 - 3 = 8 begins at 1.delta, nothing to delete
@@ -17,15 +18,16 @@ directory does not grow for ever, a Python worker does this for each store, ever
     .. 25.delta                     25 - 3 = 22 begins at 22.snapshot: delete 11.snapshot, 12.delta .. 21.delta
     next time                       delete 11.delta, which was hidden behind 11.snapshot
 
-"Newest" is the newest *committed* version, which is the one that the running batch begins with: what is above it may be
-written once more, and a snapshot of what was there before would hide the new delta.
+"Newest" means the newest *committed* version, which is the one that the running batch begins with: later versions may be
+written again, and a snapshot of what they were before would hide the new delta.
 
-3. The driver asks for a *round* over some partitions (engine/runtime/maintenance_task.py), which is a task in some worker.
-   A worker that has a store in memory, or lacks a few deltas of it, writes the snapshot from there. A partition that it would
+3. The driver asks for a *round* over some partitions (engine/runtime/maintenance_task.py), which is a task in some worker. If
+   this worker has a store in memory, or lacks only a few deltas, it writes the snapshot from memory. A partition that it would
    have to read from the beginning is left for another worker, unless the driver says that no worker has taken it.
-4. After `seconds` of work, what has not been done is left for another round, so that no batch waits long for the worker.
+4. After `seconds` of work, the remaining partitions are left for another round, so that no batch waits long for the worker.
 
-What goes wrong with one store is in its result, and does not stop the query nor the other stores; the next time tries again.
+An error in one store becomes part of its result. It stops neither the query nor the maintenance of other stores, and the next
+round tries again.
 
 Differs from Spark: Spark writes the map that it has in memory, whether it is committed or not. Here the map may be in any
 process, so a snapshot is always of the newest committed version; a worker that does not have this version loads it as a task
@@ -51,7 +53,7 @@ from minispark_stream.engine.state.replay import bases
 from minispark_stream.engine.state.state_files import StateFiles, StoreFile, files_of
 from minispark_stream.engine.state.state_store import DEFAULT_STORE_NAME, StateStoreConf, StateStoreId
 
-Partition = tuple[int, int]  # of an operator: its id, and the number of the partition
+Partition = tuple[int, int]  # the id of an operator, and the number of the partition
 
 
 @dataclass(frozen=True)
@@ -59,12 +61,12 @@ class MaintenanceResult:
     """What maintenance did for one store, or tried to.
 
     Attributes:
-        snapshot: the version that was written whole; None when none was due or it failed.
-        tables: the files that it shares with other versions, and their bytes.
-        num_bytes: the size of that file.
-        from_memory: the worker had the version, or all of it but a few deltas.
-        worker: the host and the process id.
-        error: what went wrong, in words; None when nothing did.
+        snapshot: the version of which a snapshot was written; None if none was due or it failed.
+        num_bytes: the size of the snapshot's file.
+        tables: the files that the snapshot may share with others, and their sizes.
+        from_memory: whether the worker had the version in memory, or lacked only a few deltas.
+        worker: its host and process id.
+        error: what went wrong, as text; None if nothing did.
     """
 
     store_id: StateStoreId
@@ -80,13 +82,13 @@ class MaintenanceResult:
 
 @dataclass(frozen=True)
 class MaintenanceRound:
-    """(3) What a worker is asked for; `run` does it, in whatever process it is called.
+    """(3) What a worker is asked to do; `run` does it, in the process that calls it.
 
     Args:
         committed: the newest version that no batch writes again.
-        may_read: partitions that this worker does not have in memory are read from the checkpoint.
-        seconds: (4)
-        unique_ids: in which files that version is, by operator, in checkpoint format 2.
+        may_read: whether stores that this worker does not have in memory may be read from the checkpoint.
+        seconds: (4) after this time, no other partition is begun.
+        unique_ids: for each operator, the ids of that version's files, in checkpoint format 2.
     """
 
     state_dir: str
@@ -98,7 +100,7 @@ class MaintenanceRound:
     unique_ids: Mapping[str, Any] = field(default_factory=dict)
 
     def run(self) -> tuple[list[MaintenanceResult], list[Partition]]:
-        """What was done, stores with nothing to do left out; and which partitions are left."""
+        """The results of all stores for which something was due, and the partitions that are left."""
         results, left = list[MaintenanceResult](), list[Partition]()
         began, looked_at = time.monotonic(), 0
         for partition in self.partitions:
@@ -118,7 +120,7 @@ class MaintenanceRound:
 
 @dataclass(frozen=True)
 class Due:
-    """What is to be done for a store. `error`: why that cannot be said, or what went wrong."""
+    """What is to be done for a store; or the `error` because of which this is not known."""
 
     files: StateFiles
     snapshot: int | None = None
@@ -143,7 +145,7 @@ class Due:
             try:
                 num_bytes = write_snapshot(self.files, self.snapshot)
                 tables = self.files.tables(self.snapshot)
-            except Exception as e:  # the query can go on without
+            except Exception as e:  # the query does not depend on it
                 error = e
         try:
             for name in self.deletable:  # (2)
@@ -164,7 +166,7 @@ class Due:
 
 
 def what_is_due(store_id: StateStoreId, conf: StateStoreConf, committed: int, unique_id: str | None) -> Due:
-    """What the files of a store say, without a look into them."""
+    """What is to be done for a store, according to the names of its files."""
     files = files_of(store_id, conf)
     files.opens(committed, unique_id)
     try:
@@ -177,7 +179,7 @@ def what_is_due(store_id: StateStoreId, conf: StateStoreConf, committed: int, un
 
 
 def snapshot_due(files: list[StoreFile], most_deltas: int) -> int | None:
-    """The version to write as a snapshot, if one is due. `files` by version, one per version."""
+    """The version of which a snapshot is due, if any. `files` has one file per version, in order."""
     if not files or files[-1].is_snapshot:
         return None
     deltas = [f for f in files_for_version(files, files[-1].version) if not f.is_snapshot]
@@ -203,7 +205,7 @@ def files_for_version(files: list[StoreFile], version: int) -> list[StoreFile]:
 
 
 def write_snapshot(files: StateFiles, version: int) -> int:
-    """Open `version` as a task of a batch would, and write it whole. The size of the file."""
+    """Open `version` as a task of a batch would, and write a snapshot of it; returns the size of the file."""
     before = files.identity(version)
     store = get_store(files.store_id, files.conf, version, files.unique_id(version))
     rows = store.rows()
@@ -214,9 +216,9 @@ def write_snapshot(files: StateFiles, version: int) -> int:
 
 
 def find_stores(state_dir: str, operator: int, partition: int) -> list[StateStoreId]:
-    """The stores of a partition that have a directory, by name."""
+    """The stores of a partition that have files, ordered by name."""
     names = [name for name, *_ in CheckpointFileManager(f"{state_dir}/{operator}/{partition}").list()]
     has_default = any(canonical_number(re.split("[._]", name)[0]) is not None for name in names)
-    # a directory: a store with a name, or RocksDB's
+    # directories: those of stores with names, and some that RocksDB needs
     named = [name for name in sorted(names) if "." not in name and name not in ("_metadata", "SSTs")]
     return [StateStoreId(state_dir, operator, partition, name) for name in [DEFAULT_STORE_NAME] * has_default + named]

@@ -1,23 +1,23 @@
-"""Which operators a checkpoint's state belongs to.
+"""The metadata of operators: which operator each directory of the state belongs to.
 
 Models: OperatorStateMetadataV1 and OperatorStateMetadataV2 with their readers and writers, and the check of
 IncrementalExecution against them (About state).
 
-State files do not say which operator wrote them. One small file for each operator does, so that a restart notices a query
-whose stateful operators are others:
+State files do not say which operator wrote them. A small file for each operator says it, so that a restart notices if the query
+now has other stateful operators:
 
     state/<operator>/_metadata/metadata      v1
                                              {"operatorInfo":{"operatorId":0,"operatorName":"stateStoreSave"},
                                               "stateStoreInfo":[{"storeName":"default",...}]}     (in one line)
 
-1. `check_operators` reads the files when a query restarts. Each operator id must have the operator name that it had.
-2. When any operator of the checkpoint has no readable metadata, nothing is checked.
-3. Files that are missing are written.
+1. `check_operators` reads these files when a query restarts. Each operator id must have the same operator name as before.
+2. If any operator of the checkpoint has no readable metadata, nothing is checked.
+3. Missing files are written.
 
     checkpoint: 0 -> dedupe        query: 0 -> stateStoreSave, 1 -> dedupe        the restart is refused
 
-4. An operator whose state is in column families has metadata of version 2, in `_metadata/v2/<batch>`: it also has properties of
-   the operator's own, and says where the schemas are. Each run of the query writes a new file.
+4. An operator whose state is in column families has metadata of version 2, in `_metadata/v2/<batch>`. This also contains some
+   properties of the operator, and says where the schemas are. Each run of the query writes a new file.
 
 Differs from Spark: nothing.
 """
@@ -39,7 +39,7 @@ logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class StateStoreMetadata:
-    """`schema_paths`: of a store with column families, its schema files, the newest last."""
+    """A store of an operator. `schema_paths` has the schema files of a store with column families, the newest last."""
 
     store_name: str
     num_cols_prefix_key: int
@@ -49,7 +49,7 @@ class StateStoreMetadata:
 
 @dataclass(frozen=True)
 class OperatorStateMetadata:
-    """Which operator a directory of the state belongs to, and its stores. `properties`: in version 2 only."""
+    """The operator that a directory of the state belongs to, and its stores. Only version 2 has `properties`."""
 
     operator_id: int
     operator_name: str
@@ -57,7 +57,7 @@ class OperatorStateMetadata:
     properties: Mapping[str, Any] | None = None
 
     def variables(self) -> dict[str, str]:
-        """Name -> kind of the state variables that the properties tell of."""
+        """The kind of each state variable, by its name, as the properties list them."""
         found = (self.properties or {}).get("stateVariables")
         return {
             str(one.get("stateName")): str(one.get("stateVariableType"))
@@ -78,7 +78,7 @@ class OperatorStateMetadata:
 
     @staticmethod
     def from_text(text: str) -> OperatorStateMetadata:
-        """Raises ValueError when `text` is not metadata."""
+        """Raises ValueError if `text` is not metadata."""
         version, _, body = text.partition("\n")
         if version.strip() not in ("v1", "v2"):
             raise ValueError(f"unsupported version {version[:20]!r} of operator metadata; versions 1 and 2 are supported")
@@ -99,7 +99,7 @@ class OperatorStateMetadata:
 
 
 def read_operator_metadata(state_dir: str, operator_id: int) -> OperatorStateMetadata | None:
-    """The newest metadata of an operator, None when there is none. Raises ValueError, naming the file, when it is broken."""
+    """The newest metadata of an operator; None if there is none. Raises ValueError with the file's name if it is damaged."""
     manager = CheckpointFileManager(state_dir)
     file = _file(manager, operator_id)
     if file is None:
@@ -111,7 +111,7 @@ def read_operator_metadata(state_dir: str, operator_id: int) -> OperatorStateMet
 
 
 def write_operator_metadata(state_dir: str, metadata: OperatorStateMetadata, batch_id: int = 0) -> None:
-    """Write the metadata of an operator: (4) of version 2 at every start, else unless it is there."""
+    """Write the metadata of an operator: in version 1 if there is none yet, in version 2 always (4)."""
     manager = CheckpointFileManager(state_dir)
     folder = f"{metadata.operator_id}/_metadata"
     if metadata.properties is None:
@@ -124,7 +124,7 @@ def write_operator_metadata(state_dir: str, metadata: OperatorStateMetadata, bat
 
 
 def _file(manager: CheckpointFileManager, operator_id: int) -> str | None:
-    """Where the newest metadata of an operator is."""
+    """The file with the newest metadata of an operator."""
     folder = f"{operator_id}/_metadata"
     if manager.exists(f"{folder}/metadata"):
         return f"{folder}/metadata"
@@ -135,10 +135,12 @@ def _file(manager: CheckpointFileManager, operator_id: int) -> str | None:
 
 
 def check_operators(state_dir: str, current: Sequence[OperatorStateMetadata], batch_id: int) -> None:
-    """On restart (`batch_id` > 0) compare the query's operators with the checkpoint's; then write missing metadata.
+    """In a restart (`batch_id` > 0), compare the query's operators with the checkpoint's; then write missing metadata.
 
-    Raises SparkRuntimeException STREAMING_STATEFUL_OPERATOR_NOT_MATCH_IN_STATE_METADATA when an operator was added,
-    removed or replaced, and STREAMING_STATEFUL_OPERATOR_MISSING_STATE_DIRECTORY when there is no state at all.
+    Raises:
+        SparkRuntimeException: an operator was added, removed or replaced
+            (STREAMING_STATEFUL_OPERATOR_NOT_MATCH_IN_STATE_METADATA), or there is no state at all
+            (STREAMING_STATEFUL_OPERATOR_MISSING_STATE_DIRECTORY).
     """
     now = {m.operator_id: m.operator_name for m in current}
     after = _pairs(now)
@@ -174,7 +176,7 @@ def _is_empty(state_dir: str) -> bool:
 
 
 def _stored_operators(state_dir: str) -> dict[int, str]:
-    """Operator names by id; nothing when an operator's directory is there without readable metadata."""
+    """The names of the operators by their ids; empty if the directory of any operator lacks readable metadata."""
     manager = CheckpointFileManager(state_dir)
     names: dict[int, str] = {}
     while manager.exists(str(len(names))):  # ids are counted from 0

@@ -1,4 +1,4 @@
-"""The schema file of a store: key and value schema, written once.
+"""The schema file of a store: the schemas of its keys and values, written once.
 
 Models: SchemaHelper (About state).
 
@@ -10,10 +10,10 @@ Models: SchemaHelper (About state).
 
     0002 7632  00000001 0042 {"type":"struct","fields":[{"name":"k",...}]}  00000001 ...
 
-The file is not trusted: lengths are checked, and the JSON of a user-defined type, which PySpark would load by importing or
-unpickling what the file says, is read as the SQL type under it.
+The file is not trusted: lengths are checked. For a user-defined type, PySpark would import or unpickle what the file names, so
+such a type is read as the SQL type that it is stored as.
 
-Version 3 is for column families in RocksDB (extras/rocksdb/column_family_schemas.py).
+Version 3 of the format is for column families in RocksDB (extras/rocksdb/column_family_schemas.py).
 
 Differs from Spark: nothing.
 """
@@ -34,7 +34,7 @@ _MAX_CHUNK = 65535
 
 
 def read_schemas(state_dir: str, operator_id: int, store_name: str) -> tuple[StructType, StructType]:
-    """The key and value schema of a store's schema file. Raises FileNotFoundError when there is none."""
+    """The key and value schema in a store's schema file. Raises FileNotFoundError if there is none."""
     manager = CheckpointFileManager(StateStoreId(state_dir, operator_id, 0, store_name).location)
     try:
         return decode_schemas(manager.open(SCHEMA_FILE))
@@ -47,7 +47,7 @@ def read_schemas(state_dir: str, operator_id: int, store_name: str) -> tuple[Str
 
 
 def schema_json(schema: StructType) -> str:
-    """The schema's JSON with keys in Spark's order (PySpark's own `json()` sorts them)."""
+    """The schema's JSON with its keys in Spark's order (PySpark's own `json()` sorts them)."""
     return json.dumps(schema.jsonValue(), separators=(",", ":"), ensure_ascii=False)
 
 
@@ -56,13 +56,13 @@ def encode_schemas(key_schema: StructType, value_schema: StructType) -> bytes:
 
 
 def write_text(text: str) -> bytes:  # (1)
-    """A text in chunks, after their number."""
+    """A text as the number of its chunks and the chunks."""
     chunks = _chunks(text)
     return b"".join([struct.pack(">i", len(chunks)), *map(write_utf, chunks)])
 
 
 def decode_schemas(data: bytes) -> tuple[StructType, StructType]:
-    """The two schemas of a schema file (v1 or v2). Raises ValueError with the byte at which it is broken."""
+    """The two schemas in a schema file (v1 or v2). Raises ValueError with the byte at which it is damaged."""
     version, at = read_utf(data, 0)
     if version not in ("v1", "v2"):
         raise ValueError(f"byte 0: unsupported schema version {version[:20]!r}; versions 1 and 2 are supported")
@@ -104,7 +104,7 @@ def _without_user_code(value: Any) -> Any:
 
 
 def _chunks(text: str) -> list[str]:
-    """`text` in pieces that writeUTF can write: of 65535 characters as Spark's, fewer where those need more bytes."""
+    """`text` in pieces that writeUTF can write: of 65535 characters, as in Spark, or fewer if these need more bytes."""
     if len(_modified_utf8(text)) <= _MAX_CHUNK:
         return [text]
     size = _MAX_CHUNK if text.isascii() else _MAX_CHUNK // 6
@@ -124,7 +124,7 @@ def _modified_utf8(text: str) -> bytes:  # (2)
 
 
 def read_utf(data: bytes, at: int) -> tuple[str, int]:
-    """What Java's writeUTF wrote at byte `at`, and where it ends. Raises ValueError."""
+    """The text that Java's writeUTF wrote at byte `at`, and the byte after it. Raises ValueError."""
     if at + 2 > len(data):
         raise ValueError(f"byte {at}: the file ends before the length of a text")
     (size,) = struct.unpack_from(">H", data, at)

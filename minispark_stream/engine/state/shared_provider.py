@@ -1,15 +1,18 @@
-"""The provider of a store whose table all workers of a machine share: each continues where the last one stopped.
+"""The provider of a store whose table the workers of an executor share: each continues where the last one stopped.
 
-Models: HDFSBackedStateStoreProvider, which is in the executor once (About state).
+Models: HDFSBackedStateStoreProvider, of which an executor has one for each store (About state).
 
-1. Before a store is opened, its ticket is taken (shared_tables.py): the provider is now at the version that the last worker
-   left, in the same memory, and opens the version that is asked for as if it had made that one itself.
-2. When the store is done with, after `abort`, which every task calls at its end, the ticket is laid down.
-3. Without a ticket, a table that is in common memory may be in use: it is forgotten, and the version loaded from the files.
+1. Before a store is opened, its ticket is taken (shared_tables.py). The provider is then at the version where the last worker
+   left the table, in the same memory, and can load the requested version from there as if it had made that version itself.
+2. At its end, every task calls `abort`; then the store is no longer needed, and the ticket is laid down.
+3. Without a ticket, a table in shared memory may be in use by another worker. So it is forgotten, and the version is loaded
+   from the files.
 4. Entries that are in the memory of this process only, because they are few or a dict, stay as they are. They have no ticket.
-5. A ticket of another run of the query is of no use to anybody: the memory is freed.
+5. A ticket of another run of the query is of no use to anybody, and its memory is freed.
 
-    worker 1, worker 2     took version 7, laid down 8     takes 8, lays down 9     the first one's next turn: takes 9
+    worker 1     takes the table at version 7, lays it down at 8
+    worker 2                                       takes it at 8, lays it down at 9
+    worker 1                                                                      takes it at 9, ...
 
 Differs from Spark: nothing.
 Shown by tests/unit/engine/state/test_shared_tables.py::test_another_worker_goes_on_with_the_same_table.
@@ -27,7 +30,7 @@ from minispark_stream.engine.state.state_store import Came, StateStoreConf, Stat
 
 
 class SharedProvider(HDFSBackedStateStoreProvider):
-    """`ticket` is that of the store."""
+    """A provider that takes and lays down the `ticket` of its store."""
 
     def __init__(self, store_id: StateStoreId, conf: StateStoreConf, ticket: SharedStore):
         self._ticket = ticket
@@ -65,12 +68,12 @@ class SharedProvider(HDFSBackedStateStoreProvider):
         self._ticket.lay_down(Ticket(self.conf, table, self.version, self.undo_records, self.identities))
 
     def forget(self) -> None:
-        """Nor does the ticket count, if it was taken: what is in the memory need not be what it says."""
+        """Forget the memory, and also the ticket, if it was taken: it may no longer be true of the memory."""
         self._ticket.let_go()
         super().forget()
 
     def table(self) -> TableInMemory | None:
-        """Where the entries are, if other workers have them, too."""
+        """The table with the entries, if it is in shared memory."""
         assert isinstance(self.map, ColumnarMap)
         return self.map.in_memory()
 

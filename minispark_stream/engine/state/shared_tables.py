@@ -1,24 +1,26 @@
-"""The large stores of a machine, which its workers have in common: at which version each is, and who may use it.
+"""The large stores that the workers of an executor share: at which version each of them is, and who may use it.
 
 Models: nothing of Spark, whose executor has each store once, for all of its tasks.
 
-1. A worker that is done with a store lays down its *ticket*, a small file: the version in memory, what undoes it, and where the
-   memory of the table is (fast/shared_memory.py).
-2. A worker that needs the store *takes* the ticket, by giving the file a name of its own, which only one can do. Until it lays
-   the ticket down again, nobody else uses that memory. So nobody sees a table that is being changed.
-3. A ticket that a living process has taken is waited for, at most WAIT_S seconds. A task that hangs, or outlives its query, may
-   keep it longer, and one that was killed for ever. Then the store is loaded from its files, into other memory.
-4. At most once in TIDY_EVERY_S seconds, a worker clears away what killed processes had taken, and the tables of its query that
-   are too far behind to catch up by reading deltas, because their partitions are computed elsewhere.
-5. All tables together may take `stateStore.maxSharedMemoryMB`; those that nobody has used for longest go first.
+1. A worker that no longer needs a store lays down its *ticket*, a small file that says which version is in memory, what undoes
+   the last versions, and where the memory of the table is (fast/shared_memory.py).
+2. A worker that needs the store *takes* the ticket, by giving the file a name of its own, which only one worker can do. Until
+   it lays the ticket down again, nobody else uses that memory. So nobody sees a table while it is being changed.
+3. If a living process has taken the ticket, others wait for it, but at most WAIT_S seconds. A task that hangs, or outlives its
+   query, may keep it longer, and a task that was killed never lays it down. Then the store is loaded from its files, into other
+   memory.
+4. At most once in TIDY_EVERY_S seconds, a worker deletes the tickets that killed processes had taken, and the tables of its
+   query that are too far behind to catch up by reading deltas, because their partitions are now computed elsewhere.
+5. All tables together may take `stateStore.maxSharedMemoryMB`; if they need more, the ones that have not been used for longest
+   are deleted.
 
     worker 1     takes 0/3 at version 7, commits 8, lays it down
-    worker 2     takes 0/3 at version 8: reads no file, and finds its rows in the same memory
+    worker 2     takes 0/3 at version 8: it reads no file, and finds the rows in the same memory
     worker 2     is killed before it lays 0/3 down; worker 1 finds no ticket, and loads version 8 from the files
 
-The folder of the tickets lies in the one that Spark makes for the blocks of an executor and deletes at its end. So the workers
-of an executor have their tables in common. A store that is a dict (fast/columnar_map.py), or small, has no ticket: each worker
-keeps what it met.
+The folder of the tickets is inside the folder that Spark makes for the blocks of an executor and deletes at its end. So the
+workers of one executor share their tables. A store that is a dict (fast/columnar_map.py), or small, has no ticket: each worker
+has its own copy.
 
 Shown by tests/unit/engine/state/test_shared_tables.py::test_another_worker_goes_on_with_the_same_table.
 """
@@ -43,7 +45,7 @@ TIDY_EVERY_S = 1.0
 
 
 class Ticket(NamedTuple):
-    """(1) A store as a worker left it, in the words of HDFSBackedStateStoreProvider."""
+    """(1) A store as a worker left it; the fields have the same meaning as in HDFSBackedStateStoreProvider."""
 
     conf: StateStoreConf
     table: TableInMemory
@@ -53,7 +55,7 @@ class Ticket(NamedTuple):
 
 
 class Head(NamedTuple):
-    """The beginning of a ticket. `tag` tells it from all others; the query is known by the root of its checkpoint."""
+    """The beginning of a ticket's file. Each ticket has its own `tag`; `checkpoint_root` says which query it belongs to."""
 
     tag: str
     address: Address
@@ -68,11 +70,11 @@ class SharedStore:
         self._folder, self._name = folder, hashlib.sha256(repr(store_id).encode()).hexdigest()[:32]
         self._path = f"{folder}/{self._name}"
         self._checkpoint_root = store_id.checkpoint_root
-        self._taken: str | None = None  # its name while this worker has it
+        self._taken: str | None = None  # the name of the ticket's file while this worker has it
         self._last = ""  # the tag of the ticket that this worker laid down or read last
 
     def take(self) -> bool:
-        """(2) Whether there is a ticket, which is this worker's from now on."""
+        """(2) Take the ticket; returns False if there is none."""
         until = time.monotonic() + WAIT_S
         while not self._take_now():
             if time.monotonic() > until or not self._is_in_use():  # (3)
@@ -81,7 +83,7 @@ class SharedStore:
         return True
 
     def read(self) -> Ticket | None:
-        """The ticket that was taken; None when this worker was the last to lay it down or to read it: it knows better."""
+        """The ticket that was taken; None if this worker was the last to lay it down or read it, and so knows what it says."""
         assert self._taken is not None
         with open(self._taken, "rb") as file:
             head, before = pickle.load(file), self._last
@@ -89,7 +91,7 @@ class SharedStore:
             return None if head.tag == before else pickle.load(file)
 
     def lay_down(self, ticket: Ticket) -> None:
-        """(1) Whoever needs the store next may take it."""
+        """(1) Write the ticket, for whoever needs the store next."""
         path = self._taken or _own_name(self._path)
         self._taken, self._last = None, secrets.token_hex(8)
         try:
@@ -101,7 +103,7 @@ class SharedStore:
             _delete(path)
 
     def let_go(self) -> None:
-        """There is no ticket any more."""
+        """Delete the ticket that was taken, if any."""
         if self._taken is not None:
             _delete(self._taken)
         self._taken, self._last = None, ""
@@ -117,12 +119,12 @@ class SharedStore:
         return True
 
     def _is_in_use(self) -> bool:
-        """By another process, or laid down this moment."""
+        """Whether a living process has the ticket, or it has been laid down in this moment."""
         return any(name.partition(".")[0] == self._name and not _is_of_the_dead(name) for name in _names(self._folder))
 
 
 class SharedTables:
-    """All tickets of a machine, in `folder`."""
+    """All tickets of an executor, in `folder`."""
 
     def __init__(self, folder: str):
         self._folder, self._looked = folder, 0.0
@@ -132,7 +134,13 @@ class SharedTables:
         return SharedStore(self._folder, store_id)
 
     def tidy(self, max_bytes: int, checkpoint_root: str, oldest: int) -> None:
-        """`oldest`: the version of which a table of this query still is of use."""
+        """Delete tickets and tables that are of no use any more.
+
+        Args:
+            max_bytes: (5) how much memory all tables together may take.
+            checkpoint_root: identifies this worker's query.
+            oldest: (4) tables of this query at older versions are deleted.
+        """
         if time.monotonic() - self._looked < TIDY_EVERY_S:
             return
         self._looked = time.monotonic()
@@ -151,7 +159,7 @@ class SharedTables:
                 total -= head.address.num_bytes
 
     def _drop(self, path: str, head: Head) -> bool:
-        """Whether the table is gone: not while somebody has the ticket."""
+        """Delete a table; returns False if somebody has its ticket."""
         taken = _own_name(path)
         with suppress(OSError, EOFError, pickle.UnpicklingError):
             if "." not in os.path.basename(path):
@@ -168,19 +176,19 @@ class SharedTables:
 
 
 def _own_name(path: str) -> str:
-    """(2) What a ticket is called while this process has it."""
+    """(2) The name of a ticket's file while this process has it."""
     return f"{path}.{os.getpid()}.{secrets.token_hex(4)}"
 
 
 def free(address: Address) -> None:
-    """Give the memory back to the system. Who calls this has taken the ticket."""
+    """Give the memory back to the system. The caller must have taken the ticket."""
     memory = SharedMemory.at(address)
     if memory is not None:
         memory.free()
 
 
 def _names(folder: str) -> list[str]:
-    """There are no names when Spark, which ends, has deleted the folder."""
+    """The names in a folder; none if Spark has deleted it, because the executor ends."""
     try:
         return os.listdir(folder)
     except OSError:
@@ -188,7 +196,7 @@ def _names(folder: str) -> list[str]:
 
 
 def _is_of_the_dead(name: str) -> bool:
-    """Whether the process that has taken the ticket is gone."""
+    """Whether a ticket was taken by a process that no longer lives."""
     _, _, rest = name.partition(".")
     return rest != "" and not os.path.exists(f"/proc/{rest.partition('.')[0]}")
 

@@ -1,14 +1,14 @@
 """The files of one state store: the changes of each batch, and from time to time all rows of a version.
 
-Models: the file half of HDFSBackedStateStoreProvider (About state: delta and snapshot files).
+Models: the part of HDFSBackedStateStoreProvider that reads and writes files (About state: delta and snapshot files).
 
     state/<operator>/<partition>[/<store>]/7.delta       what batch 6 changed: version 6 -> version 7
-                                           11.snapshot   everything there is in version 11
+                                           11.snapshot   all rows of version 11
 
 1. Both are a compressed stream (engine/checkpointing/lz4_block.py) of records (state_records.py). A snapshot has no removes.
-2. A file appears whole or not at all (written aside, then renamed) and may be replaced by a batch that runs again, so
-   a reader who keeps what it read remembers the `identity` of the file.
-3. Where a version has both files, the snapshot is the shorter way to it.
+2. A file appears as a whole or not at all (it is written under another name, then renamed). A batch that runs again may replace
+   it, so whoever keeps what was read also keeps the `identity` of the file.
+3. If a version has both files, the snapshot is used.
 
     1.delta 2.delta 3.delta 3.snapshot     store_files(): 1.delta, 2.delta, 3.snapshot
 
@@ -47,8 +47,8 @@ class StoreFile(NamedTuple):
 
 
 class Loaded(NamedTuple):
-    """What a provider knows of the versions it has loaded: how often one was in memory or not, whether a snapshot of the last
-    one could not be read, and the memory of its map."""
+    """What a provider reports of loading: how often a version was in memory and how often it was not, whether the newest
+    snapshot of the last version could not be read, and the memory of the map."""
 
     hits: int
     misses: int
@@ -59,8 +59,13 @@ class Loaded(NamedTuple):
 class StateFiles:
     """Reads, writes, lists and deletes the delta and snapshot files of one store.
 
-    `manager`: for the store's directory, if not the usual one; `max_bytes`: the memory that a file's records may take.
-    `delta` and `snapshot` are the suffixes of the names, `provider` is Spark's class, as errors name it.
+    Args:
+        manager: the files of the store's directory, if not the usual ones.
+        max_bytes: the memory that the records of a file may take.
+
+    Attributes:
+        delta, snapshot: the suffixes of the names of files.
+        provider: Spark's class, as error messages name it.
     """
 
     delta, snapshot, provider = "delta", "snapshot", "HDFSStateStoreProvider"
@@ -82,14 +87,14 @@ class StateFiles:
 
     @property
     def most_deltas(self) -> int:
-        """So many may follow a snapshot before the next one is due."""
+        """How many deltas may follow a snapshot before the next one is due."""
         return self.conf.min_deltas_for_snapshot
 
     def opens(self, version: int, unique_id: str | None) -> None:
-        """From now on, `version` is worked on; `unique_id` says in which file it is, where versions have ids."""
+        """A batch begins with `version`. In checkpoint format 2, `unique_id` says which of its files counts."""
 
     def unique_id(self, version: int) -> str | None:
-        """The id of a version's file, if the version was opened or written here; None where versions have no ids."""
+        """The id of the file of a version that was opened or written here; None in checkpoint format 1."""
         return None
 
     def name(self, version: int, suffix: str) -> str:
@@ -97,27 +102,30 @@ class StateFiles:
         return f"{version}.{suffix}"
 
     def write_version(self, version: int, changes: Sequence[Change], num_keys: int, overwrite: bool = True) -> object:
-        """What `changes` make of the version before: `num_keys` keys. It takes the place of what an earlier run wrote.
+        """Write `version`, which differs from the version before by `changes` and has `num_keys` keys.
 
-        Returns the identity of the new file. Without `overwrite` and with a file there: FileExistsError.
+        With `overwrite`, it replaces the files that an earlier run wrote. Returns the identity of the new file.
+
+        Raises:
+            FileExistsError: there is a file and `overwrite` is false.
         """
         self.delete(self.name(version, self.snapshot))
         return self.write_delta(version, changes, overwrite)
 
     def write_delta(self, version: int, changes: Sequence[Change], overwrite: bool = True) -> object:
-        """The identity of the new file. Without `overwrite` and with a file there: FileExistsError."""
+        """Write a delta; returns the identity of the file. Raises FileExistsError if there is one and `overwrite` is false."""
         name = self.name(version, self.delta)
         return name, self._write(name, self._encoded(changes, version), overwrite)
 
     def write_snapshot(self, version: int, keys: Sequence[bytes], values: Sequence[bytes]) -> int:
-        """The size of the file in bytes. FileNotFoundError when somebody has deleted the folder meanwhile."""
+        """Write a snapshot; returns its size in bytes. Raises FileNotFoundError if the folder has been deleted meanwhile."""
         records = self._encoded([(keys, values)], version)
         data = compress(records, self.conf.compression_codec)
         self.manager.create_atomic(f"{version}.snapshot", data, overwrite=True, new_folder=False)
         return len(data)
 
     def read_delta(self, version: int) -> list[Change]:
-        """The records of a delta, in order. A missing file is CANNOT_READ_DELTA_FILE_NOT_EXISTS."""
+        """The records of a delta, in order. Raises SparkRuntimeException if the file is missing or damaged."""
         try:
             return self._read(f"{version}.delta", "delta")
         except FileNotFoundError as e:
@@ -142,7 +150,7 @@ class StateFiles:
         self.manager.delete(name)
 
     def store_files(self) -> list[StoreFile]:
-        """The delta and snapshot files by version; where a version has both, the snapshot (Spark's fetchFiles)."""  # (3)
+        """The delta and snapshot files by version; if a version has both, the snapshot (Spark's fetchFiles)."""  # (3)
         found: dict[int, StoreFile] = {}
         for name, *_ in self._names():
             stem, _, suffix = name.partition(".")
@@ -156,32 +164,32 @@ class StateFiles:
         return [f.version for f in self.store_files() if f.is_snapshot]
 
     def identity(self, version: int) -> object:
-        """What tells this file of `version` from one that replaced it; None when there is no file."""  # (2)
+        """A value that distinguishes the file of `version` from one that replaces it; None if there is no file."""  # (2)
         for name in (self.name(version, self.delta), self.name(version, self.snapshot)):
             if (found := self.manager.identity(name)) is not None:
                 return name, found
         return None
 
     def tables(self, version: int) -> Mapping[str, int]:
-        """The files that the snapshot of a version shares with those of others, and their bytes; none where it is one file."""
+        """The files that the snapshot of a version may share with other snapshots, and their sizes; here, there are none."""
         return {}
 
     def unused(self, deleted: Sequence[str]) -> list[str]:
-        """Other files that nobody needs any more once these are deleted."""
+        """Other files that are no longer needed when the files `deleted` are gone."""
         return []
 
     def onto(self, entries: Entries, changes: Iterable[Change]) -> Iterable[Change]:
-        """What a delta says, as values that are put or removed, given the entries that it is applied to."""
+        """The records of a delta as keys that are put or removed, given the entries that they are applied to."""
         return changes
 
     def says_the_same(self, version: int, changes: Sequence[Change], rows: Change) -> bool:
-        """Whether the file of `version` is what `changes` would make, or where it is the whole version, what `rows` would."""
+        """Whether the file of `version` contains these `changes`, or, if it contains the whole version, these `rows`."""
         if self.has_delta(version):
             return dict(records(self.read_delta(version))) == dict(records(changes))
         return dict(records(self.read_snapshot(version))) == dict(records([rows]))
 
     def custom_metrics(self, loaded: Loaded) -> dict[str, int]:
-        """Spark's names for what it counts of a store besides its keys."""
+        """What Spark counts of a store besides its keys, under Spark's names."""
         return {
             "loadedMapCacheHitCount": loaded.hits,
             "loadedMapCacheMissCount": loaded.misses,
@@ -193,7 +201,7 @@ class StateFiles:
 
     @property
     def last_uploaded(self) -> str:
-        """The metric that says which version has been uploaded whole."""
+        """The name of the metric that says of which version a snapshot has been uploaded last."""
         return f"SnapshotLastUploaded.partition_{self.store_id.partition_id}_{self.store_id.store_name}"
 
     def _encoded(self, changes: Sequence[Change], version: int) -> bytes:
@@ -225,7 +233,7 @@ class StateFiles:
             raise self._damaged(name, kind, e) from e
 
     def _damaged(self, name: str, kind: str, error: Exception) -> SparkRuntimeException:
-        """What to raise when a file cannot be read because of `error`."""
+        """The exception to raise if a file cannot be read because of `error`."""
         if isinstance(error, NegativeKeySize):
             return self._error(f"CANNOT_READ_{kind.upper()}_FILE_KEY_SIZE", kind, name, str(error))
         if isinstance(error, RowChecksumMismatch):
@@ -243,7 +251,7 @@ class StateFiles:
 
 
 def files_of(store_id: StateStoreId, conf: StateStoreConf) -> StateFiles:
-    """The files of a store: those of the provider that the confs name."""
+    """The files of a store, as the provider that the confs name writes them."""
     if conf.new_files is None:
         return StateFiles(store_id, conf)
     files: StateFiles = conf.new_files(store_id, conf)

@@ -2,21 +2,22 @@
 
 Models: the record format of HDFSBackedStateStoreProvider (About state: delta and snapshot files).
 
-1. A payload is records with big-endian lengths, one behind the other:
+1. A payload consists of records with big-endian lengths, one after the other:
 
        put     i32 key length, key, i32 value length, value
        remove  i32 key length, key, i32 -1                     in deltas only
        end     i32 -1
 
-2. With `rowChecksum.enabled` a put value is preceded by the CRC32C of key and value (i32, little-endian, part of the
+2. With `rowChecksum.enabled`, the value of a put is preceded by the CRC32C of key and value (i32, little-endian, part of the
    value's length), and the key of a remove by the CRC32C of the key.
-3. Rows that are a table (engine/checkpointing/unsafe_row/rows.py) are written as one; many of them by the sizes of their keys,
-   because many records in a row that are alike in their sizes are read as one.
+3. Rows in a table (engine/checkpointing/unsafe_row/rows.py) are written all at once, without a loop. Reading is as fast where
+   many records in succession have keys of one size and values of one size, so a large table is written in the order of the
+   sizes of its keys.
 
     put a -> 1, remove b     00000001 61 00000001 31 | 00000001 62 ffffffff | ffffffff
 
 The payload is not trusted: lengths are checked before they are used, and every error names the byte. A reader may also limit
-the memory that the records take: one of an empty key and an empty value has 8 bytes in the file, and 130 in Python.
+the memory that the records take: a record with an empty key and an empty value takes 8 bytes in the file, and 130 in Python.
 
 Differs from Spark: nothing.
 """
@@ -33,10 +34,10 @@ import numpy as np
 from minispark_stream.engine.checkpointing.lz4_block import LimitExceeded
 from minispark_stream.engine.checkpointing.unsafe_row.rows import Rows
 
-Pair = tuple[bytes, "bytes | None"]  # a put, or with None a remove
-Change = tuple[Sequence[bytes], "Sequence[bytes | None]"]  # the keys and values of many of them
+Pair = tuple[bytes, "bytes | None"]  # a key and its new value; None: the key is removed
+Change = tuple[Sequence[bytes], "Sequence[bytes | None]"]  # the keys and the values of many such pairs
 
-ALIKE = 1_000  # so many records that are alike are worth a table
+ALIKE = 1_000  # this many records with the same sizes in succession are worth a table
 BYTES_PER_RECORD = 130  # what CPython needs for a pair in a list, besides the bytes of key and value
 _END = b"\xff\xff\xff\xff"
 _length = struct.Struct(">i")
@@ -51,7 +52,7 @@ class RowChecksumMismatch(ValueError):
 
 
 class _Lengths(dict[int, bytes]):
-    """Each length as four bytes, made once."""
+    """Each length as four bytes, which are made only once."""
 
     def __missing__(self, length: int) -> bytes:
         self[length] = packed = _length.pack(length)
@@ -78,7 +79,7 @@ def encode_records(changes: Iterable[Change], checksum: bool = False) -> bytes:
 
 
 def _table(keys: Sequence[bytes], values: Sequence[bytes | None]) -> bytes | None:
-    """(3) The records of rows that are tables, if all are put or all are removed; None for others."""
+    """(3) The records of rows that are tables or can be, if all are put or all are removed; None for other rows."""
     keys = Rows.of(keys)
     removed = 0 if isinstance(values, Rows) else values.count(None)
     if not isinstance(keys, Rows) or removed not in (0, len(keys)):
@@ -86,21 +87,21 @@ def _table(keys: Sequence[bytes], values: Sequence[bytes | None]) -> bytes | Non
     puts = Rows(np.empty((removed, 0), np.uint8)) if removed else Rows.of(values)  # type: ignore[arg-type]
     if not isinstance(puts, Rows):
         return None
-    if keys.differ and len(keys) > ALIKE:  # the records of a key keep their order, as they are of one size
+    if keys.differ and len(keys) > ALIKE:  # records of the same key have the same size, so they keep their order
         order = np.argsort(keys.sizes, kind="stable")
         keys, puts = keys.some(order), puts.some(order)
     value_sizes = np.full(removed, -1) if removed else puts.sizes
     table = np.hstack([_lengths(keys.sizes), keys.table, _lengths(value_sizes), puts.table])
     if not keys.differ and not puts.differ:
         return table.tobytes()
-    unit = 1 if ((keys.sizes | puts.sizes | table.shape[1]) & 3).any() else 4  # bytes that are a part of a record, or are not
+    unit = 1 if ((keys.sizes | puts.sizes | table.shape[1]) & 3).any() else 4  # single bytes, or four at a time if sizes allow
     length = np.ones((len(keys), 4 // unit), np.bool_)
     key, value = (np.arange(rows.table.shape[1] // unit) < rows.sizes[:, None] // unit for rows in (keys, puts))
     return table.view(f"u{unit}")[np.hstack([length, key, length, value])].tobytes()
 
 
 def _lengths(sizes: np.ndarray) -> np.ndarray:
-    """Lengths as the bytes of the file, a line each."""
+    """Lengths as the bytes of the file, one line each."""
     return sizes.astype(">i4").view(np.uint8).reshape(-1, 4)
 
 
@@ -110,15 +111,16 @@ def decode_records(data: bytes, checksum: bool = False, max_bytes: int | None = 
 
 
 def records(changes: Iterable[Change]) -> Iterator[Pair]:
-    """Changes, record by record."""
+    """The records of some changes, one by one."""
     return chain.from_iterable(zip(keys, values) for keys, values in changes)
 
 
 def decode_changes(data: bytes, checksum: bool = False, max_bytes: int | None = None) -> list[Change]:
     """The records of a payload, in order.
 
-    Raises ValueError with the byte at which the payload is broken; LimitExceeded when the records need more than `max_bytes`
-    of memory.
+    Raises:
+        ValueError: the payload is damaged; the text says at which byte.
+        LimitExceeded: the records need more than `max_bytes` of memory.
     """
     changes: list[Change] = []
     one_by_one: tuple[list[bytes], list[bytes | None]] = [], []
@@ -140,7 +142,7 @@ def decode_changes(data: bytes, checksum: bool = False, max_bytes: int | None = 
 
 
 def _records(data: bytes) -> Iterator[Pair | Change]:
-    """All records, one at a time; (3) where they go on alike, as many more as were alike before, as a change."""
+    """All records, one at a time; (3) after ALIKE records with the same sizes, the next ones of these sizes as one change."""
     at, end, read, alike, before = 0, len(data), _length.unpack_from, 0, (0, 0)
     while True:  # (1)
         if end - at < 4:
@@ -169,7 +171,7 @@ def _records(data: bytes) -> Iterator[Pair | Change]:
 
 
 def _alike(data: bytes, at: int, key: int, value: int, most: int) -> Change:
-    """(3) Records from byte `at` on, as long as their sizes are `key` and `value` (negative: they remove), at most `most`."""
+    """(3) At most `most` records from byte `at` on, as long as their sizes are `key` and `value` (negative for removes)."""
     width = 8 + key + max(value, 0)
     n = min(most, (len(data) - at) // width)
     keys, values = (np.ndarray(n, ">i4", data, offset, (width,)) for offset in (at, at + 4 + key))
@@ -214,12 +216,12 @@ _CRC = _crc_table()
 
 
 def after_byte(sums: Any, byte: Any) -> Any:
-    """What one more byte makes of a CRC32C, or an array of bytes of an array of them (uint32)."""
+    """The CRC32C after one more byte; or an array of them (uint32) after an array of bytes."""
     return _CRC[(sums ^ byte) & np.uint32(255)] ^ (sums >> np.uint32(8))
 
 
 def crc32c(rows: Sequence[bytes]) -> list[int]:
-    """Compute the CRC32C (Castagnoli) of each row: all rows together, one byte position after the other."""
+    """The CRC32C (Castagnoli) of each row, computed for all rows together, one byte position after the other."""
     data = np.frombuffer(b"".join(rows), np.uint8)
     lengths = np.fromiter(map(len, rows), np.int64, len(rows))
     start = np.cumsum(lengths) - lengths

@@ -1,14 +1,14 @@
-"""May this query read the state that is there?
+"""Whether a query can read the state in its checkpoint.
 
 Models: StateSchemaCompatibilityChecker (About state).
 
-State files hold bytes without a schema, so a query that was changed between two runs would misread them. The schemas of each
-store are written once (schema_files.py), and compared when the query starts again:
+State files contain bytes without a schema, so a query that was changed between two runs could misread them. Therefore the
+schemas of each store are written once (schema_files.py), and compared when the query starts again:
 
-1. The file is missing: write the query's schemas.
-2. A schema is compatible when the stored one can hold it: the same types in the same places. Names do not matter, and what was
+1. If the file is missing, write the query's schemas.
+2. A schema is compatible if it has the same types in the same places as the stored one. Names do not matter. A field that was
    nullable may become not nullable, but not the other way round.
-3. What is not compatible is refused with both schemas in the message, unless `stateStore.stateSchemaCheck` is off.
+3. An incompatible schema is refused with both schemas in the message, unless `stateStore.stateSchemaCheck` is off.
 
     stored (word string, count long)      new (w string, n long not null)      compatible
                                           new (word string, count int)         refused: STATE_STORE_VALUE_SCHEMA_NOT_COMPATIBLE
@@ -58,9 +58,15 @@ def validate_or_write_schema(
     check: bool = True,
     check_values: bool = True,
 ) -> None:
-    """Compare the schemas of a store with those it was first written with, or write them when there are none yet.
+    """Compare the schemas of a store with those that it was first written with, or write them if there are none yet.
 
-    Raises what `check_schemas` does.
+    Args:
+        check: the conf `stateStore.stateSchemaCheck`.
+        check_values: whether the schemas of the values are compared, too.
+
+    Raises:
+        UnsupportedOperationException: the schemas do not fit.
+        SparkRuntimeException: the schema file is damaged.
     """
     _refuse_collated_keys(key_schema)
     manager = CheckpointFileManager(StateStoreId(state_dir, operator_id, 0, store_name).location)
@@ -81,10 +87,11 @@ def validate_or_write_schema(
 def check_schemas(
     stored: tuple[StructType, StructType], new: tuple[StructType, StructType], check: bool, check_values: bool = True
 ) -> None:
-    """Compare key and value schema with those of the checkpoint.
+    """Compare the schemas of keys and values with those of the checkpoint.
 
-    When they do not fit, raises UnsupportedOperationException STATE_STORE_KEY_SCHEMA_NOT_COMPATIBLE or
-    STATE_STORE_VALUE_SCHEMA_NOT_COMPATIBLE, unless `check` (conf `stateStore.stateSchemaCheck`) is off.
+    Raises:
+        UnsupportedOperationException: they do not fit (STATE_STORE_KEY_SCHEMA_NOT_COMPATIBLE or
+            STATE_STORE_VALUE_SCHEMA_NOT_COMPATIBLE), and `check` is on.
     """
     (stored_key, stored_value), (key_schema, value_schema) = stored, new
     try:
@@ -99,7 +106,7 @@ def check_schemas(
 
 
 def compatible(schema: DataType, stored: DataType) -> bool:  # (2)
-    """Whether `schema` may read and write what was written with `stored`."""
+    """Whether rows of the schema `stored` may be read and written as rows of `schema`."""
     match schema, stored:
         case ArrayType(), ArrayType():
             nullable = stored.containsNull or not schema.containsNull
@@ -133,7 +140,7 @@ def _not_compatible(what: str, stored: StructType, new: StructType) -> Unsupport
 
 
 def _refuse_collated_keys(key_schema: StructType) -> None:
-    """Keys are compared as bytes, so two strings that a collation calls equal would be two keys."""
+    """Keys are compared as bytes, so two strings that are equal under a collation would be two keys."""
     if any(isinstance(t, StringType) and t.collation != "UTF8_BINARY" for t in _types_in(key_schema)):
         condition = "STATE_STORE_UNSUPPORTED_OPERATION_BINARY_INEQUALITY"
         schema = schema_json(key_schema)
@@ -157,7 +164,7 @@ def _types_in(dt: DataType) -> Iterator[DataType]:
 
 
 def scala_string(dt: DataType) -> str:
-    """A type as Scala's `toString` prints it, as error messages show it: `StructType(StructField(k,LongType,true))`."""
+    """A type as Scala prints it, which is how error messages show it: `StructType(StructField(k,LongType,true))`."""
     match dt:
         case StructType():
             fields = (f"StructField({f.name},{scala_string(f.dataType)},{_scala(f.nullable)})" for f in dt.fields)

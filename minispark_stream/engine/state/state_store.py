@@ -2,9 +2,9 @@
 
 Models: StateStore and StateStoreProvider (About state; SIGMOD'18 paper, section 6.1).
 
-A stateful operator remembers across batches by way of a store: a map from key bytes to value bytes (UnsafeRows) that
-exists in versions. Batch N opens version N, changes it and commits version N + 1. Versions are never changed, so a
-batch that runs again opens the same version N and writes N + 1 once more: running twice is the same as running once.
+A stateful operator keeps what it must remember from batch to batch in a store: a map from key bytes to value bytes (UnsafeRows)
+that has versions. Batch N opens version N, makes changes and commits version N + 1. A version never changes, so a batch that
+runs again opens the same version N and writes N + 1 once more: running it twice is the same as running it once.
 
 1. `get_store(id, conf, version)` opens a version (loaded_providers.py).
 2. The operator reads (`get`, `rows`, `prefix_scan`, `index`) and writes (`put`, `remove`), each for many keys in one call.
@@ -14,8 +14,8 @@ batch that runs again opens the same version N and writes N + 1 once more: runni
     store.put([key], [value])
     store.commit()                      # 8; the file is /ck/state/0/3/8.delta
 
-This module says what a store, its id, its confs and its metrics are, and which providers there are: a provider of Spark's is,
-here, how the files of a store are written (state_files.py, and what an extra has registered).
+This module defines stores, their ids, confs and metrics, and it knows the providers. Here, the conf `providerClass` only
+decides how the files of a store are written: as state_files.py does it, or as a provider does that an extra has registered.
 
 Differs from Spark: nothing.
 """
@@ -35,14 +35,15 @@ PrefixesOf = Callable[[Sequence[bytes]], Sequence[bytes]]
 
 
 class Index(Protocol):
-    """What an operator finds entries by besides their keys. It sees all entries once, and then each change."""
+    """A way to find entries by something other than their keys. It is given all entries once, and then each change."""
 
     def change(self, keys: Sequence[bytes], before: Sequence[bytes | None], after: Sequence[bytes | None]) -> None:
-        """Some keys with the values before and after the change; None: there is none. If a key comes twice, the last counts."""
+        """Take in changed keys with their values before and after the change (None: no value). If a key comes twice, the last
+        counts."""
 
 
 class Found(NamedTuple):
-    """Entries of a store, and for each the position, among what was looked for, of what it was found by."""
+    """The entries that a search for several prefixes or values has found; `positions` says by which of these each was found."""
 
     keys: Sequence[bytes]
     values: Sequence[bytes]
@@ -58,7 +59,7 @@ CHECKPOINT_FORMAT = "spark.sql.streaming.stateStore.checkpointFormatVersion"
 
 @dataclass(frozen=True)
 class StateStoreId:
-    """Which store: `checkpoint_root` is the query's `state` directory (a path or URI)."""
+    """Identifies a store; `checkpoint_root` is the query's `state` directory (a path or URI)."""
 
     checkpoint_root: str
     operator_id: int
@@ -76,15 +77,16 @@ class StateStoreId:
         return f"{self.checkpoint_root}/{self.relative_path}"
 
 
-NewFiles = Callable[[StateStoreId, Any], Any]  # with a StateStoreConf gives a StateFiles (state_files.py)
-PROVIDERS: dict[str, tuple[NewFiles | None, ...]] = {HDFS_PROVIDER: (None,)}  # for each checkpoint format, from 1 on
+NewFiles = Callable[[StateStoreId, Any], Any]  # makes a StateFiles (state_files.py) from an id and a StateStoreConf
+PROVIDERS: dict[str, tuple[NewFiles | None, ...]] = {HDFS_PROVIDER: (None,)}  # one for each checkpoint format, from 1 on
 
 
 def register_state_store_provider(name: str, *new_files: NewFiles) -> None:
-    """Let the conf `stateStore.providerClass` be `name`, a class of Spark's: `new_files` make the files of its stores, the
-    first one those of checkpoint format 1, and so on.
+    """Accept `name`, a class of Spark's, in the conf `stateStore.providerClass`.
 
-    A task is given one of them by its name, so each must be a class or function of a module.
+    Args:
+        new_files: what makes the files of a store: the first one for checkpoint format 1, the second one for format 2. Tasks
+            receive them pickled, so each must be a class or function of a module.
     """
     PROVIDERS[name] = new_files
 
@@ -100,10 +102,10 @@ def _conf(key: str, default: Any) -> Any:
 class StateStoreConf:
     """The confs that state stores read, with Spark's defaults, and the id of the query's run.
 
-    A new run trusts the files only, not what the stores of an earlier run have in memory (StateStoreProviderId).
-    `max_shared_memory_mb` is the model's own: so much memory may the tables take that the workers of an executor have in
-    common; -1: half of the machine's, 0: they have none in common.
-    `new_files`: what the files of the provider are made by, None for those of the HDFS-backed one.
+    Because of the id, a new run does not use the stores that an earlier run has in memory (StateStoreProviderId).
+    `max_shared_memory_mb` is a conf of this engine: how much memory may be taken by the tables that the workers of an executor
+    share (-1: half of the machine's memory, 0: they share none).
+    `new_files` makes the files of a store (None: as the HDFS-backed provider does).
     """
 
     min_deltas_for_snapshot: int = _conf("stateStore.minDeltasForSnapshot", 10)
@@ -123,14 +125,15 @@ class StateStoreConf:
 
     @property
     def list_delimiter(self) -> bytes:
-        """What RocksDB has between two elements of a list."""
+        """What RocksDB puts between two elements of a list."""
         return b"," if self.merge_operator_version == 1 else b""
 
     @staticmethod
     def from_conf(conf_get: Callable[[str], str | None], query_run_id: str = "") -> StateStoreConf:
-        """Read the confs through `conf_get`, which gives None for a conf that is not set.
+        """Read the confs through `conf_get`, which returns None for a conf that is not set.
 
-        Raises SparkRuntimeException for a provider that nobody has registered, or that does not have the checkpoint format.
+        Raises:
+            SparkRuntimeException: nobody has registered the provider, or it does not support the checkpoint format.
         """
         provider = conf_get(PROVIDER_CLASS) or HDFS_PROVIDER
         if provider not in PROVIDERS:
@@ -151,8 +154,10 @@ class StateStoreConf:
 
 @dataclass(frozen=True)
 class StateStoreMetrics:
-    """`memory_used_bytes` counts the entries and undo records that this process keeps; `custom` has Spark's metric names.
-    `unique_id`: of the version, in checkpoint format 2.
+    """What is reported of a store.
+
+    `memory_used_bytes` counts the entries and undo records that this process keeps; `custom` has Spark's own metrics of the
+    provider by their names; `unique_id` is the id of the version in checkpoint format 2.
     """
 
     num_keys: int
@@ -162,13 +167,13 @@ class StateStoreMetrics:
 
 
 class Came:
-    """How a process came to a version of a store, for a trace."""
+    """How a process obtained a version of a store; a trace shows this."""
 
-    NEW = "new"  # there is nothing yet
-    MEMORY = "memory"  # it had this version
-    TAKEN_OVER = "taken over"  # another worker had laid it down (shared_provider.py)
-    DELTAS = "deltas"  # it had an older one, and read the deltas after it
-    FILES = "files"  # it read the newest snapshot, and all deltas after that
+    NEW = "new"  # the store is still empty
+    MEMORY = "memory"  # the process had this version in memory
+    TAKEN_OVER = "taken over"  # another worker had it in shared memory (shared_provider.py)
+    DELTAS = "deltas"  # the process had an older version, and read the deltas after it
+    FILES = "files"  # it read the newest snapshot and all deltas after that
 
 
 class StateStore(Protocol):
@@ -177,29 +182,31 @@ class StateStore(Protocol):
     version: int
 
     def get(self, keys: Sequence[bytes]) -> tuple[Table, Sequence[bytes]]:
-        """Which of some keys are there, and the values of those."""
+        """Which of the keys have a value, and the values of those."""
 
     def put(self, keys: Sequence[bytes], values: Sequence[bytes | None]) -> None:
-        """Put each key, or with None remove it, in order. What is removed must be there."""
+        """Set the value of each key, in order; None removes the key, which must have a value then."""
 
     def remove(self, keys: Sequence[bytes]) -> int:
-        """Remove those of `keys` that are there; how many they were."""
+        """Remove those of the keys that have a value; returns how many these were."""
 
     def rows(self) -> tuple[Sequence[bytes], Sequence[bytes]]:
         """All keys, and their values, with the changes so far."""
 
     def prefix_scan(self, prefixes: Sequence[bytes], prefixes_of: PrefixesOf) -> Found:
-        """The entries whose keys have one of some prefixes, no prefix twice; `prefixes_of` gives the prefixes of keys."""
+        """The entries whose keys have one of some prefixes (all different); `prefixes_of` computes the prefixes of keys."""
 
     def index(self, name: Hashable, make: Callable[[], Index]) -> Index:
-        """The index of this name, made when it is first asked for. It is kept as long as the entries are in memory, from
-        version to version, so that it costs what a batch changes."""
+        """The index with this name, which `make` makes at the first call.
+
+        It stays in memory as long as the entries do, through all versions, so a batch only pays for what it changes.
+        """
 
     @property
     def num_keys(self) -> int: ...
 
     def commit(self) -> int:
-        """Write the next version; its number."""
+        """Write the next version; returns its number."""
 
     def abort(self) -> None:
         """Forget the changes. Does nothing after a commit."""
@@ -208,14 +215,14 @@ class StateStore(Protocol):
 
 
 def each(found: tuple[Table, Sequence[bytes]]) -> list[bytes | None]:
-    """What `get` has found, as a value for each key; None where there is none."""
+    """The result of `get` as one value for each key; None for a key without a value."""
     is_there, values = found
-    of_those = iter(values)
-    return [next(of_those) if there else None for there in is_there]
+    remaining = iter(values)
+    return [next(remaining) if there else None for there in is_there]
 
 
 def state_error_of(error: BaseException, words: str) -> SparkRuntimeException | None:
-    """What `state_error` raised on a worker, out of the traceback in the `words` of an error; None when it was not that."""
+    """The error that `state_error` made on a worker, read from the traceback in the text of `error`; None if it is another."""
     found = re.findall(r"^\S*SparkRuntimeException: \[(\w*STATE_STORE[\w.]*)\] (.*? SQLSTATE: \w{5})", words, re.M | re.S)
     if not found:
         return None

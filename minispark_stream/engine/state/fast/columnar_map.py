@@ -1,15 +1,15 @@
-"""The entries of a store as columns, as long as no row is large; then as a dict.
+"""The entries of a store as a table, if possible, and otherwise as a dict.
 
 Models: HDFSBackedStateStoreMap (About state).
 
-It does what engine/state/hdfs_backed_state_store_map.py does, with the same seven methods:
+It does the same as engine/state/hdfs_backed_state_store_map.py, with the same seven methods:
 
-1. Rows that are put and looked up as whole columns (`Rows`) are a table (row_table.py): they take half of the memory and a
-   tenth of the time.
-2. As soon as a row comes that is too large for a table of rows that differ in size, or somebody asks for single rows or an
-   index, they are a dict, and stay one.
-3. A table may be `shared`: then another process goes on with it where this one has stopped (`in_memory`, `attach`), and the
-   other way round. Which of them uses the table, they agree on elsewhere (engine/state/shared_tables.py).
+1. Entries that are put and looked up as whole columns (`Rows`) are kept in a table (row_table.py), which takes half of the
+   memory and a tenth of the time.
+2. When a row is too large for a table of rows that differ in size, or when somebody asks for single rows or an index, the
+   entries are moved to a dict, and stay there.
+3. A table may be `shared`: then another process can continue with it where this one has stopped, and the other way round
+   (`in_memory`, `attach`). The processes agree elsewhere on who may use it (engine/state/shared_tables.py).
 
     put(1 -> x, 2 -> y)    a table       undone by: remove 1, 2
     get([1])               a dict        x
@@ -32,11 +32,11 @@ from minispark_stream.engine.state.hdfs_backed_state_store_map import HDFSBacked
 from minispark_stream.engine.state.state_records import Change
 from minispark_stream.engine.state.state_store import Found, Index, PrefixesOf
 
-LARGEST_ROW = 1000  # bytes; a table keeps room for more rows, which is too much for larger ones
+LARGEST_ROW = 1000  # bytes; a table reserves room for more rows, which would be too much memory for larger ones
 
 
 class ColumnarMap:
-    """Entries of a store (`Entries`). None are there at first. `shared`: a table is shared with other processes (3)."""
+    """The entries of a store (`Entries`), empty at first. `shared`: other processes may share the table (3)."""
 
     def __init__(self, shared: bool = False) -> None:
         self._shared = shared
@@ -102,11 +102,11 @@ class ColumnarMap:
         return self._dict().index(name, make)
 
     def in_memory(self) -> TableInMemory | None:
-        """(3) What another process can go on with, if anything."""
+        """(3) The table, if another process can continue with it."""
         return self._entries.in_memory() if isinstance(self._entries, RowTable) else None
 
     def attach(self, table: TableInMemory) -> bool:
-        """(3) Whether the entries are now those of `table`, as another process has left it."""
+        """(3) Continue with `table`, as another process has left it; returns False if its memory is gone."""
         if isinstance(self._entries, RowTable) and self._entries.catch_up(table):
             return True
         memory = SharedMemory.at(table.address)
@@ -120,20 +120,20 @@ class ColumnarMap:
         return self._dict().put(keys, values) if keys else []
 
     def _put_last(self, keys: Sequence[bytes], values: Sequence[bytes | None]) -> Undo:
-        """Of each key, the last value, as columns if it can be."""
+        """Put the last value of each key, as columns if possible."""
         last = dict(zip(keys, values))
         puts = {key: value for key, value in last.items() if value is not None}
         removed = [key for key, value in last.items() if value is None]
         return [*self._put_new(Rows.of(list(puts)), Rows.of(list(puts.values()))), self.remove(Rows.of(removed))]
 
     def _table(self, keys: Rows, values: Rows) -> RowTable | None:
-        """(1) The table, if the entries are one and such rows fit in."""
+        """(1) The table, if the entries are in one (or there are none yet) and such rows fit into it."""
         if self._entries is None and keys.shape.width % 8 == 0 and keys.shape.width + values.shape.width <= LARGEST_ROW:
             self._entries = RowTable(keys.shape, values.shape, shared=self._shared)
         return self._entries if isinstance(self._entries, RowTable) and self._entries.takes(keys, values) else None
 
     def _dict(self) -> HDFSBackedStateStoreMap:
-        """(2) The dict, which the entries are from now on."""
+        """(2) The dict; entries that are in a table are moved to it."""
         if not isinstance(self._entries, HDFSBackedStateStoreMap):
             table, self._prefixes = self._entries, None
             self._entries = HDFSBackedStateStoreMap(zip(*self.rows()))

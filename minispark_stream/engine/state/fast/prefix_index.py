@@ -1,10 +1,11 @@
-"""Which rows of a table have keys with the same prefix: all sessions of a user, say, however many users there are.
+"""Finds the rows of a table whose keys have the same prefix: for example, all sessions of one user, without a look at others.
 
 Models: the `prefixKeyToKeysMap` of PrefixScannableHDFSBackedStateStoreMap (About state).
 
-1. Of each prefix the last line is known, and of each line the one before it with the same prefix.
-2. A line keeps its key, so only new lines have to be added, when somebody asks. After the table has moved, all are new.
-3. A line whose key has been removed is passed over.
+1. For each prefix, the index knows the last line with it, and for each line, the line before it with the same prefix.
+2. A line keeps its key, so only new lines have to be added, and only when somebody searches. After the table has moved to other
+   memory, all lines are new.
+3. A line whose key has been removed is skipped.
 
     line    0: a1   1: b1   2: a2   3: a3        last    a: 3   b: 1        before    3: 2   2: 0   1: none   0: none
     the lines of a       3, 2, 0
@@ -25,7 +26,7 @@ NONE = -1
 
 
 class PrefixIndex:
-    """The rows of `table` by their prefixes; `prefixes_of` gives the prefixes of keys, always the same way."""
+    """The index of `table`; `prefixes_of` computes the prefixes of keys, in every call in the same way."""
 
     def __init__(self, table: RowTable, prefixes_of: PrefixesOf):
         self._table, self._prefixes_of = table, prefixes_of

@@ -1,25 +1,26 @@
-"""Keeps keys and values in arrays, with a hash table that looks up all rows together.
+"""Keeps keys and values in arrays, with a hash table that looks up many rows together.
 
 Models: nothing of Spark, whose state is a hash map of the JVM.
 
-1. An entry is a line of `keys`, of `values` and of `is_there`. A new key takes the next line; a key that is removed keeps
-   its own, so that it finds it again when it comes back.
-2. `slots` says which entry has a hash. Two keys with one hash: the second takes the next free slot.
-3. To find many keys, all of them look into their slots at once. Those that find another key there look into the next one,
-   until each has found its entry or a free slot.
-4. There are at least twice as many slots as entries, so that few keys look more than twice. A table that is too full moves
-   into a larger one, without the keys that are gone.
-5. All keys are lines of one shape, and all values (engine/checkpointing/unsafe_row/rows.py). When a row comes for which a line
-   has no room, the table moves into one with longer lines.
+1. An entry is a line of `keys`, of `values` and of `is_there`. A new key takes the next line. A key that is removed keeps its
+   line, and uses it again if it is put once more.
+2. `slots` is the hash table: the slot at the hash of a key contains the number of its line. If that slot belongs to another
+   key, the key takes the next free slot.
+3. To find many keys, all of them look into their slots at once. Those that find another key there look into the next slot,
+   until each has found its line or a free slot.
+4. There are at least twice as many slots as lines, so that few keys need more than two looks. If the table is full, its entries
+   move to a larger one; removed keys are left behind.
+5. All keys are lines of one shape, and so are all values (engine/checkpointing/unsafe_row/rows.py). If a row is too long for a
+   line, the entries move to a table with longer lines.
 
     slots        .  2  .  0  1  .         keys (8-byte words)     0: a   1: b   2: c
-    find b, d    b's slot is 3: another key, next, 4: entry 1     d's slot is 0: free, so there is no d
+    find b, d    b's slot is 3: another key, next, 4: line 1      d's slot is 0: free, so there is no d
 
-What changes the entries also gives what undoes it. The hash begins with a number that is drawn for each table: nobody can know
-which keys will have one slot. That number has no part in the order of the rows, which is the one in which their keys came.
+Methods that change the entries return what undoes the change. The hash depends on a random number that each table draws, so
+nobody can choose keys that all have the same slot. The order of the rows does not depend on it: it is that in which keys came.
 
-All arrays lie in one piece of memory. If the table is to be shared and not small, other processes can have that memory, too
-(shared_memory.py); what else a process needs to use the table is a `TableInMemory`.
+All arrays are in one piece of memory. If the table is `shared` and not small, other processes can use that memory, too
+(shared_memory.py); a `TableInMemory` has everything else that a process needs to use the table.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ from minispark_stream.engine.state.fast.shared_memory import Address, SharedMemo
 from minispark_stream.engine.state.state_records import Change
 
 FREE = -1
-SMALLEST_SHARED = 64 << 10  # bytes; of smaller tables each process may have one of its own
+SMALLEST_SHARED = 64 << 10  # bytes; of a smaller table, each process may have its own copy
 MIX = np.uint64(0x9E3779B97F4A7C15)  # odd, its bits spread evenly: 2**64 divided by the golden ratio
 
 
@@ -43,7 +44,7 @@ Shapes = tuple[Shape, Shape]  # of keys and of values
 
 
 class TableInMemory(NamedTuple):
-    """A table that several processes have: where its memory is, and what a process needs to know besides."""
+    """A table that several processes share: where its memory is, and what else a process must know to use it."""
 
     address: Address
     shapes: Shapes
@@ -53,9 +54,9 @@ class TableInMemory(NamedTuple):
 
 
 class RowTable:
-    """Entries with keys and values of these shapes at first; the width of a key is a multiple of 8.
+    """A table for keys and values that have these shapes at first; the width of a key must be a multiple of 8.
 
-    `shared`: other processes may have it, too, if it is not small.
+    `shared`: other processes may use it, too, if it is not small.
     """
 
     def __init__(self, keys: Shape, values: Shape, room: int = 8, shared: bool = False):
@@ -74,20 +75,20 @@ class RowTable:
         return of
 
     def in_memory(self) -> TableInMemory | None:
-        """What another process can make the table from; None when it is in this one's memory only."""
+        """What another process needs to use this table; None if the table is in this process's memory only."""
         if self._memory is None:
             return None
         return TableInMemory(self._memory.address, self._shapes, int(self._seed), len(self._keys), self._used)
 
     def catch_up(self, table: TableInMemory) -> bool:
-        """Whether `table` lies in the memory of this one; then it is now the same, with what other processes have changed."""
+        """Take over what other processes have changed in `table`; returns False if it is not in the memory of this table."""
         if self._memory is None or self._memory.address.file != table.address.file:
             return False
         self._used = table.used
         return True
 
     def free(self) -> None:
-        """Give back the memory, which nobody uses any more."""
+        """Give the memory back. Nobody may use the table any more."""
         if self._memory is not None:
             self._memory.free()
 
@@ -119,17 +120,17 @@ class RowTable:
         return self._keys.table.nbytes + self._values.table.nbytes + self._is_there.nbytes + self._slots.nbytes
 
     def get(self, keys: Rows) -> tuple[Table, Rows]:
-        """Which of some keys are there, and the values of those."""
+        """Which of the keys have a value, and the values of those."""
         lines = self._lines_of(keys)
         is_there = self._have_values(lines)
         return is_there, self._values.some(lines[is_there])
 
     def takes(self, keys: Rows, values: Rows) -> bool:
-        """(5) Whether there are lines that have room for all that is here and for these."""
+        """(5) Whether lines of some shape have room both for the rows of the table and for these."""
         return None not in self._shapes_with(keys, values)
 
     def put(self, keys: Rows, values: Rows) -> list[Change]:
-        """What undoes it, of rows that it `takes`. Of a key that comes twice, the last value counts."""
+        """Put rows that the table `takes`; returns what undoes it. If a key comes twice, its last value counts."""
         self._make_room(keys, values)
         lines = self._lines_for(keys)
         were_there = self._is_there[lines]
@@ -144,7 +145,7 @@ class RowTable:
         self._write(self._lines_for(keys), values)
 
     def remove(self, keys: Rows) -> Change:
-        """The keys that were there, with their values."""
+        """Remove the keys; returns those that had a value, with that value."""
         lines = self._lines_of(keys)
         gone, before = lines[self._have_values(lines)], len(self)
         self._is_there[gone] = False
@@ -162,7 +163,7 @@ class RowTable:
         return self._used
 
     def is_there(self, lines: Ints) -> Table:
-        """Whether the keys of some lines are in the table."""
+        """Whether the keys of some lines have values."""
         return self._is_there[lines]
 
     def rows_at(self, lines: Ints) -> tuple[Rows, Rows]:
@@ -170,7 +171,7 @@ class RowTable:
         return self._keys.some(lines), self._values.some(lines)
 
     def _lines_of(self, keys: Rows) -> Ints:
-        """The line of each key; FREE where it has none."""
+        """The line of each key; FREE if it has none."""
         if keys.shape == self._keys.shape:
             return self._slots.take(self._find(keys))
         lines, fit = np.full(len(keys), FREE, np.int32), keys.fit(self._keys.shape)
@@ -181,7 +182,7 @@ class RowTable:
         return (lines != FREE) & self._is_there[lines]
 
     def _lines_for(self, keys: Rows) -> Ints:
-        """(1) The line of each key; new ones take the next, in the order in which they come."""
+        """(1) The line of each key; new keys take the next lines, in the order in which they come."""
         keys = keys.in_shape(self._keys.shape)
         begin, own = self._used, self._used + np.arange(len(keys))
         self._keys.table[begin : begin + len(keys)] = keys.table  # as if all were new
@@ -193,20 +194,20 @@ class RowTable:
         return self._slots.take(slots)
 
     def _write(self, lines: Ints, values: Rows) -> None:
-        """Each value counts as one for numpy, which takes a fifth of the time that `table[lines] = values.table` does."""
+        """Write each value as a single item of numpy: this takes a fifth of the time of `table[lines] = values.table`."""
         value = np.dtype((np.void, self._values.shape.width))
         self._values.table.view(value)[lines, 0] = values.in_shape(self._values.shape).table.view(value)[:, 0]
         self._is_there[lines] = True
 
     def _find(self, keys: Rows, lines: Ints | None = None) -> Ints:
-        """(3) The slot of each key, which is free if the key has no line; with `lines`, the key then puts its own there."""
+        """(3) The slot of each key. The slot of a key without a line is free, and with `lines`, it gets the key's own line."""
         mask = len(self._slots) - 1
         at = self._hashes(keys).astype(np.int64) & mask
         slots, left = at, np.arange(len(keys))
         while len(left):
             there = self._slots.take(at)
             if lines is not None:
-                free = np.flatnonzero(there == FREE)[::-1]  # of several keys that want one slot, the first is the last to write
+                free = np.flatnonzero(there == FREE)[::-1]  # if several keys want the same slot, the first one writes last
                 self._slots[at[free]] = lines[left[free]]
                 there = self._slots.take(at)
             is_other = np.zeros(len(left), np.bool_)
@@ -221,13 +222,13 @@ class RowTable:
         hashes = np.full(len(keys), self._seed)
         for word in _words(keys):
             hashes ^= word
-            for _ in range(2):  # each bit of the key reaches each bit of the hash
+            for _ in range(2):  # so that each bit of the key affects each bit of the hash
                 hashes ^= hashes >> np.uint64(32)
                 hashes *= MIX
         return hashes ^ (hashes >> np.uint64(32))
 
     def _make_room(self, keys: Rows, values: Rows) -> None:
-        """(4), (5) For so many more lines, which are as long as these need."""
+        """(4), (5) Move the entries to a larger table if these rows need more or longer lines."""
         more, shapes = len(keys), self._shapes_with(keys, values)
         if self._used + more <= len(self._keys) and shapes == self._shapes:
             return
@@ -244,7 +245,7 @@ class RowTable:
 
 
 def _parts(shapes: Shapes, room: int) -> list[int]:
-    """The bytes of the keys, the slots, the values and `is_there`: in this order, all begin at multiples of 8 that must."""
+    """The sizes of the keys, slots, values and `is_there`; in this order, each begins at a multiple of its word size."""
     keys, values = shapes
     return [room * keys.width, 4 * (2 << room.bit_length()), room * values.width, room]
 
