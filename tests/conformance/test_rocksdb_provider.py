@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 from pyspark.errors import PySparkException
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 
 from minispark_stream import MiniSparkSession, explain_output, inspect
@@ -27,6 +27,7 @@ from tests.conformance.test_rocksdb_state import (
     ROCKSDB,
     STORE,
     Query,
+    Variables,
     as_sparks_reader,
     clicks,
     of_spark,
@@ -35,6 +36,13 @@ from tests.conformance.test_rocksdb_state import (
 
 FEED = [[f"2024-01-01 {line}" for line in lines] for lines in (FILES[0], FILES[1] + FILES[2], FILES[3] + FILES[5])]
 SUM: tuple[str, Query] = ("complete", lambda rows, _: rows.groupBy().agg(F.sum("n")))
+
+
+def by_keys_without_nulls(rows: DataFrame, _: DataFrame) -> DataFrame:
+    keys = rows.withColumn("k", F.coalesce("k", F.lit(""))).withColumn("s", F.struct("k")).groupBy("k", "s")
+    return keys.transformWithStateInPandas(Variables(None), "k string", "update", "EventTime")
+
+
 CHANGELOGS = {f"{STORE}rocksdb.changelogCheckpointing.enabled": "true"}
 FORMAT = f"{STORE}checkpointFormatVersion"
 IDS = {FORMAT: "2"}
@@ -48,9 +56,10 @@ CASES: dict[str, dict[str, str]] = {  # "chain" has a deduplication, a join and 
     "group state": {},
     "sum": CHANGELOGS,
     "variables": CHANGELOGS | CHECKSUMS,
+    "variables by keys without nulls": {},
     "variables with ttl": {"spark.sql.streaming.noDataMicroBatches.enabled": "false"},  # else there is always one more batch
 }
-OF_CASE = QUERIES | {"sum": SUM}
+OF_CASE = QUERIES | {"sum": SUM, "variables by keys without nulls": ("update", by_keys_without_nulls)}
 JOIN_FORMAT = "spark.sql.streaming.join.stateFormatVersion"
 CASES |= {"join3": {JOIN_FORMAT: "3"}, "join4, ids": IDS | CHANGELOGS | CHECKSUMS | {JOIN_FORMAT: "4"}}
 CASES |= {  # in checkpoint format 2

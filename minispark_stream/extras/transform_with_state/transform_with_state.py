@@ -89,14 +89,13 @@ class TransformWithState(StatefulOperator):
     """A processor with state variables: what the node of the plan says about it.
 
     `attributes` and `initial_attributes` are the columns that the two `Input`s speak of; `output_event_time` is the position
-    of the output column that carries the watermark on. `keys` may have nulls everywhere; the checkpoint has `key_schema`.
+    of the output column that carries the watermark on.
     """
 
     in_pandas: bool
     input: Input
     initial: Input | None
     keys: StructType
-    key_schema: StructType
     result: StructType
     output_mode: str
     time_mode: str
@@ -218,7 +217,7 @@ class TransformWithState(StatefulOperator):
         job = tasks.over(physical.executable(one_row).execute(), DeclareVariables(self.command))
         [(text,)] = plans.of_rows(session, physical.leaf(session, query_execution.prepared(session, job))).collect()
         parse = scala.jvm(session).org.apache.spark.sql.types.StructType
-        schemas, families = Schemas(), list(families_of_timers(self.time_mode, self.key_schema))
+        schemas, families = Schemas(), list(families_of_timers(self.time_mode, self.keys))
         variables: list[tuple[str, str, bool]] = []
         for kind, name, texts, has_ttl in json.loads(text):
             if name in (known for _, known, _ in variables):
@@ -231,7 +230,7 @@ class TransformWithState(StatefulOperator):
             for schema in (self.keys, *parsed):
                 avro_schema(session, schema)  # whatever the rows are: what Avro has no type for is refused
             schemas |= {t: schema for (is_ddl, t), schema in zip(texts, parsed) if is_ddl}
-            families += families_of(kind, name, self.key_schema, parsed, has_ttl)
+            families += families_of(kind, name, self.keys, parsed, has_ttl)
         if is_in_avro(session):
             families = with_nulls(session, families)
         found = properties(self.time_mode, self.output_mode, variables)
@@ -270,7 +269,6 @@ def compile_transform_with_state(
         input=source,
         initial=initial,
         keys=without_collations(state_schema(session, key_schema)),
-        key_schema=without_collations(key_schema),
         result=result,
         output_mode=str(names["outputMode"].toString()),
         time_mode=str(names["timeMode"].toString()) or NO_TIME,
