@@ -4,22 +4,22 @@ Models: FlatMapGroupsWithStateExecBase.processDataWithPartition and FlatMapGroup
 4.3.2: stateful processing operators; About state). In this order:
 
 1. Read the rows of the partition, sorted by key. With an event-time timeout, drop those that are not after the *late*
-   watermark, and count them; without one, late rows are the function's business.
-2. For each key, its state from version N of the store and its rows make a `Group`; the function is called with it
+   watermark, and count them. Otherwise the function must deal with late rows itself.
+2. Each key's rows, and its state from version N of the store, make a `Group`; the function is called for each group
    (grouped_map_pandas_with_state.py).
 3. Save what the function did with the `GroupState`:
-       removed, no timeout set       remove the row
-       updated, removed, or timeout  put (state or null, timeout)
-       none of these                 leave the old row alone, its old timeout included
-4. Of what is in the store now, the keys whose timeout is before the batch's time (processing time), or before the
-   *eviction* watermark (event time): 2 and 3 for these, with an empty frame and `state.hasTimedOut`.
-5. Commit: write version N+1. The frames that the function gave are the rows that leave.
+       removed, and no timeout set       remove the row
+       updated, removed, or timeout set  put (state or null, timeout)
+       none of these                     leave the old row as it is, with its old timeout
+4. Then look for keys in the store whose timeout is before the batch's time (processing time) or before the *eviction* watermark
+   (event time). Do (2) and (3) for these, with an empty frame, and with `state.hasTimedOut`.
+5. Commit: write version N+1. Then the rows in the frames that the function returned are emitted.
 
     version 3    ann -> (2), timeout 12:05
     batch        bob: 1 row                     eviction watermark 12:06
     calls        (bob, 1 row, no state) then (ann, no row, state (2), hasTimedOut)
 
-A timeout goes with its row: a function that updates the state and sets no timeout has none from then on.
+The timeout is a part of the state row: if the function updates the state and sets no timeout, the key has none any more.
 
 Differs from Spark: nothing.
 """
@@ -50,16 +50,16 @@ from minispark_stream.engine.operators.state_task import StateTask, Stopwatch
 from minispark_stream.engine.operators.told import KEPT, LATE, Told, told_of_calls
 from minispark_stream.engine.state.state_store import StateStore, each
 
-Groups = tuple[pa.RecordBatch, list[Group]]  # rows, and which of them each group has
+Groups = tuple[pa.RecordBatch, list[Group]]  # some rows, and the groups that they are divided into
 NO_GROUPS: Groups = pa.RecordBatch.from_arrays([], names=[]), []
 
 
 @dataclass(frozen=True, kw_only=True)
 class ApplyInPandasWithState(StateTask):
-    """What a task needs to know; calling it runs one partition (for mapInArrow).
+    """The task; calling it runs one partition (for mapInArrow).
 
-    `command` is the function as PySpark pickled it in this session's driver; `columns` are the columns that come in and
-    `grouping` the positions of the keys among them; `result` is what the function returns.
+    `command` is the function as PySpark pickled it in the driver. `columns` is the schema of the rows that come in, and
+    `grouping` has the positions of the keys in it. `result` is the schema of the rows that the function returns.
     """
 
     command: bytes
@@ -74,7 +74,7 @@ class ApplyInPandasWithState(StateTask):
     pandas: PandasConf
 
     def run(self, stores: Sequence[StateStore], batches: Iterable[pa.RecordBatch]) -> tuple[list[pa.RecordBatch], StateMetrics]:
-        """One partition against an open store: the rows to emit, and what happened."""
+        """Process one partition with its open store; returns the rows to emit and what happened."""
         clock = Stopwatch()
         [store] = stores
         function = GroupedMapPandasWithState(
@@ -112,9 +112,9 @@ class ApplyInPandasWithState(StateTask):
     def _groups(
         self, store: StateStore, codec: UnsafeRowCodec, states: GroupStateRows, rows: pa.RecordBatch
     ) -> Groups:
-        """The groups of the batch, in the order of their keys; every max_records_per_batch rows, a new frame begins.
+        """The groups of the batch, in the order of their keys. A new frame begins after every max_records_per_batch rows.
 
-        Equal numbers are one group, whatever their bytes; its key is that of its first row.
+        Keys with equal numbers are one group even if their bytes differ (0.0 and -0.0); the key of the first row counts.
         """
         if not rows.num_rows:
             return NO_GROUPS
@@ -131,7 +131,7 @@ class ApplyInPandasWithState(StateTask):
         return rows.rename_columns(self.columns.names), groups
 
     def _timed_out(self, store: StateStore, codec: UnsafeRowCodec, states: GroupStateRows) -> Groups:
-        """The groups whose timeout has passed, each with one row that has nothing but the key."""
+        """The groups whose timeout has passed, each with one row in which only the key is filled."""
         if self.timeout == GroupStateTimeout.NoTimeout or not store.num_keys:
             return NO_GROUPS
         before = self.watermarks.eviction_ms if self.timeout == GroupStateTimeout.EventTimeTimeout else self.batch_timestamp_ms
@@ -141,7 +141,7 @@ class ApplyInPandasWithState(StateTask):
         if not expired:
             return NO_GROUPS
         key_rows = [key for key, _ in expired]
-        columns = [pa.nulls(len(expired)) for _ in self.columns]  # only their names get to the function
+        columns = [pa.nulls(len(expired)) for _ in self.columns]  # the function only gets to see their names
         for i, column in zip(self.grouping, codec.decode(key_rows)):
             columns[i] = column
         rows = pa.RecordBatch.from_arrays(columns, names=self.columns.names)
@@ -151,7 +151,7 @@ class ApplyInPandasWithState(StateTask):
     def _group_states(
         self, states: GroupStateRows, keys: Sequence[bytes], rows: Sequence[bytes | None], timed_out: bool = False
     ) -> list[GroupState]:
-        """PySpark GroupStates as Spark makes them for one call: the old timeout is not handed on."""
+        """The GroupState for each call, as Spark makes it: the old timeout is not passed on."""
         known = iter(states.decode([row for row in rows if row is not None]))
         return [
             self._group_state(key, None if row is None else next(known), timed_out) for key, row in zip(keys, rows)
@@ -181,7 +181,7 @@ def _calls(keys: UnsafeRowCodec, groups: list[Group], timed_out: list[Group], em
 
 
 def save(store: StateStore, states: GroupStateRows, groups: Iterable[Group]) -> tuple[int, int]:
-    """(3) Write what the function did with the states: how many were put, how many removed."""
+    """(3) Write what the function did with the states; returns how many were put and how many removed."""
     put: list[bytes] = []
     values: list[tuple[Any, ...] | None] = []
     timeouts: list[int] = []

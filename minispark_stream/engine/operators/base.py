@@ -1,17 +1,18 @@
 """What every stateful operator must provide to the engine.
 
 Models: StateStoreWriter and StatefulOperator (About state): an operator has an id, state stores with schemas, two watermarks
-in each batch, and a say in whether another batch is worth running.
+in each batch, and helps to decide whether another batch is worth running.
 
-An operator has two halves. The *driver half* is a `StatefulOperator`, made once from the template plan:
+An operator has two halves. The *driver half* is a `StatefulOperator`, which is made from a node of the query's plan:
 
-1. `metadata` and `schemas` are what the checkpoint says about its state; both are checked when a query restarts.
-2. `plan_batch` puts a task around the rows of a batch. Which state the task works on comes from `BatchContext.state_info`.
-3. `output_watermark` says what the operators above it may rely on, and before the next batch `should_run_another_batch` says
-   whether time alone gives the operator work.
+1. `metadata` and `schemas` say what the checkpoint contains of its state; both are checked when a query restarts.
+2. `plan_batch` plans the operator's task over the rows of a batch. `BatchContext.state_info` says which state the task works
+   on.
+3. `output_watermark` says what operators above it can rely on. Before the next batch, `should_run_another_batch` says whether
+   the operator has work even without data, because time has passed.
 
-The *task half* is a `StateTask` (state_task.py): `mapInArrow` calls it on each partition, it opens its stores at version N and
-commits version N + 1. (An aggregation and a join have another task before it, which only reads.)
+The *task half* is a `StateTask` (state_task.py): `mapInArrow` calls it on each partition, where it opens its stores at version
+N and commits version N + 1. (An aggregation and a join have another task before it, which only reads.)
 
     batch 7   plan_batch -> StateStoreSave(info with store_version=7, ...) over 5 partitions -> 8.delta, five times
 
@@ -51,8 +52,10 @@ ALWAYS_NULLABLE = "spark.sql.streaming.statefulOperator.alwaysNullableOutput.ena
 
 @dataclass(frozen=True)
 class StateVariables:
-    """What a processor of transformWithState has declared: the schemas that it gave as text; and what the metadata of its
-    operator says of that: properties, and in which files the schemas of its column families are. `families`: what these say.
+    """The state variables that a processor of transformWithState has declared.
+
+    `schemas` are the schemas of the variables. The metadata of the operator describes them by its `properties`, and names the
+    files (`schema_paths`) that contain the schemas of its column families. `families` is what is in these files.
     """
 
     schemas: Mapping[str, StructType]
@@ -65,13 +68,11 @@ class StateVariables:
 class BatchContext:
     """All that the plan of a batch depends on besides its data.
 
-    `executed` collects the physical plans of the batch, what is below a stateful operator before what is above it: the metrics
-    of all of them are the batch's. `began` collects how many seconds Spark took to begin each of them. `state_variables`
-    remembers what the processors of transformWithState have declared, by operator id: every batch of a run is given the same
-    dictionary. `allow_multiple` is `spark.sql.streaming.statefulOperator.allowMultiple`: whether the watermarks are those of
-    several operators, or of one.
-    `unique_ids`: in which files the state is that the batch begins with, by operator; None in checkpoint format 1. `tells`: see
-    StatefulOperatorStateInfo.
+    `allow_multiple` is the conf `spark.sql.streaming.statefulOperator.allowMultiple`: whether each operator has watermarks of
+    its own. `executed` collects the physical plans of the batch, from the bottom up, whose metrics together are those of the
+    batch; `began` collects how many seconds Spark took to begin each of them. `state_variables` has what the processors of
+    transformWithState have declared, by operator id; all batches of a run share this dictionary. `unique_ids` are the ids of
+    the files that the batch begins with, by operator, in checkpoint format 2. For `tells`, see StatefulOperatorStateInfo.
     """
 
     session: SparkSession
@@ -95,23 +96,23 @@ class BatchContext:
         return query_execution.planned(self.session, child)
 
     def map_partitions(self, tasks: MapPartitions, rows: JavaObject, task: Any, gathered: bool = False) -> JavaObject:
-        """What `task` emits for each partition of a physical plan's rows, as a physical plan.
+        """The physical plan of the rows that `task` emits for each partition of another physical plan, `rows`.
 
-        When the rows are `gathered`, it begins when the task below has ended, if possible in its worker
+        If the rows are `gathered`, the task only begins when the task below has ended, and if possible in the same worker
         (engine/jvm/state_rdd.py).
         """
         return tasks.over(self._rdd(rows), task, gathered)
 
     def leaf(self, rows: JavaObject, in_one_partition: bool = False) -> JavaObject:
-        """What a physical plan puts out, as a leaf of the batch's plan."""
+        """The rows of a physical plan as a leaf of the batch's plan."""
         return plans.leaf_over(self.session, self._rdd(rows), rows.output(), False, in_one_partition)
 
     def answer(self, plan: JavaObject) -> JavaObject:
-        """The rows of the whole batch, an RDD: of its plan from the top down to the operators, which are planned already."""
+        """The rows of the whole batch as an RDD. `plan` is the part of its plan above the operators, which are leaves in it."""
         return self._rdd(query_execution.planned_as_answer(self.session, plan))
 
     def _rdd(self, rows: JavaObject) -> JavaObject:
-        """The rows of a physical plan. Code is compiled and tables are broadcast for that, which is no planning any more."""
+        """The rows of a physical plan. Spark compiles code and broadcasts tables here, which does not count as planning."""
         executable = query_execution.prepared(self.session, rows)
         self.executed.append(executable)
         began = time.monotonic()
@@ -120,7 +121,7 @@ class BatchContext:
         return rdd
 
     def of_task(self, operator: StatefulOperator, tasks: MapPartitions) -> OfTask:
-        """What a task of an operator is given in this batch, whatever it does; its rows leave as those of `tasks`."""
+        """The arguments that every task of an operator takes in this batch; its rows leave with the types of `tasks`."""
         return {
             "info": self.state_info(operator),
             "watermarks": self.watermarks[operator.operator_id],
@@ -141,10 +142,10 @@ class BatchContext:
         )
 
     def new_unique_ids(self, operator: StatefulOperator) -> list[list[str]]:
-        """For each partition, in which files the tasks have written the next version; of a task that ran twice, the last ones.
+        """For each partition, the ids of the files that contain the next version; if a task ran twice, those of the last run.
 
         Raises:
-            RuntimeError: a partition has not been written, as when a foreachBatch function reads only a part of the batch.
+            RuntimeError: a partition has not been written, because a foreachBatch function has read only a part of the batch.
         """
         written = {p: what.stores for p, what in self.accumulators[operator.operator_id].value if what.stores}
         if len(written) != (partitions := operator.partitions(self.num_partitions)):
@@ -156,7 +157,7 @@ class BatchContext:
 class StatefulOperator(ABC):
     """The driver half of a stateful operator, a node of the template.
 
-    `plan` is Spark's node. What a subclass does not override is what most operators do.
+    `plan` is Spark's node. The methods that a subclass need not override do what is right for most operators.
     """
 
     operator_id: int
@@ -170,7 +171,7 @@ class StatefulOperator(ABC):
 
     @abstractmethod
     def schemas(self) -> list[tuple[str, StructType, StructType]]:
-        """(1) Store name, key schema and value schema of each store."""
+        """(1) The name, key schema and value schema of each store."""
 
     @property
     def store_names(self) -> Sequence[str]:
@@ -178,7 +179,7 @@ class StatefulOperator(ABC):
 
     @property
     def checks_values(self) -> bool:
-        """Whether the value schema, too, must be that of the checkpoint."""
+        """Whether not only the key schema but also the value schema must fit that of the checkpoint."""
         return True
 
     @abstractmethod
@@ -186,61 +187,61 @@ class StatefulOperator(ABC):
         """The operator's rows in this batch, given the batch plans of its children."""
 
     def readable(self, store: str, rows: Sequence[tuple[bytes, bytes]], batch: BatchContext) -> list[dict[str, Any]]:
-        """Keys and values of a store as the trace shows them: each with the name of its `store`, its `key` and its `value`."""
+        """Rows of a store as the trace shows them: dictionaries with the name of the `store`, the `key` and the `value`."""
         [(keys, values)] = [(keys, values) for name, keys, values in self.schemas() if name == store]
         decoded = (decode_rows(UnsafeRowCodec(schema), part) for schema, part in zip((keys, values), zip(*rows)))
         return [{"store": store, "key": key, "value": value} for key, value in zip(*decoded)]
 
     def without_indexes(self, rows: Mapping[bytes, bytes], batch: BatchContext) -> Mapping[bytes, bytes]:
-        """The rows of a store that are state, without those by which the engine only finds others."""
+        """The rows of a store without those that are only an index to others."""
         return rows
 
     def parts_of_told(self, what: str, side: int) -> Mapping[str, StructType]:
-        """The parts of the rows that its tasks tell of (told.py), by name, in order; mostly of those that come in."""
+        """The schemas of the rows that its tasks report as `what` (told.py), by name; mostly these are rows of the input."""
         return {"row": expressions.struct_type(self.entries()[side].row)}
 
     def entries(self) -> Sequence[Entry]:
-        """How rows come in, for each input; none where they cannot be followed."""
+        """How rows come in, for each input; empty if they cannot be followed."""
         return ()
 
     def decision(self, watermarks: OperatorWatermarks, output_mode: str) -> Decision:
-        """What decides about rows and state in a batch with these watermarks."""
+        """The rules for rows and state in a batch with these watermarks."""
         return Decision(VALUES, self.late_ms(watermarks))
 
     @property
     def lateness(self) -> EventTime | None:
-        """The column by which rows are late; None: none is, whatever the watermark."""
+        """The column whose time decides whether a row is late; None if no row ever is."""
         return None
 
     def late_ms(self, watermarks: OperatorWatermarks) -> int | None:
-        """Up to when rows are late."""
+        """Rows up to this time are late; None if no row ever is."""
         return None if self.lateness is None else watermarks.late_ms
 
     def should_run_another_batch(self, output_mode: str, eviction_ms: int, watermark_ms: int) -> bool:
-        """(3) Whether there is work without data, now that the watermark has come from `eviction_ms` to `watermark_ms`."""
+        """(3) Whether there is work without data, now that the watermark has moved from `eviction_ms` to `watermark_ms`."""
         return watermark_ms > eviction_ms
 
     def output_watermark(self, watermark_ms: int) -> int | None:
-        """(3) What the operator's output is not older than, when its input has `watermark_ms`; None: no promise."""
+        """(3) The watermark of the operator's output if that of its input is `watermark_ms`; None if it has none."""
         return watermark_ms
 
     def partitions(self, num_partitions: int) -> int:
-        """How many partitions the state has in a query with `num_partitions`."""
+        """How many partitions the operator's state has in a query with `num_partitions`."""
         return num_partitions
 
     def metadata(self, num_partitions: int, variables: StateVariables | None) -> OperatorStateMetadata:
-        """(1) What `state/<operator>/_metadata` says about this operator, and the state variables that it has declared."""
+        """(1) What `state/<operator>/_metadata` says about this operator and the state variables that it has declared."""
         stores = tuple(StateStoreMetadata(name, self.num_cols_prefix_key, num_partitions) for name, _, _ in self.schemas())
         return OperatorStateMetadata(self.operator_id, self.operator_name, stores)
 
     @property
     def passes_rows_on(self) -> bool:
-        """Whether its output are rows of its input, in the batch in which they come, unless it drops them."""
+        """Whether its output consists of rows of its input, which leave in the batch in which they come or never."""
         return False
 
     @property
     def num_cols_prefix_key(self) -> int:
-        """How many columns of the key a prefix scan would go by; 0 where Spark has none."""
+        """How many columns of the key are the prefix of a prefix scan in Spark; 0 if it has none."""
         return 0
 
 
@@ -257,12 +258,12 @@ def by_key(session: SparkSession, rows: JavaObject, keys: Sequence[JavaObject], 
 
 
 def parts_of_function(what: str, keys: StructType, result: StructType) -> Mapping[str, StructType] | None:
-    """Of a function of the user's: the parts of what it gave, and of the keys whose timers fired; None for what came in."""
+    """`parts_of_told` of a user's function: for rows that it returned and for keys whose timers fired; None for other rows."""
     return {EMITTED: {"row": result, "key": keys}, FIRED: {"key": keys}}.get(what)
 
 
 def event_time_column(attributes: Sequence[JavaObject]) -> EventTime | None:
-    """The first column that carries a watermark."""
+    """The first column that has a watermark."""
     for i, attribute in enumerate(attributes):
         if attribute.metadata().contains("spark.watermarkDelayMs"):
             return EventTime(i, is_window=scala.class_name(attribute.dataType()) == "StructType")
@@ -270,27 +271,27 @@ def event_time_column(attributes: Sequence[JavaObject]) -> EventTime | None:
 
 
 def event_time_names(attributes: Sequence[JavaObject]) -> tuple[str, ...]:
-    """The columns that carry a watermark, as Spark prints them; a column that is there twice is one column."""
+    """The columns that have a watermark, as Spark prints them, each of them once."""
     return tuple(dict.fromkeys(str(a.toString()) for a in attributes if a.metadata().contains("spark.watermarkDelayMs")))
 
 
 def check_event_time(session: SparkSession, names: Sequence[str]) -> None:
-    """At most one of an operator's columns may carry a watermark; `names` are those that do.
+    """Check that at most one of an operator's columns has a watermark; `names` are those that do.
 
     Raises:
-        AnalysisException: MULTIPLE_EVENT_TIME_COLUMNS, unless `statefulOperator.allowMultiple` is off: then the first counts.
+        AnalysisException: MULTIPLE_EVENT_TIME_COLUMNS. But if `statefulOperator.allowMultiple` is off, the first one counts.
     """
     if len(names) > 1 and sessions.flag(session, ALLOW_MULTIPLE):
         raise analysis_error(session, "MULTIPLE_EVENT_TIME_COLUMNS", eventTimeCols=f"({','.join(names)})")
 
 
 def state_schema(session: SparkSession, schema: StructType) -> StructType:
-    """The schema of rows as a state store has them: with nulls everywhere. What Spark 4.2 and older wrote was not so."""
+    """The schema of rows in a state store. It allows nulls everywhere, except in checkpoints of Spark 4.2 and older."""
     return nullable(schema) if sessions.flag(session, ALWAYS_NULLABLE) else schema
 
 
 def nullable(schema: StructType) -> StructType:
-    """The same schema, where nulls may be everywhere."""
+    """The same schema, but with nulls allowed everywhere."""
     def relax(node: Any) -> Any:
         if isinstance(node, dict):
             return {k: True if k in ("nullable", "containsNull", "valueContainsNull") else relax(v) for k, v in node.items()}

@@ -2,13 +2,14 @@
 
 Models: WatermarkSupport (About watermark).
 
-1. `not_after` is the one question that a watermark asks of a row; of a window it is the end that counts.
-2. A row is late when its event time is not after the *late* watermark: `is_late` says which are, `without` drops them.
+1. `not_after` is the comparison of event times with a watermark; if the event time is a window, its end counts.
+2. A row is late if its event time is not after the *late* watermark: `is_late` finds these rows, `without` drops them.
 
     is_late(window ends 12:05, 12:10;  late watermark 12:05)     [true, false]
 
-Rows may have no columns at all: `limit(3).groupBy().count()` needs none of those that it counts. So what counts rows asks for
-`num_rows`, and `record_batch` is told it. What only looks at values takes the columns as a list.
+Rows may have no columns at all: `limit(3).groupBy().count()` counts rows without looking at any column. Therefore code that
+counts rows uses `num_rows`, and `record_batch` must be given the number. Functions that only look at values take the columns as
+a list.
 
 Differs from Spark: nothing.
 Shown by tests/conformance/test_limit.py::test_rows_without_columns_are_rows.
@@ -27,21 +28,21 @@ import pyarrow.compute as pc
 Columns = list[Any]
 Mask = np.ndarray[Any, Any]
 Ints = np.ndarray[Any, Any]
-WINDOW_START, WINDOW_END = [0], [1]  # a window's fields, which have no names in a task (engine/jvm/task_types.py)
+WINDOW_START, WINDOW_END = [0], [1]  # the fields of a window by position, as in a task (engine/jvm/task_types.py)
 
 
 class EventTime(NamedTuple):
-    """The column that carries the watermark: its position, and whether it is a window."""
+    """The column that has the watermark: its position, and whether it is a window."""
 
     position: int
     is_window: bool
 
 
 def joined(first: pa.Array, then: pa.Array) -> pa.Array:
-    """Two columns of one type, one after the other.
+    """The values of two columns of the same type, one after the other.
 
-    The rows of a batch come with the session's time zone in the type of a timestamp, those of the state with UTC: their values
-    mean the same.
+    In rows of a batch, the type of a timestamp has the session's time zone; in rows of the state it has UTC. The values are the
+    same in both.
     """
     return pa.concat_arrays([first, then if then.type == first.type else then.cast(first.type)])
 
@@ -53,12 +54,12 @@ def event_time_micros(columns: Columns, event_time: EventTime) -> pa.Array:
 
 
 def not_after(columns: Columns, event_time: EventTime, watermark_ms: int) -> Mask:  # (1)
-    """event time <= watermark; a null event time is after every watermark."""
+    """Whether event time <= watermark, for each row; a null event time is after every watermark."""
     return np.asarray(pc.fill_null(pc.less_equal(event_time_micros(columns, event_time), watermark_ms * 1000), False))
 
 
 def is_late(rows: pa.RecordBatch, event_time: EventTime | None, late_ms: int) -> Mask:  # (2)
-    """Which rows are late; none of them without an event time."""
+    """Which rows are late; without an event time, none of them is."""
     if event_time is None:
         return np.zeros(rows.num_rows, np.bool_)
     return not_after(rows.columns, event_time, late_ms)
@@ -79,14 +80,14 @@ def concat(batches: Iterable[pa.RecordBatch]) -> pa.RecordBatch:
 
 
 def record_batch(columns: Columns, num_rows: int) -> pa.RecordBatch:
-    """Columns as a record batch, also when there are none."""
+    """Columns as a record batch, even if there are none."""
     if not columns:
         return pa.RecordBatch.from_struct_array(pa.StructArray.from_buffers(pa.struct([]), num_rows, [None]))
     return pa.RecordBatch.from_arrays(columns, names=[str(i) for i in range(len(columns))])
 
 
 def normalized(column: pa.Array) -> pa.Array:
-    """The column with 0.0 for -0.0 and one kind of NaN, so that equal numbers have equal bytes (NormalizeFloatingNumbers)."""
+    """The column with 0.0 for -0.0 and one form of NaN, so that equal numbers have equal bytes (NormalizeFloatingNumbers)."""
     kind = column.type
     if pa.types.is_floating(kind):
         return pc.if_else(pc.is_nan(column), pa.scalar(math.nan, kind), pc.add(column, pa.scalar(0.0, kind)))
@@ -101,9 +102,12 @@ def normalized(column: pa.Array) -> pa.Array:
 
 
 class Distinct(NamedTuple):
-    """The different rows of some rows, in the order in which they come: the bytes of each, and the position of the first one.
+    """The different rows among some rows, in the order in which they first occur.
 
-    `of_row` is the number of each row among them.
+    Attributes:
+        rows: the bytes of each different row.
+        first: where each of them first occurs.
+        of_row: for each of the given rows, its number among the different ones.
     """
 
     rows: pa.LargeBinaryArray
@@ -112,7 +116,7 @@ class Distinct(NamedTuple):
 
 
 def distinct(rows: pa.Array) -> Distinct:
-    """Of rows as bytes, each one once."""
+    """The different rows among some rows, which are given as bytes."""
     encoded = rows.dictionary_encode()
     of_row = np.asarray(encoded.indices).astype(np.int64)
     first = np.empty(len(encoded.dictionary), np.int64)

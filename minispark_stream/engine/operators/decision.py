@@ -1,11 +1,11 @@
-"""Describes an operator's rules for the tracer of rows: how rows come in, and what decides about them.
+"""Describes an operator's rules to those who follow rows through it: how rows come in, and what decides about them.
 
 Models: nothing of Spark, which does not follow a row. The numbers are those that the tasks of the operator work with.
 
 1. An `Entry` is one input of an operator: the columns of its key, and the column that decides about lateness.
-2. A `Decision` is what holds in one batch: which rows are late, what is kept of the others, which state leaves, what is
-   emitted. It goes into the trace as it is (step stateOperator, `decides`), for the sentences that name the numbers. To which
-   rows it came to apply, the tasks tell (told.py).
+2. A `Decision` contains the rules of one batch: which rows are late, what is kept of the others, which state leaves, and what
+   is emitted. It is a part of the trace (step stateOperator, `decides`), whose sentences name these numbers. The tasks report
+   which rows the rules were applied to (told.py).
 
     a windowed count, append, watermarks 12:11 and 12:20
     {"keeps": "groups", "late_ms": 12:11, "leaves_ms": [12:20], "emits": "leaving", ...}
@@ -20,17 +20,17 @@ from typing import Any
 from minispark_stream.engine.jvm.scala import JavaObject
 from minispark_stream.engine.operators.columns import EventTime
 
-# What an operator keeps of a row that is not late: its group, its session, the first row of its key, every row, what a
-# function of the user's makes of it, or no more than that it passed.
+# What an operator keeps of rows that are not late: their groups, their sessions, their keys, the rows themselves, what a user's
+# function makes of them, or only how many have passed.
 GROUPS, SESSIONS, KEYS, ROWS, VALUES, COUNT = "groups", "sessions", "keys", "rows", "values", "count"
-# What it emits of that: what a batch has changed, all of it, or what leaves; None: something else.
+# What it emits of what it keeps: what the batch has changed, all of it, or what leaves; None: something else.
 CHANGED, ALL, LEAVING = "changed", "all", "leaving"
 EMITS = {"update": CHANGED, "complete": ALL, "append": LEAVING}
 
 
 @dataclass(frozen=True)
 class Entry:
-    """(1) How rows get into an operator on one side. `row` are the columns that it stores of a row, where it stores rows."""
+    """(1) How rows come in on one side of an operator. If it stores rows, `row` are the columns that it stores of each."""
 
     key: Mapping[str, JavaObject]
     shuffled_by: Sequence[JavaObject]
@@ -51,10 +51,17 @@ class Entry:
 
 @dataclass(frozen=True)
 class Decision:
-    """(2) By what an operator decides in one batch. All times are in ms.
+    """(2) The rules by which an operator decides in one batch. All times are in ms.
 
-    Rows up to `late_ms` are late (None: none is). State that ends at or before `leaves_ms` leaves, by side of the input (None:
-    never); it ends `lasts_ms` after the time of its row. Of the side `unstored`, what would leave at once is not stored.
+    Attributes:
+        keeps: what it keeps of rows that are not late.
+        late_ms: rows up to this time are late; None: no row is.
+        leaves_ms: for each side of the input, state that ends at or before this time leaves; None: it never leaves.
+        lasts_ms: state ends this long after the time of its row.
+        emits: what it emits of what it keeps.
+        limit: how many rows may pass.
+        join_type: Spark's name of a join's type.
+        unstored: the side whose rows are not stored if they would leave at once.
     """
 
     keeps: str

@@ -4,20 +4,21 @@ Models: the FlatMapGroupsInPandasWithState node and its strategy (SIGMOD'18 pape
 From query to the plan).
 
 1. Once: read keys, state schema, timeout and the Python function off Spark's logical node.
-2. Each batch: shuffle the rows by key to the partition whose store holds the key, and sort them by key.
+2. In each batch: shuffle the rows by key to the partition whose store has the key, and sort them by key.
 3. One task per partition calls the function (engine/operators/apply_in_pandas_with_state.py).
-4. Another batch without data is worth running: with a processing-time timeout always, because time has passed; with an
-   event-time timeout when the watermark has moved; otherwise never.
+4. Is another batch without data worth running? With a processing-time timeout always, because time has passed; with an
+   event-time timeout if the watermark has moved; otherwise never.
 
        mapInArrow ApplyInPandasWithState        state/0/<p>        (3)
          Sort by k
            Repartition by k into N                                 (2)
              new rows
 
-The function stays as PySpark pickled it when the user called applyInPandasWithState: the task unpickles it, as Spark's
+The function is sent as PySpark pickled it when the user called applyInPandasWithState, and the task unpickles it, as Spark's
 own worker would.
 
-Differs from Spark: state in format 1, the format of Spark 2.3, is refused, because no current query writes it.
+Differs from Spark: state in format 1, the format of Spark 2.3, is refused; today, Spark writes it only if an internal conf says
+so.
 Shown by tests/spark/test_differences.py::test_what_only_the_model_refuses.
 """
 
@@ -59,7 +60,7 @@ STATE_FORMAT = "spark.sql.streaming.flatMapGroupsWithState.stateFormatVersion"
 
 @dataclass(frozen=True, kw_only=True)
 class FlatMapGroupsWithState(StatefulOperator):
-    """A function with state: what the node of the plan says about it. `grouping` are positions in `columns`."""
+    """A function with state, as the node of the plan describes it. `grouping` has the positions of the keys in `columns`."""
 
     columns: StructType
     grouping: tuple[int, ...]
@@ -87,7 +88,7 @@ class FlatMapGroupsWithState(StatefulOperator):
         return self.event_time if self.timeout == GroupStateTimeout.EventTimeTimeout else None
 
     def readable(self, store: str, rows: Sequence[tuple[bytes, bytes]], batch: BatchContext) -> list[dict[str, Any]]:
-        """The timeout of a key as a time, under the name of its clock; without one, nothing."""
+        """If a key has a timeout, it is shown as a time under the name of its clock."""
         found = super().readable(store, rows, batch)
         clock = "event timeout" if self.timeout == GroupStateTimeout.EventTimeTimeout else "clock timeout"
         for row in found:
@@ -109,7 +110,7 @@ class FlatMapGroupsWithState(StatefulOperator):
                 return False
 
     def output_watermark(self, watermark_ms: int) -> int | None:
-        return None  # what a user's function emits need not be bound to the watermark
+        return None  # the rows that a user's function emits may be older than any watermark
 
     def plan_batch(self, context: BatchContext, children: Sequence[JavaObject]) -> JavaObject:
         session = context.session
@@ -139,7 +140,7 @@ def compile_flat_map_groups_with_state(
     """(1) Read the operator off Spark's FlatMapGroupsInPandasWithState node `plan`; `children` is its compiled child.
 
     Raises:
-        AnalysisException: the checkpoint's (or session's) state format is version 1, which is Spark 2.3's.
+        AnalysisException: the state format of the checkpoint (or, for a new query, of the session) is version 1.
     """
     if sessions.conf(session, STATE_FORMAT) != "2":
         raise AnalysisException(message=f"minispark_stream implements applyInPandasWithState only with {STATE_FORMAT}=2.")

@@ -1,19 +1,19 @@
-"""The state of applyInPandasWithState: what a user's function sees as a tuple is an UnsafeRow in the state store.
+"""The state of applyInPandasWithState: a user's function sees a tuple, and the state store has an UnsafeRow.
 
-Models: FlatMapGroupsWithStateExecHelper.StateManagerImplV2 (state format version 2), and EvaluatePython, which takes
-values from the JVM to Python and back (About state).
+Models: FlatMapGroupsWithStateExecHelper.StateManagerImplV2 (state format version 2), and EvaluatePython, which converts
+values between the JVM and Python (About state).
 
-1. A state row is `groupState: struct | timeoutTimestamp: long (ms, -1 for none)`, the second only with a timeout. The struct
-   is null when the function removed the state but set a timeout.
-2. To Python: the row's columns as Arrow, then as plain Python values in Spark's *internal* form (a date is a number of
-   days, a timestamp a number of microseconds); PySpark's own type makes dates and Rows of them (`fromInternal`).
-3. From Python: PySpark's own type gives the internal form (`toInternal`); a value that does not fit its column becomes
-   null, as in Spark, and an integer that is too wide loses its upper bits.
+1. A state row is `groupState: struct | timeoutTimestamp: long (ms, -1 for none)`; the second column is there only if the
+   function may set timeouts. The struct is null if the function removed the state but set a timeout.
+2. To Python: the columns of the row are read as Arrow, and then as plain Python values in Spark's *internal* form (a date is a
+   number of days, a timestamp a number of microseconds). PySpark's own type makes dates and Rows of these (`fromInternal`).
+3. From Python: PySpark's own type makes the internal form (`toInternal`). As in Spark, a value that does not fit its column
+   becomes null, and an integer that is too large loses its upper bits.
 
     state schema (n long, last date), state (3, 2024-01-01), no timeout     (3, 19723), -1
 
-Dates and times are integers all the way, so this module works with `internal_type`: int for date, long for timestamp.
-The bytes of the rows are the same.
+Between the row and the internal form, dates and times are integers, so this module uses `internal_type`: int for a date, long
+for a timestamp. The bytes of the rows are the same.
 
 Differs from Spark: Spark 4.3.0's worker fails to read a state schema that contains an array or a map; here such a state
 works. A value that is stored as a string, and is neither text nor boolean, is written as Python writes it, because the task
@@ -70,19 +70,19 @@ Convert = Callable[[Any], Any]
 
 
 def state_row_schema(state: StructType, has_timeout: bool) -> StructType:
-    """(1) The schema of the state rows, for a user's state schema."""
+    """(1) The schema of the state rows for the schema of a user's state."""
     schema = StructType().add("groupState", without_collations(state), True)
     return schema.add("timeoutTimestamp", LongType(), False) if has_timeout else schema
 
 
 def without_collations(schema: StructType) -> StructType:
-    """A text that has been in Python is a text, whatever its collation was."""
+    """The schema without the collations of strings, because a string that has been in Python has no collation."""
     plain = json.loads(schema.json(), object_hook=lambda part: {k: v for k, v in part.items() if k != "__COLLATIONS"})
     return StructType.fromJson(plain)
 
 
 class GroupStateRows:
-    """Turns state rows into (state, timeout) pairs and back. A state is a Row, or None where there is none."""
+    """Turns state rows into states and timeouts, and back. A state is a Row, or None if there is none."""
 
     def __init__(self, state: StructType, has_timeout: bool):
         self.state = state
@@ -105,7 +105,7 @@ class GroupStateRows:
         return [self.to_row(value) for value in self._codec.decode(rows)[0].to_pylist()]
 
     def columns(self, rows: Sequence[bytes]) -> Columns:
-        """The columns of some states in Spark's internal form."""
+        """Some states as columns, in Spark's internal form."""
         return self._codec.decode(rows)[0].flatten()
 
     def to_row(self, value: Any) -> Row | None:
@@ -125,7 +125,7 @@ class GroupStateRows:
 
 
 def internal_type(kind: Any) -> Any:
-    """A type in Spark's internal form; fields are called by their position, so equal names cannot clash."""
+    """A type in Spark's internal form; fields are named after their positions, so that names cannot clash."""
     return by_position(kind, _internal)
 
 
@@ -139,7 +139,7 @@ def _internal(kind: DataType) -> DataType:
 
 
 def _from_arrow_value(kind: DataType) -> Convert:
-    """What `to_pylist` gives (a struct is a dict, a map a list of pairs) -> the internal form in Python."""
+    """Converts a value of Arrow's `to_pylist` (a struct is a dict, a map a list of pairs) to the internal form in Python."""
     match kind:
         case StructType():
             parts = [(f"_{i}", _from_arrow_value(f.dataType)) for i, f in enumerate(kind.fields)]
@@ -165,7 +165,7 @@ _BITS: dict[type[DataType], int] = {
 
 
 def _fitted(kind: DataType) -> Convert:
-    """The internal form in Python -> what Arrow takes for a column of this type (EvaluatePython.makeFromJava)."""
+    """Converts the internal form in Python to what Arrow accepts in a column of this type (EvaluatePython.makeFromJava)."""
     match kind:
         case StructType():
             return _fitted_struct(kind)
@@ -199,7 +199,7 @@ def _fitted(kind: DataType) -> Convert:
 
 
 def _variant_parts(row: bytes) -> dict[str, bytearray]:
-    """A variant as a row has it: how long its value is, the value, the metadata."""
+    """The parts of a variant, which is stored as the size of its value, the value, and the metadata."""
     end = _SIZE.size + int(_SIZE.unpack_from(row)[0])
     return {"value": bytearray(row[_SIZE.size : end]), "metadata": bytearray(row[end:])}
 
@@ -231,7 +231,7 @@ def _rounded(v: decimal.Decimal, kind: DecimalType) -> decimal.Decimal:
 
 
 def _error(kind: type[PySparkException], condition: str, text: str) -> PySparkException:
-    """Spark's error with its text; a task has no JVM that knows it."""
+    """An error with Spark's text, which is written here because a task has no JVM to ask for it."""
     return kind(message=text, errorClass=condition, messageParameters={})
 
 
@@ -242,7 +242,7 @@ def _text(v: Any) -> str | None:
 
 
 def _wrapped(v: int, bits: int) -> int | None:
-    """The low bits of a long, as Java casts it; a number beyond long is none of Spark's."""
+    """The low bits of a long, as in Java's cast; None for a number that does not fit into a long."""
     if not -(1 << 63) <= v < 1 << 63:
         return None
     half = 1 << (bits - 1)

@@ -1,18 +1,18 @@
-"""The user's function of applyInPandasWithState, called with pandas data and returning pandas data.
+"""How the user's function of applyInPandasWithState is called: it receives pandas data, and returns pandas data.
 
-Models: what PySpark's worker does for a GROUPED_MAP_PANDAS_UDF_WITH_STATE, and ApplyInPandasWithStateWriter, which cuts
+Models: what PySpark's worker does for a GROUPED_MAP_PANDAS_UDF_WITH_STATE, and ApplyInPandasWithStateWriter, which divides
 the rows into frames (SIGMOD'18 paper, 4.3.2: stateful processing operators).
 
-1. The function is what the user wrote, as PySpark pickled it: `function(key, frames, state)`.
-2. `key` is a tuple, `frames` an iterator of pandas frames with all columns of the group's rows; of one empty frame when the
-   group has timed out.
-3. What it returns must be an iterable of frames with as many columns as the output schema (or none at all).
-4. The frames of many groups leave together, as one Arrow batch per
-   `spark.sql.execution.arrow.maxRecordsPerBatch` rows. Columns go by name when they have names.
+1. The function is the one that the user wrote, as PySpark pickled it: `function(key, frames, state)`.
+2. `key` is a tuple, and `frames` an iterator of pandas frames with all columns of the group's rows. If the group has timed out,
+   it has a single empty frame.
+3. The function must return an iterable of frames with as many columns as the output schema (or without any).
+4. The returned frames of many groups are emitted together, as one Arrow batch for every
+   `spark.sql.execution.arrow.maxRecordsPerBatch` rows. If their columns have names, they are matched by name.
 
     rows of ann     ann 12:00, ann 12:03              function(("ann",), <one frame of 2 rows>, state)
     returns         DataFrame(user=[ann], clicks=[2])
-    leaves          ann, 2
+    emitted         ann, 2
 
 Differs from Spark: the rows of a group are not divided by `spark.sql.execution.arrow.maxBytesPerBatch`, because the task
 already has them as one table.
@@ -40,12 +40,12 @@ from minispark_stream.engine.checkpointing.metadata_log import is_true
 from minispark_stream.engine.operators.columns import record_batch
 
 Function = Callable[[tuple[Any, ...], Iterable[Any], GroupState], Iterable[Any]]
-Cut = Callable[[int, int], Any]  # the frame of the rows from a first one to before a last one
+Cut = Callable[[int, int], Any]  # returns a frame with the rows of a range
 
 
 @dataclass(frozen=True)
 class PandasConf:
-    """How rows become pandas and pandas rows: the confs of PySpark's worker."""
+    """How rows are converted to pandas and back: the confs of PySpark's worker."""
 
     timezone: str
     max_records_per_batch: int
@@ -72,9 +72,9 @@ class PandasConf:
 
 @dataclass
 class Group:
-    """One call of the function: the key's row in state, where the rows of each frame begin and end, and the state.
+    """One call of the function: the key as the state has it, the ranges of rows that are its frames, and its state.
 
-    `num_given`: how many rows the function gave.
+    `num_given`: how many rows the function returned.
     """
 
     key: bytes
@@ -85,9 +85,9 @@ class Group:
 
 @dataclass(frozen=True)
 class GroupedMapPandasWithState:
-    """The function of one task. `grouping` are the positions of the keys among the columns that come in.
+    """The function of one task. `grouping` has the positions of the keys among the columns that come in.
 
-    `result` is the schema that the user gave, `output` the Arrow types that leave the task.
+    `result` is the schema that the user gave; `output` has the Arrow types of the rows that leave the task.
     """
 
     function: Function
@@ -97,12 +97,12 @@ class GroupedMapPandasWithState:
     conf: PandasConf
 
     def check_types(self, rows: pa.RecordBatch) -> None:
-        """What pandas cannot have is refused in PySpark's words, before a key of such a type is looked for in the state."""
+        """Raises PySpark's own error for a type that pandas cannot have, before such keys are looked for in the state."""
         if rows.num_rows:
             self._pandas(rows.slice(0, 1))
 
     def call(self, rows: pa.RecordBatch, groups: Sequence[Group]) -> Iterator[pa.RecordBatch]:
-        """(4) Call the function for each group of the rows; what it returned, as Arrow has it."""
+        """(4) Call the function for each group of the rows; yields what it returned as Arrow batches."""
         if not groups:
             return
         cut = self._frames(rows)
@@ -122,7 +122,7 @@ class GroupedMapPandasWithState:
             yield self._rows(frames, size, finished)
 
     def _results(self, group: Group, cut: Cut) -> Iterator[Any]:
-        """(2), (3) What the function returns for one group, checked."""
+        """(2), (3) The frames that the function returns for one group, after a check."""
         import pandas as pd
 
         later = starmap(cut, group.chunks[1:])
@@ -148,9 +148,10 @@ class GroupedMapPandasWithState:
             yield frame
 
     def _frames(self, rows: pa.RecordBatch) -> Cut:
-        """Cuts frames out of the rows, which are converted all at a time, because a frame at a time takes four times as long.
+        """A function that cuts frames out of the rows.
 
-        With nulls in them, also those in arrays, that would give other frames: the nulls of a frame decide on its types.
+        The rows are converted all at once, because to convert them frame by frame takes four times as long. But if there are
+        nulls in them, also within arrays, each frame is converted by itself: its own nulls decide which types it has.
         """
         if any(c.null_count or pa.types.is_nested(c.type) for c in rows.columns if not pa.types.is_null(c.type)):
             return lambda begin, end: self._pandas(rows.slice(begin, end - begin))
@@ -169,15 +170,15 @@ class GroupedMapPandasWithState:
     def _rows(self, frames: list[Any], size: int, finished: int) -> pa.RecordBatch:
         """The frames as a record batch.
 
-        PySpark sends rows and states of a batch side by side, and so fills up the rows to the number of states with
-        nulls. A filled column of integers is no column of integers any more for pandas: what can be converted to the
-        result type may depend on it, so it is done here too, and the filling is cut off again.
+        PySpark sends the rows and states of a batch side by side. If there are fewer rows than states, it adds rows of nulls.
+        This can decide whether a column can be converted to the result type, because in pandas, a column of integers with nulls
+        is no longer of integers. So the nulls are added here, too, and removed again afterwards.
         """
         import pandas as pd
 
         filling = pd.DataFrame(dict.fromkeys(self.result.names), index=range(max(finished - size, 0)))
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore", FutureWarning)  # that an empty filling will not always be without effect
+            warnings.simplefilter("ignore", FutureWarning)  # pandas says that an empty frame will one day change the types
             filled = pd.concat([*frames, filling], ignore_index=True)
         batch = PandasToArrowConversion.convert(
             filled, self.result, timezone=self.conf.timezone, safecheck=self.conf.safe, arrow_cast=True,
@@ -187,12 +188,12 @@ class GroupedMapPandasWithState:
 
 
 def load_function(command: bytes) -> Function:
-    """(1) The user's function out of a pickled command, which the driver put into a broadcast if it was long."""
+    """(1) The user's function from a pickled command, which the driver put into a broadcast if it was long."""
     return fail_on_stopiteration(load_command(command))
 
 
 def load_command(command: bytes) -> Any:
-    """What PySpark pickled, as it is."""
+    """The function that PySpark pickled, as it is."""
     serializer = CPickleSerializer()
     loaded = serializer.loads(command)
     function, _ = serializer.loads(loaded.value) if isinstance(loaded, Broadcast) else loaded

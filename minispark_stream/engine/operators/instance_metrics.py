@@ -1,10 +1,10 @@
-"""Which stores appear in a progress report, because the metrics of all single stores would fill it.
+"""Which stores have metrics of their own in a progress report; the metrics of all single stores would be too many.
 
 Models: the instance metrics in StateStoreWriter.getProgress (About state).
 
-1. Of all metrics with the same prefix, as many as the conf says are reported (5): those with the smallest values.
-2. Of equal values, those that come first in Scala's immutable HashMap, whose order is that of the names' hashes: it is a trie,
-   5 bits of the hash on each level, and on each level, leaves precede subtrees.
+1. Of all metrics with the same prefix, only as many are reported as the conf says (5): those with the smallest values.
+2. Of metrics with equal values, those are reported that come first in Scala's immutable HashMap. Its order is that of the
+   hashes of the names: it is a trie with 5 bits of the hash on each level, and on each level, leaves precede subtrees.
 
     SnapshotLastUploaded.partition_{0,1}_{left,right}-{keyToNumValues,keyWithIndexToValue}, all -1     5 of the 8
 
@@ -21,7 +21,7 @@ _32_BITS = 0xFFFFFFFF
 
 
 def reported(metrics: Mapping[str, int], at_most: int) -> dict[str, int]:
-    """The instance metrics, by name, that a report tells of."""
+    """The metrics of single stores that a report contains, by name."""
     ordered = sorted(_scala_order(tuple(metrics)), key=metrics.__getitem__)  # (1)
     return {name: metrics[name] for name in ordered[:at_most]}
 
@@ -40,7 +40,7 @@ def _scala_order(names: tuple[str, ...], shift: int = 0) -> tuple[str, ...]:  # 
 
 
 def _hash(text: str) -> int:
-    """String.hashCode, and what Scala's HashMap makes of it (`improve`); of a text in ASCII."""
+    """Java's String.hashCode of a text in ASCII, mixed as Scala's HashMap does it (`improve`)."""
     h = 0
     for character in text:
         h = (31 * h + ord(character)) & _32_BITS

@@ -3,13 +3,13 @@
 Models: the SQL metrics of StateStoreWriter (numRowsUpdated, numRowsDroppedByWatermark, ...), which progress reports
 show under `stateOperators`.
 
-1. A task reports once for each time that it runs, by an accumulator. As in Spark, a batch that is evaluated twice (a sort
-   samples its input first; a foreachBatch function may run several actions) counts its rows twice.
+1. A task reports once each time it runs, through an accumulator. As in Spark, a batch that is evaluated twice counts its rows
+   twice (a sort first takes a sample of its input; a foreachBatch function may run several actions).
 2. The driver adds the reports up.
 
     partition 0: 3 rows updated, partition 1: 4 rows updated     "numRowsUpdated": 7
 
-Differs from Spark: when a batch is evaluated twice, and two operators have equal keys, the lower one counts its rows once,
+Differs from Spark: if a batch is evaluated twice and two operators have the same keys, the lower one counts its rows only once,
 because there is a shuffle between them that does not run again; Spark runs both operators in one stage, and counts twice. A
 task whose rows are not read to their end, as with `take(1)`, reports nothing, because a Python worker sends its counts after
 its last row.
@@ -32,10 +32,15 @@ from minispark_stream.engine.state.state_store import StateStoreMetrics
 
 @dataclass(frozen=True)
 class StateMetrics:
-    """One task of one stateful operator. Times in ms; `stores` by store name; `told`: what it decided, if it tells.
+    """The report of one task of one stateful operator; times are in ms.
 
-    `worker`: in which process it ran, if it tells; and `came`, by store: how that process came to the version that was read,
-    and whether all workers of its executor have what is now in its memory.
+    Attributes:
+        stores: the metrics of each store by its name.
+        num_rows_total, num_state_stores: if not None, reported instead of what `stores` would add up to.
+        told: what the task decided about its rows. This and the next two are only there if the task tells (told.py).
+        worker: the process in which it ran.
+        came: for each store, how that process obtained the version that was read (`Came`), and whether workers share its
+        memory.
     """
 
     num_rows_updated: int = 0
@@ -58,7 +63,7 @@ T = TypeVar("T")
 
 
 class Reports(AccumulatorParam[list[T]]):
-    """An accumulator of reports: those of a stateful operator, or of maintenance."""
+    """How an accumulator collects reports: those of a stateful operator, or of maintenance."""
 
     def zero(self, value: list[T]) -> list[T]:
         return []
@@ -73,7 +78,7 @@ def state_operator_progress(
 ) -> dict[str, Any]:
     """The reports of all tasks as one entry of `stateOperators` in a progress report.
 
-    `most_instances`: of how many stores the report may tell what concerns one store alone.
+    `most_instances`: for how many stores the report may contain metrics of a single store.
     """
     tasks = [metrics for _, metrics in reports]
     stores = [store for task in tasks for store in task.stores.values()]

@@ -2,17 +2,19 @@
 
 Models: AggUtils.planStreamingAggregationForSession (From query to the plan).
 
-A session is a time window that ends when nothing has happened for a gap: every row opens the session
-[ts, ts + gap), and sessions of one key that touch become one. So which session a row belongs to is only known once all
-rows of the key are together, those of earlier batches included.
+A session is a time window that ends when nothing has happened for a certain gap: every row opens the session
+[ts, ts + gap), and sessions of the same key that overlap or touch are merged. So it is only known which session a row belongs
+to when all rows of the key are together, including those of earlier batches.
 
-1. Spark's partial aggregation runs over the new rows, by keys and by the session of a single row, [ts, ts + gap). With
-   the conf sessionWindow.merge.sessions.in.local.partition, Spark merges sessions before the shuffle: fewer rows to shuffle.
-2. The shuffle is by the keys *without* the session, so that a task sees all sessions of a key. Spark sorts by key and start.
-3. A task per partition puts the sessions of the state among the new ones
+1. Spark's partial aggregation runs over the new rows, by their keys and the session of each row, [ts, ts + gap). With the conf
+   sessionWindow.merge.sessions.in.local.partition, Spark already merges sessions before the shuffle, so fewer rows are
+shuffled.
+2. The shuffle is by the keys *without* the session, so that a task gets all sessions of a key. Spark sorts them by key and
+   start.
+3. A task per partition inserts the sessions of the state among the new ones
    (engine/operators/session_window_state_store_restore.py).
-4. Spark's MergingSessionsExec makes one of those that touch. It takes them in the order of the task, where a session of the
-   state comes before a new one that begins when it does, whichever ends first.
+4. Spark's MergingSessionsExec merges the sessions that overlap or touch. It takes them in the order of the task's output, in
+   which a session of the state comes before a new one with the same start, even if it ends later.
 5. A second task per partition saves and emits (engine/operators/session_window_state_store_save.py).
 6. Spark evaluates the functions over the buffers.
 
@@ -49,10 +51,10 @@ from minispark_stream.engine.operators.streaming_session_window_state_manager im
 
 @dataclass(frozen=True, kw_only=True)
 class SessionWindowAggregation(StreamingAggregation):
-    """An aggregation whose grouping column number `session` is a session window.
+    """An aggregation in which the grouping column at position `session` is a session window.
 
-    A row of its state has the grouping columns without the session and the start of the session as its key, and all
-    grouping columns and buffers as its value. `order` is how the rows of a partition are sorted.
+    The key of a state row consists of the grouping columns without the session, and the start of the session; the value has all
+    grouping columns and buffers. `order` is the sort order of the rows in a partition.
     """
 
     session: int
@@ -71,18 +73,18 @@ class SessionWindowAggregation(StreamingAggregation):
         return (Entry.of(dict(zip(self.values.names, grouping)), by, grouping, session),)
 
     def parts_of_told(self, what: str, side: int) -> Mapping[str, StructType]:
-        return {"key": StructType(self.values.fields[: len(self.keys)])}  # with the session, before the buffers
+        return {"key": StructType(self.values.fields[: len(self.keys)])}  # the grouping columns; the buffers follow
 
     def decision(self, watermarks: OperatorWatermarks, output_mode: str) -> Decision:
         return replace(super().decision(watermarks, output_mode), keeps=SESSIONS)
 
     def check(self, session: SparkSession, output_mode: str) -> None:
-        """The same; and a session may still grow, so that its rows cannot be updated.
+        """As for other aggregations; besides, update mode is refused, because a session that grows becomes another row.
 
         Raises:
-            UnsupportedOperationException: update mode (STREAMING_OUTPUT_MODE.UNSUPPORTED_OPERATION).
+            UnsupportedOperationException: the mode is update (STREAMING_OUTPUT_MODE.UNSUPPORTED_OPERATION).
         """
-        check_event_time(session, self.event_times)  # in complete mode, too, because restore asks for the event time
+        check_event_time(session, self.event_times)  # even in complete mode, because restore needs the event time
         super().check(session, output_mode)
         if output_mode == "update":
             raise spark_error(

@@ -1,17 +1,18 @@
-"""The first task of a session window aggregation: put the sessions of the state among the new ones, in order.
+"""The first task of a session window aggregation: insert the sessions of the state among the new ones, in order.
 
 Models: SessionWindowStateStoreRestoreExec and MergingSortWithSessionWindowStateIterator (About state).
 
 1. Read the new rows, sorted by group and start. Drop those whose session ends at or before the *late* watermark, and count
    them.
-2. Read all sessions of their groups from version N of the store.
-3. Emit both, sorted by group and start; of two sessions with one start, the old one comes first.
+2. Read all sessions of the same groups from version N of the store.
+3. Emit both, sorted by group and start; of two sessions with the same start, the old one comes first.
 
     gap 5 minutes   version 3     a [12:00, 12:05) count 1, a [12:08, 12:13) count 2
                     new rows      a [12:04, 12:09) count 1
                     emitted       a [12:00, 12:05), a [12:04, 12:09), a [12:08, 12:13)
 
 Nothing is changed: the store is open for reading only.
+
 Differs from Spark: nothing.
 """
 
@@ -36,13 +37,13 @@ from minispark_stream.engine.state.state_store import StateStore
 
 @dataclass(frozen=True, kw_only=True)
 class SessionWindowStateStoreRestore(StateTask):
-    """What the task needs to know; calling it runs one partition (for mapInArrow)."""
+    """The first task; calling it runs one partition (for mapInArrow)."""
 
     state: StreamingSessionWindowStateManager
     event_time: EventTime | None
 
     def run(self, stores: Sequence[StateStore], batches: Iterable[pa.RecordBatch]) -> tuple[list[pa.RecordBatch], StateMetrics]:
-        """Old and new sessions, and how many rows were late."""
+        """The old and new sessions, and how many rows were late."""
         [store] = stores
         new = concat(batches)
         late = is_late(new, self.event_time, self.watermarks.late_ms)  # (1)

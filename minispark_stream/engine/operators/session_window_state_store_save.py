@@ -2,11 +2,11 @@
 
 Models: SessionWindowStateStoreSaveExec (About state), in this order:
 
-1. Read the sessions of the groups in the batch, in which Spark has merged those that touch.
-2. Save: they replace all sessions that their groups had (streaming_session_window_state_manager.py).
+1. Read all sessions of the groups in the batch; Spark has merged those that overlap or touch.
+2. Save: they replace all sessions that these groups had before (streaming_session_window_state_manager.py).
 3. Emit what the output mode asks for:
        complete   every session of the state; nothing is ever evicted
-       append     the sessions that the *eviction* watermark has reached, removed as they are emitted
+       append     the sessions whose end the *eviction* watermark has reached, which are removed at the same time
 4. Commit: write version N+1.
 
     gap 5 minutes   version 3        a [12:00, 12:05) count 1, a [12:08, 12:13) count 2
@@ -34,14 +34,14 @@ from minispark_stream.engine.state.state_store import StateStore
 
 @dataclass(frozen=True, kw_only=True)
 class SessionWindowStateStoreSave(StateTask):
-    """What the task needs to know; calling it runs one partition (for mapInArrow)."""
+    """The second task; calling it runs one partition (for mapInArrow)."""
 
     output_mode: str
     state: StreamingSessionWindowStateManager
     event_time: EventTime | None
 
     def run(self, stores: Sequence[StateStore], batches: Iterable[pa.RecordBatch]) -> tuple[list[pa.RecordBatch], StateMetrics]:
-        """One partition against an open store: the columns to emit, and what happened."""
+        """Process one partition with its open store; returns the rows to emit and what happened."""
         clock = Stopwatch()
         [store] = stores
         rows = concat(batches)  # (1)
@@ -63,7 +63,7 @@ class SessionWindowStateStoreSave(StateTask):
                 Told(KEPT, rows), Told(EMITTED, emitted),
                 Told(REMOVED, emitted if self.output_mode == "append" else emitted.slice(0, 0)),
             )),
-            num_state_stores=0 if self.output_mode == "complete" else None,  # Spark does not count them there
+            num_state_stores=0 if self.output_mode == "complete" else None,  # in this mode, Spark does not count them
         )
 
     def _expired(self, store: StateStore) -> tuple[Sequence[bytes], Sequence[bytes]]:

@@ -3,8 +3,8 @@
 Models: StateStoreRestoreExec (the StructuredStreaming analysis, "About state"; SIGMOD'18 paper, section 6.1).
 
 1. Read the new rows, one for each key: group keys and aggregation buffers.
-2. Look each key up in version N of the store.
-3. Emit the old rows, then the new ones. Spark merges the rows of equal keys, the old one first.
+2. Look up each key in version N of the store.
+3. Emit the old rows, then the new ones. Spark then merges the rows of equal keys, beginning with the old one.
 
     version 3    a -> (sum 6.0, count 3)
     new rows     a, sum 10.0, count 1      b, sum 2.0, count 1
@@ -33,9 +33,9 @@ from minispark_stream.engine.state.state_store import StateStore
 
 @dataclass(frozen=True, kw_only=True)
 class StateStoreRestore(StateTask):
-    """What the task needs to know; calling it runs one partition (for mapInArrow).
+    """The first task; calling it runs one partition (for mapInArrow).
 
-    `keys` and `values` are the schemas of the state rows, `output` that of the rows that come in and leave.
+    `keys` and `values` are the schemas of the state rows; `output` is the schema of the rows that come in and leave.
     """
 
     keys: StructType
@@ -44,7 +44,7 @@ class StateStoreRestore(StateTask):
     def run(
         self, stores: Sequence[StateStore], batches: Iterable[pa.RecordBatch]
     ) -> tuple[Iterable[pa.RecordBatch], StateMetrics]:
-        """Old and new rows, a batch of new ones at a time; there is nothing to report."""
+        """The old and new rows, for one batch of new rows after the other; there is nothing to report."""
         [store] = stores
         return chain.from_iterable((self.old_rows(store, new), new) for new in batches), StateMetrics()  # (1), (3)
 
@@ -58,5 +58,5 @@ class StateStoreRestore(StateTask):
 def state_rows(
     key_schema: StructType, value_schema: StructType, keys: Sequence[bytes], values: Sequence[bytes]
 ) -> pa.RecordBatch:
-    """State rows as columns: group keys, then buffers."""
+    """State rows as a record batch: group keys, then buffers."""
     return record_batch([*UnsafeRowCodec(key_schema).decode(keys), *UnsafeRowCodec(value_schema).decode(values)], len(keys))

@@ -3,20 +3,19 @@
 Models: StateStoreSaveExec (the StructuredStreaming analysis, "About state"; SIGMOD'18 paper, section 6.1), in this order:
 
 1. Read the rows of the batch, in which Spark has merged old and new buffers: one row for each key.
-2. Drop the keys whose event time is not after the *late* watermark, and count them.
-3. Put the others into the store.
-4. Choose what the output mode asks for, and evict what the *eviction* watermark has passed:
+2. Drop the rows whose event time is not after the *late* watermark, and count them.
+3. Put the other rows into the store.
+4. Choose the rows that the output mode asks for, and evict the state that the *eviction* watermark has passed:
        complete   every row of the state; nothing is ever evicted
        update     the rows that changed; then the expired ones are removed
-       append     the rows that expire, removed as they are emitted: no later row can change them
-5. Commit: write version N+1. Then emit what was chosen.
+       append     the rows that expire, which are removed at the same time: no later row can change them
+5. Commit: write version N+1. Then emit the chosen rows.
 
     version 3    12:00 -> count 2,  12:05 -> count 1
-    batch        12:05 -> count 2,  12:10 -> count 4      eviction watermark 12:05 (of a window, its `end` counts)
+    batch        12:05 -> count 2,  12:10 -> count 4      eviction watermark 12:05 (it is compared with the end of a window)
     version 4    12:05 -> count 2,  12:10 -> count 4      append emits (12:00, 2)
 
-An unmoved watermark needs no search of the state for what is to be evicted: that was removed when the watermark came to where
-it is.
+If the watermark has not moved, the state is not searched: what it has passed was removed when it moved to where it is.
 
 Differs from Spark: nothing.
 """
@@ -40,9 +39,9 @@ from minispark_stream.engine.state.state_store import StateStore
 
 @dataclass(frozen=True, kw_only=True)
 class StateStoreSave(StateTask):
-    """What the task needs to know; calling it runs one partition (for mapInArrow).
+    """The second task; calling it runs one partition (for mapInArrow).
 
-    `keys` and `values` are the schemas of the state rows; `event_time` is the key that carries the watermark.
+    `keys` and `values` are the schemas of the state rows; `event_time` is the key that has the watermark.
     """
 
     output_mode: str
@@ -51,7 +50,7 @@ class StateStoreSave(StateTask):
     event_time: EventTime | None
 
     def run(self, stores: Sequence[StateStore], batches: Iterable[pa.RecordBatch]) -> tuple[list[pa.RecordBatch], StateMetrics]:
-        """One partition against an open store: the columns to emit, and what happened."""
+        """Process one partition with its open store; returns the rows to emit and what happened."""
         clock = Stopwatch()
         [store] = stores
         merged = concat(batches)  # (1)
@@ -85,13 +84,13 @@ class StateStoreSave(StateTask):
         )
 
     def _put(self, store: StateStore, rows: pa.RecordBatch) -> None:
-        """Put a row for each key."""
+        """Put the rows into the store."""
         keys, values = rows.columns[: len(self.keys)], rows.columns[len(self.keys) :]
         encoded = UnsafeRowCodec(self.keys).encode_rows(keys, rows.num_rows)
         store.put(encoded, UnsafeRowCodec(self.values).encode_rows(values, rows.num_rows))
 
     def _expired(self, store: StateStore) -> tuple[Sequence[bytes], Sequence[bytes]]:
-        """The keys and values of the rows of the state that no later row can change."""
+        """The keys and values of the state that no later row can change."""
         if self.event_time is None or not self.watermarks.moved or not store.num_keys:
             return [], []
         keys, values = store.rows()

@@ -5,14 +5,13 @@ Models: StatefulOperatorStateInfo, and mapPartitionsWithStateStore of StateStore
 1. The driver says which state a task works on (`StatefulOperatorStateInfo`); the first row says which partition it is.
 2. The task opens its stores at `store_version`, which is the id of the batch: batch N reads version N and writes version N + 1.
    So a batch that runs again reads what it read before, and writes the same version once more.
-3. The operator works (`run`). Most of them change their stores and commit version N + 1; those that come before another task of
-   the same operator (restore, probe) only read. When an operator fails, its changes are forgotten.
-4. Only then do the metrics and the rows leave.
+3. The operator works (`run`). Most tasks change their stores and commit version N + 1; a task that comes before another task of
+   the same operator (restore, probe) only reads. If a task fails, its changes are forgotten.
+4. Only then do the metrics and the rows leave the task.
 
     batch 7, partition 3     get_store(.../state/0/3, version=7)  ->  run  ->  commit: 8.delta  ->  rows
 
-Because the stores are committed before the first row leaves, a consumer that stops early cannot leave a store behind
-without its version.
+Because the stores are committed before the first row leaves, the new version is there even if a consumer stops reading early.
 
 Differs from Spark: nothing.
 """
@@ -44,9 +43,9 @@ ROWS_AT_A_TIME = 10_000
 class OperatorWatermarks:
     """The two watermarks of a stateful operator in one batch, in milliseconds.
 
-    Rows not after `late_ms` are dropped; state not after `eviction_ms` is removed. They differ because the rows of a
-    batch were let in under the watermark of the batch before. Where `eviction_ms` has not `moved` since that batch, the state
-    that was there before has nothing to remove and need not be searched.
+    Rows that are not after `late_ms` are dropped; state that is not after `eviction_ms` is removed. They differ because what is
+    still in the state when a batch begins was decided by the watermark of the batch before. If `eviction_ms` has not `moved`
+    since that batch, the state from before has nothing to remove, and need not be searched.
     """
 
     late_ms: int
@@ -56,12 +55,14 @@ class OperatorWatermarks:
 
 @dataclass(frozen=True)
 class StatefulOperatorStateInfo:
-    """(1) Which state an operator works on in one batch.
+    """(1) The state that an operator works on in one batch.
 
-    Batch N reads version N of every store and writes version N + 1; `store_version` is N. `state_dir` is the `state` folder of
-    the checkpoint, and `num_partitions` the number of partitions that this operator's state has. `unique_ids`: for each
-    partition, in which files version N is, in checkpoint format 2. `tells`: what a task decides goes into its report
-    (engine/operators/told.py).
+    Attributes:
+        state_dir: the `state` folder of the checkpoint.
+        store_version: N; the batch reads version N of every store and writes version N + 1.
+        num_partitions: how many partitions this operator's state has.
+        unique_ids: in checkpoint format 2, the ids of version N's files, for each partition.
+        tells: whether a task reports what it decides about rows (engine/operators/told.py).
     """
 
     state_dir: str
@@ -77,10 +78,10 @@ class StatefulOperatorStateInfo:
 
     @contextmanager
     def open_stores(self, partition: int, *names: str) -> Iterator[list[StateStore]]:
-        """(2) Some stores of a partition; (3) what is not committed at the end is aborted.
+        """(2) Some stores of a partition; (3) if they have not been committed at the end, their changes are forgotten.
 
         Raises:
-            RuntimeError: the rows came in more partitions than there are of the state, so that keys may be in two of them.
+            RuntimeError: the rows have more partitions than the state, so the same key might be in two of them.
         """
         if partition >= self.num_partitions:
             there_are = f"operator {self.operator_id} has {self.num_partitions} state partitions"
@@ -116,17 +117,17 @@ class StateTask(ABC):
 
     @property
     def store_names(self) -> Sequence[str]:
-        """The stores that `run` is given."""
+        """The names of the stores that `run` is given."""
         return (DEFAULT_STORE_NAME,)
 
     @abstractmethod
     def run(
         self, stores: Sequence[StateStore], batches: Iterable[pa.RecordBatch]
     ) -> tuple[Iterable[pa.RecordBatch], StateMetrics]:
-        """The partition's rows against the open stores; commits, and returns the rows to emit and what happened."""
+        """Process the partition's rows with the open stores, and commit; returns the rows to emit and what happened."""
 
     def tell(self, decided: Callable[[], Iterable[Told]]) -> tuple[Told, ...] | None:
-        """The first rows of what the task `decided`; None, and nothing computed, unless it is to tell."""
+        """The first rows of what the task `decided`; None, without computing anything, if the driver has not asked for it."""
         if not self.info.tells:
             return None
         return tuple(one._replace(rows=one.rows.slice(0, MOST_TOLD)) for one in decided() if one.rows.num_rows)
@@ -145,7 +146,7 @@ class StateTask(ABC):
 
 
 def own_partition(batches: Iterable[pa.RecordBatch]) -> tuple[int, Iterator[pa.RecordBatch]]:
-    """(1) Returns (partition number, read from the first row; remaining rows). See engine/jvm/state_rdd.py."""
+    """(1) The number of the partition, which the first row says (engine/jvm/state_rdd.py), and the other rows."""
     batches = iter(batches)
     first = next(batches)
     rows = chain([first.slice(1)], batches)
@@ -153,7 +154,7 @@ def own_partition(batches: Iterable[pa.RecordBatch]) -> tuple[int, Iterator[pa.R
 
 
 def record_batches(rows: pa.RecordBatch, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
-    """Rows as mapInArrow wants them."""
+    """Rows as mapInArrow needs them: with the names and types of `schema`, ROWS_AT_A_TIME at a time."""
     typed = pa.RecordBatch.from_arrays(rows.columns, schema=schema) if rows.columns else rows
     for begin in range(0, rows.num_rows, ROWS_AT_A_TIME):
         yield typed.slice(begin, ROWS_AT_A_TIME)

@@ -1,16 +1,17 @@
-"""Which operator an aggregation becomes: Spark plans the aggregation, and this module takes the plan apart.
+"""How an aggregation becomes an operator: Spark plans the aggregation, and this module takes that plan apart.
 
 Models: StatefulAggregationStrategy (From query to the plan).
 
-1. Spark's strategy plans the streaming Aggregate. From the top there are the final aggregation, save, a merge, restore, then
-   what is below the state, and the place where the new rows come in.
-2. Save and restore will be ours. The other operators are kept as they are, but for what they ask of a shuffle below them.
-3. Whether there is a session window among the keys decides which operator it is.
+1. Spark's strategy plans the streaming Aggregate. From the top, its plan consists of the final aggregation, save, a merge,
+   restore, the partial aggregation, and the place where the new rows come in.
+2. Save and restore are replaced by our own tasks. The other operators are kept, but they no longer ask for a shuffle.
+3. If one of the keys is a session window, the operator is a SessionWindowAggregation, otherwise a StreamingAggregation.
 
     groupBy("k").avg("v")     final [k] <- save [k] <- merge [k] <- restore [k] <- merge [k] <- partial [k] <- new rows
     keys (k), values (sum, count)
 
-Differs from Spark: state in format 1, the format of Spark 2.3, is refused, because no current query writes it.
+Differs from Spark: state in format 1, the format of Spark 2.3, is refused; today, Spark writes it only if an internal conf says
+so.
 Shown by tests/spark/test_differences.py::test_what_only_the_model_refuses.
 """
 
@@ -42,7 +43,7 @@ STATE_FORMAT = "spark.sql.streaming.aggregation.stateFormatVersion"
 
 @dataclass(frozen=True, kw_only=True)
 class RefusedAggregation(StatefulOperator):
-    """An aggregation that Spark's strategy refuses, as it would: when the first batch is planned."""
+    """An aggregation that Spark's strategy refuses. As in Spark, the error is raised when the first batch is planned."""
 
     error: AnalysisException
     operator_name = "stateStoreSave"
@@ -60,10 +61,10 @@ def compile_aggregate(
     """The operator of the streaming Aggregate `plan`.
 
     Args:
-        children: its compiled child.
+        children: its child, compiled.
 
     Raises:
-        AnalysisException: the checkpoint's (or session's) state format is version 1, which is Spark 2.3's.
+        AnalysisException: the state format of the checkpoint (or, for a new query, of the session) is version 1.
     """
     if sessions.conf(session, STATE_FORMAT) != "2":
         raise AnalysisException(message=f"minispark_stream implements aggregations only with {STATE_FORMAT}=2.")
@@ -73,7 +74,7 @@ def compile_aggregate(
         return RefusedAggregation(operator_id=operator_id, error=error, plan=plan, children=children)
     final, save, merge, restore, *below, _ = physical.chain(planned)  # (1)
     is_session = scala.class_name(restore) == "SessionWindowStateStoreRestoreExec"
-    partial = below if is_session else below[1:]  # an aggregation without sessions merges before restore, too
+    partial = below if is_session else below[1:]  # without sessions, there is another merge below restore
     grouping = scala.items(merge.groupingExpressions())
     rows = state_schema(session, expressions.struct_type(scala.items(merge.output())))
     common = {  # (2)

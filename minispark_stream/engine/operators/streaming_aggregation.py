@@ -2,17 +2,17 @@
 
 Models: StatefulAggregationStrategy and AggUtils.planStreamingAggregation (From query to the plan; SIGMOD'18 paper, 5.2).
 
-An aggregate function is three things: *buffers* (what must be remembered), a *merge* (how two sets of buffers become one) and
-an *evaluation* (what the user sees). The buffers of `avg(x)` are a sum and a count. All three are Spark's, planned once
-(engine/operators/stateful_aggregation_strategy.py); in each batch,
+An aggregate function consists of *buffers* (what must be remembered), a *merge* (how two sets of buffers become one) and an
+*evaluation* (what the user sees). For example, the buffers of `avg(x)` are a sum and a count. All of these are Spark's, and are
+planned once (engine/operators/stateful_aggregation_strategy.py). In each batch,
 
-1. Spark's *partial* aggregation makes one row of group keys and buffers for each key of the new rows, in each of its tasks.
-2. The rows are shuffled by key to the partition whose store holds the key, and Spark merges those of equal keys.
-3. A task per partition *restores*: beside the new buffers of a key it puts the old ones
+1. Spark's *partial* aggregation makes, in each of its tasks, one row of group keys and buffers for each key of the new rows.
+2. The rows are shuffled by key to the partition whose store has the key, and there Spark merges the rows of equal keys.
+3. A task per partition *restores*: it puts the old buffers of each key beside the new ones
    (engine/operators/state_store_restore.py).
 4. Spark merges the two.
 5. A second task per partition *saves* the merged buffers, evicts and emits (engine/operators/state_store_save.py).
-6. Spark evaluates the functions over the buffers that come out.
+6. Spark evaluates the functions over the buffers that are emitted.
 
        final aggregation [k], [sum / count]                 (6)     a: 4.0
          mapInArrow StateStoreSave        state/0/<p>       (5)     a: sum 16.0, count 4
@@ -23,10 +23,10 @@ an *evaluation* (what the user sees). The buffers of `avg(x)` are a sum and a co
                    partial aggregation [k], [sum, count]    (1)     a: sum 10.0, count 1
                      new rows
 
-So every function that Spark can keep on a stream can be kept here, sketches included, with Spark's bytes in the state.
+So every function that Spark can aggregate on a stream works here as well, sketches included, with the same bytes in the state.
 
-Differs from Spark: a map may be a key with any aggregate. When Spark 4.3.0 has to sort rows by their keys, as for the
-greatest of some texts, it ends the query, because a map has no order.
+Differs from Spark: a map may be a key beside any aggregate function. If Spark 4.3.0 has to sort rows by their keys, as it does
+to find the greatest of some texts, it ends the query, because maps have no order.
 Shown by tests/spark/test_differences.py::test_a_map_is_a_key_beside_a_value_of_any_type.
 """
 
@@ -58,11 +58,16 @@ from minispark_stream.engine.operators.state_task import OperatorWatermarks
 
 @dataclass(frozen=True, kw_only=True)
 class StreamingAggregation(StatefulOperator):
-    """An aggregation whose buffers live in state. `keys` and `values` are the schemas of its state rows.
+    """An aggregation whose buffers are kept in state.
 
-    `event_time` is the grouping column that carries the watermark; `event_times` are the names of all that carry one. Spark's
-    operators: those of `partial` below the shuffle by `shuffle_keys`, `merge` before restore and before save, `final` after
-    save. Between them flow grouping columns and buffers; `tasks` plans both tasks, which take and give the same columns.
+    Attributes:
+        keys, values: the schemas of its state rows.
+        event_time: the grouping column that has the watermark.
+        event_times: the names of all grouping columns that have one.
+        tasks: plans both tasks, which receive and emit the same columns: grouping columns and buffers.
+        shuffle_keys: the columns by which rows are shuffled.
+        partial, merge, final: Spark's operators; those of `partial` below the shuffle, `merge` before restore and again before
+            save, `final` after save.
     """
 
     keys: StructType
@@ -88,7 +93,7 @@ class StreamingAggregation(StatefulOperator):
         return (Entry.of(dict(zip(self.keys.names, grouping)), grouping, grouping, self.event_time),)
 
     def parts_of_told(self, what: str, side: int) -> Mapping[str, StructType]:
-        return {"key": self.keys}  # before the buffers
+        return {"key": self.keys}  # the first columns of the rows; the buffers follow
 
     @property
     def lateness(self) -> EventTime | None:
@@ -103,10 +108,11 @@ class StreamingAggregation(StatefulOperator):
         return output_mode in ("append", "update") and watermark_ms > eviction_ms
 
     def check(self, session: SparkSession, output_mode: str) -> None:
-        """What the check at the start of a query can miss, since it sees the plan that is not optimised yet; and may be off.
+        """Check the operator once more: at the start of a query, the plan is not optimised yet, and the check may be off.
 
         Raises:
-            AnalysisException: two watermarks, or in append mode none (UNSUPPORTED_STREAMING_OPERATOR_WITHOUT_WATERMARK).
+            AnalysisException: there are several watermarks (MULTIPLE_EVENT_TIME_COLUMNS), or none in append mode
+                (UNSUPPORTED_STREAMING_OPERATOR_WITHOUT_WATERMARK).
         """
         if output_mode != "complete":
             check_event_time(session, self.event_times)
@@ -128,7 +134,7 @@ class StreamingAggregation(StatefulOperator):
         restored = context.map_partitions(self.tasks, merged, restore)  # (3)
         both = physical.over(session, self.merge, restored)  # (4)
         saved = context.map_partitions(self.tasks, both, save, gathered=True)  # (5)
-        # (6) An answer over all rows is in one partition: to sort it, Spark need not run the tasks once more for a sample.
+        # (6) Without keys, the result is in one partition. Because Spark knows it, a sort need not run the tasks for a sample.
         return context.leaf(physical.over(session, self.final, saved), in_one_partition=not self.keys.fields)
 
     def new_rows(self, context: BatchContext, child: JavaObject) -> JavaObject:

@@ -1,22 +1,25 @@
-"""dropDuplicates on a stream: a row passes when its key has not been seen.
+"""dropDuplicates on a stream: a row passes if its key has not been seen before.
 
 Models: StreamingDeduplicateExec and StreamingDeduplicateWithinWatermarkExec (About state; SIGMOD'18 paper, 4.3).
 
-In a task, for the rows of its keys:
-1. Drop rows that are not after the *late* watermark, and count them; this looks at the row, whatever the key is.
-2. A key that is not in the state: the row passes, the key is put. Otherwise the row is a duplicate, and counted.
-3. Forget keys, as far as it is known that no row with them can pass (1) any more:
-       dropDuplicates, event time among its columns      keys not after the *eviction* watermark
-       dropDuplicates, event time not among them         never: the state grows with each new key
-       dropDuplicatesWithinWatermark                     event time of the first row + delay is not after it
-4. Commit, and let the rows go.
+In each task, for the rows of its partition:
+1. Drop rows that are not after the *late* watermark, and count them. The event time of the row decides, even if it is not a
+   part of the key.
+2. If the key of a row is not in the state, the row passes, and its key is put into the state. Otherwise the row is a duplicate,
+   and is counted.
+3. Remove keys from the state:
+       dropDuplicates with event time in the key         those not after the *eviction* watermark: later rows with them are late
+       dropDuplicates without                            never: the state grows with each new key
+       dropDuplicatesWithinWatermark                     those whose first row's event time + delay is not after that watermark
+4. Commit, and emit the rows that passed.
 
     dropDuplicatesWithinWatermark("id"), delay 10 min, id 7 at 12:02   kept until the watermark is 12:12
     id 7 again at 12:08                                                a duplicate
 
-The state of dropDuplicates has nothing but keys (its value is one null); within the watermark the value is the time of expiry.
+The state of dropDuplicates contains only keys (its value is one null). For dropDuplicatesWithinWatermark, the value is the time
+when the key expires.
 
-With event time among the columns, an unmoved watermark needs no search of the state; `numRowsReadDuringEviction` counts the
+With event time in the key, the state is not searched if the watermark has not moved; `numRowsReadDuringEviction` counts the
 rows as if they had been read.
 
 Differs from Spark: deduplication may be directly above applyInPandasWithState. Spark 4.3.0 ends the first batch of such a
@@ -74,7 +77,15 @@ EXPIRES = StructType([StructField("expiresAtMicros", LongType())])
 
 @dataclass(frozen=True, kw_only=True)
 class StreamingDeduplicate(StatefulOperator):
-    """The driver half. `positions`: where the key is; `delay_ms`: how long a key is kept within the watermark, or None."""
+    """The driver half.
+
+    Attributes:
+        positions: the positions of the key's columns.
+        event_time: the column that has the watermark.
+        key_event_time: the same, as a column of the key.
+        event_times: the names of all columns that have a watermark.
+        delay_ms: how long dropDuplicatesWithinWatermark keeps a key; None for dropDuplicates.
+    """
 
     positions: tuple[int, ...]
     rows: StructType
@@ -92,7 +103,7 @@ class StreamingDeduplicate(StatefulOperator):
 
     @property
     def checks_values(self) -> bool:
-        return self.delay_ms is not None  # else there is nothing in the values, although older versions named all columns
+        return self.delay_ms is not None  # the values of dropDuplicates are empty, although old schemas name all columns
 
     def schemas(self) -> list[tuple[str, StructType, StructType]]:
         return [("default", self.keys, SEEN if self.delay_ms is None else EXPIRES)]
@@ -169,7 +180,7 @@ class Deduplicate(StateTask):
     delay_ms: int | None
 
     def run(self, stores: Sequence[StateStore], batches: Iterable[pa.RecordBatch]) -> tuple[list[pa.RecordBatch], StateMetrics]:
-        """One partition against an open store: the rows that pass, and what happened."""
+        """Process one partition with its open store; returns the rows that pass and what happened."""
         clock = Stopwatch()
         [store] = stores
         came = concat(batches)
@@ -203,7 +214,7 @@ class Deduplicate(StateTask):
         )
 
     def _put_new(self, store: StateStore, rows: pa.RecordBatch) -> Mask:
-        """Put the keys that are new. Which rows are the first ones of them."""
+        """Put the keys that are new; returns which rows are the first ones with a new key."""
         keys = [normalized(rows.column(i)) for i in self.positions]
         different, first, _ = distinct(UnsafeRowCodec(self.keys).encode_array(keys, rows.num_rows))
         encoded = rows_of(different)
@@ -224,7 +235,7 @@ class Deduplicate(StateTask):
         if not store.num_keys or not self.watermarks.moved and self.delay_ms is None:
             return []
         seen, values = store.rows()
-        if self.delay_ms is not None:  # also with an unmoved watermark: a null event time expires at once
+        if self.delay_ms is not None:  # even if the watermark has not moved: a key with a null event time expires at once
             [expires] = UnsafeRowCodec(EXPIRES).decode(values)
             gone = np.asarray(expires) <= eviction_ms * 1000
         elif self.key_event_time is not None:

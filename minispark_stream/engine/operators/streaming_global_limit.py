@@ -1,15 +1,15 @@
 """limit(n) on a stream: the first n rows that ever arrive, and no more.
 
-Models: StreamingGlobalLimitExec (About state). One task sees all rows; its state is one number.
+Models: StreamingGlobalLimitExec (About state). One task gets all rows; its state is one number.
 
 1. Read how many rows have passed so far.
 2. Let rows pass until there are n.
-3. If any passed, put the new number; commit.
+3. If any row passed, put the new number into the state; commit.
 
     limit(5)     batch 0: 3 rows, 3 pass, state 3     batch 1: 4 rows, 2 pass, state 5     batch 2: none passes
 
-Above an aggregation in complete mode, a limit is one of each whole answer, and Spark SQL's own; below the aggregation it is one
-of the stream, as in append mode.
+In complete mode, a limit above the aggregation limits the result of each batch, and is Spark SQL's own; a limit below the
+aggregation limits the stream, as in append mode.
 
 Differs from Spark: the limit of a stream stays in a batch in which this stream has no new rows. In such a batch, Spark's
 optimizer removes the limit, and with it its state, so the next batch finds no state and ends the query.
@@ -90,7 +90,7 @@ class GlobalLimit(StateTask):
     limit: int
 
     def run(self, stores: Sequence[StateStore], batches: Iterable[pa.RecordBatch]) -> tuple[list[pa.RecordBatch], StateMetrics]:
-        """The partition against an open store: the rows that pass, and what happened."""
+        """Process the partition with its open store; returns the rows that pass and what happened."""
         clock = Stopwatch()
         [store] = stores
         [key] = UnsafeRowCodec(KEY).encode([pa.nulls(1)], 1)

@@ -1,13 +1,13 @@
-"""The sessions of one partition as its store keeps them.
+"""How the sessions of a partition are kept in its store.
 
 Models: StreamingSessionWindowStateManagerImplV1 (About state).
 
-1. The key of a state row is the grouping columns without the session, then the start of the session; the value is the whole
-   row. So sessions of one group have keys that differ in the start only. With 0 there, the key is the *group*.
-2. `get_sessions`: all sessions of some groups. They are found by the group, a prefix of their keys; the rest of the state is
-   not looked at.
-3. `update_sessions`: the sessions of some groups are now these. Those that are there no longer (another one has swallowed them)
-   are removed.
+1. The key of a state row consists of the grouping columns without the session, and the start of the session; the value is the
+   whole row. So the keys of one group's sessions differ only in the start. A key with the start 0 identifies the *group*.
+2. `get_sessions` returns all sessions of some groups. It finds them by the group, which is a prefix of their keys, and does not
+   look at the rest of the state.
+3. `update_sessions` replaces all sessions of some groups. Old sessions that are not among the new ones, because they were
+   merged into another one, are removed.
 
     store      (a, 12:00) -> [12:00, 12:05) count 1      (a, 12:08) -> [12:08, 12:13) count 2
     update     a: [12:00, 12:13) count 4
@@ -33,7 +33,7 @@ from minispark_stream.engine.state.state_store import Found, StateStore
 
 @dataclass(frozen=True)
 class StreamingSessionWindowStateManager:
-    """Reads and writes the sessions of a store.
+    """Reads and writes the sessions in a store.
 
     `keys` and `values` are the schemas of its rows; `session` is the position of the session in `values`.
     """
@@ -55,7 +55,7 @@ class StreamingSessionWindowStateManager:
         return store.prefix_scan(rows_of(groups.rows), self.groups_of)
 
     def update_sessions(self, store: StateStore, rows: Columns) -> int:
-        """(3) `rows` are all sessions of their groups. Returns how many others were removed."""
+        """(3) Make `rows` all sessions of their groups; returns how many old ones were removed."""
         start, _ = session_times(rows[self.session])
         keys = self._keys(rows, start)
         old = self.get_sessions(store, self.groups(rows)).keys
@@ -75,7 +75,7 @@ class StreamingSessionWindowStateManager:
 
 
 def session_times(session: pa.Array) -> tuple[Ints, Ints]:
-    """Start and end of session windows, in microseconds."""
+    """The starts and ends of session windows, in microseconds."""
     if session.null_count:
         raise ValueError("A session window is null: it cannot be a key of cube, rollup or grouping sets.")
     start, end = (pc.struct_field(session, field).cast(pa.int64()) for field in (WINDOW_START, WINDOW_END))

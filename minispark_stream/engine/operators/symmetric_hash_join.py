@@ -1,18 +1,19 @@
 """A stream-stream join, seen from the driver: which rows may be joined, and how long they must be kept.
 
-To see first what a join does to its rows, read symmetric_hash_join_row_by_row.py: what the tasks do, a row at a time.
+To see first what a join does with its rows, read symmetric_hash_join_row_by_row.py, which does the same a row at a time.
 
 Models: StreamingSymmetricHashJoinExec, StreamingJoinStrategy and StreamingSymmetricHashJoinHelper (About state; SIGMOD'18
 paper, 4.3: joins; From query to the plan).
 
-1. Once: take equal keys and the rest of the condition off Spark's Join node. What concerns one side only is asked before a
-   row is stored, what concerns both of each pair.
-2. Each batch: how long must a side's rows wait? The *state watermark* of a side:
-       a join key carries a watermark         the watermark: rows with an older key find no partner any more
-       l.ts >= r.ts - 10 min and the like     the other side's watermark, carried over by the condition
+1. Once: read the equal keys and the rest of the condition off Spark's Join node. A part of the condition that is about one side
+   only is checked before a row is stored; the rest is checked for each pair.
+2. In each batch: how long must the rows of a side wait? This is the *state watermark* of the side:
+       a join key has a watermark             the watermark: a row with an older key cannot find a partner any more
+       l.ts >= r.ts - 10 min and the like     the watermark, moved by the range that the condition allows
        neither                                none: the state grows for ever
-3. Both sides go by key to the partition that keeps the key. In one stage, a task finds candidate pairs
-   (symmetric_hash_join_probe.py), Spark filters them, and a task changes the state (symmetric_hash_join_build.py).
+3. The rows of both sides are shuffled by key to the partition that has the state of the key. There, in one stage, a task finds
+   candidate pairs (symmetric_hash_join_probe.py), Spark filters them, and a second task changes the state
+   (symmetric_hash_join_build.py).
 
        mapInArrow Build                                   state/0/<p>/{left,right}-{keyToNumValues,keyWithIndexToValue}
          Filter  rest of the condition
@@ -21,12 +22,13 @@ paper, 4.3: joins; From query to the plan).
                Repartition by key into N   (left, key, row)
                Repartition by key into N   (right, key, row)
 
-    l.k = r.k and r.ts <= l.ts + 10 min, watermark 12:30      left rows until 12:20 go: r.ts > 12:30 is all that comes
+    l.k = r.k and r.ts <= l.ts + 10 min, watermark 12:30      left rows up to 12:20 are evicted: all r.ts to come are > 12:30
 
 The state is in format 2, Spark's default. Formats 3 and 4, which need RocksDB, are in extras/join_in_families.
 
-Differs from Spark: state in format 1 is refused; Spark calls it deprecated, and takes it for inner joins only. Keys that are
-structs may have other field names on the other side; Spark's operator considers these different types, and refuses them.
+Differs from Spark: state in format 1 is refused; in Spark, it is deprecated, and accepted for inner joins only. If keys are
+structs, their fields may have different names on the two sides; Spark's operator takes them for different types, and refuses
+them.
 Shown by tests/spark/test_differences.py::test_what_only_the_model_refuses,
 tests/spark/test_differences.py::test_structs_with_other_names_are_keys_of_a_join.
 """
@@ -85,9 +87,14 @@ MERGE_OPERATOR = "spark.sql.streaming.stateStore.rocksdb.mergeOperatorVersion"
 class SymmetricHashJoin(StatefulOperator):
     """A join of two streams.
 
-    `key_event_time` is the join key that carries a watermark; `shifts_ms` are what to add to the watermark for the state
-    watermark of each side; `keys` are the Catalyst expressions of each side. Planned once are `rows_by_key`, the way to the
-    first task, `probes`; `pairs_that_match`, the condition between the tasks, if there is one; and `builds`, the second task.
+    Attributes:
+        rows, state_rows: the schemas of each side's rows, as they come and as the state has them.
+        event_times: the column of each side that has a watermark.
+        key_event_time: the join key that has a watermark.
+        shifts_ms: what to add to the watermark to get the state watermark of each side.
+        keys: the keys of each side, as Catalyst expressions.
+        rows_by_key, probes, builds: plan the rows of both sides up to the first task; the first task; the second task.
+        pairs_that_match: the filter between the two tasks, if there is one.
     """
 
     join_type: str
@@ -115,7 +122,7 @@ class SymmetricHashJoin(StatefulOperator):
         ]
 
     def readable(self, store: str, rows: Sequence[tuple[bytes, bytes]], batch: BatchContext) -> list[dict[str, Any]]:
-        """Under the names of the key's columns on the side of the store, where the files have field0, field1, ..."""
+        """Keys have the column names of the side that the store belongs to; in the files, they are field0, field1, ..."""
         return [{**row, "key": self.named(store, row["key"])} for row in super().readable(store, rows, batch)]
 
     def named(self, store: str, key: Mapping[str, Any]) -> dict[str, Any]:
@@ -124,7 +131,7 @@ class SymmetricHashJoin(StatefulOperator):
         return dict(zip(unique_names([*names, *list(key)[len(names) :]]), key.values()))
 
     def _key_names(self, side: int) -> list[str]:
-        """What the columns of the key are called on one side: an expression is called what it says."""
+        """The names of the key's columns on one side; an expression is named by its SQL text."""
         is_column = "AttributeReference"
         return unique_names(key.name() if scala.class_name(key) == is_column else key.sql() for key in self.keys[side])
 
@@ -153,7 +160,7 @@ class SymmetricHashJoin(StatefulOperator):
         return bounded and watermark_ms > eviction_ms
 
     def output_watermark(self, watermark_ms: int) -> int | None:
-        """Rows of a side leave as long as they wait: the least of the state watermarks and the watermark."""
+        """The least of the watermark and both state watermarks, because a row may be emitted at any time while it waits."""
         if self.key_event_time is not None:
             return watermark_ms
         return min([watermark_ms, *(watermark_ms + shift for shift in self.shifts_ms if shift is not None)])
@@ -177,16 +184,16 @@ class SymmetricHashJoin(StatefulOperator):
         return context.leaf(context.map_partitions(self.builds, pairs, build, gathered=True))
 
     def buffers(self, context: BatchContext) -> Buffers:
-        """Where the tasks of a batch find the rows that wait."""
+        """Where the tasks of a batch find the waiting rows."""
         return FourStores()
 
     def join(self, watermark_ms: int) -> Join:
-        """What the tasks know of the join in a batch that evicts by `watermark_ms`."""
+        """What the tasks need to know of the join, in a batch whose eviction watermark is `watermark_ms`."""
         sides = (self.side(LEFT, watermark_ms), self.side(RIGHT, watermark_ms))
         return Join(self.join_type, without_names(self.key_schema), self.key_event_time, sides)
 
     def side(self, number: int, watermark_ms: int) -> JoinSide:
-        """(2) One side in a batch that evicts by `watermark_ms`."""
+        """(2) One side in a batch whose eviction watermark is `watermark_ms`."""
         shift_ms = self.shifts_ms[number]
         by_key = watermark_ms if self.key_event_time is not None else None
         by_value = watermark_ms + shift_ms if by_key is None and shift_ms is not None else None
@@ -197,12 +204,12 @@ STATE_FORMATS: dict[str, Callable[..., SymmetricHashJoin]] = {"2": SymmetricHash
 
 
 def register_join_state_format(version: str, operator: Callable[..., SymmetricHashJoin]) -> None:
-    """Let a join with this state format be an `operator`, a subclass of SymmetricHashJoin."""
+    """Make joins with this state format an `operator`, which is a subclass of SymmetricHashJoin."""
     STATE_FORMATS[version] = operator
 
 
 def confs_of_new_join(session: SparkSession, plan: JavaObject) -> dict[str, str]:
-    """What a new query sets before its first batch: formats 3 and 4 are for RocksDB only, 4 for lists without delimiters."""
+    """The confs that a new query must set: formats 3 and 4 need RocksDB, and format 4 also lists without delimiters."""
     version = int(sessions.conf(session, STATE_FORMAT) or 2)
     if version < 3 or not _has_join_of_streams(plan):
         return {}
@@ -223,7 +230,7 @@ def compile_symmetric_hash_join(
     """(1) Read the join off Spark's Join node.
 
     Raises:
-        AnalysisException: state format 1.
+        AnalysisException: the state format is 1, or another one that is not supported.
     """
     extract = scala.companion(session, "org.apache.spark.sql.catalyst.planning.ExtractEquiJoinKeys")
     found = extract.unapply(plan)
@@ -264,12 +271,12 @@ def compile_symmetric_hash_join(
 
 
 def _pair_schema(keys: StructType, left: StructType, right: StructType) -> StructType:
-    """What goes from one task to the other: tags, keys, left and right columns."""
+    """The schema of the rows between the two tasks: tags, keys, left and right columns."""
     return StructType([*TAGS.fields, *expressions.positional(keys, left, right).fields])
 
 
 def _pair_output(session: SparkSession, schema: StructType, rows: list[JavaObject]) -> JavaObject:
-    """Attributes that the condition can be resolved against (by expression id), under names of their own."""
+    """The attributes of these rows. The condition finds its columns by their expression ids; the names are different ones."""
     no_rows = plans.rdd_frame(session, plans.empty_rows(session), expressions.java_schema(session, schema))
     plan = plans.analyzed(no_rows)
     own = scala.items(plan.output())
@@ -286,7 +293,7 @@ def _key_schema(keys: Sequence[JavaObject]) -> StructType:
 
 
 def _key_event_time(keys: Sequence[JavaObject]) -> EventTime | None:
-    """The first join key that is a column under a watermark."""
+    """The first join key that is a column with a watermark."""
     for i, key in enumerate(keys):
         if scala.class_name(key) == "AttributeReference" and key.metadata().contains("spark.watermarkDelayMs"):
             return EventTime(i, is_window=scala.class_name(key.dataType()) == "StructType")

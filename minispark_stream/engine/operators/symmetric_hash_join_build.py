@@ -1,19 +1,19 @@
-"""The second task of a stream-stream join: pairs become rows, and rows become state.
+"""The second task of a stream-stream join: it emits the pairs, and stores the new rows in the state.
 
 symmetric_hash_join_row_by_row.py does the same a row at a time, and is easier to read.
 
 Models: OneSideHashJoiner.storeAndJoinWithOtherSide and the eviction in StreamingSymmetricHashJoinExec (About state:
-SymmetricHashJoin). What comes in are new rows, and those of the pairs that `Probe` found which pass the join condition.
+SymmetricHashJoin). The input consists of the new rows, and of those pairs from `Probe` that fulfil the join condition.
 
-1. The new rows of the side that comes first, then the others (`Joiner`): their partners are marked as matched, their pairs
-   leave, and the rows are stored, too. Of the right side, what this batch would evict at once is not stored, unless an outer
-   join still has to send it out with nulls.
+1. First the new rows of the side that comes first, then those of the other side (`Joiner`): their partners are marked as
+   matched, their pairs are emitted, and the rows are stored. A right row that this batch would evict at once is not stored,
+   unless an outer join must still emit it with nulls.
 2. Late rows are dropped before anything else. A row that fails the condition of its own side has no partners and is not stored:
-   an outer join sends it out with nulls at once.
-3. In a semi join a left row leaves with its first match, and is gone from the state, or is not stored at all.
-4. Evict what the state watermarks have passed. Of a side that an outer join keeps, rows that were never matched leave with
+   an outer join emits it with nulls at once.
+3. In a semi join, a left row is emitted with its first match. Then it is removed from the state, or not stored at all.
+4. Evict the rows that the state watermarks have passed. Of a side that is outer, rows that were never matched are emitted with
    nulls.
-5. Commit the stores; let the rows go.
+5. Commit the stores; emit the rows.
 
     state     left a: (12:00)      pair     (12:00, 12:03)
     Build     marks (12:00) as matched, stores right a: (12:03), emits (12:00, 12:03)
@@ -51,12 +51,12 @@ from minispark_stream.engine.state.state_store import StateStore
 
 @dataclass(frozen=True, kw_only=True)
 class Build(JoinTask):
-    """New rows and pairs in, the rows of the join out; calling it runs one partition (for mapInArrow)."""
+    """Receives new rows and pairs, emits the rows of the join; calling it runs one partition (for mapInArrow)."""
 
     def run(
         self, stores: Sequence[StateStore], batches: Iterable[pa.RecordBatch]
     ) -> tuple[Iterable[pa.RecordBatch], StateMetrics]:
-        """One partition against its open stores: the rows to emit, and what happened."""
+        """Process one partition with its open stores; returns the rows to emit and what happened."""
         clock = Stopwatch()
         sides = self.buffers.sides(self.join, stores)
         emitted: list[Iterable[pa.RecordBatch]] = []
@@ -68,7 +68,7 @@ class Build(JoinTask):
             emitted.append(map(self._joined, joiner.meetings.pairs(chunks(joiner.run()))))  # (1) to (3)
         updates_ms = clock.lap()
         for side in (LEFT, RIGHT):  # (4)
-            new = joiner.keys.keys if joiner else []  # an unmoved watermark can only concern rows of new keys
+            new = joiner.keys.keys if joiner else []  # if the watermark has not moved, only these keys may have old rows
             gone.append(sides[side].evict(self.join, side, None if self.watermarks.moved else new))
             if self.join.is_outer(side):
                 emitted.append([self._with_nulls(side, sides[side], gone[side])])
@@ -90,7 +90,7 @@ class Build(JoinTask):
     def _told(
         self, joiner: Joiner | None, sides: Sides, gone: Sequence[Sequence[bytes]], emitted: Iterator[pa.RecordBatch]
     ) -> tuple[tuple[Told, ...] | None, Iterator[pa.RecordBatch]]:
-        """What the task decided, if it is to tell, and the rows to emit, of which it had to look at the first ones for that."""
+        """What the task decided, if the driver asks for it; and the rows to emit, whose first batches were read for this."""
         first, looked = list[pa.RecordBatch](), 0
         while self.info.tells and looked < MOST_TOLD and (batch := next(emitted, None)) is not None:
             first.append(batch)
@@ -108,11 +108,11 @@ class Build(JoinTask):
         return told, chain(first, emitted)
 
     def _joined(self, pairs: Pairs) -> pa.RecordBatch:
-        """Left and right columns."""
+        """Pairs as rows of left and right columns."""
         return record_batch([*pairs.columns[LEFT], *pairs.columns[RIGHT]], len(pairs.row))
 
     def _asked_for(self, joined: pa.RecordBatch) -> pa.RecordBatch:
-        """Of a semi join only the left columns are asked for."""
+        """The columns of the output; a semi join has only the left ones."""
         return record_batch(joined.columns[: len(self.output)], joined.num_rows)
 
     def _with_nulls(self, side: int, state: JoinSideState, gone: Sequence[bytes]) -> pa.RecordBatch:
@@ -124,7 +124,7 @@ class Build(JoinTask):
 
 
 class Joiner:
-    """(1) The new rows of a partition, one side after the other. `meetings`: whom they meet."""
+    """(1) Joins the new rows of a partition, one side after the other. `meetings` knows their possible partners."""
 
     def __init__(self, join: Join, sides: Sides, rows: NewRows, pairs: PairNumbers, late_ms: int):
         self.join, self.sides, self.rows, self.found = join, sides, rows, pairs
@@ -135,11 +135,11 @@ class Joiner:
         new = np.flatnonzero(join.is_found(rows, self.joins))
         self.meetings = Meetings(rows, self.keys, sides, asking=pairs.row, new=new)
         self.updated = 0
-        self.gone: Sequence[bytes] = []  # left rows that a semi join has taken out of the state
+        self.gone: Sequence[bytes] = []  # left rows that a semi join has removed from the state
         self.stored = np.zeros(len(rows.side), np.bool_)
 
     def run(self) -> PairNumbers:
-        """Join and store all new rows that are not late; the pairs that leave."""
+        """Join and store all new rows that are not late; returns the pairs to emit."""
         emitted = []
         for side in self.join.order:
             pairs = self.found.some(self.rows.side[self.found.row] == side)
@@ -152,18 +152,18 @@ class Joiner:
         return PairNumbers(*map(np.concatenate, zip(*emitted)))
 
     def join_rows(self, side: int, pairs: PairNumbers) -> PairNumbers:
-        """New rows of an inner or outer join: their pairs leave, and they wait in the state for partners to come."""
+        """The new rows of a side of an inner or outer join: their pairs are emitted, and they wait for partners to come."""
         self.mark_matched(1 - side, pairs)
         matched = self.is_matched(pairs)
         waits = self.is_of(side) & self.joins
-        if side == RIGHT:  # a left row is found in the state by the right side's new rows
+        if side == RIGHT:  # left rows are always stored, because the new right rows look for them in the state
             leaves_with_nulls = self.join.is_outer(side) & ~matched
             waits &= ~self.is_old(side) | leaves_with_nulls
         self.store(side, waits, matched)
         return self.with_those_alone(side, pairs) if self.join.is_outer(side) else pairs
 
     def with_those_alone(self, side: int, pairs: PairNumbers) -> PairNumbers:
-        """(2) The rows that can never match leave, too: an outer join need not wait."""
+        """(2) Some pairs, and the rows that can never have a partner: an outer join emits these without waiting."""
         alone = np.flatnonzero(self.is_of(side) & ~self.rows.passes & ~self.late)
         if not len(alone):
             return pairs
@@ -172,7 +172,7 @@ class Joiner:
         return both.some(np.argsort(row, kind="stable"))
 
     def semi_join_right_rows(self, pairs: PairNumbers) -> PairNumbers:
-        """(3) Left rows that find their match have done their part: they leave the state."""
+        """(3) The new right rows of a semi join: left rows that they match are emitted and removed from the state."""
         pairs = pairs.some(self.meetings.first_of_each_partner(pairs))
         begins = np.flatnonzero(np.diff(pairs.row, prepend=-1))
         rows, places = pairs.row[begins], np.split(pairs.partner, begins[1:])
@@ -182,7 +182,7 @@ class Joiner:
         return pairs
 
     def semi_join_left_rows(self, pairs: PairNumbers) -> PairNumbers:
-        """(3) One match is enough."""
+        """(3) The new left rows of a semi join: those that have a match are emitted, and only the others are stored."""
         pairs = pairs.some(np.flatnonzero(np.diff(pairs.row, prepend=-1)))
         self.mark_matched(RIGHT, pairs)
         never = np.zeros(len(self.joins), np.bool_)
@@ -190,7 +190,7 @@ class Joiner:
         return pairs
 
     def mark_matched(self, side: int, pairs: PairNumbers) -> None:
-        """Mark the partners in some pairs, which are rows of `side`."""
+        """Mark the partners in some pairs, which are rows of `side`, as matched."""
         pairs = pairs.some(self.meetings.first_of_each_partner(pairs))
         self.sides[side].mark_matched(take(self.rows.keys, pairs.row), pairs.partner)
 
@@ -201,7 +201,7 @@ class Joiner:
         self.sides[side].append(self.keys, rows, self.rows.columns[side], matched)
 
     def told(self) -> Iterator[Told]:
-        """What became of the new rows of each side: they were late, were stored, or were not, and why not."""
+        """What became of the new rows of each side: they were late, or stored, or not stored for some reason."""
         for side in (LEFT, RIGHT):
             passed = self.joins & ~self.stored
             is_old = self.is_old(side) if side == RIGHT else np.zeros(len(passed), np.bool_)
@@ -218,7 +218,7 @@ class Joiner:
         return self.rows.side == side
 
     def is_old(self, side: int) -> Mask:
-        """Those that this batch would evict at once."""
+        """Which rows this batch would evict at once, if they are of this side."""
         return self.join.is_old(side, self.rows)
 
     def is_matched(self, pairs: PairNumbers) -> Mask:

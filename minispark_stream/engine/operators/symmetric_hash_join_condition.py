@@ -1,10 +1,11 @@
-"""What the condition of a stream-stream join says: what a side decides alone, what a pair decides, and how long a row waits.
+"""The condition of a stream-stream join: what it requires of each side, what of each pair, and how long a row must wait.
 
 Models: JoinConditionSplitPredicates, and StreamingJoinHelper, which reads a time range (About state; SIGMOD'18 paper, 4.3).
 
-1. Of the parts that `AND` connects, one that is about columns of one side belongs to that side; all others, and those that are
-   random, belong to pairs.
-2. A range between the event times of both sides says how far the state watermark of each side is from the watermark.
+1. The condition is divided at its `AND`s. A part that only uses columns of one side belongs to that side; all others, and those
+   that are random, belong to pairs.
+2. If the condition limits the distance between the event times of both sides, it says how far the state watermark of each side
+   is from the watermark.
 
     k1 = k2 AND v1 > 0 AND v1 < v2 AND t2 BETWEEN t1 AND t1 + 10 minutes
     left: v1 > 0      both: v1 < v2, the range      shifts: left -10 minutes, right 0
@@ -27,7 +28,7 @@ from minispark_stream.engine.operators.base import event_time_column
 
 @dataclass(frozen=True)
 class Condition:
-    """The join condition without the equal keys: what concerns left rows, right rows, and pairs."""
+    """The join condition without the equal keys: what it requires of left rows, of right rows, and of pairs."""
 
     left: JavaObject | None
     right: JavaObject | None
@@ -35,7 +36,7 @@ class Condition:
 
 
 def split(session: SparkSession, condition: JavaObject, plan: JavaObject) -> Condition:
-    """(1) JoinConditionSplitPredicates: what a side decides alone, what a pair decides. Random parts are asked once a pair."""
+    """(1) Divide the condition into what it requires of each side and of each pair (JoinConditionSplitPredicates)."""
     if not condition.isDefined():
         return Condition(None, None, None)
     left, right = plan.left().outputSet(), plan.right().outputSet()
@@ -61,7 +62,7 @@ def _conjuncts(expression: JavaObject) -> Iterator[JavaObject]:
 
 
 def pairs_that_match(session: SparkSession, candidates: JavaObject, condition: JavaObject | None) -> JavaObject | None:
-    """The condition of both sides. It lets the new rows through, which have a side and are no pairs."""
+    """The filter between the two tasks: the condition for pairs. New rows, which unlike pairs have a side, also pass it."""
     if condition is None:
         return None
     catalyst = "org.apache.spark.sql.catalyst.expressions"
@@ -71,10 +72,10 @@ def pairs_that_match(session: SparkSession, candidates: JavaObject, condition: J
 
 
 def shifts_ms(session: SparkSession, plan: JavaObject, condition: JavaObject) -> tuple[int | None, int | None]:
-    """(2) How far the state watermark of each side is from the watermark, as the time range in the condition says."""
+    """(2) How far the state watermark of each side is from the watermark, according to the time range in the condition."""
     helper = scala.companion(session, "org.apache.spark.sql.catalyst.analysis.StreamingJoinHelper")
     left, right = plan.left(), plan.right()
-    some_time = 1 << 40  # the helper only adds and subtracts; this number is too big for py4j to take it for a Java int
+    some_time = 1 << 40  # any time will do, as the helper only adds and subtracts; py4j passes one this large as a Java long
     watermark = scala.some(session, some_time)
 
     def shift(own: JavaObject, other: JavaObject) -> int | None:

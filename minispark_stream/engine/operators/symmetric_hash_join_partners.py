@@ -2,13 +2,13 @@
 
 Models: StreamingSymmetricHashJoinExec.processPartitions (About state: SymmetricHashJoin).
 
-A row is known by its *position*: a new row by its number, a row from the state by a number behind those of all new rows.
+A row has a *position*: that of a new row is its number, and the rows from the state are counted on from there.
 
-1. The partners of a new row are positions in the order of their places: those that the state has under the key, and then the
-   new rows that the state will have by then, unless the state has its rows in another order. `Partners` has them for all keys
-   in one array, key by key.
-2. Pairs are numbers, a row and the place of its partner, and get their columns a chunk at a time, because they may be many more
-   than rows: 10,000 rows on each side under one key are 20,000 positions, and 100 million pairs.
+1. The possible partners of a new row are the rows with its key that are in the state, and then those new rows that will be in
+   the state when it is joined. (A state may also keep its rows in another order.) `Partners` has the positions of all of them
+   in one array, key by key; the *place* of a partner is its index among those of the same key.
+2. A pair consists of two numbers, a row and the place of its partner. Pairs get their columns a chunk at a time, because there
+   may be many more pairs than rows: 10,000 rows on each side with the same key are 20,000 positions, and 100 million pairs.
 
     2 new rows, 0: right a, 1: left b; state: left a (2)     row 0 meets place 0 of a: position 2     columns left 2, right 0
 
@@ -35,17 +35,19 @@ from minispark_stream.engine.operators.symmetric_hash_join_rows import (
 from minispark_stream.engine.operators.symmetric_hash_join_state_manager import JoinSideState
 
 PAIRS_AT_A_TIME = 50_000
-NOBODY = -1  # the place of the partner of a row that leaves alone
+NOBODY = -1  # the place of the partner of a row that is emitted without one
 
 
 class Partners:
     """(1) The rows of one side that new rows of the other side may meet.
 
-    `asked` are the numbers of the keys that the other side asks for, `new` the new rows that it finds beside those of the
-    state, `columns` those of this side in all new rows. `of_key` says how many rows each of the k keys has.
+    Args:
+        asked: the numbers of the keys that the other side has.
+        new: the new rows of this side that the other side finds besides those of the state.
+        columns: the columns of this side, for all new rows.
 
-    The positions of the n new rows are their numbers, below n; those of the s rows from the state come behind them.
-    `_positions` are those of all partners, key by key, and `_begin` (k) says where a key begins there.
+    `of_key` says how many rows each of the k keys has. The positions of the n new rows are 0 to n - 1, and those of the rows
+    from the state follow. `_positions` has the positions of all partners, key by key, and `_begin` (k) where each key begins.
     """
 
     def __init__(self, side: JoinSideState, keys: KeyNumbers, asked: Ints, new: Ints, columns: Columns):
@@ -72,7 +74,12 @@ class Partners:
 
 
 class Meetings:
-    """New rows of a partition and whom they may meet. `asking` are those that ask for partners, `new` those that they find."""
+    """New rows of a partition and their possible partners.
+
+    Args:
+        asking: the new rows that look for partners.
+        new: the new rows that others find.
+    """
 
     def __init__(self, rows: NewRows, keys: KeyNumbers, sides: tuple[JoinSideState, JoinSideState], asking: Ints, new: Ints):
         self._rows, self._key = rows, keys.of_row
@@ -83,7 +90,7 @@ class Meetings:
         ]
 
     def all_pairs(self, joining: Ints) -> Iterator[PairNumbers]:
-        """Some rows with all of their partners, in order, a chunk at a time."""
+        """All pairs of some rows and their possible partners, in order, a chunk at a time."""
         left, right = self._partners
         key = self._key[joining]
         met = np.where(self._rows.side[joining] == LEFT, right.of_key[key], left.of_key[key])
@@ -94,7 +101,7 @@ class Meetings:
             yield PairNumbers(joining[meeting], numbers - (ends - met)[meeting])
 
     def partners(self, pairs: PairNumbers) -> Ints:
-        """The position of each pair's partner; `NOBODY` for a row that leaves alone."""
+        """The position of each pair's partner; `NOBODY` if it has none."""
         positions = np.full(len(pairs.row), NOBODY)
         for side, partners in enumerate(self._partners):
             mine = np.flatnonzero((self._rows.side[pairs.row] != side) & (pairs.partner != NOBODY))
@@ -102,7 +109,7 @@ class Meetings:
         return positions
 
     def first_of_each_partner(self, pairs: PairNumbers) -> Ints:
-        """Which of some pairs are the first with their partner. The rows of the pairs are all of one side."""
+        """Which of some pairs are the first ones with their partner. The rows of the pairs must all be of one side."""
         is_met = np.zeros(max(partners.num_positions for partners in self._partners), np.bool_)
         first = [np.array([], np.int64)]
         for number, chunk in enumerate(chunks(pairs)):
@@ -131,6 +138,6 @@ def chunks(pairs: PairNumbers) -> Iterator[PairNumbers]:
 
 
 def _take(columns: Columns, positions: Ints) -> Columns:
-    """The rows at some positions; nulls for nobody."""
+    """The rows at some positions; nulls for `NOBODY`."""
     at = pa.array(positions, mask=positions < 0)
     return [column.take(at) for column in columns]

@@ -2,18 +2,18 @@
 
 Models: StreamingSymmetricHashJoinExec.processPartitions (About state: SymmetricHashJoin).
 
-1. Late rows, and rows that fail the part of the condition that is about their own side alone, meet nobody.
+1. Late rows, and rows that fail the part of the condition that is about their own side alone, have no partners.
 2. Each new row of the side that comes first meets the other side's rows in the state.
-3. Each new row of the other side meets the first side's rows in the state, then those of (2) that will be stored. So each pair
-   is found once.
-4. The new rows leave, then the pairs in the order in which Spark would meet them, a chunk at a time
-   (symmetric_hash_join_partners.py). Spark filters the pairs with the rest of the join condition, and hands what remains to
+3. Each new row of the other side meets the first side's rows in the state, and then those new rows of (2) that will be stored.
+   So each pair is found once.
+4. The new rows are emitted, and then the pairs, in the order in which Spark would find them, a chunk at a time
+   (symmetric_hash_join_partners.py). Spark filters the pairs by the rest of the join condition, and passes the others on to
    `Build`.
 
     state     left a: (12:00)
     batch     left a: (12:01), right a: (12:03)      pairs     (12:00, 12:03), (12:01, 12:03)
 
-The left side comes first, in a semi join the right side.
+The left side comes first; in a semi join, the right side does.
 
 Differs from Spark: nothing.
 """
@@ -36,12 +36,12 @@ from minispark_stream.engine.state.state_store import StateStore
 
 @dataclass(frozen=True, kw_only=True)
 class Probe(JoinTask):
-    """New rows in, new rows and pairs out; calling it runs one partition (for mapInArrow)."""
+    """Receives new rows, emits new rows and pairs; calling it runs one partition (for mapInArrow)."""
 
     def run(
         self, stores: Sequence[StateStore], batches: Iterable[pa.RecordBatch]
     ) -> tuple[Iterable[pa.RecordBatch], StateMetrics]:
-        """New rows and pairs; there is nothing to report."""
+        """The new rows and the pairs; there is nothing to report."""
         rows, _ = self.join.read(batches)
         if rows is None:
             return [], StateMetrics()
@@ -50,7 +50,7 @@ class Probe(JoinTask):
         return chain([self.join.write(rows)], map(self.join.write_pairs, pairs)), StateMetrics()  # (4)
 
     def meetings(self, rows: NewRows, sides: Sides) -> tuple[Meetings, Ints]:
-        """Whom the new rows meet, and the rows that meet anybody, in the order in which they do."""
+        """The possible partners of the new rows, and the new rows that look for partners, in the order in which they do."""
         joins = rows.passes & ~self.join.is_late(rows, self.watermarks.late_ms)  # (1)
         first, second = (np.flatnonzero(joins & (rows.side == side)) for side in self.join.order)
         joining = np.concatenate([first, second])  # (2), (3)

@@ -1,19 +1,20 @@
 """A stream-stream join, a row at a time: what the tasks `Probe` and `Build` do with columns, in plain Python.
 
-Models: StreamingSymmetricHashJoinExec and OneSideHashJoiner (About state: SymmetricHashJoin). No query runs this. It is for
-reading, and a test holds the columnar tasks to it: the same rows leave, and the same rows wait in the same order.
+Models: StreamingSymmetricHashJoinExec and OneSideHashJoiner (About state: SymmetricHashJoin). No query runs this code. It is
+for reading, and a test compares the columnar tasks with it: they emit the same rows, and keep the same rows in the same order.
 
-1. The new rows of one side are joined, one after the other, then those of the other side. Late rows are dropped first.
-2. A row meets the rows of the other side that wait under its key, those of this batch included. Who meets a partner that the
-   condition accepts leaves with it, and both have been matched. In a semi join a left row leaves once, without its partner, and
-   does not wait any longer.
-3. Then the row waits itself. Not so a right row which this batch would evict at once, unless it has to leave with nulls then.
-4. Rows that the state watermark of their side has passed wait no longer. Those that have never been matched leave with nulls,
-   if the join keeps their side.
+1. Late rows are dropped. The new rows of one side are joined, one after the other, and then those of the other side.
+2. A row meets the rows of the other side that wait in the state with the same key, including those of this batch. If the
+   condition accepts the two, they are emitted as a pair, and both count as matched. In a semi join, a left row is emitted only
+   once, without its partner, and does not wait any longer.
+3. Then the row itself waits in the state. But a right row that this batch would evict at once is not stored, unless it must
+   then be emitted with nulls.
+4. When the state watermark of a side has passed a waiting row, the row is evicted. If it has never been matched and the join is
+   outer on its side, it is emitted with nulls.
 
     waiting   left a: (12:00)
-    new       right a: (12:03)          leaves (12:00, 12:03); waiting   left a: (12:00) matched   right a: (12:03) matched
-    new       watermark 12:20           a left outer join sends out nothing for (12:00), because it has been matched
+    new       right a: (12:03)          emitted (12:00, 12:03); waiting   left a: (12:00) matched   right a: (12:03) matched
+    new       watermark 12:20           a left outer join emits nothing for (12:00), because it has been matched
 
 Differs from Spark: nothing.
 Shown by tests/unit/engine/operators/test_joins_row_by_row.py::test_columns_do_what_rows_do.
@@ -33,7 +34,7 @@ Joined = tuple[Values | None, Values | None]  # None stands for a row of nulls
 
 
 class NewRow(NamedTuple):
-    """`passes`: what the join condition asks of this side alone."""
+    """A new row. `passes`: whether it fulfils the part of the join condition that is about its own side alone."""
 
     side: int
     key: Values
@@ -43,21 +44,21 @@ class NewRow(NamedTuple):
 
 @dataclass
 class Waiting:
-    """A row of the state."""
+    """A row that waits in the state."""
 
     values: Values
     matched: bool
 
 
 class JoinRowByRow:
-    """One partition of a join. `condition` is what it asks of a left and a right row beside equal keys."""
+    """One partition of a join. `condition` is what must be true of a left and a right row besides equal keys."""
 
     def __init__(self, condition: Callable[[Values, Values], bool]):
         self.condition = condition
         self.state: tuple[dict[Values, list[Waiting]], dict[Values, list[Waiting]]] = {}, {}
 
     def run(self, join: Join, rows: Iterable[NewRow], late_ms: int) -> list[Joined]:
-        """A batch: what leaves. `join` has the state watermarks of this batch."""
+        """Run a batch; returns what it emits. `join` has the state watermarks of this batch."""
         emitted: list[Joined] = []
         for side in join.order:  # (1)
             for row in rows:
@@ -95,7 +96,7 @@ class JoinRowByRow:
         return emitted
 
     def remove(self, side: int, key: Values, gone: list[Waiting]) -> None:
-        """The last row of the key moves into each hole."""
+        """Remove rows of a key; as in Spark, the last row of the key moves into each hole."""
         rows, place = self.state[side].get(key, []), 0
         while place < len(rows):
             if not any(rows[place] is row for row in gone):
@@ -113,13 +114,13 @@ def pair(side: int, values: Values, other: Values | None) -> Any:
 
 
 def is_old(join: Join, side: int, key: Values, values: Values) -> bool:
-    """Whether the state watermark of a side has passed a row: its key, or its own event time."""
+    """Whether the state watermark of a side has passed a row: the event time in its key, or its own event time."""
     bounds = join.sides[side]
     return passed(key, join.key_event_time, bounds.evict_key_ms) or passed(values, bounds.event_time, bounds.evict_value_ms)
 
 
 def passed(values: Values, event_time: EventTime | None, watermark_ms: int | None) -> bool:
-    """Whether an event time is not after a watermark; of a window it is the end that counts."""
+    """Whether an event time is not after a watermark; if it is a window, its end counts."""
     if event_time is None or watermark_ms is None or values[event_time.position] is None:
         return False
     time = values[event_time.position]

@@ -1,13 +1,14 @@
-"""A stream-stream join as its two tasks see it: the sides, new rows, pairs, and how both travel from one task to the other.
+"""A stream-stream join as its two tasks see it: sides, new rows, pairs, and how rows and pairs get from one task to the other.
 
 Models: JoinStateWatermarkPredicates, and the rows that OneSideHashJoiner joins (About state: SymmetricHashJoin).
 
-1. The rows of both sides come in one table. A new row has its own columns filled, those of the other side are null.
-2. A pair is a new row and its *partner*, a row of the other side under the same key. The partner is known by its place: the
-   number of rows that the state has before it under this key, at the time when the new row is joined. So a partner can be a
-   new row, too: those of the side that comes first are in the state by then.
+1. The new rows of both sides come in one table. In each row, the columns of its own side are filled, and those of the other
+   side are null.
+2. A pair is a new row and its *partner*, a row of the other side with the same key. The partner is identified by its *place*:
+   how many rows with this key the state has before it when the new row is joined. A partner may also be a new row, because
+   those of the side that comes first are in the state by then.
 3. `Join.write` and `write_pairs` make the parts of one table, the new rows first, so that Spark can filter the pairs.
-   `Join.read` takes the table apart again, and of the pairs it keeps the two numbers: whatever else they have is in the rows.
+   `Join.read` takes this table apart again. Of each pair it keeps only the two numbers, because all else is in the rows.
 
     columns          side    passes   row    partner   keys   left row   right row
     a new row        right   true     null   null      a      null       12:03
@@ -43,8 +44,8 @@ from minispark_stream.engine.operators.columns import (
 LEFT, RIGHT = 0, 1
 SIDES = ("left", "right")
 
-# In front of the keys and the rows. A new row has a side, and whether it passes the condition of its own side; a pair has the
-# number of its new row, and the place of the partner.
+# The columns before the keys and the rows. A new row has its side, and whether it fulfils the condition of its own side; a pair
+# has the number of its new row, and the place of the partner.
 TAGS = StructType(
     [
         StructField("side", LongType()),
@@ -56,9 +57,9 @@ TAGS = StructType(
 
 
 class JoinSide(NamedTuple):
-    """What is known of one side: its row, its event time, and up to when its state may go (None: never).
+    """What the tasks know of one side: the schema of its rows, its event time, and its state watermark (None: it has none).
 
-    `evict_key_ms` is a bound on the event time in the join keys, `evict_value_ms` one on the event time in the row.
+    `evict_key_ms` is compared with the event time in the join keys, `evict_value_ms` with the event time in the row.
     """
 
     row: StructType
@@ -68,7 +69,7 @@ class JoinSide(NamedTuple):
 
 
 class NewRows(NamedTuple):
-    """The n new rows of a partition, numbered from 0: side, condition of their own side, keys, left and right columns."""
+    """The n new rows of a partition: their sides, whether they fulfil the condition of their own side, keys, and columns."""
 
     side: Ints  # n
     passes: Mask  # n
@@ -77,7 +78,7 @@ class NewRows(NamedTuple):
 
 
 class KeyNumbers(NamedTuple):
-    """The k different keys of n rows, numbered: the key of each number, as bytes and as columns, and the number of each row."""
+    """The k different keys of n rows have numbers: the keys in this order, as bytes and as columns, and each row's number."""
 
     keys: Sequence[bytes]  # k
     columns: Columns  # of k rows each
@@ -85,19 +86,19 @@ class KeyNumbers(NamedTuple):
 
 
 def number_keys(schema: StructType, columns: Columns, num_rows: int) -> KeyNumbers:
-    """Equal keys get the same number, in the order in which the keys come."""
+    """Number the keys in the order in which they first occur; equal keys have the same number."""
     keys, first, of_row = distinct(UnsafeRowCodec(schema).encode_array(columns, num_rows))
     return KeyNumbers(rows_of(keys), take(columns, first), of_row)
 
 
 class PairNumbers(NamedTuple):
-    """p pairs of a new row and a partner: the number of the row, the place of the partner. Those of a row are together."""
+    """p pairs: the number of the new row and the place of the partner. All pairs of a row are together."""
 
     row: Ints  # p, below n
     partner: Ints  # p, below the number of rows that the key of the new row has on the other side
 
     def some(self, which: Any) -> PairNumbers:
-        """Those that a mask, a slice or positions choose."""
+        """The pairs that a mask, a slice or positions choose."""
         return PairNumbers(self.row[which], self.partner[which])
 
 
@@ -110,8 +111,8 @@ class Pairs(NamedTuple):
 
 
 def check_join_type(join_type: str, output_mode: str) -> None:
-    """Raises IllegalArgumentException: Spark's operator takes no such join (no `crossJoin`), or not in update mode."""
-    at_once = ("Inner", "LeftSemi")  # whose rows are final as soon as they are there
+    """Raises IllegalArgumentException if Spark's operator does not support such a join (`crossJoin`), or not in update mode."""
+    at_once = ("Inner", "LeftSemi")  # joins that never emit a row only because time has passed
     if join_type not in (*at_once, "LeftOuter", "RightOuter", "FullOuter"):
         name = "StreamingSymmetricHashJoinExec"
         raise IllegalArgumentException(f"requirement failed: {name} should not take {join_type} as the JoinType")
@@ -122,7 +123,7 @@ def check_join_type(join_type: str, output_mode: str) -> None:
 
 @dataclass(frozen=True)
 class Join:
-    """What both tasks know of the join. `key_event_time` is the join key that carries a watermark."""
+    """What both tasks know of the join. `key_event_time` is the join key that has a watermark."""
 
     join_type: str
     keys: StructType
@@ -131,15 +132,15 @@ class Join:
 
     @property
     def order(self) -> tuple[int, int]:
-        """Which side's new rows come first: they meet the state; those of the other side meet them, too."""
+        """The side whose new rows come first, and meet only the state; then the other, whose new rows also meet those."""
         return (RIGHT, LEFT) if self.join_type == "LeftSemi" else (LEFT, RIGHT)
 
     def is_outer(self, side: int) -> bool:
-        """Whether rows of a side that find no partner leave with nulls."""
+        """Whether rows of a side that never find a partner are emitted with nulls."""
         return self.join_type in (f"{SIDES[side].capitalize()}Outer", "FullOuter")
 
     def is_late(self, rows: NewRows, late_ms: int) -> Mask:
-        """Which rows are late, on each side by its own event time."""
+        """Which rows are late, by the event time of their own side."""
         late = np.zeros(len(rows.side), np.bool_)
         for number, side in enumerate(self.sides):
             if side.event_time is not None:
@@ -161,11 +162,11 @@ class Join:
         return not_after(rows, event_time, bound_ms)
 
     def is_old(self, side: int, rows: NewRows) -> Mask:
-        """Which new rows, if they are of this side, the batch would evict at once."""
+        """Which new rows the batch would evict at once, if they are of this side."""
         return self.key_is_old(side, rows.keys) | self.value_is_old(side, rows.columns[side])
 
     def is_found(self, rows: NewRows, joins: Mask) -> Mask:
-        """Which of the new rows that join are found by those of the other side: they come first, and are stored."""
+        """Which of the new rows that join are found by those of the other side: those that come first and are stored."""
         first = joins & (rows.side == self.order[0])
         return first & ~self.is_old(RIGHT, rows) if self.order[0] == RIGHT else first
 
@@ -186,7 +187,7 @@ class Join:
         return record_batch([*tags, *numbers, *keys, *pairs.columns[LEFT], *pairs.columns[RIGHT]], n)
 
     def read(self, batches: Iterable[pa.RecordBatch]) -> tuple[NewRows | None, PairNumbers]:
-        """The new rows of a table, and what is left of its pairs; None when there are no new rows."""
+        """The new rows of a table (None if there are none), and the pairs that the filter has left."""
         of_rows, row, partner = [], [np.array([], np.int32)], [np.array([], np.int32)]
         for batch in batches:
             n = batch.num_rows - batch.column(0).null_count

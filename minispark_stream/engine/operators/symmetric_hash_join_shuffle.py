@@ -1,19 +1,20 @@
-"""The rows of both sides of a join, on their way to the partitions of their keys (step 3 of symmetric_hash_join.py).
+"""How the rows of both sides of a join are shuffled to the partitions of their keys (line 3 of symmetric_hash_join.py).
 
 Models: requiredChildDistribution of StreamingSymmetricHashJoinExec (About state: SymmetricHashJoin).
 
-The probe reads rows of one shape, whatever the side: tags, keys, left row, right row. Of the two rows, one is null.
+The rows of both sides have the same columns when they come to the probe: tags, keys, left row, right row. One of the two rows
+is null.
 
-1. Each side gets its keys as columns, is shuffled by them, and gets its tags. The shuffle is below what tells the sides
-   apart: where the sides are the same rows by the same keys, Spark shuffles them once.
-2. Which columns these are is the same in every batch; each batch brings its rows.
+1. To the rows of each side, columns with the keys are added; they are shuffled by these; and then the tags are added. The tags
+   come after the shuffle, so if both sides are the same rows with the same keys, Spark shuffles them only once.
+2. These columns are computed in the same way in every batch, so they are resolved once; each batch brings its rows.
 
     Union
       Project 0, passes, k, l1, l2, null       <- shuffle by k <- Project l1, l2, k       <- left rows
       Project 1, passes, k, null, null, r1     <- shuffle by k <- Project r1, k           <- right rows
 
-Differs from Spark: when a common table expression is joined with itself, its two uses are shuffled once. In Spark, the second
-one has other column names before the shuffle, so the stream is read twice, and numInputRows counts it twice.
+Differs from Spark: if a common table expression is joined with itself, its two uses are shuffled only once. In Spark, the
+second one has other column names before the shuffle, so the stream is read twice, and numInputRows counts it twice.
 Shown by tests/spark/test_differences.py::test_a_common_table_expression_joined_with_itself_is_read_once.
 """
 
@@ -30,8 +31,13 @@ from minispark_stream.engine.operators.symmetric_hash_join_rows import LEFT, RIG
 
 
 class RowsByKey:
-    """For each side: `columns` are its attributes, `keys` the expressions of its keys, and `passes` is what the join condition
-    asks of a row by itself, if anything."""
+    """Plans the rows of both sides up to the probe.
+
+    Args:
+        columns: the attributes of each side.
+        keys: the expressions of the keys, for each side.
+        passes: what the join condition requires of a row of each side alone, if anything.
+    """
 
     def __init__(
         self, session: SparkSession, columns: Sequence[Sequence[JavaObject]], keys: Sequence[Sequence[JavaObject]],
@@ -55,7 +61,7 @@ def _columns(
     session: SparkSession, side: int, columns: Sequence[Sequence[JavaObject]], keys: Sequence[JavaObject],
     condition: JavaObject | None,
 ) -> tuple[JavaObject, JavaObject]:
-    """(1) What is computed of a side's rows below the shuffle, and above it: two Scala Seqs."""
+    """(1) The columns that are computed for a side's rows before the shuffle, and after it: two Scala Seqs."""
     rows = plans.of_rows(session, plans.no_rows(session, scala.seq(session, columns[side])))
     keyed = rows.select("*", *(expressions.column(session, key).alias(f"key{i}") for i, key in enumerate(keys)))
     keys_of_row = scala.items(plans.analyzed(keyed).output().takeRight(len(keys)))

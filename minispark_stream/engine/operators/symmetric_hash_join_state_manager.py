@@ -1,21 +1,21 @@
-"""The rows that one side of a stream-stream join has buffered, in two state stores.
+"""The rows that one side of a stream-stream join has stored, in two state stores.
 
 Models: SymmetricHashJoinStateManager, state format 2 (About state: KeyToNumValuesStore, KeyWithIndexToValueStore).
 
     keyToNumValues           key          -> how many rows
     keyWithIndexToValue      key, index   -> the row, and whether it has ever been matched
 
-1. `append` puts a row behind the last one of its key.
-2. `mark_matched` sets the flag of a row that has none yet: an outer join must not send it out with nulls later.
-3. `remove_by_key` removes all rows of a key; `remove_where` some of them, and moves the last row into each hole, so that
-   the indexes of a key stay dense.
+1. `append` puts a row after the last one of its key.
+2. `mark_matched` sets the flag of a row if it is not set yet: an outer join must not emit this row with nulls later.
+3. `remove_by_key` removes all rows of a key. `remove_where` removes some of them, and moves the last row into each hole, so
+   that the indexes of a key have no gaps.
 
     key a: rows r0 r1 r2     remove r0  ->  (a,0) = r2, (a,2) removed, a -> 2
 
-Every put and remove is Spark's, in Spark's order, because the delta file keeps them all.
+Puts and removes are the same as in Spark, and in the same order, because all of them are in the delta file.
 
-Where the rows of a join lie otherwise in its state (extras/join_in_families), there are other `Buffers`, and what stands for
-a `JoinSideState` has the same methods.
+A join may also keep its rows in its state in another way (extras/join_in_families). Then it has other `Buffers`, and instead of
+`JoinSideState` a class with the same methods.
 
 Differs from Spark: nothing.
 """
@@ -42,7 +42,7 @@ COUNT_SCHEMA = StructType([StructField("value", LongType())])
 
 
 class StoredRows(NamedTuple):
-    """Rows of the buffer: their keys in keyWithIndexToValue, and the rows with the flag at the end."""
+    """Stored rows: their keys in keyWithIndexToValue, and the rows themselves, with the flag as their last column."""
 
     at: Sequence[bytes]
     values: Sequence[bytes]
@@ -52,7 +52,7 @@ class StoredRows(NamedTuple):
 
 
 class Changes(NamedTuple):
-    """Keys that are put, or with None removed, in order."""
+    """Keys with their new values, in order; None removes the key."""
 
     keys: list[bytes]
     values: list[bytes | None]
@@ -86,10 +86,10 @@ class JoinSideState:
     def num_rows(self) -> int:
         return self._values.num_keys
 
-    # -- what there is ------------------------------------------------------------------------------------------
+    # -- reading ------------------------------------------------------------------------------------------------
 
     def keys(self, among: Sequence[bytes] | None = None) -> Sequence[bytes]:
-        """The keys that have rows: all of them, or those `among` some."""
+        """The keys that have rows: all of them, or only those `among` some keys."""
         if among is None:
             return self._counts.rows()[0]
         return chosen(among, self._counts.get(among)[0])
@@ -110,7 +110,7 @@ class JoinSideState:
         return StoredRows(*self._values.rows())
 
     def rows_of(self, keys: Columns, counts: Ints) -> StoredRows:
-        """The first rows of some keys, of each as many as `counts` says; those of a key are together, in order."""
+        """The first rows of some keys, in order of the keys; `counts` says how many of each."""
         return self._rows_at(take(keys, np.repeat(np.arange(len(counts)), counts)), numbered(counts))
 
     def _rows_at(self, keys: Columns, places: Ints) -> StoredRows:
@@ -121,9 +121,10 @@ class JoinSideState:
         return StoredRows(at, values)
 
     def order(self, key: Ints, stored: Sequence[bytes], columns: Columns, new: Ints) -> Ints:
-        """The order in which rows are met that are in the state or will be: by key, and of a key as they came.
+        """The order in which rows are met: by key, and those of the same key in the order in which they came.
 
-        `key` are the numbers of the keys, first of the rows that are `stored`, then of the new rows `new` of `columns`.
+        `key` has the number of the key of each row: first of the rows that are `stored`, then of the new rows `new` in
+        `columns`.
         """
         return np.argsort(key, kind="stable")
 
@@ -134,16 +135,16 @@ class JoinSideState:
         return self._value_codec.decode(values, only)[:-1]
 
     def is_matched(self, values: Sequence[bytes]) -> Mask:
-        """Which rows have been matched."""
+        """Which of some stored rows have been matched."""
         return np.asarray(self._value_codec.decode(values, only=self._flag)[self._flag])
 
     # -- changes ------------------------------------------------------------------------------------------------
 
     def append(self, keys: KeyNumbers, rows: Ints, columns: Columns, matched: Mask) -> None:
-        """(1) Some of the rows of `keys`, in order. `columns` and `matched` are those of all rows."""
+        """(1) Store the new rows with the numbers `rows`, in order; the other arguments belong to all new rows."""
         key = keys.of_row[rows]
         by_key = np.argsort(key, kind="stable")
-        before = np.empty(len(rows), np.int64)  # how many of them come before a row under its key
+        before = np.empty(len(rows), np.int64)  # how many of them with the same key come before each row
         before[by_key] = numbered(np.bincount(key, minlength=len(keys.keys)))
         places = self.counts(keys.keys)[key] + before
         values = [*take(columns, rows), pa.array(matched[rows])]
@@ -152,13 +153,16 @@ class JoinSideState:
         self._counts.put(chosen(keys.keys, key), self._count_codec.encode_rows([pa.array(places + 1)]))
 
     def mark_matched(self, keys: Columns, places: Ints) -> None:
-        """(2) The rows at some places; `keys` are their keys."""
+        """(2) Mark the rows at some places as matched; `keys` are their keys."""
         rows = self._rows_at(keys, places)
         new = rows.some(~self.is_matched(rows.values))
         self._values.put(new.at, self._matched.with_true(new.values))
 
     def evict(self, join: Join, side: int, among: Sequence[bytes] | None) -> Sequence[bytes]:
-        """(3) Removes what the state watermark of the side has passed, under all keys or under `among` some; gives that."""
+        """(3) Remove the rows that the state watermark of the side has passed, of all keys or only of those in `among`.
+
+        Returns the removed rows.
+        """
         bounds = join.sides[side]
         gone: Sequence[bytes] = []
         if bounds.evict_key_ms is not None:
@@ -172,17 +176,17 @@ class JoinSideState:
         return gone
 
     def remove_by_key(self, keys: Sequence[bytes]) -> Sequence[bytes]:
-        """(3) Removes every row of `keys`; gives what was removed."""
+        """(3) Remove all rows of some keys; returns the removed rows."""
         rows = self.rows(keys)
         self._counts.remove(keys)
         self._values.remove(rows.at)
         return rows.values
 
     def remove_rows(self, rows: StoredRows) -> Sequence[bytes]:
-        """(3) Removes rows, in any order of the keys; gives what was removed."""
+        """(3) Remove some rows, whose keys may be in any order; returns the removed rows."""
         *columns, places = self._at_codec.decode(rows.at)
         keys = number_keys(self._keys, columns, len(rows.at))
-        is_alone = self.counts(keys.keys)[keys.of_row] == 1  # most often a key has one row, which leaves no hole
+        is_alone = self.counts(keys.keys)[keys.of_row] == 1  # often a key has only one row; then there is no hole to fill
         alone = rows.some(is_alone)
         self._values.remove(alone.at)
         self._counts.remove(chosen(keys.keys, keys.of_row[is_alone]))
@@ -194,9 +198,11 @@ class JoinSideState:
         return [*alone.values, *self.remove_where(keys, list(gone.items()))]
 
     def remove_where(self, keys: KeyNumbers, gone: list[tuple[int, set[int]]]) -> list[bytes]:
-        """(3) Removes the rows that were at some places of a key, one (number of the key, places) after the other.
+        """(3) Remove the rows at some places of some keys; returns the removed rows.
 
-        A key may come several times, with other places, which are those of the beginning. Gives what was removed.
+        Args:
+            gone: pairs of the number of a key and the places of its rows, which are removed pair by pair. If a key has several
+                pairs, the places in all of them are those before the first removal.
         """
         numbers = list(dict.fromkeys(number for number, _ in gone))
         counts = np.zeros(len(keys.keys), np.int64)
@@ -227,16 +233,16 @@ Sides = tuple[JoinSideState, JoinSideState]
 
 
 class Buffers(Protocol):
-    """Where the rows of a join lie: in which stores, and how."""
+    """Where a join keeps its rows: in which stores, and in which form."""
 
     @property
     def store_names(self) -> Sequence[str]: ...
 
     def sides(self, join: Join, stores: Sequence[StateStore]) -> Sides:
-        """The two sides of a partition, out of its open stores."""
+        """The two sides of a partition, in its open stores."""
 
     def commit(self, stores: Sequence[StateStore]) -> Sequence[StateStoreMetrics]:
-        """Commits all stores; their metrics."""
+        """Commit all stores; returns their metrics."""
 
 
 @dataclass(frozen=True)
@@ -262,7 +268,7 @@ class FourStores:
 
 @dataclass(frozen=True, kw_only=True)
 class JoinTask(StateTask):
-    """A task of a join."""
+    """One of the two tasks of a join."""
 
     join: Join
     buffers: Buffers = FourStores()
@@ -277,10 +283,10 @@ def store_name(side: int, kind: str) -> str:
 
 
 def indexed(keys: StructType) -> StructType:
-    """The key of keyWithIndexToValue."""
+    """The schema of the keys in keyWithIndexToValue."""
     return StructType([*keys.fields, StructField("index", LongType())])
 
 
 def with_matched(row: StructType) -> StructType:
-    """The value of keyWithIndexToValue."""
+    """The schema of the values in keyWithIndexToValue."""
     return StructType([*row.fields, StructField("matched", BooleanType())])

@@ -1,14 +1,14 @@
-"""Settings of a Python worker process that make small tasks fast. They change nothing that a task does.
+"""Settings of a Python worker process that make small tasks fast, and do not change what a task does.
 
 Models: nothing of Spark, whose tasks run in its own process.
 
-1. *Garbage collection.* After each task, PySpark's worker collects garbage. Among all that pandas, pyarrow and Spark have
-   brought, half of it while the first task ran, that takes 30 ms of CPU, more than a small task. So imported objects are
-   frozen: the collector skips them. While a task runs, Python would look for garbage after each 700 new objects, among the
-   rows of the state, too; with 200,000, a task over many rows takes a tenth less.
-2. *TCP acknowledgement.* Over TCP, Spark keeps the end of what it sends until the worker has acknowledged the beginning, and
-   Linux waits 40 ms with that unless it is asked not to. PySpark does not tell which socket is the worker's, so all of them are
-   asked; a Unix socket refuses, which is fine.
+1. *Garbage collection.* After each task, PySpark's worker collects garbage. With all the objects that pandas, pyarrow and Spark
+   have loaded, half of them during the first task, this takes 30 ms of CPU, more than a small task. So imported objects are
+   frozen: the collector skips them. While a task runs, Python would look for garbage after every 700 new objects, even among
+   the rows of the state; with a threshold of 200,000, a task over many rows takes a tenth less time.
+2. *TCP acknowledgement.* Over TCP, Spark holds the end of a message back until the worker has acknowledged its beginning, and
+   Linux delays this acknowledgement by 40 ms unless it is asked not to. PySpark does not say which socket is the worker's, so
+   this is asked for all of them; a Unix socket refuses, which does no harm.
 
     first task     100,000 imported objects are frozen       second task     nothing to freeze
 """
@@ -27,20 +27,20 @@ _OPEN_FILES = "/proc/self/fd"
 
 
 def tune_worker() -> None:
-    """To be called at the beginning of each task."""
+    """Apply the settings; called at the beginning of each task."""
     freeze_imports(len(sys.modules))
     acknowledge_at_once()
 
 
 @lru_cache(maxsize=1)
 def freeze_imports(modules: int) -> None:
-    """(1) Once for each number of `modules` that are there."""
+    """(1) Freeze what has been imported, unless the number of `modules` is still the same."""
     gc.freeze()
     gc.set_threshold(200_000)
 
 
 def acknowledge_at_once() -> None:
-    """(2) On every open socket of the process, where the system can do it."""
+    """(2) Ask for quick acknowledgement on every open socket of the process, if the system supports it."""
     if not hasattr(socket, "TCP_QUICKACK") or not os.path.isdir(_OPEN_FILES):
         return
     for descriptor in map(int, os.listdir(_OPEN_FILES)):

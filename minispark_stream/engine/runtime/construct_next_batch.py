@@ -3,11 +3,11 @@
 Models: MicroBatchExecution.constructNextBatch (Execution flow, steps 2 and 3; From query to the plan: "a gatekeeper").
 
 (2) Ask each source how far the next batch may read, under its read limit. There is a batch if a source has something new, or
-    if a stateful operator has work without data (`should_run_another_batch`), as when the watermark has moved and windows can
-    leave its state. With `spark.sql.streaming.noDataMicroBatches.enabled` off, no operator is asked.
-(3) Write the batch into the offset log *before* anything is read: from here on, a restart runs exactly this batch. So batch
-    N-1 can never be asked for again: tell the sources (that is why the last batch of a query is never cleaned up), and
-    purge log entries below N - minBatchesToRetain.
+    if a stateful operator has work without data (`should_run_another_batch`), for example because the watermark has moved and
+    windows can leave its state. With `spark.sql.streaming.noDataMicroBatches.enabled` off, no operator is asked.
+(3) Write the batch into the offset log *before* anything is read: from now on, a restart runs exactly this batch. So batch
+    N-1 can never be asked for again. The sources are told so (which is why the last batch of a query is never cleaned up), and
+    log entries below N - minBatchesToRetain are deleted.
 
     source at 7, query at 5, maxFilesPerTrigger 1   -> end 6, run
     source at 7, query at 7, watermark moved        -> end 7, run without data
@@ -30,8 +30,8 @@ from minispark_stream.engine.sources.base import Offset, ReadLimit, Source, Supp
 
 @step("constructNextBatch")
 def construct_next_batch(query: RunningQuery, context: MicroBatchExecutionContext) -> MicroBatchExecutionContext:
-    """Decide on the next batch and log it. `is_current_batch_constructed` says whether there is one."""
-    with query.progress_lock:  # processAllAvailable begins to wait before the sources are asked, or after the answer
+    """Decide on the next batch and log it; `is_current_batch_constructed` says whether there is one."""
+    with query.progress_lock:  # processAllAvailable begins to wait either before the sources are asked or after the answer
         context = latest_offsets(query, context)  # (2)
         metadata = replace(
             context.metadata,
@@ -49,7 +49,7 @@ def construct_next_batch(query: RunningQuery, context: MicroBatchExecutionContex
 
 
 def latest_offsets(query: RunningQuery, context: MicroBatchExecutionContext) -> MicroBatchExecutionContext:
-    """How far each source would let the next batch read, and how far it is itself."""
+    """How far the next batch may read each source, and how far the source could be read without a limit."""
     end_offsets, newest_offsets = dict(context.end_offsets), dict(context.latest_offsets)
     for ordinal, limit in query.sources.read_limits.items():
         source = query.sources[ordinal]
@@ -81,7 +81,7 @@ def wal_commit(query: RunningQuery, context: MicroBatchExecutionContext, entry: 
 
 
 def clean_up(query: RunningQuery, batch_id: int) -> None:
-    """The batch before can never be asked for again."""
+    """Tell the sources that the batch before is done, and delete old log entries."""
     if batch_id > 0:
         previous = query.offset_log.get(batch_id - 1)
         if previous is None:
@@ -99,5 +99,5 @@ def commit_source(query: RunningQuery, source: Source, end: Offset) -> None:
 
 @step("purge")
 def purge(query: RunningQuery, before: int) -> list[int]:
-    """Delete log entries that no restart can need."""
+    """Delete log entries that no restart can need; returns their batch ids."""
     return [*query.offset_log.purge(before), *query.commit_log.purge(before)]

@@ -1,10 +1,11 @@
 """The progress report of a trigger, in Spark's format.
 
 Models: ProgressContext.finishTrigger and StreamingQueryProgress (SIGMOD'18 paper, section 7.4).
-The JSON is Spark's, key by key.
+The JSON has the same keys as Spark's.
 
-1. After a batch: the rows of each source, offsets, event times and watermark, what the state operators and the sink counted.
-2. Without a batch, every `spark.sql.streaming.noDataProgressEventInterval` (10 s): the same without rows.
+1. After a batch, it reports the rows and offsets of each source, event times and watermark, and what the state operators and
+   the sink counted.
+2. Without a batch, it reports every `spark.sql.streaming.noDataProgressEventInterval` (10 s) the same, but without rows.
 
     {"batchId": 2, "numInputRows": 3, "durationMs": {"addBatch": 310, ...}, "eventTime": {"watermark": "...12:04:00.000Z"}, ...}
 
@@ -50,26 +51,26 @@ def quiet_progress(query: RunningQuery, context: MicroBatchExecutionContext) -> 
     return progress
 
 
-# In the report of a stateful operator, these entries say what a batch did; the others say what there is.
+# In the report of a stateful operator, these entries say what a batch did; the others say what is in the state.
 _DONE = (
     "numRowsUpdated", "allUpdatesTimeMs", "numRowsRemoved", "allRemovalsTimeMs", "commitTimeMs", "numRowsDroppedByWatermark",
 )
 
 
 def _quiet(operator: Mapping[str, Any]) -> dict[str, Any]:
-    """The report of a stateful operator, when it has done nothing since (StateOperatorProgress.copyForNoExecution)."""
-    there_is = ("SnapshotLastUploaded", "stateOnCurrentVersionSizeBytes")
-    custom = {name: value if name.startswith(there_is) else 0 for name, value in operator["customMetrics"].items()}
+    """The report of a stateful operator that has done nothing since (StateOperatorProgress.copyForNoExecution)."""
+    of_state = ("SnapshotLastUploaded", "stateOnCurrentVersionSizeBytes")
+    custom = {name: value if name.startswith(of_state) else 0 for name, value in operator["customMetrics"].items()}
     return {**operator, **dict.fromkeys(_DONE, 0), "customMetrics": custom}
 
 
 def event_time(stats: Sequence[EventTimeStats], watermark_ms: int, has_watermark: bool) -> Mapping[str, str]:
-    """The `eventTime` entry: what the batch saw, and the watermark that it ran under. Without a watermark there is none."""
+    """The `eventTime` entry: the event times in the batch, and its watermark. Without a watermark, it is empty."""
     if not has_watermark:
         return {}
     report: dict[str, str] = {}
     for seen in stats:
-        if seen.count > 0:  # of several operators, Spark reports the first that saw a row
+        if seen.count > 0:  # of several operators, Spark reports only the first one that had a row
             times = {"avg": seen.avg, "max": seen.max, "min": seen.min}
             report = {name: iso_time(ms) for name, ms in times.items()}
             break
@@ -111,7 +112,7 @@ def _progress(
 
 
 def _json(offset: Offset | None) -> Any:
-    """An offset inside a progress report: JSON where it is JSON, else the text."""
+    """An offset inside a progress report: as JSON if it is JSON, else as its text."""
     if offset is None:
         return None
     try:

@@ -2,21 +2,22 @@
 
 Models: IncrementalExecution (Execution flow, steps 5 to 8; From query to the plan).
 
-1. Replace each source leaf of the template by the plan of its new rows, or by no rows. The new plan's columns take the
-   names and expression ids of the leaf, so all that was resolved against the leaf still fits.
-2. At a stateful operator, the plan is cut around a Python task for each partition, which reads version N of its state store
-   and writes version N+1. (An aggregation has a task for each of the two: engine/operators/streaming_aggregation.py.)
-3. What is above the cut continues on top of the rows that came out. Each piece goes to Spark's planner as it is: the template
-   is optimised, and what the optimizer has made of a plan need not be one that the analyzer takes.
-4. The whole is handed out as a DataFrame, `next_batch`, whose columns have the names that the query gives them: every action of
-   the sink runs it, and its metrics are the batch's.
+1. Replace each source leaf of the template by the plan of its new rows, or by a plan without rows. The columns of the new plan
+   get the names and expression ids of the leaf, so that the expressions above it still find them.
+2. At a stateful operator, the plan is cut in two, and a Python task for each partition is put in between, which reads version N
+   of its state store and writes version N+1. (An aggregation has two tasks, one that reads and one that writes:
+   engine/operators/streaming_aggregation.py.)
+3. The part above the cut continues with the rows that the task emits. Each part goes directly to Spark's planner: the template
+   has been optimised, and the analyzer does not accept every plan that the optimizer makes.
+4. All parts together become a DataFrame, `next_batch`, whose columns have the names that the query gives them. Every action of
+   the sink runs it, and its metrics are those of the batch.
 
        batch plan     Project <- final <- save x N <- merge <- restore x N <- merge <- shuffle <- partial <- observe <- files
        state                              writes version 8     reads version 7
 
 Spark keeps state inside its own physical operators. The result is the same, row for row and file for file.
 
-Differs from Spark: when two operators need the same rows by the same keys (two aggregations of one stream that are joined;
+Differs from Spark: if two operators need the same rows by the same keys (two aggregations of one stream that are joined;
 the two joins that a semi join over a union becomes), Spark shuffles these rows once and reads the stream once. Here each
 operator has its own plan, and reads the stream itself, so numInputRows is larger.
 Shown by tests/spark/test_differences.py::test_what_two_operators_share.
@@ -43,10 +44,10 @@ from minispark_stream.engine.runtime.watermark_tracker import EventTimeStats
 
 
 class IncrementalExecution:
-    """The plan of one batch, and after the batch has run, what it measured.
+    """The plan of one batch, and, after the batch has run, what it measured.
 
     Args:
-        new_data: the ordinal of a source -> the batch plan of its new rows; sources without new rows are missing.
+        new_data: the plans of the new rows, by the numbers of their sources; only for sources that have any.
     """
 
     def __init__(self, template: Template, batch: BatchContext, new_data: Mapping[int, JavaObject]):
@@ -65,7 +66,7 @@ class IncrementalExecution:
                 if (data := self.new_data.get(node.ordinal)) is None:
                     return node.empty
                 rows = data.withMetadataColumns() if node.asks_for_metadata else data
-                if not node.is_of_files:  # a relation of files is as the optimizer would leave it
+                if not node.is_of_files:  # the optimizer would not change a relation of files
                     rows = query_execution.of_new_data(self._session, rows)
                 return node.renamed.of(rows)
             case Stateless() | Watermark():  # (3)
@@ -75,16 +76,16 @@ class IncrementalExecution:
 
     @cached_property
     def next_batch(self) -> DataFrame:  # (4)
-        """The rows of the batch. Spark, too, makes a DataFrame of them when it has planned them."""
+        """The rows of the batch. Spark, too, makes a DataFrame of a batch that has been planned."""
         return plans.rdd_frame(self._session, self._rows, self.template.schema)
 
     @property
     def began_ms(self) -> int:
-        """How long Spark took to begin what is below an operator, while what is above it was still to be planned."""
+        """How long Spark took, during the planning, to begin to run parts that were planned already."""
         return round(1000 * sum(self.batch.began))
 
     def explain(self) -> str:
-        """The physical plans of this batch, from the sink down; the stateful operators sit between them."""
+        """The physical plans of this batch, from the sink down; the stateful operators are between them."""
         return "\n-- state --\n".join(plan.toString() for plan in self._physical_plans())
 
     def _physical_plans(self) -> list[JavaObject]:
@@ -92,7 +93,7 @@ class IncrementalExecution:
 
     @cached_property
     def observed_metrics(self) -> dict[str, JavaObject]:
-        """All observed metrics of the batch (`DataFrame.observe`), Java rows by name; to be asked for after it has run."""
+        """All observed metrics of the batch (`DataFrame.observe`), as Java rows by name; complete when the batch has run."""
         collect = scala.companion(self._session, "org.apache.spark.sql.execution.CollectMetricsExec").collect
         found: dict[str, JavaObject] = {}
         for plan in self._physical_plans():
@@ -102,7 +103,7 @@ class IncrementalExecution:
         return found
 
     def event_time_stats(self) -> dict[str, EventTimeStats]:
-        """What each watermark operator measured, by the name of its observation."""
+        """What each watermark operator has measured, by the name of its observation."""
         seen: dict[str, EventTimeStats] = {}
         for observation in (w.observation for w in self.template.watermarks):
             if (metrics := self.observed_metrics.get(observation)) is not None:
@@ -116,7 +117,7 @@ class IncrementalExecution:
         return {name: row for name, row in self.observed_metrics.items() if name not in ours}
 
     def num_input_rows(self) -> dict[int, int]:
-        """Rows that each source delivered, by its ordinal: the `numOutputRows` of the scans in the executed plans."""
+        """How many rows each source delivered, by its number: the `numOutputRows` of the scans in the executed plans."""
         owner: dict[int, int] = {}
         for ordinal, plan in self.new_data.items():
             for leaf in scala.items(plan.collectLeaves()):
@@ -130,7 +131,10 @@ class IncrementalExecution:
         return rows
 
     def _marks(self, leaf: JavaObject) -> Iterator[int]:
-        """By what the leaf of a source is known. A scan of no column (count(*)) or of a self-union has ids of its own."""
+        """What identifies the leaf of a source: the ids of its columns, and its relation.
+
+        A scan without columns (count(*)) has no such ids, and one of a stream that is united with itself has ids of its own.
+        """
         yield from expressions.expression_ids(self._session, leaf)
         if (relation := plans.relation_id(self._session, leaf)) is not None:
             yield relation
@@ -142,7 +146,7 @@ class IncrementalExecution:
         return state_operator_progress(operator.operator_name, reports, self.batch.num_partitions, most)
 
     def new_unique_ids(self) -> Mapping[str, Any]:
-        """In which files each operator has written its state, as the commit log has it."""
+        """The ids of the files with the new state of each operator, as they are written into the commit log."""
         return {str(op.operator_id): self.batch.new_unique_ids(op) for op in self.template.operators}
 
     def should_run_another_batch(self, watermark_ms: int) -> bool:

@@ -1,24 +1,26 @@
-"""The driver's half of state maintenance: when, up to which version, and with what result. It reads no state.
+"""The driver's half of state maintenance: it decides when, and up to which version, and reports the results. It reads no state.
 
 Models: MaintenanceTask and startMaintenanceIfNeeded of object StateStore (About state).
 
 1. Every `stateStore.maintenanceInterval`, a thread of the driver asks for maintenance of all partitions.
-2. It is a Spark job of one task, which does as many partitions as it can in SLICE_S seconds (engine/state/maintenance.py).
-   Then the next job does what is left. So maintenance takes the place of one task, and gives a batch a chance to have it after
-   each job; and one job after another may go to another executor.
-3. A job leaves the partitions that its worker does not have in memory. When it has done none for that reason, the next one
-   reads.
-4. What was done is told as steps of the query, errors are logged. When a job fails, its partitions wait for the next time.
-5. At the end of the query the job is cancelled, and nothing waits for its worker. If that goes on for a moment, it writes
-   whole files or none, and what they say is true, so it does no harm.
+2. This is done by a Spark job of one task, which does as many partitions as it can in SLICE_S seconds
+   (engine/state/maintenance.py). Then the next job does what is left. So maintenance occupies only one task slot, and a batch
+   may get this slot after each job; and each job may run on another executor.
+3. A job leaves out partitions that its worker does not have in memory. If it has done no partition for this reason, the next
+   job reads the state.
+4. What was done is reported as steps of the query, and errors are logged. If a job fails, its partitions wait for the next
+   time.
+5. When the query ends, the job is cancelled, and nobody waits for its worker. If the worker continues for a moment, it does no
+   harm: it writes whole files or none, and their content is right.
 
     partitions 0 to 3; worker A has 0 and 2 in memory, worker B all
     job 1 in A     0 and 2 done, 1 and 3 left
     job 2 in A     none done: 1 and 3 left
-    job 3 in B     may read, but has them: 1 and 3 done
+    job 3 in B     may read, but has both in memory: 1 and 3 done
 
 Differs from Spark: in Spark, each executor has threads for maintenance besides its tasks, and maintains the stores that it
-has; a Python worker runs only tasks. If the cluster has only one task slot, a batch may wait for the snapshot of one store.
+has; a Python worker only runs tasks. If the cluster has only one task slot, a batch may have to wait for the snapshot of a
+store.
 Shown by tests/unit/engine/runtime/test_maintenance_task.py::test_each_job_does_what_the_one_before_has_left,
 tests/spark/test_maintenance.py::test_snapshots_are_written_by_workers_and_the_driver_reads_no_state.
 """
@@ -52,16 +54,16 @@ SLICE_S = 0.1
 Done = tuple[list[MaintenanceResult], list[Partition]]
 AskFor = Callable[[tuple[Partition, ...], bool], MaintenanceRound]
 
-# Tells whoever observes the query: `with step("maintenance", store_id=...) as ended: ...; ended(result)`.
+# Tells the observer of the query: `with step("maintenance", store_id=...) as ended: ...; ended(result)`.
 Step = Callable[..., AbstractContextManager[Ended]]
 
 
 class MaintenanceError(Exception):
-    """What went wrong in a worker, in its words."""
+    """What went wrong in a worker, as a text."""
 
 
 class Jobs(Protocol):
-    """Where rounds are run. `begin` and `end` are called on the thread that asks for them, `cancel` on any other."""
+    """Runs rounds. `begin`, `run` and `end` are called on the thread of a MaintenanceTask, `cancel` on another one."""
 
     def begin(self) -> None: ...
 
@@ -84,7 +86,7 @@ class MaintenanceTask:
         self._thread.start()
 
     def stop(self) -> None:  # (5)
-        """Cancel the job that is under way."""
+        """Cancel the job that is running, and end the thread."""
         self._stopped.set()
         if self._thread.is_alive():
             try:
@@ -112,7 +114,7 @@ class MaintenanceTask:
 
 
 def tell(result: MaintenanceResult, step: Step) -> None:
-    """(4) As a step of the query, what `Due.do_maintenance` of engine/state/maintenance.py has done in a worker."""
+    """(4) Report as a step of the query what a worker has done (`Due.do_maintenance` of engine/state/maintenance.py)."""
     try:
         with step("maintenance", store_id=result.store_id) as ended:
             if result.error is not None:
@@ -123,7 +125,7 @@ def tell(result: MaintenanceResult, step: Step) -> None:
 
 
 class MaintenanceJobs:
-    """(2) Rounds as Spark jobs. They have a job group of their own: to cancel a batch does not cancel them."""
+    """(2) Runs rounds as Spark jobs. They have their own job group, so they are not cancelled together with a batch."""
 
     def __init__(self, session: SparkSession, group: str, description: str, ask_for: AskFor):
         self._session, self._group, self._description, self._ask_for = session, group, description, ask_for
@@ -135,14 +137,14 @@ class MaintenanceJobs:
         self._session.sparkContext.setLocalProperty(BATCH_ID_KEY, None)  # type: ignore[arg-type]
 
     def run(self, partitions: tuple[Partition, ...], may_read: bool) -> Done:
-        """The workers of `mapInArrow` are those of the stateful operators."""
+        """Run a round through `mapInArrow`, so that it gets a worker that also runs stateful operators."""
         self._done.value = []
         task = _RoundAsTask(self._ask_for(partitions, may_read), self._done)
         try:
             plans.count_rows(self._session.range(1, numPartitions=1).mapInArrow(task, "nothing int"))
         except Exception:
             if sessions.is_stopping(self._session):
-                return [], []  # it ends without a word; the query says what there is to say
+                return [], []  # no warning here: the query itself reports that the session was stopped
             raise
         [done] = self._done.value
         return done

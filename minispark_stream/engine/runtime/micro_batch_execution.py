@@ -5,8 +5,8 @@ Models: MicroBatchExecution.runActivatedStream (Execution flow; the StructuredSt
 (1) Once, before the first trigger: create the sources, and find out where to begin (populate_start_offsets.py).
 (2) (3) On each trigger, unless a batch is waiting to be run again: decide on a batch and log it (construct_next_batch.py).
 (4) to (10) If there is a batch: run it (run_batch.py), report progress, and move on to the next batch id.
-    If there is none, an AvailableNow query ends; any other waits `pollingDelay` (10 ms), and then for its trigger. (A Once
-    query has one trigger and no more: trigger_executor.py.)
+    If there is none, an AvailableNow query ends; any other query waits for `pollingDelay` (10 ms), and then for its trigger. (A
+    Once query has only one trigger: trigger_executor.py.)
 
     trigger   context            construct_next_batch           run_batch                 context.next()
     first     batch 0            new data, offsets/0 written    commits/0 written         batch 1
@@ -14,7 +14,7 @@ Models: MicroBatchExecution.runActivatedStream (Execution flow; the StructuredSt
                                  offsets/1 written
     third     batch 2            nothing to do                  -                         batch 2 (waits)
 
-What is known of the batches is in `self.context`: the three modules take it and return the next one.
+What is known of the current batch is in `self.context`: the three modules take a context and return the next one.
 
 Differs from Spark: nothing.
 """
@@ -61,18 +61,18 @@ class MicroBatchExecution(StreamExecution):
                 self.session.conf.set(key, value)
             self.context = replace(self.context, metadata=OffsetSeqMetadata.from_session(self.conf))
         self.context = populate_start_offsets(self, self.context)
-        sessions.propagate_confs(self.session)  # those of a checkpoint have been taken over
+        sessions.propagate_confs(self.session)  # the session now has the confs of the checkpoint
         self.update_status(message="Initializing StreamExecution")
         trigger_executor.execute(self.trigger, self.execute_one_batch, self.clock, self.stop_requested)
 
     def create_sources(self) -> QuerySources:
-        """Create the sources that the plan names, and fix how much a batch may read of each."""
+        """Create the sources in the plan, and decide how much a batch may read of each."""
         leaves = streaming_sources(self.session, self.analyzed)
         relations = dict(leaves)
         numbers = {key: number for number, key in enumerate(relations)}
         names = folder_names(relations.values())
         sources: list[Source] = []
-        with ExitStack() as on_error:  # those that have been created are stopped
+        with ExitStack() as on_error:  # if one cannot be created, those before it are stopped
             for name, relation in zip(names, relations.values()):
                 sources.append(relation.create(self.session, f"{self.checkpoint}/sources/{name}"))
                 on_error.callback(self.attempt, sources[-1].stop)
@@ -91,14 +91,14 @@ class MicroBatchExecution(StreamExecution):
         return source.default_read_limit() if limited else ALL_AVAILABLE  # type: ignore[attr-defined]
 
     def _sources_evolve(self) -> bool:
-        """Whether the offset log goes by names: as it was begun, or, if there is none, as the session wants it."""
+        """Whether the offset log identifies sources by names: as when it was begun, or, if it is new, as the conf says."""
         latest = self.offset_log.get_latest()
         if latest is None or latest[1].metadata is None:
             return is_true(self.conf(SOURCE_EVOLUTION))
         return is_true(latest[1].metadata.conf.get(SOURCE_EVOLUTION, RELEVANT_CONFS[SOURCE_EVOLUTION]))
 
     def execute_one_batch(self) -> bool:
-        """One trigger, which runs at most one batch. False when the query is to end."""
+        """Run one trigger, with at most one batch; returns False if the query shall end."""
         if self.stop_requested.is_set():
             return False
         self.begin_trigger()
@@ -109,7 +109,7 @@ class MicroBatchExecution(StreamExecution):
 
     @step("trigger")
     def execute_trigger(self) -> bool:
-        """Whether there was a batch to run."""
+        """Construct and run a batch, if there is one; returns whether there was."""
         if not self.context.is_current_batch_constructed:
             self.context = construct_next_batch(self, self.context)  # (2), (3)
         has_data = self.context.is_new_data_available()
@@ -123,7 +123,7 @@ class MicroBatchExecution(StreamExecution):
         return True
 
     def begin_trigger(self) -> None:
-        """Say to reports, status, trace and jobs which batch it is; a task finds it among the local properties."""
+        """Tell reports, status, trace and jobs which batch it is; a task finds it in the local properties."""
         batch = str(self.context.batch_id)
         self.reporter.start_trigger(self.clock.get_time_millis())
         self.update_status(isTriggerActive=True)
@@ -132,7 +132,7 @@ class MicroBatchExecution(StreamExecution):
         self.session.sparkContext.setLocalProperty(BATCH_ID_KEY, batch)
 
     def end_trigger(self, ran: bool) -> bool:
-        """Whether another trigger follows, if the query's trigger wants one."""
+        """Finish a trigger; returns False if there shall be no other one."""
         self.observer.end_trigger(ran)
         self.update_status(isTriggerActive=False)
         if not ran:
@@ -144,14 +144,14 @@ class MicroBatchExecution(StreamExecution):
         return True
 
     def _report(self) -> None:
-        """The batch has run: keep its report, and show it to the listeners."""
+        """Keep the report of the batch that has run, and send it to the listeners."""
         assert self.context.execution is not None
         progress = finish_trigger(self, self.context)
         self.reporter.add(progress, self.clock.get_time_millis())
         self.announce("progress", report=progress, observed=self.context.execution.metrics_of_user())
 
     def _report_idle(self) -> None:
-        """Report that nothing happens; a query that has not run a batch yet does so at once, but tells no listener."""
+        """Report that nothing happens; the very first report of a query comes at once, but is not sent to the listeners."""
         now_ms, last_ms = self.clock.get_time_millis(), self.reporter.last_report_ms
         if last_ms is not None and now_ms - self.idle_interval_ms < last_ms:
             return
@@ -165,7 +165,7 @@ class MicroBatchExecution(StreamExecution):
             print("No physical plan. Waiting for data.")
             return
         if extended:
-            print(f"== Parsed Logical Plan ==\n{self.plan_text}")  # Spark's has been analysed, too
+            print(f"== Parsed Logical Plan ==\n{self.plan_text}")  # in Spark, this one has been analysed, too
             print(f"== Analyzed Logical Plan ==\n{self.plan_text}")
             print(f"== Optimized Logical Plan ==\n{execution.template.text}")
         print(f"== Physical Plan ==\n{execution.explain()}")

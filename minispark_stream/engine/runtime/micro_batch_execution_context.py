@@ -1,14 +1,14 @@
-"""The state of the loop: one batch, from planning to commit.
+"""What the loop knows of one batch, from planning to commit.
 
-Models: MicroBatchExecutionContext (Execution flow). A context never changes: each step of the loop takes one and returns the
-next, so that what a step did is the difference between the two.
+Models: MicroBatchExecutionContext (Execution flow). A context never changes: each stage of the loop takes one and returns the
+next, and the difference between the two is what the stage did.
 
-    populate_start_offsets   batch_id, start_offsets, the watermark; end_offsets of a batch that must run again
+    populate_start_offsets   batch_id, start_offsets, the watermark; also end_offsets if a batch must run again
     construct_next_batch     end_offsets, metadata (watermark, time, confs), is_current_batch_constructed
     run_batch                execution (the plan that ran), what the sink and the state operators counted, the new watermark
     context.next()           batch_id + 1, start_offsets = end_offsets
 
-Offsets are kept by the number of their source: {0: '{"logOffset":3}'}.
+Each offset is kept under the number of its source: {0: '{"logOffset":3}'}.
 
 Differs from Spark: nothing.
 """
@@ -29,14 +29,17 @@ Offsets = Mapping[int, Offset]
 
 @dataclass(frozen=True)
 class MicroBatchExecutionContext:
-    """One batch. `previous` is the batch before it, as this run or, after a restart, the offset log knows it. `unique_ids`,
-    `new_unique_ids`: in which files the state is that it begins and ends with; None in checkpoint format 1 (commit_log.py).
+    """One batch.
+
+    `previous` is the batch before it, as this run knows it, or, after a restart, as the offset log does. `unique_ids` and
+    `new_unique_ids` are the ids of the files with the state that the batch begins and ends with; None in checkpoint format 1
+    (commit_log.py).
     """
 
     batch_id: int = 0
     start_offsets: Offsets = field(default_factory=dict)
     end_offsets: Offsets = field(default_factory=dict)
-    latest_offsets: Offsets = field(default_factory=dict)  # how far the sources are, whatever the batch reads of it
+    latest_offsets: Offsets = field(default_factory=dict)  # how far the sources could be read, regardless of any limit
     metadata: OffsetSeqMetadata = OffsetSeqMetadata()
     is_current_batch_constructed: bool = False
     watermark_tracker: WatermarkTracker = WatermarkTracker()
@@ -52,7 +55,7 @@ class MicroBatchExecutionContext:
         return any(self.start_offsets.get(source) != end for source, end in self.end_offsets.items())
 
     def should_run_another_batch(self) -> bool:
-        """Whether a stateful operator has work without data; nobody knows before this run has had its first batch."""
+        """Whether a stateful operator has work without data. Before this run has run a batch, no operator is asked."""
         last = self.previous.execution if self.previous else None
         return last is not None and last.should_run_another_batch(self.metadata.batch_watermark_ms)
 
@@ -63,7 +66,7 @@ class MicroBatchExecutionContext:
 
     @property
     def previous_watermark_ms(self) -> int:
-        """The watermark of the batch before: rows are late by this one."""
+        """The watermark of the batch before, which decides whether rows are late."""
         return self.previous.metadata.batch_watermark_ms if self.previous else 0
 
     def next(self) -> MicroBatchExecutionContext:
@@ -76,5 +79,5 @@ class MicroBatchExecutionContext:
             metadata=self.metadata,
             watermark_tracker=self.watermark_tracker,
             unique_ids=self.new_unique_ids,
-            previous=replace(self, previous=None),  # one batch back is enough; a chain would keep every batch alive
+            previous=replace(self, previous=None),  # one batch back is enough; a chain would keep all batches in memory
         )

@@ -1,17 +1,17 @@
 """Where does the query begin? Compare the last entries of the two logs.
 
-Models: MicroBatchExecution.populateStartOffsets (Execution flow, step 1). What the logs say is decided in
-engine/checkpointing/recovery.py: with O the last batch in the offset log, a new query, O again, or O + 1. In five parts:
+Models: MicroBatchExecution.populateStartOffsets (Execution flow, step 1). O is the last batch in the offset log.
+engine/checkpointing/recovery.py decides from both logs whether the query is new, runs O again, or begins with O + 1. Then:
 
 a. Read the last entry of the offset log, and the entry before it: the end of batch O-1 is the start of batch O. A named source
    that is in neither of the two is a new one, even if it is in older entries.
-b. Take over the logged confs: they win over the session's, because the state was written under them.
-c. A finished batch: ask each V1 source for it once more, because such a source may expect that of a restart. The watermark is
-   the greater of what both logs say.
-d. An unfinished batch runs with exactly its logged offsets, watermark and time. Ask only the V1 sources that had nothing new
-   in it: the others are asked when it runs.
-e. The last commit says in which checkpoint format the query was begun, which it keeps, and in format 2 which files its state is
-   in.
+b. Put the logged confs into the session: they take precedence, because the state was written under them.
+c. If batch O is finished, ask each V1 source for it once more, because such a source may expect this at a restart. The
+   watermark is the greater one of those in the two logs.
+d. If batch O is unfinished, it will run with exactly its logged offsets, watermark and time. Ask only the V1 sources that had
+   nothing new in it, because the others are asked when it runs.
+e. The last entry of the commit log says in which checkpoint format the query was begun, and the query keeps this format. In
+   format 2, it also says which files contain the state.
 
 A checkpoint of the continuous engine cannot be continued: its entries have no metadata.
 
@@ -19,7 +19,7 @@ A checkpoint of the continuous engine cannot be continued: its entries have no m
     offsets/ 0 1 2   commits/ 0 1 2   -> batch 3, from the end of batch 2
 
 Differs from Spark: a checkpoint of the continuous engine is refused with an explanation; Spark fails with a
-NullPointerException. When a query was killed while it wrote its first log entry, the hidden file that is left is ignored;
+NullPointerException. If a query was killed while it wrote its first log entry, the hidden file that is left is ignored;
 Spark refuses the checkpoint. If offsets/ is missing and commits/ exists, the error says so and says what to do; Spark's error
 says only "assertion failed".
 Shown by tests/conformance/test_continuous.py::test_no_engine_continues_with_the_other_trigger,
@@ -53,9 +53,9 @@ def populate_start_offsets(query: RunningQuery, context: MicroBatchExecutionCont
     """The context of the first batch of this run.
 
     Raises:
-        RuntimeError: the entry before the last is missing, or the log is one of the continuous engine.
-        UnsupportedOperationException: there are no offsets, but state (STATE_STORE_CHECKPOINT_LOCATION_NOT_EMPTY).
-        AssertionError: the query has another number of sources than its log, or commits without any offsets.
+        RuntimeError: the entry before the last one is missing, or the log was written by the continuous engine.
+        UnsupportedOperationException: there are no offsets, but there is state (STATE_STORE_CHECKPOINT_LOCATION_NOT_EMPTY).
+        AssertionError: the query has another number of sources than its log, or there are commits without any offsets.
         AnalysisException: the log was begun without the names of the sources.
     """
     latest = query.offset_log.get_latest()
@@ -94,11 +94,11 @@ def populate_start_offsets(query: RunningQuery, context: MicroBatchExecutionCont
 
 
 def _log_version(query: RunningQuery, latest: OffsetSeqBase | None) -> int:
-    """In which version the offset log is written: as it was begun, or, if there is none, as the session's confs want it.
+    """The version in which the offset log is written: that in which it was begun, or, if it is new, the one of the confs.
 
     Raises:
         AssertionError: the query has another number of sources than its log.
-        AnalysisException: sources are to be told by their names, and the log was begun in a version that cannot.
+        AnalysisException: sources shall be identified by their names, but the log was begun in a version without names.
     """
     evolves = is_true(query.conf(SOURCE_EVOLUTION))
     if latest is None:
@@ -112,9 +112,9 @@ def _log_version(query: RunningQuery, latest: OffsetSeqBase | None) -> int:
 
 
 def _check_is_new(query: RunningQuery) -> None:
-    """A query without a logged batch must not find what another one has left in its checkpoint.
+    """Check that the checkpoint of a query without a logged batch has nothing of another query.
 
-    A hidden file is half of an entry, of a write that was killed.
+    Hidden files do not count: a write that was killed has left them.
     """
     if not sessions.flag(query.session, "spark.sql.streaming.verifyCheckpointDirectoryEmptyOnStart"):
         return
@@ -167,7 +167,7 @@ def _entry_before(query: RunningQuery, batch_id: int) -> OffsetSeqBase:
 
 
 def _ask_again(query: RunningQuery, context: MicroBatchExecutionContext, only_unmoved: bool = False) -> None:
-    """Have the V1 sources give their last batch once more; `only_unmoved`: those with nothing new in it, or without a start."""
+    """Ask the V1 sources for their last batch once more; `only_unmoved`: only those without anything new or without a start."""
     for ordinal, end in context.end_offsets.items():
         source, start = query.sources[ordinal], context.start_offsets.get(ordinal)
         if source.is_v1 and (not only_unmoved or start is None or start == end):

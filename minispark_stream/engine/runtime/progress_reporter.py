@@ -21,9 +21,10 @@ PHASES = frozenset(("latestOffset", "walCommit", "getBatch", "queryPlanning", "a
 
 
 class ProgressReporter:
-    """Phases of the current trigger, and the progress of the last triggers, as Spark's JSON.
+    """The durations of the current trigger's phases, and the reports of the last triggers, as Spark's JSON.
 
-    `keep` is `spark.sql.streaming.numRecentProgressUpdates`; as in Spark, one less are kept. `query`: its id, runId and name.
+    `keep` is `spark.sql.streaming.numRecentProgressUpdates`; as in Spark, one report less is kept. `query` has the id, runId
+    and name of the query.
     """
 
     def __init__(self, keep: int, **query: str | None):
@@ -41,19 +42,19 @@ class ProgressReporter:
 
     @contextmanager
     def timed(self, name: str) -> Iterator[None]:
-        """Around a step: a phase of `durationMs` is timed (several calls add up)."""
+        """Surrounds a step. If the step is a phase of `durationMs`, its time is added to that phase."""
         began = time.monotonic()
         yield
         if name in PHASES:
             self._durations[name] = self._durations.get(name, 0) + _milliseconds_since(began)
 
     def move(self, milliseconds: int, begin: str, end: str) -> None:
-        """What was done in one phase and belongs to another: the time goes from `begin` to `end`."""
+        """Move some time from the phase `begin`, in which it passed, to the phase `end`, to which it belongs."""
         for name, change in ((begin, -milliseconds), (end, milliseconds)):
             self._durations[name] = self._durations.get(name, 0) + change
 
     def durations(self) -> dict[str, int]:
-        """`durationMs` of the trigger so far; a batch for which no source had anything has asked none of them."""
+        """`durationMs` of the trigger so far. A batch always has `getBatch`, even if no source had new data."""
         asked = {"getBatch": 0} if "addBatch" in self._durations else {}
         return dict(sorted({**asked, **self._durations, "triggerExecution": _milliseconds_since(self._began)}.items()))
 
@@ -62,7 +63,7 @@ class ProgressReporter:
         self.last_report_ms = now_ms
 
     def rates(self, rows: int, now_ms: int) -> dict[str, float]:
-        """Rows per second: of input, over the time between two triggers; processed, over the time of this one."""
+        """Rows per second: of input, over the time since the last trigger began; processed, over the time of this trigger."""
         between = self.trigger_start_ms - self._last_trigger_start_ms if self._last_trigger_start_ms >= 0 else None
         spent = max(1, now_ms - self.trigger_start_ms)
         return {
@@ -72,7 +73,7 @@ class ProgressReporter:
 
 
 def _rounded(rate: float) -> float:
-    """To one decimal, halves up, as the JSON of a report has it."""
+    """Rounded half up to one decimal, as in the JSON of a report."""
     return float(Decimal(rate).quantize(Decimal("0.1"), ROUND_HALF_UP))
 
 

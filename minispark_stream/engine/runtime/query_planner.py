@@ -3,13 +3,14 @@
 Models: the `logicalPlan` of MicroBatchExecution, and the checks that IncrementalExecution makes before the first batch of a run
 (From query to the plan; About state).
 
-1. `template`: the analysed plan, optimised and compiled (template.py): in the first batch, and in each one that may have
-   another plan. What Spark's optimizer and planner refuse, and what the model does not have, fails in the first batch.
-2. How the state lies: the number of its partitions and the confs of the stores, which do not change over a checkpoint's life.
-3. Before the first batch of a run, the operators and schemas of the state must be those of the checkpoint.
-4. `plan` gives the plan of one batch: IncrementalExecution.
+1. `template` is the analysed plan, optimised and compiled (template.py). It is made in the first batch, and again in each batch
+   that may have another plan. A query that Spark's optimizer or planner refuses, or that the model cannot run, fails in the
+   first batch.
+2. `StateOfRun` says how the state is laid out: the number of its partitions and the confs of the stores.
+3. In the first batch of a run, the operators and the schemas of their state are compared with those of the checkpoint.
+4. `plan` makes the plan of one batch, an IncrementalExecution.
 
-Differs from Spark: when a partition was not written, the query's error is STATE_STORE_COMMIT_VALIDATION_FAILED itself;
+Differs from Spark: if a partition was not written, the query's error is STATE_STORE_COMMIT_VALIDATION_FAILED itself;
 Spark's error says only that an exception was thrown in awaitResult, and has STATE_STORE_COMMIT_VALIDATION_FAILED as its
 cause.
 Shown by tests/spark/test_differences.py::test_what_an_error_tells.
@@ -50,9 +51,9 @@ from minispark_stream.engine.state.state_store import StateStoreConf
 
 @dataclass(frozen=True)
 class StateOfRun:
-    """(2) What the batches of a run share of their state, settled in the first one.
+    """(2) What all batches of a run have in common about their state; the first batch determines it.
 
-    `accumulators`: what the tasks of an operator report, by its id. `variables`: see BatchContext.state_variables.
+    `accumulators` collect what the tasks of each operator report, by its id. For `variables`, see BatchContext.state_variables.
     """
 
     num_partitions: int
@@ -65,11 +66,11 @@ class QueryPlanner:
     """Plans the batches of one query.
 
     Args:
-        session: the query's own session; its confs decide how Spark optimises and how the state lies.
+        session: the query's own session; its confs decide how Spark optimises, and how the state is laid out.
         analyzed: the analysed plan of the user's DataFrame.
         state_dir: `state/` in the checkpoint.
-        run_id: of the query's run, for the state stores.
-        tells: whether tasks tell what they decide, for the trace.
+        run_id: the id of this run, for the state stores.
+        tells: whether tasks report what they decide, for the trace.
     """
 
     def __init__(
@@ -86,13 +87,13 @@ class QueryPlanner:
         self._changes_with_batch = changes_with_batch(session, analyzed)
         self._depends_on_size = of_batch.depends_on_size(session, analyzed)
         self._over_rdds = over_rdds(session, analyzed)
-        self._compiled: tuple[int, Template] | None = None  # in which batch, and what
+        self._compiled: tuple[int, Template] | None = None  # the template, and the batch for which it was made
         self._state: StateOfRun | None = None
 
     def template(  # (1)
         self, context: MicroBatchExecutionContext, new_data: Mapping[int, JavaObject] | None = None
     ) -> Template:
-        """The plan of a batch, compiled. `new_data`, where it is known, says how large the streams are."""
+        """The compiled plan of a batch. `new_data`, if it is known, says how large the streams are."""
         by_size = self._depends_on_size and new_data is not None
         if self._compiled is None or by_size or self._changes_with_batch and self._compiled[0] != context.batch_id:
             timestamp_ms, before = context.metadata.batch_timestamp_ms, self._compiled[1] if self._compiled else None
@@ -104,13 +105,13 @@ class QueryPlanner:
         return self._compiled[1]
 
     def _statistics(self, new_data: Mapping[int, JavaObject], leaf: JavaObject, stream: StreamingLeaf) -> JavaObject | None:
-        """What Spark knows of how large a stream's new rows are: the size of files, or that there are none; else nothing."""
+        """The statistics of a stream's new rows, if Spark knows any: the size of files, or that there are no rows."""
         if (data := new_data.get(self.sources.of(leaf, stream))) is None:
             return plans.statistics_of_nothing(self.session, leaf.output())
         return data.stats() if stream.relation.file_format is not None else None
 
     def stop(self) -> None:
-        """The run is over: nothing more is counted."""
+        """The run has ended: the accumulators are no longer needed."""
         if self._state is not None:
             for accumulator in self._state.accumulators.values():
                 sessions.forget_accumulator(accumulator)
@@ -125,7 +126,7 @@ class QueryPlanner:
         )
 
     def _check_state(self, operators: Sequence[StatefulOperator], state: StateOfRun, batch_id: int) -> None:
-        """(3) Compare the operators and schemas with those of the checkpoint, or write them down in a new one."""
+        """(3) Compare the operators and schemas with those of the checkpoint, or write them if it is a new one."""
         check = sessions.flag(self.session, "spark.sql.streaming.stateStore.stateSchemaCheck")
         current = [op.metadata(state.num_partitions, state.variables.get(op.operator_id)) for op in operators]
         check_operators(self._state_dir, current, batch_id)
@@ -165,27 +166,27 @@ class QueryPlanner:
         return operator_watermarks(template, before_ms, now_ms, self._allow_multiple)
 
     def has_state(self, context: MicroBatchExecutionContext) -> bool:
-        """Whether the query has a stateful operator. No batch changes that, so the template of the one before can tell."""
+        """Whether the query has a stateful operator. This is the same in all batches, so the template of any batch will do."""
         template = self._compiled[1] if self._compiled else self.template(context)
         return bool(template.operators)
 
     def watermarks_of_query(self, context: MicroBatchExecutionContext) -> tuple[int, int]:
-        """The late and the eviction watermark that enter the plan in this batch."""
+        """The late and the eviction watermark of the query in this batch, before they are propagated to the operators."""
         now_ms = context.metadata.batch_watermark_ms
         return (context.previous_watermark_ms if self._allow_multiple else now_ms), now_ms
 
     def new_watermark_tracker(self) -> WatermarkTracker:
-        """The tracker of a run that begins: no operator has seen a row yet."""
+        """The tracker of a new run: no operator has had a row yet."""
         policy = (self._conf("spark.sql.streaming.multipleWatermarkPolicy") or "min").lower()
         return WatermarkTracker(policy, dict.fromkeys(plans.watermark_nodes(self.analyzed)))
 
     def verify_commits(self, execution: IncrementalExecution) -> None:
-        """Every partition of every operator must have written its version. A sink that reads a part of a batch prevents that.
+        """Check that every partition of every operator has written its version, because a sink may have read only a part.
 
-        As in Spark, a query with a limit or with an aggregation of all rows is not checked.
+        As in Spark, a query with a limit or with an aggregation without keys is not checked.
 
         Raises:
-            SparkRuntimeException: STATE_STORE_COMMIT_VALIDATION_FAILED.
+            SparkRuntimeException: a partition has not been written (STATE_STORE_COMMIT_VALIDATION_FAILED).
         """
         is_on = sessions.flag(self.session, "spark.sql.streaming.stateStore.commitValidation.enabled")
         if not is_on or self._has_global_aggregate_or_limit:

@@ -2,15 +2,15 @@
 
 Models: MicroBatchExecution.runBatch (Execution flow; From query to the plan, "Plan execution").
 
-    (4)  getBatch         each source with new data gives a plan; nothing is read
-    (5)  ... (8)          the template plan is filled in and planned: IncrementalExecution
+    (4)  getBatch         each source with new data returns a plan; nothing is read yet
+    (5)  ... (8)          the new data is put into the template plan, and this is planned: IncrementalExecution
     (9)  addBatch         the sink acts on the rows: only now does a job read, compute and write them
-    (10) commitOffsets    the watermark moves, then the batch is entered in the commit log
+    (10) commitOffsets    the watermark moves, then the batch is written into the commit log
 
     batch 2, files (1, 2]  ->  3 rows in  ->  state version 2 becomes 3  ->  1 row out  ->  commits/2, watermark 12:04
 
-Each step hands its result to the next one: the new data, the plan over it, the context with what was emitted. When a step
-raises, the batch is in the offset log and not in the commit log, so a restart runs it again.
+Each step passes its result on to the next one: the new data, the plan over it, the context with what was emitted. If a step
+raises an error, the batch is in the offset log but not in the commit log, so a restart runs it again.
 
 Differs from Spark: nothing.
 """
@@ -50,7 +50,7 @@ def run_batch(query: RunningQuery, context: MicroBatchExecutionContext) -> Micro
 
 
 def get_batches(query: RunningQuery, context: MicroBatchExecutionContext) -> dict[int, JavaObject]:
-    """A plan over the new rows of each source that has any, by the number of the source."""
+    """For each source with new rows, the plan over these, by the number of the source."""
     return {
         ordinal: plans.analyzed(get_batch(query, query.sources[ordinal], context.start_offsets.get(ordinal), end))
         for ordinal, end in context.end_offsets.items()
@@ -69,7 +69,7 @@ def plan_batch(
 ) -> IncrementalExecution:
     """One Spark plan for this batch: the template, with the new data in the place of the sources."""
     execution = query.planner.plan(context, new_data)
-    query.reporter.move(execution.began_ms, "queryPlanning", "addBatch")  # what has begun to run is no planning
+    query.reporter.move(execution.began_ms, "queryPlanning", "addBatch")  # in this time, Spark began to run plans
     return execution
 
 
@@ -77,9 +77,9 @@ def plan_batch(
 def add_batch(
     query: RunningQuery, context: MicroBatchExecutionContext, execution: IncrementalExecution
 ) -> MicroBatchExecutionContext:
-    """Hand the rows to the sink: its action is what runs the plan, and with it the stateful operators."""
+    """Pass the rows to the sink, whose action runs the plan, and with it the stateful operators."""
     num_output_rows = query.sink.add_batch(context.batch_id, execution.next_batch)
-    if query.sink.may_read_a_part:  # partitions that it did not read have no next version of their state
+    if query.sink.may_read_a_part:  # a partition that it has not read has no next version of its state
         query.planner.verify_commits(execution)
     state_operators = tuple(state_operator(query, execution, operator) for operator in execution.template.operators)
     return replace(
@@ -90,7 +90,7 @@ def add_batch(
 
 @step("stateOperator")
 def state_operator(query: RunningQuery, execution: IncrementalExecution, operator: StatefulOperator) -> dict[str, Any]:
-    """What a stateful operator did to its state in this batch, in Spark's words."""
+    """What a stateful operator did with its state in this batch, as an entry of the progress report."""
     return execution.state_operator_progress(operator)
 
 
@@ -98,7 +98,7 @@ def state_operator(query: RunningQuery, execution: IncrementalExecution, operato
 def update_watermark(
     query: RunningQuery, context: MicroBatchExecutionContext, execution: IncrementalExecution
 ) -> MicroBatchExecutionContext:
-    """The event times that this batch saw decide the watermark of the next one."""
+    """The watermark of the next batch follows from the event times that were measured in this one."""
     stats = execution.event_time_stats()
     measured = [
         Measured(node.node_id, stats[node.observation], node.delay_ms)
@@ -114,7 +114,7 @@ def update_watermark(
 
 @step("commitOffsets")
 def commit_offsets(query: RunningQuery, context: MicroBatchExecutionContext) -> CommitMetadata:
-    """The batch is done: a restart will not run it again."""
+    """Write into the commit log that the batch is done: a restart will not run it again."""
     metadata = CommitMetadata(context.watermark_tracker.current_watermark, context.new_unique_ids)
     if not query.commit_log.add(context.batch_id, metadata):
         raise concurrent_stream_log_update(context.batch_id)

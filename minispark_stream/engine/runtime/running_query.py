@@ -1,14 +1,14 @@
 """Declares which parts of the running query the stages of the loop use.
 
-Models: what the methods of MicroBatchExecution share as fields: sources, logs, the progress lock (Execution flow).
+Models: the fields that the methods of MicroBatchExecution share: sources, logs, the progress lock (Execution flow).
 
 1. A stage (populate_start_offsets.py, construct_next_batch.py, run_batch.py, finish_trigger.py) takes a `RunningQuery` and a
-   context. What is the same from the first batch to the last is in the query; what is known of one batch is in the context.
-2. The sources are created once, before the first batch, and have a number, a name and a read limit from then on.
+   context. The query has what stays the same from the first batch to the last; the context has what is known of one batch.
+2. The sources are created once, before the first batch. Then each of them has a number, a name and a read limit.
 3. `processAllAvailable` waits until a trigger has found nothing new.
 
     files of in/ and of clicks/    sources  0: FileStreamSource[in]   1: FileStreamSource[clicks]
-                                   ids      {"0": 0, "1": 1}          how the offset log tells them apart
+                                   ids      {"0": 0, "1": 1}          by which the offset log identifies them
 
 Differs from Spark: nothing.
 """
@@ -52,13 +52,13 @@ class RunningQuery(Protocol):
     min_batches_to_retain: int
 
     def conf(self, key: str) -> str | None:
-        """A conf of this query's session (or its default); None when there is neither."""
+        """A conf of this query's session (or its default); None if there is neither."""
 
     def update_status(self, *, message: str) -> None:
-        """Say what the query does now."""
+        """Say what the query is doing now."""
 
     def start_maintenance(self, batch: BatchContext) -> None:
-        """Write snapshots and delete old files in the background, if the batch has state, from the first batch on."""
+        """From now on, write snapshots and delete old files in the background, if the batch has state."""
 
     def check_not_stopped(self) -> None:
         """Raises QueryStopped after `stop()`."""
@@ -68,7 +68,7 @@ class RunningQuery(Protocol):
 class QuerySources:
     """(2) The sources of a query, by number.
 
-    `names`: how each is called in sources/ and in the trace. `ids`: what stands for a source in the offset log, and its number.
+    `names` are their names in sources/ and in the trace. `ids` has the number of each source by its id in the offset log.
     """
 
     sources: Sequence[Source] = ()
@@ -86,15 +86,15 @@ class QuerySources:
         return next(i for i, one in enumerate(self.sources) if one is source)
 
     def name_of(self, source: Source) -> str:
-        """What tells a source from another one with the same description: its name, or else its number."""
+        """The description of a source after its name or number, since several sources may have the same description."""
         return f"{self.names[self.number_of(source)]}: {source.description}"
 
     def by_name(self, offsets: Offsets) -> dict[str, Offset]:
-        """Offsets under names that a person can read."""
+        """Offsets by names that people can read."""
         return {self.name_of(self.sources[i]): offset for i, offset in sorted(offsets.items())}
 
 
 class ProgressLock(threading.Condition):
-    """(3) Held while the sources are asked, so that whoever waits has begun before they are asked, or after the answer."""
+    """(3) Held while the sources are asked, so that `processAllAvailable` begins to wait either before that or after it."""
 
     no_new_data = False

@@ -1,9 +1,9 @@
-"""`@step("walCommit")`: a function of the engine that is a step of the documents.
+"""`@step("walCommit")` marks a function of the engine that is a step of the documents.
 
 Models: ProgressContext.reportTimeTaken, which times the steps (Execution flow).
 
 A step takes the query as its first argument. It is timed, because progress reports show how long the phases took
-(`durationMs`), and announced to the query's observer, with its other arguments by name:
+(`durationMs`). The query's observer is told of it, and gets its other arguments by their names:
 
     @step("getBatch")                                    observer.step("getBatch", query, source=..., start=..., end=...)
     def get_batch(query, source, start, end):    ->      reporter: getBatch 4 ms
@@ -23,7 +23,7 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 
 
 def step(name: str) -> Callable[[Function], Function]:
-    """Make a function a step of the engine."""
+    """Make a function a step with this name."""
 
     def declare(function: Function) -> Function:
         _, *names = inspect.signature(function).parameters

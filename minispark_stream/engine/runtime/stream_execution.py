@@ -4,15 +4,15 @@ Models: StreamExecution (Execution flow: "start ... a separate thread to run the
 
     INITIALIZING --thread runs--> ACTIVE --stop(), end of a Once or AvailableNow run, or an error--> TERMINATED
 
-1. `start` runs the thread; it tells the listeners "started" and runs the engine (`run_activated_stream`).
-2. Whatever is raised on the thread ends the query, as StreamingQueryException [STREAM_FAILED] with the cause's message
+1. `start` starts the thread, which tells the listeners "started" and runs the engine (`run_activated_stream`).
+2. Any error on the thread ends the query. Users see it as StreamingQueryException [STREAM_FAILED] with the cause's message
    (stream_failure.py).
-3. At the end, sources are released, waiters are woken and the listeners are told "terminated".
+3. At the end, the sources are released, threads that wait for the query are woken, and the listeners are told "terminated".
 
     a sink raises OSError("disk full")  ->  [STREAM_FAILED] Query [id = ...] terminated with exception: disk full
 
-The stages of the loop (run_batch.py and its neighbours) see of this object what running_query.py declares. What is known of the
-batches is in `context`.
+The stages of the loop (run_batch.py and its neighbours) only use the parts of this object that running_query.py declares. What
+is known of the current batch is in `context`.
 
 Differs from Spark: a Python thread cannot be interrupted, so `stop()` cancels the Spark jobs of the query, including those
 that it would still start, and waits for the current Python call (a source, a foreachBatch function) to return. Listeners are
@@ -61,7 +61,7 @@ Announce = Callable[["StreamExecution", str, dict[str, Any]], None]
 
 
 class QueryStopped(Exception):
-    """Ends a run that `stop()` has asked to end; nobody gets to see it."""
+    """Ends a run after `stop()`; users never see it."""
 
 
 class StreamExecution(ABC):
@@ -69,9 +69,9 @@ class StreamExecution(ABC):
 
     Args:
         session: the query's own session.
-        write: what the query does.
+        write: what the query computes, and where it writes.
         observer: is told of each step.
-        on_event: is told of this run "started", "progress", "idle", "ended" and "terminated", with the event's values.
+        on_event: is called with the events of this run ("started", "progress", "idle", "ended", "terminated") and their values.
     """
 
     def __init__(self, session: SparkSession, write: WriteToStream, clock: Clock, observer: Observer, on_event: Announce):
@@ -121,7 +121,7 @@ class StreamExecution(ABC):
 
     @abstractmethod
     def explain(self, extended: bool) -> None:
-        """Print the last physical plan; if `extended`, below the logical plans."""
+        """Print the last physical plan; if `extended`, the logical plans before it."""
 
     def release(self) -> None:
         """Stop the sources."""
@@ -131,7 +131,7 @@ class StreamExecution(ABC):
     # -- what the engine asks for -------------------------------------------------------------------------
 
     def conf(self, key: str) -> str | None:
-        """A conf of this query's session (or its default); None when there is neither."""
+        """A conf of this query's session (or its default); None if there is neither."""
         return sessions.conf(self.session, key)
 
     def conf_ms(self, key: str) -> int:
@@ -145,11 +145,11 @@ class StreamExecution(ABC):
         self.status = {**self.status, **changes}
 
     def announce(self, kind: str, **event: Any) -> None:
-        """Tell the manager of the queries, and through it the listeners, of all but "ended"."""
+        """Tell the manager of the queries of an event. It passes all of them but "ended" on to the listeners."""
         self._on_event(self, kind, event)
 
     def start_maintenance(self, batch: BatchContext) -> None:
-        """Write snapshots and delete old files in the background, if the batch has state, from the first batch on."""
+        """From now on, write snapshots and delete old files in the background, if the batch has state."""
         if self.maintenance is not None or not batch.accumulators:
             return
 
@@ -192,7 +192,7 @@ class StreamExecution(ABC):
             raise QueryStopped("stop() was called")
 
     def check_other_thread(self) -> None:
-        """Raises RuntimeError when a foreachBatch function or a listener would wait for the query that waits for it."""
+        """Raises RuntimeError on the query's own thread, where a foreachBatch function or a listener would wait for ever."""
         if self.is_current_thread() and not self.terminated.is_set():
             raise RuntimeError("Cannot wait for a query state from the same thread that is running the query")
 
@@ -221,14 +221,14 @@ class StreamExecution(ABC):
             self._finish()
 
     def _is_interrupted_by_stop(self, error: BaseException) -> bool:
-        """Whether `stop()` broke the run off: a job that it cancelled says so in its error or a cause, with the job group."""
+        """Whether an error is due to `stop()`: the error of a job that it cancelled says so, and names the job group."""
         told = as_captured(error)._stackTrace if self.stop_requested.is_set() else ""
         return isinstance(error, QueryStopped) or "cancelled" in told and self.run_id in told
 
-    def attempt(self, let_go: Callable[[], None]) -> None:
-        """Stop one thing; log an error and go on, so that the others are stopped too."""
+    def attempt(self, stop_one: Callable[[], None]) -> None:
+        """Stop one thing. An error is only logged, so that the other things are stopped, too."""
         try:
-            let_go()
+            stop_one()
         except Exception:
             logger.warning("Failed to stop all of %s", self._pretty(), exc_info=True)
 
@@ -254,7 +254,7 @@ class StreamExecution(ABC):
         )
 
     def _where(self) -> str:
-        """What the query is, and how far it has come: nothing that a JVM that died would have to be asked."""
+        """A description of the query and how far it has come; it does not ask the JVM, which may have died."""
         state, plan = ("ACTIVE", f"\n\nLogical Plan:\n{self.plan_text}") if self.sources.sources else ("INITIALIZING", "")
         return (
             f"=== Streaming Query ===\nIdentifier: {self._pretty()}\n"

@@ -2,20 +2,20 @@
 
 Models: StreamExecution.runStream, where an error becomes a `StreamingQueryException`, and PySpark's view of that.
 
-One failure has three faces:
-1. `awaitTermination()` raises it under the condition STREAM_FAILED, with the message of what went wrong inside of its own.
-2. `exception()` returns it without a condition: PySpark puts that one together from the texts of Spark's error.
-3. The listeners get the condition of what went wrong, if it has one, and its stack trace.
+A failure is reported in three ways:
+1. `awaitTermination()` raises an exception with the condition STREAM_FAILED, whose message contains that of the actual error.
+2. `exception()` returns an exception without a condition, which PySpark makes from the texts of Spark's error.
+3. The listeners get the condition of the actual error, if it has one, and its stack trace.
 
     a UDF raises       (1) "[STREAM_FAILED] Query [id = ...] terminated with exception: [PYTHON_EXCEPTION] ... SQLSTATE: XXKST"
     ValueError("no")   (2) "[PYTHON_EXCEPTION] ..."
                        (3) PYTHON_EXCEPTION, "org.apache.spark.api.python.PythonException: ... at ..."
 
-Of a foreachBatch function that fails, (2) and the stack trace of (3) show the user's own error; the message in (1) and the
-condition in (3) are the sink's.
+If a foreachBatch function fails, (2) and the stack trace in (3) are those of the user's own error; the message in (1) and the
+condition in (3) are those of the sink's error.
 
-Differs from Spark: an error that Python code of the driver raised has Python's stack trace, because it was never in the JVM;
-Spark wraps it in its own errors, with Java's stack trace.
+Differs from Spark: an error that was raised by Python code in the driver has Python's stack trace, because it was never in the
+JVM; Spark wraps it in its own errors, with Java's stack trace.
 Shown by tests/unit/engine/runtime/test_stream_execution.py::test_the_cause_of_a_foreach_batch_error_is_the_users_own.
 """
 
@@ -32,7 +32,7 @@ _CONDITION, _SQL_STATE = "STREAM_FAILED", "XXKST"
 
 
 class StreamingQueryException(captured.StreamingQueryException):
-    """What `awaitTermination()` raises: PySpark's exception, with the condition that Spark's has."""
+    """The exception that `awaitTermination()` raises: PySpark's, with the condition that Spark's exception has."""
 
     def __init__(self, message: str, where: str, stack_trace: str, parameters: dict[str, str]):
         self._message_parameters = parameters
@@ -54,7 +54,7 @@ class StreamingQueryException(captured.StreamingQueryException):
 
 @dataclass(frozen=True)
 class StreamFailure:
-    """What ended a run: `error`, and `where` it happened: the query, its offsets and its plan."""
+    """The `error` that ended a run, and `where` it happened: a text with the query, its offsets and its plan."""
 
     query_id: str
     run_id: str
@@ -67,7 +67,7 @@ class StreamFailure:
 
     @property
     def cause(self) -> BaseException:
-        """The user's own error instead of the one that the foreachBatch sink makes of it."""
+        """The error, or, if the foreachBatch sink has made it of a user's error, that one."""
         own = self.error.__cause__ if isinstance(self.error, ForeachBatchUserFunctionError) else None
         return own or self.error
 
@@ -96,7 +96,7 @@ class StreamFailure:
 
 
 def session_stopped(error: BaseException) -> RuntimeError:
-    """What to say instead of what went wrong when the query went on without a Spark."""
+    """The error to report if the session was stopped, instead of `error`, which followed from that."""
     stopped = RuntimeError(
         "The SparkSession was stopped while the query was running. What is committed stays: start the query again with a new "
         "session, and call stop() on a query before spark.stop()."
@@ -106,6 +106,6 @@ def session_stopped(error: BaseException) -> RuntimeError:
 
 
 def _message(error: captured.CapturedException) -> str:
-    """The message alone; PySpark puts the class before that of an error that it does not know."""
+    """The message of an error. If PySpark does not know the error, its description begins with the class."""
     words = error._desc
     return words.split(": ", 1)[-1] if isinstance(error, captured.UnknownException) else words

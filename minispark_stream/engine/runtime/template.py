@@ -3,21 +3,21 @@
 Models: the `logicalPlan` of MicroBatchExecution and the strategies that give IncrementalExecution its stateful
 operators (From query to the plan; SIGMOD'18 paper, section 5: analysis, incrementalization, optimization).
 
-1. Spark analyses the user's DataFrame, when the query is built. Each distinct streaming leaf of the analysed plan becomes one
-   source, numbered in the order in which a walk from the top meets them.
-2. Spark's optimizer rewrites the plan: filters and columns move below the stateful operators, so state holds no more
+1. Spark analyses the user's DataFrame when the query is built. Each different streaming leaf of the analysed plan becomes a
+   source; they are numbered in the order in which a walk from the top finds them.
+2. Spark's optimizer rewrites the plan: filters and projections move below the stateful operators, so the state contains no more
    than the query needs.
 3. The optimised plan is compiled into the few nodes of engine/plan/nodes.py, which has an example.
 
-Operators are numbered from the sink upward, 0 first, as Spark numbers their state folders.
+Operators are numbered from 0, beginning at the sink, like their folders in the state.
 
-Spark optimises every batch anew, and so does the model where a batch can change the plan: with a table or a subquery, whose
-files, cache or answer may be others now, with the current time or random numbers (engine/jvm/of_batch.py), and with a semi
-join above an aggregation, whose place depends on how large a stream is (query_planner.py). Otherwise, where all leaves are
-streams, what the first batch finds is what every batch would find, and is kept.
+Spark optimises the plan in every batch. The model does so only if the plan may change: if the query has a table or a subquery,
+whose files, cache or result may change; the current time or random numbers (engine/jvm/of_batch.py); or a semi join above an
+aggregation, whose place depends on the size of a stream (query_planner.py). Otherwise all leaves are streams, and the plan of
+the first batch is kept, because every batch would get the same one.
 
-4. Most tables do not change the plan. When the optimizer ends up with an equal plan, what was compiled is kept, and only the
-   subtrees of the tables are those of the new plan: two equal relations need not have the same files.
+4. Most tables do not change the plan. If the optimizer ends with an equal plan, the compiled nodes are kept, and only the
+   subtrees of the tables are taken from the new plan: two equal relations need not have the same files.
 
 Differs from Spark: nothing.
 """
@@ -50,7 +50,7 @@ from minispark_stream.engine.plan.streaming_relation import (
     streaming_leaf,
 )
 
-# Which Catalyst nodes keep state, and what makes an operator of one; `register_stateful_operator` adds to them.
+# The Catalyst nodes with state, and the function that makes an operator of each; `register_stateful_operator` adds to them.
 STATEFUL: dict[str, Callable[..., StatefulOperator]] = {
     "Aggregate": compile_aggregate,
     "Deduplicate": compile_deduplicate,
@@ -65,16 +65,17 @@ UNKNOWN_STATEFUL = ("FlatMapGroupsWithState", "TransformWithState", "TransformWi
 
 
 def register_stateful_operator(name: str, compile_operator: Callable[..., StatefulOperator]) -> None:
-    """Let `compile_operator` make an operator of each Catalyst node of the class `name`."""
+    """Use `compile_operator` to make an operator of each Catalyst node of the class `name`."""
     STATEFUL[name] = compile_operator
 
 
 @dataclass(frozen=True)
 class Template:
-    """A compiled query: its root node, and the watermarks and stateful operators found on the way.
+    """A compiled query: its root node, and the watermarks and stateful operators below it.
 
-    `optimized` is the plan that was compiled. `schema` (Java's) are the columns of the analysed plan, under the names that the
-    query gives them. `redefined` is what the query ends with when its watermark moves: a watermark is above another one.
+    `optimized` is the plan that was compiled. `schema` is the Java schema of the analysed plan, with the names that the query
+    gives its columns. `redefined` is an error that ends the query when its watermark moves, because one watermark is above
+    another one.
     """
 
     root: Node
@@ -92,7 +93,7 @@ class Template:
 
 
 def changes_with_batch(session: SparkSession, analyzed: JavaObject) -> bool:
-    """Whether each batch may have a plan of its own: it has more leaves than streams, the current time, or random numbers."""
+    """Whether the plan may differ from batch to batch: not all leaves are streams, or it has subqueries, time or randomness."""
     only_streams = all(streaming_leaf(session, leaf) for leaf in scala.items(analyzed.collectLeaves()))
     return not only_streams or of_batch.has_subquery(session, analyzed) or of_batch.changes_with_batch(session, analyzed)
 
@@ -106,14 +107,14 @@ def compile_template(
     Args:
         session: the query's own session; its confs decide how Spark optimises and plans.
         analyzed: the analysed logical plan of the user's DataFrame, with leaves over RDDs.
-        sources: which leaf is which source.  # (1)
-        timestamp_ms: the batch timestamp that current_timestamp() and its kin stand for.
-        output_mode: of the query, which says whether a limit is one of the stream or of an answer.
-        before: what this plan was compiled into in an earlier batch.
+        sources: knows which source each leaf belongs to.  # (1)
+        timestamp_ms: the time of the batch, which current_timestamp() and the like return.
+        output_mode: the mode of the query, which decides whether a limit limits the stream or a batch's result.
+        before: the template of this plan in an earlier batch.
 
     Raises:
-        AnalysisException: what Spark's analyzer or optimizer refuses; an operator, or a format of its state, that the model
-            does not have.
+        AnalysisException: Spark's analyzer or optimizer refuses the plan; or it has an operator, or a format of state, that the
+            model does not implement.
     """
     of_this_batch, optimized = query_execution.optimized(session, analyzed, timestamp_ms)  # (2)
     if before is not None and optimized.equals(before.optimized) and not of_batch.has_subquery(session, optimized):
@@ -143,14 +144,14 @@ class _Compiler:
         self._watermark_ids, self._operator_ids = count(), count()
 
     def compile(self, plan: JavaObject, way: tuple[int, ...] = ()) -> Node:
-        """`way`: where `plan` is below the top of the optimised plan (Static.way)."""
+        """The node for `plan`; `way` says where `plan` is in the optimised plan (Static.way)."""
         if not plan.isStreaming():
             return Static(way)
         children = scala.items(plan.children())
         if not children and (stream := streaming_leaf(self.session, plan)) is not None:
             return self._source(plan, stream)
         name = scala.class_name(plan)
-        if name == "LocalRelation":  # what the optimizer makes of a branch that has no rows (`where false`, `limit 0`)
+        if name == "LocalRelation":  # the optimizer's replacement for a branch that has no rows (`where false`, `limit 0`)
             return Stateless(plan.copy(plan.output(), plan.data(), False, plan.stream()), ())
         if name == "EventTimeWatermark":
             return self._watermark(plan, way)
@@ -164,7 +165,7 @@ class _Compiler:
             return self._local_limit(plan, way)
         if name == "Join" and all(child.isStreaming() for child in children):
             return self._stateful(compile_symmetric_hash_join, plan, way)
-        if name == "UnionLoop":  # each step of a recursion is a query of its own
+        if name == "UnionLoop":  # each step of a recursion would be a batch query over the stream
             raise analysis_error(self.session, "_LEGACY_ERROR_TEMP_3102", msg=_NO_QUERY_OF_ITS_OWN)
         if name in UNKNOWN_STATEFUL:
             raise AnalysisException(message=f"minispark_stream has no stateful operator for {name}.")
@@ -176,25 +177,26 @@ class _Compiler:
     def _stateful(
         self, compile_operator: Callable[..., StatefulOperator], plan: JavaObject, way: tuple[int, ...]
     ) -> StatefulOperator:
-        operator_id = next(self._operator_ids)  # before the operators below take theirs
+        operator_id = next(self._operator_ids)  # before the operators below get theirs
         children = self._below(plan, way)
         operator = compile_operator(self.session, plan, operator_id, children)
         self.operators[operator_id] = operator
         return operator
 
     def _event_time_of_output(self, plan: JavaObject, way: tuple[int, ...]) -> Node:
-        """transformWithState with an `eventTimeColumnName`: the operator itself sees to it that its rows are not late."""
+        """transformWithState with an `eventTimeColumnName`: the operator itself checks that its rows are not late."""
         below = plan.child()
         compile_operator = partial(STATEFUL[scala.class_name(below)], output_event_time=plan.eventTime())
         operator = self._stateful(compile_operator, below, (*way, 0))
         return Stateless(plans.project(self.session, scala.items(plan.output()), below), (operator,))
 
     def _is_of_all_rows(self, below: JavaObject) -> bool:
-        """Whether a limit is one of all rows that ever come. Above an aggregation in complete mode, it is one of an answer."""
+        """Whether a limit limits the stream; above an aggregation in complete mode, it limits the result of each batch."""
         return self.output_mode == "append" or self.output_mode == "complete" and not _has_aggregation(below)
 
     def _local_limit(self, plan: JavaObject, way: tuple[int, ...]) -> Node:
-        """The limit of each partition is for speed only. It stops reading early, which operators below must not suffer."""
+        """The limit within each partition, which is only an optimisation. It stops reading early, so it must not be above an
+        operator, all of whose rows must be read."""
         [child] = self._below(plan, way)
         return child if has_operator(child) else Stateless(plan, (child,))
 
@@ -207,8 +209,8 @@ class _Compiler:
     def _watermark(self, plan: JavaObject, way: tuple[int, ...]) -> Watermark:
         """EventTimeWatermark as Spark's own observed metrics: max, min, avg (ms) and count of the event times.
 
-        A null event time counts as 0, as in Spark, where an empty slot of a row reads as 0. The two sides of a stream that is
-        joined with itself are observed under one name, so that Spark can see that they are the same rows.
+        A null event time counts as 0, as in Spark, which reads the empty slot of the row. If a stream is joined with itself,
+        both sides are observed under the same name, so that Spark can recognise that they are the same rows.
         """
         index, node_id = next(self._watermark_ids), plan.nodeId().toString()
         [child] = self._below(plan, way)
@@ -233,8 +235,8 @@ class _Compiler:
 def _millis(event_time: Column, attribute: JavaObject) -> Column:
     """An event time in ms since 1970.
 
-    Where it is a window, Spark does not read the window's end. It takes the word that says where in the row the window stands
-    (at byte 16, 24 bytes long) for microseconds, which gives a time on the first day of 1970.
+    If it is a window, Spark does not read the window's end. It reads the word that says where in the row the window is (at byte
+    16, 24 bytes long) as microseconds, which is a time on the first day of 1970.
     """
     if scala.class_name(attribute.dataType()) != "StructType":
         return F.unix_millis(event_time)
@@ -242,7 +244,7 @@ def _millis(event_time: Column, attribute: JavaObject) -> Column:
 
 
 def _is_sorted(plan: JavaObject) -> bool:
-    """Whether the rows below a limit come from a sort, which reads all of its input before the first row leaves."""
+    """Whether the rows below a limit come from a sort, which reads all of its input before it emits the first row."""
     name = scala.class_name(plan)
     return name == "Sort" or name == "Project" and _is_sorted(plan.child())
 
@@ -259,7 +261,7 @@ def _redefined_watermark(session: SparkSession, watermarks: Iterable[Watermark])
 
 
 def is_above_a_watermark(node: Node) -> bool:
-    """Whether the rows that a node gets have a watermark already; a function of the user's takes it away."""
+    """Whether the rows that a node receives already have a watermark. (The rows that a user's function emits have none.)"""
     return any(fold(child, _has_watermark) for child in node.children)
 
 

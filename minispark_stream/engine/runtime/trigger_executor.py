@@ -2,12 +2,13 @@
 
 Models: Trigger and TriggerExecutor (the StructuredStreaming analysis, "About Trigger").
 
-    ProcessingTime(i)   every i ms, on a grid: the trigger after one at `now` is at (now / i) * i + i.
-                        i = 0: again at once. A batch that takes longer than i is reported as falling behind, and
-                        the next one starts at once: missed points are not made up for.
-    Once                one batch with all there is, then stop (deprecated; no no-data batch afterwards).
-    AvailableNow        batch after batch under the sources' limits until what was there at the start is read.
-    Continuous(i)       no batches: tasks that run all the time; an epoch ends every i ms, on the same grid
+    ProcessingTime(i)   every i ms, on a grid: after a trigger at `now`, the next one is at (now / i) * i + i.
+                        If i = 0, the next one comes at once. If a batch takes longer than i, a warning says that
+                        it is falling behind, and the next trigger comes at once; missed ones are not made up for.
+    Once                one batch with everything there is, then stop (deprecated; no batch without data follows).
+    AvailableNow        batch after batch under the sources' limits, until everything that was there at the start
+                        has been read.
+    Continuous(i)       no batches, but tasks that run all the time; an epoch ends every i ms, on the same grid
                         (extras/continuous).
 
     i = 1000, batch from 12:00:00.300 to 12:00:00.800   ->  next trigger at 12:00:01.000
@@ -56,7 +57,7 @@ Trigger = ProcessingTimeTrigger | OneTimeTrigger | AvailableNowTrigger | Continu
 
 
 def from_java(trigger: Any) -> Trigger | None:
-    """The trigger that Spark's own `Trigger` factory made of the user's words; None when the model has no such one."""
+    """The trigger that Spark's own `Trigger` factory made of the user's arguments; None if the model does not have it."""
     match str(trigger.getClass().getSimpleName()).rstrip("$"):
         case "ProcessingTimeTrigger":
             return ProcessingTimeTrigger(trigger.intervalMs())
@@ -74,11 +75,11 @@ def execute(trigger: Trigger, execute_one_batch: Callable[[], bool], clock: Cloc
     """Call `execute_one_batch` whenever the trigger says so, until it returns False.
 
     Args:
-        execute_one_batch: runs at most one batch; False means that the query is to end.
-        stopped: set when the query is stopped from outside; cuts a wait short.
+        execute_one_batch: runs at most one batch, and returns False if the query shall end.
+        stopped: is set when the query is stopped from outside, and ends a wait.
 
     Raises:
-        RuntimeError: a continuous trigger; the sink knows batches alone.
+        RuntimeError: the trigger is continuous, but the sink can only write batches.
     """
     match trigger:
         case ContinuousTrigger():

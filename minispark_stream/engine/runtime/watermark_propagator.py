@@ -1,26 +1,26 @@
-"""Which watermark does each stateful operator see?
+"""Which watermark does each stateful operator get?
 
 Models: WatermarkPropagator, PropagateWatermarkSimulator, UseSingleWatermarkPropagator (About watermark).
 
-The query has one watermark. It enters the plan at the `withWatermark` nodes and goes up:
-1. A node without state passes on the least of what its children give; a source gives nothing.
-2. A stateful operator sees the least of what its children give (0, the beginning of time, if none gives any), and passes on
-   what it can promise about its own output: an aggregation emits windows that the watermark has passed, so the same; a join
-   keeps rows longer, so its output may be older; a user's function promises nothing.
-   A `withWatermark` above another one is refused, as soon as there is a watermark to propagate.
-3. In each batch, the watermark of the batch is propagated to evict state, and that of the batch before to find late rows:
-   a row is late only if the batch before has evicted the state that it belongs to.
-4. With `spark.sql.streaming.statefulOperator.allowMultiple` off, nothing goes up the plan: as before Spark 3.4, every operator
-   sees the watermark of the batch, to evict state and to find late rows.
+The query has one watermark. It enters the plan at the `withWatermark` nodes, and is passed up from node to node:
+1. A node without state passes on the least watermark of its children. A source has none.
+2. A stateful operator gets the least watermark of its children (0, the beginning of time, if they have none). It passes on the
+   watermark that is true of its own output: an aggregation emits windows that the watermark has passed, so it is the same one;
+   a join keeps rows longer, so its output may be older; the output of a user's function has none. A `withWatermark` above
+   another one is refused, as soon as there is a watermark to propagate.
+3. In each batch, the watermark of the batch is propagated to evict state, and the watermark of the batch before to find late
+   rows: a row is late only if the batch before has evicted the state that it belongs to.
+4. With `spark.sql.streaming.statefulOperator.allowMultiple` off, nothing is passed up: as before Spark 3.4, every operator gets
+   the watermark of the batch, both to evict state and to find late rows.
 
-    watermark 12:30                 join, left rows wait 10 minutes longer:   sees 12:30   passes on 12:19:59.999
-                                    aggregation above it:                     sees 12:19:59.999
+    watermark 12:30                 join, left rows wait 10 minutes longer:   gets 12:30   passes on 12:19:59.999
+                                    aggregation above it:                     gets 12:19:59.999
 
-The promise depends on the plan and the watermark alone, so nothing is remembered from batch to batch.
+All of this only depends on the plan and the watermark, so nothing is remembered from batch to batch.
 
-Differs from Spark: when two operators share a shuffle (two aggregations of a stream that are joined), Spark finds no
-watermark below the second one when it looks ahead to the next batch, and keeps this result: batch after batch, the second
-operator evicts nothing, and its state grows. Here they share no shuffle, and both see the watermark.
+Differs from Spark: if two operators share a shuffle (two aggregations of a stream that are joined), Spark finds no
+watermark below the second one when it looks ahead to the next batch, and keeps this result: in every batch, the second
+operator evicts nothing, and its state grows. Here they share no shuffle, and both get the watermark.
 Shown by tests/spark/test_differences.py::test_what_two_operators_share.
 """
 
@@ -32,10 +32,10 @@ from minispark_stream.engine.runtime.template import Template
 
 
 def propagate(template: Template, watermark_ms: int, allow_multiple: bool) -> dict[int, int]:
-    """What each stateful operator sees (operator id -> ms), when the query's watermark is `watermark_ms`.
+    """The watermark that each stateful operator gets, by its id, if the query's watermark is `watermark_ms`.
 
     Raises:
-        AnalysisException: the watermark has moved, and the query defines it twice on one way.
+        AnalysisException: the watermark has moved, and in the plan, one watermark is above another one.
     """
     if not allow_multiple:  # (4)
         return {operator.operator_id: watermark_ms for operator in template.operators}
@@ -61,7 +61,7 @@ def propagate(template: Template, watermark_ms: int, allow_multiple: bool) -> di
 def operator_watermarks(
     template: Template, previous_ms: int, current_ms: int, allow_multiple: bool
 ) -> dict[int, OperatorWatermarks]:
-    """Both watermarks of each operator, from those of the batch before and of this batch."""
+    """Both watermarks of each operator, from the query's watermarks in the batch before and in this batch."""
     before, now = (propagate(template, ms, allow_multiple) for ms in (previous_ms, current_ms))
     late = before if allow_multiple else now  # (3) (4)
     return {id_: OperatorWatermarks(late[id_], now[id_], moved=now[id_] != before[id_]) for id_ in now}

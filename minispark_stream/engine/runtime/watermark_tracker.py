@@ -1,9 +1,9 @@
-"""How far event time has come.
+"""How the watermark follows from the event times that have been seen.
 
 Models: EventTimeStats and WatermarkTracker (the StructuredStreaming analysis, "About watermark").
 
-1. In each batch, every watermark operator measures the event times that pass it: max, min, avg, count. Its watermark stays
-   where it is when no row has passed.
+1. In each batch, every watermark operator measures the event times that pass through it: max, min, avg, count. If no row
+   passes, its watermark stays where it is.
 2. The operator's own watermark is the greatest `max - delay` so far.
 3. The query's watermark is the least of its operators' (policy "min", safe) or the greatest ("max", drops data); an
    operator that has never seen a row counts as 0, so one silent input holds a "min" watermark back.
@@ -11,10 +11,10 @@ Models: EventTimeStats and WatermarkTracker (the StructuredStreaming analysis, "
 
     delay 10 min   batch 0: max 12:07 -> 11:57     batch 1: max 12:14 -> 12:04     batch 2: max 12:08 -> 12:04
 
-What batch N measures is the watermark of batch N+1. After a restart the operators begin anew; only the query's
-watermark, which the logs keep, survives.
+The event times of batch N decide the watermark of batch N+1. After a restart, the watermarks of the operators are forgotten,
+and only the query's watermark is known, because it is in the logs.
 
-A tracker never changes: an update gives a new one.
+A tracker never changes: an update returns a new one.
 
 Differs from Spark: nothing.
 """
@@ -27,7 +27,7 @@ from dataclasses import dataclass, field, replace
 
 @dataclass(frozen=True)
 class EventTimeStats:
-    """Event times of one operator in one batch, in milliseconds since the epoch."""
+    """The event times that one operator measured in one batch, in milliseconds since the epoch."""
 
     max: int
     min: int
@@ -37,7 +37,7 @@ class EventTimeStats:
 
 @dataclass(frozen=True)
 class Measured:
-    """What the watermark operator `node_id` saw in a batch, and its delay in milliseconds."""
+    """What the watermark operator `node_id` measured in a batch, and its delay in milliseconds."""
 
     node_id: str
     stats: EventTimeStats
@@ -53,11 +53,11 @@ class WatermarkTracker:
     current_watermark: int = 0
 
     def set_watermark(self, watermark_ms: int) -> WatermarkTracker:
-        """Start from a watermark that the logs remember."""
+        """The tracker with a watermark from the logs."""
         return replace(self, current_watermark=watermark_ms)
 
     def update_watermark(self, batch: Iterable[Measured]) -> WatermarkTracker:
-        """Take in what the operators measured in a batch."""
+        """The tracker after a batch in which the operators measured this."""
         operators = dict(self.operators)
         for measured in batch:  # (1)
             if measured.stats.count > 0:

@@ -2,9 +2,9 @@
 
 Models: WriteToStream and ResolveWriteToStream (Execution flow; From query to the plan).
 
-1. Find the checkpoint: the option, else `spark.sql.streaming.checkpointLocation`/<name>, else a temporary folder for
-   sinks that may forget (memory, console, noop, foreachBatch).
-2. Check what may not run: unsupported operations and output modes.
+1. Find the checkpoint: the option, or `spark.sql.streaming.checkpointLocation`/<name>, or, for sinks that need not remember
+   anything (memory, console, noop, foreachBatch), a temporary folder.
+2. Check the query for unsupported operations and output modes.
 3. Read or create `metadata` (the id of the query) in the checkpoint.
 
     option checkpointLocation "cp"          -> cp
@@ -57,7 +57,7 @@ class WriteToStream:
 
     @property
     def shown_checkpoint(self) -> str:
-        """The checkpoint as it is shown to people."""
+        """The checkpoint as people are shown it."""
         return redacted(self.checkpoint)
 
 
@@ -76,11 +76,11 @@ def resolve_write_to_stream(
     """Find the checkpoint and check the query.
 
     Args:
-        temporary_checkpoint: the sink may do without a checkpoint that outlives the query.
-        recover_from_checkpoint: False for a sink that lost its rows with its process.
+        temporary_checkpoint: whether the sink can do without a checkpoint that outlives the query.
+        recover_from_checkpoint: False for a sink that loses its rows when the process ends.
 
     Raises:
-        AnalysisException: an operation or output mode that streams do not support, or no checkpoint.
+        AnalysisException: streams do not support an operation or the output mode; or there is no checkpoint.
         CapturedException: another query is being started on the same new checkpoint.
     """
     location, temporary = _checkpoint_location(session, options, name, temporary_checkpoint)  # (1)
@@ -117,6 +117,6 @@ def _checkpoint_location(
 
 
 def _absolute(session: SparkSession, location: str) -> str:
-    """Of a relative path the place that it names for the JVM, whose folder is the one in which Spark was started."""
+    """A location as an absolute path. A relative one is resolved by the JVM, in the folder in which Spark was started."""
     is_relative = re.match(r"/|[A-Za-z][\w+.-]*:", location) is None
     return str(hadoop.qualified(session, location)[1].toString()) if is_relative else location

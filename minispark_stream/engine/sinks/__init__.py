@@ -1,4 +1,4 @@
 """Where the rows of each batch go (Sink document).
 
-base.py says what the engine asks of a sink; registry.py lists the sinks.
+base.py says what the engine requires of a sink; registry.py lists the sinks.
 """

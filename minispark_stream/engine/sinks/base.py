@@ -3,7 +3,7 @@
 Models: Sink.addBatch, DataStreamWriter.createV1Sink, StreamingWrite (Sink document; Continuous processing).
 
 `add_batch(batch_id, data)` is the only place where a batch is evaluated. A batch that failed is run again with the
-same id, so a sink that wants exactly-once must recognise an id that it has already written:
+same id. So if every row is to be in the output exactly once, the sink must recognise an id that it has already written:
 
     add_batch(6, ...)  add_batch(7, ...) crash    restart    add_batch(7, the same rows)  add_batch(8, ...)
 
@@ -23,26 +23,26 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructType
 
-# Local properties that tell a sink and the tasks whose batch it is, and which one.
+# Local properties, from which a sink and the tasks learn the query of a batch and its id.
 QUERY_ID_KEY = "sql.streaming.queryId"
 BATCH_ID_KEY = "streaming.sql.batchId"
 
 
 @dataclass(frozen=True)
 class SinkSpec:
-    """What `df.writeStream` was told when the query is started.
+    """What `df.writeStream` was given until the query is started.
 
     Attributes:
         session: the session that starts the query.
         df: the streaming DataFrame.
         format: the name of the sink as the user wrote it, or "foreachBatch".
-        options: names in lower case; what `start(path)` was given is the option `path`.
-        partition_by: the columns that `partitionBy` was given, in the user's spelling.
+        options: the options, with names in lower case; the argument of `start(path)` is the option `path`.
+        partition_by: the arguments of `partitionBy`, in the user's spelling.
         output_mode: "append", "update" or "complete".
-        cluster_by: the columns that `clusterBy` was given, in the user's spelling.
-        query_name: what `queryName` was given.
-        function: what `foreach` or `foreachBatch` was given.
-        table: the full name of the table that `toTable` was given.
+        cluster_by: the arguments of `clusterBy`, in the user's spelling.
+        query_name: the argument of `queryName`.
+        function: the argument of `foreach` or `foreachBatch`.
+        table: the full name of the table, for `toTable`.
     """
 
     session: SparkSession
@@ -62,8 +62,8 @@ class StreamingWrite:
     """How the rows of an epoch are written (Spark's DataWriterFactory and the commit of StreamingWrite).
 
     Attributes:
-        write: (partition_id, epoch_id, batches) writes the rows of an epoch in a task, where they are given as they come,
-            and returns a message; it is sent to the tasks.
+        write: (partition_id, epoch_id, batches) is sent to the tasks. There it writes the rows of an epoch, which it receives
+            as they come, and returns a message.
         commit: (epoch_id, messages) is called on the driver with the messages of all partitions, before the epoch is committed.
         stop: is called on the driver when the query ends.
     """
@@ -76,11 +76,13 @@ class StreamingWrite:
 class Sink(ABC):
     """Where the rows of each batch go.
 
-    `description` is what progress reports call it. `supports_continuous` says that it has a `streaming_write`; `is_v1`, that
-    Spark's is a V1 sink, which knows batches alone.
-    `may_read_a_part` says that it may leave rows of a batch unread (a function of the user), or run a batch only in part: then
-    the engine looks whether all of the state was written. `written` is what the last batch left in a log of the sink's own,
-    for the trace; None where there is none.
+    Attributes:
+        description: the name of the sink in progress reports.
+        supports_continuous: whether it has a `streaming_write`.
+        is_v1: whether it is a V1 sink in Spark, which can only write batches.
+        may_read_a_part: whether it may leave rows of a batch unread, as a user's function can; then the engine checks that all
+            partitions of the state were written.
+        written: what the last batch wrote into the sink's own log, for the trace; None if the sink has no log.
     """
 
     description: str
@@ -98,9 +100,9 @@ class Sink(ABC):
             data: the rows of the batch, as a batch DataFrame; every action on it is a Spark job.
 
         Returns:
-            the number of rows written, or None when the sink cannot know (Spark reports -1 then).
+            The number of rows written; None if the sink cannot know it (Spark reports -1 then).
         """
 
     def streaming_write(self, session: SparkSession, schema: StructType) -> StreamingWrite:
-        """How the continuous engine writes rows of this schema, if it `supports_continuous`."""
+        """How the continuous engine writes rows of this schema, if the sink `supports_continuous`."""
         raise NotImplementedError

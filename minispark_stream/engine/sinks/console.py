@@ -12,7 +12,7 @@ Models: ConsoleTable, ConsoleWrite (Sink document).
     +-----+
     only showing top 1 row
 
-An option that is no number or no boolean is found out by the first batch, which ends the query.
+If an option is not a number or not a boolean, the first batch notices it, and ends the query.
 
 Differs from Spark: Python prints the rows, so they appear in the notebook's cell and not in the terminal of the JVM. The
 description in the progress report does not contain the id of Spark's object, because there is no such object here.
@@ -42,7 +42,8 @@ class ConsoleSink(Sink):
         options: `numRows` (20), `truncate` (true: cells are cut after 20 characters); names in lower case.
 
     Raises:
-        IllegalArgumentException: (from `add_batch`) `truncate` is no boolean, or (NumberFormatException) `numRows` no number.
+        IllegalArgumentException: (from `add_batch`) `truncate` is not a boolean, or (NumberFormatException) `numRows` is not a
+            number.
     """
 
     description = "org.apache.spark.sql.execution.streaming.ConsoleTable$"
@@ -53,7 +54,7 @@ class ConsoleSink(Sink):
 
     def add_batch(self, batch_id: int, data: DataFrame) -> int:
         num_rows, truncate = self._options.getInt("numRows", 20), self._options.getBoolean("truncate", True)
-        # Collected once: printing alone would stop at the first rows, and state must run every partition.
+        # All rows are collected: to print the first ones would not run every partition, and each must write its state.
         rows = plans.collect_rows(data)
         local = plans.local_frame(data.sparkSession, plans.analyzed(data).output(), rows)
         _print(f"-------------------------------------------\nBatch: {batch_id}\n-------------------------------------------")
@@ -65,7 +66,7 @@ class ConsoleSink(Sink):
 
 
 def _print(text: str) -> None:
-    """Print as Java does: a letter that the terminal does not have is a question mark, a terminal that is gone is no error."""
+    """Print as Java does: a character that the terminal lacks becomes a question mark, and a closed terminal is no error."""
     try:
         try:
             print(text)

@@ -1,21 +1,21 @@
-"""The file sink: a folder of files, and a log that says which of them count.
+"""The file sink: a folder of files, and a log that says which of them belong to the output.
 
 Models: FileStreamSink (Sink document).
 
 `add_batch`:
-1. A batch up to the last one that the log has is skipped: it was run again after a crash. With a replayable source this makes
-   every row appear exactly once.
-2. Else write the files and name them in the log (manifest_file_commit_protocol.py).
-3. If the folder is a table (table.py), Spark forgets which files the table had.
+1. A batch that is in the log already is skipped: it is run again after a crash. If the source can be read again, every row
+   therefore is in the output exactly once.
+2. Otherwise write the files, and then list them in the log (manifest_file_commit_protocol.py).
+3. If the folder is a table (table.py), let Spark forget which files the table had.
 
 The log is in the output folder, not in the checkpoint (engine/checkpointing/file_stream_sink_log.py):
 
     out/_spark_metadata/0      {"path":"file:///out/part-00000-…","size":48,…}      batch 0: one file
     out/_spark_metadata/1      v1 and nothing else                                  batch 1: no file
-    out/part-00000-…           named in 0: visible      out/part-00000-xyz   named nowhere: invisible
+    out/part-00000-…           listed in 0: visible     out/part-00000-xyz   not listed: invisible
 
-`spark.read` looks at `_spark_metadata` first, so a reader sees whole batches only; a program that lists the folder sees all
-files. Only `append`: a file that was named cannot be taken back.
+`spark.read` looks at `_spark_metadata` first, so a reader only sees whole batches; a program that lists the folder sees all
+files. The only output mode is `append`, because a file in the log cannot be taken back.
 
 Differs from Spark: nothing.
 """
@@ -44,11 +44,12 @@ logger = logging.getLogger(__name__)
 class FileStreamSink(Sink):
     """`writeStream.format(...).partitionBy(...).options(...).start(path)`, for the formats that Spark's batch writer knows.
 
-    `spec.options` are those of the writer; `path` is required. Columns to cluster by must exist; no file is laid out by them.
+    `spec.options` are the options of the writer; `path` is required. Clustering columns must exist, but have no effect on
+    files.
 
     Raises:
-        IllegalArgumentException: no path; or (NumberFormatException) `retention` is not a time.
-        AnalysisException: another mode than append, or a bad partition or clustering column.
+        IllegalArgumentException: there is no path, or (NumberFormatException) `retention` is not a time.
+        AnalysisException: the mode is not append, or a partition or clustering column is not valid.
     """
 
     is_v1 = True
@@ -92,15 +93,18 @@ class FileStreamSink(Sink):
         protocol = ManifestFileCommitProtocol(data.sparkSession, self._files, self._path)
         statuses = protocol.write(data, self._format, self._partition_columns, self._options)
         protocol.commit(self.log, batch_id, statuses)
-        if not self._has_committed:  # from now on, another run that is still writing here fails at its manifest
+        if not self._has_committed:  # an earlier run that is still writing here can no longer write its manifest
             delete_leftovers(data.sparkSession, self._files, self._path)
             self._has_committed = True
         return [unquote(status.path) for status in statuses]
 
 
 def normalized_columns(session: SparkSession, df: DataFrame, names: Iterable[str], kind: str) -> list[str]:
-    """The names of "Partition" or "Clustering" columns as the DataFrame spells them. Raises AnalysisException for one that
-    it does not have."""
+    """The names of some columns as the DataFrame spells them; `kind` is "Partition" or "Clustering".
+
+    Raises:
+        AnalysisException: the DataFrame does not have such a column.
+    """
     case_sensitive = sessions.flag(session, "spark.sql.caseSensitive")
 
     def same(a: str, b: str) -> bool:

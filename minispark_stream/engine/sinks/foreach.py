@@ -1,22 +1,23 @@
-"""foreach: give every row to a user's function or writer object, on the executor that has the row.
+"""foreach: pass every row to a user's function or writer object, on the executor that has the row.
 
 Models: ForeachWriterTable, ForeachDataWriter, PythonForeachWriter (Sink document). For each partition of each batch, PySpark's
 own function (`DataStreamWriter._construct_foreach_function`) calls:
 
 - `open(partition_id, epoch_id)`, if the object has it. The epoch id is the batch id, which the task finds in the local
-  property `streaming.sql.batchId`. False means: this partition of this epoch is written already, skip its rows.
+  property `streaming.sql.batchId`. It returns False if this partition of this epoch has been written already; then its rows are
+  skipped.
 - `process(row)` for each row.
-- `close(error)` in any case, with None or what `process` raised; the error then ends the query.
+- `close(error)` in any case, with None or the error that `process` raised, which then ends the query.
 
     batch 7, 2 partitions     open(0, 7) process(a) process(b) close(None)
                               open(1, 7) process(c) close(None)
 
-A failed batch is run again under its id, so (partition_id, epoch_id) is what a writer can recognise it by, as long as the
-partitions of the batch stay the same. Each task works on a copy of the object of its own.
+A failed batch is run again with the same id. So a writer can recognise it by (partition_id, epoch_id), as long as the batch has
+the same partitions again. Each task works on its own copy of the object.
 
-A plain function is only `process`. A batch without partitions is opened once as partition 0.
-The continuous engine does the same for each epoch: a task keeps its copy of the object, and an epoch of a partition has its own
-`open` and `close`, also the epoch that `stop()` cuts off.
+A plain function is only a `process`. A batch without partitions is opened once, as partition 0.
+The continuous engine does the same for each epoch: a task keeps its copy of the object, and each epoch of a partition has its
+own `open` and `close`, even the epoch that `stop()` cuts off.
 
 Differs from Spark: the description in the progress report does not contain the ids of Spark's objects, because there are no
 such objects here. In continuous mode, Spark 4.3 fails at `open`, or without an `open` in the second epoch of a partition.
@@ -41,7 +42,7 @@ PartitionWriter = Callable[[Any, Iterator[Any]], Iterator[Any]]
 
 
 class ForeachSink(Sink):
-    """Args: `write`, what `_construct_foreach_function` made of the user's function or object."""
+    """`write` is the function that `_construct_foreach_function` made of the user's function or object."""
 
     description = "ForeachWriterTable"
     supports_continuous = True
@@ -63,7 +64,7 @@ class ForeachSink(Sink):
 def _write_epoch(
     write: PartitionWriter, schema: StructType, partition_id: int, epoch_id: int, batches: Iterator[pa.RecordBatch]
 ) -> None:
-    """Runs in a Python worker, for each epoch."""
+    """Write an epoch of a partition; runs in a Python worker."""
     context = TaskContext.get()
     assert context is not None and context._localProperties is not None
     context._localProperties[BATCH_ID_KEY] = str(epoch_id)
@@ -74,12 +75,12 @@ def _write_epoch(
 
     iterator = rows()
     write(partition_id, iterator)
-    for _ in iterator:  # `open` may have refused them
+    for _ in iterator:  # if `open` has returned False, the rows are still unread
         pass
 
 
 def _write_partition(write: PartitionWriter, partition_id: int, rows: Iterator[Any]) -> Iterator[int]:
-    """Runs in a Python worker; yields the number of rows of the partition, skipped ones included, as Spark counts them."""
+    """Write a partition; runs in a Python worker. Yields the number of rows, including skipped ones, as Spark counts them."""
     count = 0
 
     def counted() -> Iterator[Any]:

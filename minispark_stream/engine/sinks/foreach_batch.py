@@ -1,18 +1,18 @@
-"""foreachBatch: give each batch to a user's function.
+"""foreachBatch: pass each batch to a user's function.
 
-Models: ForeachBatchSink (Sink document). The function gets the batch as a DataFrame and the batch id. It runs at least
-once per batch; a restart may run the last batch again under the same id, so the id is what makes a write idempotent.
-Every action on the DataFrame runs the batch's job again (cache it when there are several), and every partition must be
-read, or the state of the query would miss a version.
+Models: ForeachBatchSink (Sink document). The function receives the batch as a DataFrame, and the batch id. It is called at
+least once per batch. A restart may run the last batch again with the same id, so the id makes it possible to write
+idempotently. Every action on the DataFrame runs the batch's job again (cache it if there are several actions). Every partition
+must be read, because a partition that is not read does not write the next version of its state.
 
     batch 7   function(df, 7) -> the user overwrites the folder out/7 -> crash    restart   function(df, 7) overwrites it again
 
-Differs from Spark: the DataFrame has neither statistics nor an order that Spark knows of, because these do not pass through
-the Python tasks. So a join with a small batch is planned for an unknown size, where Spark may broadcast the batch. A batch
-that is sorted by a value computed from a map, which is a key, can be cached; in Spark 4.3.0, the order names a column that
-the batch does not have, and using it ends the query with a NoSuchElementException. When a function fails, the query's error
-gives the function's own error as its reason; Spark's error says that "an exception was raised by the Python Proxy", with
-Python's stack trace, which ends with the function's error.
+Differs from Spark: the DataFrame has no statistics and no sort order that Spark knows of, because these do not get through
+the Python tasks. So a join with a small batch is planned for an unknown size; Spark may broadcast the batch. A batch that is
+sorted by a value computed from a map that is a key can be cached; in Spark 4.3.0, its sort order names a column that the batch
+does not have, and using it ends the query with a NoSuchElementException. If a function fails, the query's error gives the
+function's own error as its reason; Spark's error says that "an exception was raised by the Python Proxy", with Python's stack
+trace, which ends with the function's error.
 Shown by tests/spark/test_differences.py::test_a_batch_in_a_foreach_batch_function_has_no_size,
 tests/spark/test_differences.py::test_a_batch_that_is_sorted_by_a_map_can_be_cached,
 tests/spark/test_differences.py::test_of_a_foreach_batch_function_that_fails_the_reason_is_its_own_error.
@@ -30,7 +30,7 @@ from minispark_stream.engine.sinks.base import Sink
 
 
 class ForeachBatchUserFunctionError(PySparkException):
-    """The user's function raised (condition FOREACH_BATCH_USER_FUNCTION_ERROR)."""
+    """The user's function has raised an error (condition FOREACH_BATCH_USER_FUNCTION_ERROR)."""
 
 
 class ForeachBatchSink(Sink):

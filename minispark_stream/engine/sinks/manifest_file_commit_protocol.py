@@ -1,22 +1,23 @@
-"""How the files of one batch appear all at once: they are written first, and then one manifest file names them.
+"""How the files of one batch appear all at once: first they are written, and then one manifest file lists them.
 
 Models: ManifestFileCommitProtocol (Sink document).
 
-1. Spark's batch writer (FileFormatWriter, the one behind `df.write`) writes the batch into a hidden folder of its own inside
+1. Spark's batch writer (FileFormatWriter, which `df.write` uses, too) writes the batch into a hidden folder of its own inside
    the output folder. A task that fails and is tried again leaves nothing behind.
-2. The files are moved to where they belong; their names are unique. They are *pending*: whoever reads the folder by its
-   manifest does not see them.
-3. The manifest `_spark_metadata/<batch id>` is written in one step: now the batch is there.
-4. If (1) or (2) fails, the pending files are deleted. Once (3) has begun they stay: the manifest may be there already.
+2. The files are moved to their final places; their names are unique. They are *pending*: whoever reads the folder by its
+   manifest does not see them yet.
+3. The manifest `_spark_metadata/<batch id>` is written in one step: now the batch is visible.
+4. If (1) or (2) fails, the pending files are deleted. Once (3) has begun, they stay, because the manifest may exist already.
 
     out/_staging-<uuid>/k=a/part-00000-<uuid>.c000.json      (1)
     out/k=a/part-00000-<uuid>.c000.json                      (2)
     out/_spark_metadata/7  {"path":"file:///out/k=a/part-00000-…","size":24,…,"action":"add"}   (3)
 
-A kill during (1) leaves the hidden folder, which the next run of a file sink deletes when it has committed a batch of its own
-(`delete_leftovers`): not before, because whoever still writes there could otherwise name a part of its files. In a Delta table,
-where another query may be writing, it stays. A kill after (2) leaves files that no manifest names: harmless, and Spark leaves
-them too. A kill after (3): the batch is run again, finds its manifest and is skipped (see FileStreamSink).
+A kill during (1) leaves the hidden folder. The next run of a file sink deletes it when it has committed a batch of its own
+(`delete_leftovers`), but not before: otherwise a run that is still writing there could commit a part of its files. In a Delta
+table, where another query may be writing, the folder stays. A kill after (2) leaves files that are in no manifest; these do no
+harm, and Spark leaves them, too. After a kill after (3), the batch is run again, finds its manifest and is skipped (see
+FileStreamSink).
 
 Differs from Spark: Spark's tasks write to the final place at once; here the files are written to a hidden folder first, so
 that Spark's unchanged batch writer can be used. A kill may leave that folder until the next run. The rows of a task that
@@ -47,7 +48,7 @@ STAGING = "_staging-????????-????-????-????-????????????"
 
 
 def delete_leftovers(session: SparkSession, hadoop_files: JavaObject, path: JavaObject) -> None:
-    """Delete the hidden folders of other runs; for a run that has just committed a batch, and writes nothing now."""
+    """Delete the hidden folders of other runs. Only for a run that has just committed a batch, and is not writing now."""
     for folder in files.below(session, hadoop_files, path, STAGING):
         hadoop_files.delete(folder, True)
 
@@ -72,10 +73,10 @@ class ManifestFileCommitProtocol:
     def write(
         self, data: DataFrame, format_name: str, partition_columns: list[str], options: Mapping[str, str]
     ) -> tuple[SinkFileStatus, ...]:
-        """Write a batch, and give its files, which nobody sees yet.
+        """Write a batch; returns its files, which are not visible yet.
 
         Raises:
-            Exception: what the writer or the file system raised; the batch has left no trace then.
+            Exception: the error of the writer or of the file system; then the files have been deleted.
         """
         try:
             files.write_files(data, format_name, partition_columns, options, self._staging, self._job_id)  # (1)
@@ -87,7 +88,7 @@ class ManifestFileCommitProtocol:
             self._delete(self._staging)
 
     def commit(self, log: FileStreamSinkLog, batch_id: int, statuses: tuple[SinkFileStatus, ...]) -> None:
-        """Name the files in the manifest of the batch.
+        """List the files in the manifest of the batch.
 
         Raises:
             SparkRuntimeException: another run has written this batch meanwhile.

@@ -2,16 +2,17 @@
 
 Models: MemorySink (Sink document).
 
-1. A batch id that is not newer than the last one is a re-run: its rows are there already.
-2. append and update add the rows of the batch (update keeps *every* version of a changed row: the sink cannot know
+1. A batch whose id is not greater than the last one is run again: its rows are in the table already.
+2. append and update add the rows of the batch (update keeps *every* version of a changed row, because the sink cannot know
    which row replaces which); complete replaces the table.
-3. The table is a temporary view of the session that started the query. It is there when `start()` has succeeded, and is renewed
+3. The table is a temporary view of the session that started the query. It exists when `start()` has succeeded, and is renewed
    after each batch.
 
     update:    batch 0 (a, 1)    batch 1 (a, 2)   ->  table (a, 1), (a, 2)
     complete:  batch 0 (a, 1)    batch 1 (a, 2)   ->  table (a, 2)
 
-The rows stay in Spark's own row format inside the JVM, in a persistent vector, so a batch costs what it adds.
+The rows stay in the JVM, in Spark's own row format and in a persistent vector, so adding a batch only costs as much as its
+rows.
 
 Differs from Spark: a DataFrame taken from the view has the rows of the batches before it was taken, because a plan without
 Spark's own memory sink cannot grow; Spark's DataFrame has the rows that are there when it is run. Take it again to see more.
@@ -65,6 +66,6 @@ class MemorySink(Sink):
         return packed_rows(self, session, schema)
 
     def publish(self) -> None:  # (3)
-        """Show the rows as a view. `start()` does so on its own thread, perhaps while the first batch does."""
+        """Make the rows a view. `start()` does it on its own thread, perhaps at the same time as the first batch."""
         with self._publishing:
             plans.local_frame(self.session, self._attributes, self._rows).createOrReplaceTempView(self.name)

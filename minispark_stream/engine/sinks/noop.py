@@ -1,6 +1,8 @@
 """noop: compute every row and keep none; useful for measuring.
 
-Models: NoopDataSource (Sink document). Differs from Spark: nothing.
+Models: NoopDataSource (Sink document).
+
+Differs from Spark: nothing.
 """
 
 from __future__ import annotations

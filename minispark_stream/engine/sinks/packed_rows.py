@@ -2,13 +2,14 @@
 
 Models: PackedRowWriterFactory, PackedRowDataWriter (Continuous processing; Sink document).
 
-1. A task keeps the rows of an epoch, and its message at the end is these rows.
-2. With the messages of all tasks the driver has the rows of the epoch, in the order of the partitions. The sink is given them
-   as if they were a batch.
+1. A task keeps the rows of an epoch, and sends them as its message at the end of the epoch.
+2. The messages of all tasks together are the rows of the epoch, in the order of the partitions. The driver passes them to the
+   sink as if they were a batch.
 
     partition 0: (a) (b) | (d)     partition 1: (c) |         epoch 0 is the batch (a) (b) (c), epoch 1 the batch (d)
 
-The rows of the DataFrame lie on the driver, so that looking at them takes no task: the query's own tasks may have all slots.
+The rows of this DataFrame are on the driver, so no task is needed to read them: the query's own tasks may occupy all slots.
+
 Differs from Spark: nothing.
 """
 
@@ -28,7 +29,7 @@ from minispark_stream.engine.sinks.base import Sink, StreamingWrite
 def packed_rows(sink: Sink, session: SparkSession, schema: StructType) -> StreamingWrite:
     """Write each epoch with `sink.add_batch`."""
     own = sessions.cloned(session)
-    own.conf.set("spark.sql.execution.arrow.localRelationThreshold", "1t")  # they stay on the driver, however many they are
+    own.conf.set("spark.sql.execution.arrow.localRelationThreshold", "1t")  # the rows stay on the driver, however many they are
     columns = expressions.positional(schema)
     arrow_schema = to_arrow_schema(columns, timezone="UTC")
 
@@ -45,7 +46,7 @@ def _pack(partition_id: int, epoch_id: int, batches: Iterator[pa.RecordBatch]) -
 
 
 def packed(batches: Sequence[pa.RecordBatch]) -> bytes:
-    """Batches of one schema as an Arrow stream; nothing when there are none."""
+    """Batches of one schema as an Arrow stream; empty if there are no batches."""
     if not batches:
         return b""
     out = pa.BufferOutputStream()

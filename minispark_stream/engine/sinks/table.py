@@ -2,11 +2,11 @@
 
 Models: DataStreamWriter.toTable for tables of files in Spark's session catalog.
 
-1. If there is no table of that name, create it with the columns of the query (all nullable), its format and its partition
-   or clustering columns, at the option `path` if it is given.
+1. If there is no table of that name, create it with the columns of the query (all nullable), its format, and its partition
+   or clustering columns; if the option `path` is given, at this place.
 2. Refuse a view, and a table of another format.
-3. The query is then a file sink that writes to the location of the table. After each batch it lets Spark forget which files
-   the table had, so that `spark.table("t")` has the new ones, too.
+3. The query then has a file sink that writes to the location of the table. After each batch, the sink lets Spark forget which
+   files the table had, so that `spark.table("t")` finds the new ones, too.
 
     df.writeStream.format("parquet").toTable("t")   ->   create table t using parquet;  FileSink[.../t]
 
@@ -34,11 +34,11 @@ def table_location(
     """The folder of a table, which is created if it does not exist, and the full name of the table.
 
     Args:
-        layout: the columns that `partitionBy` and `clusterBy` were given, under these names.
+        layout: the arguments of `partitionBy` and `clusterBy`, under these names.
 
     Raises:
-        ParseException: `table` is no name.
-        AnalysisException: it is a view, a table of another format, or of another catalog.
+        ParseException: `table` is not a name.
+        AnalysisException: it is a view, a table of another format, or a table of another catalog.
     """
     names = tables.name_parts(session, table)
     if tables.is_temp_view(session, names):

@@ -1,4 +1,4 @@
 """Where the rows of a stream come from (Source document).
 
-base.py says what the engine asks of a source; registry.py lists the sources.
+base.py says what the engine requires of a source; registry.py lists the sources.
 """

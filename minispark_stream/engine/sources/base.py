@@ -4,19 +4,19 @@ Models: SparkDataStream, Source, SupportsAdmissionControl, ContinuousStream (Sou
 
     latest_offset(start, limit)   how far may the next batch read?      -> an offset, or None
     get_batch(start, end)         a *plan* for the rows in (start, end] -> a batch DataFrame; reads nothing
-    commit(end)                   everything up to end is done with
+    commit(end)                   everything up to `end` has been processed
 
 The continuous engine asks a `ContinuousStream` instead:
 
-    plan_input_partitions(start)  who reads what, without an end        -> one ContinuousInputPartition for each task
-    merge_offsets(offsets)        how far all of them have come         -> an offset
+    plan_input_partitions(start)  what each task reads, without an end  -> one ContinuousInputPartition for each task
+    merge_offsets(offsets)        how far all tasks together have come  -> an offset
 
-An offset is the JSON text that goes into the offset log, for example `{"logOffset":3}`; two offsets are equal when
-their texts are. The engine never looks inside.
+An offset is the JSON text that is written into the offset log, for example `{"logOffset":3}`; two offsets are equal if their
+texts are. The engine never looks inside.
 
-A source that knows no limits has `get_offset`, any other one `latest_offset`. Spark also tells V1 from V2 sources, and asks V1
-sources alone for their last batch once more at a restart (engine/runtime/populate_start_offsets.py); so a source says if it
-`is_v1`.
+A source without limits has `get_offset`, any other source `latest_offset`. Besides, Spark distinguishes V1 sources from V2
+sources. At a restart, it asks only V1 sources for their last batch once more (engine/runtime/populate_start_offsets.py), so a
+source says whether it `is_v1`.
 
 Differs from Spark: nothing.
 """
@@ -46,11 +46,11 @@ from minispark_stream.engine.clock import Clock
 from minispark_stream.engine.plan.streaming_relation import StreamingRelation  # what a source's factory returns
 
 Offset = str
-Rows: TypeAlias = Sequence[tuple[Any, ...]] | pa.RecordBatch  # of a continuous stream: tuples, or the columns of its schema
-MOST_ROWS = 1000  # that a continuous stream hands on together
+Rows: TypeAlias = Sequence[tuple[Any, ...]] | pa.RecordBatch  # rows of a continuous stream: tuples, or columns of its schema
+MOST_ROWS = 1000  # at most this many rows of a continuous stream are passed on together
 
 
-# How much one batch may read: PySpark's own kinds of limit, as its Python data sources know them.
+# How much one batch may read is said by PySpark's own limits, which its Python data sources use, too.
 ALL_AVAILABLE = ReadAllAvailable()
 __all__ = [
     "ALL_AVAILABLE", "MOST_ROWS", "CompositeReadLimit", "ContinuousInputPartition", "ContinuousStream", "Offset", "ReadLimit",
@@ -61,14 +61,14 @@ __all__ = [
 
 @dataclass(frozen=True)
 class SourceSpec:
-    """What `readStream` was told when `load` is called.
+    """What `readStream` was given until `load` is called.
 
     Attributes:
         session: the session that `readStream` belongs to.
         format: the name of the source as the user wrote it.
-        path: what `load(path)` was given.
-        schema: what `schema` was given.
-        options: names in lower case.
+        path: the argument of `load`.
+        schema: the argument of `schema`.
+        options: the options; their names are in lower case.
         clock: the clock of the engine.
     """
 
@@ -82,7 +82,7 @@ class SourceSpec:
 
 @dataclass(frozen=True)
 class CompositeReadLimit(ReadLimit):
-    """Several limits that all hold, for example "at least 100 rows, or 5 minutes" and "at most 1,000 rows"."""
+    """Several limits that all apply, for example "at least 100 rows, or 5 minutes" and "at most 1,000 rows"."""
 
     limits: tuple[ReadLimit, ...]
 
@@ -100,30 +100,32 @@ class Source(ABC):
 
     @abstractmethod
     def get_offset(self) -> Offset | None:
-        """The newest offset there is, or None when there never was any data."""
+        """The newest offset there is; None if there has never been any data."""
 
     @abstractmethod
     def get_batch(self, start: Offset | None, end: Offset) -> DataFrame:
         """A batch DataFrame over the rows after `start` (None: from the beginning) up to and including `end`."""
 
     def commit(self, end: Offset) -> None:
-        """All rows up to `end` are processed and will not be asked for again."""
+        """All rows up to `end` have been processed and will not be asked for again."""
 
     def files_between(self, start: Offset | None, end: Offset) -> Sequence[str]:
-        """The files with the rows of `get_batch(start, end)`, for the trace; empty for what does not read files."""
+        """The files that `get_batch(start, end)` reads, for the trace; empty if the source does not read files."""
         return ()
 
     def last_look(self, most: int) -> Mapping[str, Any]:
-        """What the last look for an offset found, for the trace: the names of the `files` that it takes, and what else is to be
-        shown, at most `most` names of a kind."""
+        """What the last search for an offset found, for the trace.
+
+        This may contain the names of the `files` to read and other values to show; of each kind, at most `most` names.
+        """
         return {}
 
     def metrics(self, consumed: Offset | None) -> dict[str, str]:
-        """What the progress report adds about this source, now that all is read up to `consumed` (ReportsSourceMetrics)."""
+        """Metrics of this source for the progress report, when everything up to `consumed` is read (ReportsSourceMetrics)."""
         return {}
 
     def stop(self) -> None:
-        """The query ends; release what the source holds."""
+        """The query ends; release the source's resources."""
 
 
 class SupportsAdmissionControl(Source):
@@ -137,7 +139,7 @@ class SupportsAdmissionControl(Source):
         """The newest offset that a batch beginning after `start` may read under `limit`."""
 
     def report_latest_offset(self) -> Offset | None:
-        """The newest offset that exists regardless of any limit, for progress reports; None when unknown."""
+        """The newest offset that exists, regardless of any limit, for progress reports; None if it is not known."""
         return None
 
     def get_offset(self) -> Offset | None:
@@ -153,7 +155,7 @@ class SupportsTriggerAvailableNow(SupportsAdmissionControl):
 
 
 def offset_of_another_source(offset: Offset, kind: str) -> RuntimeError:
-    """What is said where a source is handed an offset of another kind: the query has changed, the checkpoint has not."""
+    """The error when a source gets an offset of another kind of source, because the query has changed since."""
     return RuntimeError(
         f"The offset {offset[:80]!r} is not one of a {kind} source. Give the query the sources that it had, in their order, or "
         "a new checkpoint location."
@@ -161,23 +163,23 @@ def offset_of_another_source(offset: Offset, kind: str) -> RuntimeError:
 
 
 def offset_by_partition(offsets: Mapping[int, Any]) -> Offset:
-    """An object with the offset of each partition under its number: {"0":2,"1":1}."""
+    """A JSON object with the offset of each partition under its number: {"0":2,"1":1}."""
     return json.dumps({str(i): offsets[i] for i in sorted(offsets)}, separators=(",", ":"))
 
 
 class ContinuousInputPartition(ABC):
-    """What one task reads, sent to its worker.
+    """What one task reads; it is sent to the task's worker.
 
-    `start_offset` is where it begins: what `read` gave with the last row that was committed.
+    `start_offset` says where it begins: the offset that `read` gave with the last row that was committed.
     """
 
     start_offset: Any
 
     @abstractmethod
     def read(self, stopped: threading.Event) -> Iterator[tuple[Rows, Any]]:
-        """Those rows that are there, with the offset after them, without an end; waits for rows until `stopped` is set.
+        """Yields rows, as soon as there are any, with the offset after them. It has no end, and waits until `stopped` is set.
 
-        Rows that come together belong to one epoch. There are at least one and at most `MOST_ROWS`.
+        Rows that are yielded together belong to the same epoch. These are at least one and at most `MOST_ROWS`.
         """
 
 
@@ -192,7 +194,7 @@ class ContinuousStream(ABC):
 
     @abstractmethod
     def plan_input_partitions(self, start: Offset) -> Sequence[ContinuousInputPartition]:
-        """One partition for each task. Raises an exception when `start` is not of this stream."""
+        """One partition for each task. Raises an exception if `start` is not an offset of this stream."""
 
     @abstractmethod
     def merge_offsets(self, offsets: Mapping[int, Any]) -> Offset:
@@ -203,7 +205,7 @@ class ContinuousStream(ABC):
         return False
 
     def commit(self, end: Offset) -> None:
-        """All rows up to `end` are processed and will not be asked for again."""
+        """All rows up to `end` have been processed and will not be asked for again."""
 
     def stop(self) -> None:
-        """The query ends; release what the stream holds."""
+        """The query ends; release the stream's resources."""

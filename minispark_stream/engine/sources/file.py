@@ -2,22 +2,23 @@
 
 Models: FileStreamSource (Source document, "FileStreamSource" and "fetchMaxOffset").
 
-`latest_offset` in order:
-1. Files left over from the last listing, if there are any; else list the folder, oldest modification time first
-   (`latestFirst`: newest first; availableNow: as it was at the start). The time orders files; it is not event time.
-2. Keep what is new: paths that `seen_files` does not have, of files not older than those that it has forgotten.
-3. Take as many as the limit allows; whole files only, and at least one under `maxBytesPerTrigger`.
-4. Keep the rest for the next batch, at most `maxCachedFiles`, unless it is so little (under `discardCachedInputRatio`, 0.2, of
-   a batch) that a new listing is better. Nothing is kept with `latestFirst` or availableNow.
-5. Remember the files as seen, forget those older than `maxFileAge` (relative to the newest file, not to the clock).
-6. If there are files: enter them in the source log under the next log offset. The offset is that number.
+`latest_offset`, in this order:
+1. Use the files that are left from the last listing, if there are any; otherwise list the folder, the oldest modification time
+   first (with `latestFirst`, the newest; with availableNow, use the listing of the start). This time only orders files; it is
+   not event time.
+2. Keep the new files: those whose paths are not in `seen_files`, and that are not older than the files that it has forgotten.
+3. Take as many as the limit allows: only whole files, and under `maxBytesPerTrigger` at least one.
+4. Keep the rest for the next batch, at most `maxCachedFiles`, unless it is so little (less than `discardCachedInputRatio`, 0.2,
+   of a batch) that a new listing is better. With `latestFirst` or availableNow, nothing is kept.
+5. Remember the files as seen, and forget those older than `maxFileAge` (relative to the newest file, not to the clock).
+6. If any files were taken, write them into the source log under the next log offset. This number is the offset.
 
        log offset 0   a.json b.json          maxFilesPerTrigger 2
        log offset 1   c.json                 offsets/1 says {"logOffset":1}
 
-`get_batch(start, end)` reads the log entries after `start` up to `end`, which may be several: a *log entry* is what one look
-for new files took, a *batch* is what the engine runs. The log is not rolled back with offsets/ and commits/: if their tails are
-deleted, one batch gets several entries.
+`get_batch(start, end)` reads the log entries after `start` up to `end`. These may be several: a *log entry* is what one search
+for new files took, and a *batch* is what the engine runs. If somebody deletes the last entries of offsets/ and commits/, the
+source log keeps its own, and one batch gets several of them.
 
 Listing and reading are Spark's own batch file index and readers.
 
@@ -65,7 +66,7 @@ def file_stream_relation(
 
     Raises:
         AnalysisException: PATH_NOT_FOUND (a glob may match nothing yet).
-        IllegalArgumentException: no path, or no schema while `spark.sql.streaming.schemaInference` is off.
+        IllegalArgumentException: there is no path; or no schema, although `spark.sql.streaming.schemaInference` is off.
     """
     if path is None:
         raise spark_error(spark, IllegalArgumentException, "_LEGACY_ERROR_TEMP_2047")
@@ -88,7 +89,7 @@ def file_stream_relation(
 
 
 class LastLook(NamedTuple):
-    """What a look for new files found; `listed` is None when the rest of an earlier listing was used."""
+    """What a search for new files found; `listed` is None if the rest of an earlier listing was used."""
 
     listed: int | None
     taken: list[File]
@@ -104,8 +105,8 @@ class FileStreamSource(SupportsTriggerAvailableNow):
         options: the reader's options, names in lower case.
 
     Raises:
-        IllegalArgumentException: an option with a value that Spark refuses.
-        UnsupportedOperationException: `cleanSource` over the output of a file sink, at the first listing.
+        IllegalArgumentException: an option has a value that Spark refuses.
+        UnsupportedOperationException: (from the first listing) `cleanSource` for the output of a file sink.
     """
 
     def __init__(
@@ -182,8 +183,8 @@ class FileStreamSource(SupportsTriggerAvailableNow):
         return [unquote(entry.path) for entry in self._entries(start, end)]
 
     def last_look(self, most: int) -> dict[str, Any]:
-        """Also how many files were listed (None: the rest of an earlier listing was used), which new ones are left, how many of
-        those are kept for the next batch."""
+        """The files to read; how many files were listed (None: the rest of an earlier listing was used); which new files are
+        left, and how many of these are kept for the next batch."""
         listed, taken, left = self._last_look
         files, others = ([unquote(file.uri) for file in some] for some in (taken, left[:most]))
         return {"listed": listed, "files": files, "left": others, "leftCount": len(left), "kept": len(self._unread)}
@@ -210,7 +211,7 @@ class FileStreamSource(SupportsTriggerAvailableNow):
         return sorted(files, key=lambda file: file.timestamp, reverse=self.options.latest_first)
 
     def _split(self, files: list[File], limit: ReadLimit) -> tuple[list[File], list[File]]:
-        """(3) What the batch takes, and (4) what is worth keeping for the next one."""
+        """(3) The files that the batch takes, and (4) those that are kept for the next one."""
         match limit:
             case ReadMaxFiles(most):
                 taken, rest = files[:most], files[most:]
@@ -237,7 +238,7 @@ def _log_offset(offset: Offset) -> int:
 
 
 def is_below(uri: str, root: str) -> bool:
-    """Whether a percent-encoded URI is in a folder; either may have one or three slashes after its scheme."""
+    """Whether a percent-encoded URI is in a folder; both may have one or three slashes after the scheme."""
     path, folder = (re.sub(r"^(\w+):/+", r"\1:/", one) for one in (unquote(uri), root))
     return path.startswith(folder.rstrip("/") + "/")
 

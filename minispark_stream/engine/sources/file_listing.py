@@ -1,13 +1,13 @@
-"""What a file source finds below its path: the files, and the columns that the names of the folders add to them.
+"""What a file source finds below its path: files, and the columns that the names of folders add to their rows.
 
 Models: FileStreamSource.fetchAllFiles, MetadataLogFileIndex, DataSource.sourceSchema (Source document, "FileStreamSource").
 
-1. A folder, or all folders that a path with wildcards matches, is listed by Spark's own batch file index (hidden files are
-   left out).
-2. If another query writes into the folder, its manifest `_spark_metadata` says which files count, and nothing is listed. That
-   is decided once: when the manifest or a first file is there. It is never so for wildcards, nor with
-   `spark.sql.streaming.fileStreamSink.ignoreMetadata`.
-3. The schema of the source is that of the files, or the given one, and then the partition columns.
+1. A folder, or all folders that a path with wildcards matches, is listed by Spark's own batch file index (without hidden
+   files).
+2. If another query writes into the folder, its manifest `_spark_metadata` says which files count, and nothing is listed. This
+   is decided only once: as soon as the manifest or a first file is there. For a path with wildcards, and with the conf
+   `spark.sql.streaming.fileStreamSink.ignoreMetadata`, the manifest is never used.
+3. The schema of the source consists of the schema of the files, or the given one, and the partition columns at its end.
 
     /in/day=2024-01-01/a b.json   ->   File("file:///in/day=2024-01-01/a%20b.json", 42, 1704067200000), column day date
 
@@ -39,7 +39,7 @@ class File:
 
 
 class Folder:
-    """The path of a file source as Spark sees it: in full, perhaps with wildcards."""
+    """The path of a file source as Spark sees it: a full path, which may have wildcards."""
 
     def __init__(self, session: SparkSession, path: str):
         self._session = session
@@ -56,12 +56,12 @@ class Folder:
         if self.has_manifest is None:
             self.has_manifest = self._finds_manifest() or None
         listed = [] if self.has_manifest else self._listed(options)
-        if self.has_manifest is None and listed:  # the manifest may have come with the first files, after the look
+        if self.has_manifest is None and listed:  # the manifest may have appeared after the first look, with the first files
             self.has_manifest = self._finds_manifest()
         return self._named_by_manifest(options) if self.has_manifest else listed
 
     def partition_schema(self, options: Mapping[str, str], schema: StructType) -> StructType:
-        """The partition columns that the names of the folders show; their types may be in `schema`."""
+        """The partition columns in the names of the folders; `schema` may say which types they have."""
         return expressions.python_schema(self._index(options, schema).partitionSchema())
 
     def _listed(self, options: Mapping[str, str]) -> list[File]:  # (1)
@@ -85,7 +85,7 @@ class Folder:
 
 
 def fixed_schema(file_format: str, options: Mapping[str, str]) -> StructType | None:
-    """(3) The schema of the files where it does not hang on what is in them, so that they need not be there."""
+    """(3) The schema of the files, if it does not depend on their content, so that there need not be any files yet."""
     if file_format == "text":
         return StructType([StructField("value", StringType())])
     if file_format in ("json", "csv") and "singlevariantcolumn" in options:

@@ -1,7 +1,7 @@
-"""The options of the file source, checked.
+"""The options of the file source, and the checks of their values.
 
-Models: FileStreamOptions (Source document). The texts of the errors are Spark's. They end the query instead of refusing it,
-because Spark too reads the options only when the source is created on the query's thread.
+Models: FileStreamOptions (Source document). The texts of the errors are Spark's. An error ends the query after its start,
+because Spark, too, reads these options only when the source is created on the query's thread.
 
     maxFilesPerTrigger "0"    Invalid value '0' for option 'maxFilesPerTrigger', must be a positive integer
     maxFileAge "7d"           max_file_age_ms 604800000
@@ -26,7 +26,7 @@ N = TypeVar("N", int, float)
 
 @dataclass(frozen=True)
 class FileStreamOptions:
-    """`max_file_age_ms` in milliseconds, `max_bytes_per_trigger` in bytes; None where there is no limit."""
+    """The values of the options; a limit is None if it was not given."""
 
     max_files_per_trigger: int | None
     max_bytes_per_trigger: int | None
@@ -40,10 +40,10 @@ class FileStreamOptions:
 
     @staticmethod
     def of(session: SparkSession, options: Mapping[str, str]) -> FileStreamOptions:
-        """Read the options (names in lower case).
+        """Read the options, whose names are in lower case.
 
         Raises:
-            IllegalArgumentException: a value that Spark refuses.
+            IllegalArgumentException: Spark refuses a value.
         """
         for name in ("modifiedbefore", "modifiedafter"):
             if name in options:
@@ -87,7 +87,7 @@ def _number(
 
 
 def _whole(text: str) -> int:
-    """As Java reads it: no spaces and no underscores, which Python allows."""
+    """An integer as Java reads it: without spaces and underscores, which Python would allow."""
     if re.fullmatch(r"[+-]?\d+", text) is None:
         raise ValueError(text)
     return int(text)

@@ -1,16 +1,17 @@
-"""What happens to a file when its batch is done: nothing, archived, or deleted.
+"""What is done with a file when its batch is done: nothing, or it is archived or deleted.
 
 Models: FileStreamSource.FileStreamSourceCleaner (Source document, "cleaner").
 
-1. `cleanSource=delete` deletes the file, `archive` moves it below `sourceArchiveDir`, keeping its whole path.
-2. It happens when the *next* batch is being constructed (source.commit), so the files of the last batch stay.
-3. It runs on `spark.sql.streaming.fileSource.cleaner.numThreads` threads (1), or on the query's own thread with 0, and a
-   failure is only a warning: cleaning is a courtesy, never a reason to stop.
-4. The end of the query waits 30 s for it. What is still queued then stays where it is.
+1. `cleanSource=delete` deletes the file; `archive` moves it below `sourceArchiveDir` and keeps its whole path.
+2. This is done when the *next* batch is constructed (source.commit), so the files of the last batch stay.
+3. It is done on `spark.sql.streaming.fileSource.cleaner.numThreads` threads (1), or, with 0, on the query's own thread. If it
+   fails, a warning is logged and the query continues.
+4. When the query ends, it waits up to 30 s for this. Files that are still waiting then stay where they are.
 
     /in/a.json   ->   /archive/in/a.json
 
-The archive must not lie where the source looks, or every archived file would be read again.
+The archive must not be in a place where the source looks, or every archived file would be read again.
+
 Differs from Spark: nothing.
 """
 
@@ -36,11 +37,11 @@ class FileStreamSourceCleaner:
     """Cleans up the files of one source.
 
     Args:
-        path: the path of the source; may contain wildcards.
-        archive_dir: where files go; None: they are deleted.
+        path: the path of the source, which may contain wildcards.
+        archive_dir: where files are moved to; None: they are deleted.
 
     Raises:
-        IllegalArgumentException: the archive is on another file system, or where the source would read it.
+        IllegalArgumentException: the archive is on another file system, or in a place where the source would read it.
     """
 
     def __init__(self, session: SparkSession, path: str, archive_dir: str | None):
@@ -103,6 +104,6 @@ class FileStreamSourceCleaner:
             )
 
     def _overlap(self, source: JavaObject, archive: JavaObject) -> bool:
-        """Whether the first parts of both paths agree, as far as the shorter one goes; parts of `source` may be globs."""
+        """Whether both paths agree up to the end of the shorter one; `source` may have wildcards."""
         parts = [str(p.toUri().getPath()).strip("/").split("/") for p in (source, archive)]
         return all(files.glob_accepts(self._session, pattern, name) for pattern, name in zip(*parts))

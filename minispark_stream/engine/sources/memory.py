@@ -1,23 +1,23 @@
 """The memory source: rows that a test or a lesson adds by hand.
 
-Models: MemoryStream (Source document). Not a format of `readStream`, as in Spark: the stream is an object that data can be
-added to.
+Models: MemoryStream (Source document). As in Spark, it is not a format of `readStream`, but an object that rows can be added
+to.
 
     numbers = MemoryStream(mini, "value int")
     query = numbers.to_df().writeStream...start()
     numbers.add_data([(1,), (2,)])         # offset 0
     numbers.add_data([(3,)])               # offset 1
 
-1. Each `add_data` is one block; its number is the offset.
-2. A batch `(start, end]` reads the blocks start+1 … end, so that a batch is made of whole blocks.
-3. Every query has a reader of its own, and how far it has come is in its checkpoint: several queries may read one stream.
+1. Each call of `add_data` adds one block; the number of the block is the offset.
+2. A batch `(start, end]` reads the blocks start+1 … end, so it consists of whole blocks.
+3. Every query has a reader of its own, and its checkpoint says how far it has read. So several queries may read one stream.
 
-Blocks live as long as the object, so a query may be stopped and restarted on its checkpoint; they do not outlive the
-process.
+Blocks exist as long as the object does, so a query may be stopped and restarted on its checkpoint; but they are lost when the
+process ends.
 
-Differs from Spark: a block that a query has committed is kept, because another query may be behind; Spark drops it, and
-another query on the same stream never sees its rows. A batch whose blocks are missing (because the stream was created again,
-but not its checkpoint) fails; Spark skips them.
+Differs from Spark: a block that a query has committed is kept, because another query may still need it; Spark drops it, and
+another query on the same stream never gets its rows. If the blocks of a batch are missing (because the stream is a new object,
+but the checkpoint is not new), the batch fails; Spark skips these blocks.
 Shown by tests/unit/engine/sources/test_memory_stream.py::test_two_queries_read_one_stream_each_at_its_own_pace,
 tests/unit/engine/sources/test_memory_stream.py::test_blocks_that_are_not_there_are_never_skipped.
 """
@@ -39,7 +39,7 @@ class MemoryStream:
     """A stream of rows that are added by hand.
 
     Args:
-        session: the MiniSparkSession that will read it.
+        session: the MiniSparkSession whose queries read it.
         schema: a StructType or a DDL string.
     """
 
@@ -81,7 +81,7 @@ class MemoryStreamReader(SupportsTriggerAvailableNow):  # (3)
         self._available_now = len(self._stream.blocks)
 
     def get_batch(self, start: Offset | None, end: Offset) -> DataFrame:  # (2)
-        """Raises RuntimeError when the stream does not have the blocks, or not any more."""
+        """Raises RuntimeError if the stream does not have these blocks."""
         first, last = 0 if start is None else int(start) + 1, int(end)
         if not first <= last + 1 <= len(self._stream.blocks):
             raise RuntimeError(

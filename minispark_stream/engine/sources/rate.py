@@ -1,21 +1,21 @@
-"""rate: rows with a timestamp and a counting value, so many per second; for trying things out.
+"""rate: a certain number of rows per second, with a timestamp and a counting value; for trying things out.
 
 Models: RateStreamProvider, RateStreamMicroBatchStream (Source document, "rate").
 
-1. The first run writes its start time into the source log (`sources/0/0`); every run counts from there.
-2. The offset is the number of whole seconds since the start, a bare number in the offset log. It never runs backwards
-   while the query runs. When the clock was set back before a restart, the first batch would end before it begins, and the
-   query fails until the clock has caught up.
-3. `value_at_second` says how many values exist after a number of seconds: `rowsPerSecond` each, or during `rampUpTime` a
-   speed that grows by the same step every second.
-4. A batch (a, b] has the values from value_at_second(a) up to value_at_second(b). Their timestamps are spread evenly over
-   the seconds a to b. Value number n goes to partition n mod numPartitions.
+1. The first run writes its start time into the source log (`sources/0/0`), and every run counts from this time.
+2. The offset is the number of whole seconds since the start, a plain number in the offset log. It never goes back while the
+   query runs. If the clock was set back before a restart, the first batch would end before it begins, so the query fails until
+   the clock has caught up.
+3. `value_at_second` says how many values there are after a number of seconds: `rowsPerSecond` for each second; but during
+   `rampUpTime`, the speed begins at 0 and grows by the same amount every second.
+4. A batch (a, b] has the values from value_at_second(a) up to, but without, value_at_second(b). Their timestamps are spread
+   evenly over the seconds a to b. Value number n is in partition n mod numPartitions.
 
     rowsPerSecond 10, rampUpTime 4s      seconds   0  1  2   3   4   5   6
                                          speed     0  2  4   6   8  10  10
                                          values    0  2  6  12  20  30  40
 
-    batch (1, 3] of it: values 2 … 11, one every 200 ms from second 1 on
+    batch (1, 3] has the values 2 … 11, one every 200 ms from second 1 on
 
 The rows are made by Spark SQL, never by Python (striped_rows.py).
 
@@ -46,7 +46,7 @@ _MAX_LONG = 2**63 - 1
 
 @dataclass(frozen=True)
 class RateOptions:
-    """How fast rows are made, in how many partitions; `described` is the number of partitions as the user gave it."""
+    """How fast rows are made, and in how many partitions. `described` has the number of partitions as the user gave it."""
 
     rows_per_second: int
     ramp_up_s: int
@@ -58,11 +58,11 @@ class RateOptions:
         """The options of `readStream.format("rate")`.
 
         Args:
-            options: `rowsPerSecond` (1), `rampUpTime` ("0s"; parts of a second are cut off), `numPartitions` (the default
+            options: `rowsPerSecond` (1), `rampUpTime` ("0s"; fractions of a second are cut off), `numPartitions` (the default
                 parallelism); names in lower case.
 
         Raises:
-            IllegalArgumentException: a value out of range, or (NumberFormatException) no number.
+            IllegalArgumentException: a value is out of range, or (NumberFormatException) not a number.
             UnsupportedOperationException: a schema was given.
         """
         refuse_user_schema(spark, "RateStreamProvider", schema)
@@ -78,7 +78,7 @@ class RateOptions:
 
     @property
     def description(self) -> str:
-        """What progress reports call the source; Spark's lacks its closing bracket too."""
+        """The name of the source in progress reports; as in Spark, the closing bracket is missing."""
         return f"RateStreamV2[rowsPerSecond={self.rows_per_second}, rampUpTimeSeconds={self.ramp_up_s}, {self.described}"
 
 
@@ -94,7 +94,7 @@ class RateStream(Source):
     """The source of one query.
 
     Raises:
-        SparkRuntimeException: INCORRECT_RAMP_UP_RATE, when so many rows could not be counted even once the ramp is up.
+        SparkRuntimeException: the number of rows during `rampUpTime` might not fit into a long (INCORRECT_RAMP_UP_RATE).
     """
 
     is_v1 = False
@@ -163,7 +163,7 @@ class StartTimeLog(HDFSMetadataLog[int]):
 
 
 def value_at_second(seconds: int, rows_per_second: int, ramp_up_s: int) -> int:  # (3)
-    """How many values there are when so many seconds have passed."""
+    """How many values there are when `seconds` have passed."""
     step = rows_per_second // (ramp_up_s + 1)
     ramp = min(seconds, ramp_up_s)
     return step * ramp * (ramp + 1) // 2 + (seconds - ramp) * rows_per_second

@@ -1,11 +1,10 @@
-"""rate-micro-batch: the same number of rows in every batch, whatever the clock says; for tests and lessons.
+"""rate-micro-batch: the same number of rows in every batch, independent of the clock; for tests and lessons.
 
 Models: RatePerMicroBatchProvider, RatePerMicroBatchStream.
 
-1. The offset is how many rows have been made, and the time of the next batch: `{"offset":20,"timestamp":2000}`.
-2. Each batch makes `rowsPerBatch` rows; time goes on by `advanceMillisPerBatch`. A run with `availableNow` or `once` makes one
-   batch.
-3. All rows of a batch have the time at which it begins. Row number n goes to partition n mod numPartitions.
+1. The offset says how many rows have been made, and at which time the next batch begins: `{"offset":20,"timestamp":2000}`.
+2. Each batch makes `rowsPerBatch` rows and takes `advanceMillisPerBatch`. A run with `availableNow` or `once` makes one batch.
+3. All rows of a batch have the time at which it begins. Row number n is in partition n mod numPartitions.
 
     rowsPerBatch 10, startTimestamp 0, advanceMillisPerBatch 1000
     batch 0   {"offset":10,"timestamp":1000}   values 0 … 9 at 00:00:00
@@ -45,7 +44,7 @@ def rate_micro_batch_relation(
             `advanceMillisPerBatch` (1000); names in lower case.
 
     Raises:
-        IllegalArgumentException: a value out of range, or (NumberFormatException) no number.
+        IllegalArgumentException: a value is out of range, or (NumberFormatException) not a number.
         UnsupportedOperationException: a schema was given.
     """
     refuse_user_schema(spark, "RatePerMicroBatchProvider", schema)
@@ -65,7 +64,7 @@ def rate_micro_batch_relation(
 
 
 class RatePerMicroBatchStream(SupportsTriggerAvailableNow):
-    """The source of one query. Times in ms since the epoch."""
+    """The source of one query. Times are in ms since the epoch."""
 
     is_v1 = False
 

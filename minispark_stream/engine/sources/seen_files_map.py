@@ -2,10 +2,10 @@
 
 Models: FileStreamSource.SeenFilesMap (Source document, "seenFiles").
 
-A file counts as new when its path is not in the map and it is not older than what the map may have forgotten. So a file that
-is written again under the same path is not read again. The map forgets files that are more than `max_age_ms` older than the
-*newest file*; the clock plays no part, so a backlog of old files is read in full. The border moves only when `purge` runs, so
-what one listing finds is judged by one rule.
+A file counts as new if its path is not in the map, and if it is not older than files that the map may have forgotten. So a file
+that is written again under the same path is not read again. The map forgets files that are more than `max_age_ms` older than
+the *newest file*. The clock plays no part, so even a backlog of old files is read completely. The age limit only moves when
+`purge` is called, so it is the same for all files of a listing.
 
     max age 10     add a@100, b@95;  purge -> border 90     c@91 new    d@89 too old    a@100 seen
 
@@ -21,8 +21,8 @@ class SeenFilesMap:
     """Files (percent-encoded URIs) with their modification times in ms.
 
     Args:
-        max_age_ms: how much older than the newest file a file may be; None: forget nothing.
-        file_name_only: compare names without their folders.
+        max_age_ms: how much older than the newest file a file may be; None: nothing is forgotten.
+        file_name_only: whether names are compared without their folders.
 
     Raises:
         IllegalArgumentException: the age is negative.
@@ -45,7 +45,7 @@ class SeenFilesMap:
         return timestamp >= self._border and self._key(uri) not in self._files
 
     def purge(self) -> int:
-        """Forget what is too old; returns how many files that were."""
+        """Forget files that are too old; returns how many these were."""
         if self._max_age_ms is None or self._newest - self._max_age_ms <= self._border:
             return 0
         self._border = self._newest - self._max_age_ms

@@ -1,11 +1,11 @@
-"""The checks that sources have in common, in Spark's words.
+"""Checks of options that several sources have in common, with Spark's texts.
 
 Models: SimpleTableProvider. Spark's own map parses the numbers (engine/jvm/builders.py), so that a wrong one fails with Spark's
 exception (`NumberFormatException: For input string: "x"`).
 
     readStream.format("rate").option("rowsPerSecond", 0)   Invalid value '0'. The option 'rowsPerSecond' must be positive
 
-An option that nobody knows is ignored, as in Spark. What looks like a slip of the pen is warned of:
+As in Spark, unknown options are ignored. If one looks like a misspelt option, there is a warning:
 
     readStream.option("maxFilePerTrigger", 1)              UserWarning: no source has an option maxfilepertrigger: is it ...
 
@@ -33,19 +33,19 @@ KNOWN = {name.lower(): name for name in (
 
 
 def warn_of_misspelt(options: Iterable[str]) -> None:
-    """Warn of an option (in lower case) whose name is nearly one of those that say how a stream is read."""
+    """Warn of options (in lower case) whose names are nearly those of known options."""
     for name in options:
         if name not in KNOWN and (near := get_close_matches(name, KNOWN, 1, 0.85)):
             warnings.warn(f"no source has an option {name}: is it {KNOWN[near[0]]}?", stacklevel=5)
 
 
 def refuse_user_schema(session: SparkSession, provider: str, schema: StructType | None) -> None:
-    """Raises UnsupportedOperationException when a schema was given: these sources have their own."""
+    """Raises UnsupportedOperationException if a schema was given: these sources have a schema of their own."""
     if schema is not None:
         raise spark_error(session, UnsupportedOperationException, "_LEGACY_ERROR_TEMP_2242", provider=provider)
 
 
 def check(valid: bool, value: int, option: str, rule: str) -> None:
-    """Raises IllegalArgumentException in Spark's words unless `valid`."""
+    """Raises IllegalArgumentException with Spark's text unless `valid`."""
     if not valid:
         raise illegal_argument(f"Invalid value '{value}'. The option '{option}' must be {rule}")

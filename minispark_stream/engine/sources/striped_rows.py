@@ -1,12 +1,12 @@
-"""Rows with a time and a counting value, made by Spark SQL, from which the rate sources are built.
+"""The rows of the rate sources, with a time and a counting value, made by Spark SQL.
 
 Models: RateStreamMicroBatchPartitionReader, RatePerMicroBatchStreamPartitionReader (Source document, "rate").
 
-1. A batch is four numbers: its first value, the one after its last, the time at which it begins, and the time that it takes.
-2. One row for each partition has them, as data. As literals they would be part of the code that Spark generates, which would be
-   compiled anew in each batch; now the plan is made once, and a batch only brings its rows.
-3. A partition begins with the value of its number and leaves out those of the others. So that its values are never all in
-   memory, it makes RUN at a time.
+1. Four numbers describe a batch: its first value, the value after its last one, the time at which it begins, and its duration.
+2. These numbers are data: each partition gets a row with them. As literals, they would be a part of the code that Spark
+   generates, and this would be compiled again in each batch; this way, the plan is made once, and a batch only brings its rows.
+3. Each partition begins with another value, and skips the values of the other partitions. It makes RUN values at a time, so
+   that they are never all in memory.
 
     first 2, last 7, 2 partitions, from 12:00:00 on, 5 seconds
     partition 0     2 at 12:00:00, 4 at 12:00:02, 6 at 12:00:04

@@ -2,9 +2,9 @@
 
 Models: FindDataSourceTable, StreamingRelation (From query to the plan).
 
-1. Spark's analyzer finds the table with its columns, format, folder and options, and leaves a StreamingRelation in the plan,
-   which its own engine would read.
-2. A file source over the folder takes the place of each such leaf, under the very same attributes. All else of the plan stays.
+1. Spark's analyzer finds the table, with its columns, format, folder and options, and puts a StreamingRelation into the plan,
+   which Spark's own engine would read.
+2. Each such leaf is replaced by a file source over the folder, with the very same attributes. The rest of the plan stays.
 
     SELECT k FROM STREAM t    Project [k#1]
                               +- SubqueryAlias spark_catalog.default.t
@@ -27,7 +27,12 @@ from minispark_stream.engine.sources.file import file_stream_relation
 
 
 def with_tables_of_files(session: SparkSession, df: DataFrame, formats: Collection[str]) -> DataFrame:
-    """`df`, with its tables of files as sources of the model; `session` is the model's, and `formats` are those of files."""
+    """`df`, in which tables of files are sources of the model.
+
+    Args:
+        session: the session of the model.
+        formats: the names of the formats of files.
+    """
     if not df.isStreaming:
         return df
     plan = plans.analyzed(df)
@@ -46,7 +51,7 @@ def with_tables_of_files(session: SparkSession, df: DataFrame, formats: Collecti
 
 
 def _columns(leaf: JavaObject) -> str:
-    """What tells one leaf from another: the ids of its columns."""
+    """The ids of a leaf's columns, which identify the leaf."""
     return " ".join(str(a.exprId().id()) for a in scala.items(leaf.output()))
 
 
