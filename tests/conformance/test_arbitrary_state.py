@@ -304,7 +304,10 @@ def test_the_frames_of_a_function_become_rows_by_their_column_names(compare):
     )
 
 
-def test_large_groups_come_in_several_frames(compare):
+@pytest.mark.parametrize(("what", "most", "frames"), [
+    ("Records", "3", ["[3, 3, 1]", "[2, 1]", "[1]"]), ("Bytes", "100", ["[2, 2, 2, 1]", "[1, 2]", "[1]"]),
+])
+def test_large_groups_come_in_several_frames(compare, what, most, frames):
     def sizes(key, frames, state):
         state.update((0,))
         yield pd.DataFrame({"user": [key[0]], "sizes": [str([len(frame) for frame in frames])]})
@@ -312,9 +315,9 @@ def test_large_groups_come_in_several_frames(compare):
     result = compare(
         with_state(sizes, "user string, sizes string", "n long"),
         feed=[[at(user) for user, n in (("ann", 7), ("bob", 3), ("cid", 1)) for _ in range(n)]], output_mode="update",
-        confs={"spark.sql.execution.arrow.maxRecordsPerBatch": "3", "spark.sql.shuffle.partitions": "1"},
+        confs={f"spark.sql.execution.arrow.max{what}PerBatch": most, "spark.sql.shuffle.partitions": "1"},
     )
-    assert rows(result) == [[("ann", "[3, 3, 1]"), ("bob", "[2, 1]"), ("cid", "[1]")]]
+    assert rows(result) == [[*zip(("ann", "bob", "cid"), frames)]]
 
 
 # --- timeouts -----------------------------------------------------------------------------------------------------

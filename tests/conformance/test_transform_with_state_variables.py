@@ -492,6 +492,33 @@ def test_an_initial_state_with_timers(compare):
     compare(query(StartedTimers(), time="eventtime", initial=[("ann", 3), ("zoe", 5)]), TIMED[:2])
 
 
+class SizesOfFrames(Processor):
+    """How many rows the frames have. Nothing of it is state: the processor has no variables."""
+
+    def init(self, handle):
+        self.started: dict[Any, list[int]] = {}
+
+    def handleInitialState(self, key, initialState, timerValues):  # noqa: N802, N803
+        self.started.setdefault(key, []).append(len(initialState))
+
+    def handleInputRows(self, key, rows, timerValues):  # noqa: N802, N803
+        yield self.out(key, self.started.pop(key, []), [(len(frame), str(frame["n"].dtype)) for frame in rows])
+
+
+@pytest.mark.parametrize(("what", "most", "of_bob"), [
+    ("Records", "2", "([1], [(1, 'float64'), (2, 'float64'), (2, 'int64')])"), ("Bytes", "100", "([1], [(3, 'float64'), (2, 'float64')])"),
+])
+def test_frames_are_cut_by_their_rows_and_by_their_bytes(compare, what, most, of_bob):
+    """The rows of the initial state are sent first; a null makes floats of the integers that are sent with it."""
+    start = [("ann", 1), ("ann", 2), ("ann", 3), ("bob", 4)]
+    clicks = [at("bob"), at("bob", n=None), at("bob"), at("bob"), at("bob"), at("cid"), at("cid"), at("cid"), at("dan")]
+    result = compare(
+        query(SizesOfFrames(), initial=start), [clicks, clicks],
+        confs={f"spark.sql.execution.arrow.max{what}PerBatch": most},
+    )
+    assert dict(told(result)[0])["bob"] == of_bob
+
+
 # --- what comes out, and what goes wrong --------------------------------------------------------------------------
 
 

@@ -78,6 +78,10 @@ def join_in_format_1(session: Any, folder: Path) -> Any:
     return with_confs(session, {"spark.sql.streaming.join.stateFormatVersion": "1"}, lambda: run_on(joined))
 
 
+def frames_of_a_group(key: Any, frames: Any, state: Any) -> Iterator[pd.DataFrame]:
+    yield pd.DataFrame({"n": [sum(1 for _ in frames)]})
+
+
 def applied_in_format_1(session: Any, folder: Path) -> Any:
     rows = text(session, folder).groupBy("value").applyInPandasWithState(frames_of_a_group, "n int", "n int", "append", "NoTimeout")
     key = "spark.sql.streaming.flatMapGroupsWithState.stateFormatVersion"
@@ -429,22 +433,6 @@ def test_a_kill_within_the_first_log_entry_leaves_a_checkpoint_that_can_be_used(
 
 
 # -- what runs where ------------------------------------------------------------------------------------------------
-
-
-def frames_of_a_group(key: Any, frames: Any, state: Any) -> Iterator[pd.DataFrame]:
-    yield pd.DataFrame({"n": [sum(1 for _ in frames)]})
-
-
-def test_frames_are_not_cut_by_their_bytes(engines: Engines) -> None:
-    def count_frames(session: Any, folder: Path) -> list[int]:
-        seen: list[int] = []
-        one_group = text(session, folder).withColumn("k", F.lit(1)).groupBy("k")
-        frames = one_group.applyInPandasWithState(frames_of_a_group, "n int", "n int", "update", "NoTimeout")
-        writer = frames.writeStream.outputMode("update").foreachBatch(lambda df, _: seen.extend(row.n for row in df.collect()))
-        with_confs(session, {"spark.sql.execution.arrow.maxBytesPerBatch": "1"}, lambda: run(writer, folder))
-        return seen
-
-    assert on_both(engines, count_frames) == {"spark": [3], "model": [1]}
 
 
 class OneNumber(DataSourceStreamReader):

@@ -91,6 +91,11 @@ def conf_ms(session: SparkSession, key: str) -> int:
     return times.time_string_as_ms(session, str(session.conf.get(key)))
 
 
+def conf_bytes(session: SparkSession, key: str) -> int:
+    """A conf that is a number of bytes ("64MB", "1000")."""
+    return int(scala.jvm(session).org.apache.spark.network.util.JavaUtils.byteStringAsBytes(str(conf(session, key))))
+
+
 def driver_host(session: SparkSession) -> str:
     """The address under which the tasks find the driver."""
     context = session.sparkContext

@@ -27,6 +27,7 @@ Differs from Spark: nothing.
 from __future__ import annotations
 
 import json
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -37,6 +38,7 @@ from pyspark.sql.streaming.state import GroupState, GroupStateTimeout
 from pyspark.sql.types import StructType
 
 from minispark_stream.engine.checkpointing.unsafe_row import UnsafeRowCodec
+from minispark_stream.engine.operators.arrow_batches import batch_ends
 from minispark_stream.engine.operators.columns import EventTime, concat, is_late, normalized, without
 from minispark_stream.engine.operators.group_state_rows import NO_TIMESTAMP, GroupStateRows
 from minispark_stream.engine.operators.grouped_map_pandas_with_state import (
@@ -112,7 +114,7 @@ class ApplyInPandasWithState(StateTask):
     def _groups(
         self, store: StateStore, codec: UnsafeRowCodec, states: GroupStateRows, rows: pa.RecordBatch
     ) -> Groups:
-        """The groups of the batch, in the order of their keys. A new frame begins after every max_records_per_batch rows.
+        """The groups of the batch, in the order of their keys. Where an Arrow batch ends, so does a frame.
 
         Keys with equal numbers are one group even if their bytes differ (0.0 and -0.0); the key of the first row counts.
         """
@@ -124,9 +126,10 @@ class ApplyInPandasWithState(StateTask):
         starts = [0, *(i for i in range(1, len(keys)) if equal[i] != equal[i - 1])]
         group_keys = [keys[start] for start in starts]
         found = self._group_states(states, group_keys, each(store.get(group_keys)))
-        most, groups = self.pandas.max_records_per_batch, []
+        most_rows, most_bytes = self.pandas.max_records_per_batch, self.pandas.max_bytes_per_batch
+        ends, groups = [*batch_ends(rows.columns, rows.num_rows, most_rows, most_bytes)], []
         for key, state, start, end in zip(group_keys, found, starts, [*starts[1:], len(keys)]):
-            cuts = [start, *range((start // most + 1) * most, end, most), end]
+            cuts = [start, *ends[bisect_right(ends, start) : bisect_left(ends, end)], end]
             groups.append(Group(key, list(zip(cuts, cuts[1:])), state))
         return rows.rename_columns(self.columns.names), groups
 

@@ -126,7 +126,7 @@ class FlatMapGroupsWithState(StatefulOperator):
             timeout=self.timeout,
             event_time=self.event_time,
             batch_timestamp_ms=context.timestamp_ms,
-            pandas=PandasConf.from_conf(partial(sessions.conf, session)),
+            pandas=PandasConf.from_conf(partial(sessions.conf, session), partial(sessions.conf_bytes, session)),
         )
         keys = scala.items(self.plan.productElement(1))
         shuffled = by_key(session, context.rows(children[0]), keys, task.info.num_partitions)  # (2)

@@ -1,7 +1,7 @@
 """How the user's function of applyInPandasWithState is called: it receives pandas data, and returns pandas data.
 
-Models: what PySpark's worker does for a GROUPED_MAP_PANDAS_UDF_WITH_STATE, and ApplyInPandasWithStateWriter, which divides
-the rows into frames (SIGMOD'18 paper, 4.3.2: stateful processing operators).
+Models: ApplyInPandasWithStatePythonRunner, and PySpark's worker for it (SIGMOD'18 paper, 4.3.2: stateful processing
+operators).
 
 1. The function is the one that the user wrote, as PySpark pickled it: `function(key, frames, state)`.
 2. `key` is a tuple, and `frames` an iterator of pandas frames with all columns of the group's rows. If the group has timed out,
@@ -14,9 +14,7 @@ the rows into frames (SIGMOD'18 paper, 4.3.2: stateful processing operators).
     returns         DataFrame(user=[ann], clicks=[2])
     emitted         ann, 2
 
-Differs from Spark: the rows of a group are not divided by `spark.sql.execution.arrow.maxBytesPerBatch`, because the task
-already has them as one table.
-Shown by tests/spark/test_differences.py::test_frames_are_not_cut_by_their_bytes.
+Differs from Spark: nothing.
 """
 
 from __future__ import annotations
@@ -49,13 +47,14 @@ class PandasConf:
 
     timezone: str
     max_records_per_batch: int
+    max_bytes_per_batch: int
     safe: bool
     by_name: bool
     integer_extension: bool
     int_to_decimal: bool
 
     @staticmethod
-    def from_conf(conf_get: Callable[[str], str | None]) -> PandasConf:
+    def from_conf(conf_get: Callable[[str], str | None], conf_bytes: Callable[[str], int]) -> PandasConf:
         def flag(key: str) -> bool:
             return is_true(conf_get(key))
 
@@ -63,6 +62,7 @@ class PandasConf:
         return PandasConf(
             conf_get("spark.sql.session.timeZone") or "UTC",
             at_most if at_most > 0 else 2**31 - 1,
+            conf_bytes("spark.sql.execution.arrow.maxBytesPerBatch"),
             flag("spark.sql.execution.pandas.convertToArrowArraySafely"),
             flag("spark.sql.legacy.execution.pandas.groupedMap.assignColumnsByName"),
             flag("spark.sql.execution.pythonUDF.pandas.preferIntExtensionDtype"),

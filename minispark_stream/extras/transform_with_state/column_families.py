@@ -38,7 +38,10 @@ class ColumnFamilies:
         self.delimiter = delimiter
         self._store, self._encoder = store, encoder or UnsafeRowDataEncoder()
         self._kinds: dict[bytes, Kind] = {}
-        self._numbers = FamilyNumbers.of_store(store) or FamilyNumbers()
+        if (known := FamilyNumbers.of_store(store)) is None:
+            self._become(FamilyNumbers())
+        else:
+            self._numbers = known
 
     def create(self, family: str, kind: Kind = PLAIN) -> None:  # (1)
         if family not in self._numbers.by_name:

@@ -69,9 +69,10 @@ from minispark_stream.engine.state.operator_state_metadata import OperatorStateM
 from minispark_stream.engine.state.state_store import DEFAULT_STORE_NAME, HDFS_PROVIDER, PROVIDER_CLASS
 from minispark_stream.extras.transform_with_state.declare_variables import DeclareVariables
 from minispark_stream.extras.transform_with_state.readable_variables import ReadableVariables
+from minispark_stream.extras.transform_with_state.rows_of_keys import Input
 from minispark_stream.extras.transform_with_state.schema_evolution import avro_schema
 from minispark_stream.extras.transform_with_state.stateful_processor_handle import EVENT_TIME, NO_TIME, PROCESSING_TIME
-from minispark_stream.extras.transform_with_state.transform_with_state_task import Input, TransformWithStateTask
+from minispark_stream.extras.transform_with_state.transform_with_state_task import TransformWithStateTask
 from minispark_stream.extras.transform_with_state.variable_schemas import (
     check_or_write,
     families_of,
@@ -179,7 +180,7 @@ class TransformWithState(StatefulOperator):
             event_time=self.event_time,
             output_event_time=self.output_event_time,
             batch_timestamp_ms=context.timestamp_ms,
-            pandas=PandasConf.from_conf(partial(sessions.conf, session)),
+            pandas=PandasConf.from_conf(partial(sessions.conf, session), partial(sessions.conf_bytes, session)),
         )
         if with_initial:
             rows = physical.spark_plan(self._with_initial_state(context, children))

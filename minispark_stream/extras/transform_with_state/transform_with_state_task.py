@@ -6,9 +6,7 @@ of the user's own). In this order:
 1. Read the rows of the partition, sorted by key. In event-time mode, drop those that are not after the *late* watermark.
 2. `init` declares the state variables.
 3. For each key: `handleInitialState` for its rows of the initial state, which is there in the first batch only; then
-   `handleInputRows`, if the key has new rows. As PySpark's worker does it:
-       transformWithStateInPandas    frames of at most maxRecordsPerBatch rows, made of the rows one by one
-       transformWithState            Rows
+   `handleInputRows`, if the key has new rows, in frames or one by one (rows_of_keys.py).
 4. `handleExpiredTimer` for each timer at or before the batch's time (processing time) or the *eviction* watermark (event
    time), of all keys, the earliest first. Then the timer is deleted.
    With an `eventTimeColumnName`, no row that leaves may be late: the operators above would not see it.
@@ -18,14 +16,11 @@ of the user's own). In this order:
     batch        bob: 1 row                     eviction watermark 12:05
     calls        handleInputRows(bob, 1 row), handleExpiredTimer(ann, 12:05)
 
-Differs from Spark: frames are not divided by `spark.sql.execution.arrow.maxBytesPerBatch` (see
-engine/operators/grouped_map_pandas_with_state.py).
-Shown by tests/spark/test_differences.py::test_frames_are_not_cut_by_their_bytes.
+Differs from Spark: nothing.
 """
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -34,7 +29,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.errors import PySparkValueError
-from pyspark.sql.conversion import ArrowBatchTransformer, PandasToArrowConversion
+from pyspark.sql.conversion import PandasToArrowConversion
 from pyspark.sql.pandas.types import to_arrow_type
 from pyspark.sql.streaming.stateful_processor import ExpiredTimerInfo, StatefulProcessor, TimerValues
 from pyspark.sql.types import Row, StructField, StructType
@@ -58,18 +53,8 @@ from minispark_stream.extras.rocksdb.avro_state_encoder import AvroStateEncoder,
 from minispark_stream.extras.rocksdb.column_family_schemas import Family
 from minispark_stream.extras.transform_with_state.column_families import ColumnFamilies
 from minispark_stream.extras.transform_with_state.keyed_families import KeyedFamilies
+from minispark_stream.extras.transform_with_state.rows_of_keys import NEW, Input, RowsOfKeys
 from minispark_stream.extras.transform_with_state.stateful_processor_handle import EVENT_TIME, NO_TIME, PROCESSING_TIME, Handle
-
-Key = tuple[Any, ...]
-
-
-@dataclass(frozen=True)
-class Input:
-    """Columns that a processor gets: `grouping` are the positions of the keys, `data` begins after keys that are no column."""
-
-    columns: StructType
-    grouping: tuple[int, ...]
-    data: int = 0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -106,12 +91,12 @@ class TransformWithStateTask(StateTask):
         handle = Handle(keyed, self.time_mode, self.schemas)
         now = () if self.time_mode == NO_TIME else (self.batch_timestamp_ms, self.watermarks.eviction_ms)
         times = TimerValues(*now)
-        came, late, initial, turns = self._read(concat(batches))  # (1)
-        rows = without(came, late)
+        came, late, sent, initial = self._read(concat(batches))  # (1)
+        reader = RowsOfKeys(self.input, self.initial, self.in_pandas, self.pandas)
         processor.init(handle)  # (2)
         handle.initialize()
         calls: list[tuple[bytes, list[pa.RecordBatch]]] = []  # for which key, and what the processor gave
-        for key, data, states in self._groups(rows, initial, turns):  # (3)
+        for key, data, states in reader.groups(sent, initial):  # (3)
             keyed.set_implicit_key(key)
             for state in states:
                 processor.handleInitialState(key, state, times)
@@ -145,7 +130,7 @@ class TransformWithStateTask(StateTask):
             num_rows_total=total,
             custom=dict.fromkeys(COUNTS, 0) | handle.counts,
             told=self.tell(lambda: (
-                Told(LATE, came.filter(pa.array(late))), Told(KEPT, rows),
+                Told(LATE, came.filter(pa.array(late))), Told(KEPT, without(came, late)),
                 *_told_of(keyed, calls, emitted, [time for _, time in due]),
             )),
         )
@@ -158,66 +143,23 @@ class TransformWithStateTask(StateTask):
 
     # -- input -------------------------------------------------------------------------------------------------
 
-    def _read(self, both: pa.RecordBatch) -> tuple[pa.RecordBatch, Mask, pa.RecordBatch, list[bool]]:
-        """The rows, which of them are late, the initial state, and which of the two has each turn."""
+    def _read(
+        self, both: pa.RecordBatch
+    ) -> tuple[pa.RecordBatch, Mask, pa.RecordBatch, pa.RecordBatch | None]:
+        """The new rows, which of them are late, and what is sent of the others and of the initial state (rows_of_keys.py)."""
         if self.initial is None:
             late = self._late(both)
-            return both, late, both.slice(0, 0), [True] * int((~late).sum())
+            return both, late, without(both, late), None
         *_, data, state = both.columns
-        is_data = data.is_valid()
-        rows = pa.RecordBatch.from_struct_array(data.filter(is_data))
-        states = pa.RecordBatch.from_struct_array(state.filter(pc.invert(is_data)))
+        is_new = data.is_valid()
+        sides = pa.RecordBatch.from_arrays([data, state], names=["", ""])
+        new = sides.filter(is_new)
+        rows = pa.RecordBatch.from_struct_array(new.column(NEW))
         late = self._late(rows)
-        dropped = iter(late.tolist())
-        turns = [row for row in is_data.to_pylist() if not row or not next(dropped)]
-        return rows, late, states, turns
+        return rows, late, without(new, late), sides.filter(pc.invert(is_new))
 
     def _late(self, rows: pa.RecordBatch) -> Mask:
         return is_late(rows, self.event_time if self.time_mode == EVENT_TIME else None, self.watermarks.late_ms)
-
-    def _groups(
-        self, rows: pa.RecordBatch, initial: pa.RecordBatch, turns: list[bool]
-    ) -> Iterator[tuple[Key, Iterator[Any] | None, Iterable[Any]]]:
-        """Each key with what it has of new rows (None: nothing) and of initial state."""
-        new = self._keyed(self.input, rows)
-        old = self._keyed(self.initial, initial) if self.initial else iter(())
-        stream = ((is_new, *next(new if is_new else old)) for is_new in turns)
-        for key, group in itertools.groupby(stream, key=lambda row: row[1]):
-            if self.initial is None:
-                yield key, self._cut((row for _, _, row in group), self.input.data), ()
-                continue
-            both = list(group)
-            data = [row for is_new, _, row in both if is_new]
-            states = [row for is_new, _, row in both if not is_new]
-            yield key, self._cut(iter(data), 0) if data else None, self._cut(iter(states), 0)
-
-    def _keyed(self, source: Input, rows: pa.RecordBatch) -> Iterator[tuple[Key, Any]]:
-        """Key and row of each row, as PySpark's worker takes them out of Arrow."""
-        named = rows.rename_columns(source.columns.names)
-        make = Row(*source.columns.names)
-        for begin in range(0, rows.num_rows, self.pandas.max_records_per_batch):
-            batch = named.slice(begin, self.pandas.max_records_per_batch)
-            if self.in_pandas:
-                import pandas as pd
-
-                series = ArrowBatchTransformer.to_pandas(
-                    batch, timezone=self.pandas.timezone, prefer_int_ext_dtype=self.pandas.integer_extension
-                )
-                found: Iterable[Any] = pd.concat(series, axis=1).itertuples(index=False)
-            else:
-                found = (make(*(column[i].as_py() for column in batch.columns)) for i in range(batch.num_rows))
-            for row in found:
-                yield tuple(row[i] for i in source.grouping), row
-
-    def _cut(self, rows: Iterator[Any], begin: int) -> Iterator[Any]:
-        """Rows as the processor gets them: one by one, or in frames without the keys that are no column."""
-        if not self.in_pandas:
-            yield from rows
-            return
-        import pandas as pd
-
-        while part := list(itertools.islice(rows, self.pandas.max_records_per_batch)):
-            yield pd.DataFrame(part).iloc[:, begin:]
 
     # -- output ------------------------------------------------------------------------------------------------
 

@@ -264,7 +264,7 @@ def test_the_nulls_of_a_frame_decide_on_its_types() -> None:
             frame["n"] = 0
         return []
 
-    conf = PandasConf("UTC", 10_000, True, True, False, False)
+    conf = PandasConf("UTC", 10_000, 2**26, True, True, False, False)
     apply = GroupedMapPandasWithState(function, (0,), StructType().add("k", LongType()), pa.schema([("k", pa.int64())]), conf)
     state: Any = SimpleNamespace(hasTimedOut=False)
     groups = [Group(b"a", [(0, 1), (1, 2)], state), Group(b"b", [(2, 4)], state)]

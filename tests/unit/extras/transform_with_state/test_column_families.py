@@ -193,6 +193,14 @@ def test_families_have_numbers_and_a_new_one_writes_a_zip(tmp_path: Path) -> Non
     assert families.get("c", b"k") is None and families.get("$i", b"k") == b"v"
 
 
+def test_a_processor_without_variables_has_a_state_without_rows(tmp_path: Path) -> None:
+    for version in range(3):
+        store, _ = opened(tmp_path, version, kinds={})
+        store.commit()
+    metadata = read_zip_metadata((tmp_path / "0/0/1.zip").read_bytes())
+    assert metadata.families == {1: "default"} and metadata.num_keys == 0
+
+
 @pytest.mark.parametrize(("merge_operator_version", "checksums", "logs"), [(1, False, True), (2, True, True), (2, False, True), (1, True, False)])
 def test_a_list_grows_in_every_file(tmp_path: Path, merge_operator_version: int, checksums: bool, logs: bool) -> None:
     conf = StateStoreConf(
