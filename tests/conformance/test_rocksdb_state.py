@@ -100,7 +100,7 @@ def variables(ttl_ms: int | None, time: str) -> Query:
 QUERIES: dict[str, tuple[str, Query]] = {
     "count": ("update", lambda rows, _: rows.groupBy("k").agg(F.count("*"), F.sum("n"), F.max("k"))),
     "windows": ("append", lambda rows, _: rows.groupBy(F.window("ts", "5 minutes"), "k").count()),
-    "global": ("complete", lambda rows, _: rows.groupBy().agg(F.sum("n"), F.avg("n"))),
+    "global": ("complete", lambda rows, _: rows.groupBy().agg(F.sum("n"), F.max("k"))),
     "dedup": ("append", lambda rows, _: rows.dropDuplicates(["k", "ts"])),
     "dedup within": ("append", lambda rows, _: rows.dropDuplicatesWithinWatermark(["k"])),
     "sessions": ("append", lambda rows, _: rows.groupBy(F.session_window("ts", "6 minutes"), "k").count()),
