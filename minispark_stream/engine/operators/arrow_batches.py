@@ -1,14 +1,14 @@
-"""Into which Arrow batches Spark cuts the rows that it sends to a Python worker.
+"""Where Spark ends each of the Arrow batches in which it sends rows to a Python worker.
 
 Models: BaseStreamingArrowWriter, ApplyInPandasWithStateWriter, and the sizes in ArrowWriter (SIGMOD'18 paper, 4.3.2: stateful
 processing operators).
 
 1. A row begins a new batch when the batch before it has `spark.sql.execution.arrow.maxRecordsPerBatch` rows, or when the
    buffers of its columns have `arrow.maxBytesPerBatch` bytes.
-2. The buffers of a column are a bitmap of the rows that are null, the offsets of texts and lists, and the values: what is
-   below a null counts like what is below a value.
-3. The worker measures, too, what has arrived. It does not get the bitmap of a column without nulls; where all lists are empty,
-   it gets the one offset of their texts, which Java does not count.
+2. The buffers of a column are a bitmap that says which rows are null, the offsets of texts and lists, and the values. A null
+   has room for a value, which counts like any other.
+3. The worker measures what has arrived, too, and comes to other numbers: it does not get the bitmap of a column without nulls,
+   and where all lists of texts are empty, it gets one offset, which Java does not count.
 
     (1, "ab"), (2, null), (3, "c")      numbers: 1 + 3 * 4 bytes    texts: 1 + 4 * 4 + 3 bytes    33; the worker measures 32
 
@@ -29,7 +29,7 @@ kinds = pa.types
 
 
 def batch_ends(columns: Sequence[pa.Array], num_rows: int, most_rows: int, most_bytes: int) -> Iterator[int]:
-    """Before which rows a batch ends; the last number is `num_rows`."""
+    """The end of each batch: the number of the first row after it. The last one is `num_rows`."""
     begin = 0
     while begin < num_rows:
         end = min(begin + most_rows, num_rows)  # (1)
