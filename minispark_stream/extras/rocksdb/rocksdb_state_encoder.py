@@ -30,8 +30,8 @@ import numpy as np
 from minispark_stream.engine.checkpointing.spark_types import StructType
 from minispark_stream.engine.checkpointing.unsafe_row import Rows, UnsafeRowCodec
 from minispark_stream.engine.state.state_records import Change, RowChecksumMismatch, crc32c
+from minispark_stream.extras.rocksdb.key_encoding import UNSAFE_ROW
 
-UNSAFE_ROW = b"\0"
 _size = struct.Struct("<i")
 
 

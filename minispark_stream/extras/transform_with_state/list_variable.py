@@ -22,11 +22,11 @@ from typing import Any
 from pyspark.errors import PySparkRuntimeError
 from pyspark.sql.streaming.stateful_processor import ListState
 
-from minispark_stream.engine.checkpointing.unsafe_row import binary_row
+from minispark_stream.engine.checkpointing.unsafe_row import binary_row, long_row
 from minispark_stream.extras.rocksdb.changes import elements
 from minispark_stream.extras.rocksdb.key_encoding import UNSAFE_ROW, at_time, unsafe_row
 from minispark_stream.extras.transform_with_state.family_indexes import BY_TIME
-from minispark_stream.extras.transform_with_state.state_variables import VOID, Variable, action, long_of, long_row, only_field
+from minispark_stream.extras.transform_with_state.state_variables import VOID, Variable, action, long_of, only_field
 
 _size = struct.Struct("<i")
 

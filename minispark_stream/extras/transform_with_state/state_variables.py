@@ -36,13 +36,8 @@ VOID = bytes([0, 1, *bytes(15)])  # a row with a null
 _long = struct.Struct("<q")
 
 
-def long_row(n: int) -> bytes:
-    """The row of one number."""
-    return bytes(8) + _long.pack(n)
-
-
 def long_of(row: bytes) -> int:
-    """The number in such a row. Raises ValueError."""
+    """The number in the row of one long. Raises ValueError."""
     if len(row) != 16:
         raise ValueError(f"a row of one number has 16 bytes, and not {len(row)}")
     n: int = _long.unpack_from(row, 8)[0]

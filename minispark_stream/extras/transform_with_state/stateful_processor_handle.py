@@ -27,7 +27,7 @@ from pyspark.errors import PySparkRuntimeError
 from pyspark.sql.streaming.stateful_processor import ListState, MapState, StatefulProcessorHandle, ValueState
 from pyspark.sql.types import Row, StructType
 
-from minispark_stream.engine.checkpointing.unsafe_row import binary_row
+from minispark_stream.engine.checkpointing.unsafe_row import binary_row, long_row
 from minispark_stream.extras.rocksdb.key_encoding import at_time, two_rows
 from minispark_stream.extras.rocksdb.snapshot_zip import INTERNAL
 from minispark_stream.extras.transform_with_state.family_indexes import BY_PREFIX, BY_TIME
@@ -39,7 +39,6 @@ from minispark_stream.extras.transform_with_state.state_variables import (
     ValueVariable,
     Variable,
     long_of,
-    long_row,
     only_field,
 )
 

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from pyspark.sql.types import StructType
 
-from minispark_stream.engine.checkpointing.unsafe_row import binary_row
+from minispark_stream.engine.checkpointing.unsafe_row import binary_row, long_row
 from minispark_stream.engine.operators.group_state_rows import GroupStateRows
 from minispark_stream.extras.rocksdb.avro_rows import AvroRows, avro_type
 from minispark_stream.extras.rocksdb.avro_state_encoder import AvroStateEncoder
@@ -20,7 +20,7 @@ from minispark_stream.extras.rocksdb.column_family_schemas import Family, decode
 from minispark_stream.extras.rocksdb.key_encoding import UNSAFE_ROW, at_time, time_of, two_rows
 from minispark_stream.extras.transform_with_state.column_families import ColumnFamilies
 from minispark_stream.extras.transform_with_state.keyed_families import KeyedFamilies, Rows
-from minispark_stream.extras.transform_with_state.state_variables import VOID, long_row
+from minispark_stream.extras.transform_with_state.state_variables import VOID
 from minispark_stream.extras.transform_with_state.stateful_processor_handle import PROCESSING_TIME, Handle
 from minispark_stream.extras.transform_with_state.variable_schemas import families_of, families_of_timers
 from tests.unit.extras.transform_with_state.test_column_families import open_store, with_metadata
