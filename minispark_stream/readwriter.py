@@ -11,10 +11,10 @@ or sink is created; Execution flow).
     readStream.format("text").option("maxFilesPerTrigger", 1).load("in")   SourceSpec(format "text", path "in",
                                                                                       options {"maxfilespertrigger": "1"}, ...)
 
-Differs from Spark: formats for which the model has no source or sink, tables without files, and
-`trigger(realTime=...)` are refused with an error that names what is missing. Real-time mode would be a third engine: its
-batch lasts for minutes, its readers end by the clock, its stages run at the same time and pass rows on one by one, and its
-offsets are logged at the end. PySpark makes the trigger, so PySpark's own errors refuse arguments such as "-1 second".
+PySpark makes the trigger, so PySpark's own errors refuse arguments such as "-1 second".
+
+Differs from Spark: formats for which the model has no source or sink, and tables without files, are refused with an error that
+names what is missing.
 Shown by tests/spark/test_differences.py::test_what_only_the_model_refuses.
 """
 
@@ -34,7 +34,13 @@ from minispark_stream.engine.jvm import builders, scala, sessions
 from minispark_stream.engine.jvm.errors import analysis_error
 from minispark_stream.engine.plan.name_streaming_sources import named
 from minispark_stream.engine.plan.streaming_relation import model_session_of, streaming_dataframe
-from minispark_stream.engine.runtime.trigger_executor import ContinuousTrigger, ProcessingTimeTrigger, Trigger, from_java
+from minispark_stream.engine.runtime.real_time_mode import check_sink_and_interval
+from minispark_stream.engine.runtime.trigger_executor import (
+    ContinuousTrigger,
+    ProcessingTimeTrigger,
+    RealTimeTrigger,
+    from_java,
+)
 from minispark_stream.engine.sinks.base import SinkSpec
 from minispark_stream.engine.sinks.memory import MemorySink
 from minispark_stream.engine.sinks.table import table_location
@@ -236,12 +242,15 @@ class DataStreamWriter(SparkDataStreamWriter):
             function=state.get("function"),
             table=table,
         )
-        trigger = self._trigger()
+        given = state.get("trigger")
+        trigger = ProcessingTimeTrigger() if given is None else from_java(given)
         if name in ("memory", "foreach", "foreachBatch") and "partitionBy" in state:
             raise analysis_error(self._spark, "_LEGACY_ERROR_TEMP_1197", operation=name)
         if name == "foreachBatch" and isinstance(trigger, ContinuousTrigger):
             raise analysis_error(self._spark, "_LEGACY_ERROR_TEMP_1195", source=name)
         sink = create_sink(spec)
+        if isinstance(trigger, RealTimeTrigger):
+            check_sink_and_interval(self._spark, trigger, sink)
         manager = cast(StreamingQueryManager, self._spark.streams)
         query = manager._start_query(
             self._df,
@@ -256,16 +265,6 @@ class DataStreamWriter(SparkDataStreamWriter):
         if isinstance(sink, MemorySink):  # not before the query is known to run: its name may be that of a view of the user
             sink.publish()
         return query
-
-    def _trigger(self) -> Trigger:
-        given = self._jwrite.state.get("trigger")
-        trigger = ProcessingTimeTrigger() if given is None else from_java(given)
-        if trigger is None:
-            raise AnalysisException(
-                message=f"minispark_stream has no engine for the trigger {given.toString()}: it has those for micro-batches "
-                "and for continuous processing, which trigger(continuous=...) starts, but none for real-time mode."
-            )
-        return trigger
 
     def toTable(  # noqa: N802
         self,

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from pyspark.errors import IllegalArgumentException
+from pyspark.errors import IllegalArgumentException, PySparkException, StreamingQueryException
 from pyspark.sql import functions as F
 
 from minispark_stream import MiniSparkSession
@@ -75,6 +75,35 @@ def test_impossible_triggers(spark: Any, tmp_path: Any, trigger: dict[str, Any])
             writer.trigger(**trigger)
         raised.append((type(e.value), str(e.value).split("JVM stacktrace")[0]))
     assert raised[0] == raised[1]
+
+
+def refusal_of_real_time(session: Any, folder: Path, sink: str, mode: str, interval: str, name: str) -> tuple[str, ...]:
+    """Whether start() refuses it or the query's thread, and the words."""
+    rows = read_random(session, str(folder)) if name == "files" else session.readStream.format(name).load()
+    writer = rows.writeStream.outputMode(mode).trigger(realTime=interval)
+    writer = writer.foreach(print) if sink == "foreach" else writer.format(sink)
+    try:
+        query = writer.option("path", f"{folder}/out").option("checkpointLocation", f"{folder}/{type(session).__name__}").start()
+    except PySparkException as e:
+        return "start", type(e).__name__, str(e)
+    with pytest.raises(StreamingQueryException) as error:
+        query.awaitTermination()
+    return "query", str(error.value).split("terminated with exception: ")[1].split("=== Streaming Query")[0]
+
+
+@pytest.mark.parametrize(("name", "sink", "mode", "interval", "condition"), [
+    ("rate", "noop", "append", "1 second", "STREAMING_REAL_TIME_MODE.OPERATOR_OR_SINK_NOT_IN_ALLOWLIST"),
+    ("files", "parquet", "append", "1 second", "STREAMING_REAL_TIME_MODE.OPERATOR_OR_SINK_NOT_IN_ALLOWLIST"),
+    ("rate", "console", "append", "4 seconds", "INVALID_STREAMING_REAL_TIME_MODE_TRIGGER_INTERVAL"),
+    ("rate", "console", "append", "5 seconds", "STREAMING_REAL_TIME_MODE.OUTPUT_MODE_NOT_SUPPORTED"),
+    ("rate", "foreach", "update", "5 seconds", "STREAMING_REAL_TIME_MODE.INPUT_STREAM_NOT_SUPPORTED"),
+    ("files", "console", "update", "5 seconds", "STREAMING_REAL_TIME_MODE.INPUT_STREAM_NOT_SUPPORTED"),
+])
+def test_what_spark_refuses_of_real_time_mode(
+    spark: Any, tmp_path: Path, name: str, sink: str, mode: str, interval: str, condition: str
+) -> None:
+    theirs, ours = (refusal_of_real_time(one, tmp_path, sink, mode, interval, name) for one in (spark, MiniSparkSession(spark)))
+    assert ours == theirs and condition in ours[-1]
 
 
 def test_a_name_can_be_used_once_at_a_time(spark: Any, tmp_path: Any) -> None:

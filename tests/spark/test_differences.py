@@ -93,10 +93,6 @@ def aggregated_in_format_1(session: Any, folder: Path) -> Any:
     return with_confs(session, {"spark.sql.streaming.aggregation.stateFormatVersion": "1"}, lambda: run_on(counts, "update"))
 
 
-def in_real_time(session: Any, folder: Path) -> Any:
-    return session.readStream.text(f"{folder}/in").writeStream.trigger(realTime="5 seconds").format("noop").start()
-
-
 def python_udf_in_epochs(session: Any, folder: Path) -> Any:
     rows = session.readStream.format("rate").load().select(F.udf(str)("value"))
     return rows.writeStream.trigger(continuous="1 second").format("noop").start().awaitTermination(60)
@@ -118,7 +114,6 @@ REFUSED: dict[Callable[[Any, Path], Any], str] = {
     aggregated_in_format_1: "implements aggregations only with .*stateFormatVersion=2",
     in_a_catalog: "writes to tables of spark_catalog only",
     lambda session, folder: session.readStream.format(RATE_PROVIDER).load(): "has no streaming source or sink for the format",
-    in_real_time: "has no engine for the trigger",
     python_udf_in_epochs: "requires .* for Python UDFs in continuous mode",
 }
 

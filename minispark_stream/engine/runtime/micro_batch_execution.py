@@ -34,11 +34,12 @@ from minispark_stream.engine.runtime import trigger_executor
 from minispark_stream.engine.runtime.construct_next_batch import construct_next_batch
 from minispark_stream.engine.runtime.finish_trigger import finish_trigger, quiet_progress
 from minispark_stream.engine.runtime.populate_start_offsets import populate_start_offsets
+from minispark_stream.engine.runtime.real_time_mode import check_sources
 from minispark_stream.engine.runtime.run_batch import run_batch
 from minispark_stream.engine.runtime.running_query import QuerySources
 from minispark_stream.engine.runtime.step import step
 from minispark_stream.engine.runtime.stream_execution import StreamExecution
-from minispark_stream.engine.runtime.trigger_executor import AvailableNowTrigger, OneTimeTrigger
+from minispark_stream.engine.runtime.trigger_executor import AvailableNowTrigger, OneTimeTrigger, RealTimeTrigger
 from minispark_stream.engine.sinks.base import BATCH_ID_KEY
 from minispark_stream.engine.sources.base import (
     ALL_AVAILABLE,
@@ -76,6 +77,8 @@ class MicroBatchExecution(StreamExecution):
             for name, relation in zip(names, relations.values()):
                 sources.append(relation.create(self.session, f"{self.checkpoint}/sources/{name}"))
                 on_error.callback(self.attempt, sources[-1].stop)
+            if isinstance(self.trigger, RealTimeTrigger):
+                check_sources(self.session, sources)
             ids = source_ids([(relation, numbers[key]) for key, relation in leaves], self._sources_evolve())
             know_where_to_stop = all(isinstance(source, SupportsTriggerAvailableNow) for source in sources)
             if isinstance(self.trigger, AvailableNowTrigger) and not know_where_to_stop:

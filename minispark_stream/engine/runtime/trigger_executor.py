@@ -10,6 +10,7 @@ Models: Trigger and TriggerExecutor (the StructuredStreaming analysis, "About Tr
                         has been read.
     Continuous(i)       no batches, but tasks that run all the time; an epoch ends every i ms, on the same grid
                         (extras/continuous).
+    RealTime(i)         batches that last i ms; every such query is refused (real_time_mode.py).
 
     i = 1000, batch from 12:00:00.300 to 12:00:00.800   ->  next trigger at 12:00:01.000
     i = 1000, batch from 12:00:00.300 to 12:00:02.100   ->  next trigger at 12:00:02.100, the one after it at 12:00:03.000
@@ -53,11 +54,16 @@ class ContinuousTrigger:
         return f"ContinuousTrigger({self.interval_ms})"
 
 
-Trigger = ProcessingTimeTrigger | OneTimeTrigger | AvailableNowTrigger | ContinuousTrigger
+@dataclass(frozen=True)
+class RealTimeTrigger:
+    batch_ms: int
 
 
-def from_java(trigger: Any) -> Trigger | None:
-    """The trigger that Spark's own `Trigger` factory made of the user's arguments; None if the model does not have it."""
+Trigger = ProcessingTimeTrigger | OneTimeTrigger | AvailableNowTrigger | ContinuousTrigger | RealTimeTrigger
+
+
+def from_java(trigger: Any) -> Trigger:
+    """The trigger that Spark's own `Trigger` factory made of the user's arguments."""
     match str(trigger.getClass().getSimpleName()).rstrip("$"):
         case "ProcessingTimeTrigger":
             return ProcessingTimeTrigger(trigger.intervalMs())
@@ -68,7 +74,7 @@ def from_java(trigger: Any) -> Trigger | None:
         case "ContinuousTrigger":
             return ContinuousTrigger(trigger.intervalMs())
         case _:
-            return None
+            return RealTimeTrigger(trigger.batchDurationMs())
 
 
 def execute(trigger: Trigger, execute_one_batch: Callable[[], bool], clock: Clock, stopped: threading.Event) -> None:

@@ -35,7 +35,8 @@ from minispark_stream.engine.jvm.errors import analysis_error, concurrent_querie
 from minispark_stream.engine.jvm.scala import JavaObject
 from minispark_stream.engine.plan.name_streaming_sources import check_names_are_unique
 from minispark_stream.engine.plan.unsupported_operation_checker import check_for_continuous, check_for_streaming
-from minispark_stream.engine.runtime.trigger_executor import ContinuousTrigger, Trigger
+from minispark_stream.engine.runtime.real_time_mode import check_output_mode
+from minispark_stream.engine.runtime.trigger_executor import ContinuousTrigger, RealTimeTrigger, Trigger
 from minispark_stream.engine.sinks.base import Sink
 
 
@@ -92,6 +93,8 @@ def resolve_write_to_stream(
         is_continuous = isinstance(trigger, ContinuousTrigger) and not sink.is_v1
         check = check_for_continuous if is_continuous else check_for_streaming
         check(session, analyzed, output_mode)
+        if isinstance(trigger, RealTimeTrigger):
+            check_output_mode(session, output_mode)
     try:
         query_id = stream_metadata.read_or_create(files.location, partial(sessions.conf, session))  # (3)
     except FileExistsError:
