@@ -8,6 +8,7 @@ Models: DataFrame.writeStream (From query to the plan).
 3. Only `writeStream` is the model's: for a plan with one of the model's leaves, it returns the model's DataStreamWriter.
 4. `show()`, `collect()`, `count()` and the other actions raise Spark's error for a stream, with a note that says how to show a
    stream.
+5. `explain()`, `sameSemantics()` and `semanticHash()` see the leaves that Spark's own engine would have.
 
        table.join(stream, "k").writeStream     the model's DataStreamWriter, although `table` is a plain DataFrame
        spark.readStream ... .writeStream       Spark's DataStreamWriter
@@ -26,7 +27,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql.classic.dataframe import DataFrame as ClassicDataFrame
 from pyspark.sql.streaming import DataStreamWriter as SparkDataStreamWriter
 
-from minispark_stream.engine.plan.streaming_relation import model_session_of, with_leaves_alone
+from minispark_stream.engine.plan.streaming_relation import as_in_spark, model_session_of, with_leaves_alone
 from minispark_stream.readwriter import DataStreamWriter
 
 
@@ -61,6 +62,17 @@ def _with_hint(action: Callable[..., Any]) -> Callable[..., Any]:
     return call
 
 
+def _looking(method: Callable[..., Any]) -> Callable[..., Any]:
+    """A method that looks at the plans of its DataFrames, which are shown to it with the leaves of Spark's own engine."""
+
+    @wraps(method)
+    def call(*arguments: Any, **named: Any) -> Any:
+        return method(*(as_in_spark(a) if isinstance(a, ClassicDataFrame) else a for a in arguments), **named)
+
+    return call
+
+
+_LOOKING = {name: _looking(getattr(ClassicDataFrame, name)) for name in ("explain", "sameSemantics", "semanticHash")}
 _HINTING = {name: _with_hint(action) for name, action in _ACTIONS.items()}
 
 
@@ -70,5 +82,5 @@ def let_data_frames_choose_their_engine() -> None:
     A query may begin at any DataFrame, so the engine is chosen at `writeStream`, where every query begins.
     """
     ClassicDataFrame.writeStream = _WRITE_STREAM  # type: ignore[method-assign,assignment]
-    for name, action in _HINTING.items():
-        setattr(ClassicDataFrame, name, action)
+    for name, method in {**_HINTING, **_LOOKING}.items():
+        setattr(ClassicDataFrame, name, method)

@@ -21,6 +21,8 @@ Shown by tests/spark/test_differences.py::test_what_only_the_model_refuses.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
+from functools import partial
 from typing import Any, cast
 
 from pyspark.errors import AnalysisException
@@ -47,7 +49,7 @@ from minispark_stream.engine.sinks.table import table_location
 from minispark_stream.engine.sources.base import SourceSpec
 from minispark_stream.engine.sources.source_options import warn_of_misspelt
 from minispark_stream.engine.sources.table import with_tables_of_files
-from minispark_stream.registry import FILE_FORMATS, ONE_TIME_SINKS, create_relation, create_sink, sink_name
+from minispark_stream.registry import FILE_FORMATS, ONE_TIME_SINKS, create_relation, create_sink, in_spark, sink_name
 from minispark_stream.streaming_query import StreamingQuery
 from minispark_stream.streaming_query_manager import StreamingQueryManager
 
@@ -57,10 +59,11 @@ class _Recorder:  # (1)
 
     def __init__(self, session: SparkSession, **state: Any):
         self.session = session
-        self.state: dict[str, Any] = {"options": {}, "format": session.conf.get("spark.sql.sources.default"), **state}
+        default = session.conf.get("spark.sql.sources.default")
+        self.state: dict[str, Any] = {"options": {}, "spelling": {}, "format": default, **state}
 
     def option(self, key: str, value: str | None) -> _Recorder:
-        self.state["options"][key.lower()] = value
+        self.state["options"][key.lower()], self.state["spelling"][key.lower()] = value, key
         return self
 
     def format(self, source: str) -> _Recorder:
@@ -138,9 +141,9 @@ class DataStreamReader(SparkDataStreamReader):
         options = jdf.options_with(state.get("path"), "load")  # (2)
         path = options.pop("path", None)
         warn_of_misspelt(options)
-        spec = SourceSpec(self._spark, state["format"], path, state.get("schema"), options, self._clock)
+        spec = SourceSpec(self._spark, state["format"], path, state.get("schema"), options, self._clock, state["spelling"])
         relation = named(self._spark, create_relation(spec), state.get("name"))
-        return streaming_dataframe(self._spark, relation)
+        return streaming_dataframe(self._spark, replace(relation, in_spark=partial(in_spark, spec, state.get("name"))))
 
     def _table(self, name: str, options: Mapping[str, str], source_name: str | None) -> DataFrame:
         """A view of a stream is that stream; a table of files is a file source over its folder. Spark looks both up."""

@@ -7,7 +7,8 @@ A name is looked up, whatever its case, in this order:
 1. the sources and sinks of the model;
 2. those that were given to `register_source` and `register_sink`;
 3. the entry points `minispark_stream.sources` and `minispark_stream.sinks` of the installed packages;
-4. Python data sources (`spark.dataSource.register`), which are the better choice for what should also run on real Spark.
+4. Python data sources (`spark.dataSource.register`), which are the better choice for what should also run on real Spark;
+5. the data source of Spark that has a class of this name, if it is one of (1).
 
 Here are a source that returns two more numbers in each batch, and a sink that keeps its rows, both used by `format("count")`:
 
@@ -41,23 +42,23 @@ Here are a source that returns two more numbers in each batch, and a sink that k
 As an entry point, in the pyproject.toml of your package:   [project.entry-points."minispark_stream.sources"]
                                                             count = "my_package.counting:count"
 
-Differs from Spark: Spark also accepts the name of a provider's class, because it can load the class.
-Shown by tests/spark/test_differences.py::test_what_only_the_model_refuses.
+Differs from Spark: nothing.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
 from importlib.metadata import entry_points
 from typing import Any
 
 from pyspark.errors import AnalysisException
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming import DataStreamReader as SparkDataStreamReader
 from pyspark.sql.types import StructType
 
 from minispark_stream.engine.jvm import files
-from minispark_stream.engine.jvm.builders import look_up_data_source
+from minispark_stream.engine.jvm.builders import short_name
 from minispark_stream.engine.jvm.errors import analysis_error
 from minispark_stream.engine.operators.symmetric_hash_join import register_join_state_format
 from minispark_stream.engine.plan.streaming_relation import StreamingRelation
@@ -93,7 +94,9 @@ FILE_FORMATS = ("csv", "json", "text", "parquet", "orc", "xml", "binaryfile")
 SOURCES: dict[str, Callable[[SourceSpec], StreamingRelation]] = {
     **dict.fromkeys(
         FILE_FORMATS,
-        lambda spec: file_stream_relation(spec.session, spec.format.lower(), spec.path, spec.schema, spec.options),
+        lambda spec: file_stream_relation(
+            spec.session, spec.format.lower(), spec.path, spec.schema, spec.options, spec.spelt_options
+        ),
     ),
     "rate": lambda spec: rate_relation(spec.session, spec.schema, spec.options, spec.clock),
     "rate-micro-batch": lambda spec: rate_micro_batch_relation(spec.session, spec.schema, spec.options),
@@ -163,9 +166,17 @@ def create_relation(spec: SourceSpec) -> StreamingRelation:
         return custom(spec.session, spec.schema, options)
     if (found := find_data_source(spec.session, spec.format)) is not None:  # (4)
         return python_relation(spec.session, found, spec.schema, options)
-    reader = SparkDataStreamReader(spec.session).format(spec.format).options(**options)
-    (reader.schema(spec.schema) if spec.schema else reader).load()  # what Spark refuses too, it refuses in its own words
-    raise _unknown_format(spec.session, spec.format)
+    in_spark(spec, None)  # what Spark refuses too, it refuses in its own words
+    if (name := short_name(spec.session, spec.format)) in SOURCES:  # (5)
+        return create_relation(replace(spec, format=name))
+    raise _unknown_format("source", spec.format, SOURCES)
+
+
+def in_spark(spec: SourceSpec, name: str | None) -> DataFrame:
+    """What Spark's own `readStream.format(...).load()` returns. Raises as Spark does."""
+    reader = SparkDataStreamReader(spec.session).format(spec.format).options(**spec.spelt_options)
+    reader = reader.schema(spec.schema) if spec.schema else reader
+    return (reader.name(name) if name else reader).load(spec.path)
 
 
 def create_sink(spec: SinkSpec) -> Sink:
@@ -180,8 +191,10 @@ def create_sink(spec: SinkSpec) -> Sink:
         return PythonDataSourceSink(spec.session, source, spec.df.schema, spec.output_mode)
     if spec.format.lower() == "hive":
         raise analysis_error(spec.session, "_LEGACY_ERROR_TEMP_1187", operation="write")
+    if (create := SINKS.get(short_name(spec.session, spec.format) or "")) is not None:  # (5)
+        return create(spec)
     files.check_is_written_as_a_stream(spec.session, spec.format)
-    raise _unknown_format(spec.session, spec.format)
+    raise _unknown_format("sink", spec.format, SINKS)
 
 
 def sink_name(given: str) -> str:
@@ -218,13 +231,8 @@ def find(kind: str, name: str) -> Any:
     return None
 
 
-def _unknown_format(spark: SparkSession, name: str) -> Exception:
-    """Spark's own error for a format that Spark does not know either; otherwise an error that lists what the model has."""
-    try:
-        look_up_data_source(spark, name)
-    except Exception as e:
-        return e
+def _unknown_format(kind: str, name: str, known: Iterable[str]) -> Exception:
+    """The error for a format that Spark knows and the model does not; it lists what the model has."""
     return AnalysisException(
-        message=f"minispark_stream has no streaming source or sink for the format '{name}'. "
-        f"Sources: {', '.join(SOURCES)}. Sinks: {', '.join(SINKS)}."
+        message=f"minispark_stream has no streaming {kind} for the format '{name}'. Its {kind}s: {', '.join(known)}."
     )

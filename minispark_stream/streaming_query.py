@@ -94,7 +94,7 @@ class StreamingQuery(SparkStreamingQuery):
 
         Raises:
             StreamingQueryException: the query ended with an error.
-            RuntimeError: the thread that calls this is the query's own.
+            JavaError: IllegalStateException, the thread that calls this is the query's own.
             PySparkValueError, IllegalArgumentException: `timeout` is not positive, or less than a millisecond.
         """
         check_timeout(timeout, zero_allowed=False)
@@ -110,7 +110,7 @@ class StreamingQuery(SparkStreamingQuery):
 
         Raises:
             StreamingQueryException: the query ended with an error meanwhile.
-            RuntimeError: the thread that calls this is the query's own.
+            JavaError: IllegalStateException, the thread that calls this is the query's own.
         """
         execution = self._execution
         execution.check_other_thread()

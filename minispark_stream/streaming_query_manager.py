@@ -44,7 +44,7 @@ from pyspark.sql.streaming.listener import (
 
 from minispark_stream.engine.clock import Clock
 from minispark_stream.engine.jvm import expressions, plans, sessions
-from minispark_stream.engine.jvm.errors import illegal_argument, spark_error
+from minispark_stream.engine.jvm.errors import illegal_argument, java_error, spark_error
 from minispark_stream.engine.jvm.progress import progress_of
 from minispark_stream.engine.observer import Observer
 from minispark_stream.engine.runtime.micro_batch_execution import MicroBatchExecution
@@ -145,7 +145,7 @@ class StreamingQueryManager(SparkStreamingQueryManager):
         Raises:
             AnalysisException: an operation or output mode that streams do not support, or no checkpoint.
             IllegalArgumentException: the name is taken.
-            RuntimeError: the checkpoint has an active run, and `stopActiveRunOnRestart` is false.
+            JavaError: IllegalStateException, the checkpoint has an active run, and `stopActiveRunOnRestart` is false.
             SparkRuntimeException: another run has just been started on the checkpoint.
         """
         write = resolve_write_to_stream(self._session, analyzed=plans.analyzed(df), sink=sink, **asked)  # (1)
@@ -211,11 +211,12 @@ class StreamingQueryManager(SparkStreamingQueryManager):
                 self._queries[query.id] = query
                 return None
             if not sessions.flag(self._session, "spark.sql.streaming.stopActiveRunOnRestart"):
-                raise RuntimeError(
+                raise java_error(
+                    self._session, "java.lang.IllegalStateException",
                     f"Cannot start query with id {query.id} as another query with same id is already active. Perhaps you "
                     "are attempting to restart a query from checkpoint that is already active. You may stop the old query by "
                     'setting the SQL configuration: spark.conf.set("spark.sql.streaming.stopActiveRunOnRestart", true) and '
-                    "retry."
+                    "retry.",
                 )
             return running
 

@@ -27,7 +27,6 @@ from pyspark.sql.streaming import StatefulProcessor
 from minispark_stream import MiniSparkSession
 
 Engines = dict[str, tuple[Any, Path]]
-RATE_PROVIDER = "org.apache.spark.sql.execution.streaming.sources.RateStreamProvider"
 
 
 @pytest.fixture
@@ -113,7 +112,7 @@ REFUSED: dict[Callable[[Any, Path], Any], str] = {
     applied_in_format_1: "implements applyInPandasWithState only with .*stateFormatVersion=2",
     aggregated_in_format_1: "implements aggregations only with .*stateFormatVersion=2",
     in_a_catalog: "writes to tables of spark_catalog only",
-    lambda session, folder: session.readStream.format(RATE_PROVIDER).load(): "has no streaming source or sink for the format",
+    lambda session, folder: session.readStream.format("libsvm").schema("label double, features string").load(str(folder)): "has no streaming source",
     python_udf_in_epochs: "requires .* for Python UDFs in continuous mode",
 }
 
@@ -134,20 +133,6 @@ def test_what_has_no_effect(engines: Engines) -> None:
 
     found = on_both(engines, async_progress)
     assert "cannot be used with AvailableNow" in found["spark"] and found["model"] is None
-
-
-def test_each_load_is_a_stream_of_its_own(engines: Engines) -> None:
-    assert on_both(engines, lambda s, d: text(s, d).sameSemantics(text(s, d))) == {"spark": True, "model": False}
-
-
-def test_a_stream_is_explained_as_the_leaf_that_stands_for_it(engines: Engines, capsys: pytest.CaptureFixture[str]) -> None:
-    def explained(session: Any, folder: Path) -> str:
-        capsys.readouterr()
-        text(session, folder).explain()
-        return capsys.readouterr().out
-
-    told = on_both(engines, explained)
-    assert "StreamingRelation FileSource[" in told["spark"] and "FileScan text" in told["model"] and "(0 paths)" in told["model"]
 
 
 def test_structs_with_other_names_are_keys_of_a_join(engines: Engines) -> None:

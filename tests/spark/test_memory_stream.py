@@ -30,6 +30,7 @@ def test_each_query_reads_every_row(mini: MiniSparkSession) -> None:
 
 def test_the_sink_has_a_batch_once(spark: SparkSession) -> None:
     sink = MemorySink(spark, "once", StructType().add("id", "long"), "append")
+    sink.publish()
     for batch_id in (0, 0, 1):
         sink.add_batch(batch_id, spark.range(2))
     assert spark.table("once").count() == 4

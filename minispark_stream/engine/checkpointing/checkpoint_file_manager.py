@@ -39,6 +39,7 @@ import os
 import re
 import uuid
 from pathlib import PurePosixPath
+from stat import S_ISREG
 
 from pyarrow import fs
 
@@ -123,16 +124,18 @@ class CheckpointFileManager:
         with open(path, "wb") as file:
             file.write(self.open(name))
 
-    def list(self, name: str = "") -> list[tuple[str, int, int]]:
+    def list(self, name: str = "", only_files: bool = False) -> list[tuple[str, int, int]]:
         """(name, size in bytes, modification time in ms) of the entries of a folder; empty when it does not exist."""
         if self._fs is None:
             try:
                 with os.scandir(self._full(name)) as entries:
-                    return [(e.name, s.st_size, s.st_mtime_ns // 1_000_000) for e, s in _stats(entries)]
+                    found = [(e.name, s) for e, s in _stats(entries) if not only_files or S_ISREG(s.st_mode)]
             except FileNotFoundError:
                 return []
-        found = self._fs.get_file_info(fs.FileSelector(self._full(name), allow_not_found=True))
-        return [(i.base_name, i.size or 0, (i.mtime_ns or 0) // 1_000_000) for i in found]
+            return [(base_name, s.st_size, s.st_mtime_ns // 1_000_000) for base_name, s in found]
+        infos = self._fs.get_file_info(fs.FileSelector(self._full(name), allow_not_found=True))
+        kept = (i for i in infos if not only_files or i.type == fs.FileType.File)
+        return [(i.base_name, i.size or 0, (i.mtime_ns or 0) // 1_000_000) for i in kept]
 
     def exists(self, name: str) -> bool:
         if self._fs is None:

@@ -169,7 +169,8 @@ class CompactibleFileStreamLog(HDFSMetadataLog[tuple[T, ...]]):
 
     def _found(self) -> list[tuple[int, str, int]]:
         """(batch, name, modification time in ms) of the files of the log, oldest batch first."""
-        return sorted((i, name, ms) for name, _, ms in self.files.list() if (i := self.batch_id_of(name)) is not None)
+        found = self.files.list(only_files=True)
+        return sorted((i, name, ms) for name, _, ms in found if (i := self.batch_id_of(name)) is not None)
 
 
 def derive_compact_interval(default: int, latest_compact: int) -> int:

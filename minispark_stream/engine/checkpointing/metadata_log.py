@@ -100,7 +100,7 @@ class HDFSMetadataLog(ABC, Generic[T]):
 
     def list_batches(self) -> list[int]:
         """The ids of all batches in the log, oldest first."""
-        ids = (self.batch_id_of(name) for name, _, _ in self.files.list())
+        ids = (self.batch_id_of(name) for name, _, _ in self.files.list(only_files=True))
         return sorted({i for i in ids if i is not None})
 
     def purge(self, threshold: int) -> list[int]:  # (3)

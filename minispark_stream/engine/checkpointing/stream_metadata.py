@@ -58,7 +58,7 @@ def read_or_create(checkpoint: str, conf_get: Callable[[str], str | None]) -> st
         return query_id
     files = CheckpointFileManager(checkpoint)
     if is_true(conf_get("spark.sql.streaming.checkpoint.verifyMetadataExists.enabled") or "true") and any(
-        canonical_number(name) is not None for log in ("offsets", "commits") for name, _, _ in files.list(log)
+        canonical_number(name) is not None for log in ("offsets", "commits") for name, _, _ in files.list(log, only_files=True)
     ):
         raise SparkRuntimeException(
             message=f"Checkpoint location {files.root} is in an inconsistent state: the metadata file is missing but offset "

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from py4j.java_gateway import is_instance_of
 from pyspark.sql import SparkSession
 from pyspark.sql.types import StructType
 
@@ -56,10 +57,28 @@ def case_insensitive(session: SparkSession, options: Mapping[str, str]) -> JavaO
     return scala.java_class(session, "org.apache.spark.sql.util.CaseInsensitiveStringMap")(made)
 
 
-def look_up_data_source(session: SparkSession, name: str) -> None:
-    """Raises Spark's own exception unless Spark has a data source of this name."""
+def short_name(session: SparkSession, name: str) -> str | None:
+    """The short name of the data source that is meant by a name, which may also be that of its class; None if it has none.
+
+    Raises:
+        JavaError, AnalysisException: there is no such data source.
+    """
     sources = scala.java_class(session, "org.apache.spark.sql.execution.datasources.DataSource")
-    sources.lookupDataSource(name, session._jsparkSession.sessionState().conf())
+    found = sources.lookupDataSource(name, session._jsparkSession.sessionState().conf())
+    source = scala.java_class(session, found.getName())()
+    has_one = is_instance_of(scala.gateway(session), source, "org.apache.spark.sql.sources.DataSourceRegister")
+    return str(source.shortName()).lower() if has_one else None
+
+
+def check_state_store_provider(session: SparkSession, name: str) -> None:
+    """Raises Spark's own exception unless there is a class of this name, and it is a state store provider."""
+    scala.companion(session, "org.apache.spark.sql.execution.streaming.state.StateStoreProvider").create(name)
+
+
+def check_codec(session: SparkSession, name: str) -> None:
+    """Raises Spark's own exception unless Spark has a compression codec of this name."""
+    spark_conf = session.sparkContext._jsc.sc().conf()
+    scala.companion(session, "org.apache.spark.io.CompressionCodec").createCodec(spark_conf, name)
 
 
 def pickled_data_source(session: SparkSession, name: str) -> bytes | None:

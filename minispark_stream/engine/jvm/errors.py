@@ -30,9 +30,10 @@ from minispark_stream.engine.jvm.scala import JavaObject
 
 __all__ = [
     "JavaError", "analysis_error", "as_captured", "concurrent_queries", "concurrent_stream_log_update", "condition_of",
-    "extended_analysis_error", "illegal_argument", "spark_error",
+    "extended_analysis_error", "illegal_argument", "java_error", "spark_error", "spark_exception",
 ]
 
+_CALL_FAILED = "An error occurred while calling Spark.\n"
 E = TypeVar("E", bound=PySparkException)
 
 _JAVA_CLASSES: dict[type[PySparkException], str] = {
@@ -67,6 +68,17 @@ def _thrown(
     session: SparkSession, kind: type[PySparkException], condition: str, parameters: dict[str, str], *origin: JavaObject
 ) -> JavaObject:
     return scala.java_class(session, _JAVA_CLASSES[kind])(condition, scala.java_map(session, parameters), *origin)
+
+
+def java_error(session: SparkSession, name: str, message: str) -> JavaError:
+    """A Java exception for which PySpark has no class of its own, by the name of its class."""
+    return JavaError(_CALL_FAILED, scala.java_class(session, name)(message))
+
+
+def spark_exception(session: SparkSession, condition: str, **parameters: str) -> JavaError:
+    """A SparkException, for which PySpark has no class of its own."""
+    exception = scala.java_class(session, "org.apache.spark.SparkException")
+    return JavaError(_CALL_FAILED, exception(condition, scala.java_map(session, parameters), None))
 
 
 def illegal_argument(message: str) -> IllegalArgumentException:

@@ -35,10 +35,11 @@ def path(session: SparkSession, *parts: JavaObject) -> JavaObject:
     return scala.java_class(session, f"{_HADOOP}.Path")(*parts)
 
 
-def qualified(session: SparkSession, text: str) -> tuple[JavaObject, JavaObject]:
-    """The Hadoop file system of a path, and the full path."""
+def qualified(session: SparkSession, text: str, options: Mapping[str, str] | None = None) -> tuple[JavaObject, JavaObject]:
+    """The Hadoop file system of a path, and the full path. Hadoop's own settings may be among the `options` of a reader."""
     given = path(session, text)
-    files = given.getFileSystem(session._jsparkSession.sessionState().newHadoopConf())
+    conf = session._jsparkSession.sessionState().newHadoopConfWithOptions(scala.java_map(session, options or {}))
+    files = given.getFileSystem(conf)
     return files, files.makeQualified(given)
 
 

@@ -34,6 +34,11 @@ def as_leaf(df: DataFrame) -> DataFrame:
     return rdd_frame(df.sparkSession, execution.toRdd(), execution.analyzed().schema())
 
 
+def parsed(df: DataFrame) -> JavaObject:
+    """The plan as the user has built it, which is not analysed."""
+    return df._jdf.queryExecution().logical()
+
+
 def analyzed(df: DataFrame) -> JavaObject:
     return df._jdf.queryExecution().analyzed()
 
@@ -80,6 +85,11 @@ def rdd_frame(session: SparkSession, rdd: JavaObject, schema: JavaObject, stream
 def local_frame(session: SparkSession, attributes: JavaObject, rows: JavaObject) -> DataFrame:
     """A DataFrame over rows that are in the driver's JVM; `rows` is a Scala Seq of internal rows."""
     return of_rows(session, _local_relation(session, attributes, rows))
+
+
+def temporary_view(session: SparkSession, name: str) -> JavaObject:
+    """The temporary view of this name, with its plan (an Option)."""
+    return session._jsparkSession.sessionState().catalog().getRawTempView(name)
 
 
 def _local_relation(session: SparkSession, attributes: JavaObject, rows: JavaObject) -> JavaObject:

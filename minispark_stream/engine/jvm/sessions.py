@@ -11,6 +11,7 @@ from pyspark.accumulators import Accumulator, _accumulatorRegistry
 from pyspark.sql import SparkSession
 
 from minispark_stream.engine.jvm import scala, times
+from minispark_stream.engine.jvm.errors import illegal_argument
 
 
 def is_stopped(session: SparkSession) -> bool:
@@ -40,10 +41,17 @@ def compaction_confs(session: SparkSession, log: str) -> tuple[int, int, bool, i
     Returns:
         how many batches there are from one compaction to the next, after how many ms a file may be deleted, whether files
         are deleted at all, and how many batches must be kept.
+
+    Raises:
+        IllegalArgumentException: the number of batches from one compaction to the next is not positive.
     """
     of_log = f"spark.sql.streaming.{log}.log"
+    interval = int(str(conf(session, f"{of_log}.compactInterval")))
+    if interval <= 0:
+        words = f"Please set {of_log}.compactInterval (was {interval}) to a positive value."
+        raise illegal_argument(f"requirement failed: {words}")
     return (
-        int(str(conf(session, f"{of_log}.compactInterval"))),
+        interval,
         conf_ms(session, f"{of_log}.cleanupDelay"),
         flag(session, f"{of_log}.deletion"),
         int(str(conf(session, "spark.sql.streaming.minBatchesToRetain"))),

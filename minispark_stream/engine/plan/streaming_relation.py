@@ -15,14 +15,12 @@ Models: StreamingRelation, StreamingExecutionRelation (From query to the plan).
 4. When a query starts, each relation over files is replaced by an RDD with the columns that the query asks for: the optimizer
    would look into the relation and take it for an empty table. If the plan depends on the size of a stream, then in each batch
    each stream is replaced by an RDD whose statistics are those of the new rows.
+5. A leaf does not say what it reads. For `df.explain()` and `df.sameSemantics(other)`, each leaf is replaced by the one that
+   Spark's own `readStream` makes.
 
 The leaf is a relation of Spark SQL, because a plan can contain that without any class of Structured Streaming.
 
-Differs from Spark: a leaf does not say what it reads. So two loads of one folder are not `sameSemantics`, and `df.explain()`
-shows a relation over no files or an RDD, where Spark shows the name of the source.
-Shown by
-tests/spark/test_differences.py::test_each_load_is_a_stream_of_its_own,
-tests/spark/test_differences.py::test_a_stream_is_explained_as_the_leaf_that_stands_for_it.
+Differs from Spark: nothing.
 """
 
 from __future__ import annotations
@@ -35,10 +33,12 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
+from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructType
 
 from minispark_stream.engine.jvm import expressions, files, plans, scala
+from minispark_stream.engine.jvm.errors import JavaError
 from minispark_stream.engine.jvm.scala import JavaObject
 
 
@@ -49,7 +49,8 @@ class StreamingRelation:
     `create(session, metadata_path)` is called once per query on the query's own thread, with the query's session and the
     source's folder in the checkpoint (`sources/<i>` or `sources/<name>`). A source of files has a `file_format`, and its
     `get_batch` returns Spark's own relation over the files. `create_continuous` makes a ContinuousStream from the same
-    arguments, if the source has one. `name` is the name that `readStream.name` was given.
+    arguments, if the source has one. `name` is the name that `readStream.name` was given. `in_spark` makes the stream that
+    Spark's own engine would read.
     """
 
     source_name: str
@@ -58,6 +59,7 @@ class StreamingRelation:
     file_format: str | None = None
     create_continuous: Callable[[SparkSession, str], Any] | None = None
     name: str | None = None
+    in_spark: Callable[[], DataFrame] | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -172,6 +174,35 @@ class Sources:
         return len(columns) > len(stream.relation.schema)
 
 
+def as_in_spark(df: DataFrame) -> DataFrame:  # (5)
+    """`df`, to be looked at, and not to be run. A leaf that Spark cannot make (its folder is gone) stays as it is."""
+    if model_session_of(df) is None:
+        return df
+    session, plan = df.sparkSession, plans.parsed(df)
+    if (whole := _in_spark(session, plan)) is not None:
+        return whole
+
+    def replaced(node: JavaObject) -> JavaObject:
+        if children := scala.items(node.children()):
+            return plans.with_children(session, node, map(replaced, children))
+        if (found := _in_spark(session, node)) is None:
+            return node
+        leaf = plans.analyzed(found)
+        return scala.call(leaf.copy, **scala.fields(leaf) | {"output": node.output()})
+
+    return plans.of_rows(session, replaced(plan))
+
+
+def _in_spark(session: SparkSession, node: JavaObject) -> DataFrame | None:
+    stream = streaming_leaf(session, node)
+    if stream is None or stream.relation.in_spark is None:
+        return None
+    try:
+        return stream.relation.in_spark()
+    except (PySparkException, JavaError):
+        return None
+
+
 def described(session: SparkSession, plan: JavaObject) -> str:
     """A plan as Spark prints it; each streaming leaf shows its source, as in `StreamingRelation FileSource[/in], [k#0]`."""
     return _with_leaves(session, plan, str(plan.toString()), _shown)
@@ -229,10 +260,19 @@ def over_rdds(
                 rdds[stream] = plans.empty_rows(session)
                 _leaves.add(session, rdds[stream], stream)
             size = None if statistics is None else statistics(node, stream)
-            return plans.leaf_over(session, rdds[stream], node.output(), streaming=True, statistics=size)
+            columns = _columns(session, node, stream.relation)
+            return plans.leaf_over(session, rdds[stream], columns, streaming=True, statistics=size)
         return plans.with_children(session, node, children) if children else node
 
     return replaced(plan)
+
+
+def _columns(session: SparkSession, leaf: JavaObject, relation: StreamingRelation) -> JavaObject:
+    """The columns of a leaf as its rows have them: what is in a file may be null, whatever the schema of the stream says."""
+    if relation.file_format is None or all(field.nullable for field in relation.schema):
+        return leaf.output()
+    own = len(relation.schema)
+    return scala.seq(session, (a.withNullability(True) if i < own else a for i, a in enumerate(scala.items(leaf.output()))))
 
 
 def model_session_of(df: DataFrame) -> SparkSession | None:

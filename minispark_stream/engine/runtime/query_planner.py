@@ -26,7 +26,7 @@ from pyspark.accumulators import Accumulator
 from pyspark.errors import SparkRuntimeException
 from pyspark.sql import SparkSession
 
-from minispark_stream.engine.jvm import of_batch, plans, sessions
+from minispark_stream.engine.jvm import builders, of_batch, plans, sessions
 from minispark_stream.engine.jvm.errors import spark_error
 from minispark_stream.engine.jvm.scala import JavaObject
 from minispark_stream.engine.operators.base import (
@@ -46,7 +46,7 @@ from minispark_stream.engine.runtime.watermark_propagator import operator_waterm
 from minispark_stream.engine.runtime.watermark_tracker import WatermarkTracker
 from minispark_stream.engine.state.operator_state_metadata import check_operators
 from minispark_stream.engine.state.state_schema_compatibility_checker import validate_or_write_schema
-from minispark_stream.engine.state.state_store import StateStoreConf
+from minispark_stream.engine.state.state_store import COMPRESSION_CODEC, PROVIDER_CLASS, PROVIDERS, StateStoreConf
 
 
 @dataclass(frozen=True)
@@ -118,6 +118,10 @@ class QueryPlanner:
 
     def _begin(self, operators: Sequence[StatefulOperator], context: MicroBatchExecutionContext) -> StateOfRun:  # (2)
         get = self._conf if operators else dict[str, str]().get  # a query without state may have any state store
+        if operators and (provider := str(get(PROVIDER_CLASS))) not in PROVIDERS:
+            builders.check_state_store_provider(self.session, provider)
+        if operators:
+            builders.check_codec(self.session, str(get(COMPRESSION_CODEC)))
         spark = self.session.sparkContext
         return StateOfRun(
             int(context.metadata.conf["spark.sql.shuffle.partitions"]),

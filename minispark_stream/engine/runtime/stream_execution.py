@@ -39,7 +39,7 @@ from minispark_stream.engine.checkpointing.commit_log import CommitLog
 from minispark_stream.engine.checkpointing.offset_seq_log import OffsetSeqLog, OffsetSeqMetadata
 from minispark_stream.engine.clock import Clock
 from minispark_stream.engine.jvm import sessions
-from minispark_stream.engine.jvm.errors import as_captured
+from minispark_stream.engine.jvm.errors import as_captured, java_error
 from minispark_stream.engine.observer import Ended, Observer, error_words
 from minispark_stream.engine.operators.base import BatchContext
 from minispark_stream.engine.plan.streaming_relation import described
@@ -56,6 +56,8 @@ from minispark_stream.engine.state.state_store import state_error_of
 from minispark_stream.engine.times import iso_time
 
 logger = logging.getLogger(__name__)
+
+IS_CONTINUOUS_KEY = "__is_continuous_processing"  # a local property, which tasks can ask for
 
 Announce = Callable[["StreamExecution", str, dict[str, Any]], None]
 
@@ -107,6 +109,7 @@ class StreamExecution(ABC):
         self.stop_requested = threading.Event()
         self.terminated = threading.Event()
         self.progress_lock = ProgressLock()
+        self._user_session = write.session
         self._temporary_checkpoint = write.temporary
         self._force_delete = sessions.flag(session, "spark.sql.streaming.forceDeleteTempCheckpointLocation")
         self.started = threading.Event()
@@ -114,6 +117,8 @@ class StreamExecution(ABC):
         self._thread = InheritableThread(
             target=self._run_stream, name=f"stream execution thread for {self.name or self.id}", daemon=True
         )
+
+    is_continuous = False
 
     @abstractmethod
     def run_activated_stream(self) -> None:
@@ -180,11 +185,12 @@ class StreamExecution(ABC):
         self.stop_requested.set()
         if self._thread.is_alive() and not self.is_current_thread():
             sessions.cancel_jobs(self.session, self.run_id)
-            timeout_ms = self.conf_ms("spark.sql.streaming.stopTimeout")
+            timeout_ms = sessions.conf_ms(self._user_session, "spark.sql.streaming.stopTimeout")
             self._thread.join(timeout_ms / 1000 if timeout_ms > 0 else None)
             if self._thread.is_alive():
                 words = f"Stream Execution thread for stream {self._pretty()} failed to stop within {timeout_ms} milliseconds"
-                raise TimeoutError(f"{words} (specified by spark.sql.streaming.stopTimeout).")
+                words += " (specified by spark.sql.streaming.stopTimeout)."
+                raise java_error(self.session, "java.util.concurrent.TimeoutException", words)
 
     def check_not_stopped(self) -> None:
         """Raises QueryStopped after `stop()`."""
@@ -192,9 +198,10 @@ class StreamExecution(ABC):
             raise QueryStopped("stop() was called")
 
     def check_other_thread(self) -> None:
-        """Raises RuntimeError on the query's own thread, where a foreachBatch function or a listener would wait for ever."""
+        """Raises JavaError (IllegalStateException) on the query's own thread: whoever waits there waits for ever."""
         if self.is_current_thread() and not self.terminated.is_set():
-            raise RuntimeError("Cannot wait for a query state from the same thread that is running the query")
+            words = "Cannot wait for a query state from the same thread that is running the query"
+            raise java_error(self.session, "java.lang.IllegalStateException", words)
 
     def is_current_thread(self) -> bool:
         return threading.current_thread() is self._thread
@@ -204,6 +211,7 @@ class StreamExecution(ABC):
             sessions.set_active_session(self.session)
             self.session.sparkContext.setJobGroup(self.run_id, self.described("init"), interruptOnCancel=True)
             self.session.sparkContext.setLocalProperty(QUERY_ID_KEY, self.id)
+            self.session.sparkContext.setLocalProperty(IS_CONTINUOUS_KEY, str(self.is_continuous).lower())
             now = iso_time(self.clock.get_time_millis())
             self.announce("started", id=self.id, runId=self.run_id, name=self.name, timestamp=now)
             self.started.set()

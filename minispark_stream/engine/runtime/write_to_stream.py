@@ -29,8 +29,8 @@ from pyspark.sql import SparkSession
 
 from minispark_stream.engine.checkpointing import stream_metadata
 from minispark_stream.engine.checkpointing.checkpoint_file_manager import CheckpointFileManager, redacted
+from minispark_stream.engine.jvm import escaped_paths, sessions
 from minispark_stream.engine.jvm import files as hadoop
-from minispark_stream.engine.jvm import sessions
 from minispark_stream.engine.jvm.errors import analysis_error, concurrent_queries, illegal_argument
 from minispark_stream.engine.jvm.scala import JavaObject
 from minispark_stream.engine.plan.name_streaming_sources import check_names_are_unique
@@ -44,9 +44,11 @@ from minispark_stream.engine.sinks.base import Sink
 class WriteToStream:
     """What a query does: compute `analyzed` and write it to `sink`, with its logs and state in `checkpoint`.
 
-    A `temporary` checkpoint is deleted when the query stops, or after a failure when the process ends.
+    `session` is the one in which the user starts it. A `temporary` checkpoint is deleted when the query stops, or after a
+    failure when the process ends.
     """
 
+    session: SparkSession
     analyzed: JavaObject
     sink: Sink
     output_mode: str
@@ -82,12 +84,14 @@ def resolve_write_to_stream(
 
     Raises:
         AnalysisException: streams do not support an operation or the output mode; or there is no checkpoint.
+        JavaError: the checkpoint is under an escaped path, as Spark 2.4 wrote it.
         CapturedException: another query is being started on the same new checkpoint.
     """
     location, temporary = _checkpoint_location(session, options, name, temporary_checkpoint)  # (1)
     files = CheckpointFileManager(location)
     if not recover_from_checkpoint and files.exists("offsets"):
         raise analysis_error(session, "_LEGACY_ERROR_TEMP_1299", checkpointPath=f"{redacted(location)}/offsets")
+    escaped_paths.check_not_escaped(session, location, escaped_paths.CHECKPOINT)
     check_names_are_unique(session, analyzed)  # (2)
     if sessions.flag(session, "spark.sql.streaming.unsupportedOperationCheck"):
         is_continuous = isinstance(trigger, ContinuousTrigger) and not sink.is_v1
@@ -99,7 +103,10 @@ def resolve_write_to_stream(
         query_id = stream_metadata.read_or_create(files.location, partial(sessions.conf, session))  # (3)
     except FileExistsError:
         raise concurrent_queries(session, f"{files.root}/metadata") from None
-    return WriteToStream(analyzed, sink, output_mode, trigger, name, files.location, temporary, query_id)
+    return WriteToStream(
+        session=session, analyzed=analyzed, sink=sink, output_mode=output_mode, trigger=trigger, name=name,
+        checkpoint=files.location, temporary=temporary, query_id=query_id,
+    )
 
 
 def _checkpoint_location(

@@ -6,7 +6,7 @@ Models: MemorySink (Sink document).
 2. append and update add the rows of the batch (update keeps *every* version of a changed row, because the sink cannot know
    which row replaces which); complete replaces the table.
 3. The table is a temporary view of the session that started the query. It exists when `start()` has succeeded, and is renewed
-   after each batch.
+   after each batch, unless the user has dropped it or given its name to something else.
 
     update:    batch 0 (a, 1)    batch 1 (a, 2)   ->  table (a, 1), (a, 2)
     complete:  batch 0 (a, 1)    batch 1 (a, 2)   ->  table (a, 2)
@@ -28,6 +28,7 @@ from pyspark.sql.types import StructType
 
 from minispark_stream.engine.jvm import plans, scala
 from minispark_stream.engine.jvm.errors import analysis_error
+from minispark_stream.engine.jvm.scala import JavaObject
 from minispark_stream.engine.sinks.base import Sink, StreamingWrite
 from minispark_stream.engine.sinks.packed_rows import packed_rows
 
@@ -53,13 +54,16 @@ class MemorySink(Sink):
         self._attributes = plans.analyzed(empty).output()
         self._rows = scala.seq(session, []).toVector()
         self._publishing = threading.Lock()
+        self._view: JavaObject = None  # what was published last
 
     def add_batch(self, batch_id: int, data: DataFrame) -> int:
         rows = plans.collect_rows(data)
         if batch_id > self._last_batch_id:  # (1)
             self._rows = rows.toVector() if self.output_mode == "complete" else self._rows.appendedAll(rows)  # (2)
             self._last_batch_id = batch_id
-            self.publish()
+            with self._publishing:
+                if self._view is not None and plans.temporary_view(self.session, self.name) == self._view:
+                    self._show()
         return int(rows.size())
 
     def streaming_write(self, session: SparkSession, schema: StructType) -> StreamingWrite:
@@ -68,4 +72,8 @@ class MemorySink(Sink):
     def publish(self) -> None:  # (3)
         """Make the rows a view. `start()` does it on its own thread, perhaps at the same time as the first batch."""
         with self._publishing:
-            plans.local_frame(self.session, self._attributes, self._rows).createOrReplaceTempView(self.name)
+            self._show()
+
+    def _show(self) -> None:
+        plans.local_frame(self.session, self._attributes, self._rows).createOrReplaceTempView(self.name)
+        self._view = plans.temporary_view(self.session, self.name)

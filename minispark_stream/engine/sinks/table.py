@@ -45,6 +45,8 @@ def table_location(
         raise analysis_error(session, "_LEGACY_ERROR_TEMP_1190", viewName=table)
     if tables.catalog_of(session, names) != _SESSION_CATALOG:
         raise AnalysisException(message=f"minispark_stream writes to tables of {_SESSION_CATALOG} only, not to {table}.")
+    if len(names) == 3 and names[0] == _SESSION_CATALOG:  # which knows its tables without its own name
+        names = names[1:]
     quoted = ".".join(map(_quoted, names))
     if not session.catalog.tableExists(quoted):  # (1)
         session.sql(_create_table(session, df, quoted, source, layout, options.get("path")))

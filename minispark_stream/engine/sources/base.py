@@ -27,7 +27,7 @@ import json
 import threading
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
 import pyarrow as pa
@@ -70,6 +70,7 @@ class SourceSpec:
         schema: the argument of `schema`.
         options: the options; their names are in lower case.
         clock: the clock of the engine.
+        spelling: how the user spelt the names of the options.
     """
 
     session: SparkSession
@@ -78,6 +79,12 @@ class SourceSpec:
     schema: StructType | None
     options: Mapping[str, str]
     clock: Clock
+    spelling: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def spelt_options(self) -> dict[str, str]:
+        """The options under the names that the user wrote: those of Hadoop's own settings have capital letters."""
+        return {self.spelling.get(name, name): value for name, value in self.options.items()}
 
 
 @dataclass(frozen=True)

@@ -39,7 +39,7 @@ from pyspark.sql.types import StructType
 
 from minispark_stream.engine.checkpointing.compactible_file_stream_log import CompactionConf, FileEntry, FileStreamSourceLog
 from minispark_stream.engine.checkpointing.metadata_log import json_object, number, to_json
-from minispark_stream.engine.jvm import files, plans, sessions
+from minispark_stream.engine.jvm import expressions, files, plans, sessions
 from minispark_stream.engine.jvm.errors import analysis_error, spark_error
 from minispark_stream.engine.plan.streaming_relation import StreamingRelation
 from minispark_stream.engine.sources.base import (
@@ -60,9 +60,13 @@ logger = logging.getLogger(__name__)
 
 
 def file_stream_relation(
-    spark: SparkSession, file_format: str, path: str | None, schema: StructType | None, options: Mapping[str, str]
+    spark: SparkSession, file_format: str, path: str | None, schema: StructType | None, options: Mapping[str, str],
+    hadoop_options: Mapping[str, str] | None = None,
 ) -> StreamingRelation:
     """`readStream.format(file_format).schema(schema).options(options).load(path)`.
+
+    Args:
+        hadoop_options: the options as they are spelt, among which settings of Hadoop may be.
 
     Raises:
         AnalysisException: PATH_NOT_FOUND (a glob may match nothing yet).
@@ -70,7 +74,7 @@ def file_stream_relation(
     """
     if path is None:
         raise spark_error(spark, IllegalArgumentException, "_LEGACY_ERROR_TEMP_2047")
-    folder = Folder(spark, path)
+    folder = Folder(spark, path, hadoop_options)
     if not folder.is_glob and not folder.exists():
         raise analysis_error(spark, "PATH_NOT_FOUND", path=path)
     if schema is None:
@@ -123,7 +127,8 @@ class FileStreamSource(SupportsTriggerAvailableNow):
         self._folder = Folder(session, path)
         base_path = {} if self._folder.is_glob else {"basepath": path}
         reader_options = {**options, "__globPaths__": "false", **base_path}
-        self._reader = files.FileReader(session, file_format, schema, partition_columns, reader_options)
+        what_files_hold = expressions.as_nullable(session, schema)  # whatever the schema of the stream says
+        self._reader = files.FileReader(session, file_format, what_files_hold, partition_columns, reader_options)
         self._listing_options = dict(options)
         self.options = FileStreamOptions.of(session, options)
         self.description = f"FileStreamSource[{self._folder.root}]"

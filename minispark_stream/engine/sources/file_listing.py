@@ -25,7 +25,7 @@ from pyspark.sql.types import StringType, StructField, StructType, VariantType
 
 from minispark_stream.engine.checkpointing.compactible_file_stream_log import CompactionConf
 from minispark_stream.engine.checkpointing.file_stream_sink_log import FOLDER, FileStreamSinkLog
-from minispark_stream.engine.jvm import expressions, files, plans, sessions
+from minispark_stream.engine.jvm import escaped_paths, expressions, files, plans, sessions
 from minispark_stream.engine.jvm.scala import JavaObject
 
 
@@ -39,11 +39,11 @@ class File:
 
 
 class Folder:
-    """The path of a file source as Spark sees it: a full path, which may have wildcards."""
+    """The path of a file source as Spark sees it: a full path, perhaps with wildcards. `options` may have Hadoop's settings."""
 
-    def __init__(self, session: SparkSession, path: str):
+    def __init__(self, session: SparkSession, path: str, options: Mapping[str, str] | None = None):
         self._session = session
-        self._files, self._path = files.qualified(session, path)
+        self._files, self._path = files.qualified(session, path, options)
         self.root = str(self._path.toString())
         self.is_glob = files.is_glob(session, path)
         self.has_manifest = False if self.is_glob else None  # None: not known yet
@@ -69,8 +69,10 @@ class Folder:
 
     def _finds_manifest(self) -> bool:
         ignored = sessions.flag(self._session, "spark.sql.streaming.fileStreamSink.ignoreMetadata")
-        is_folder = not ignored and self._files.isDirectory(self._path)
-        return is_folder and bool(self._files.exists(files.path(self._session, self._path, FOLDER)))
+        if ignored or not self._files.isDirectory(self._path):
+            return False
+        escaped_paths.check_not_escaped(self._session, f"{self.root}/{FOLDER}", escaped_paths.MANIFEST)
+        return bool(self._files.exists(files.path(self._session, self._path, FOLDER)))
 
     def _named_by_manifest(self, options: Mapping[str, str]) -> list[File]:  # (2)
         log = FileStreamSinkLog(f"{self.root}/{FOLDER}", CompactionConf(*sessions.compaction_confs(self._session, "fileSink")))

@@ -17,11 +17,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from pyspark.errors import SparkRuntimeException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructType
 
 from minispark_stream.engine.checkpointing.metadata_log import json_object, number, to_json
 from minispark_stream.engine.jvm.builders import case_insensitive
+from minispark_stream.engine.jvm.errors import spark_error
 from minispark_stream.engine.plan.streaming_relation import StreamingRelation
 from minispark_stream.engine.sources.base import (
     Offset,
@@ -69,6 +71,7 @@ class RatePerMicroBatchStream(SupportsTriggerAvailableNow):
     is_v1 = False
 
     def __init__(self, session: SparkSession, rows: int, partitions: int, start_ms: int, advance_ms: int):
+        self._session = session
         self._rows_per_batch = rows
         self._rows = StripedRows(session, partitions)
         self._start_ms = start_ms
@@ -98,10 +101,15 @@ class RatePerMicroBatchStream(SupportsTriggerAvailableNow):
     def get_batch(self, start: Offset | None, end: Offset) -> DataFrame:  # (3)
         (first, start_ms), (last, end_ms) = (_parsed(offset, self._start_ms) for offset in (start, end))
         if first > last:
-            raise AssertionError(f"assertion failed: startOffset({first}) > endOffset({last})")
-        if start_ms > end_ms:
-            raise AssertionError(f"assertion failed: startTimestamp({start_ms}) > endTimestamp({end_ms})")
+            raise self._malformed("INVALID_OFFSET", startOffset=first, endOffset=last)
+        if start_ms > end_ms:  # batch 0 runs again, and the source was given a later time
+            raise self._malformed("INVALID_TIMESTAMP", startTimestamp=start_ms, endTimestamp=end_ms)
         return self._rows.of(first, last, start_ms)
+
+    def _malformed(self, what: str, **parameters: int) -> SparkRuntimeException:
+        condition = f"MALFORMED_STATE_IN_RATE_PER_MICRO_BATCH_SOURCE.{what}"
+        texts = {name: str(value) for name, value in parameters.items()}
+        return spark_error(self._session, SparkRuntimeException, condition, **texts)
 
 
 def _parsed(offset: Offset | None, start_ms: int) -> tuple[int, int]:  # (1)

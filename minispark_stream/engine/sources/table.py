@@ -62,4 +62,4 @@ def _source(session: SparkSession, leaf: JavaObject) -> StreamingRelation:
     schema = expressions.python_schema(found.sourceInfo().schema())
     source = file_stream_relation(session, found.className().lower(), options.pop("path"), schema, options)
     name = leaf.sourceIdentifyingName().nameOpt()
-    return replace(source, name=name.get() if name.isDefined() else None)
+    return replace(source, name=name.get() if name.isDefined() else None, in_spark=lambda: plans.of_rows(session, leaf))

@@ -54,6 +54,7 @@ DEFAULT_STORE_NAME = "default"
 HDFS_PROVIDER = "org.apache.spark.sql.execution.streaming.state.HDFSBackedStateStoreProvider"
 ROCKS_DB_PROVIDER = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
 PROVIDER_CLASS = "spark.sql.streaming.stateStore.providerClass"
+COMPRESSION_CODEC = "spark.sql.streaming.stateStore.compression.codec"
 CHECKPOINT_FORMAT = "spark.sql.streaming.stateStore.checkpointFormatVersion"
 
 

@@ -106,6 +106,8 @@ class ContinuousExecution(StreamExecution):
         self._reconfiguring = False
         self._failed: Exception | None = None
 
+    is_continuous = True
+
     def run_activated_stream(self) -> None:
         for key, value in _AT_ONCE.items():
             self.session.conf.set(key, value)

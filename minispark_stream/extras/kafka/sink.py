@@ -29,7 +29,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructType
 
 from minispark_stream.engine.jvm import sessions
-from minispark_stream.engine.jvm.builders import look_up_data_source
+from minispark_stream.engine.jvm.builders import short_name
 from minispark_stream.engine.sinks.base import Sink, StreamingWrite
 from minispark_stream.engine.sinks.packed_rows import packed
 from minispark_stream.extras.jvm.kafka import append, kafka_table
@@ -49,7 +49,7 @@ class KafkaSink(Sink):
     supports_continuous = True
 
     def __init__(self, session: SparkSession, options: Mapping[str, str]):
-        look_up_data_source(session, "kafka")
+        short_name(session, "kafka")
         self._options = dict(options)
         self.description = str(kafka_table(session, options).table().toString())
 

@@ -86,10 +86,10 @@ class ReadOnlyFiles(CheckpointFileManager):
                 relative = info.path.strip("/").removeprefix(base).lstrip("/")
                 yield relative, info.size or 0
 
-    def list(self, name: str = "") -> list[tuple[str, int, int]]:
+    def list(self, name: str = "", only_files: bool = False) -> list[tuple[str, int, int]]:
         """As for any checkpoint; a folder that cannot be listed is among `not_listed` already, and seems empty here."""
         try:
-            return super().list(name)
+            return super().list(name, only_files)
         except OSError:
             return []
 

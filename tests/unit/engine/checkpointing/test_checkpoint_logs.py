@@ -351,7 +351,7 @@ class TestFileStreamSourceLog:
     def test_a_kill_at_any_delete_loses_nothing(self, kill_at: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         """Whatever the order of the listing; another conf after the kill."""
         listed, deleted, deletes = CheckpointFileManager.list, CheckpointFileManager.delete, iter(range(100))
-        monkeypatch.setattr(CheckpointFileManager, "list", lambda *args: sorted(listed(*args), reverse=True))
+        monkeypatch.setattr(CheckpointFileManager, "list", lambda *args, **named: sorted(listed(*args, **named), reverse=True))
 
         def killed(files: CheckpointFileManager, name: str) -> None:
             if next(deletes) == kill_at:
