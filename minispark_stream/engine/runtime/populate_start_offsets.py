@@ -59,6 +59,8 @@ def populate_start_offsets(query: RunningQuery, context: MicroBatchExecutionCont
         AnalysisException: the log was begun without the names of the sources.
     """
     latest = query.offset_log.get_latest()
+    if latest is not None:  # (a)
+        context = replace(context, end_offsets=latest[1].to_stream_progress(query.sources.ids))
     context = replace(context, metadata=replace(context.metadata, version=_log_version(query, latest and latest[1])))
     committed = query.commit_log.get_latest()
     restart = decide(latest and latest[0], committed and committed[0])
@@ -76,7 +78,7 @@ def populate_start_offsets(query: RunningQuery, context: MicroBatchExecutionCont
     if latest is None:
         _check_is_new(query)
         return replace(context, watermark_tracker=query.planner.new_watermark_tracker())
-    context = _last_batch(query, context, *latest)  # (a), (b)
+    context = _last_batch(query, context, *latest)
     if committed is None:
         logger.info("no commit log present")
     elif restart.found is Found.DONE:  # (c)
@@ -97,13 +99,11 @@ def _log_version(query: RunningQuery, latest: OffsetSeqBase | None) -> int:
     """The version in which the offset log is written: that in which it was begun, or, if it is new, the one of the confs.
 
     Raises:
-        AssertionError: the query has another number of sources than its log.
         AnalysisException: sources shall be identified by their names, but the log was begun in a version without names.
     """
     evolves = is_true(query.conf(SOURCE_EVOLUTION))
     if latest is None:
         return max(2 if evolves else 1, int(query.conf("spark.sql.streaming.offsetLog.formatVersion") or 1))
-    latest.to_stream_progress(query.sources.ids)  # raises
     if evolves and latest.version == 1:
         raise analysis_error(
             query.session, "STREAMING_QUERY_EVOLUTION_ERROR.CANNOT_ENABLE_ON_EXISTING_CHECKPOINT", existingVersion="1"
@@ -131,8 +131,7 @@ def _last_batch(
     query: RunningQuery, context: MicroBatchExecutionContext, batch_id: int, entry: OffsetSeqBase
 ) -> MicroBatchExecutionContext:
     """The last batch of the offset log, as it was when it was logged."""
-    end_offsets = entry.to_stream_progress(query.sources.ids)
-    before = _entry_before(query, batch_id) if batch_id > 0 else None
+    before = _entry_before(query, batch_id) if batch_id > 0 else None  # (a)
     if entry.metadata is None:
         raise RuntimeError(
             f"The checkpoint {redacted(query.checkpoint)} was written by a query with a continuous trigger, which a query in "
@@ -147,7 +146,6 @@ def _last_batch(
         context,
         batch_id=batch_id,
         start_offsets=before.to_stream_progress(query.sources.ids) if before else {},
-        end_offsets=end_offsets,
         metadata=metadata,
         watermark_tracker=query.planner.new_watermark_tracker().set_watermark(metadata.batch_watermark_ms),
         previous=previous,
