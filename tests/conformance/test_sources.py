@@ -13,10 +13,13 @@ from pathlib import Path
 
 import pytest
 from pyspark.errors import PySparkException, StreamingQueryException
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from minispark_stream import MiniSparkSession
 from minispark_stream.engine.clock import ManualClock
+from minispark_stream.engine.jvm import scala
+from minispark_stream.engine.sources.memory import MemoryStream
 from minispark_stream.engine.sources.rate import value_at_second
 from tests.connectors import kafka_connector
 
@@ -48,6 +51,39 @@ def test_rate_micro_batch_drives_a_windowed_count(compare):
         return rows.withWatermark("timestamp", "2 seconds").groupBy(F.window("timestamp", "5 seconds")).count()
 
     compare(build, [[]] * 4, trigger={"once": True})
+
+
+# -- a stream that a query uses twice -------------------------------------------------------------------------------
+
+TWICE = {
+    "a union": lambda df: df.union(df),
+    "a union of parts": lambda df: df.where("value % 2 = 0").union(df.where("value % 2 = 1")),
+    "a union that is counted": lambda df: df.union(df).groupBy().count(),
+    "a join": lambda df: df.alias("x").join(df.alias("y"), F.expr("x.value = y.value")),
+    "a join by name": lambda df: df.select("value").join(df.select((F.col("value") + 1).alias("value")), "value"),
+}
+
+
+@pytest.mark.parametrize("name", TWICE)
+def test_how_many_rows_a_stream_gives_that_is_used_twice(compare, spark, tmp_path, name):
+    """A join of rate-micro-batch with itself has two sources, one of a memory stream has one."""
+    mode = "complete" if "counted" in name else "append"
+    compare(lambda s: TWICE[name](s.readStream.format("rate-micro-batch").option("rowsPerBatch", 3).load()), [[], []], output_mode=mode,
+            trigger={"once": True})
+
+    streams = scala.jvm(spark).org.apache.spark.sql.execution.streaming.runtime.MemoryStream
+    theirs = streams.apply(spark._jsparkSession, scala.jvm(spark).org.apache.spark.sql.Encoders.INT())
+    theirs.addData(scala.seq(spark, [1, 2, 3]))
+    ours = MemoryStream(MiniSparkSession(spark), "value int")
+    ours.add_data([(1,), (2,), (3,)])
+    seen = []
+    for df in (DataFrame(theirs.toDF(), spark), ours.to_df()):
+        query = TWICE[name](df).writeStream.outputMode(mode).format("noop").trigger(availableNow=True)
+        query = query.option("checkpointLocation", str(tmp_path / str(len(seen)))).start()
+        query.awaitTermination()
+        log = (tmp_path / str(len(seen)) / "offsets/0").read_text().splitlines()[2:]
+        seen.append((log, query.recentProgress[0].numInputRows, [one.numInputRows for one in query.recentProgress[0].sources]))
+    assert seen[1] == seen[0]
 
 
 # -- rate -----------------------------------------------------------------------------------------------------------

@@ -50,7 +50,8 @@ class StreamingRelation:
     source's folder in the checkpoint (`sources/<i>` or `sources/<name>`). A source of files has a `file_format`, and its
     `get_batch` returns Spark's own relation over the files. `create_continuous` makes a ContinuousStream from the same
     arguments, if the source has one. `name` is the name that `readStream.name` was given. `in_spark` makes the stream that
-    Spark's own engine would read.
+    Spark's own engine would read. A relation that `is_one_source` remains one in a join with itself, which gives its columns
+    new ids; of another relation, such a join makes two sources.
     """
 
     source_name: str
@@ -60,6 +61,7 @@ class StreamingRelation:
     create_continuous: Callable[[SparkSession, str], Any] | None = None
     name: str | None = None
     in_spark: Callable[[], DataFrame] | None = None
+    is_one_source: bool = False
 
 
 @dataclass(frozen=True, eq=False)
@@ -146,6 +148,8 @@ def streaming_sources(session: SparkSession, plan: JavaObject) -> list[tuple[tup
 
 def leaf_key(leaf: JavaObject, stream: StreamingLeaf) -> tuple[Any, ...]:
     """The key of a leaf's source: the `load()`, and the ids of the columns, which Spark makes new in a join with itself."""
+    if stream.relation.is_one_source:
+        return (stream,)
     return (stream, *(a.exprId().id() for a in scala.items(leaf.output())))
 
 

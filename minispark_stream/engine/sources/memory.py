@@ -26,6 +26,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterable
+from functools import cached_property
 from typing import Any, cast
 
 from pyspark.sql import DataFrame, SparkSession
@@ -56,10 +57,17 @@ class MemoryStream:
             self.blocks.append(block)
             return str(len(self.blocks) - 1)
 
-    def to_df(self) -> DataFrame:
-        """The streaming DataFrame over this stream."""
-        relation = StreamingRelation("memory", self.schema, lambda session, metadata_path: MemoryStreamReader(session, self))
+    @cached_property
+    def _df(self) -> DataFrame:
+        def reader(session: SparkSession, metadata_path: str) -> MemoryStreamReader:
+            return MemoryStreamReader(session, self)
+
+        relation = StreamingRelation("memory", self.schema, reader, is_one_source=True)
         return streaming_dataframe(self._mini, relation)
+
+    def to_df(self) -> DataFrame:
+        """The streaming DataFrame over this stream; however often a query uses it, it has one reader."""
+        return self._df
 
 
 class MemoryStreamReader(SupportsTriggerAvailableNow):  # (3)
