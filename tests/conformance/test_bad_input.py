@@ -22,12 +22,12 @@ def engines(spark: Any, caplog: pytest.LogCaptureFixture) -> Engines:
     return [("spark", spark), ("model", MiniSparkSession(spark))]
 
 
-def raised(action: Callable[[], object]) -> tuple[str, str | None]:
-    """The class and the condition of what an action raises."""
+def raised(action: Callable[[], object]) -> tuple[str, str | None, str | None]:
+    """The class and the condition of what an action raises, and the condition of its cause."""
     with pytest.raises(Exception) as e:  # noqa: B017 - both engines are asked, and must answer alike
         action()
-    condition = getattr(e.value, "getCondition", lambda: None)()
-    return type(e.value).__name__, condition
+    condition, of_cause = (getattr(one, "getCondition", lambda: None)() for one in (e.value, getattr(e.value, "_cause", None)))
+    return type(e.value).__name__, condition, of_cause
 
 
 READS: dict[str, Callable[[Any, str], Any]] = {
@@ -107,10 +107,44 @@ def test_a_bad_option_ends_the_query_in_sparks_words(engines: Engines, tmp_path:
     assert messages[0] == messages[1]
 
 
-def start_and_wait(session: Any, folder: Path, checkpoint: Path) -> None:
+def start_and_wait(session: Any, folder: Path, checkpoint: Path | str) -> None:
     df = session.readStream.schema("k string").option("maxFilesPerTrigger", 1).json(str(folder)).groupBy("k").count()
     query = df.writeStream.outputMode("update").format("noop").option("checkpointLocation", str(checkpoint))
     query.trigger(availableNow=True).start().awaitTermination()
+
+
+@pytest.mark.parametrize("place", ["file://host/ck", "a:b", ""])
+def test_what_is_no_place_for_a_checkpoint(engines: Engines, tmp_path: Path, place: str) -> None:
+    (tmp_path / "in").mkdir()
+    spark, model = (raised(lambda: start_and_wait(session, tmp_path / "in", place)) for _, session in engines)  # noqa: B023
+    assert model == spark == ("IllegalArgumentException", None, None)
+
+
+IN_THE_WAY: dict[str, Callable[[Path], object]] = {
+    "offsets": lambda d: (d / "checkpoint/offsets").touch(),
+    "commits": lambda d: (d / "checkpoint/commits").touch(),
+    "state": lambda d: (d / "checkpoint/state").touch(),
+    "an id that is none": lambda d: (d / "checkpoint/metadata").write_text('{"id":"abc"}'),
+    "the log of the file sink": lambda d: (d / "out/_spark_metadata").touch(),
+}
+
+
+@pytest.mark.parametrize("name", IN_THE_WAY)
+def test_a_file_where_none_should_be(engines: Engines, tmp_path: Path, name: str) -> None:
+    outcomes = []
+    for engine, session in engines:
+        for folder in ("in", "checkpoint", "out"):
+            (tmp_path / engine / folder).mkdir(parents=True)
+        (tmp_path / engine / "in/0.json").write_text('{"k": "a"}')
+        IN_THE_WAY[name](tmp_path / engine)
+        if name == "the log of the file sink":
+            written = session.readStream.schema("k string").json(str(tmp_path / engine / "in")).writeStream
+            options = {"path": str(tmp_path / engine / "out"), "checkpointLocation": str(tmp_path / engine / "checkpoint")}
+            query = written.options(**options).trigger(availableNow=True).start()
+            outcomes.append(raised(query.awaitTermination))
+        else:
+            outcomes.append(raised(lambda: start_and_wait(session, tmp_path / engine / "in", tmp_path / engine / "checkpoint")))  # noqa: B023
+    assert outcomes[0] == outcomes[1]
 
 
 GARBAGE = ["", "garbage", "v9\n{}", "v1", "v1\n{bad", "\x00\xff"]

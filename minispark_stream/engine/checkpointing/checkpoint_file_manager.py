@@ -125,13 +125,18 @@ class CheckpointFileManager:
             file.write(self.open(name))
 
     def list(self, name: str = "", only_files: bool = False) -> list[tuple[str, int, int]]:
-        """(name, size in bytes, modification time in ms) of the entries of a folder; empty when it does not exist."""
+        """(name, size in bytes, modification time in ms) of the entries of a folder; empty when it does not exist.
+
+        If there is a file in the place of the folder, it is that file, as from Hadoop's `listStatus`.
+        """
         if self._fs is None:
             try:
                 with os.scandir(self._full(name)) as entries:
                     found = [(e.name, s) for e, s in _stats(entries) if not only_files or S_ISREG(s.st_mode)]
             except FileNotFoundError:
                 return []
+            except NotADirectoryError:
+                found = [(os.path.basename(self._full(name)), os.stat(self._full(name)))]  # raises it again if a parent is the file
             return [(base_name, s.st_size, s.st_mtime_ns // 1_000_000) for base_name, s in found]
         infos = self._fs.get_file_info(fs.FileSelector(self._full(name), allow_not_found=True))
         kept = (i for i in infos if not only_files or i.type == fs.FileType.File)

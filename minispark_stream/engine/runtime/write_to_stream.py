@@ -29,9 +29,9 @@ from pyspark.sql import SparkSession
 
 from minispark_stream.engine.checkpointing import stream_metadata
 from minispark_stream.engine.checkpointing.checkpoint_file_manager import CheckpointFileManager, redacted
-from minispark_stream.engine.jvm import escaped_paths, sessions
+from minispark_stream.engine.jvm import escaped_paths, scala, sessions
 from minispark_stream.engine.jvm import files as hadoop
-from minispark_stream.engine.jvm.errors import analysis_error, concurrent_queries, illegal_argument
+from minispark_stream.engine.jvm.errors import analysis_error, concurrent_queries
 from minispark_stream.engine.jvm.scala import JavaObject
 from minispark_stream.engine.plan.name_streaming_sources import check_names_are_unique
 from minispark_stream.engine.plan.unsupported_operation_checker import check_for_continuous, check_for_streaming
@@ -86,6 +86,7 @@ def resolve_write_to_stream(
         AnalysisException: streams do not support an operation or the output mode; or there is no checkpoint.
         JavaError: the checkpoint is under an escaped path, as Spark 2.4 wrote it.
         CapturedException: another query is being started on the same new checkpoint.
+        IllegalArgumentException: the checkpoint is no path, or the id in it is no UUID.
     """
     location, temporary = _checkpoint_location(session, options, name, temporary_checkpoint)  # (1)
     files = CheckpointFileManager(location)
@@ -103,6 +104,7 @@ def resolve_write_to_stream(
         query_id = stream_metadata.read_or_create(files.location, partial(sessions.conf, session))  # (3)
     except FileExistsError:
         raise concurrent_queries(session, f"{files.root}/metadata") from None
+    query_id = str(scala.java_class(session, "java.util.UUID.fromString")(query_id).toString())
     return WriteToStream(
         session=session, analyzed=analyzed, sink=sink, output_mode=output_mode, trigger=trigger, name=name,
         checkpoint=files.location, temporary=temporary, query_id=query_id,
@@ -113,12 +115,10 @@ def _checkpoint_location(
     session: SparkSession, options: Mapping[str, str], name: str | None, temporary_allowed: bool
 ) -> tuple[str, bool]:
     location, root = options.get("checkpointlocation"), session.conf.get("spark.sql.streaming.checkpointLocation", None)
-    if (root if location is None else location) == "":
-        raise illegal_argument("Can not create a Path from an empty string")
     if location is not None:
         return _absolute(session, location), False
     if root is not None:
-        return _absolute(session, f"{root.rstrip('/')}/{name or uuid.uuid4()}"), False
+        return f"{_absolute(session, root).rstrip('/')}/{name or uuid.uuid4()}", False
     if temporary_allowed:
         folder = tempfile.mkdtemp(prefix="temporary-")
         atexit.register(shutil.rmtree, folder, ignore_errors=True)  # unless the query has deleted it
@@ -127,6 +127,10 @@ def _checkpoint_location(
 
 
 def _absolute(session: SparkSession, location: str) -> str:
-    """A location as an absolute path. A relative one is resolved by the JVM, in the folder in which Spark was started."""
-    is_relative = re.match(r"/|[A-Za-z][\w+.-]*:", location) is None
-    return str(hadoop.qualified(session, location)[1].toString()) if is_relative else location
+    """A path of this machine as an absolute path. A relative one is resolved by the JVM, in the folder in which Spark was started.
+
+    Raises:
+        IllegalArgumentException: there is no such path (nothing, `a:b`, or `file://host/a` with a host).
+    """
+    is_elsewhere = re.match(r"(?i)(?!file:)[a-z][\w+.-]*:/", location)
+    return location if is_elsewhere else str(hadoop.qualified(session, location)[1].toString())
