@@ -76,7 +76,7 @@ def test_how_many_rows_a_stream_gives_that_is_used_twice(compare, spark, tmp_pat
     theirs.addData(scala.seq(spark, [1, 2, 3]))
     ours = MemoryStream(MiniSparkSession(spark), "value int")
     ours.add_data([(1,), (2,), (3,)])
-    seen = []
+    seen: list[object] = []
     for df in (DataFrame(theirs.toDF(), spark), ours.to_df()):
         query = TWICE[name](df).writeStream.outputMode(mode).format("noop").trigger(availableNow=True)
         query = query.option("checkpointLocation", str(tmp_path / str(len(seen)))).start()

@@ -87,8 +87,14 @@ def dropped_view(session: Any, folder: str) -> Any:
 
 def is_continuous(session: Any, folder: str) -> Any:
     found: list[Any] = []
-    asked = F.udf(lambda _: TaskContext.get().getLocalProperty("__is_continuous_processing"))("value").alias("is")
-    run(text(session, folder).select(asked).writeStream.foreachBatch(lambda batch, _: found.extend(batch.collect())), folder)
+
+    def of_task(_: str) -> str | None:
+        task = TaskContext.get()
+        assert task is not None
+        return task.getLocalProperty("__is_continuous_processing")
+
+    asked = text(session, folder).select(F.udf(of_task)("value").alias("is"))
+    run(asked.writeStream.foreachBatch(lambda batch, _: found.extend(batch.collect())), folder)
     return [row["is"] for row in found]
 
 
@@ -174,8 +180,8 @@ def test_what_sparks_suites_hold(spark: SparkSession, mini: Any, tmp_path: Path)
         "a stream is explained": explained,
         "two loads of one folder": lambda s, d: [text(s, d).sameSemantics(text(s, d)), text(s, d).sameSemantics(text(s, f"{d}/.."))],
         "a view that is dropped": dropped_view,
-        **{f"the state store {name!r}": lambda s, d, name=name: with_conf(s, state_store, name, lambda: run(counts(s, d), d))
-           for name in ("no.such.Class", "java.lang.String")},
+        "a state store that is no class": lambda s, d: with_conf(s, state_store, "no.such.Class", lambda: run(counts(s, d), d)),
+        "a state store that is none": lambda s, d: with_conf(s, state_store, "java.lang.String", lambda: run(counts(s, d), d)),
         "a codec of the state": lambda s, d: with_conf(s, f"{CONF}.stateStore.compression.codec", "no", lambda: run(counts(s, d), d)),
         "what a task is told": is_continuous,
         "a stop that takes too long": stopped_too_late,

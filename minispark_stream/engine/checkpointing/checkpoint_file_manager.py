@@ -136,7 +136,7 @@ class CheckpointFileManager:
             except FileNotFoundError:
                 return []
             except NotADirectoryError:
-                found = [(os.path.basename(self._full(name)), os.stat(self._full(name)))]  # raises it again if a parent is the file
+                found = [(os.path.basename(self._full(name)), os.stat(self._full(name)))]  # raises it if a parent is the file
             return [(base_name, s.st_size, s.st_mtime_ns // 1_000_000) for base_name, s in found]
         infos = self._fs.get_file_info(fs.FileSelector(self._full(name), allow_not_found=True))
         kept = (i for i in infos if not only_files or i.type == fs.FileType.File)

@@ -8,7 +8,6 @@ from __future__ import annotations
 from typing import Any
 
 from pyspark.accumulators import Accumulator, _accumulatorRegistry
-from pyspark.errors import IllegalArgumentException
 from pyspark.sql import SparkSession
 
 from minispark_stream.engine.jvm import scala, times

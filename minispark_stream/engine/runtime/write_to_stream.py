@@ -86,7 +86,7 @@ def resolve_write_to_stream(
         AnalysisException: streams do not support an operation or the output mode; or there is no checkpoint.
         JavaError: the checkpoint is under an escaped path, as Spark 2.4 wrote it.
         CapturedException: another query is being started on the same new checkpoint.
-        IllegalArgumentException: the checkpoint is no path, or the id in it is no UUID.
+        IllegalArgumentException: the location is not a path, or the id in the checkpoint is not a UUID.
     """
     location, temporary = _checkpoint_location(session, options, name, temporary_checkpoint)  # (1)
     files = CheckpointFileManager(location)
@@ -127,7 +127,7 @@ def _checkpoint_location(
 
 
 def _absolute(session: SparkSession, location: str) -> str:
-    """A path of this machine as an absolute path. A relative one is resolved by the JVM, in the folder in which Spark was started.
+    """A path of this machine in full. A relative one is resolved by the JVM, in the folder in which Spark was started.
 
     Raises:
         IllegalArgumentException: there is no such path (nothing, `a:b`, or `file://host/a` with a host).
