@@ -246,6 +246,16 @@ def test_a_task_that_is_not_read_to_its_end_reports_nothing(engines: Engines) ->
     assert found["spark"] > 3 == found["model"]
 
 
+def test_a_batch_whose_state_was_not_written(engines: Engines) -> None:
+    def committed(session: Any, folder: Path) -> list[str]:
+        counts = text(session, folder).groupBy("value").count().writeStream.outputMode("complete")
+        with pytest.raises(StreamingQueryException):
+            run(counts.foreachBatch(lambda batch, batch_id: None), folder)
+        return [path.name for path in (folder / "checkpoint/commits").glob("0")]
+
+    assert on_both(engines, committed) == {"spark": ["0"], "model": []}
+
+
 def test_a_common_table_expression_joined_with_itself_is_read_once(engines: Engines) -> None:
     def rows_read(session: Any, folder: Path) -> tuple[int, ...]:
         text(session, folder).createOrReplaceTempView("lines")
@@ -329,6 +339,8 @@ def test_a_batch_that_is_sorted_by_a_map_can_be_cached(engines: Engines) -> None
             run(in_order.foreachBatch(lambda df, batch_id: rows.append(df.cache().count())), folder)
         except StreamingQueryException as e:
             return "NoSuchElementException: key not found: k" in str(e)
+        finally:
+            engines["spark"][0].catalog.clearCache()
         return rows
 
     assert on_both(engines, counted) == {"spark": True, "model": [3]}

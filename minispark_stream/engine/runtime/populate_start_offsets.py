@@ -130,7 +130,7 @@ def _check_is_new(query: RunningQuery) -> None:
 def _last_batch(
     query: RunningQuery, context: MicroBatchExecutionContext, batch_id: int, entry: OffsetSeqBase
 ) -> MicroBatchExecutionContext:
-    """The last batch of the offset log, as it was when it was logged."""
+    """The last batch of the offset log, as it was when it was logged; `context` has the end of it already."""
     before = _entry_before(query, batch_id) if batch_id > 0 else None  # (a)
     if entry.metadata is None:
         raise RuntimeError(

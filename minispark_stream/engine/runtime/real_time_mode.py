@@ -1,15 +1,15 @@
-"""What is refused of real-time mode, `trigger(realTime=...)`: what Spark refuses, in Spark's words, and then all else.
+"""Why a query in real-time mode, `trigger(realTime=...)`, is refused: in Spark's words if Spark refuses it too.
 
-Models: RealTimeModeAllowlist, UnsupportedOperationChecker.checkAdditionalRealTimeModeConstraints, MicroBatchExecution (no
-document: it is of Spark 4.1).
+Models: RealTimeModeAllowlist, UnsupportedOperationChecker.checkAdditionalRealTimeModeConstraints, MicroBatchExecution (in no
+document: real-time mode is newer).
 
-In this order; the first two and the third are asked by `start()`, the others on the query's thread:
+The rules are checked in this order, (1) to (3) by `start()`, the others on the query's thread:
 
 1. The sink must write row by row: console, foreach and Kafka do. `realTimeMode.allowlistCheck` turns the check off.
 2. A batch must last at least `realTimeMode.minBatchDuration`.
 3. The output mode must be Update.
-4. Each source must be able to read until a batch's time is over: of those that PySpark has, Kafka's is.
-5. What is left would run in Spark. There is no engine for it here.
+4. Each source must be able to read until a batch's time is over; of those that PySpark has, only Kafka's can.
+5. A query that obeys all of these rules runs in Spark. Here, it is refused, because there is no engine for it.
 
     rate to noop, "5 seconds"           start(): OPERATOR_OR_SINK_NOT_IN_ALLOWLIST                  (1)
     rate to console, "1 second"         start(): INVALID_STREAMING_REAL_TIME_MODE_TRIGGER_INTERVAL  (2)

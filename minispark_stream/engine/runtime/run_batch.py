@@ -9,10 +9,13 @@ Models: MicroBatchExecution.runBatch (Execution flow; From query to the plan, "P
 
     batch 2, files (1, 2]  ->  3 rows in  ->  state version 2 becomes 3  ->  1 row out  ->  commits/2, watermark 12:04
 
-Each step passes its result on to the next one: the new data, the plan over it, the context with what was emitted. If a step
+Each step passes its result on to the next one: the new data, the plan over it, the context with what the batch did. If a step
 raises an error, the batch is in the offset log but not in the commit log, so a restart runs it again.
 
-Differs from Spark: nothing.
+Differs from Spark: if a foreachBatch function reads only a part of its batch, some state may not be written, and the query
+fails. In Spark, it fails when the batch is in the commit log already, so a restart does not run the batch again. Here, it fails
+before that.
+Shown by tests/spark/test_differences.py::test_a_batch_whose_state_was_not_written.
 """
 
 from __future__ import annotations
