@@ -30,12 +30,13 @@ def check_not_escaped(session: SparkSession, folder: str, kind: tuple[int, str, 
     Raises:
         JavaError: a SparkException that says what to move.
     """
+    if not sessions.flag(session, _ESCAPED_PATH_CHECK):
+        return
     times, condition, *names = kind
     wanted = escaped = files.path(session, folder)
     for _ in range(times):
         escaped = files.path(session, escaped.toUri().toString())
-    is_checked = sessions.flag(session, _ESCAPED_PATH_CHECK)
-    if is_checked and escaped.toUri().getPath() != wanted.toUri().getPath() and _exists(session, escaped):
+    if escaped.toUri().getPath() != wanted.toUri().getPath() and _exists(session, escaped):
         parameters = dict(zip(names, (wanted.toString(), escaped.toString())))
         raise spark_exception(session, condition, StreamingCheckpointEscapedPathCheckEnabled=_ESCAPED_PATH_CHECK, **parameters)
 

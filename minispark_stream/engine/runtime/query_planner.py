@@ -118,9 +118,9 @@ class QueryPlanner:
 
     def _begin(self, operators: Sequence[StatefulOperator], context: MicroBatchExecutionContext) -> StateOfRun:  # (2)
         get = self._conf if operators else dict[str, str]().get  # a query without state may have any state store
-        if operators and (provider := str(get(PROVIDER_CLASS))) not in PROVIDERS:
-            builders.check_state_store_provider(self.session, provider)
         if operators:
+            if (provider := str(get(PROVIDER_CLASS))) not in PROVIDERS:
+                builders.check_state_store_provider(self.session, provider)
             builders.check_codec(self.session, str(get(COMPRESSION_CODEC)))
         spark = self.session.sparkContext
         return StateOfRun(

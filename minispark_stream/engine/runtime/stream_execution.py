@@ -76,6 +76,8 @@ class StreamExecution(ABC):
         on_event: is called with the events of this run ("started", "progress", "idle", "ended", "terminated") and their values.
     """
 
+    is_continuous = False
+
     def __init__(self, session: SparkSession, write: WriteToStream, clock: Clock, observer: Observer, on_event: Announce):
         self.session = session
         self.id = write.query_id
@@ -117,8 +119,6 @@ class StreamExecution(ABC):
         self._thread = InheritableThread(
             target=self._run_stream, name=f"stream execution thread for {self.name or self.id}", daemon=True
         )
-
-    is_continuous = False
 
     @abstractmethod
     def run_activated_stream(self) -> None:

@@ -104,7 +104,7 @@ def resolve_write_to_stream(
         query_id = stream_metadata.read_or_create(files.location, partial(sessions.conf, session))  # (3)
     except FileExistsError:
         raise concurrent_queries(session, f"{files.root}/metadata") from None
-    query_id = str(scala.java_class(session, "java.util.UUID.fromString")(query_id).toString())
+    query_id = str(scala.java_class(session, "java.util.UUID.fromString")(query_id).toString())  # refused if it is no UUID
     return WriteToStream(
         session=session, analyzed=analyzed, sink=sink, output_mode=output_mode, trigger=trigger, name=name,
         checkpoint=files.location, temporary=temporary, query_id=query_id,

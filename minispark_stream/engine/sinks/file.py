@@ -32,7 +32,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from minispark_stream.engine.checkpointing.compactible_file_stream_log import CompactionConf
 from minispark_stream.engine.checkpointing.file_stream_sink_log import FOLDER, FileStreamSinkLog
-from minispark_stream.engine.jvm import builders, escaped_paths, files, sessions
+from minispark_stream.engine.jvm import escaped_paths, files, sessions
 from minispark_stream.engine.jvm.errors import analysis_error, spark_error
 from minispark_stream.engine.jvm.times import time_string_as_ms
 from minispark_stream.engine.sinks.base import Sink, SinkSpec
@@ -70,14 +70,14 @@ class FileStreamSink(Sink):
             case_sensitive = sessions.flag(session, "spark.sql.caseSensitive")
             files.check_partition_columns(session, spec.df.schema, columns, case_sensitive)
         self._partition_columns = columns
-        self._format, self._options = builders.short_name(session, spec.format) or spec.format, options
+        self._format, self._options = spec.format, options
         self._files, self._path = files.qualified(session, path)
         self.description = f"FileSink[{self._path.toString()}]"
         escaped_paths.check_not_escaped(session, f"{self._path.toString()}/{FOLDER}", escaped_paths.MANIFEST)
         retention_ms = time_string_as_ms(session, options["retention"]) if "retention" in options else math.inf
         conf = CompactionConf(*sessions.compaction_confs(session, "fileSink"))
         self.log = FileStreamSinkLog(f"{self._path.toString()}/{FOLDER}", conf, retention_ms)
-        if not self.log.files.exists(""):
+        if not self.log.files.exists(""):  # if it is a file, the first batch fails, as in Spark
             self.log.files.mkdirs()
         self._has_committed = False
 

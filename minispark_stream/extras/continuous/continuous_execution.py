@@ -86,6 +86,8 @@ class ContinuousExecution(StreamExecution):
         PySparkException: what source and sink refuse; here and not on the query's thread, as in Spark.
     """
 
+    is_continuous = True
+
     def __init__(self, streaming_write: Callable[[], StreamingWrite], write: WriteToStream, **arguments: Any):
         super().__init__(write=write, **arguments)
         [(_, self._relation)] = streaming_sources(self.session, self.analyzed)
@@ -105,8 +107,6 @@ class ContinuousExecution(StreamExecution):
         self._endpoint: RpcEndpoint | None = None
         self._reconfiguring = False
         self._failed: Exception | None = None
-
-    is_continuous = True
 
     def run_activated_stream(self) -> None:
         for key, value in _AT_ONCE.items():

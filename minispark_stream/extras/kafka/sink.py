@@ -49,7 +49,7 @@ class KafkaSink(Sink):
     supports_continuous = True
 
     def __init__(self, session: SparkSession, options: Mapping[str, str]):
-        short_name(session, "kafka")
+        short_name(session, "kafka")  # without the connector, there is no such data source
         self._options = dict(options)
         self.description = str(kafka_table(session, options).table().toString())
 
