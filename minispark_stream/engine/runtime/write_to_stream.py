@@ -89,9 +89,9 @@ def resolve_write_to_stream(
         IllegalArgumentException: the location is not a path, or the id in the checkpoint is not a UUID.
     """
     location, temporary = _checkpoint_location(session, options, name, temporary_checkpoint)  # (1)
-    files = CheckpointFileManager(location)
+    files = CheckpointFileManager(_absolute(session, location))
     if not recover_from_checkpoint and files.exists("offsets"):
-        raise analysis_error(session, "_LEGACY_ERROR_TEMP_1299", checkpointPath=f"{redacted(location)}/offsets")
+        raise analysis_error(session, "_LEGACY_ERROR_TEMP_1299", checkpointPath=f"{redacted(location).rstrip('/')}/offsets")
     escaped_paths.check_not_escaped(session, location, escaped_paths.CHECKPOINT)
     check_names_are_unique(session, analyzed)  # (2)
     if sessions.flag(session, "spark.sql.streaming.unsupportedOperationCheck"):
@@ -114,11 +114,12 @@ def resolve_write_to_stream(
 def _checkpoint_location(
     session: SparkSession, options: Mapping[str, str], name: str | None, temporary_allowed: bool
 ) -> tuple[str, bool]:
+    """The location as the user has written it, and whether it is temporary."""
     location, root = options.get("checkpointlocation"), session.conf.get("spark.sql.streaming.checkpointLocation", None)
     if location is not None:
-        return _absolute(session, location), False
+        return location, False
     if root is not None:
-        return f"{_absolute(session, root).rstrip('/')}/{name or uuid.uuid4()}", False
+        return root and f"{root.rstrip('/')}/{name or uuid.uuid4()}", False  # an empty one stays empty, and is refused
     if temporary_allowed:
         folder = tempfile.mkdtemp(prefix="temporary-")
         atexit.register(shutil.rmtree, folder, ignore_errors=True)  # unless the query has deleted it
