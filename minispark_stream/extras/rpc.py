@@ -1,14 +1,14 @@
 """Messages from the tasks to the driver, and the answers (Spark: RpcEnv, ThreadSafeRpcEndpoint, RpcEndpointRef).
 
-A Python worker has no way to Spark's own RPC, so this is `multiprocessing.connection`: an address of the driver, at which
+A Python worker cannot use Spark's own RPC, so this is `multiprocessing.connection`: an address of the driver, at which
 whoever wants to speak must first prove by HMAC that it knows a secret. The secret travels to the tasks inside their function.
 
     endpoint = RpcEndpoint("127.0.0.1", receive)      # on the driver: a port that is free
     endpoint.ref.ask(message)                         # in a task: what receive(message) returns
 
 1. `receive` is called for one message at a time, whichever task it comes from.
-2. What `receive` raises is told to `on_error`, and the connection is closed. Without `on_error`, `ask` raises it, as a
-   RuntimeError.
+2. If `receive` raises an error, `on_error` is called with it, and the connection is closed. Without `on_error`, `ask` raises
+   it, as a RuntimeError.
 3. When the endpoint is stopped, every `ask` raises OSError or EOFError.
 """
 
@@ -67,9 +67,9 @@ class RpcEndpoint:
     """Listens until it is stopped.
 
     Args:
-        host: the address of this machine under which the tasks find it.
+        host: the address at which the tasks find this machine.
         receive: answers a message.
-        on_error: is told what `receive` raised; None: the asker is.
+        on_error: is called with an error of `receive`; if it is None, `ask` raises the error.
     """
 
     def __init__(self, host: str, receive: Callable[[Any], Any], on_error: Callable[[Exception], None] | None = None):

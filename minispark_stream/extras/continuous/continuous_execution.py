@@ -2,13 +2,13 @@
 
 Models: ContinuousExecution (Continuous processing; SIGMOD'18 paper, section 6.3).
 
-1. Where did the last run stop? At the last epoch of the commit log. Offsets of later epochs are deleted: what they say was
-   read, but perhaps not written.
+1. Where did the last run stop? At the last epoch of the commit log. Offsets of later epochs are deleted, because their rows
+   were read, but perhaps not written.
 2. Each partition of the source becomes a task: a reader, the operators of the query, and a writer (epoch_markers.py).
-3. The job is started, and runs until the query ends. A thread ends an epoch each time that the trigger says so.
+3. The job is started, and runs until the query ends. A thread ends an epoch whenever the trigger says so.
 4. The tasks report to the coordinator (epoch_coordinator.py). When all readers have passed the end of an epoch, its offsets are
    written; when all writers have, it is committed.
-5. When the partitions of the source have changed, the job is ended and begun again, from the last epoch that was committed.
+5. When the partitions of the source have changed, the job is restarted from the last epoch that was committed.
 
     epoch 0           epoch 1            trigger(continuous="1 second")
     ─ a ─ b ─┊─ c ─ d ─ e ─┊─ f ─        rows of a partition, and the markers between epochs
@@ -16,10 +16,10 @@ Models: ContinuousExecution (Continuous processing; SIGMOD'18 paper, section 6.3
              commits/0     commits/1     written when the markers have passed the writers
 
 What was read and not committed is read again after a restart: every row arrives at least once. A micro-batch is logged before
-it runs, an epoch afterwards, so it cannot be run again with the same rows.
+it runs, but an epoch is logged afterwards, so an epoch cannot be run again with the same rows.
 
-Reader and writer are Python workers of one task, so a partition takes a slot and two processes, for as long as the query runs.
-Where there are fewer slots, no epoch ends. With an interval of 0 an epoch takes a millisecond at least.
+Reader and writer are Python workers of one task, so a partition takes a slot and two processes for as long as the query runs.
+If there are fewer slots than partitions, no epoch ends. With an interval of 0, an epoch takes at least a millisecond.
 
 Differs from Spark: the offsets of a run that has committed nothing are deleted, too; Spark keeps them, and the next run
 commits its first epoch with them.
@@ -65,8 +65,8 @@ from minispark_stream.extras.rpc import RpcEndpoint
 
 logger = logging.getLogger(__name__)
 
-# A row is to go on as soon as it is there: Spark hands on what it has gathered when it meets a PUSH, and no buffer of a worker
-# waits until it is full.
+# A row is to be passed on as soon as it has arrived: a PUSH makes Spark pass on what it has collected, and no buffer of a
+# worker waits until it is full.
 _AT_ONCE = {
     "spark.sql.execution.arrow.maxBytesPerBatch": str(BATCH_BYTES), "spark.sql.execution.pandas.udf.buffer.size": "4",
 }
@@ -82,8 +82,8 @@ class ContinuousExecution(StreamExecution):
         arguments: what StreamExecution takes.
 
     Raises:
-        UnsupportedOperationException: the source knows micro-batches alone.
-        PySparkException: what source and sink refuse; here and not on the query's thread, as in Spark.
+        UnsupportedOperationException: the source can only be read in micro-batches.
+        PySparkException: what source and sink refuse; it is raised here and not on the query's thread, as in Spark.
     """
 
     is_continuous = True
@@ -124,7 +124,7 @@ class ContinuousExecution(StreamExecution):
             self._plan.explain(extended)
 
     def stop(self) -> None:
-        """Readers and writers may end by themselves before Spark kills what still runs: a worker that is killed complains."""
+        """Readers and writers may end by themselves before Spark kills those that still run: a killed worker logs an error."""
         self.stop_requested.set()
         if self._endpoint is not None and not self.is_current_thread():
             self._endpoint.stop()
@@ -213,7 +213,7 @@ class ContinuousExecution(StreamExecution):
             self._fail(endpoint, e)
 
     def _fail(self, endpoint: RpcEndpoint, error: Exception) -> None:
-        """What the driver does for an epoch has failed: readers and writers end, and the query with them."""
+        """The driver's work for an epoch has failed: readers and writers end, and the query with them."""
         self._failed = self._failed or error
         threading.Thread(target=endpoint.stop, daemon=True).start()  # it waits for the thread that has come here
 
@@ -254,8 +254,8 @@ def get_start_offset(query: ContinuousExecution) -> Offset:
     entry = query.offset_log.get(committed)
     if isinstance(entry, OffsetMap):
         raise RuntimeError(
-            f"{query.offset_log.files.root}/{committed} was written by a query in micro-batches that tells its sources by "
-            "their names, which a query with a continuous trigger cannot continue. Start it with a new checkpoint location."
+            f"{query.offset_log.files.root}/{committed} was written by a query in micro-batches with named sources, which a "
+            "query with a continuous trigger cannot continue. Start it with a new checkpoint location."
         )
     if entry is None or entry.offsets[0] is None:
         raise RuntimeError(f"Batch {committed} was committed without end epoch offsets!")

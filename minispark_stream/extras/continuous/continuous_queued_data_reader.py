@@ -2,16 +2,16 @@
 
 Models: ContinuousQueuedDataReader, ContinuousDataSourceRDD (Continuous processing; executors: "one thread reads, one asks").
 
-Two threads fill a queue, the task empties it:
+Two threads fill a queue, and the task empties it:
 
-1. One reads rows from the source, each time those that are there, with the offset after them; it waits when the queue is full
+1. One thread reads the rows that the source has, and the offset after them. It waits when the queue is full
    (`spark.sql.streaming.continuous.executorQueueSize`, in rows).
-2. One asks the driver every `executorPollIntervalMs` which epoch it is, and puts a marker into the queue for each epoch that
-   has ended since it asked last.
-3. The task hands on all that is in the queue: rows, as Arrow batches, and markers, as a row of nulls with the number of the
-   epoch in the last column. At a marker it tells the coordinator the offset that the partition has come to.
+2. The other asks the driver every `executorPollIntervalMs` which epoch it is, and puts a marker into the queue for each epoch
+   that has ended since it last asked.
+3. The task passes on everything in the queue: rows as Arrow batches, and a marker as a row of nulls with the number of the
+   epoch in the last column. At a marker it reports to the coordinator which offset the partition has reached.
 4. A task that Spark starts a second time refuses to run: it could not know where the first one stopped.
-5. When the driver does not answer any more, the query has ended, and so does the task.
+5. When the driver does not answer any more, the query has ended, and the task ends, too.
 
     queue      a@1  b@2  |  c@3                            offset 3 was read, the marker of epoch 0 came after b
     rows out   (a, null) (b, null) (null, "0") (c, null)   and the coordinator is told: epoch 0 ends at offset 2
@@ -19,12 +19,12 @@ Two threads fill a queue, the task empties it:
 The markers are rows, because the operators between reader and writer are Spark's, on one endless iterator; in Spark an epoch is
 an iterator of its own.
 
-Rows that have queued travel together, and a row that is alone waits for no other. Spark gathers rows for a Python worker until
-their batch has `BATCH_BYTES`, or until it sees that there are no more; and it waits to see. So whatever goes on is followed by
-rows with PUSH in the last column, a text as long as such a batch. With it Spark gives on what it has gathered, and the writer
-drops it. One PUSH fills the batch for the writer, and the next one shows that there are more rows. (In a query with Python UDFs
-each row is a batch, and one PUSH shows the writer, and each operator with UDFs, that there are more rows.) While more rows wait
-in the queue, none is needed.
+Rows that are in the queue at the same time are passed on together, and a single row waits for no other. But Spark collects
+rows for a Python worker until their batch has `BATCH_BYTES`, or until it sees that there are no more rows, for which it waits.
+So the rows are followed by rows with PUSH in the last column, a text as long as such a batch. They make Spark pass on what it
+has collected, and the writer drops them. One PUSH fills the writer's batch, and the next one shows that there are more rows.
+(In a query with Python UDFs each row is a batch, and one PUSH shows the writer, and each operator with UDFs, that there are
+more rows.) While more rows wait in the queue, no PUSH is needed.
 
 Differs from Spark: nothing.
 """
@@ -74,7 +74,7 @@ Entry = EpochMarker | ContinuousRows | Failure
 class ContinuousReaderTask:
     """The function that `mapInArrow` runs for each partition; its input is the number of the partition.
 
-    `schema` is that of the rows, with the column of the markers at its end. `pushes`: how many rows follow what goes on.
+    `schema` is that of the rows, with the column of the markers at its end. `pushes`: how many rows with PUSH follow them.
     """
 
     partitions: tuple[ContinuousInputPartition, ...]
@@ -123,7 +123,7 @@ class ContinuousReaderTask:
 
 
 class ContinuousQueuedDataReader:
-    """The queue of a partition and the two threads that fill it. `offset` is that after the rows which have been handed on."""
+    """The queue of a partition and the two threads that fill it. `offset` is the one after the rows that were passed on."""
 
     def __init__(self, task: ContinuousReaderTask, partition: ContinuousInputPartition, coordinator: RpcEndpointRef):
         self._task, self._partition, self._coordinator = task, partition, coordinator
@@ -149,7 +149,7 @@ class ContinuousQueuedDataReader:
         return not self._queue
 
     def rows_and_epochs(self) -> Iterator[tuple[list[Rows], int | None]]:
-        """Rows that have waited together, and the number of the epoch that ends after them, if one does."""
+        """Rows that were in the queue together, and the number of the epoch that ends after them, if one does."""
         epoch, rows = self._task.start_epoch, list[Rows]()
         while (entries := self._next_entries()) is not None:
             for entry in entries:

@@ -2,15 +2,15 @@
 
 Models: ContinuousWriteRDD, WriteToContinuousDataSourceExec (Continuous processing).
 
-1. Rows and markers come in batches, which are cut at the markers; what only pushes others on (PUSH) is dropped.
-2. The rows up to a marker are those of an epoch. The sink is given them as they come.
-3. At the marker the sink has written the epoch, and the coordinator is told so, with what the sink has to say.
+1. Rows and markers come in batches, which are cut at the markers. Rows that only push others forward (PUSH) are dropped.
+2. The rows up to a marker are those of an epoch. The sink receives them as they come.
+3. When the sink has written the rows up to the marker, the task reports this to the coordinator, with the sink's message.
 4. Then the next epoch begins.
 
     batches in   (a, null) (b, null) (null, "0") (c, null) (null, PUSH)   (null, PUSH) (d, null) ...
     the sink     write(partition, 0, [a b])   CommitPartitionEpoch(partition, 0, ...)   write(partition, 1, [c] [d ...
 
-An epoch that the end of the query has cut off is not told to the coordinator, which would not listen.
+An epoch that is cut off by the end of the query is not reported to the coordinator, which would ignore it.
 
 Differs from Spark: nothing.
 """

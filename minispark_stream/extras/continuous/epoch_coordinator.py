@@ -2,22 +2,22 @@
 
 Models: EpochCoordinator and its messages (Continuous processing; SIGMOD'18 paper, section 6.3).
 
-1. The driver's clock asks for the next epoch (`IncrementAndGetEpoch`); readers look which one it is (`GetCurrentEpoch`), and
+1. The driver's clock begins the next epoch (`IncrementAndGetEpoch`). Readers ask which epoch it is (`GetCurrentEpoch`), and
    put a marker between the rows of the old epoch and those of the new one.
-2. At a marker a reader says how far it has read (`ReportPartitionOffset`). With the offsets of all readers, `add_offset` writes
-   the entry of the epoch: what was read, written down afterwards.
-3. When the marker has come to the writer, that one says that its rows are written (`CommitPartitionEpoch`).
-4. With the commits of all writers and the offsets of all readers, an epoch is committed; but never before the one before it.
+2. At a marker, a reader reports how far it has read (`ReportPartitionOffset`). When all readers have reported, `add_offset`
+   writes the entry of the epoch: what was read is logged afterwards.
+3. When the marker has reached the writer, the writer reports that it has written the rows (`CommitPartitionEpoch`).
+4. When all writers and all readers have reported, the epoch is committed, but never before the previous one.
 5. What is kept for late epochs has a limit (`spark.sql.streaming.continuous.epochBacklogQueueSize`).
-6. After `StopContinuousExecutionWrites` nothing is counted any more: what tasks still say at their end does not matter.
+6. After `StopContinuousExecutionWrites` nothing is counted any more: what the tasks report while they end does not matter.
 
     reader 0, writer 0   offset 0    commit 0       offset 1    commit 1
     reader 1, writer 1        offset 0                     offset 1        commit 1   commit 0 (late)
     driver                    add_offset(0)                add_offset(1)                         commit(0) commit(1)
 
-Nothing here knows of Spark, tasks or sockets: messages go in, calls come out.
+Nothing here knows about Spark, tasks or sockets: messages go in, calls come out.
 
-A backlog that is too long is raised to the connection of the sender, which ends the query.
+When the backlog is too long, `receive` raises an error, which ends the query.
 
 Differs from Spark: nothing.
 """

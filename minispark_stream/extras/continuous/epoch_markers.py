@@ -6,16 +6,16 @@ Between reader and writer there is one endless iterator of rows, so the end of a
 number in a column of its own, which is null for data. In the analysed plan, which has only projections and filters,
 
 1. the streaming leaf becomes the rows of the reader, with that column;
-2. a projection takes the column along, and computes nothing for a marker (a Python UDF: python_udfs.py);
+2. a projection keeps the column, and computes nothing for a marker (for Python UDFs, see python_udfs.py);
 3. a filter lets every marker pass;
-4. names of views and aliases fall away, for the columns are known by their ids.
+4. the names of views and aliases are removed, because the columns are known by their ids.
 
     Project [upper(k) AS u]          Project [if (isnull(epoch)) upper(k) else null AS u, epoch]
       Filter (v > 1)          ->       Filter (isnotnull(epoch) OR v > 1)
         LogicalRDD [k, v]                Project [_0 AS k, _1 AS v, epoch]
                                            MapInArrow read, [_0, _1, epoch]
 
-In Spark an epoch is the end of an iterator, and the plan is run anew for each one.
+In Spark, the iterator of the rows ends at the end of an epoch, and the plan is run again for the next one.
 
 Differs from Spark: nothing.
 """

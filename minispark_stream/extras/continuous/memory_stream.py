@@ -6,12 +6,13 @@ Models: ContinuousMemoryStream (Continuous processing; Source document).
     query = numbers.to_df().writeStream...trigger(continuous="1 second").start()
     numbers.add_data([(1,), (2,), (3,)])      # partition 0: 1, 3; partition 1: 2; the offset is {"0":2,"1":1}
 
-1. The rows of each `add_data` are dealt out over the partitions.
+1. The rows of each `add_data` are dealt out to the partitions in turn.
 2. The offset is the number of rows of each partition.
 3. Tasks ask the driver for the rows (records.py).
 
-The rows live as long as the object, so a query may be stopped and restarted on its checkpoint; they do not outlive the
-process. Differs from Spark: nothing.
+The rows live as long as the object, so a query may be stopped and restarted from its checkpoint, but only in the same process.
+
+Differs from Spark: nothing.
 """
 
 from __future__ import annotations
@@ -86,7 +87,7 @@ class _Stream(ContinuousStream):
         return offset_by_partition(dict.fromkeys(range(self._memory.num_partitions), 0))
 
     def plan_input_partitions(self, start: Offset) -> list[ContinuousRecordPartition]:
-        """Raises ValueError: `start` is no offset of this stream."""
+        """Raises ValueError: `start` is not an offset of this stream."""
         offsets = json.loads(start)
         if not isinstance(offsets, dict) or len(offsets) != self._memory.num_partitions:
             raise ValueError(f"Expected an object with the offsets of {self._memory.num_partitions} partitions but got {start}")

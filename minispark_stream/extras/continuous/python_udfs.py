@@ -2,22 +2,22 @@
 
 Models: ArrowEvalPythonExec (Continuous processing).
 
-1. Each UDF in an expression is given one argument more, the first: the column of the markers.
-2. In the worker, the user's function is called where this is null, with the other arguments. For a marker the result is null.
+1. Each UDF in an expression gets an additional first argument: the column of the markers.
+2. In the worker, the user's function is called with the other arguments if this one is null. For a marker the result is null.
 
-In a query with UDFs every batch of Spark is a single row. Beside other rows, the null of a marker would make floating-point
-numbers of the whole ones in a pandas Series.
+In a query with UDFs, each of Spark's batches is a single row. In a batch with other rows, the null of a marker would turn the
+integers of a pandas Series into floating-point numbers.
 
     shout(k)  ->  shout'(epoch, k)        rows in (null, a) (null, b) ("0", null)        shout is called with a and b
 
-Between the worker and the JVM one thread writes and reads, unless Spark was started with
-`spark.python.udf.pipelined.enabled=true`. It does not read before the socket takes no more rows or there are none left: of 100
-rows a second, none had come out of the UDF after a minute. With a thread to write and one to read, a row was 13 ms old in the
-sink (the median, on a busy machine of 2 cores, which kept up with some hundred rows a second).
+In the JVM, a single thread writes to the worker and reads from it, unless Spark was started with
+`spark.python.udf.pipelined.enabled=true`. It reads only when the socket takes no more rows or there are none left: of 100 rows
+a second, none had come out of the UDF after a minute. With one thread that writes and one that reads, a row reached the sink
+after 13 ms (the median, on a busy machine of 2 cores, which kept up with a few hundred rows a second).
 
 Differs from Spark: Spark calls a UDF with as many rows as fit into a batch, so a row waits until 10,000 have arrived, or its
-epoch ends; here a row goes on at once. Without the setting, UDFs are refused; UDFs without Arrow and UDFs over an iterator of
-batches are always refused.
+epoch ends; here each row is passed on at once. Without the setting, UDFs are refused; UDFs without Arrow and UDFs over an
+iterator of batches are always refused.
 Shown by tests/conformance/test_continuous.py::test_python_udfs.
 """
 

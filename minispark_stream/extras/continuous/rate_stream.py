@@ -2,16 +2,18 @@
 
 Models: RateStreamContinuousStream, RateStreamContinuousPartitionReader (Continuous processing; Source document).
 
-1. Partition i of n has the values i, i + n, i + 2n, ...; it makes one every n / rowsPerSecond seconds, and those together that
-   are due already. From 1000 n rows per second on, a value is due at once.
-2. A partition's offset is its last value, and the time at which that one was due. A restart goes on from there, so it makes at
-   once what was due meanwhile.
-3. A query that begins has the time of its start as the offset of each partition, and the value before the first one.
+1. Partition i of n has the values i, i + n, i + 2n, ...; one is due every n / rowsPerSecond seconds, rounded down to whole
+   milliseconds. Values that are already due are made together. Above 1000 n rows per second, a value is due at once.
+2. A partition's offset is its last value, and the time at which that value was due. A restart continues from there, so the
+   values that were due in the meantime are made at once.
+3. In a new query, the offset of each partition is the value before the first one, and the time at which the query started.
 
     rowsPerSecond 10, 2 partitions, started at 1000 ms      0: -2 at 1000, 0 at 1200, 2 at 1400     1: -1 at 1000, 1 at 1200
     the offset {"0":{"value":2,"runTimeMs":1400},"1":{"value":1,"runTimeMs":1200}}
 
-As in Spark, rampUpTime does not count. Differs from Spark: nothing.
+As in Spark, the option rampUpTime is ignored.
+
+Differs from Spark: nothing.
 """
 
 from __future__ import annotations
@@ -96,7 +98,7 @@ class RateStreamContinuousStream(ContinuousStream):
         })
 
     def plan_input_partitions(self, start: Offset) -> list[RateStreamContinuousInputPartition]:
-        """Raises ValueError: `start` is an offset of micro-batches; IllegalArgumentException: of other partitions."""
+        """Raises ValueError if `start` was written in micro-batches, IllegalArgumentException if numPartitions has changed."""
         offsets = json.loads(start)
         if not isinstance(offsets, dict):
             raise ValueError(f"Expected an object with the offset of each partition but got {start}")

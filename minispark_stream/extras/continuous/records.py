@@ -1,13 +1,13 @@
-"""Rows on the driver that are read by the tasks: what the memory stream and the socket stream have in common.
+"""Rows on the driver that the tasks read: what the memory stream and the socket stream have in common.
 
 Models: ContinuousRecordEndpoint, ContinuousRecordPartitionOffset (Continuous processing).
 
 Each partition has a list of rows; an offset is the number of rows before it. A task asks the driver for the rows from its
-offset on. When there are none, it waits a little and asks again.
+offset on. If there are none, it waits a little and asks again.
 
-    partition 0   a c e      a task at offset 1 asks, and is given c and e
+    partition 0   a c e      a task at offset 1 asks, and receives c and e
 
-A question is answered with all rows that are there, up to `MOST_ROWS`.
+The answer contains all rows that have arrived, but at most `MOST_ROWS`.
 
 Differs from Spark: nothing.
 """

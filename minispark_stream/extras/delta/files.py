@@ -2,9 +2,9 @@
 
 Models: DelayedCommitProtocol and StatisticsCollection of Delta Lake.
 
-1. The partition values are the names of the folders, in which odd characters are written as %XX.
-2. The statistics are what the parquet writer has left in the footer: rows, nulls, smallest and largest value. A reader skips a
-   file by them, so a bound must never be wrong; where it might be, there is none.
+1. The partition values are in the names of the folders, in which special characters are written as %XX.
+2. The statistics are what the parquet writer has left in the footer: rows, nulls, smallest and largest values. Readers use them
+   to skip files, so a bound must never be wrong; where it might be, there is none.
 
     k=a%2Fb/part-00000-….parquet  ->  partitionValues {"k":"a/b"}
                                       stats {"numRecords":2,"minValues":{"v":1},"maxValues":{"v":3},"nullCount":{"v":0}}
@@ -41,7 +41,7 @@ def add_action(status: SinkFileStatus, root: str, partition_columns: list[str]) 
     Args:
         status: the file; its path is a URI.
         root: the folder of the table, a URI.
-        partition_columns: of the table; one folder for each of them, in this order.
+        partition_columns: those of the table; the path has a folder for each of them, in this order.
     """
     from deltalake.transaction import AddAction
 
@@ -97,7 +97,7 @@ def _statistics(footer: pq.FileMetaData) -> dict[str, Any]:  # (2)
 
 
 def _bound(value: Any) -> Any:
-    """A value as it stands in the statistics; None for what is not to be there."""
+    """A value as the statistics have it; None if it must not be there."""
     if isinstance(value, bool) or isinstance(value, datetime.datetime):
         return None
     if isinstance(value, str):

@@ -2,8 +2,8 @@
 
 Models: ImplicitMetadataOperation and DeltaSink.castDataIfNeeded of Delta Lake.
 
-1. Delta has its own rules for columns: no two that differ in case only, no odd characters, no column without a type.
-2. A new table gets the columns of the batch, all nullable, and the partition columns that were asked for.
+1. Delta has its own rules for columns: no two that differ only in case, no special characters, no column without a type.
+2. A new table gets the columns of the batch, all nullable, and the partition columns that the writer was given.
 3. A column of the batch belongs to the column of the table of the same name, in any case, and is cast to its type. Columns
    that the batch lacks are null in its rows.
 4. A column that the table lacks is an error; with `mergeSchema` it becomes a new column of the table.
@@ -39,12 +39,12 @@ _REFUSED_METADATA = ("delta.generationExpression", "delta.identity.", "delta.inv
 
 @dataclass(frozen=True)
 class WritePlan:
-    """The rows as the table wants them.
+    """The rows as the table requires them.
 
     Attributes:
-        data: with the names and types of the table's columns.
-        schema: of the table after the batch, as JSON.
-        partition_columns: of the table.
+        data: the rows, with the names and types of the table's columns.
+        schema: the schema of the table after the batch, as JSON.
+        partition_columns: those of the table.
         new_fields: the columns that the table does not have yet, each as JSON; empty for a new table.
     """
 
@@ -60,11 +60,11 @@ def plan_write(
     """How a batch is to be written.
 
     Args:
-        table: None when it is to be created.
-        partition_by: what the writer was given; empty: whatever the table has.
+        table: None if it is to be created.
+        partition_by: the columns that the writer was given; if there are none, those of the table.
 
     Raises:
-        AnalysisException: under Delta's error condition, when the batch does not fit.
+        AnalysisException: the batch does not fit; the error has Delta's own condition.
     """
     _check_columns(data)  # (1)
     batch = json.loads(_nullable(data))
@@ -106,7 +106,7 @@ def delta_error(condition: str, text: str) -> AnalysisException:
 
 
 def _nullable(data: DataFrame) -> str:
-    """The schema as JSON, all nullable, without what the query has noted about its event time."""
+    """The schema as JSON, with all columns nullable, and without the note on the event time that withWatermark has added."""
     schema = expressions.as_nullable(data.sparkSession, data.schema)
     for field in schema.fields:
         field.metadata = {k: v for k, v in field.metadata.items() if k != "spark.watermarkDelayMs"}

@@ -1,14 +1,15 @@
-"""The Delta sink: a folder of parquet files, and a transaction log that says which of them count, and who wrote them.
+"""The Delta sink: a folder of parquet files, and a transaction log that says which of them count, and which query wrote them.
 
 Models: DeltaSink of Delta Lake (Sink document, "DeltaSink"); the log is written by the library `deltalake`.
 
-`add_batch`:
+`add_batch`, when the columns of the batch have been checked (schema.py):
 1. `txnVersion(queryId)` is the newest batch of this query that is in the log. A batch that is not newer was committed before
    and is skipped: it was run again after a crash. With a replayable source this makes every row appear exactly once.
-2. Else the executors write the batch as parquet files into the folder of the table
+2. Otherwise, the executors write the batch as parquet files into the folder of the table
    (engine/sinks/manifest_file_commit_protocol.py).
-3. `append`: the commit adds these files. `complete`: it also removes all files that were there.
-4. The same commit says `txn`: this query has done this batch. One file of the log holds it all: there or not there.
+3. In `append` mode, the commit adds these files. In `complete` mode, it also removes all files that were there.
+4. The same commit contains `txn`: this query has done this batch. All of this is in one file of the log, which either exists
+   or does not.
 
     table/_delta_log/00000000000000000007.json
         {"commitInfo":{"operationParameters":{"outputMode":"Complete","queryId":"483a…","epochId":"7"},…}}
@@ -18,14 +19,14 @@ Models: DeltaSink of Delta Lake (Sink document, "DeltaSink"); the log is written
     table/part-00000-….parquet        added by a commit, and not removed by a later one: visible
 
 A kill after (2) leaves files that no commit names: nobody sees them, and Delta's VACUUM deletes them. Another writer that
-commits between (1) and (4) is no harm to an append; what contradicts the batch (a newer batch of the same query, files that
-`complete` did not see) makes the commit fail, and so the query.
+commits between (1) and (4) does no harm to an append; what contradicts the batch (a newer batch of the same query, files that
+`complete` did not see) makes the commit fail, and with it the query.
 
-Where the files are not local, `deltalake` takes its credentials from the environment. Each engine can go on where the other
+If the files are not local, `deltalake` takes its credentials from the environment. Each engine can continue where the other
 has stopped.
 
-Differs from Delta: the library cannot do everything as Delta does it. The log gives the operation as WRITE or CREATE TABLE,
-where Delta writes STREAMING UPDATE; there are no `.crc` files beside the log; `mergeSchema` with `append` is a commit of its
+Differs from Delta: the library cannot do everything as Delta does it. The log calls the operation WRITE or CREATE TABLE, where
+Delta calls it STREAMING UPDATE; there are no `.crc` files beside the log; `mergeSchema` with `append` makes a commit of its
 own before that of the batch; `overwriteSchema` is not supported; tables whose rows must be checked or changed while they are
 written (schema.py) and tables of the catalog are refused.
 Shown by tests/conformance/test_delta.py::test_what_only_the_library_does,
@@ -65,9 +66,10 @@ class DeltaSink(Sink):
     Of `spec.options`, `path` is required; `mergeSchema`, `compression` and `maxRecordsPerFile` are known.
 
     Raises:
-        ImportError: the library `deltalake` is not there.
-        IllegalArgumentException: no path.
-        AnalysisException: the output mode update, or a bad partition column.
+        ImportError: the library `deltalake` is not installed.
+        IllegalArgumentException: there is no path.
+        AnalysisException: the output mode is update, a partition column does not exist, or clustering or `overwriteSchema` is
+            asked for.
     """
 
     is_v1 = True
@@ -85,9 +87,9 @@ class DeltaSink(Sink):
                 f"support {output_mode.capitalize()} output mode",
             )
         if spec.cluster_by:
-            raise AnalysisException(message="minispark_stream's delta sink does not cluster.")
+            raise AnalysisException(message="minispark_stream's delta sink does not support clusterBy.")
         if options.get("overwriteschema", "false").lower() == "true":
-            raise AnalysisException(message="minispark_stream's delta sink does not know the option overwriteSchema.")
+            raise AnalysisException(message="minispark_stream's delta sink does not support the option overwriteSchema.")
         self._merge_schema = options.get("mergeschema", "false").lower() == "true"
         # As Delta does: times in the names of folders are in UTC.
         self._writer_options = {k: options[k] for k in _WRITER_OPTIONS if k in options} | {"timeZone": "UTC"}
@@ -154,8 +156,8 @@ class DeltaSink(Sink):
             )
         except CommitFailedError as e:
             raise RuntimeError(
-                f"Another writer has changed {self._uri} while this batch was written, and both cannot be: {e}. Nothing of the "
-                "batch is visible; it runs again when the query is started again."
+                f"Another writer has changed {self._uri} while this batch was written, and the two changes conflict: {e}. "
+                "Nothing of the batch is visible; it runs again when the query is started again."
             ) from e
 
     def _properties(self, query_id: str, batch_id: int, adds: list[AddAction], removed: int) -> CommitProperties:

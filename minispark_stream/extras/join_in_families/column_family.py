@@ -5,12 +5,12 @@ state: RocksDB).
 
 1. A key of the store begins with the number of its family (extras/rocksdb/family_numbers.py); then come a zero, which says that
    it is an UnsafeRow, and the row. A value has the zero, too.
-2. Which keys a family has, an index knows, which the store keeps from batch to batch.
-3. The families get their numbers with the first commit, in Spark's order: 1 is "default", where nothing is.
+2. An index, which the store keeps from batch to batch, has the keys of each family.
+3. The families get their numbers with the first commit, in Spark's order: 1 is "default", which is empty.
 
     family left-keyToNumValues, number 2     a -> 1       store     0200 00 row of a -> 00 row of 1
 
-So a join in state format 3 does to four families what it does in format 2 to four stores
+So a join in state format 3 does with four families what it does with four stores in format 2
 (engine/operators/symmetric_hash_join_state_manager.py).
 
 Differs from Spark: nothing.
@@ -64,7 +64,7 @@ def keys_of(store: StateStore, family: bytes) -> dict[bytes, None]:
 
 
 class ColumnFamily:
-    """The family of this number as a `StateStore`. Who has the store commits it."""
+    """The family with this number as a `StateStore`. The owner of the store commits it."""
 
     def __init__(self, store: StateStore, number: bytes):
         self.version = store.version
@@ -89,10 +89,10 @@ class ColumnFamily:
         return len(keys_of(self._store, self._number))
 
     def prefix_scan(self, prefixes: Sequence[bytes], prefixes_of: PrefixesOf) -> Found:
-        raise NotImplementedError("nobody looks for a part of a key here")
+        raise NotImplementedError("nobody searches for a part of a key here")
 
     def index(self, name: Hashable, make: Callable[[], Index]) -> Index:
-        raise NotImplementedError("an index is one of the whole store")
+        raise NotImplementedError("an index belongs to the whole store")
 
     def commit(self) -> int:
         return self._store.commit()
@@ -113,8 +113,8 @@ def _rows(values: Iterable[bytes]) -> list[bytes]:
 
 @dataclass(frozen=True)
 class OneStore:
-    """What the buffers of formats 3 and 4 have in common: one store. `families`: in the order of their numbers, each with
-    whether it is one of the engine's own."""
+    """What the buffers of formats 3 and 4 have in common: one store. `families`: names in the order of their numbers, each with
+    a flag that says whether the family is one of the engine's own."""
 
     families: Sequence[tuple[str, bool]]
 
@@ -123,7 +123,7 @@ class OneStore:
         return (DEFAULT_STORE_NAME,)
 
     def numbers(self, store: StateStore | None = None) -> FamilyNumbers:
-        """Those that the store has, or will have (3)."""
+        """The numbers that the families have in the store, or will get (3)."""
         if store is not None and (there := FamilyNumbers.of_store(store)) is not None:
             return there
         numbers = FamilyNumbers()

@@ -1,14 +1,14 @@
-"""A stream-stream join whose rows lie in column families, seen from the driver: state formats 3 and 4.
+"""A stream-stream join whose rows are in column families, seen from the driver: state formats 3 and 4.
 
 Models: StreamingSymmetricHashJoinExec with `join.stateFormatVersion` 3 and 4 (About state: RocksDB).
 
-1. All rows are in one store. In format 3, its families are what in format 2 are stores (column_family.py). In format 4, rows
-   lie by key and event time, and another family finds those that the watermark has passed (rows_by_time.py).
+1. All rows are in one store. In format 3, each store of format 2 is a family of this store (column_family.py). In format 4,
+   rows are stored by key and event time, and another family finds those that the watermark has passed (rows_by_time.py).
 2. Before the first batch of a run, the schemas of the families are compared with those of the checkpoint, or written.
-3. The operator's metadata are of version 2, and say that there are families.
-4. In format 4, what the watermark had passed a batch earlier has been evicted by then, so it is not looked for again. That is
-   so if no row can come any more that the state watermark of its side has passed already: if that is not after the watermark,
-   or if the side's own event time is in the key.
+3. The operator's metadata have version 2, and say that there are families.
+4. In format 4, what the state watermark had passed a batch earlier has already been evicted, so it is not searched for again.
+   This is right if no new row can be one that the state watermark of its side has already passed: if this watermark is never
+   ahead of the query's watermark, or if the side's own event time is in the key.
 
     format 2    state/0/1/left-keyToNumValues/3.zip, state/0/1/left-keyWithIndexToValue/3.zip, ...
     format 3    state/0/1/3.zip
@@ -98,7 +98,7 @@ class JoinInFamilies(SymmetricHashJoin):
         return found
 
     def _by_number(self) -> dict[bytes, Family]:
-        """The families whose rows are shown."""
+        """The families whose rows are shown, by what their keys begin with."""
         numbers = self.layout().numbers()
         return {numbers.prefix(family.name): family for family in self.families() if not family.name.endswith(TIMES)}
 

@@ -4,20 +4,20 @@ Models: SymmetricHashJoinStateManagerV4, state format 4 (About state: RocksDB), 
 TimestampAsPrefixKeyStateEncoder.
 
     keyWithTsToValues    key, time  -> a list: the rows, and whether each has ever been matched
-    tsWithKey            time, key  -> a list that is as long, of nothing
+    tsWithKey            time, key  -> a list of the same length, whose elements are empty
 
-1. The time is the one in the key, if a join key carries a watermark, else the event time of the row, in microseconds; with its
-   sign turned round and big-endian, bytes sort as times do. A null is time 0.
+1. The time is the one in the key, if a join key carries a watermark, and otherwise the event time of the row, in microseconds.
+   It is written big-endian with its sign bit inverted, so that bytes sort as times do. A null is time 0.
 2. `append` makes both lists longer.
-3. Rows are met in the order of their times, and those of a time in the order in which they came.
-4. The flag of a row that has been matched is of use only to a side that an outer join keeps, so only there it is set.
-5. `evict` finds the times that the state watermark has passed in tsWithKey, from the ones on that it had passed in the batch
-   before. What is not later than those is not looked at, which may only be rows without an event time: they stay.
-6. In a semi join, left rows that have been matched leave the list, but the list in tsWithKey stays as long as it was, until the
-   rows of this key and time are all gone; it is its length that counts as removed.
+3. Rows are joined in the order of their times, and those of the same time in the order in which they arrived.
+4. Only a side whose unmatched rows an outer join emits needs to know whether a row has been matched, so only there it is noted.
+5. `evict` finds the times that the state watermark has passed in tsWithKey. It begins after those that it had passed in the
+   batch before. Only rows without an event time can be before that; they stay.
+6. In a semi join, left rows that have been matched are removed from their list, but the list in tsWithKey keeps its length
+   until all rows of this key and time are gone. This length is what is counted as removed.
 7. Without an event time, nothing is ever evicted, and tsWithKey is empty.
 
-    a at 12:00 -> [r0, r1]; 12:00, a -> [., .]      watermark 12:10    both lists go
+    a at 12:00 -> [r0, r1]; 12:00, a -> [., .]      watermark 12:10    both lists are removed
 
 Differs from Spark: without an event time, Spark puts each row under a random number below 1024 in place of a time; here, all
 rows of a key are under one number.
@@ -58,7 +58,7 @@ class RowsAtTime(NamedTuple):
 
 
 class JoinSideByTime(JoinSideState):
-    """One side of a join in one partition. `after_ms`: see (5); None: all that the state watermark has passed is evicted."""
+    """One side of a join in one partition. `after_ms`: see (5); if None, all that the state watermark has passed is evicted."""
 
     def __init__(self, join: Join, side: int, store: StateStore, numbers: FamilyNumbers, after_ms: int | None):
         rows, times = (numbers.prefix(store_name(side, kind)) for kind in (ROWS, TIMES))
@@ -86,7 +86,7 @@ class JoinSideByTime(JoinSideState):
         return np.lexsort((np.concatenate(times), key))
 
     def _lists(self, keys: Sequence[bytes]) -> list[list[RowsAtTime]]:
-        """What there is under each key, in the order of time."""
+        """The rows of each key, in the order of time."""
         place = {self._rows + key: i for i, key in enumerate(keys)}
         found: list[list[RowsAtTime]] = [[] for _ in keys]
         there = self._store.prefix_scan(list(place), _without_time)
@@ -174,7 +174,7 @@ class JoinSideByTime(JoinSideState):
         self._store.put(list(lists), list(map(_list_of, lists.values())))
 
     def _at_places(self, keys: Sequence[bytes], places: Sequence[int]) -> list[tuple[RowsAtTime, int]]:
-        """Which rows are at some places of their keys: the list of each, and where in it. No row comes twice."""
+        """The rows at some places of their keys: the list that contains each, and its place there. No row comes twice."""
         asked: defaultdict[bytes, set[int]] = defaultdict(set)
         for key, place in zip(keys, places):
             asked[key].add(place)
@@ -218,7 +218,7 @@ def _micros(columns: Columns, event_time: EventTime) -> Ints:
 
 
 def rows_in(value: bytes) -> list[bytes]:
-    """The rows of a list, each behind its length and a zero."""
+    """The rows of a list, in which the length and a zero come before each row."""
     return [element[4 + len(UNSAFE_ROW) :] for element in elements(value, DELIMITER)]
 
 

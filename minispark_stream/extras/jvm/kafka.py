@@ -5,8 +5,9 @@ Models: KafkaTable of the connector (spark-sql-kafka-0-10), as a DataSourceV2Rel
     kafka_table(session, {"kafka.bootstrap.servers": ..., "subscribe": "clicks"})   a plan that reads
     append(session, kafka_table(session, {..., "topic": "clicks"}), df)             a job that writes
 
-It is what `spark.read.format("kafka").options(...).load()` and `df.write.format("kafka").options(...).save()` mean; put
-together here because `spark.sql.sources.useV1SourceList` would lead the two to the older V1 classes, which do not count rows.
+They do what `spark.read.format("kafka").options(...).load()` and `df.write.format("kafka").options(...).save()` do. But these
+two would use the older V1 classes (`spark.sql.sources.useV1SourceList`), which do not count rows.
+
 Differs from Spark: nothing.
 """
 
@@ -49,14 +50,14 @@ def append(session: SparkSession, table: JavaObject, data: DataFrame) -> int:
     """Write all rows of `data` to the table; returns how many there were.
 
     Raises:
-        KafkaException: Kafka does not take a row, or the options of the table are incomplete.
-        AnalysisException, IllegalArgumentException: the columns or options are not what the connector wants.
+        KafkaException: Kafka does not accept a row, or the options of the table are incomplete.
+        AnalysisException, IllegalArgumentException: the columns or options are not what the connector requires.
     """
     plans = java_class(session, "org.apache.spark.sql.catalyst.plans.logical.AppendData")
     plan = plans.byName(table, analyzed(data), java_map(session, {}), False)
     unexecuted = java_class(session, "org.apache.spark.sql.execution.CommandExecutionMode").SKIP()
     write = session._jsparkSession.sessionState().executePlan(plan, unexecuted).executedPlan()
-    write.metrics()  # lazy values both; asked for first by the task results, they would wait for each other forever
+    write.metrics()  # lazy; if the results of the tasks needed it first, two lazy values would wait for each other for ever
     try:
         write.executeCollect()
     except JavaError as e:

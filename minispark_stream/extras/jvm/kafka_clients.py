@@ -1,15 +1,13 @@
-"""Kafka's own clients in the driver's JVM, for the continuous engine: records out of one partition, and rows into topics.
+"""Kafka's own clients in the driver's JVM, for the continuous engine: one reads a partition, one writes rows to topics.
 
     reader = KafkaPartitionReader(session, params, group, ("clicks", 0), 5, False)    reads clicks-0 from record 5 on
-    reader.poll(512)                                       what comes within 512 ms, as an Arrow stream
+    reader.poll(512)                                       what arrives within 512 ms, as an Arrow stream
     writer = KafkaRowWriters(session, options, schema).create(0)
     writer.write(stream)                                   sends the rows of an Arrow stream
     writer.commit()                                        waits until Kafka has them all
 
-However many records there are, a poll or a write is a few calls from Python to the JVM: the connector's own functions make rows
-of records and records of rows, and Spark's own functions make Arrow of rows and rows of Arrow.
-
-These are calls of the connector's own methods.
+However many records there are, a poll or a write takes only a few calls from Python to the JVM: the connector's own functions
+turn records into rows and rows into records, and Spark's own functions turn rows into Arrow and Arrow into rows.
 """
 
 from __future__ import annotations
@@ -35,8 +33,8 @@ class KafkaPartitionReader:
     Args:
         params: the options `kafka.*` without this prefix.
         group: the prefix of the consumer group's name.
-        partition: topic and number.
-        offset: of the first record to read.
+        partition: its topic and its number.
+        offset: the offset of the first record to read.
         with_headers: whether the rows have the column `headers`.
     """
 
@@ -62,10 +60,10 @@ class KafkaPartitionReader:
         self._consumer.seek(self._partition, offset)
 
     def poll(self, timeout_ms: int) -> bytes | None:
-        """The records that come within a time, as an Arrow stream; None when there are none.
+        """The records that arrive within this time, as an Arrow stream; None if there are none.
 
         Raises:
-            OffsetOutOfRange: there is no record of this offset, nor will it be the next one.
+            OffsetOutOfRange: there is no record with this offset, and the next record will not have it either.
             KafkaException: anything else that Kafka reports.
         """
         try:
@@ -83,7 +81,7 @@ class KafkaPartitionReader:
         return bytes(batches.next())
 
     def offset(self) -> int:
-        """Of the next record to read."""
+        """The offset of the next record to read."""
         return int(self._consumer.position(self._partition))
 
     def available(self) -> tuple[int, int]:
@@ -92,7 +90,7 @@ class KafkaPartitionReader:
         return int(first.get(self._partition)), int(end.get(self._partition))
 
     def wake_up(self) -> None:
-        """End a poll that another thread waits in."""
+        """End a poll in which another thread waits."""
         self._consumer.wakeup()
 
     def close(self) -> None:
@@ -107,7 +105,7 @@ class KafkaRowWriters:
     """Makes writers of rows for a table of Kafka's (`kafka_table`).
 
     Raises:
-        AnalysisException, IllegalArgumentException: columns or options are not what the connector wants.
+        AnalysisException, IllegalArgumentException: the columns or options are not what the connector requires.
     """
 
     def __init__(self, session: SparkSession, options: Mapping[str, str], schema: StructType):
@@ -123,13 +121,13 @@ class KafkaRowWriters:
 
 
 class KafkaRowWriter:
-    """Sends rows to Kafka, by the connector's KafkaDataWriter. All methods raise KafkaException: Kafka does not take a row."""
+    """Sends rows to Kafka with the connector's KafkaDataWriter. `write` and `commit` raise KafkaException."""
 
     def __init__(self, session: SparkSession, writer: JavaObject):
         self._session, self._writer = session, writer
 
     def write(self, stream: bytes) -> None:
-        """Send the rows of an Arrow stream; Kafka answers later."""
+        """Send the rows of an Arrow stream, without waiting for Kafka's answers."""
         arrow = companion(self._session, "org.apache.spark.sql.execution.arrow.ArrowConverters")
         rows = arrow.fromIPCStream(stream)._1()
         try:

@@ -2,23 +2,23 @@
 
 Models: KafkaContinuousStream, KafkaContinuousPartitionReader (Continuous processing; Source document, "Kafka").
 
-1. A query that begins reads each partition from where `startingOffsets` says. Nothing is written into `sources/`: the first
-   entry of the offset log is that of an epoch that was read.
-2. A partition that a restart does not find in the log is new, and read from its beginning. One that is gone is data loss.
-3. A task asks the driver for records; there, a consumer of Kafka for each partition waits until some are there
-   (`kafkaConsumer.pollTimeoutMs`).
-4. The offset after a record is its number plus one; that of the stream has the same form as in micro-batches.
-5. When Kafka does not have a record any more, the query fails, or with `failOnDataLoss` false goes on with the first that is
-   there.
-6. Topics and partitions are looked up anew for each epoch. When there are others, the job is begun anew.
+1. A new query reads each partition from where `startingOffsets` says. Nothing is written into `sources/`: the first entry of
+   the offset log is that of an epoch that has been read.
+2. A partition that a restart does not find in the log is new, and is read from its beginning. One that is gone is data loss.
+3. A task asks the driver for records. The driver has a Kafka consumer for each partition, which waits for records for at most
+   `kafkaConsumer.pollTimeoutMs`.
+4. The offset after a record is its number plus one. The offset of the stream has the same form as in micro-batches.
+5. When Kafka does not have a record any more, the query fails. With `failOnDataLoss` false, it continues with the first record
+   that exists.
+6. Topics and partitions are looked up again for each epoch. When they have changed, the job is restarted.
 
     clicks-0   a@0 b@1 ┊ c@2       offsets/0 {"clicks":{"0":2,"1":1}}
     clicks-1   d@0 ┊               offsets/1 {"clicks":{"0":3,"1":1}}
 
-Limits of a batch (`maxOffsetsPerTrigger`, `minOffsetsPerTrigger`, `minPartitions`) do not count, as in Spark.
+The limits of a batch (`maxOffsetsPerTrigger`, `minOffsetsPerTrigger`, `minPartitions`) are ignored, as in Spark.
 
 Differs from Spark: the consumers are in the driver's JVM, where Kafka's client is, and the records go from there to the
-tasks; Spark's tasks are in the JVM, and read the records themselves.
+tasks; Spark's tasks run in a JVM, and read the records themselves.
 Shown by tests/conformance/test_kafka.py::test_epochs_from_topic_to_topic.
 """
 
@@ -74,8 +74,8 @@ class KafkaContinuousStream(ContinuousStream):
     """The source of one query.
 
     Raises:
-        IllegalArgumentException: an option whose value cannot be understood.
-        KafkaException: (from its methods) Kafka cannot be asked, or data is lost.
+        IllegalArgumentException: the value of an option cannot be understood.
+        KafkaException: (from its methods) Kafka does not answer, or data is lost.
     """
 
     def __init__(self, session: SparkSession, options: Mapping[str, str]):
@@ -135,7 +135,7 @@ class KafkaContinuousStream(ContinuousStream):
 
 
 class _Consumer:
-    """What the driver has for one partition: a consumer, and the endpoint at which its task asks for records."""
+    """What the driver keeps for one partition: a consumer, and the endpoint at which its task asks for records."""
 
     def __init__(
         self, session: SparkSession, partition: TopicPartition, reader: KafkaPartitionReader, timeout_ms: int, fails: bool

@@ -2,17 +2,17 @@
 
 Models: KafkaOffsetReaderAdmin, ConsumerStrategy (Source document, "Kafka").
 
-1. The partitions are asked for anew each time: topics and partitions may come and go while a query runs.
-2. Where a partition begins, where it ends, or what its first record after some time is: Kafka's Admin client knows.
-3. Anything may fail for a moment (a broker restarts, a topic is being deleted): three attempts in all
+1. The partitions are looked up each time, because topics and partitions may come and go while a query runs.
+2. Kafka's Admin client says where a partition begins, where it ends, or which of its records is the first one at or after a
+   given time.
+3. Anything may fail for a moment (a broker restarts, a topic is being deleted). So there are three attempts
    (`fetchOffset.numRetries`), one second apart (`fetchOffset.retryIntervalMs`), each with a new client.
 
     clicks-0  [ 2 … 9 ]    earliest 2, latest 10
     clicks-1  [ ]          earliest 0, latest 0
 
-The Admin client is the one of kafka-clients, which comes with Spark's Kafka connector; it runs in the driver's JVM.
-
-A request that is under way is not interrupted by `stop()`; it ends by `kafka.default.api.timeout.ms`.
+The Admin client is that of kafka-clients, which comes with Spark's Kafka connector; it runs in the driver's JVM. `stop()` does
+not interrupt a request; the request ends after `kafka.default.api.timeout.ms` at the latest.
 
 Differs from Spark: nothing.
 """
@@ -74,8 +74,8 @@ class KafkaOffsetReader:
         """Where a new query begins.
 
         Raises:
-            AssertionError: offsets are given, but not for just the partitions that there are.
-            KafkaException: the same with timestamps.
+            AssertionError: offsets are given, but not for exactly the partitions that exist.
+            KafkaException: timestamps are given, but not for exactly the partitions that exist.
             IllegalArgumentException: there is no record at or after a timestamp.
         """
         if starting.everywhere is not None:
@@ -84,7 +84,7 @@ class KafkaOffsetReader:
         return self._with_retries(lambda there: self._resolve(self._specific(starting, there)))
 
     def fetch_latest(self, known: PartitionOffsets) -> PartitionOffsets:
-        """Where the partitions end. An answer that lies before what is `known` is doubted, and asked for again."""
+        """Where the partitions end. If an answer is before what is `known`, Kafka is asked again."""
 
         def ask(there: Collection[TopicPartition]) -> PartitionOffsets:
             latest: PartitionOffsets = {}
@@ -101,7 +101,7 @@ class KafkaOffsetReader:
         return self._with_retries(ask)
 
     def fetch_partitions(self) -> set[TopicPartition]:
-        """Which partitions there are."""
+        """The partitions that exist."""
         return set(self._with_retries(lambda there: dict.fromkeys(there, LATEST)))
 
     def fetch_earliest(self, partitions: Collection[TopicPartition]) -> PartitionOffsets:
@@ -209,6 +209,6 @@ def scala_set(partitions: Iterable[TopicPartition]) -> str:
 
 
 def scala_map(offsets: PartitionOffsets) -> str:
-    """The same for offsets."""
+    """Offsets as Spark's messages show a map of them."""
     entries = [f"{one} -> {offset}" for one, offset in sorted(offsets.items())]
     return f"{'Map' if len(entries) < 5 else 'HashMap'}({', '.join(entries)})"

@@ -6,10 +6,11 @@ document, "Kafka").
 An offset of the source is one number for each topic partition: the number of the *next* record to read. A batch reads
 [start, end) of each partition.
 
-1. An offset is written as JSON by topic and partition, in the order of the connector's own JSON writer: offsets are compared as
-   texts.
-2. Where a new query begins is decided once and written into `sources/<i>/0`; the offset log knows only where batches end.
-3. `maxOffsetsPerTrigger` is shared out: each partition gets its share of what is waiting, rounded down, but at least one.
+1. An offset is written as JSON by topic and partition, in the order of the connector's own JSON writer, because offsets are
+   compared as texts.
+2. Where a new query begins is decided once and written into `sources/<i>/0`; the offset log only says where batches end.
+3. `maxOffsetsPerTrigger` is divided in proportion to the records that wait in each partition. Each share is rounded down, but
+   is at least one record.
 
     {"clicks":{"0":5,"1":3}}    records 0 … 4 of partition 0 and 0 … 2 of partition 1 have been read
 
@@ -84,7 +85,7 @@ def rate_limit(
     Args:
         start: where the batch begins.
         latest: where the partitions end.
-        earliest_of_new: where the partitions begin that `start` does not have.
+        earliest_of_new: where the partitions begin that are not in `start`.
     """
     begins = {one: start.get(one, earliest_of_new.get(one)) for one in latest}
     sizes = {one: latest[one] - begin for one, begin in begins.items() if begin is not None and latest[one] > begin}

@@ -1,11 +1,12 @@
-"""The options of the Kafka source: which partitions, from where, how much.
+"""The options of the Kafka source: which partitions it reads, from where, and how much at a time.
 
 Models: KafkaSourceProvider, ConsumerStrategy, KafkaOffsetRangeLimit (Source document, "Kafka").
 
-1. When the stream is defined (`load`), Spark's own provider checks the options; what it refuses, it refuses in its words.
-2. When the query starts, values are parsed. A wrong one ends the query.
-3. Where a new query begins, first match wins: `startingTimestamp` (one time for all), `startingOffsetsByTimestamp` (one time
-   for each partition), `startingOffsets` (earliest, latest, or a number for each partition; -2 earliest, -1 latest).
+1. When the stream is defined (`load`), Spark's own provider checks the options, and the user sees its errors.
+2. When the query starts, the values are parsed. A wrong one ends the query.
+3. The first of these options that is given says where a new query begins: `startingTimestamp` (one time for all partitions),
+   `startingOffsetsByTimestamp` (a time for each), `startingOffsets` (earliest, latest, or a number for each; -2 is earliest,
+   -1 latest). If none is given, it begins with the latest.
 
     subscribe "a, b"        -> Subscribe[a, b]       all partitions of these topics, also those that come later
     subscribePattern "a.*"  -> SubscribePattern[a.*] all topics with such a name, also those that come later
@@ -32,7 +33,7 @@ from minispark_stream.extras.kafka.offsets import PartitionOffsets, TopicPartiti
 
 @dataclass(frozen=True)
 class Strategy:
-    """Which partitions a query reads: of `topics`, of topics that match `pattern`, or just `partitions` of `topics`."""
+    """Which partitions a query reads: those of `topics`, those of topics that match `pattern`, or only `partitions`."""
 
     topics: tuple[str, ...] = ()
     pattern: str | None = None
@@ -75,7 +76,7 @@ class KafkaOptions:
         """Parse the options (names in lower case).
 
         Raises:
-            IllegalArgumentException: a value that cannot be understood (NumberFormatException: a number).
+            IllegalArgumentException: a value cannot be understood (for a number, NumberFormatException).
         """
         given = case_insensitive(session, options)
         given.getLong("kafkaConsumer.pollTimeoutMs", 0)  # used by the tasks; a wrong one is found here
@@ -96,7 +97,7 @@ class KafkaOptions:
 
 
 def validated_schema(spark: SparkSession, schema: StructType | None, options: Mapping[str, str]) -> StructType:  # (1)
-    """The schema of the stream, if the connector is there and takes the options.
+    """The schema of the stream, if the connector is there and accepts the options.
 
     Raises:
         AnalysisException: Spark runs without the Kafka connector.

@@ -6,7 +6,7 @@ Models: KafkaWrite, KafkaStreamingWrite, KafkaDataWriter, KafkaWriteTask (Sink d
    is the option `topic`, or else the column `topic`.
 2. The tasks send their rows and wait for the answers. Nothing marks a batch as written: a batch that is run again is sent
    again, so the guarantee is *at least once*.
-3. In continuous mode a row is sent as soon as it is there. At the end of an epoch the task waits until Kafka has all of them.
+3. In continuous mode a row is sent as soon as it arrives. At the end of an epoch the task waits until Kafka has all its rows.
 
     key  value  topic                      option topic not set
     a    1      counts     ->   counts     record (a, 1)
@@ -42,8 +42,8 @@ class KafkaSink(Sink):
 
     Raises:
         AnalysisException: Spark runs without the Kafka connector.
-        PySparkException: (from `add_batch` and `streaming_write`) an option or the columns are not what Spark wants, or (from
-            `add_batch`) Kafka does not take a row.
+        PySparkException: (from `add_batch` and `streaming_write`) an option or the columns are not what Spark requires, or
+            (from `add_batch`) Kafka does not accept a row.
     """
 
     supports_continuous = True
@@ -77,7 +77,7 @@ class SendRows:
 
 @dataclass(frozen=True)
 class FlushRows:
-    """The epoch of a partition ends; answered when Kafka has its rows."""
+    """The epoch of a partition ends; the answer comes when Kafka has its rows."""
 
     partition_id: int
 
@@ -97,7 +97,7 @@ class _EpochWriter:
 
 
 class _Writers:
-    """What the driver has: a writer for each partition that has rows in its epoch."""
+    """What the driver keeps: a writer for each partition that has sent rows in its epoch."""
 
     def __init__(self, writers: KafkaRowWriters):
         self._create = writers.create

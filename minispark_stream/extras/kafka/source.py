@@ -1,14 +1,14 @@
-"""kafka: records of Kafka topics, each read once although the query may restart at any time.
+"""kafka: the records of Kafka topics. The batches contain each record once, although the query may restart at any time.
 
 Models: KafkaSourceProvider, KafkaMicroBatchStream (Source document, "Kafka").
 
 1. A new query decides where to begin (`startingOffsets`) and writes it into `sources/<i>/0`, before the first batch.
-2. Each trigger asks where the partitions end. The batch goes that far, or less far under `maxOffsetsPerTrigger`, or not at
-   all while fewer than `minOffsetsPerTrigger` records wait and `maxTriggerDelay` has not passed. A run with `availableNow` asks
-   once.
+2. Each trigger asks where the partitions end. The batch reads up to there, or less because of `maxOffsetsPerTrigger`. There is
+   no batch while fewer than `minOffsetsPerTrigger` records wait and `maxTriggerDelay` has not passed. A run with `availableNow`
+   asks once.
 3. A batch is a range [start, end) of each partition. A partition that is new since `start` is read from its beginning.
-4. What contradicts the offset log is data loss: a partition is gone, ends before its start, or is new but does not begin
-   with 0. It ends the query, or with `failOnDataLoss` false is only logged.
+4. What contradicts the offset log is data loss: a partition is gone, ends before its start, or is new but does not begin at
+   record 0. Data loss ends the query; with `failOnDataLoss` false, it is only logged.
 5. The ranges are read by Spark's batch reader, in tasks. Kafka's own commits and consumer groups play no part.
 
     offsets/0  {"clicks":{"0":5,"1":3}}
@@ -16,8 +16,7 @@ Models: KafkaSourceProvider, KafkaMicroBatchStream (Source document, "Kafka").
 
 Progress reports say how far the query is behind the ends of the partitions (`metrics`).
 
-When partitions of a logged batch are gone before the batch could be run again, it fails even with `failOnDataLoss` false, as
-in Spark.
+If partitions of a logged batch are gone when the batch is run again, it fails even with `failOnDataLoss` false, as in Spark.
 
 Differs from Spark: nothing.
 """
@@ -73,7 +72,7 @@ def kafka_relation(
     """`readStream.format("kafka").options(options).load()`.
 
     Args:
-        options: those of Spark's Kafka source; names in lower case.
+        options: those of Spark's Kafka source, with names in lower case.
 
     Raises:
         AnalysisException: Spark runs without the Kafka connector.
@@ -93,8 +92,8 @@ class KafkaMicroBatchStream(SupportsTriggerAvailableNow):
         metadata_path: the source's folder in the checkpoint.
 
     Raises:
-        IllegalArgumentException: an option whose value cannot be understood.
-        KafkaException: (from its methods) Kafka cannot be asked, or data is lost.
+        IllegalArgumentException: the value of an option cannot be understood.
+        KafkaException: (from its methods) Kafka does not answer, or data is lost.
     """
 
     is_v1 = False
@@ -139,7 +138,7 @@ class KafkaMicroBatchStream(SupportsTriggerAvailableNow):
         return self._to_json(self._latest or {})
 
     def metrics(self, consumed: Offset | None) -> dict[str, str]:
-        """How many records of a partition wait, at least, at most and on average, by what the last look at the ends saw."""
+        """The least, greatest and average number of records that waited in a partition when its end was last asked for."""
         if consumed is None or not self._latest:
             return {}
         read = from_json(self._session, consumed)
@@ -197,7 +196,7 @@ class KafkaMicroBatchStream(SupportsTriggerAvailableNow):
         self._reader.close()
 
     def _ranges(self, begin: PartitionOffsets, until: PartitionOffsets) -> dict[TopicPartition, tuple[int, int]]:
-        """What to read of each partition, after (4) a look at what is lost."""
+        """What to read of each partition; data loss (4) is reported first."""
         new = [one for one in until if one not in begin]
         earliest = self._reader.fetch_earliest(new)
         if unknown := [one for one in new if one not in earliest]:
@@ -229,7 +228,7 @@ class KafkaMicroBatchStream(SupportsTriggerAvailableNow):
         logger.warning("%s", error)
 
     def _verify_available_now(self, prefetched: PartitionOffsets, until: PartitionOffsets) -> None:
-        """A run with `availableNow` must end where it said at its start, and that must still be there."""
+        """A run with `availableNow` must end where it said when it began, and the records up to there must still exist."""
         if prefetched.keys() != until.keys():
             raise kafka_error(
                 self._session, "MISMATCHED_TOPIC_PARTITIONS_BETWEEN_END_OFFSET_AND_PREFETCHED",

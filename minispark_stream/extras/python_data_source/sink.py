@@ -2,14 +2,14 @@
 
 Models: PythonStreamingWrite, WriteToDataSourceV2 (Sink document: write, commit, abort). For each batch:
 
-1. Each task hands the rows of its partition to `write(rows)`, which returns a commit message.
-2. When all tasks are done: `commit(messages, batch_id)` on the driver.
-3. When a task or `commit` fails: `abort(messages, batch_id)`, with None for the tasks that have no message; then the query
-   ends.
+1. Each task passes the rows of its partition to `write(rows)`, which returns a commit message.
+2. When all tasks are done, the driver calls `commit(messages, batch_id)`.
+3. When a task or `commit` fails, it calls `abort(messages, batch_id)`, with None for the tasks that have no message; then the
+   query ends.
 
     batch 7    write(rows 0) -> "file-a"   write(rows 1) -> "file-b"   commit(["file-a", "file-b"], 7)
 
-A batch that was committed but not entered in the commit log is written and committed again under the same id.
+A batch that was committed but is not in the commit log is written and committed again under the same id.
 
 Differs from Spark: `commit` and `abort` run in the driver's Python; Spark gives them a process of their own. When `abort`
 fails, too, its error is logged, and the query ends with the first error; in Spark, the query ends with "Writing job failed.",
@@ -53,10 +53,14 @@ class _Collected(AccumulatorParam[Messages]):
 
 
 class PythonDataSourceSink(Sink):
-    """Args: `source`, the data source, created with the options of `writeStream`; `schema` of the rows.
+    """The sink of one query.
+
+    Args:
+        source: the data source, created with the options of `writeStream`.
+        schema: the schema of the rows.
 
     Raises:
-        AnalysisException: PYTHON_DATA_SOURCE_ERROR, when there is no writer.
+        AnalysisException: PYTHON_DATA_SOURCE_ERROR, if `streamWriter` fails.
     """
 
     def __init__(self, session: SparkSession, source: DataSource, schema: StructType, output_mode: str):

@@ -7,8 +7,8 @@ write a source for this engine, too: `DataSource.streamReader` or `simpleStreamR
 2. On the driver: `initialOffset` once, `latestOffset` for each batch, `commit` when a batch is done. An offset is a dict,
    logged as JSON.
 3. `partitions(start, end)` plans a batch; each partition is read by one task on the executors: `read(partition)`.
-4. A *simple* reader has no partitions: its `read(start)` gives rows and the next offset at once, on the driver. The rows
-   are kept until the batch runs; after a restart `readBetweenOffsets` reads them again.
+4. A *simple* reader has no partitions: its `read(start)` runs on the driver and returns rows together with the next offset.
+   The rows are kept until the batch runs; after a restart, `readBetweenOffsets` reads them again.
 
     class Counter(DataSourceStreamReader):          batch 0   {"n": 2}   partitions 0, 1
         def latestOffset(self): ...                 batch 1   {"n": 4}   partitions 2, 3
@@ -64,7 +64,7 @@ def python_relation(
     """`readStream.format(name).options(options).load()`.
 
     Raises:
-        AnalysisException: PYTHON_DATA_SOURCE_ERROR, when the class cannot be created or has no schema.
+        AnalysisException: PYTHON_DATA_SOURCE_ERROR, if an instance cannot be created or has no schema.
     """
     source = created(session, data_source, options)
     given: Any = schema or _attempt(session, "create", "instance", source.schema)
@@ -89,7 +89,7 @@ def _attempt(session: SparkSession, action: str, what: str, make: Callable[[], A
 
 
 def _stream(session: SparkSession, source: DataSource, schema: StructType) -> PythonMicroBatchStream:
-    """The stream of one query: of the kind that the reader's own abilities allow."""
+    """The stream of one query, of the kind that the methods of the reader allow."""
     reader = _attempt(session, "plan", "initialize source", lambda: _streamReader(source, schema))
     simple = isinstance(reader, _SimpleStreamReaderWrapper)
     kind: type[PythonMicroBatchStream] = PythonMicroBatchStream
@@ -152,7 +152,7 @@ class PythonMicroBatchStream(Source):
 
 
 class PythonMicroBatchStreamWithAdmissionControl(PythonMicroBatchStream, SupportsAdmissionControl):
-    """... whose `latestOffset(start, limit)` does."""
+    """The stream of a reader whose `latestOffset(start, limit)` takes a limit."""
 
     def default_read_limit(self) -> ReadLimit:
         return self._reader.getDefaultReadLimit()
@@ -168,7 +168,7 @@ class PythonMicroBatchStreamWithAdmissionControl(PythonMicroBatchStream, Support
 
 
 class PythonMicroBatchStreamWithTriggerAvailableNow(PythonMicroBatchStreamWithAdmissionControl, SupportsTriggerAvailableNow):
-    """... and which can say where "now" ends."""
+    """The stream of a reader that is told when a run with the trigger availableNow begins."""
 
     def prepare_for_trigger_available_now(self) -> None:
         reader: Any = self._reader

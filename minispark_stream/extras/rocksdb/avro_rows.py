@@ -3,19 +3,19 @@
 Models: SchemaConverters.toAvroTypeWithDefaults, AvroSerializer, AvroDeserializer, as the state store uses them (About state:
 RocksDB).
 
-1. A row is a record. Each of its fields may be null, which is also what a reader takes for a field that the writer did not
-   have. A struct within is such a record; an array or a map may be null, too.
+1. A row is a record. Each of its fields may be null; null is also what a reader takes for a field that the writer did not have.
+   A struct in a row is such a record, too; an array or a map may be null.
 2. Dates and times are numbers. A decimal is a number of as many bytes as its precision needs.
-3. A row is read by the schema that it was written with, and becomes one of the schema that the query has now: fields are
+3. A row is read with the schema that it was written with, and becomes a row of the schema that the query has now: fields are
    found by their names, and a number may have become wider.
 
     (count int) 5, then (count long, last string)     020a     read: (5, null)
 
-`fastavro` reads and writes the bytes (`pip install 'minispark_stream[rocksdb]'`). They are not trusted: what does not fit the
-schema, or has something behind it, is a ValueError.
+`fastavro` reads and writes the bytes (`pip install 'minispark_stream[rocksdb]'`). They are not trusted: if they do not fit the
+schema, or others follow them, this is a ValueError.
 
-Differs from Spark: bytes and shorts are read back, where Spark 4.3.0 fails; the entries of a map may be written in another
-order.
+Differs from Spark: values of the types byte and short are read back, where Spark 4.3.0 fails; the entries of a map may be
+written in another order.
 Shown by tests/conformance/test_state_in_avro.py::test_a_byte_is_read_back_by_the_model_alone.
 """
 
@@ -48,7 +48,7 @@ Convert = Callable[[Any], Any]
 
 
 class AvroRows:
-    """The rows of one schema. ValueError: Avro has no such schema."""
+    """The rows of one schema. Raises ValueError if Avro has no such schema."""
 
     def __init__(self, schema: StructType):
         try:
@@ -61,7 +61,7 @@ class AvroRows:
         try:
             self.avro = fastavro.parse_schema(avro_type(self._json))
         except (fastavro.schema.SchemaParseException, RecursionError) as e:
-            raise ValueError(f"a schema that Avro has not ({type(e).__name__}: {e})") from e
+            raise ValueError(f"a schema that Avro does not have ({type(e).__name__}: {e})") from e
 
     @cached_property
     def _codec(self) -> UnsafeRowCodec:
@@ -69,7 +69,7 @@ class AvroRows:
 
     @cached_property
     def _fields(self) -> list[tuple[str, Convert, Convert]]:
-        """Name, and what makes of a field's value what Avro writes, and the other way round."""
+        """Of each field, the name and two functions: from its value to what Avro writes, and back."""
         return [(f["name"], *_converters(f["type"])) for f in self._json["fields"]]
 
     def encode(self, row: bytes) -> bytes:
@@ -80,7 +80,7 @@ class AvroRows:
         return out.getvalue()
 
     def decode(self, data: bytes, written: AvroRows | None = None) -> bytes:  # (3)
-        """An UnsafeRow of what was written with this schema, or with that of `written`. Raises ValueError."""
+        """The UnsafeRow of a row that was written with this schema, or with that of `written`. Raises ValueError."""
         source = BytesIO(data)
         try:
             record = self._fastavro.schemaless_reader(source, (written or self).avro, self.avro)
@@ -96,7 +96,7 @@ class AvroRows:
 
 
 def avro_type(kind: Any, path: str = ROOT) -> Any:  # (1)
-    """The Avro schema of a type, which is given as JSON. A record is named by the path to it, so that no two have one name."""
+    """The Avro schema of a type that is given as JSON. A record is named by its path, so that no two have the same name."""
     if isinstance(kind, str):
         return _PLAIN[kind] if kind in _PLAIN else _fixed(kind, path)
     match kind["type"]:
@@ -106,12 +106,12 @@ def avro_type(kind: Any, path: str = ROOT) -> Any:  # (1)
             record = {"type": "record", "name": path, "fields": fields}
             return record if path == ROOT else ["null", record]
         case "array":
-            if kind["elementType"] == "void":  # they take no bytes, so that nothing would bound their number
+            if kind["elementType"] == "void":  # such elements take no bytes, so nothing would limit their number
                 raise ValueError("an array of nothing, in Avro")
             return ["null", {"type": "array", "items": avro_type(kind["elementType"], path)}]
         case "map":
             return ["null", {"type": "map", "values": avro_type(kind["valueType"], path)}]
-    raise ValueError(f"a type that Avro has not: {str(kind)[:80]}")
+    raise ValueError(f"a type that Avro does not have: {str(kind)[:80]}")
 
 
 def _or_null(kind: Any) -> Any:
@@ -125,9 +125,9 @@ def _fixed(kind: str, path: str) -> dict[str, Any]:  # (2)
 
 
 def _decimal(kind: str) -> tuple[int, int]:
-    """Precision and scale. Raises ValueError: it is another type, which Avro has not."""
+    """Precision and scale. Raises ValueError if it is another type, which Avro does not have."""
     if not kind.startswith("decimal("):
-        raise ValueError(f"a type that Avro has not: {kind[:80]}")
+        raise ValueError(f"a type that Avro does not have: {kind[:80]}")
     precision, scale = kind[len("decimal(") : -1].split(",")
     return int(precision), int(scale)
 
@@ -143,7 +143,7 @@ def _with_numbers(kind: Any) -> Any:
 
 
 def _converters(kind: Any) -> tuple[Convert, Convert]:
-    """From Arrow's Python values to Avro's, and back: others are those of decimals and maps."""
+    """From Arrow's Python values to Avro's, and back; only those of decimals and maps are different."""
     if isinstance(kind, str):
         if kind not in _PLAIN:
             precision, scale = _decimal(kind)

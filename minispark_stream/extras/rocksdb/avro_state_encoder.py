@@ -2,18 +2,18 @@
 
 Models: AvroStateEncoder, UnsafeRowDataEncoder, StateSchemaBroadcast (About state: RocksDB).
 
-Who works with column families has keys and values of UnsafeRows (key_encoding.py). With `stateStore.encodingFormat=avro`, the
-store has others in their place:
+The code that works with column families sees keys and values of UnsafeRows (key_encoding.py). With
+`stateStore.encodingFormat=avro`, the store contains rows in Avro in their place:
 
-1. A row has a zero before it, as an UnsafeRow has; then comes the number of its schema in the schema files (i16).
-2. The first row of a key of two has no such number. A time is two binary fields: whether it is negative, and the time.
-3. What is written has the schema that the query has now, and the newest number. A value is read by the schema of its own
-   number; a key never changes its types, and is read by the schema of now.
-4. Of a list, each element is such a value. A family is that of a list when there is one for its length.
+1. A row has a zero before it, as an UnsafeRow has, and then the number of its schema in the schema files (i16).
+2. If a key consists of two rows, the first has no such number. A time is two binary fields: its sign, and the time.
+3. Rows are written with the schema that the query has now, and with its number, the newest. A value is read with the schema of
+   its own number. The types of a key never change, so it is read with the schema that the query has now.
+4. In a list, each element is such a value. A family contains lists if there is another one for their lengths.
 
     total: ann -> 3                              00 0000 0206616e6e -> 00 0000 0206
     the same, with (n long, s string) now                           -> 00 0100 020600
-    pages: ann | "/" -> 2      05000000 | 00 0206616e6e | 00 0000 02022f -> 00 0000 0204
+    pages: ann | "/" -> 2      07000000 | 00 020206616e6e | 00 0000 0202022f -> 00 0000 0204
 
 Differs from Spark: nothing.
 """
@@ -46,33 +46,33 @@ _size = struct.Struct("<i")
 
 
 class UnsafeRowDataEncoder:
-    """Keys and values as the store has them, where its rows are UnsafeRows: as they are."""
+    """Keys and values as the store has them, if its rows are UnsafeRows: unchanged."""
 
     def key(self, family: str, key: bytes) -> bytes:
         return key
 
     def first(self, family: str, row: bytes) -> bytes:
-        """What those keys of two rows begin with whose first row is `row`."""
+        """The bytes with which a key of two rows begins if its first row is `row`."""
         return two_rows(row, b"")[:-1]
 
     def value(self, family: str, value: bytes) -> bytes:
         return value
 
     def of_key(self, family: str, key: bytes) -> bytes:
-        """The key of UnsafeRows. Raises ValueError."""
+        """The key as UnsafeRows. Raises ValueError."""
         return key
 
     def of_value(self, family: str, value: bytes) -> bytes:
-        """The value of UnsafeRows. Raises ValueError."""
+        """The value as UnsafeRows. Raises ValueError."""
         return value
 
     def of_element(self, family: str, value: bytes) -> bytes:
-        """The same for a value that is no list, or for an element of one."""
+        """The same for a value that is not a list, or for an element of one."""
         return value
 
 
 class AvroStateEncoder(UnsafeRowDataEncoder):
-    """`files`: the families of each schema file, the newest last. `delimiter`: between the elements of a list."""
+    """`files`: the families of each schema file, the newest last. `delimiter`: what is between the elements of a list."""
 
     def __init__(self, files: Sequence[Sequence[Family]], delimiter: bytes):
         families = [family for file in files for family in file]
@@ -118,20 +118,20 @@ class AvroStateEncoder(UnsafeRowDataEncoder):
         return self._delimiter.join(_size.pack(len(element)) + element for element in read)
 
     def element(self, family: str, value: bytes) -> bytes:
-        """A value that is no list, or an element of one."""
+        """A value that is not a list, or an element of one."""
         codecs = self._codecs[family]
         return UNSAFE_ROW + _number.pack(codecs.family.value_id) + codecs.value.encode(unsafe_row(value))
 
     def of_element(self, family: str, value: bytes) -> bytes:  # (3)
         number, row = _numbered(value)
         if (written := self._values.get((family, number))) is None:
-            raise ValueError(f"a row of {family} in its schema number {number}, which no schema file has")
+            raise ValueError(f"a row of {family} in schema number {number}, which no schema file contains")
         codecs = self._codecs[family]
         return UNSAFE_ROW + codecs.value.decode(row, codecs.by_number.setdefault(number, AvroRows(written)))
 
 
 class _Codecs:
-    """The rows of a family: the `first` of a key of two, the `others` of each key, and the `value`."""
+    """The rows of a family: the `first` row of a key of two, the `others`, which each key has, and the `value`."""
 
     def __init__(self, family: Family):
         self.family = family

@@ -4,13 +4,13 @@ Models: StateStoreChangelogReader, StateStoreChangelogWriterV2 (About state: Roc
 
     6.changelog, compressed:   "v2" | put k 1 | merge l 2 | delete m | end
 
-1. The first bytes tell the version: "v2" to "v4" with its length before it, or else it is version 1, which begins with a
+1. The first bytes say the version: "v2" to "v4", with its length before it. Otherwise it is version 1, which begins with a
    record.
-2. Versions 3 and 4, of checkpoint format 2, have their *lineage* next: which files the versions before are in. A version may
-   have been written more than once, and only a unique id tells which of them counts.
-3. Records of versions 1 and 3 are those of a delta file. Those of versions 2 and 4, for stores with column families, have a
-   byte before them that says whether they put, delete or merge; a delete has the length -1 for its value.
-4. With `rowChecksum.enabled`, the key of a delete follows its own CRC32C.
+2. In versions 3 and 4, which belong to checkpoint format 2, the *lineage* comes next: the ids of the files of the versions
+   before. A version may have been written more than once, and only a unique id says which of its files counts.
+3. Records of versions 1 and 3 are those of a delta file. Those of versions 2 and 4, for stores with column families, begin with
+   a byte that says whether they put, delete or merge; in a delete, the length of the value is -1.
+4. With `rowChecksum.enabled`, the key of a delete comes after its own CRC32C.
 
 Differs from Spark: nothing.
 """
@@ -50,7 +50,7 @@ class Changelog(NamedTuple):
 
 
 def encode_header(has_families: bool, lineage: Mapping[int, str] | None) -> bytes:
-    """What a changelog begins with; `lineage`: None in checkpoint format 1."""
+    """The beginning of a changelog. `lineage` is None in checkpoint format 1."""
     if lineage is None:
         return write_utf("v2") if has_families else b""
     ids = [{"version": version, "checkpointUniqueId": unique_id} for version, unique_id in sorted(lineage.items())]
@@ -66,10 +66,10 @@ def encode_typed_records(records: Iterable[Record]) -> bytes:
 
 
 def read_header(data: bytes) -> Header:
-    """What a changelog begins with, from its decompressed bytes. Raises ValueError with the byte at which it is broken."""
+    """The beginning of a changelog, from its decompressed bytes. Raises ValueError with the byte at which it is broken."""
     version, at = (int(data[3:4]), 4) if data[:3] == b"\0\2v" and data[3:4].isdigit() else (1, 0)  # (1)
     if not 1 <= version <= 4:
-        raise ValueError(f"byte 0: a changelog of version {version}; 1 to 4 are read")
+        raise ValueError(f"byte 0: a changelog of version {version}; versions 1 to 4 can be read")
     lineage = {}
     if version >= 3:  # (2)
         text, at = read_utf(data, at)
@@ -108,7 +108,7 @@ def _typed(data: bytes, at: int, max_bytes: int) -> Iterator[Record]:
             return
         if kind not in (PUT, DELETE, MERGE):
             raise ValueError(f"byte {at} of the records: " + ("the file ends without its end mark" if kind is None
-                                                              else f"a record of type {kind}, which is not known"))
+                                                              else f"a record of type {kind}, which does not exist"))
         key, at = _bytes(data, at + 1)
         value, at = _bytes(data, at)
         if key is None or (value is None) != (kind == DELETE):
@@ -128,5 +128,5 @@ def _bytes(data: bytes, at: int) -> tuple[bytes | None, int]:
     if size == -1:
         return None, at
     if size < 0 or at + size > len(data):
-        raise ValueError(f"byte {at} of the records: {size} bytes, but the file ends before")
+        raise ValueError(f"byte {at} of the records: {size} bytes are announced, but the file ends before")
     return data[at : at + size], at + size

@@ -2,11 +2,11 @@
 
 Models: nothing of Spark; RocksDB does this when it reads, flushes and compacts.
 
-A record puts a value, deletes a key, or merges, which is to append: Spark appends to lists only. The records of a file, one
-after the other, come to one change for each key: a value, None (the key is gone), or something to append to the value that the
-key had before. Between what is appended there is a delimiter: nothing, or a comma in checkpoints that were begun before Spark
-4.1. Who appends and has the whole value at hand writes it as one that has `Grown`: in memory, and in a snapshot, it is the
-whole value, and in a changelog only what is new.
+A record puts a value, deletes a key, or merges, which means that it appends; Spark only appends to lists. Taken one after the
+other, the records of a file make one change for each key: a value, None (the key is gone), or something to append to the value
+that the key had before. Between two values that are appended there is a delimiter: nothing, or a comma in checkpoints that
+were begun before Spark 4.1. When the whole value is known, a change that appends is written as a value that has `Grown`: in
+memory, and in a snapshot, it is the whole value, but in a changelog only what is new.
 
     merge a x, put b 1, delete b, merge a y, merge c z      a -> append xy     b -> None     c -> append z
 """
@@ -52,11 +52,11 @@ class Grown(bytes):
         return made
 
 
-Changes = dict[bytes, "bytes | None"]  # key -> its value, None where it is removed, or what is to Append
+Changes = dict[bytes, "bytes | None"]  # key -> its value, None if it is removed, or what to Append
 
 
 def folded(records: Iterable[Record], delimiter: bytes) -> Changes:
-    """The changes that some records come to."""
+    """The changes that some records make, one for each key."""
     changes: Changes = {}
     for kind, key, value in records:
         if kind != MERGE:
@@ -71,7 +71,7 @@ def folded(records: Iterable[Record], delimiter: bytes) -> Changes:
 
 
 def elements(value: bytes, delimiter: bytes, checksum: bool = False) -> Iterator[bytes]:
-    """The elements of a list, each with its length, and with its checksum, if it has one, before that. Raises ValueError."""
+    """The elements of a list, each with its length before it, and before that its checksum, if any. Raises ValueError."""
     at, before = 0, 4 if checksum else 0
     while at < len(value):
         size = _size.unpack_from(value, at + before)[0] if at + before + 4 <= len(value) else -1

@@ -1,15 +1,15 @@
-"""Files with their checksums beside them.
+"""The files of a checkpoint, with their checksums beside them.
 
 Models: ChecksumCheckpointFileManager (About state: RocksDB).
 
     7_<uuid>.changelog
     7_<uuid>.changelog.crc     {"algorithm":"CRC32C","value":-42150109,"mainFileSize":218,...}
 
-1. The checksum is written first, so that no file is ever seen without it, and a kill in between leaves a checksum of nothing.
-2. Who reads the file compares its size and its checksum. A file without one is read as it is, as Spark does.
-3. A file in a folder below has none: those are tables, and RocksDB has checksums of its own in them.
-4. CRC32C goes byte by byte. Here a file is cut into equal pieces, whose sums are computed side by side and then joined: the sum
-   is linear, so that of a piece moves on over the next one, and is added to its sum.
+1. The checksum is written first, so that no file is ever seen without it. A kill in between leaves a checksum without a file.
+2. When the file is read, its size and its checksum are compared. A file without a checksum is read unchecked, as in Spark.
+3. Files in subfolders have none: they are tables, in which RocksDB has checksums of its own.
+4. CRC32C is computed byte by byte. Here a file is cut into equal pieces, whose sums are computed side by side and then
+   combined. The sum is linear: that of a piece can be moved on over the bytes of the next piece, and added to its sum.
 
 Differs from Spark: `creator`, which only people read, names the Python worker and not the task.
 Shown by tests/unit/extras/rocksdb/test_files_with_ids.py::test_each_file_has_its_checksum,
@@ -30,7 +30,7 @@ from minispark_stream.engine.state.state_records import after_byte
 
 
 class ChecksumCheckpointFileManager(CheckpointFileManager):
-    """`CheckpointFileManager`, with a checksum for each file that is in the folder itself."""
+    """`CheckpointFileManager`, with a checksum for each file that is not in a subfolder."""
 
     def create_atomic(self, name: str, data: bytes, overwrite: bool = False, new_folder: bool = True) -> object:
         if "/" not in name:  # (3)
@@ -41,7 +41,7 @@ class ChecksumCheckpointFileManager(CheckpointFileManager):
         return super().create_atomic(name, data, overwrite, new_folder)
 
     def open(self, name: str) -> bytes:
-        """Raises ValueError for a file that is not what it was."""
+        """Raises ValueError if the file does not have its checksum."""
         data = super().open(name)
         if "/" in name:
             return data

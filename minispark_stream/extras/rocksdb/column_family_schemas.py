@@ -1,4 +1,4 @@
-"""The schema file of a store with column families: the schemas of each, and how its keys are encoded.
+"""The schema file of a store with column families: the schemas of each family, and how its keys are encoded.
 
 Models: SchemaHelper, for version 3 of a schema file (About state).
 
@@ -6,8 +6,8 @@ Models: SchemaHelper, for version 3 of a schema file (About state).
                                               map, the schema of its own keys
 
 1. Texts are written as in version 2 (engine/state/schema_files.py). The families are sorted by their names.
-2. A query that restarts with other families writes a new file. The operator's metadata names all of them, the newest last,
-   with their whole paths; of a checkpoint that has been moved, what comes after `state/` is where they are.
+2. A query that restarts with other families writes a new file. The operator's metadata lists all of these files, the newest
+   last, with their whole paths. If the checkpoint has been moved, only the part after `state/` is right, and only it is used.
 
     v      NoPrefix               (user)                     -> (count)
     m      PrefixKeyScan(1)       ((user), (page))           -> (count)
@@ -39,7 +39,7 @@ _id = struct.Struct(">h")  # of a schema
 
 
 def prefix(columns: int) -> Mapping[str, Any]:
-    """The encoder of keys that are looked for by their first columns."""
+    """The encoder of keys that are searched by their first columns."""
     return {"keyStateEncoderType": "PrefixKeyScanStateEncoderSpec", "numColsPrefixKey": columns} if columns else NO_PREFIX
 
 
@@ -67,7 +67,7 @@ def encode_column_families(families: Sequence[Family]) -> bytes:  # (1)
 
 
 def decode_column_families(data: bytes) -> list[Family]:
-    """A schema file of version 3. Raises ValueError with the byte at which it is broken."""
+    """The families in a schema file of version 3. Raises ValueError with the byte at which it is broken."""
     version, at = read_utf(data, 0)
     if version != "v3":
         raise ValueError(f"byte 0: schema version {version[:20]!r}, 3 was expected")
@@ -88,7 +88,7 @@ def decode_column_families(data: bytes) -> list[Family]:
 
 
 def write_column_families(state_dir: str, operator_id: int, store: str, batch_id: int, families: Sequence[Family]) -> str:
-    """(2) A new schema file; its path, as the metadata names it."""
+    """(2) Write a new schema file; returns its path, as the metadata names it."""
     folder = f"{operator_id}/_stateSchema/{store}"
     name = f"{folder}/{batch_id}_{uuid.uuid4()}"
     manager = CheckpointFileManager(state_dir)
@@ -98,7 +98,7 @@ def write_column_families(state_dir: str, operator_id: int, store: str, batch_id
 
 
 def read_column_families(state_dir: str, path: str) -> list[Family]:
-    """The families of a schema file that the metadata names. FileNotFoundError when it is gone."""
+    """The families of a schema file that the metadata names. Raises FileNotFoundError if it is gone."""
     _, below, name = path.rpartition("/state/")
     if not below or ".." in name.split("/"):
         raise _unreadable(path, "it is not below state/")

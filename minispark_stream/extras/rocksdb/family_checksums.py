@@ -4,11 +4,11 @@ Models: KeyValueChecksumEncoder, KeyValueIntegrityVerifier (About state: RocksDB
 
 With `rowChecksum.enabled`,
 
-1. a value has before it the CRC32C of key and value, and its length; in a list, each element has.
-2. In a changelog, a key that is removed has its own CRC32C before it.
+1. the CRC32C of key and value, and the length of the value, come before the value; in a list, before each element.
+2. In a changelog, the CRC32C of a key that is removed comes before the key.
 
-    ann -> 00 row of 3             f5c5b14b 19000000 00 row of 3
-    ann -> [7, 8]                  CRC 1d000000 19000000 00 row of 7 | CRC 1d000000 19000000 00 row of 8
+    ann -> 00 row of 3             2c8aeec7 11000000 00 row of 3
+    ann -> [7, 8]                  CRC 15000000 11000000 00 row of 7 | CRC 15000000 11000000 00 row of 8
 
 Differs from Spark: nothing.
 """
@@ -28,7 +28,7 @@ _header = struct.Struct("<Ii")
 
 @dataclass(frozen=True)
 class FamilyChecksums:
-    """What the rows of a store are with them. `lists`: what the keys of lists begin with; `delimiter`: between elements."""
+    """Adds and checks them. `lists`: what the keys of lists begin with. `delimiter`: what is between the elements of a list."""
 
     are_on: bool
     lists: frozenset[bytes]

@@ -1,13 +1,14 @@
-"""Which column families a store has: a row of the store, in memory; on the disk, a zip says it.
+"""Which column families a store has. In memory, a row of the store says it; on disk, each zip does.
 
 Models: the column family mapping of RocksDB, and its metadata in a snapshot (About state: RocksDB).
 
-1. RocksDB itself has one family here. The families of an operator are *virtual*: the first two bytes of each key are a number.
-2. Numbers are given in the order in which families are created, from 1 on, and never again. Family 1 is "default", where
-   nothing is.
-3. In memory, the names are a row of the store under number 0, which no family has. So a version has its own families, a batch
-   that fails takes back what it has created, and a change of them is one of the changes of the batch.
-4. On the disk that row is in no changelog and no table, but in the metadata of each zip. So a batch that changes it writes one.
+1. RocksDB itself has one family here. The families of an operator are *virtual*: the first two bytes of each key are the number
+   of its family.
+2. Families get their numbers in the order in which they are created, from 1 on. A number is never used again. Family 1 is
+   "default", which is empty.
+3. In memory, names and numbers are a row of the store under number 0, which no family has. So each version has its own
+   families, a batch that fails undoes what it has created, and a change of the families is one of the changes of the batch.
+4. On disk, this row is in no changelog and no table, but in the metadata of each zip. So a batch that changes it writes a zip.
 
     {"default": 1, "total": 2}     create("pages")     {"default": 1, "total": 2, "pages": 3}
     pages of ann                   0300 | key
@@ -55,12 +56,12 @@ class FamilyNumbers:
         return self.by_name[name].to_bytes(SIZE, "little")
 
     def internal_keys(self, keys: Iterable[bytes]) -> int:
-        """How many keys are of the engine's own families."""
+        """How many of the keys belong to the engine's own families."""
         numbers = {self.prefix(name) for name in self.internal}
         return sum(key[:SIZE] in numbers for key in keys)
 
     def of_lists(self, kinds: Mapping[str, str]) -> frozenset[bytes]:
-        """What the keys of lists begin with. `kinds`: of state variables, by their names."""
+        """What the keys of lists begin with. `kinds`: the kinds of the state variables, by their names."""
         names = (name for name in self.by_name if name in JOIN_LISTS or kinds.get(name) == "ListState")
         return frozenset(map(self.prefix, names))
 
@@ -78,7 +79,7 @@ class FamilyNumbers:
 
     @staticmethod
     def of_store(store: StateStore) -> FamilyNumbers | None:
-        """Those of an open store; None where it has none yet."""
+        """Those of an open store; None if it has none yet."""
         [row] = each(store.get([ROW]))
         if row is None and store.num_keys:
             text = "An error occurred during loading state. No zip that can be read names the column families of this state."
@@ -87,13 +88,13 @@ class FamilyNumbers:
 
 
 def numbers_in(changes: Iterable[Change]) -> FamilyNumbers | None:
-    """What some changes make of the families; None: they stay as they are."""
+    """The families after some changes; None if the changes leave them as they are."""
     found = [value for key, value in records(changes) if key == ROW]
     return FamilyNumbers.of_row(found[-1] or b"") if found else None
 
 
 def without_numbers(changes: Iterable[Change]) -> Iterator[Change]:  # (4)
-    """The changes that are in a file."""
+    """The changes that are written into a file."""
     for keys, values in changes:
         if ROW in keys:
             others = [(key, value) for key, value in zip(keys, values) if key != ROW]

@@ -5,21 +5,21 @@ Models: RocksDBStateStoreProvider, RocksDBFileManager, RocksDBCheckpointMetadata
 
     commits/6                        v2   {...,"stateUniqueIds":{"0":[["A"],["K"]]}}     of operator 0: partition 0, partition 1
     state/0/0/7_A.changelog          its lineage: 4_X, 5_B, 6_C
-              7_Z.changelog          of a task that ran twice, or of a batch that was killed: nobody reads it
+              7_Z.changelog          left by a task that ran twice, or by a batch that was killed: nobody reads it
               4_X.zip
 
-1. A version that is written gets a new id. So two tasks of one partition never meet in a file, no file replaces another one,
-   and what a batch leaves that is run again is never taken for its own.
-2. The ids go to the driver with what the task counts, then into the commit log with the batch, and from there to the tasks of
-   the next one, which open exactly that file.
-3. Each changelog has its *lineage*: the ids of the versions before it, back to the newest zip. Going from one changelog to the
-   oldest one that it knows, every id is found that is needed to load a version. A zip has none, and needs none.
-4. What a worker has in memory is of use only if it has the file's id, which is a part of its name.
-5. Maintenance deletes files that do not count together with the version that they are of. Where every file of a version is a
-   zip, one of them counts, whichever it is.
+1. Each version that is written gets a new id. So two tasks of one partition never write the same file, no file replaces another
+   one, and when a batch is run again, the files of its first run are never mistaken for those of the second.
+2. The ids go to the driver with the task's metrics, then into the commit log with the batch, and from there to the tasks of the
+   next batch, which open exactly these files.
+3. Each changelog contains its *lineage*: the ids of the versions before it, back to the newest zip. All ids that are needed to
+   load a version are found by going from a changelog to the oldest one that its lineage names, and so on. A zip needs none.
+4. A worker can use what it has in memory only if it has the id of the file, which is a part of the file's name.
+5. Maintenance deletes files that do not count together with the version that they belong to. If all files of a version are
+   zips, any one of them is taken as the one that counts.
 
-Differs from Spark: Spark's lineage begins with the newest zip that the executor knows of; here it begins with the newest zip
-that exists. Spark's driver also compares the file with which each task began to the one that the task was given
+Differs from Spark: Spark's lineage begins with the newest zip that the executor knows; here it begins with the newest zip that
+exists. Spark's driver also checks that each task began with the file that it was told to open
 (STATE_STORE_BASE_CHECKPOINT_ID_MISMATCH); here a task opens that file, or fails.
 Shown by tests/unit/extras/rocksdb/test_files_with_ids.py::test_a_changelog_says_which_files_are_before_it,
 tests/unit/extras/rocksdb/test_files_with_ids.py::test_what_is_missing_is_named.
@@ -69,7 +69,7 @@ class RocksDBStateFilesWithIds(RocksDBStateFiles):
     def identity(self, version: int) -> object:  # (4)
         try:
             return super().identity(version)
-        except SparkRuntimeException:  # a version that nobody knows of is in no file
+        except SparkRuntimeException:  # a version whose id is not known is in no file
             return None
 
     def write_version(self, version: int, changes: Sequence[Change], num_keys: int, overwrite: bool = True) -> object:
@@ -113,7 +113,7 @@ class RocksDBStateFilesWithIds(RocksDBStateFiles):
         return lineage
 
     def _back(self, version: int) -> Iterator[tuple[int, str]]:
-        """The versions from this one down, and their ids, as long as something says them."""
+        """The versions from this one down, with their ids, as far as these are known."""
         try:
             for v in range(version, 0, -1):
                 yield v, self._id(v)
@@ -121,7 +121,7 @@ class RocksDBStateFilesWithIds(RocksDBStateFiles):
             return
 
     def _id(self, version: int) -> str:
-        """Raises SparkRuntimeException when nothing says it, or when a changelog is gone or damaged that would."""
+        """Raises SparkRuntimeException if nothing says it, or if the changelog that would say it is gone or damaged."""
         while version not in self._ids:
             after = min((v for v in self._ids if v > version), default=None)
             if after is None:

@@ -2,19 +2,20 @@
 
 Models: PrefixKeyScanStateEncoder, RangeKeyScanStateEncoder (About state: RocksDB).
 
-A row is an UnsafeRow with a zero before it, which says so.
+The zero before a row says that it is an UnsafeRow.
 
-1. Where keys are looked for by their first columns, a key is the length of those (i32, with their zero), and two rows: those
-   columns, and the others.
-2. Where they are wanted in the order of a time, it is the same, and the first row has the time as a binary field that sorts as
-   the time does: big-endian, behind a byte that is 0 for a negative number, and else 1.
-
+1. If keys are searched by their first columns, a key consists of two rows, one of those columns and one of the others, and
+   before them the length of the first row (i32, including its zero).
+2. If keys are needed in the order of a time, the first of the two rows contains the time as a binary field that sorts as the
+   time does: big-endian, after a byte that is 0 for a negative number and 1 for any other.
 3. In Avro (avro_state_encoder.py), the time is two binary fields.
 
     page "/" of ann         19000000 | 00 row of ann | 00 row of "/"
     ann at 12:05            21000000 | 00 row of 01 0000018cc4e9b5e0 | 00 row of ann
 
-The bytes are not trusted. Differs from Spark: nothing.
+The bytes are not trusted: what cannot be such a key is a ValueError.
+
+Differs from Spark: nothing.
 """
 
 from __future__ import annotations
@@ -36,15 +37,15 @@ def two_rows(first: bytes, others: bytes) -> bytes:  # (1)
 
 
 def joined(first: bytes, others: bytes) -> bytes:
-    """The key of two rows, each with what says how it is encoded."""
+    """The key of two rows, each of which begins with what says how it is encoded."""
     return _size.pack(len(first)) + first + others
 
 
 def first_size(key: bytes, at: int = 0) -> int:
-    """How many bytes of a key of two rows, which begins at byte `at`, are its first row and what is before that."""
+    """The size of the first row of a key of two rows that begins at byte `at`, together with the length before the row."""
     size: int = _size.unpack_from(key, at)[0] if len(key) >= at + 4 else 0
     if not 0 < size < len(key) - 4 - at:
-        raise ValueError(f"a key of {len(key) - at} bytes, which says that its first part has {size}")
+        raise ValueError(f"a key of {len(key) - at} bytes, whose first part should have {size}")
     return 4 + size
 
 
@@ -66,7 +67,7 @@ def at_time(ms: int, row: bytes) -> bytes:  # (2)
 
 
 def avro_time(ms: int) -> bytes:  # (3)
-    """What the key of a row in Avro at a time begins with."""
+    """The beginning of the key of a row at a time, in Avro."""
     return joined(b"".join([UNSAFE_ROW, b"\2\2", _sign(ms), b"\2\x10", _time.pack(ms)]), b"")
 
 

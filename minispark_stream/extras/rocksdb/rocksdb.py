@@ -1,17 +1,18 @@
-"""An embedded RocksDB, opened in a scratch folder for as long as a snapshot is read or made.
+"""An embedded RocksDB, open in a scratch folder for as long as a snapshot is read or made.
 
 Models: RocksDB (About state: RocksDB).
 
-1. What decides how it is opened is the OPTIONS file in its folder, so ours is put there before: with Spark's settings for
-   tables, and with the merge operator that Spark has. RocksDB writes the name of that operator without its delimiter, and
-   would read it back as one with a comma.
+1. RocksDB opens a database with the settings of the OPTIONS file in its folder, so this module writes that file first, with
+   Spark's settings for tables, and with Spark's merge operator. RocksDB itself writes the name of this operator without its
+   delimiter, and would read it back as one with a comma.
 2. Nothing is compacted in the background, because the database is closed a moment later. `tidy` compacts it as soon as
    `MOST_TABLES` tables have been added since the last time (they are on level 0).
-3. `checkpoint` gives the files of the database as they are now, in a folder of their own: links, no copies.
+3. `checkpoint` makes a folder with the files of the database as they are now; they are links, not copies.
 
     folder with 000008.sst     apply(put a, remove b), flush     000008.sst, 000012.sst     the first one is what it was
 
-The folder is in Spark's own for temporary files where there is one, so that it goes at the latest when Spark does.
+The scratch folder is in Spark's folder for temporary files, if there is one, so that it is deleted when Spark ends, if not
+before.
 
 Differs from Spark: Spark keeps each store open in RocksDB, and works on it there. Here the rows are in memory
 (rocksdb_state_files.py says why), and RocksDB only creates and reads files.
@@ -50,7 +51,7 @@ OPTIONS = """[Version]
 
 @contextmanager
 def scratch() -> Iterator[str]:
-    """A folder that is gone afterwards."""
+    """A temporary folder, which is deleted afterwards."""
     spark_folder = os.environ.get("SPARK_LOCAL_DIRS", "").split(",")[0]
     with tempfile.TemporaryDirectory(prefix="rocksdb-", dir=spark_folder if os.path.isdir(spark_folder) else None) as folder:
         yield folder
@@ -59,7 +60,7 @@ def scratch() -> Iterator[str]:
 class RocksDB:
     """The database in `folder`, a new one if nothing is there. Close it. `delimiter` is between the elements of a list.
 
-    Raises SparkRuntimeException, CANNOT_LOAD_STATE_STORE.UNCATEGORIZED, when there is no RocksDB for Python.
+    Raises SparkRuntimeException, CANNOT_LOAD_STATE_STORE.UNCATEGORIZED, if RocksDB for Python is not installed.
     """
 
     def __init__(self, folder: str, delimiter: str = ""):
@@ -82,7 +83,7 @@ class RocksDB:
         self._db.close()
 
     def keys(self) -> list[bytes]:
-        """In order."""
+        """All keys, in order."""
         keys: Any = self._db.keys()  # whose stub makes of it no iterator of bytes
         return list(keys)
 
@@ -92,7 +93,7 @@ class RocksDB:
         return [key for key, _ in items], [value for _, value in items]
 
     def apply(self, changes: Iterable[Change]) -> None:
-        """Put, or with None remove, in order. A list that is to grow is read first: RocksDB for Python cannot merge."""
+        """Put values, or remove keys (None), in order. A list that grows is read first: RocksDB for Python cannot merge."""
         from rocksdict import WriteBatch, WriteOptions
 
         options: Any = WriteOptions()  # whose stub takes its properties for methods
@@ -107,7 +108,7 @@ class RocksDB:
             self._db.write(batch, options)
 
     def flush(self) -> None:
-        """Everything that was changed is in tables."""
+        """Write everything that was changed into tables."""
         self._db.flush()
 
     def tidy(self) -> None:  # (2)
@@ -115,7 +116,7 @@ class RocksDB:
             self._db.compact_range(None, None)
 
     def checkpoint(self, folder: str) -> Sequence[str]:  # (3)
-        """Make `folder`; the names of the files in it."""
+        """Make `folder`; returns the names of the files in it."""
         from rocksdict import Checkpoint
 
         Checkpoint(self._db).create_checkpoint(folder)

@@ -3,16 +3,16 @@
 Models: RocksDBStateEncoder, with NoPrefixKeyStateEncoder and PrefixKeyScanStateEncoder, and KeyValueChecksumEncoder (About
 state: RocksDB).
 
-In memory, keys and values are UnsafeRows (engine/checkpointing/unsafe_row). In RocksDB
+In memory, keys and values are UnsafeRows (engine/checkpointing/unsafe_row). In RocksDB:
 
-1. a value is its row with a zero before it, which says that it is an UnsafeRow; so is a key.
-2. A key that is looked for by its first columns (sessions) is two rows: length i32 | those columns | the other columns.
-3. With `rowChecksum.enabled`, a value has before it the CRC32C of key and value, and its length. In a changelog, a key that is
-   removed has its own CRC32C before it.
+1. A value is its row with a zero before it, which says that it is an UnsafeRow; so is a key.
+2. A key that is searched by its first columns (sessions) is two rows: length i32 | those columns | the other columns.
+3. With `rowChecksum.enabled`, the CRC32C of key and value, and the length of the value, come before the value. In a changelog,
+   the CRC32C of a key that is removed comes before the key.
 
     session ('a', 12:00:00)      19000000 | 00 row of 'a' | 00 row of 12:00:00
 
-Whole columns are encoded at a time, and rows that are all of one size stay a table of bytes.
+Whole columns are encoded at a time, and rows that all have the same size stay a table of bytes.
 
 Rows in Avro, which only transformWithState can have, are in avro_state_encoder.py.
 
@@ -37,7 +37,7 @@ _size = struct.Struct("<i")
 
 @dataclass(frozen=True)
 class RocksDBStateEncoder:
-    """`prefix`: by how many columns of `key` sessions are looked for; 0 where nobody looks for a part of a key."""
+    """`prefix`: by how many of its first columns `key` is searched (sessions); 0 if it is only searched as a whole."""
 
     key: StructType
     prefix: int
@@ -55,7 +55,7 @@ class RocksDBStateEncoder:
         return (keys, _with_checksums(keys, values)) if self.checksum else (keys, values)
 
     def decode(self, change: Change) -> Change:
-        """Raises ValueError for what is not encoded so, RowChecksumMismatch when a row is not what it was."""
+        """Raises ValueError for bytes that are not encoded like this, RowChecksumMismatch if a row has another checksum."""
         keys, values = change
         if not keys:
             return change
@@ -134,7 +134,7 @@ def _checked(keys: Sequence[bytes], values: Sequence[bytes | None]) -> Sequence[
 
 
 def with_key_checksums(change: Change) -> Change:
-    """Of a changelog's records: those that remove a key say its checksum."""
+    """The records of a changelog; in those that remove a key, its checksum is before it."""
     keys, values = change
     removed = [key for key, value in zip(keys, values) if value is None]
     sums = iter(crc32c(removed))

@@ -6,30 +6,30 @@ Models: RocksDBStateStoreProvider, RocksDBFileManager, StateStoreChangelogWriter
                                            5.zip                   version 5: which tables it has
                                            SSTs/000008-<uuid>.sst  a table: a part of versions 5, 6 ...
 
-1. `rocksdb.changelogCheckpointing.enabled` decides what a batch writes. Without it (as is Spark's default), each version is a
-   zip. With it, a version is a changelog, whose records are those of a delta file, and maintenance makes a zip now and then.
-2. To make the zip of a version, RocksDB opens the newest zip before it, is told what has changed since, and puts that into
-   a table of its own. The zip names the tables that were there before and the new one, which is put into `SSTs/` first: whoever
-   sees the zip finds all of its tables.
-3. A table gets a new name for each zip that brings it, so that two tasks that write the same version never meet in one file.
-   Which of the two counts, the zip decides, which only one of them can create.
-4. To read a zip, RocksDB opens it, and must find as many keys as it says.
+1. `rocksdb.changelogCheckpointing.enabled` decides what a batch writes. Without it (Spark's default), each version is a zip.
+   With it, a version is a changelog, whose records are those of a delta file, and maintenance makes a zip now and then.
+2. To make the zip of a version, RocksDB opens the newest zip before it, receives what has changed since, and puts that into a
+   table of its own. The zip names the old tables and the new one. The new table is put into `SSTs/` first, so that whoever sees
+   the zip finds all of its tables.
+3. A table gets a new name for each zip that adds it, so that two tasks that write the same version never write the same file.
+   The zip decides which of the two counts, because only one of them can create it.
+4. When RocksDB opens a zip to read it, it must find as many keys as the zip says.
 5. When zips are deleted, so are the tables that no other zip names, if they are older than all of them: a younger one may
    belong to a zip that a task is about to write.
 6. The state of transformWithState is in column families (family_numbers.py). Its rows are the same in memory and in RocksDB,
    and its changelogs have version 2. A batch that creates a family writes a zip, whatever (1) says.
-7. A record of such a changelog may make a list longer: what it says depends on what is there before.
+7. A record of such a changelog may make a list longer, so the value that it makes depends on the one before.
 
     1.zip {A}    2.zip {A, B}    3.zip {A, B, C}       delete 1.zip: A, B and C are still needed
 
-The rows themselves are in memory, in the tables in which those of every other store are
+The rows themselves are in memory, in the same tables as those of every other store
 (engine/state/hdfs_backed_state_store_provider.py), because an operator here works on a whole batch of rows at a time: from
-Python, RocksDB takes some three microseconds for a row, and a table of columns a tenth of that. So all operators, the rules
-for tasks that run twice, and what a worker does that another one has overtaken are those of the other provider; only the files
-differ.
+Python, RocksDB takes about three microseconds for a row, and a table of columns a tenth of that. So the operators, the rules
+for tasks that run twice, and what a worker does when another one has overtaken it are those of the other provider; only the
+files differ.
 
-Differs from Spark: the state is in memory, so Spark's confs for the memory of RocksDB have no effect; maintenance makes a zip
-of the newest committed version, as for the HDFS-backed store; tables are compacted when eight have been added.
+Differs from Spark: the state is in memory, so Spark's settings for the memory of RocksDB have no effect; maintenance makes a
+zip of the newest committed version, as for the HDFS-backed store; tables are compacted when eight have been added.
 Shown by tests/unit/extras/rocksdb/test_rocksdb_state_files.py::test_a_snapshot_shares_tables_with_the_one_before,
 tests/unit/extras/rocksdb/test_rocksdb_state_files.py::test_a_zip_that_lacks_keys_is_refused.
 """
@@ -68,8 +68,8 @@ class RocksDBStateFiles(StateFiles):
     """The files of one store (`StateFiles`)."""
 
     delta, snapshot, provider = "changelog", "zip", "RocksDBStateStoreProvider"
-    uploaded = -1  # the last version that was written whole here
-    files_copied = files_reused = bytes_copied = 0  # in that
+    uploaded = -1  # the last version of which a zip was written here
+    files_copied = files_reused = bytes_copied = 0  # in that zip
 
     @property
     def most_deltas(self) -> int:
@@ -168,13 +168,13 @@ class RocksDBStateFiles(StateFiles):
         return bases((v for v in self.snapshots() if v < version), version)[0]
 
     def _changes(self, base: int, version: int) -> list[Change]:
-        """What the changelogs after `base` say, up to `version`."""
+        """The changes in the changelogs after `base`, up to `version`."""
         return [change for _, _, changes in deltas(self, base, version) for change in changes]
 
     def _zip(self, version: int, base: int, changes: Sequence[Change], num_keys: int, is_read: bool = False) -> bytes:
-        """The zip of `version`: what is in that of `base`, and `changes`. Its tables are in the checkpoint then.
+        """The zip of `version`: what the zip of `base` contains, and `changes`. Its new tables are written into the checkpoint.
 
-        `is_read`: all rows are, once, so that what the tables of `base` have lost is noticed.
+        `is_read`: whether all rows are read once, so that rows which the tables of `base` have lost are noticed.
         """
         families = FamilyNumbers({}, 0)
         with scratch() as folder:
@@ -204,7 +204,7 @@ class RocksDBStateFiles(StateFiles):
         return zip_of(others, SnapshotMetadata(*says))
 
     def _upload(self, tables: dict[str, str], before: SnapshotMetadata) -> dict[str, tuple[str, int]]:
-        """Local name -> name in `SSTs/` and bytes. Those of the zip before are there."""
+        """Local name -> name in `SSTs/` and bytes. The tables of the zip before are there already."""
         reused = {local: (name, before.ssts[name]) for name, local in before.local_names.items() if local in tables}
         unique, copied = uuid.uuid4(), dict[str, tuple[str, int]]()
         for local in tables.keys() - reused.keys():  # (3)
@@ -220,15 +220,15 @@ class RocksDBStateFiles(StateFiles):
         data = self.manager.open(name)
         metadata = read_zip_metadata(data)
         if bool(metadata.families) != self._has_families:
-            raise ValueError("it has column families, which the operator has not" if metadata.families else
-                             "it has no column families, which the operator has")
+            raise ValueError("it has column families, but the operator has none" if metadata.families else
+                             "it has no column families, but the operator has some")
         for file, content in read_database(data, metadata).items():
             with open(f"{folder}/{file}", "wb") as out:
                 out.write(content)
         for table, local in metadata.local_names.items():
             self.manager.copy_to(f"{TABLES}/{table}", f"{folder}/{local}")
             if (size := os.path.getsize(f"{folder}/{local}")) != metadata.ssts[table]:
-                raise ValueError(f"{TABLES}/{table} has {size} bytes, it says {metadata.ssts[table]}")
+                raise ValueError(f"{TABLES}/{table} has {size} bytes, but the zip says {metadata.ssts[table]}")
         return metadata
 
     # -- changelogs ---------------------------------------------------------------------------------------------
@@ -241,7 +241,7 @@ class RocksDBStateFiles(StateFiles):
         return header + encode_records(map(with_key_checksums, rows) if self._encoder.checksum else rows)
 
     def _lineage(self, version: int) -> Mapping[int, str] | None:
-        """Which files the versions before are in, where the changelog of `version` says it."""
+        """The ids of the versions before, if the changelog of `version` names them."""
         return None
 
     def _decoded(self, data: bytes) -> list[Change]:
@@ -251,7 +251,7 @@ class RocksDBStateFiles(StateFiles):
             return [(list(found), list(found.values()))]
         header = read_header(data)
         if header.has_families:
-            raise ValueError("a changelog with column families, which the operator has not")
+            raise ValueError("a changelog with column families, but the operator has none")
         changes = decode_changes(data[header.end :], max_bytes=self.max_bytes)
         return [self._encoder.decode(checked_keys(change) if self._encoder.checksum else change) for change in changes]
 
@@ -262,7 +262,7 @@ class RocksDBStateFiles(StateFiles):
         return self._error("CANNOT_READ_STREAMING_STATE_FILE", "state", name, what)
 
     def _families_of(self, version: int) -> list[Change]:
-        """(6) Which families a version has, if it has a zip that tells: of all versions in which they changed, there is one."""
+        """(6) Which families a version has, if it has a zip: each version in which they changed has one."""
         try:
             metadata = read_zip_metadata(self.manager.open(self.name(version, self.snapshot)))
         except (FileNotFoundError, ValueError):
@@ -290,7 +290,7 @@ class RocksDBStateFiles(StateFiles):
 
     @cached_property
     def _encoder(self) -> RocksDBStateEncoder:
-        """As the files say that describe the operator and its state."""
+        """The encoder, as the files that describe the operator and its state require it."""
         s = self.store_id
         prefixes = {one.store_name: one.num_cols_prefix_key for one in (self._operator.stores if self._operator else ())}
         prefix = prefixes.get(s.store_name, 0)

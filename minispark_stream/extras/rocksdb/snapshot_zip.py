@@ -6,10 +6,10 @@ Models: RocksDBCheckpointMetadata (About state: RocksDB).
                metadata        v1
                                {"sstFiles":[{"dfsSstFileName":"000008-cff0....sst","sizeBytes":1235,...}],"numKeys":7,...}
 
-The name of an SST file must be one that Spark writes, and the file lies in `SSTs/` beside the zip. Sizes are checked before
-they are used: a zip that somebody else made may unpack to anything. Who looks into a checkpoint reads `metadata` only
-(tools/inspection). Who opens the version also takes CURRENT and the manifest (`read_database`), by their names, so that no name
-in a zip leads anywhere, and never the OPTIONS (rocksdb.py says why).
+The name of an SST file must be one that Spark could have written, and the file is in `SSTs/` beside the zip. Sizes are checked
+before they are used: a zip that somebody else made may unpack to anything. To look into a checkpoint, only `metadata` is read
+(tools/inspection). To open the version, CURRENT and the manifest are read, too (`read_database`). They are found by their
+names, so that no name in a zip leads to another place. The OPTIONS are never read (rocksdb.py says why).
 
 Differs from Spark: nothing.
 """
@@ -36,9 +36,12 @@ _DATABASE = re.compile(r"CURRENT|MANIFEST-[0-9]{1,20}")
 
 @dataclass(frozen=True)
 class SnapshotMetadata:
-    """`num_keys`: without those of the engine's own families, `num_internal_keys`; None where nobody counted. `ssts`: name ->
-    bytes. `families`: number -> name; no family has got a number after `max_family`, also of those that are gone.
-    `local_names`: what RocksDB calls each of `ssts`. `internal`: which of the families are the engine's own."""
+    """What a zip says about its version.
+
+    `num_keys`: without `num_internal_keys`, those of the engine's own families; None if they were not counted. `ssts`: name ->
+    bytes. `families`: number -> name. `max_family`: the greatest number that a family has ever had, including those that are
+    gone. `local_names`: what RocksDB calls each of `ssts`. `internal`: which of the families are the engine's own.
+    """
 
     num_keys: int | None
     ssts: Mapping[str, int]
@@ -81,26 +84,26 @@ def read_zip_metadata(data: bytes) -> SnapshotMetadata:
         most = number(values, "maxColumnFamilyId", 0)
     for name in ssts:
         if not _SST.fullmatch(name):
-            raise ValueError(f"its metadata names the table {name[:80]!r}, which is no name of an SST file")
+            raise ValueError(f"its metadata names the table {name[:80]!r}, which is not the name of an SST file")
     for i in (*by_number, most):
         if not 0 <= i < 1 << 15:
-            raise ValueError(f"its metadata has a column family of the number {i}")
+            raise ValueError(f"its metadata has a column family with the number {i}")
     most = max([most, *by_number])
     return SnapshotMetadata(None if keys < 0 else keys, ssts, by_number, local_names, internal, most, own)
 
 
 def read_database(data: bytes, metadata: SnapshotMetadata) -> dict[str, bytes]:
-    """The files of RocksDB in a zip, without its tables, by name. Raises ValueError, also when a table has no local name."""
+    """The files of RocksDB in a zip, without its tables, by name. Raises ValueError, also if a table has no local name."""
     for name in metadata.local_names.values():
         if not _LOCAL.fullmatch(name):
-            raise ValueError(f"its metadata calls a table {name[:80]!r}, which is no name that RocksDB has for one")
+            raise ValueError(f"its metadata calls a table {name[:80]!r}, which is not a name that RocksDB gives to tables")
     with _readable(data) as archive:
         names = [name for name in archive.namelist() if _DATABASE.fullmatch(name)]
         return {name: _member(archive, name, _MAX_MANIFEST) for name in names}
 
 
 def zip_of(files: Mapping[str, bytes], metadata: SnapshotMetadata) -> bytes:
-    """A zip of some files and the metadata; equal files make equal zips."""
+    """A zip of some files and the metadata. Equal files make equal zips."""
     out = io.BytesIO()
     with zipfile.ZipFile(out, "w", zipfile.ZIP_DEFLATED) as archive:
         for name, content in {**files, "metadata": metadata.to_text().encode()}.items():
@@ -116,7 +119,7 @@ def _member(archive: zipfile.ZipFile, name: str, most: int) -> bytes:
 
 @contextmanager
 def _readable(data: bytes) -> Iterator[zipfile.ZipFile]:
-    """A zip; whatever is wrong with it, or with what it says, is a ValueError."""
+    """A zip. Whatever is wrong with it or its content is a ValueError."""
     try:
         with zipfile.ZipFile(io.BytesIO(data)) as archive:
             yield archive

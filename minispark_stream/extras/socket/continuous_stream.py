@@ -1,13 +1,13 @@
-"""socket for the continuous engine: each line goes to one of the partitions.
+"""socket for the continuous engine: the lines are dealt out to the partitions in turn.
 
 Models: TextSocketContinuousStream, TextSocketOffset (Continuous processing; Source document).
 
 1. The connection is opened when the query starts. Line n goes to partition n mod numPartitions.
 2. Tasks ask the driver for the lines (extras/continuous/records.py). The offset is the number of lines of each partition.
 3. `commit` drops the lines of an epoch that is over.
-4. Nothing can be read again: after a restart the partitions begin with an empty buffer at the offset where the last run ended.
+4. Nothing can be read twice: after a restart, each partition begins with an empty buffer where the last run ended.
 
-    lines a b c d, 2 partitions      0: a c     1: b d      the offset when c is not read yet: [1,2]
+    lines a b c d, 2 partitions      0: a c     1: b d      the offset when c has not been read yet: [1,2]
 
 Differs from Spark: nothing.
 """
@@ -31,7 +31,7 @@ from minispark_stream.extras.socket.lines import SocketLines
 
 
 class TextSocketContinuousStream(ContinuousStream):
-    """The source of one query. Raises OSError when the connection cannot be opened."""
+    """The source of one query. Raises OSError if the connection cannot be opened."""
 
     def __init__(
         self, session: SparkSession, host: str, port: int, partitions: int, include_timestamp: bool, clock: Clock
@@ -49,7 +49,7 @@ class TextSocketContinuousStream(ContinuousStream):
         return json.dumps([0] * len(self._lines), separators=(",", ":"))
 
     def plan_input_partitions(self, start: Offset) -> list[ContinuousRecordPartition]:
-        """Raises ValueError: `start` is no offset of this stream."""
+        """Raises ValueError: `start` is not an offset of this stream."""
         offsets = json.loads(start)
         if not isinstance(offsets, list) or len(offsets) != len(self._lines):
             raise ValueError(f"Expected an array with the offsets of {len(self._lines)} partitions but got {start}")

@@ -4,7 +4,9 @@ Models: the read thread of TextSocketMicroBatchStream and TextSocketContinuousSt
 
     bytes "one\\ntw", later "o\\n"     ->   add("one", 1000), add("two", 1400)
 
-Lines end with \\n, \\r or \\r\\n; bytes that are not UTF-8 become U+FFFD. Differs from Spark: nothing.
+Lines end with \\n, \\r or \\r\\n; bytes that are not UTF-8 become U+FFFD.
+
+Differs from Spark: nothing.
 """
 
 from __future__ import annotations
@@ -20,7 +22,7 @@ logger = logging.getLogger(__name__)
 
 
 class SocketLines:
-    """An open connection; `add` is given each line with the time of its arrival in ms since the epoch.
+    """An open connection; `add` is called with each line and the time of its arrival, in ms since the epoch.
 
     Raises:
         OSError: the connection cannot be opened.

@@ -5,14 +5,14 @@ Models: TextSocketSourceProvider, TextSocketMicroBatchStream (Source document: t
 1. The offset is the number of the last line, from 0; -1 before the first line.
 2. The connection is opened with the first batch, which is empty. From then on a thread reads lines into a buffer, each with
    the time of its arrival.
-3. A batch (a, b] has the lines a+1 … b of the buffer, dealt out over numPartitions in turn.
+3. A batch (a, b] has the lines a+1 … b of the buffer, dealt out to numPartitions partitions in turn.
 4. `commit(b)` drops the lines up to b.
 
     line       a  b  c │ d           batch 0: nothing, offset -1 (connects)
     offset     0  1  2 │ 3           batch 1: a b c, offset 2;   batch 2: d, offset 3, and 0 … 2 are dropped
 
 A restart begins with an empty buffer and counts from -1 again, while the offset log remembers a greater number: the batch after
-the next fails with "Offsets committed out of order". That is Spark's behaviour, and why it warns when the source is used.
+the next fails with "Offsets committed out of order". This is Spark's behaviour, too, and the reason why it warns its users.
 
 Differs from Spark: a batch that runs again after a restart does not connect, because its lines are lost anyway; the next
 batch does.
@@ -107,7 +107,7 @@ class TextSocketStream(Source):
 
     def get_batch(self, start: Offset | None, end: Offset) -> DataFrame:  # (3)
         with self._lock:
-            # A batch that a restart looks at comes before the first question for an offset: its lines are gone.
+            # A batch that is run again after a restart comes before the first call of `get_offset`: its lines are gone.
             if self._connection is None and (self._was_asked or start is None):
                 self._connection = SocketLines(self._host, self._port, self._clock, self._add)  # (2)
             skipped = self._committed + 1

@@ -3,12 +3,12 @@
 Models: what RocksDBStateStoreProvider offers to transformWithState, and the range and prefix scans on it (About state;
 SIGMOD'18 paper, 4.3.2: a state of the user's own).
 
-1. A key of the store begins with the number of its family (extras/rocksdb/family_numbers.py). `create` gives a family its
-   number when it has none; all families are created before the first key is put.
-2. Most calls name one key: `get`, `put`, `append`, `remove`.
-3. `scan` (of the keys that begin with the same row), `due` (of those whose time has come) and the number of rows come from an
-   index (family_indexes.py), which the store keeps from batch to batch: with 50,000 timers, a batch that changes ten of them
-   costs ten.
+1. A key of the store begins with the number of its family (extras/rocksdb/family_numbers.py). `create` gives a family a number
+   if it has none; all families are created before the first key is put.
+2. Most calls are about one key: `get`, `put`, `append`, `remove`.
+3. `scan` (the keys that begin with the same row), `due` (those whose time has come) and the number of rows come from an index
+   (family_indexes.py), which the store keeps from batch to batch: with 50,000 timers, a batch that changes ten of them only
+   does the work for ten.
 
     total                          ann            -> 3
     pages                          ann | "/"      -> 2           scan("pages", ann): ann | "/"
@@ -31,8 +31,8 @@ from minispark_stream.extras.transform_with_state.family_indexes import PLAIN, F
 
 
 class ColumnFamilies:
-    """The families of one store. Keys and values are bytes as in RocksDB, of UnsafeRows; `encoder` makes what the store has of
-    them. `delimiter` is between the elements of a list."""
+    """The families of one store. Keys and values are bytes as in RocksDB, of UnsafeRows; `encoder` turns them into what the
+    store contains. `delimiter` is between the elements of a list."""
 
     def __init__(self, store: StateStore, delimiter: bytes = b"", encoder: UnsafeRowDataEncoder | None = None):
         self.delimiter = delimiter
@@ -49,7 +49,7 @@ class ColumnFamilies:
         self._kinds[self._numbers.prefix(family)] = kind
 
     def drop(self, family: str) -> bool:
-        """Remove a family and its keys; False when there was none."""
+        """Remove a family and its keys; False if it did not exist."""
         if family not in self._numbers.by_name:
             return False
         prefix = self._numbers.prefix(family)
@@ -62,7 +62,7 @@ class ColumnFamilies:
         return self.get_many(family, [key])[0]
 
     def get_many(self, family: str, keys: list[bytes]) -> list[bytes | None]:
-        """The values of some keys; None where there is none."""
+        """The values of some keys; None for a key that has none."""
         found = each(self._store.get([self._stored(family, key) for key in keys]))
         return [None if value is None else self._encoder.of_value(family, value) for value in found]
 
@@ -76,7 +76,7 @@ class ColumnFamilies:
         self._store.put([stored], [Grown(before, self._encoder.value(family, added), self.delimiter)])
 
     def remove(self, family: str, key: bytes) -> int:
-        """How many there were: one, or none."""
+        """Remove a key; returns how many keys were removed: one or none."""
         return self._store.remove([self._stored(family, key)])
 
     def scan(self, family: str, first: bytes) -> list[bytes]:  # (3)
@@ -85,12 +85,12 @@ class ColumnFamilies:
         return [self._second_row(family, key) for key in sorted(self._index().keys_of.get(begin, ()))]
 
     def due(self, family: str, at_ms: int) -> list[tuple[int, bytes]]:
-        """Time, and the row at it, of the keys of a family whose time has come, in the order of their bytes."""
+        """The keys of a family whose time has come, in the order of their bytes: of each, the time and the other row."""
         found = self._index().due_rows[self._numbers.prefix(family)].due(at_ms)
         return [(time, self._second_row(family, key)) for time, key in sorted(found)]
 
     def num_rows(self, internal: bool = False) -> int:
-        """How many rows there are in the families of variables, or in the engine's own; a list is one."""
+        """How many rows there are in the families of variables, or in the engine's own; a list is one row."""
         numbers = self._index().num_rows
         names = (name for name in self._numbers.by_name if name.startswith(INTERNAL) == internal)
         return sum(numbers[self._numbers.prefix(name)] for name in names)

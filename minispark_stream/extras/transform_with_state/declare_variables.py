@@ -1,9 +1,9 @@
-"""Which state variables does a StatefulProcessor have? The engine asks it before its first batch.
+"""Which state variables does a StatefulProcessor have? The engine finds this out before the first batch of a run.
 
 Models: TransformWithStateInPySparkPythonPreInitRunner and DriverStatefulProcessorHandleImpl (About state).
 
-One task calls `init` with a handle that writes down what it is asked for, then `close`. No state is there yet. The driver gets
-the answer as JSON and reads the schemas (transform_with_state.py), because a task has no JVM to read DDL with.
+One task calls `init` with a handle that notes what it is asked for, and then `close`. There is no state yet. The answer goes to
+the driver as JSON. The driver parses the schemas (transform_with_state.py), because a task has no JVM that could parse DDL.
 
     handle.getValueState("total", "n long")      ["value", "total", [[true, "n long"]], false]
 
@@ -25,7 +25,7 @@ from minispark_stream.extras.transform_with_state.transform_with_state_task impo
 
 @dataclass(frozen=True)
 class DeclareVariables:
-    """A task that calls `init` and gives back what it declared: one row of JSON."""
+    """A task that calls `init` and returns what it declared: one row of JSON."""
 
     command: bytes
 
@@ -39,7 +39,7 @@ class DeclareVariables:
 
 
 class DeclaringHandle(StatefulProcessorHandle):
-    """Writes down what it is asked for: kind, name, schemas (is it DDL, the text), whether it has a time to live."""
+    """Notes what it is asked for: kind, name, schemas (whether it is DDL, and the text), whether there is a time to live."""
 
     def __init__(self) -> None:
         self.declared: list[tuple[str, str, list[tuple[bool, str]], bool]] = []

@@ -1,16 +1,17 @@
-"""What column families are found by: the keys of each first row, and keys by the time at which they are due.
+"""Indexes of the keys of column families: by their first row, and by the time at which they are due.
 
 Models: the prefix scans and range scans of column families (About state).
 
-1. A key of a family for scans is in two rows (extras/rocksdb/key_encoding.py). `FamilyIndex` has the keys of each first row.
-2. `DueRows` has the keys of one family by their time. Each time has its keys; the earliest times are at the top of a heap, in
-   which a time may stay that has no keys any more.
+1. A key of a family for scans consists of two rows (extras/rocksdb/key_encoding.py). `FamilyIndex` has the keys of each first
+   row.
+2. `DueRows` has the keys of one family by their time. A heap has the earliest times at its top; a time may stay in it although
+   it has no keys any more.
 
     keys     12:05 | ann     12:05 | bob     12:09 | ann
     heap     12:05, 12:09                    keys_at 12:05: ann, bob        due(12:07): ann and bob at 12:05
 
-The state store keeps both up to date, from batch to batch, so that they cost what changes. A process that loads the store makes
-them anew.
+The state store keeps both up to date from batch to batch, so that only changes cost time. A process that loads the store builds
+them again.
 
 Differs from Spark: there, RocksDB keeps its keys in order.
 Shown by tests/unit/extras/transform_with_state/test_column_families.py::test_rows_that_are_due_are_found_without_the_others.
@@ -26,11 +27,11 @@ from minispark_stream.extras.rocksdb.family_numbers import SIZE
 from minispark_stream.extras.rocksdb.key_encoding import first_size, time_of
 
 Kind = str
-PLAIN, BY_PREFIX, BY_TIME = "plain", "prefix", "time"  # how the keys of a family are looked for
+PLAIN, BY_PREFIX, BY_TIME = "plain", "prefix", "time"  # how the keys of a family are searched
 
 
 class FamilyIndex:
-    """`keys_of`: by what they begin with, up to the end of their first row (1). `num_rows` and `due_rows`: by family."""
+    """`keys_of`: the keys by their beginning, up to the end of the first row (1). `num_rows` and `due_rows`: by family."""
 
     def __init__(self, kinds: Mapping[bytes, Kind]):
         self.keys_of: defaultdict[bytes, dict[bytes, None]] = defaultdict(dict)  # a dict as a set that keeps its order
@@ -81,7 +82,7 @@ class DueRows:
             self._heap = sorted(self._keys_at)
 
     def due(self, at_ms: int) -> list[tuple[int, bytes]]:
-        """Time and key of those whose time has come, the earliest first; they stay until they are removed."""
+        """Times and keys whose time has come, the earliest first; they stay until they are removed."""
         due: list[int] = []
         while self._heap and self._heap[0] <= at_ms:
             time = heapq.heappop(self._heap)

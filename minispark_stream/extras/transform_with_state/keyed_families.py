@@ -3,10 +3,11 @@
 Models: ImplicitGroupingKeyTracker and StateTypesEncoder (About state; SIGMOD'18 paper, 4.3.2: a state of the user's own).
 
 1. The task sets the implicit key before it calls the processor; state variables and timers only name their family and element.
-2. `Rows` makes an UnsafeRow of a Python tuple and back, as in applyInPandasWithState (engine/operators/group_state_rows.py).
-   With a time to live, the row is a struct of the tuple's fields and the time of expiry.
+2. `Rows` turns a Python tuple into an UnsafeRow and back, as in applyInPandasWithState (engine/operators/group_state_rows.py).
+   With a time to live, the row has two fields: a struct of the tuple's fields, and the time of expiry.
 3. `updated` and `removed` count, for the progress report, what the state variables put and remove.
-4. What is appended to lists waits until the implicit key changes or somebody asks: a list that grows is written as a whole.
+4. What is appended to a list waits until the implicit key changes or the list is read, because a list that grows is written as
+   a whole.
 
     set_implicit_key(("ann",)); total.update((3,))      total: 00 row of ann -> 00 row of 3
 
@@ -31,7 +32,7 @@ _BEFORE_STRUCT = 16  # bytes of a row whose first field is a struct, if it is th
 
 
 class Rows:
-    """(2) Python tuples as UnsafeRows of a schema. `ttl_ms`: the time to live of a row, 0 for ever."""
+    """(2) Python tuples as UnsafeRows of a schema. `ttl_ms`: the time to live of a row; 0 if it lives for ever."""
 
     def __init__(self, schema: StructType, ttl_ms: int = 0):
         self.schema, self.ttl_ms = schema, ttl_ms
@@ -64,7 +65,7 @@ class Rows:
 
 
 class KeyedFamilies:
-    """The families of a store, as the variables of one processor see them in a batch of the time `now_ms`."""
+    """The families of a store, as the variables of one processor see them in a batch at the time `now_ms`."""
 
     def __init__(self, families: ColumnFamilies, keys: StructType, now_ms: int):
         self.families, self.now_ms = families, now_ms
@@ -78,7 +79,7 @@ class KeyedFamilies:
         self._key = None if key is None else self.keys.encode(key)
 
     def wait(self, write: Callable[[], None]) -> None:
-        """Call `write` before the implicit key, which there must be, becomes another one."""
+        """Call `write` before the implicit key changes; there must be one."""
         if self.implicit_key:
             self._waiting.append(write)
 

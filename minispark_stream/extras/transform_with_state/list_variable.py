@@ -3,12 +3,12 @@
 Models: ListStateImpl and ListStateImplWithTTL, OneToManyTTLState (SIGMOD'18 paper, 4.3.2: a state of the user's own; About
 state).
 
-1. The elements of a list are one value, each with its length before it, so that to append is to write at the end. How many they
-   are is in a family of its own.
-2. With a time to live, each element has its time of expiry. The earliest one of each list is in a family by key, and in a
-   family by time, by which the end of the batch finds the lists that have something to lose.
+1. The elements of a list are one value, each with its length before it, so that an element is appended by writing it at the
+   end. The number of elements is in a family of its own.
+2. With a time to live, each element has its time of expiry. The earliest time of each list is in a family by key, and in a
+   family by time, in which the end of the batch finds the lists with elements that have expired.
 
-    seen: ann -> 19000000 00 row of 7 | 19000000 00 row of 8        $rowCounter_seen: ann -> 2
+    seen: ann -> 11000000 00 row of 7 | 11000000 00 row of 8        $rowCounter_seen: ann -> 2
 
 Differs from Spark: nothing.
 """
@@ -56,7 +56,7 @@ class ListVariable(Variable, ListState):
     def put(self, newState: list[tuple[Any, ...]]) -> None:  # noqa: N803
         values = self._encoded(newState)
         if not self.rows.ttl_ms:
-            self._keyed.updated = 0  # Spark begins to count anew
+            self._keyed.updated = 0  # Spark begins to count again from 0
         self._waiting = []
         self._replace(self._keyed.implicit_key, values)
         self._keyed.updated += len(values)
@@ -75,7 +75,7 @@ class ListVariable(Variable, ListState):
         self._replace(self._keyed.implicit_key, [])
 
     def remove_expired(self) -> int:
-        """(2) Of each list with an element that has expired, the others stay."""
+        """(2) Remove the elements that have expired; returns how many there were."""
         removed = 0
         for _, row in self._families.due(self._by_time, self._keyed.now_ms):
             key = only_field(row)
@@ -118,7 +118,7 @@ class ListVariable(Variable, ListState):
             self._expires(key, values)
 
     def _replace(self, key: bytes, values: list[bytes]) -> None:
-        """The elements of a list are others; none: the list is gone."""
+        """Give a list other elements; if there are none, the list is removed."""
         self._families.remove(self._count, UNSAFE_ROW + key)
         if self.rows.ttl_ms and (earliest := self._earliest(key)) is not None:
             self._forget_earliest(key, earliest)
@@ -135,7 +135,7 @@ class ListVariable(Variable, ListState):
         self._families.put(self._count, UNSAFE_ROW + key, UNSAFE_ROW + long_row(before + n))
 
     def _expires(self, key: bytes, values: list[bytes]) -> None:
-        """(2) Some elements are new: the first to expire may be one of them."""
+        """(2) Some elements are new; one of them may be the first that expires."""
         if not self.rows.ttl_ms:
             return
         earliest, now = self._earliest(key), min(self.rows.expiries(values))

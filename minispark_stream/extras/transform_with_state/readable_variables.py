@@ -1,11 +1,11 @@
-"""The state of transformWithState for a person: a store for each variable, and one for the timers.
+"""The state of transformWithState in readable form: it is shown as one store for each variable, and one for the timers.
 
 Models: nothing of Spark; its `statestore` source shows one variable at a time.
 
-1. The newest zip of a store says which family is which, and the schema files have their schemas. Families of the engine's own
+1. The newest zip of a store gives the names of the families, and the schema files give their schemas. The engine's own families
    are not shown, except for the timers.
-2. Each element of a list is a row, with its index; of a map, the user's key is part of the key.
-3. A timer has its time in the key, and no value; by the store it is seen which clock it goes by.
+2. Each element of a list is a row, with its index in the key. In a map, the user's key is part of the key.
+3. A timer has its time in the key, and no value. The name of its store says which time it refers to.
 
     total: ann -> 3                                  store total     user=ann               count=3
     $eventTimers_keyToTimestamp: ann | 12:05         store event timers    user=ann timer=12:05
@@ -37,13 +37,13 @@ TIMERS = {"$eventTimers_keyToTimestamp": "event timers", "$procTimers_keyToTimes
 
 
 class ReadableVariables:
-    """Those of an operator, as the checkpoint describes them now."""
+    """The variables of an operator, as the checkpoint describes them now."""
 
     def __init__(self, state_dir: str, operator_id: int, delimiter: bytes, in_avro: bool = False):
         self.state_dir, self.operator_id, self.delimiter, self.in_avro = state_dir, operator_id, delimiter, in_avro
 
     def of_variables(self, rows: Mapping[bytes, bytes]) -> dict[bytes, bytes]:
-        """The rows of a store that are of a variable or a timer."""
+        """The rows of a store that belong to a variable or a timer."""
         return {key: value for key, value in rows.items() if self._names.get(key[:SIZE])}
 
     def rows(self, rows: Sequence[tuple[bytes, bytes]]) -> list[dict[str, Any]]:

@@ -1,23 +1,23 @@
-"""The rows of a task of transformWithState as the processor gets them: key by key, in frames or one by one.
+"""The rows of a task of transformWithState as the processor receives them: key by key, in frames or one by one.
 
 Models: TransformWithStateInPySparkPythonRunner, TransformWithStateInPySparkPythonInitialStateRunner, and PySpark's worker, to
 which they send the rows (SIGMOD'18 paper, 4.3.2: a state of the user's own).
 
 1. First the rows of the initial state are sent, if there is one, then the new ones; both are sorted by key. They are sent in
    Arrow batches (engine/operators/arrow_batches.py), none of which has rows of both.
-2. Each batch is converted by itself: in pandas, a null makes floats of the integers of its column, for all keys of the batch.
-3. Of the rows that follow each other with the same key, the processor gets
+2. Each batch is converted by itself: in pandas, a null turns the integers of its column into floats, for all keys of the batch.
+3. Successive rows with the same key reach the processor as
        transformWithState            one Row after the other
-       transformWithStateInPandas    frames, which are made of the rows one by one
-4. A frame ends when it has `arrow.maxRecordsPerBatch` rows, or `arrow.maxBytesPerBatch` bytes: each row counts as much as the
-   rows of the batches so far on average.
+       transformWithStateInPandas    frames, which are built from the rows one by one
+4. A frame ends when it has `arrow.maxRecordsPerBatch` rows, or `arrow.maxBytesPerBatch` bytes; each row counts as many bytes as
+   the average row of the batches so far.
 
     initial state    ann 1, bob 2
     new rows         bob 3, bob 4, bob 5, cid 6                 with maxRecordsPerBatch 2
     the processor    ann: initial [1]      bob: initial [2], new [3], [4, 5]      cid: new [6]
 
-In the example, the key of the last row of the initial state is that of the first new row, so the frames of both are counted
-together: the frame of 3 ends because of 2.
+In the example, the last row of the initial state and the first new rows have the same key, so their frames are counted
+together: the frame of 3 ends because 2 has been counted, too.
 
 Differs from Spark: nothing.
 """
@@ -37,13 +37,14 @@ from minispark_stream.engine.operators.arrow_batches import batch_ends, buffer_b
 from minispark_stream.engine.operators.grouped_map_pandas_with_state import PandasConf
 
 Key = tuple[Any, ...]
-KeyedRow = tuple[Key, bool, Any]  # the key of a row, whether it is a new row, and the row
+KeyedRow = tuple[Key, bool, Any]  # a row with its key, and whether it is new: (key, is_new, row)
 NEW, INITIAL = 0, 1  # the columns, if there is an initial state; one of the two is null
 
 
 @dataclass(frozen=True)
 class Input:
-    """Columns that a processor gets: `grouping` are the positions of the keys, `data` begins after keys that are no column."""
+    """The columns that a processor receives. `grouping`: the positions of the keys. `data`: where the data columns begin, after
+    the keys that are not among them."""
 
     columns: StructType
     grouping: tuple[int, ...]
@@ -60,7 +61,7 @@ class RowsOfKeys:
     def groups(
         self, rows: pa.RecordBatch, states: pa.RecordBatch | None
     ) -> Iterator[tuple[Key, Iterator[Any] | None, Iterable[Any]]]:
-        """Each key with what it has of new rows (None: nothing) and of the initial state. A key may come twice."""
+        """Each key with its new rows (None if it has none) and its rows of the initial state. A key may come twice."""
         sent = self._keyed(rows, self.source, NEW)
         if self.initial is not None and states is not None:
             sent = itertools.chain(self._keyed(states, self.initial, INITIAL), sent)  # (1)

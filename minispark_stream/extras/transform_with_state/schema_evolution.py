@@ -2,15 +2,16 @@
 
 Models: StateSchemaCompatibilityChecker, for schema files of version 3 (About state).
 
-Each family is compared with what the newest schema file that knows it says of it:
+Each family is compared with the newest schema file that contains it:
 
 1. Equal schemas stay as they are, with their numbers.
-2. A key may have other names, but no other types.
-3. With rows in Avro, the schema of values may change, if Avro can read what any of the schemas before has written: fields may
-   be added, removed and reordered, and numbers may become wider. It gets the next number, which rows have with them.
-4. With UnsafeRows, values may have other names, but no other types; the file keeps the schema that was there.
-5. There is a new file if a family is new, gone or changed. How often a family may change, and how many files there are, has a
-   limit each.
+2. The fields of a key may get other names, but no other types.
+3. With rows in Avro, the schema of values may change if Avro can read with it what was written with each of the schemas before:
+   fields may be added, removed and reordered, and numbers may become wider. The schema gets the next number, which its rows
+   contain.
+4. With UnsafeRows, the fields of values may get other names, but no other types; the file keeps the old schema.
+5. A new file is written if a family is new, gone or changed. There is a limit to how often a family may change, and to how many
+   files there may be.
 
     (count int)    number 0          (count long, last string)    number 1          (count string)    refused
 
@@ -41,9 +42,9 @@ MOST_FILES = f"{CONF}maxNumStateSchemaFiles"
 def evolved(
     session: SparkSession, files: Sequence[Sequence[Family]], new: Sequence[Family], in_avro: bool
 ) -> tuple[list[Family], bool]:
-    """The families with their numbers, and whether they need a new schema file. `files`: those that there are, the newest last.
+    """The families with their numbers, and whether they need a new schema file. `files`: the existing ones, the newest last.
 
-    Raises UnsupportedOperationException: they cannot follow on what is there.
+    Raises UnsupportedOperationException: the new schemas do not fit the existing ones.
     """
     found: list[Family] = []
     has_changed = False
@@ -68,7 +69,7 @@ def evolved(
 
 
 def with_last_ids(files: Sequence[Sequence[Family]], new: Sequence[Family]) -> list[Family]:
-    """The families as they are declared, with the numbers that the files have, whether they fit or not."""
+    """The families as they are declared, with the numbers that they have in the files, whether they fit or not."""
     last = {family.name: family for file in files for family in file}
     ids = ((family, last.get(family.name, family)) for family in new)
     return [replace(family, key_id=old.key_id, value_id=old.value_id) for family, old in ids]
@@ -96,13 +97,13 @@ def _changed(session: SparkSession, before: Sequence[Family], family: Family, in
 
 
 def avro_schema(session: SparkSession, schema: StructType) -> JavaObject:
-    """A schema as Avro's, which is Spark's own translation. Raises what Avro has no type for."""
+    """A schema in Avro, translated by Spark. Raises Spark's error for a type that Avro does not have."""
     converters = scala.companion(session, "org.apache.spark.sql.avro.SchemaConverters")
     return converters.toAvroTypeWithDefaults(expressions.java_schema(session, schema))
 
 
 def can_read(session: SparkSession, reader: JavaObject, writer: JavaObject) -> bool:
-    """Whether Avro can read with one schema what was written with another; Avro itself says so."""
+    """Whether one schema can read what was written with another; Avro itself decides this."""
     jvm = scala.jvm(session)
     validator = jvm.org.apache.avro.SchemaValidatorBuilder().canReadStrategy().validateAll()
     try:

@@ -1,18 +1,18 @@
-"""The state variables of a StatefulProcessor: a value or a map for each grouping key. A list has a file of its own.
+"""The state variables of a StatefulProcessor: a value or a map for each grouping key (for lists, see list_variable.py).
 
-Models: ValueStateImpl, MapStateImpl and their ...WithTTL kin, OneToOneTTLState (SIGMOD'18 paper, 4.3.2: a state of the user's
-own; About state).
+Models: ValueStateImpl, ValueStateImplWithTTL, MapStateImpl, MapStateImplWithTTL, OneToOneTTLState (SIGMOD'18 paper, 4.3.2: a
+state of the user's own; About state).
 
 1. A variable is a column family. All that it does, it does for the implicit key (keyed_families.py).
-2. Its key in the family is the row of the grouping key; of a map, that and the row of the user's key.
-3. With a time to live, a row has its time of expiry with it: the time of the batch that wrote it, plus the ttl. From that
-   time on nobody sees it, and the end of the batch removes it.
-4. What has expired is found by a family whose keys begin with the time of expiry.
+2. Its key in the family is the row of the grouping key; in a map, it is that row and the row of the user's key.
+3. With a time to live (ttl), a row contains its time of expiry: the time of the batch that wrote it, plus the ttl. From then on
+   nobody sees it, and it is removed at the end of the batch.
+4. What has expired is found in a family whose keys begin with the time of expiry.
 
     key ann, ttl 60 s, batch at 12:00:00
     total.update((3,))         total: ann -> (3), expires 12:01:00         $ttl_total: 12:01:00 | ann
 
-Elements keep Spark's order: the keys of a map are ordered by the bytes of their UnsafeRows.
+The keys of a map are in Spark's order: that of the bytes of their UnsafeRows.
 
 Differs from Spark: nothing.
 """
@@ -45,9 +45,9 @@ def long_of(row: bytes) -> int:
 
 
 def action(words: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """A method whose errors are PySparkRuntimeErrors that say what was being done; `words` is what Spark calls that.
+    """A method whose errors are PySparkRuntimeErrors that say what was being done, in Spark's `words`.
 
-    In Spark, what a variable does is done by the JVM, and this is the error of the worker that asked for it.
+    In Spark, the JVM does what a variable is asked to do, and this is the error of the worker that asked for it.
     """
 
     def checked(method: Callable[..., Any]) -> Callable[..., Any]:
@@ -90,20 +90,20 @@ class Variable:
 
     @property
     def expires_ms(self) -> int:
-        """When what is written now expires."""
+        """The time at which a row that is written now expires."""
         return self._keyed.now_ms + self.rows.ttl_ms
 
     def encoded(self, value: Iterable[Any]) -> bytes:
         return self.rows.encode(value, self.expires_ms)
 
     def live(self, keys: list[bytes]) -> Iterator[tuple[bytes, Any]]:
-        """Those of some keys of the family that there are, with their values, unless they have expired."""
+        """Those of some keys of the family that exist and have not expired, with their values."""
         found = [(key, unsafe_row(value)) for key, value in zip(keys, self._families.get_many(self.name, keys)) if value]
         live = [(key, row) for key, row in found if not self.rows.is_expired(row, self._keyed.now_ms)]
         return zip([key for key, _ in live], self.rows.decode([row for _, row in live]))
 
     def write(self, element: bytes, value: bytes) -> None:
-        """Put a value that was encoded now, and (4) its expiry. With a ttl, a value that is there already is no change."""
+        """Put a value that was encoded now, and (4) its time of expiry. With a ttl, an unchanged row is not written again."""
         key, row = self.key_of(element), UNSAFE_ROW + value
         before = self._families.get(self.name, key) if self.rows.ttl_ms else None
         if before == row:
@@ -136,9 +136,9 @@ class Variable:
         return UNSAFE_ROW + element
 
     def remove_expired(self) -> int:
-        """(3) Remove what has expired, of all keys; how many rows that were.
+        """(3) Remove what has expired, for all keys; returns how many rows there were.
 
-        As in Spark, the value of a key of a map that was removed and came back goes when the first one expires (`removeKey`).
+        As in Spark, if a key of a map was removed and put again, its value is removed when the first one expires (`removeKey`).
         """
         due = self._families.due(self._by_time, self._keyed.now_ms)
         for expires_ms, row in due:
@@ -214,7 +214,7 @@ class MapVariable(Variable, MapState):
 
     @action("removing key from {kind} state")
     def removeKey(self, key: tuple[Any, ...]) -> None:  # noqa: N802
-        """The time of expiry stays, as in Spark: when it has come, it removes what is under the key by then."""
+        """The time of expiry stays, as in Spark: when it has come, the value that the key then has is removed."""
         self._families.remove(self.name, self.key_of(self._element(key)))
         self._keyed.removed += 1
 

@@ -2,17 +2,17 @@
 
 Models: StatefulProcessorHandleImpl and TimerStateImpl (SIGMOD'18 paper, 4.3.2: a state of the user's own; About state).
 
-1. `init` asks the handle for variables, each with a schema (state_variables.py, list_variable.py). After `init` there are no
-   new ones.
-2. A timer is in two column families of the engine's own: by key, and by time. The timers that are due are those of all keys,
-   the earliest first.
+1. `init` asks the handle for variables, each with a schema (state_variables.py, list_variable.py). After `init`, no variable
+   can be added.
+2. A timer is in two of the engine's own column families: one by key, and one by time. The timers of all keys that are due are
+   called together, the earliest first.
 3. At the end of the batch, `remove_expired` removes what has outlived its time to live.
 
     key ann: registerTimer(12:05)     due when the watermark is 12:05
     $eventTimers_keyToTimestamp       ann | 12:05 -> nothing
     $eventTimers_timestampToKey       12:05 | ann -> nothing
 
-The timers of one key are listed by the bytes of their times, as in Spark, and so are not sorted by time.
+The timers of one key are listed in the order of the bytes of their times, as in Spark, and so are not sorted by time.
 
 Differs from Spark: nothing.
 """
@@ -56,7 +56,7 @@ def by_time(time_mode: str) -> str:
 
 
 class Handle(StatefulProcessorHandle):
-    """`schemas`: what the driver read the schemas as that `init` gives as text. `counts`: Spark's metrics of the handle."""
+    """`schemas`: the parsed schemas of those that `init` gives as text. `counts`: Spark's metrics of the handle."""
 
     def __init__(self, keyed: KeyedFamilies, time_mode: str, schemas: Mapping[str, StructType]):
         self.keyed, self.time_mode, self.schemas = keyed, time_mode, schemas
@@ -103,7 +103,7 @@ class Handle(StatefulProcessorHandle):
         if isinstance(schema, StructType):
             return schema
         if schema not in self.schemas:
-            raise PySparkRuntimeError(f"init() must declare the same variables every time; {schema!r} is new.")
+            raise PySparkRuntimeError(f"init() must declare the same variables every time; the schema {schema!r} is new.")
         return self.schemas[schema]
 
     def _ttl(self, name: str, ttl_ms: int | None) -> int:
@@ -165,18 +165,18 @@ class Handle(StatefulProcessorHandle):
         return iter([long_of(row) for row in rows])
 
     def expired_timers(self, at_ms: int) -> list[tuple[Row, int]]:
-        """The timers of all keys that are due: key and time."""
+        """The timers that are due, of all keys: key and time."""
         self._check("get_expired_timers")
         due = self.keyed.families.due(by_time(self.time_mode), at_ms)
         return [(self.keyed.keys.decode([only_field(row)])[0], time) for time, row in due]
 
     def _timer(self, time_ms: int) -> tuple[tuple[str, bytes], tuple[str, bytes]]:
-        """Family and key, by key and by time, of a timer of the implicit key."""
+        """A timer of the implicit key in the families by key and by time: of each, the family and the key in it."""
         row = binary_row(self.keyed.implicit_key)
         return (by_key(self.time_mode), two_rows(row, long_row(time_ms))), (by_time(self.time_mode), at_time(time_ms, row))
 
     def _check(self, operation: str) -> None:
-        """Raises PySparkRuntimeError: there are no timers, or not yet."""
+        """Raises PySparkRuntimeError: the time mode has no timers, or `init` still runs."""
         if self.time_mode == NO_TIME:
             raise PySparkRuntimeError(
                 "[STATEFUL_PROCESSOR_CANNOT_PERFORM_OPERATION_WITH_INVALID_TIME_MODE] Failed to perform stateful processor "

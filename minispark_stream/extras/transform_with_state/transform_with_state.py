@@ -3,26 +3,26 @@
 Models: the TransformWithStateInPySpark node, TransformWithStateInPySparkExec and its driver worker (About state; SIGMOD'18
 paper, 4.3.2: a state of the user's own).
 
-A StatefulProcessor has any number of named state variables (values, lists, maps, timers). Each of them is a column family
-of one store, and of Spark's state store providers only RocksDB's has column families: with another one the first batch fails,
-when its offsets are logged.
+A StatefulProcessor has any number of named state variables (values, lists, maps) and timers. They are kept in column families
+of one store. Of Spark's state store providers only RocksDB's has column families: with the HDFS-backed one the first batch
+fails, after its offsets have been logged.
 
-1. Once: read keys, schemas, modes and the pickled processor off Spark's logical node.
+1. Once: read the keys, schemas, modes and the pickled processor from Spark's logical node.
 2. Before the first batch of a run: a job of one task (declare_variables.py) calls the processor's `init`, to learn the schemas
-   of its variables. The context remembers them for the run. What was there before must fit (variable_schemas.py).
-3. Each batch: shuffle the rows by key to the partition whose store holds the key, and sort them by key; in the first batch
-   of the query, the rows of the initial state among them.
+   of its variables. The context remembers them for the run. They must fit those of the checkpoint (variable_schemas.py).
+3. Each batch: shuffle the rows by key to the partition whose store holds the key, and sort them by key. In the first batch of
+   the query, the rows of the initial state are among them.
 4. One task per partition calls the processor (transform_with_state_task.py).
-5. Another batch without data is worth running: in processing-time mode always, because time has passed; otherwise when the
-   watermark has moved.
+5. A batch without data is run in processing-time mode always, because time has passed, and otherwise if the watermark has
+   moved.
 
        mapInArrow TransformWithStateTask        state/0/<p>        (4)
          Sort by k
            Repartition by k into N                                 (3)
              new rows (union initial state)
 
-The state is in Spark's files: the column families as they lie in RocksDB (column_families.py), their schemas and the variables
-as the metadata have them (variable_schemas.py). So either engine goes on where the other has stopped.
+The state is in Spark's files: the column families as RocksDB has them (column_families.py), their schemas, and the variables in
+the operator's metadata (variable_schemas.py). So each engine can continue where the other has stopped.
 
 With `stateStore.encodingFormat=avro`, rows are in Avro, and a variable may have another schema after a restart
 (schema_evolution.py).
@@ -89,8 +89,8 @@ Schemas = dict[str, StructType]
 class TransformWithState(StatefulOperator):
     """A processor with state variables: what the node of the plan says about it.
 
-    `attributes` and `initial_attributes` are the columns that the two `Input`s speak of; `output_event_time` is the position
-    of the output column that carries the watermark on.
+    `attributes` and `initial_attributes` are the columns of the two `Input`s; `output_event_time` is the position of the output
+    column that carries the watermark from here on.
     """
 
     in_pandas: bool
@@ -195,7 +195,7 @@ class TransformWithState(StatefulOperator):
         return context.leaf(context.map_partitions(tasks, sorted_rows, task))  # (4)
 
     def _with_initial_state(self, context: BatchContext, children: Sequence[JavaObject]) -> DataFrame:
-        """Keys, a struct of the columns that come in, a struct of the initial state's columns; one of the two is null."""
+        """The keys, a struct of a new row's columns, and a struct of the initial state's; one of the structs is null."""
         assert self.initial is not None
         new = self._side(context, children[0], self.attributes, self.input, "new")
         old = self._side(context, children[1], self.initial_attributes, self.initial, "old")
@@ -229,7 +229,7 @@ class TransformWithState(StatefulOperator):
             as_json = [parse.fromDDL(t).json() if is_ddl else t for is_ddl, t in texts]
             parsed = [without_collations(StructType.fromJson(json.loads(t))) for t in as_json]
             for schema in (self.keys, *parsed):
-                avro_schema(session, schema)  # whatever the rows are: what Avro has no type for is refused
+                avro_schema(session, schema)  # however rows are encoded, a type that Avro does not have is refused
             schemas |= {t: schema for (is_ddl, t), schema in zip(texts, parsed) if is_ddl}
             families += families_of(kind, name, self.keys, parsed, has_ttl)
         if is_in_avro(session):
@@ -249,7 +249,7 @@ def compile_transform_with_state(
     session: SparkSession, plan: JavaObject, operator_id: int, children: tuple[Any, ...],
     output_event_time: JavaObject | None = None,
 ) -> TransformWithState:
-    """(1) Read the operator off Spark's TransformWithStateInPySpark node `plan`.
+    """(1) Read the operator from Spark's TransformWithStateInPySpark node `plan`.
 
     `output_event_time` is the column of the output that carries the watermark from here on.
     """
@@ -287,7 +287,7 @@ def compile_transform_with_state(
 
 
 def _input(columns: list[JavaObject], grouping: int) -> tuple[list[JavaObject], Input]:
-    """The keys that are none of the data columns, then the data columns (PandasGroupUtils.resolveArgOffsets)."""
+    """The keys that are not among the data columns, then the data columns (PandasGroupUtils.resolveArgOffsets)."""
     keys, data = columns[:grouping], columns[grouping:]
     place = {column.exprId().id(): i for i, column in reversed(list(enumerate(data)))}
     own = [key for key in keys if key.exprId().id() not in place]

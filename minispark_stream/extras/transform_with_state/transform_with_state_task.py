@@ -5,11 +5,11 @@ of the user's own). In this order:
 
 1. Read the rows of the partition, sorted by key. In event-time mode, drop those that are not after the *late* watermark.
 2. `init` declares the state variables.
-3. For each key: `handleInitialState` for its rows of the initial state, which is there in the first batch only; then
-   `handleInputRows`, if the key has new rows, in frames or one by one (rows_of_keys.py).
+3. For each key: `handleInitialState` for its rows of the initial state, which only the first batch has; then `handleInputRows`,
+   if the key has new rows, in frames or one by one (rows_of_keys.py).
 4. `handleExpiredTimer` for each timer at or before the batch's time (processing time) or the *eviction* watermark (event
    time), of all keys, the earliest first. Then the timer is deleted.
-   With an `eventTimeColumnName`, no row that leaves may be late: the operators above would not see it.
+   With an `eventTimeColumnName`, no row that is emitted may be late: the operators above would drop it.
 5. `close`; remove what has outlived its ttl; commit: write version N+1.
 
     version 3    ann -> (2), timer 12:05
@@ -61,8 +61,8 @@ from minispark_stream.extras.transform_with_state.stateful_processor_handle impo
 class TransformWithStateTask(StateTask):
     """What a task needs to know; calling it runs one partition (for mapInArrow).
 
-    With an `initial` state, the columns that come in are the grouping keys, a struct of the row's columns, and a struct of
-    the initial state's; one of the two is null. `families`: what the schema files say, if rows are in Avro.
+    With an `initial` state, the columns of the input are the grouping keys, a struct of a new row's columns, and a struct of
+    the initial state's; one of the structs is null. `families`: those of each schema file, if rows are in Avro.
     """
 
     command: bytes
@@ -80,7 +80,7 @@ class TransformWithStateTask(StateTask):
     pandas: PandasConf
 
     def run(self, stores: Sequence[StateStore], batches: Iterable[pa.RecordBatch]) -> tuple[list[pa.RecordBatch], StateMetrics]:
-        """One partition against an open store: the rows to emit, and what happened."""
+        """Process one partition with its open store; returns the rows to emit and what happened."""
         clock = Stopwatch()
         [store] = stores
         processor = load_processor(self.command)
@@ -95,7 +95,7 @@ class TransformWithStateTask(StateTask):
         reader = RowsOfKeys(self.input, self.initial, self.in_pandas, self.pandas)
         processor.init(handle)  # (2)
         handle.initialize()
-        calls: list[tuple[bytes, list[pa.RecordBatch]]] = []  # for which key, and what the processor gave
+        calls: list[tuple[bytes, list[pa.RecordBatch]]] = []  # the key of each call, and what the processor returned
         for key, data, states in reader.groups(sent, initial):  # (3)
             keyed.set_implicit_key(key)
             for state in states:
@@ -146,7 +146,7 @@ class TransformWithStateTask(StateTask):
     def _read(
         self, both: pa.RecordBatch
     ) -> tuple[pa.RecordBatch, Mask, pa.RecordBatch, pa.RecordBatch | None]:
-        """The new rows, which of them are late, and what is sent of the others and of the initial state (rows_of_keys.py)."""
+        """The new rows, which of them are late, and what is sent: the others, and the initial state (rows_of_keys.py)."""
         if self.initial is None:
             late = self._late(both)
             return both, late, without(both, late), None
@@ -164,7 +164,7 @@ class TransformWithStateTask(StateTask):
     # -- output ------------------------------------------------------------------------------------------------
 
     def _emitted(self, results: Iterable[Any]) -> list[pa.RecordBatch]:
-        """What the processor gave, as Arrow has it."""
+        """What the processor returned, in Arrow."""
         batches = self._frames(results) if self.in_pandas else [self._rows(results)]
         return [self._not_late(self._typed(batch)) for batch in batches if batch.num_rows]
 
@@ -172,7 +172,7 @@ class TransformWithStateTask(StateTask):
         return record_batch([column.cast(kind) for column, kind in zip(rows.columns, self.output.types)], rows.num_rows)
 
     def _not_late(self, rows: pa.RecordBatch) -> pa.RecordBatch:
-        """`rows`, if the event time that they give to the operators above is after the late watermark."""
+        """`rows`, unless the event time of one of them is not after the late watermark."""
         if self.output_event_time is None:
             return rows
         event_time, late_ms = EventTime(self.output_event_time, is_window=False), self.watermarks.late_ms
@@ -224,6 +224,6 @@ def _told_of(
 
 
 def load_processor(command: bytes) -> StatefulProcessor:
-    """The user's processor, out of the function that PySpark made of it and pickled."""
+    """The user's processor, from the pickled function that PySpark has made of it."""
     processor: StatefulProcessor = load_command(command).__self__._stateful_processor
     return processor

@@ -2,11 +2,11 @@
 
 Models: StateStoreColumnFamilySchemaUtils, TransformWithStateOperatorProperties (About state).
 
-1. A variable has a family of its name; a list another one for its length; and with a time to live, there are those by which it
-   is found what has expired (state_variables.py). Timers have two. What is declared not to be null stays so in the schema.
-2. The operator's metadata have as properties the time mode, the output mode, and name and kind of each variable.
-3. At a restart, time mode and output mode must be what they were, and a variable must be of its kind and have a schema that can
-   follow on the one it had (schema_evolution.py). Variables may come and go.
+1. A variable has a family with its name. A list has another one for its length, and with a time to live, there are families in
+   which what has expired is found (state_variables.py). Timers have two. A field that is declared not null stays so.
+2. The properties in the operator's metadata are the time mode, the output mode, and the name and kind of each variable.
+3. After a restart, the time mode and the output mode must be the same, and a variable must have the same kind, and a schema
+   that its old schema may change to (schema_evolution.py). Variables may be added and removed.
 
     getMapState("pages", "page string", "count int")
     pages     ((user), (page)) -> (count)     PrefixKeyScan(1)         {"stateName":"pages","stateVariableType":"MapState",...}
@@ -75,7 +75,7 @@ def families_of_timers(time_mode: str, keys: StructType) -> Iterator[Family]:
 
 
 def with_nulls(session: SparkSession, families: Sequence[Family]) -> list[Family]:
-    """The families as rows in Avro need them, where every field may be null; in a variable it must be declared so."""
+    """The families for rows in Avro, where every field may be null. The fields of a variable must be declared nullable."""
     for family in families:
         if not all(field.nullable for field in family.value):
             raise spark_error(
@@ -97,8 +97,8 @@ def properties(time_mode: str, output_mode: str, variables: Sequence[tuple[str, 
 def check_or_write(
     session: SparkSession, state_dir: str, operator_id: int, batch_id: int, found: Mapping[str, Any], families: Sequence[Family]
 ) -> tuple[tuple[str, ...], list[Sequence[Family]]]:
-    """(3) The schema files of the column families, with a new one if they are others than before: their paths, and what they
-    say; last, the families of now."""
+    """(3) The paths and the families of the schema files, with a new file if the families have changed. The current families
+    come last."""
     stored = read_operator_metadata(state_dir, operator_id)
     paths = stored.stores[0].schema_paths if stored and stored.stores else ()
     files: list[Sequence[Family]] = []

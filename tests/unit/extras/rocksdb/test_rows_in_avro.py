@@ -102,7 +102,7 @@ def test_rows_of_every_type_are_those_of_spark_and_come_back() -> None:
 
 
 def test_a_schema_that_avro_has_not() -> None:
-    with pytest.raises(ValueError, match="a schema that Avro has not"):
+    with pytest.raises(ValueError, match="a schema that Avro does not have"):
         AvroRows(StructType().add("twice", USER).add("twice", USER))
 
 
@@ -128,7 +128,7 @@ def test_bytes_that_are_no_row_are_refused() -> None:
     with pytest.raises(ValueError, match="ends at byte"):
         rows.decode(good + b"x")
     encoder = AvroStateEncoder([declared()], b"")
-    with pytest.raises(ValueError, match="schema number 9, which no schema file has"):
+    with pytest.raises(ValueError, match="schema number 9, which no schema file contains"):
         encoder.of_value("total", b"\0\x09\0")
     with pytest.raises(ValueError, match="ends before the number of its schema"):
         encoder.of_value("total", b"\0\0")

@@ -153,7 +153,7 @@ def test_a_zip_cannot_name_a_file_elsewhere(checkpoint: Path, name: str, monkeyp
     real = ReadOnlyFiles.open
     monkeypatch.setattr(ReadOnlyFiles, "open", lambda self, name: opened.append(name) or real(self, name))  # type: ignore[func-returns-value]
     (warning,) = findings(checkpoint)
-    assert "which is no name of an SST file" in warning and not any("secret" in n or "passwd" in n for n in opened)
+    assert "which is not the name of an SST file" in warning and not any("secret" in n or "passwd" in n for n in opened)
     assert content(checkpoint.parent) == before
 
 
