@@ -6,11 +6,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
 from pyspark.sql import functions as F
 
+from minispark_stream.engine.state.state_files import StateFiles
+from minispark_stream.engine.state.state_records import records
+from minispark_stream.engine.state.state_store import StateStoreConf, StateStoreId
 from tests.conformance.conftest import Compare
 from tests.conformance.inputs import random_rows, read_random, rows_of
 
@@ -131,6 +135,33 @@ def test_the_key_is_an_expression(compare: Compare) -> None:
 
 def test_several_keys_of_other_types(compare: Compare) -> None:
     compare(joined("left", "k = rk AND v = rv - 10 AND cast(v as double) = cast(rv - 10 as double) AND rts >= ts AND rts <= ts + interval 1 hour"), FEED)
+
+
+def lose_rows(checkpoint: str, num_keys: int) -> None:
+    """Of each key, which has so many columns, the stored left rows with the indexes 1, 3 and 4 are missing."""
+    for folder in Path(checkpoint, "state/0").glob("*/left-keyWithIndexToValue"):
+        files = StateFiles(StateStoreId(f"{checkpoint}/state", 0, int(folder.parent.name), folder.name), StateStoreConf())
+        if files.has_delta(1):
+            kept = [(key, row) for key, row in records(files.read_delta(1)) if key[8 + 8 * num_keys] not in (1, 3, 4)]
+            (folder / ".1.delta.crc").unlink(missing_ok=True)
+            files.write_delta(1, [([key for key, _ in kept], [row for _, row in kept])])
+
+
+@pytest.mark.parametrize(("how", "on"), [("full", WITHIN), ("left_semi", "rk = k AND ts = rts")])
+def test_rows_that_the_state_has_lost_are_skipped(compare: Compare, how: str, on: str) -> None:
+    """Of the nulls, a semi join counts more than Spark, which does not look at all of them."""
+    feed = [
+        step([row(k, 3, i) for i, k in enumerate("aabaabbbbaa")], []),
+        step([row("a", 30, 6)], [row("a", 3, 10), row("a", 3, 11)]),
+        step([], [row("a", 33)]),
+    ]
+    confs = {"spark.sql.streaming.stateStore.skipNullsForStreamStreamJoins.enabled": "true"}
+    comparison = compare(joined(how, on), feed, confs=confs, restart_after={0: lambda checkpoint: lose_rows(checkpoint, 1 + on.startswith("rk"))})
+    spark, model = (
+        [batch.progress["stateOperators"][0]["customMetrics"]["skippedNullValueCount"] for batch in engine.batches]
+        for engine in (comparison.spark, comparison.model)
+    )
+    assert model > spark if how == "left_semi" else model == spark != [0] * len(spark)
 
 
 @pytest.mark.parametrize("policy", ["min", "max"])

@@ -61,6 +61,7 @@ from minispark_stream.engine.operators.base import (
 from minispark_stream.engine.operators.columns import EventTime
 from minispark_stream.engine.operators.decision import ROWS, Decision, Entry
 from minispark_stream.engine.operators.state_task import OperatorWatermarks
+from minispark_stream.engine.operators.symmetric_hash_join_buffers import Buffers, FourStores
 from minispark_stream.engine.operators.symmetric_hash_join_build import Build
 from minispark_stream.engine.operators.symmetric_hash_join_condition import pairs_that_match, shifts_ms, split
 from minispark_stream.engine.operators.symmetric_hash_join_probe import Probe
@@ -70,8 +71,6 @@ from minispark_stream.engine.operators.symmetric_hash_join_state_manager import 
     COUNT_SCHEMA,
     COUNTS,
     VALUES,
-    Buffers,
-    FourStores,
     indexed,
     store_name,
     with_matched,

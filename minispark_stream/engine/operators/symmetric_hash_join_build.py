@@ -34,6 +34,7 @@ from minispark_stream.engine.checkpointing.unsafe_row import UnsafeRowCodec, cho
 from minispark_stream.engine.operators.columns import Mask, record_batch, take
 from minispark_stream.engine.operators.metrics import StateMetrics
 from minispark_stream.engine.operators.state_task import Stopwatch
+from minispark_stream.engine.operators.symmetric_hash_join_buffers import JoinTask
 from minispark_stream.engine.operators.symmetric_hash_join_partners import NOBODY, Meetings, chunks
 from minispark_stream.engine.operators.symmetric_hash_join_rows import (
     LEFT,
@@ -44,7 +45,7 @@ from minispark_stream.engine.operators.symmetric_hash_join_rows import (
     Pairs,
     number_keys,
 )
-from minispark_stream.engine.operators.symmetric_hash_join_state_manager import JoinSideState, JoinTask, Sides
+from minispark_stream.engine.operators.symmetric_hash_join_state_manager import JoinSideState, Sides
 from minispark_stream.engine.operators.told import EMITTED, KEPT, LATE, MATCHED, MOST_TOLD, OLD, PASSED, REMOVED, UNFIT, Told
 from minispark_stream.engine.state.state_store import StateStore
 
@@ -58,7 +59,7 @@ class Build(JoinTask):
     ) -> tuple[Iterable[pa.RecordBatch], StateMetrics]:
         """Process one partition with its open stores; returns the rows to emit and what happened."""
         clock = Stopwatch()
-        sides = self.buffers.sides(self.join, stores)
+        sides = self.sides(stores)
         emitted: list[Iterable[pa.RecordBatch]] = []
         gone: list[Sequence[bytes]] = []
         rows, pairs = self.join.read(batches)
@@ -84,6 +85,7 @@ class Build(JoinTask):
             commit_time_ms=clock.lap(),
             stores=dict(zip(self.store_names, committed)),
             num_rows_total=sides[LEFT].num_rows + sides[RIGHT].num_rows,
+            custom=self.skipped(sides[LEFT].num_skipped + sides[RIGHT].num_skipped),
             told=told,
         )
 

@@ -6,7 +6,8 @@ A row has a *position*: that of a new row is its number, and the rows from the s
 
 1. The possible partners of a new row are the rows with its key that are in the state, and then those new rows that will be in
    the state when it is joined. (A state may also keep its rows in another order.) `Partners` has the positions of all of them
-   in one array, key by key; the *place* of a partner is its index among those of the same key.
+   in one array, key by key; the *place* of a partner is its index among those of the same key. At a place whose row the state
+   lacks (a null that is skipped), there is nobody.
 2. A pair consists of two numbers, a row and the place of its partner. Pairs get their columns a chunk at a time, because there
    may be many more pairs than rows: 10,000 rows on each side with the same key are 20,000 positions, and 100 million pairs.
 
@@ -48,6 +49,7 @@ class Partners:
 
     `of_key` says how many rows each of the k keys has. The positions of the n new rows are 0 to n - 1, and those of the rows
     from the state follow. `_positions` has the positions of all partners, key by key, and `_begin` (k) where each key begins.
+    `nulls_of_key` says how many places of each key are empty.
     """
 
     def __init__(self, side: JoinSideState, keys: KeyNumbers, asked: Ints, new: Ints, columns: Columns):
@@ -57,8 +59,11 @@ class Partners:
         in_state = np.where(is_asked, side.counts(keys.keys), 0)
         self._side = side
         self._stored = side.rows_of(keys.columns, in_state).values
-        key = np.concatenate([np.repeat(numbers, in_state), keys.of_row[new]])
-        positions = np.concatenate([num_new + np.arange(len(self._stored)), new])
+        there = side.are_there(keys.columns, in_state)
+        of_state = np.repeat(numbers, in_state)
+        self.nulls_of_key = np.bincount(of_state[~there], minlength=len(numbers))
+        key = np.concatenate([of_state, keys.of_row[new]])
+        positions = np.concatenate([np.where(there, num_new + np.cumsum(there) - 1, NOBODY), new])
         self.num_positions = num_new + len(self._stored)
         self._positions = positions[side.order(key, self._stored, columns, new)]
         self.of_key = np.bincount(key, minlength=len(numbers))
@@ -94,11 +99,18 @@ class Meetings:
         left, right = self._partners
         key = self._key[joining]
         met = np.where(self._rows.side[joining] == LEFT, right.of_key[key], left.of_key[key])
-        ends = np.cumsum(met)
+        ends, num_nulls = np.cumsum(met), self.num_nulls(joining)
         for begin in range(0, int(met.sum()), PAIRS_AT_A_TIME):
             numbers = np.arange(begin, min(begin + PAIRS_AT_A_TIME, ends[-1]))
             meeting = np.searchsorted(ends, numbers, "right")
-            yield PairNumbers(joining[meeting], numbers - (ends - met)[meeting])
+            pairs = PairNumbers(joining[meeting], numbers - (ends - met)[meeting])
+            yield pairs.some(self.partners(pairs) != NOBODY) if num_nulls else pairs
+
+    def num_nulls(self, joining: Ints) -> int:
+        """How often some rows meet nobody at a place."""
+        left, right = self._partners
+        key, is_left = self._key[joining], self._rows.side[joining] == LEFT
+        return int(np.where(is_left, right.nulls_of_key[key], left.nulls_of_key[key]).sum())
 
     def partners(self, pairs: PairNumbers) -> Ints:
         """The position of each pair's partner; `NOBODY` if it has none."""

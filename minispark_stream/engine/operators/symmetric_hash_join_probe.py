@@ -28,9 +28,10 @@ import numpy as np
 import pyarrow as pa
 
 from minispark_stream.engine.operators.metrics import StateMetrics
+from minispark_stream.engine.operators.symmetric_hash_join_buffers import JoinTask
 from minispark_stream.engine.operators.symmetric_hash_join_partners import Meetings
 from minispark_stream.engine.operators.symmetric_hash_join_rows import Ints, NewRows, number_keys
-from minispark_stream.engine.operators.symmetric_hash_join_state_manager import JoinTask, Sides
+from minispark_stream.engine.operators.symmetric_hash_join_state_manager import Sides
 from minispark_stream.engine.state.state_store import StateStore
 
 
@@ -41,13 +42,14 @@ class Probe(JoinTask):
     def run(
         self, stores: Sequence[StateStore], batches: Iterable[pa.RecordBatch]
     ) -> tuple[Iterable[pa.RecordBatch], StateMetrics]:
-        """The new rows and the pairs; there is nothing to report."""
+        """The new rows and the pairs; all that there is to report are nulls that were skipped."""
         rows, _ = self.join.read(batches)
         if rows is None:
             return [], StateMetrics()
-        meetings, joining = self.meetings(rows, self.buffers.sides(self.join, stores))
+        meetings, joining = self.meetings(rows, self.sides(stores))
         pairs = meetings.pairs(meetings.all_pairs(joining))
-        return chain([self.join.write(rows)], map(self.join.write_pairs, pairs)), StateMetrics()  # (4)
+        metrics = StateMetrics(custom=self.skipped(meetings.num_nulls(joining)))
+        return chain([self.join.write(rows)], map(self.join.write_pairs, pairs)), metrics  # (4)
 
     def meetings(self, rows: NewRows, sides: Sides) -> tuple[Meetings, Ints]:
         """The possible partners of the new rows, and the new rows that look for partners, in the order in which they do."""

@@ -28,7 +28,7 @@ import pyarrow as pa
 from pyspark.errors import IllegalArgumentException
 from pyspark.sql.types import BooleanType, LongType, StructField, StructType
 
-from minispark_stream.engine.checkpointing.unsafe_row import UnsafeRowCodec, rows_of
+from minispark_stream.engine.checkpointing.unsafe_row import UnsafeRowCodec, chosen, rows_of
 from minispark_stream.engine.operators.columns import (
     Columns,
     EventTime,
@@ -89,6 +89,27 @@ def number_keys(schema: StructType, columns: Columns, num_rows: int) -> KeyNumbe
     """Number the keys in the order in which they first occur; equal keys have the same number."""
     keys, first, of_row = distinct(UnsafeRowCodec(schema).encode_array(columns, num_rows))
     return KeyNumbers(rows_of(keys), take(columns, first), of_row)
+
+
+class StoredRows(NamedTuple):
+    """Stored rows: their keys in keyWithIndexToValue, and the rows themselves, with the flag as their last column."""
+
+    at: Sequence[bytes]
+    values: Sequence[bytes]
+
+    def some(self, mask: Mask) -> StoredRows:
+        return StoredRows(chosen(self.at, mask), chosen(self.values, mask))
+
+
+class Changes(NamedTuple):
+    """Keys with their new values, in order; None removes the key."""
+
+    keys: list[bytes]
+    values: list[bytes | None]
+
+    def add(self, key: bytes, value: bytes | None) -> None:
+        self.keys.append(key)
+        self.values.append(value)
 
 
 class PairNumbers(NamedTuple):

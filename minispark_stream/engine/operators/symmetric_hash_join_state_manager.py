@@ -9,22 +9,22 @@ Models: SymmetricHashJoinStateManager, state format 2 (About state: KeyToNumValu
 2. `mark_matched` sets the flag of a row if it is not set yet: an outer join must not emit this row with nulls later.
 3. `remove_by_key` removes all rows of a key. `remove_where` removes some of them, and moves the last row into each hole, so
    that the indexes of a key have no gaps.
+4. In a damaged state, a row may be missing at an index below the number of rows of its key: a *null*. By default, this ends the
+   query. With `skipNullsForStreamStreamJoins.enabled`, nulls are skipped, and counted each time. A null stays until rows are
+   removed and it would be the last one of its key; then it goes, and is not counted.
 
     key a: rows r0 r1 r2     remove r0  ->  (a,0) = r2, (a,2) removed, a -> 2
 
 Puts and removes are the same as in Spark, and in the same order, because all of them are in the delta file.
 
-A join may also keep its rows in its state in another way (extras/join_in_families). Then it has other `Buffers`, and instead of
-`JoinSideState` a class with the same methods.
-
-Differs from Spark: nothing.
+Differs from Spark: a new row of a semi join counts all nulls of its key. Spark does not count those that it does not come to,
+because it has found a match for a left row, or has removed the rows that the right row matches.
+Shown by tests/conformance/test_stream_stream_joins.py::test_rows_that_the_state_has_lost_are_skipped.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import NamedTuple, Protocol
 
 import numpy as np
 import pyarrow as pa
@@ -33,33 +33,20 @@ from pyspark.sql.types import BooleanType, LongType, StructField, StructType
 from minispark_stream.engine.checkpointing.unsafe_row import FixedField, UnsafeRowCodec, chosen, long_row
 from minispark_stream.engine.checkpointing.unsafe_row.columns import numbered
 from minispark_stream.engine.operators.columns import Columns, Mask, take
-from minispark_stream.engine.operators.state_task import StateTask
-from minispark_stream.engine.operators.symmetric_hash_join_rows import LEFT, RIGHT, SIDES, Ints, Join, KeyNumbers, number_keys
-from minispark_stream.engine.state.state_store import StateStore, StateStoreMetrics
+from minispark_stream.engine.operators.symmetric_hash_join_rows import (
+    SIDES,
+    Changes,
+    Ints,
+    Join,
+    KeyNumbers,
+    StoredRows,
+    number_keys,
+)
+from minispark_stream.engine.state.state_store import StateStore
 
 COUNTS, VALUES = "keyToNumValues", "keyWithIndexToValue"
+NULL = -1  # the position of a row that is missing
 COUNT_SCHEMA = StructType([StructField("value", LongType())])
-
-
-class StoredRows(NamedTuple):
-    """Stored rows: their keys in keyWithIndexToValue, and the rows themselves, with the flag as their last column."""
-
-    at: Sequence[bytes]
-    values: Sequence[bytes]
-
-    def some(self, mask: Mask) -> StoredRows:
-        return StoredRows(chosen(self.at, mask), chosen(self.values, mask))
-
-
-class Changes(NamedTuple):
-    """Keys with their new values, in order; None removes the key."""
-
-    keys: list[bytes]
-    values: list[bytes | None]
-
-    def add(self, key: bytes, value: bytes | None) -> None:
-        self.keys.append(key)
-        self.values.append(value)
 
 
 class JoinSideState:
@@ -80,7 +67,8 @@ class JoinSideState:
         self._matched = FixedField(self._flag, of=self._flag + 1)
         self._counts = counts
         self._values = values
-        self.num_evicted = 0
+        self.skips_nulls = False
+        self.num_evicted = self.num_skipped = 0
 
     @property
     def num_rows(self) -> int:
@@ -99,7 +87,7 @@ class JoinSideState:
         has_rows, values = self._counts.get(keys)
         counts = np.zeros(len(keys), np.int64)
         counts[has_rows] = np.asarray(self._count_codec.decode(values)[0])
-        if len(wrong := counts[(counts < 0) | (counts > self.num_rows)]):
+        if len(wrong := counts[(counts < 0) | (counts > self.num_rows)]) and not self.skips_nulls:
             raise ValueError(f"The state of a join has {self.num_rows} rows, but a key with {wrong[0]} of them")
         return counts
 
@@ -110,11 +98,24 @@ class JoinSideState:
         return StoredRows(*self._values.rows())
 
     def rows_of(self, keys: Columns, counts: Ints) -> StoredRows:
-        """The first rows of some keys, in order of the keys; `counts` says how many of each."""
-        return self._rows_at(take(keys, np.repeat(np.arange(len(counts)), counts)), numbered(counts))
+        """The first rows of some keys, in order of the keys; `counts` says how many of each, together with skipped nulls."""
+        there = self.are_there(keys, counts)
+        key, places = np.repeat(np.arange(len(counts)), counts), numbered(counts)
+        return self._rows_at(take(keys, key[there]), places[there])
+
+    def are_there(self, keys: Columns, counts: Ints) -> Mask:
+        """(4) Which of the first rows of some keys `rows_of` returns."""
+        places = numbered(counts)
+        if not self.skips_nulls:
+            return np.ones(len(places), np.bool_)
+        at = self._at(take(keys, np.repeat(np.arange(len(counts)), counts)), places)
+        return np.asarray(self._values.get(at)[0], np.bool_)
+
+    def _at(self, keys: Columns, places: Ints) -> Sequence[bytes]:
+        return self._at_codec.encode_rows([*keys, pa.array(places, pa.int64())], len(places))
 
     def _rows_at(self, keys: Columns, places: Ints) -> StoredRows:
-        at = self._at_codec.encode_rows([*keys, pa.array(places, pa.int64())], len(places))
+        at = self._at(keys, places)
         is_there, values = self._values.get(at)
         if not is_there.all():
             raise ValueError(f"Corrupt join state: row {places[~is_there][0]} of a key is missing, though its count is higher")
@@ -165,14 +166,24 @@ class JoinSideState:
         """
         bounds = join.sides[side]
         gone: Sequence[bytes] = []
+        nulls = 0
         if bounds.evict_key_ms is not None:
             keys = self.keys(among)
-            gone = self.remove_by_key(chosen(keys, join.key_is_old(side, self.decode_keys(keys))))
+            keys = chosen(keys, join.key_is_old(side, self.decode_keys(keys)))
+            counted = int(self.counts(keys).sum()) if self.skips_nulls else 0
+            gone = self.remove_by_key(keys)
+            nulls = max(0, counted - len(gone))
         elif bounds.evict_value_ms is not None and bounds.event_time is not None:
+            if self.skips_nulls:  # Spark looks at all keys
+                nulls = int(self.counts(self.keys()).sum()) - self.num_rows
             rows = self.rows(among)
             columns = self.decode(rows.values, only=bounds.event_time.position)
             gone = self.remove_rows(rows.some(join.value_is_old(side, columns)))
         self.num_evicted = len(gone)
+        if bounds.evict_key_ms is not None and not join.is_outer(side):
+            self.num_evicted += nulls  # Spark removes these rows without a look at them
+        else:
+            self.num_skipped += nulls
         return gone
 
     def remove_by_key(self, keys: Sequence[bytes]) -> Sequence[bytes]:
@@ -208,21 +219,29 @@ class JoinSideState:
         counts = np.zeros(len(keys.keys), np.int64)
         counts[numbers] = self.counts(chosen(keys.keys, np.array(numbers, np.int64)))
         rows, begins = self.rows_of(keys.columns, counts), np.cumsum(counts) - counts
-        there = {number: list(range(int(counts[number]))) for number in numbers}  # the places of the rows that are left
+        is_there = self.are_there(keys.columns, counts)
+        position = np.where(is_there, np.cumsum(is_there) - 1, NULL).tolist()
+        there = {  # the positions in `rows` of the rows that are left, place by place
+            number: position[begins[number] : begins[number] + counts[number]] for number in numbers
+        }
         removed: list[bytes] = []
         changed, counted = Changes([], []), Changes([], [])
         for number, places in gone:
-            left, begin, index = there[number], int(begins[number]), 0
+            begin, index = int(begins[number]), 0
+            left, goes = there[number], {position[begin + place] for place in places}
             while index < len(left):
-                if left[index] not in places:
+                if left[index] not in goes:
                     index += 1
                     continue
-                removed.append(rows.values[begin + left[index]])
+                removed.append(rows.values[left[index]])
+                while left[-1] == NULL:  # (4)
+                    left.pop()
+                    self.num_skipped -= 1
                 last = left.pop()
                 if index < len(left):
                     left[index] = last
-                    changed.add(rows.at[begin + index], rows.values[begin + last])
-                changed.add(rows.at[begin + len(left)], None)
+                    changed.add(rows.at[position[begin + index]], rows.values[last])
+                changed.add(rows.at[position[begin + len(left)]], None)
             counted.add(keys.keys[number], long_row(len(left)) if left else None)
         self._values.put(*changed)
         self._counts.put(*counted)
@@ -230,52 +249,6 @@ class JoinSideState:
 
 
 Sides = tuple[JoinSideState, JoinSideState]
-
-
-class Buffers(Protocol):
-    """Where a join keeps its rows: in which stores, and in which form."""
-
-    @property
-    def store_names(self) -> Sequence[str]: ...
-
-    def sides(self, join: Join, stores: Sequence[StateStore]) -> Sides:
-        """The two sides of a partition, in its open stores."""
-
-    def commit(self, stores: Sequence[StateStore]) -> Sequence[StateStoreMetrics]:
-        """Commit all stores; returns their metrics."""
-
-
-@dataclass(frozen=True)
-class FourStores:
-    """State format 2: each side has two stores of its own."""
-
-    @property
-    def store_names(self) -> Sequence[str]:
-        return [store_name(side, kind) for side in (LEFT, RIGHT) for kind in (COUNTS, VALUES)]
-
-    def sides(self, join: Join, stores: Sequence[StateStore]) -> Sides:
-        left_counts, left_values, right_counts, right_values = stores
-        return (
-            JoinSideState(join.keys, join.sides[LEFT].row, left_counts, left_values),
-            JoinSideState(join.keys, join.sides[RIGHT].row, right_counts, right_values),
-        )
-
-    def commit(self, stores: Sequence[StateStore]) -> Sequence[StateStoreMetrics]:
-        for store in stores:
-            store.commit()
-        return [store.metrics() for store in stores]
-
-
-@dataclass(frozen=True, kw_only=True)
-class JoinTask(StateTask):
-    """One of the two tasks of a join."""
-
-    join: Join
-    buffers: Buffers = FourStores()
-
-    @property
-    def store_names(self) -> Sequence[str]:
-        return self.buffers.store_names
 
 
 def store_name(side: int, kind: str) -> str:

@@ -114,6 +114,7 @@ class StateStoreConf:
     max_versions_to_retain_in_memory: int = _conf("maxBatchesToRetainInMemory", 2)
     compression_codec: str = _conf("stateStore.compression.codec", "lz4")
     row_checksum_enabled: bool = _conf("stateStore.rowChecksum.enabled", False)
+    skip_nulls_for_stream_stream_joins: bool = _conf("stateStore.skipNullsForStreamStreamJoins.enabled", False)
     auto_snapshot_repair_enabled: bool = _conf("stateStore.autoSnapshotRepair.enabled", True)
     auto_snapshot_repair_num_failures: int = _conf("stateStore.autoSnapshotRepair.numFailuresBeforeActivating", 1)
     auto_snapshot_repair_max_replay: int = _conf("stateStore.autoSnapshotRepair.maxChangeFileReplay", 500)

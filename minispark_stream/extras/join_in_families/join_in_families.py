@@ -33,8 +33,9 @@ from minispark_stream.engine.jvm.errors import spark_error
 from minispark_stream.engine.jvm.scala import JavaObject
 from minispark_stream.engine.operators.base import BatchContext, StateVariables
 from minispark_stream.engine.operators.symmetric_hash_join import MERGE_OPERATOR, STATE_FORMAT, SymmetricHashJoin
+from minispark_stream.engine.operators.symmetric_hash_join_buffers import Buffers
 from minispark_stream.engine.operators.symmetric_hash_join_rows import LEFT, RIGHT
-from minispark_stream.engine.operators.symmetric_hash_join_state_manager import Buffers, store_name, with_matched
+from minispark_stream.engine.operators.symmetric_hash_join_state_manager import store_name, with_matched
 from minispark_stream.engine.state.operator_state_metadata import OperatorStateMetadata, StateStoreMetadata
 from minispark_stream.engine.state.state_store import DEFAULT_STORE_NAME
 from minispark_stream.extras.join_in_families.column_family import FourFamilies

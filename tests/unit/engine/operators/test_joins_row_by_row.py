@@ -15,14 +15,13 @@ from minispark_stream.engine.checkpointing.unsafe_row import UnsafeRowCodec
 from minispark_stream.engine.operators.columns import EventTime
 from minispark_stream.engine.operators.metrics import Reports
 from minispark_stream.engine.operators.state_task import OperatorWatermarks, StatefulOperatorStateInfo
+from minispark_stream.engine.operators.symmetric_hash_join_buffers import Buffers, FourStores
 from minispark_stream.engine.operators.symmetric_hash_join_build import Build
 from minispark_stream.engine.operators.symmetric_hash_join_probe import Probe
 from minispark_stream.engine.operators.symmetric_hash_join_row_by_row import JoinRowByRow, NewRow, Waiting
 from minispark_stream.engine.operators.symmetric_hash_join_rows import LEFT, RIGHT, Join, JoinSide
 from minispark_stream.engine.operators.symmetric_hash_join_state_manager import (
     VALUES,
-    Buffers,
-    FourStores,
     indexed,
     store_name,
     with_matched,
