@@ -367,6 +367,34 @@ def test_what_a_function_does_with_a_batch_does_not_depend_on_the_trace(spark, t
     assert spark._jsparkSession.sharedState().cacheManager().isEmpty()
 
 
+@pytest.mark.parametrize(
+    "query",
+    [
+        lambda df: df.alias("a").join(df.alias("b"), F.expr("a.k = b.k AND a.ts = b.ts")).select("a.*"),
+        lambda df: df.join(df.sparkSession.range(9).withColumnRenamed("id", "k"), "k").dropDuplicates(["k", "ts"]),
+    ],
+    ids=["a join of streams", "duplicates of a join with a table"],
+)
+def test_a_function_that_joins_a_batch_finds_the_size_that_spark_gives_it(sessions, tmp_path, query):
+    found = {}
+    for engine, session in sessions.items():
+        put(tmp_path / engine, 0, ['{"k": 1, "ts": "2024-01-01 12:00:00"}', '{"k": 2, "ts": "2024-01-01 12:00:00"}'])
+        events = session.readStream.schema("k int, ts timestamp").json(str(tmp_path / engine)).withWatermark("ts", "1 minute")
+        seen: list[tuple[int, bool, int]] = []
+
+        def join(batch, _, seen=seen):
+            joined = batch.alias("x").join(batch.alias("y"), "k")
+            execution = joined._jdf.queryExecution()
+            size = execution.optimizedPlan().stats().sizeInBytes()
+            seen.append((size, "Broadcast" in execution.executedPlan().toString(), joined.count()))
+
+        start = query(events).writeStream.outputMode("update").foreachBatch(join).trigger(availableNow=True).start
+        done = start(checkpointLocation=str(tmp_path / f"{engine}-checkpoint"))
+        done.awaitTermination()
+        found[engine] = seen, [progress["numInputRows"] for progress in done.recentProgress]
+    assert found["spark"] == found["model"]
+
+
 @pytest.mark.parametrize("level", ["steps", "rows"])
 def test_a_batch_without_rows_has_a_manifest(spark, sessions, tmp_path, level):
     put(tmp_path / "in", 0, ["a,1"])

@@ -316,18 +316,19 @@ def test_batches_are_not_adaptive(engines: Engines) -> None:
     assert on_both(engines, rows_read) == {"spark": 0, "model": 3}
 
 
-def test_a_batch_in_a_foreach_batch_function_has_no_size(engines: Engines) -> None:
-    def is_broadcast(session: Any, folder: Path) -> bool:
+def test_a_batch_in_a_foreach_batch_function_has_no_partitioning(engines: Engines) -> None:
+    def is_shuffled(session: Any, folder: Path) -> bool:
         plans: list[str] = []
 
-        def join(df: DataFrame, batch_id: int) -> None:
-            joined: Any = df.alias("x").join(df.alias("y"), "value")
-            plans.append(joined._jdf.queryExecution().executedPlan().toString())
+        def count(df: DataFrame, batch_id: int) -> None:
+            counts: Any = df.groupBy("value").count()
+            plans.append(counts._jdf.queryExecution().executedPlan().toString())
+            df.collect()
 
-        run(text(session, folder).writeStream.foreachBatch(join), folder)
-        return "BroadcastHashJoin" in plans[0]
+        run(text(session, folder).limit(2).writeStream.foreachBatch(count), folder)
+        return "Exchange" in plans[0]
 
-    assert on_both(engines, is_broadcast) == {"spark": True, "model": False}
+    assert on_both(engines, is_shuffled) == {"spark": False, "model": True}
 
 
 def test_a_batch_that_is_sorted_by_a_map_can_be_cached(engines: Engines) -> None:

@@ -120,8 +120,9 @@ def project(session: SparkSession, expressions: Iterable[JavaObject], child: Jav
 
 
 def no_rows(session: SparkSession, attributes: JavaObject) -> JavaObject:
-    """A relation without rows under the very same `attributes` (a Scala Seq)."""
-    return leaf_over(session, empty_rows(session), attributes, streaming=False)
+    """A relation without rows, and known to have none, under the very same `attributes` (a Scala Seq)."""
+    nothing = statistics_of_nothing(session, attributes)
+    return leaf_over(session, empty_rows(session), attributes, streaming=False, statistics=nothing)
 
 
 def leaf_over(

@@ -79,6 +79,18 @@ class IncrementalExecution:
         """The rows of the batch. Spark, too, makes a DataFrame of a batch that has been planned."""
         return plans.rdd_frame(self._session, self._rows, self.template.schema)
 
+    def sized_batch(self) -> DataFrame:
+        """`next_batch` with the size that Spark's optimizer would give it, which decides how a join with it is planned."""
+        session, rows = self._session, plans.analyzed(self.next_batch)
+        size = fold(self.template.root, self._of_spark).stats()
+        return plans.of_rows(session, plans.leaf_over(session, self._rows, rows.output(), streaming=False, statistics=size))
+
+    def _of_spark(self, node: Node, children: list[JavaObject]) -> JavaObject:
+        """Spark's own plan over the new data, with its logical node for each stateful operator."""
+        if isinstance(node, StatefulOperator):
+            return plans.with_children(self._session, node.plan, children)
+        return self._plan(node, children)
+
     @property
     def began_ms(self) -> int:
         """How long Spark took, during the planning, to begin to run parts that were planned already."""

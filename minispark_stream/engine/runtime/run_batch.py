@@ -81,8 +81,9 @@ def add_batch(
     query: RunningQuery, context: MicroBatchExecutionContext, execution: IncrementalExecution
 ) -> MicroBatchExecutionContext:
     """Pass the rows to the sink, whose action runs the plan, and with it the stateful operators."""
-    num_output_rows = query.sink.add_batch(context.batch_id, execution.next_batch)
-    if query.sink.may_read_a_part:  # a partition that it has not read has no next version of its state
+    data = execution.sized_batch() if query.sink.calls_function else execution.next_batch
+    num_output_rows = query.sink.add_batch(context.batch_id, data)
+    if query.sink.calls_function:  # a partition that it has not read has no next version of its state
         query.planner.verify_commits(execution)
     state_operators = tuple(state_operator(query, execution, operator) for operator in execution.template.operators)
     return replace(

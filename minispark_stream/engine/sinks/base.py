@@ -80,15 +80,15 @@ class Sink(ABC):
         description: the name of the sink in progress reports.
         supports_continuous: whether it has a `streaming_write`.
         is_v1: whether it is a V1 sink in Spark, which can only write batches.
-        may_read_a_part: whether it may leave rows of a batch unread, as a user's function can; then the engine checks that all
-            partitions of the state were written.
+        calls_function: whether a user's function receives the batch. The function may join it, for which Spark must know its
+            size, and it may leave rows unread, so the engine checks that all partitions of the state were written.
         written: what the last batch wrote into the sink's own log, for the trace; None if the sink has no log.
     """
 
     description: str
     supports_continuous = False
     is_v1 = False
-    may_read_a_part = False
+    calls_function = False
     written: Mapping[str, Any] | None = None
 
     @abstractmethod

@@ -47,7 +47,7 @@ class PreviewSink(Sink):
         self.taken: dict[int, Any] = {}
         self._sink = sink
         self.description = sink.description
-        self.may_read_a_part = sink.may_read_a_part
+        self.calls_function = sink.calls_function
         self.shown: dict[str, Any] = {}
 
     def add_batch(self, batch_id: int, data: DataFrame) -> int | None:
@@ -55,7 +55,7 @@ class PreviewSink(Sink):
         rows = plans.of_rows(data.sparkSession, cache)
         try:
             num_output_rows = self._sink.add_batch(batch_id, rows)
-            was_read = not self.may_read_a_part or plans.is_filled(cache)
+            was_read = not self.calls_function or plans.is_filled(cache)
             self.shown = (harmless(lambda: _shown(rows)) if was_read else None) or {}
             self.written = self._sink.written
         finally:

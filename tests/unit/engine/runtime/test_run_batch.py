@@ -33,7 +33,7 @@ class Plan(SimpleNamespace):
 class Sink(SimpleNamespace):
     """Notes whether the batch that it gets is committed already."""
 
-    may_read_a_part = False
+    calls_function = False
 
     def add_batch(self, batch_id: int, data: Any) -> int:
         self.found = (batch_id, data, self.commits.get(batch_id))
