@@ -1,24 +1,23 @@
-"""Which way each new row goes: from its file to the key of a stateful operator (level "rows" of the trace).
+"""The way of each new row: from its file to the key of a stateful operator (level "rows" of the trace).
 
 Models: nothing of Spark, which does not follow a row.
 
-1. As soon as a source has given its new rows, the first of them are read into the driver (`take`), with the file that each of
-   them comes from and a number.
-2. The plan below each stateful operator runs over these rows once more, with the number as one more column. What stands for
-   a row afterwards (one row, several for sliding windows, or none) has its number.
-3. Of each such row: the event time at its `withWatermark`; at the operator, the key, the partition of the key, and the time
-   that decides whether it is late.
+1. As soon as a source has returned its new rows, the first of them are read into the driver (`take`), each with the file that
+   it comes from and a number.
+2. The plan below each stateful operator runs over these rows once more, with the number as an additional column. Whatever a row
+   has become afterwards (one row, several for sliding windows, or none) has its number.
+3. Of each such row are recorded: the event time at its `withWatermark`; and at the operator, the key, the partition of the
+   key, and the time that decides whether it is late.
 
     2024-01-01 12:04:00,a   ->  0.csv, event time 12:04:00, operator 0: key window=[12:00, 12:05), time 12:05:00, partition 1
 
-4. A deduplication or a limit hands on rows of its input, so the way goes on above it. What any other operator has sent out in
-   this batch is told by its tasks (told.py): these rows are numbered and followed in the same way.
+4. A deduplication or a limit passes on rows of its input, so their way continues above it. What any other operator has emitted
+   in this batch is told by its tasks (told.py): these rows are numbered and followed in the same way.
 
-A plan in which a number cannot be carried along (an aggregation without state, a Python function over whole rows) is left
-out: of these rows only the file and the values are known.
+A plan in which a number cannot be carried along (an aggregation without state, a Python function over whole rows) is left out:
+only the file and the values of its rows are known.
 
-Spark keeps no such record. The user's functions below an operator run once more for it, and what is random there may come out
-otherwise. Differs from Spark: nothing.
+The user's functions below an operator run once more for this, and random values there may be different.
 """
 
 from __future__ import annotations
@@ -47,19 +46,19 @@ from minispark_stream.lens.trace.events import MAX_ARRIVALS
 logger = logging.getLogger(__name__)
 
 _ROW, _FILE = "__row", "__file"
-# Nodes that hand on the columns of their child, whatever they are.
+# Nodes that pass on the columns of their child, whatever they are.
 _TRANSPARENT = ("Filter", "Sort", "Generate", "Repartition", "RepartitionByExpression", "ResolvedHint", "Join")
 
 
 @dataclass(frozen=True)
 class Taken:
-    """The first new rows of a source: each with its file and the way it goes, by its number; and a plan over them."""
+    """The first new rows of a source: each with its file and its way, by its number; and a plan over them."""
 
     rows: Mapping[str, dict[str, Any]]
     plan: JavaObject
 
     def first(self, most: int, columns: Sequence[str]) -> list[dict[str, Any]]:
-        """At most so many rows, without the metadata of their files."""
+        """At most `most` rows, without the metadata of their files."""
         return [dict(zip(columns, one["row"].values())) for one in islice(self.rows.values(), most)]
 
 
@@ -67,13 +66,13 @@ def take(session: SparkSession, sources: Sources, ordinal: int, name: str, data:
     """(1) `name` is what the trace calls the source. None if its rows could not be numbered."""
     try:
         return _taken(session, sources, ordinal, name, plans.analyzed(data))
-    except Exception:  # the query was stopped, or the data are at fault, which the batch itself will say; else `arrivals` warns
+    except Exception:  # the query was stopped, or the batch itself will report what is wrong with the data; or `arrivals` warns
         logger.debug("the rows of %s could not be numbered", name, exc_info=True)
         return None
 
 
 def _taken(session: SparkSession, sources: Sources, ordinal: int, name: str, plan: JavaObject) -> Taken:
-    """The rows stay in the driver for the plans that are to run over them."""
+    """The rows stay in the driver for the plans that will run over them."""
     if sources.asks_for_metadata(ordinal):
         plan = plan.withMetadataColumns()
     width = len(scala.items(plan.output()))
@@ -88,7 +87,7 @@ def _taken(session: SparkSession, sources: Sources, ordinal: int, name: str, pla
 
 
 class Arrivals:
-    """Follows the new rows of one batch, of each source those that were `taken`, by its number."""
+    """Follows the new rows of one batch. `taken` has the rows of each source, by the number of the source."""
 
     def __init__(self, execution: IncrementalExecution, taken: Mapping[int, Taken]):
         self._session, self._execution, self._taken = execution.batch.session, execution, taken
@@ -97,7 +96,7 @@ class Arrivals:
         """`arrivals`: the new rows in the order in which they were read, each with its way.
 
         `onward`: the way of each row that an operator emitted, if there is another operator above; `place` is its place among
-        those that the operator told.
+        the rows that the operator told.
         """
         found = {number: row for taken in self._taken.values() for number, row in taken.rows.items()}
         onward: dict[str, dict[str, Any]] = {}
@@ -118,7 +117,7 @@ class Arrivals:
         return {"arrivals": list(found.values()), "onward": list(onward.values())}
 
     def _followed(self, node: Node, columns: Callable[[JavaObject], Iterable[Column]]) -> Iterator[dict[str, Any]]:
-        """(2) What stands for the rows below an operator: their number, and some columns."""
+        """(2) What has become of the rows below an operator: their numbers, and some columns."""
         plan = self._carried(node)
         if plan is not None:
             rows = plans.of_rows(self._session, plan)
@@ -126,7 +125,7 @@ class Arrivals:
             yield from (line for line in preview(shown, MAX_ARRIVALS * 10) if line[_ROW] is not None)
 
     def _carried(self, node: Node) -> JavaObject | None:
-        """The plan of a node over the rows that were taken, with their number as the last column; None: cannot be done."""
+        """The plan of a node over the rows that were taken, with their number as the last column; None if not possible."""
         match node:
             case SourceLeaf():
                 return self._leaf(node)
@@ -134,7 +133,7 @@ class Arrivals:
                 return self._carried(node.children[0])
             case Stateless() if any(not isinstance(child, Static) for child in node.children):
                 return self._stateless(node)
-            case StatefulOperator(passes_rows_on=True):  # which of them it drops is told by its decision
+            case StatefulOperator(passes_rows_on=True):  # its decision says which of them it drops
                 return self._carried(node.children[0])
             case StatefulOperator():  # (4)
                 return emitted_plan(self._execution, node, _ROW)

@@ -1,8 +1,8 @@
-"""Rows for the trace (level "rows"): a look at the input and the output of a batch.
+"""Rows for the trace (level "rows"): the first rows of the input and the output of a batch.
 
 Models: nothing of Spark, which does not keep rows to show them.
 
-They cost extra work: a Spark job.
+They cost an extra Spark job.
 """
 
 from __future__ import annotations
@@ -36,11 +36,11 @@ T = TypeVar("T")
 
 
 class PreviewSink(Sink):
-    """A sink that keeps the first rows of the batch that it hands on.
+    """A sink that keeps the first rows of the batch that it passes on.
 
-    The batch is computed once: its rows are cached for as long as the other sink works. A function of the user may cache and
-    forget the batch as if they were not; and what it left unread is not computed to be shown: then no rows are. `taken` are the
-    first rows that the batch reads, by the number of their source (arrivals.py).
+    The batch is computed once: its rows are cached for as long as the other sink works. A user's function may cache and uncache
+    the batch as if they were not cached. If it did not read the whole batch, the rest is not computed only to be shown: no rows
+    are shown then. `taken` are the first rows that the batch reads, by the number of their source (arrivals.py).
     """
 
     def __init__(self, sink: Sink):
@@ -69,7 +69,7 @@ def _shown(data: DataFrame) -> dict[str, Any]:
 
 
 def harmless(look: Callable[[], T], warning: str = "rows cannot be shown") -> T | None:
-    """Run `look`; on an error, log a warning and return None, so that the query goes on."""
+    """Run `look`; on an error, log a warning and return None, so that the query continues."""
     try:
         return look()
     except Exception:
@@ -80,8 +80,8 @@ def harmless(look: Callable[[], T], warning: str = "rows cannot be shown") -> T 
 def preview(data: DataFrame, rows_at_most: int = MAX_ROWS) -> list[dict[str, Any]]:
     """The first rows as JSON values.
 
-    Times are texts as Spark prints them, because Python's own end with the year 9999; and in UTC, as the watermarks of a trace
-    and its state are, whatever the time zone of the session is. In some zones two moments of a year have one text.
+    Times are texts as Spark prints them, because Python's own end with the year 9999. They are in UTC, like the watermarks and
+    the state of a trace, whatever the time zone of the session is: in some zones, two moments of a year have the same text.
     """
     numbered = data.limit(rows_at_most).toDF(*map(str, range(len(data.columns))))
     attributes = dict(zip(numbered.columns, scala.items(plans.analyzed(numbered).output())))
@@ -94,7 +94,7 @@ def preview(data: DataFrame, rows_at_most: int = MAX_ROWS) -> list[dict[str, Any
 
 
 def warn_of_nulls(rows: Sequence[Mapping[str, Any]], source: str) -> None:
-    """Warn of columns that have no value in any of the first rows of a source: that is what a wrong type in a schema gives."""
+    """Warn of columns that have no value in any of the first rows of a source, which a wrong type in a schema causes."""
     empty = without_values(rows)
     if empty:
         logger.warning(
@@ -119,12 +119,12 @@ def times_as_text(kind: DataType) -> DataType:
 
 
 def in_ms(micros: int | None) -> float | None:
-    """A time in milliseconds: a whole number where it is one."""
+    """A time in milliseconds, as an int if it is a whole number."""
     return None if micros is None else micros // 1000 if micros % 1000 == 0 else micros / 1000
 
 
 def _json(value: Any) -> Any:
-    """Any value of a row as something that JSON can hold and a person can read."""
+    """Any value of a row as something that JSON can represent and a person can read."""
     if isinstance(value, dict):
         return {str(k): _json(v) for k, v in value.items()}
     if isinstance(value, (list, tuple)):

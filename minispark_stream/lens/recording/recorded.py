@@ -1,7 +1,7 @@
 """What the trace keeps of each step of the engine.
 
-The engine announces a step with its arguments by name, and its result when it has ended. `RECORDED` says what the trace keeps
-of them: what goes in, from the arguments; and what comes out, from the result as well. lens/trace/steps.py declares the
+The engine announces a step with its named arguments, and its result when it has ended. `RECORDED` says what the trace keeps of
+them: what goes in, from the arguments; and what comes out, from the arguments and the result. lens/trace/steps.py declares the
 steps.
 
     get_batch(query, source=..., start=..., end=...)      {"step": "getBatch",
@@ -9,7 +9,7 @@ steps.
     returns a DataFrame                                    "outputs": {"files": ["2.csv"]}}
 
 1. At the level "rows", the sink is a PreviewSink, and Spark jobs are run to show rows (previews.py).
-2. The trace keeps many batches, so of the files of a batch it keeps the first names only, and how many more there were.
+2. The trace keeps many batches, so it keeps only the first names of the files of a batch, and how many more there were.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ def _nothing(*_: Any, **__: Any) -> Values:
 
 @dataclass(frozen=True)
 class Recorded:
-    """What goes into a step, from (query, **arguments), and what comes out of it, from (query, result, **arguments)."""
+    """`before`: what goes into a step, from (query, **arguments). `after`: what comes out, from the result as well."""
 
     before: Callable[..., Values] = _nothing
     after: Callable[..., Values] = _nothing
@@ -110,7 +110,7 @@ def _batch(query: StreamExecution, data: Any, source: Any, start: str | None, en
 
 
 def _first(names: Sequence[str]) -> list[str]:
-    """(2) All names if they are few; else the first ones, and for the others one text, "and 19900 more"."""
+    """(2) All names if they are few; otherwise the first ones, and one text for the others, "and 19900 more"."""
     more = len(names) - MAX_FILES
     return [*names[:MAX_FILES], f"and {more} more"] if more > 0 else list(names)
 
@@ -132,7 +132,7 @@ def _planned(query: StreamExecution, execution: IncrementalExecution, **_: Any) 
 
 
 def _tree(query: StreamExecution, execution: IncrementalExecution, node: Node, children: list[Values | None]) -> Values | None:
-    """Where a watermark enters the plan and how it goes up, operator by operator; nodes that only pass it on are left out."""
+    """Where a watermark enters the plan and how it rises, operator by operator; nodes that only pass it on are left out."""
     below = [child for child in children if child is not None]
     match node:
         case Static():

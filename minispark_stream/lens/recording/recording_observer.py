@@ -1,6 +1,6 @@
-"""The observer that makes a trace of what it is told.
+"""The observer that makes a trace of the steps that the engine announces.
 
-    observer = RecordingObserver(Recorder("steps"))       handed to a query when it starts
+    observer = RecordingObserver(Recorder("steps"))       passed to a query when it starts
     observer.recorder.events                              what the query has done so far
 """
 
@@ -18,7 +18,7 @@ from minispark_stream.lens.trace.recorder import Recorder
 
 
 class RecordingObserver(Observer):
-    """Keeps of each step what RECORDED says; at the level "rows", it also looks at rows."""
+    """Keeps what RECORDED says of each step; at the level "rows", it also keeps rows."""
 
     def __init__(self, recorder: Recorder):
         self.recorder = recorder

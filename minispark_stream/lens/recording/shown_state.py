@@ -2,20 +2,19 @@
 
 Models: nothing of Spark, which does not keep rows to show them.
 
-1. Both versions of each store are compared, all of their rows, as bytes.
-2. The rows that are not the same in both are shown first, up to `MAX_CHANGED` of a store in a partition; of the others so many
-   that `MAX_ROWS` are shown. How many rows there are is said in any case.
-3. A row that the batch has put and then removed is in neither version; the delta of the batch has it (`between`). Without a
-   delta, as with RocksDB unless it writes changelogs, nothing tells of it.
-4. The operator decodes them (`readable`).
-5. Where the batch has written its version whole, as with RocksDB unless it writes changelogs, `zips` says of which tables it
-   consists.
+1. All rows of both versions of each store are compared, as bytes.
+2. Rows that differ between the versions are shown first, up to `MAX_CHANGED` of a store in a partition; then others, until
+   `MAX_ROWS` rows are shown. The number of all rows (`rows`) is recorded in any case.
+3. A row that the batch has put and then removed is in neither version, but in the delta of the batch (`between`). Without a
+   delta, as with RocksDB unless it writes changelogs, it is not known.
+4. The operator decodes the rows (`readable`).
+5. If the batch has written a whole version, as with RocksDB unless it writes changelogs, `zips` says which tables it has.
 
     version 3    a -> 1, b -> 2                  before    a -> 1, b -> 2
     version 4    b -> 3                          after     b -> 3              rows 2
     4.delta      a -> 5, b -> 3, a removed       between   a -> 5
 
-It reads every state file of both versions. Differs from Spark: nothing.
+This reads every state file of both versions.
 """
 
 from __future__ import annotations
@@ -34,7 +33,7 @@ MAX_CHANGED = 500  # rows of a store in a partition
 
 
 def shown_state(batch: BatchContext, operator: StatefulOperator) -> dict[str, Any]:
-    """The rows before `batch`, those after it and between, and of how many (`rows`)."""
+    """The rows before `batch`, after it and between, and how many rows there are (`rows`)."""
     version = batch.batch_id
     before: list[dict[str, Any]] = []
     after: list[dict[str, Any]] = []

@@ -3,21 +3,19 @@
 Models: nothing of Spark, which does not follow a row.
 
 1. The tasks report what they decided (engine/operators/told.py). A task that ran twice has reported twice: its last report
-   counts. Where a task told less than it decided, because that was too much, nothing is known of the batch.
-2. `told`: for each decision, what it was about, as JSON: the key, or the row, or the two rows of a pair, of which one is null
-   where a row left alone. Of a row of a join also its side, and why it was not kept. Of a function of the user's the row that
-   it gave, and for which key.
-3. `emitted_plan`: the rows that the operator sent out, numbered, as a plan. With it, what is above the operator can be followed
-   as rows of a source are (arrivals.py). What an aggregation's tasks emit are keys and buffers; Spark evaluates them here as in
-   the batch, with the number as one more key.
+   counts. If a task told less than it decided, because it was too much, nothing is known about the batch.
+2. `told`: for each decision, what it was about, as JSON: the key, or the row, or the two rows of a pair (one of which is null
+   if a row was emitted alone). For a row of a join, also its side, and why it was not kept; for a user's function, the row
+   that it returned, and its key.
+3. `emitted_plan`: the rows that the operator emitted, numbered, as a plan. With this plan, they can be followed above the
+   operator like the rows of a source (arrivals.py). The tasks of an aggregation emit keys and buffers; Spark evaluates them
+   here as in the batch, with the number as an additional key.
 
     {"late": [{"key": {"k": "b"}}], "kept": [{"key": {"k": "a"}}], "emitted": [...], "removed": [...]}
     {"emitted": [{"left": {"k": "a", "t": 12:00}, "right": null}], ...}                                   of a join
 
-4. `where`: which worker has which version of a store in memory, once its task has read one or made the next, and how it came to
-   the one that it read. Of a task that ran twice, both say so: both have it.
-
-Differs from Spark: nothing.
+4. `where`: which worker has which version of a store in memory, because its task has read it or made it, and how the worker got
+   the version that it read. If a task ran twice, both workers have it.
 """
 
 from __future__ import annotations
@@ -69,7 +67,7 @@ def told(execution: IncrementalExecution, operator: StatefulOperator) -> dict[st
 
 
 def where(execution: IncrementalExecution, operator: StatefulOperator) -> list[dict[str, Any]]:
-    """(4) Which worker has which version of which store: an entry for each store, by partition."""
+    """(4) Which worker has which version of which store: one entry for each store of a task, sorted by partition."""
     reports = execution.batch.accumulators[operator.operator_id].value
     found = [
         {
@@ -98,7 +96,7 @@ def emitted_plan(execution: IncrementalExecution, operator: StatefulOperator, ro
 
 
 def _evaluated(session: SparkSession, operator: StreamingAggregation, plan: JavaObject) -> JavaObject:
-    """Keys and buffers become rows: by the final aggregation, which has the number of a row as one more key."""
+    """Keys and buffers become rows in the final aggregation, which has the number of a row as an additional key."""
     final = scala.fields(operator.final)
     *columns, row = scala.items(plan.output())
     width = len(scala.items(final["groupingExpressions"]))
@@ -127,7 +125,7 @@ def _reports(execution: IncrementalExecution, operator: StatefulOperator) -> lis
 def _values(
     session: SparkSession, schema: StructType, batches: Sequence[pa.RecordBatch], window: int | None
 ) -> Iterable[tuple[list[Any], dict[str, Any]]]:
-    """The first columns of some rows, as a trace shows values, in order; and start and end of column `window` in ms."""
+    """The values of some rows as a trace shows them, in order; and for each row, start and end of column `window` in ms."""
     count = sum(batch.num_rows for batch in batches)
     if not schema.fields:
         return [([], {}) for _ in range(count)]
@@ -140,7 +138,7 @@ def _values(
 
 
 def _frame(session: SparkSession, schema: StructType, batches: Sequence[pa.RecordBatch]) -> DataFrame:
-    """The first columns of some rows, and their number. They come with the types that they have in a task."""
+    """The first columns of some rows, which have the types of a task here, and their number."""
     in_task = in_arrow(schema).add(_NUMBER, LongType())
     kinds = to_arrow_schema(in_task, timezone="UTC")
     arrays = [

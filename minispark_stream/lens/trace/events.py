@@ -1,7 +1,7 @@
 """A step that has happened, as plain JSON values.
 
-Events are frozen and stand in the order in which the steps *ended*. `Event.depth` gives the nesting: a `latestOffset` happens
-inside `constructNextBatch`, which happens inside `trigger`. What each step is: steps.py.
+Events are frozen, and are in the order in which the steps *ended*. `Event.depth` gives the nesting: a `latestOffset` happens
+inside `constructNextBatch`, which happens inside `trigger`. steps.py says what each step is.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import Any
 
 from minispark_stream.lens.trace.steps import STEPS
 
-MAX_ARRIVALS = 1000  # of how many rows of a source in a batch it is told what became of them
+MAX_ARRIVALS = 1000  # how many rows of a source in a batch are followed
 MAX_ROWS = 50  # how many rows of a batch, or of a state store, an event shows
 
 
@@ -21,7 +21,7 @@ class Event:
     """One step that happened, in plain JSON values.
 
     `engine` is "model" or "spark"; `trigger` counts the triggers that ran something, from 0 (None: not known);
-    `start_ms` is relative to the start of the query; `error` is the message when the step raised.
+    `start_ms` is relative to the start of the query; `error` is the message if the step raised an error.
     """
 
     step: str

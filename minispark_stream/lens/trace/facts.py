@@ -1,11 +1,11 @@
-"""What the events of a batch say, gathered: which rows came, which watermarks held, what the operators did.
+"""What the events of a batch say, collected: which rows arrived, which watermarks it had, what the operators did.
 
-The fates of the rows (fates.py), and the pictures and questions that are made of them, begin with these facts.
+The fates of the rows (fates.py), and the pictures and questions that are made from them, begin with these facts.
 
     batch 4   arrivals: 12:05 "a", 12:40 "f"     late 12:11, eviction 12:20, next 12:30     operator 0: stateStoreSave, append
 
-A batch that failed has no facts: what it did is done again by the batch that runs after the restart. Shapes are not trusted, as
-events may come from a file.
+A batch that failed has no facts: what it did is done again by the batch that runs after the restart. Shapes are not trusted,
+because events may come from a file.
 """
 
 from __future__ import annotations
@@ -20,21 +20,21 @@ from minispark_stream.lens.trace.events import MAX_ARRIVALS
 from minispark_stream.lens.trace.recording import Batch, Recording
 from minispark_stream.lens.trace.values import as_int, as_list, as_map, as_watermark
 
-# What the tasks tell of a row or of a key, and of what is in the state (engine/operators/told.py).
+# What the tasks tell about a row or a key, and about what is in the state (engine/operators/told.py).
 LATE, KEPT, DUPLICATE, BEYOND, PASSED = "late", "kept", "duplicate", "beyond the limit", "passed"
 REMOVED, EMITTED, FIRED = "removed", "emitted", "fired"
-MOST_TOLD = 1000  # rows or keys of a kind in a task: so many, or more, are not told
-AGGREGATES = ("groups", "sessions")  # what they keep, where Spark has made one row of those of a key
+MOST_TOLD = 1000  # a task that has so many rows or keys of a kind, or more, does not tell them
+AGGREGATES = ("groups", "sessions")  # what operators keep for which Spark merges the rows of a key into one row
 
 
 @dataclass(frozen=True)
 class OperatorFacts:
     """A stateful operator in a batch, with its watermarks; `before` and `after` are its state rows.
 
-    The rules that it recorded about itself (engine/operators/decision.py): `keeps` says what it keeps of a row (None: a trace
-    that does not tell), `drops_ms` up to when rows are late, `leaves_ms` up to when state leaves (by side), which ends
-    `lasts_ms` after the time of its row, and `emits` what of it goes out. `told`: what its tasks decided, about which
-    keys, rows or pairs (lens/recording/told.py); None: they did not tell.
+    The operator has recorded its own rules (engine/operators/decision.py): `keeps` is what it keeps of a row (None if the trace
+    does not say it), `drops_ms` the time up to which rows are late, `leaves_ms` the time up to which state is evicted (by side;
+    state ends `lasts_ms` after the time of its row), and `emits` what it emits. `told` is what its tasks decided, about which
+    keys, rows or pairs (lens/recording/told.py); None if they did not tell.
     """
 
     operator_id: int
@@ -56,22 +56,22 @@ class OperatorFacts:
     told: Mapping[str, Any] | None = None
 
     def told_of(self, what: str) -> Sequence[Mapping[str, Any]]:
-        """The keys, rows or pairs of which the tasks told this."""
+        """The keys, rows or pairs about which the tasks told this."""
         return [as_map(item) for item in as_list((self.told or {}).get(what))]
 
     def leaves(self, side: int) -> int | None:
-        """Up to when the state of one side leaves; None: never."""
+        """The time up to which the state of one side is evicted; None if it never is."""
         return self.leaves_ms[side] if side < len(self.leaves_ms) else None
 
 
 @dataclass(frozen=True)
 class BatchFacts:
-    """A batch that ended well, with the `trigger` of its events. `number` counts them from 0.
+    """A batch that ended well, with the `trigger` of its events. `number` counts these batches from 0.
 
-    Where rows were not recorded, `arrivals` is None. `onward` is where the rows that an operator emitted came to. `offsets`
-    are (start, end) by source. `late_ms` and `eviction_ms` are the watermarks that enter the plan in this batch, `next_ms` is
-    the next one; 0 is none yet. `clock_ms` is the batch's own time, by which timers of processing time fire. `above` has, for
-    each stateful operator, the one above it.
+    `arrivals` is None if rows were not recorded. `onward` says which operators the rows reached that an operator emitted.
+    `offsets` are (start, end) by source. `late_ms` and `eviction_ms` are the watermarks that enter the plan in this batch,
+    `next_ms` is the next one; 0 means that there is none yet. `clock_ms` is the batch's own time, at which timers in processing
+    time fire. `above` has, for each stateful operator, the one above it.
     """
 
     number: int
@@ -91,12 +91,12 @@ class BatchFacts:
 
     @property
     def is_whole(self) -> bool:
-        """Whether all rows that came are known to be recorded, not only the first ones of a source."""
+        """Whether it is known that all rows that arrived were recorded, not only the first ones of a source."""
         return max(Counter(str(one.get("source")) for one in self.arrivals or ()).values(), default=0) < MAX_ARRIVALS
 
     @property
     def event_times(self) -> Mapping[str, int]:
-        """"min", "avg" and "max" of the event times, as far as the progress report tells."""
+        """"min", "avg" and "max" of the event times, as far as the progress report has them."""
         told = as_map(self.progress.get("eventTime"))
         times = {name: iso_ms(told.get(name)) for name in ("min", "avg", "max")}
         return {name: ms for name, ms in times.items() if ms is not None}
@@ -139,7 +139,7 @@ def _facts(number: int, batch: Batch) -> BatchFacts:
 
 
 def _above(tree: Any, parent: int | None = None) -> Iterator[tuple[int, int]]:
-    """(operator, the one above it) of a plan as the step queryPlanning records it."""
+    """(operator, the one above it), from a plan as the step queryPlanning records it."""
     number = as_int(as_map(tree).get("operatorId"))
     if number is not None and parent is not None:
         yield number, parent

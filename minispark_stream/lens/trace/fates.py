@@ -1,19 +1,20 @@
-"""What became of each row, batch by batch: looked up in what the tasks told of it.
+"""What became of each row, batch by batch, looked up in what the tasks told about it.
 
 The tasks of a stateful operator say what they decided about each row or key (`told` of the step stateOperator;
-engine/operators/told.py), and the trace has the way of each row to the operators (`arrivals` of the step addBatch), and of each
-row that an operator emitted to those above (`onward`). No time is compared with a watermark here to say what became of a row;
-only of one that was counted, `Fate.is_behind` says whether a watermark had passed its time, by which nothing is decided.
+engine/operators/told.py). The trace has the way of each row to the operators (`arrivals` of the step addBatch), and the way of
+each row that an operator emitted to the operators above (`onward`). To say what became of a row, no time is compared with a
+watermark here. Only `Fate.is_behind` says whether a watermark had passed the time of a counted row, which decides nothing.
 
-1. A row that nothing stands for at the operator was left out below it: a filter, or a null event time where a window needs one.
-2. At an operator a row is looked up by its key, where Spark has made one row of those with equal keys: they share their fate;
-   by its session; or by all of its columns: of equal rows, the first one is said to be the one that was kept.
+1. A row of which nothing reaches the operator was left out below it: by a filter, or because a window needs its event time,
+   which is null.
+2. At an operator, a row is looked up by its key if Spark has merged the rows with equal keys, which then share their fate; or
+   by its session; or by all of its columns: of equal rows, the first one is taken for the one that was kept.
 3. What is kept goes to its *holding* (holdings.py): its group, its session, its key, or a place in the buffer of a join.
-4. A row goes on to the next operator if this one let it pass; and so does what was emitted of its holding, or with it.
-5. Where the tasks of a batch told nothing, or too much to be kept, nothing is known, and that is what it says.
+4. A row reaches the next operator if this one let it pass; and so does what was emitted of its holding, or with it.
+5. If the tasks of a batch told nothing, or too much to be kept, the fate of its rows is "not known".
 
     told late: window [12:00, 12:05)                                12:04 "a" of this batch: LATE
-    told kept: window [12:10, 12:15); in batch 4 emitted, removed   12:14 "c" of this batch: KEPT; left and came out in batch 4
+    told kept: window [12:10, 12:15); in batch 4 emitted, removed   12:14 "c" of this batch: KEPT; emitted, removed in batch 4
 """
 
 from __future__ import annotations
@@ -41,10 +42,10 @@ from minispark_stream.lens.trace.holdings import Held, Holding, group_of, is_wit
 from minispark_stream.lens.trace.recording import Recording
 from minispark_stream.lens.trace.values import as_int, as_list, as_map, name_of
 
-UNKNOWN, LEFT_OUT = "not known", "left out"  # the tasks told nothing of a row; it did not get to an operator
+UNKNOWN, LEFT_OUT = "not known", "left out"  # the tasks told nothing about a row; the row did not reach an operator
 SIDES = ("left", "right")  # of a join
 DROPPED = (LATE, DUPLICATE, BEYOND)
-Place = tuple[int, int, int]  # of an emitted row: operator, number of the batch, place among what it emitted there
+Place = tuple[int, int, int]  # of an emitted row: operator, number of the batch, place among the rows that it emitted there
 
 
 @dataclass(frozen=True)
@@ -52,7 +53,7 @@ class Fate:
     """What became of row `number` of the trace at one operator, or in one of its windows; or of a row that an operator emitted.
 
     `time_ms` was compared with `watermark_ms`, if anything was. `together`: how many rows of the batch had its key, and were
-    one row when they met the filter. `why`: why a join did not keep it (engine/operators/told.py).
+    merged into one row before they were checked. `why`: why a join did not keep it (engine/operators/told.py).
     """
 
     number: int
@@ -83,7 +84,7 @@ class Fate:
 
 @dataclass(frozen=True)
 class Fates:
-    """The whole story: the batches, the fate of each row at each operator that it reached, and what was held.
+    """The whole story: the batches, the fate of each row at each operator that it reached, and what was in the state.
 
     `emitted` has the fates of the rows that an operator emitted, at the operators above.
     """
@@ -94,7 +95,7 @@ class Fates:
     emitted: Mapping[Place, Sequence[Fate]] = field(default_factory=dict)
 
     def emissions(self, fate: Fate) -> list[tuple[BatchFacts, int, Mapping[str, Any] | None]] | None:
-        """When a join emitted a row, at which place, and with which partner (None: without one); None if that is not known."""
+        """When a join emitted a row, at which place, and with which partner (None: without one); None if this is not known."""
         own, found = as_map(fate.at.get("row")), list[tuple[BatchFacts, int, Mapping[str, Any] | None]]()
         for batch in self.batches[fate.batch.number :]:
             operator = batch.operators.get(fate.operator.operator_id) if fate.operator else None
@@ -106,7 +107,7 @@ class Fates:
         return found
 
     def given(self, fate: Fate) -> list[Given] | None:
-        """What a function of the user's gave for the key of a row, from the batch of the row on; None if that is not known."""
+        """What a user's function returned for the key of a row, from the batch of the row on; None if this is not known."""
         key, found = key_name(fate.at.get("key")), list[Given]()
         for batch in self.batches[fate.batch.number :]:
             operator = batch.operators.get(fate.operator.operator_id) if fate.operator else None
@@ -120,7 +121,7 @@ class Fates:
         return given_for_keys(self.batches)
 
     def places(self, fate: Fate) -> list[Place]:
-        """What was emitted of a row, or with it: of its holding, or its pairs, or for its key."""
+        """The places of what was emitted because of a row: from its holding, or in its pairs, or for its key."""
         if fate.operator is None:
             return []
         number = fate.operator.operator_id
@@ -133,7 +134,7 @@ class Fates:
         return []
 
     def onward(self, fate: Fate) -> Iterator[Fate]:
-        """(4) The fates of what a row became, at the operators above."""
+        """(4) The fates at the operators above of what was emitted because of a row."""
         for place in self.places(fate):
             for one in self.emitted.get(place, ()):
                 yield one
@@ -150,13 +151,13 @@ def fates(recording: Recording) -> Fates:
 
 
 def decisive(of_row: Sequence[Fate]) -> Fate:
-    """The fate of a row that says whether it counts: at the last operator that it reached, in any of its windows."""
+    """The fate that says whether a row counts: the one at the last operator that it reached, in any of its windows."""
     there = [fate for fate in of_row if fate.operator is of_row[-1].operator]
     return next((fate for fate in there if fate.what in (KEPT, PASSED)), there[0])
 
 
 def _places(arrival: Mapping[str, Any]) -> dict[int, list[Mapping[str, Any]]]:
-    """Where a row came to, by operator; -1 is the end of a plan without operators."""
+    """Where a row arrived, by operator; -1 is the end of a plan without operators."""
     found: dict[int, list[Mapping[str, Any]]] = {}
     for at in map(as_map, as_list(arrival.get("at"))):
         number = -1 if at.get("operatorId") is None else as_int(at["operatorId"]) or 0
@@ -172,7 +173,7 @@ class _Play:
         self._arrived = 0
 
     def run(self, batch: BatchFacts) -> None:
-        """One batch: the operators from the lowest to the highest, then what left them."""
+        """One batch: the operators from the lowest to the highest, then what was evicted from their state."""
         came = [self._row(batch, arrival) for arrival in batch.arrivals or ()]
         rows = [*came, *(_emitted_row(batch, one) for one in batch.onward)]
         places = [_places(row) for row in (*(batch.arrivals or ()), *batch.onward)]
@@ -204,7 +205,7 @@ class _Play:
     def _decide(
         self, batch: BatchFacts, operator: OperatorFacts | None, ats: Sequence[Mapping[str, Any]]
     ) -> list[dict[str, Any]]:
-        """(2) What the tasks told of the rows that came to an operator."""
+        """(2) What the tasks told about the rows that reached an operator."""
         if operator is None:
             return [{"what": PASSED} for _ in ats]
         told = list(_looked_up(operator, ats))
@@ -222,7 +223,7 @@ class _Play:
 
 
 def _looked_up(operator: OperatorFacts, ats: Sequence[Mapping[str, Any]]) -> Iterator[tuple[str, str]]:
-    """(2) What was told of each row that came to an operator, and why."""
+    """(2) What was told about each row that reached an operator, and why."""
     if operator.told is None:  # (5)
         yield from ((UNKNOWN, "") for _ in ats)
     elif operator.keeps == "groups":
@@ -242,7 +243,7 @@ def _looked_up(operator: OperatorFacts, ats: Sequence[Mapping[str, Any]]) -> Ite
 
 
 def _of_session(operator: OperatorFacts, at: Mapping[str, Any]) -> str:
-    """Late are sessions of single rows; kept are those that they became. If Spark joins them before, both may fit."""
+    """Late are the sessions of single rows, kept are the merged ones. If Spark merges rows before the check, both may fit."""
     group = group_of(at)
     late, kept = ([item for item in operator.told_of(what) if group_of(item) == group] for what in (LATE, KEPT))
     if any((item.get("start"), item.get("end")) == (at.get("start"), at.get("time")) for item in late):
@@ -259,13 +260,13 @@ def _row_name(item: Mapping[str, Any]) -> str:
 
 
 def _emitted_row(batch: BatchFacts, emitted: Mapping[str, Any]) -> dict[str, Any]:
-    """The same as of a row of a source: it has no number, and its event time is that of its key."""
+    """The same as `_row`, for a row that an operator emitted: it has no number, and no event time besides that of its key."""
     source = f"operator {as_int(emitted.get('operatorId'))}"
     return {"number": 0, "batch": batch, "source": source, "file": None, "row": {}, "event_ms": None}
 
 
 def matching(found: Fates, wanted: Mapping[str, Any]) -> Iterator[Fate]:
-    """The rows that have all of the `wanted` columns: at their source, in their key, or where a join keeps them."""
+    """The rows that have all of the `wanted` columns: at their source, in their key, or in the buffer of a join."""
     for fate in found.rows:
         known = {**fate.row, **as_map(fate.at.get("row")), **as_map(fate.at.get("key"))}
         if all(name in known and _same(known[name], value) for name, value in wanted.items()):

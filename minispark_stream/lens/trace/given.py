@@ -1,9 +1,9 @@
-"""What a function of the user's gave for a key, and when a timer of the key fired, as its tasks told.
+"""What a user's function returned for a key, and when a timer of the key fired, as its tasks told.
 
     batch 2   told emitted: n=3, key ann                         Given(batch 2, place 0, n=3, by_timer=False)
     batch 5   told fired: key ann; emitted: n=-1, key ann        Given(batch 5, place 0, n=-1, by_timer=True), and that it fired
 
-Of which rows of its key the function makes what it gives is its own business: nobody can tell that of it.
+Nobody but the function itself knows from which rows of the key it makes what it returns.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from minispark_stream.lens.trace.values import as_map, name_of
 
 @dataclass(frozen=True)
 class Given:
-    """A row that a function of the user's gave, and its place; or (without a place) that a timer of the key fired.
+    """A row that a user's function returned, and its place; or (without a place) the fact that a timer of the key fired.
 
     `by_timer`: the function was called because of a timer, not because of rows.
     """
@@ -30,7 +30,7 @@ class Given:
 
 
 def given_for_keys(batches: Sequence[BatchFacts]) -> Mapping[tuple[int, int, str], Sequence[Given]]:
-    """What functions gave, by operator, number of the batch, and name of the key."""
+    """What functions returned, by operator, number of the batch, and name of the key."""
     found: dict[tuple[int, int, str], list[Given]] = {}
     for batch in batches:
         for operator in (one for one in batch.operators.values() if one.keeps == "values"):
@@ -45,7 +45,7 @@ def given_for_keys(batches: Sequence[BatchFacts]) -> Mapping[tuple[int, int, str
 
 
 def key_name(key: Any) -> str:
-    """A key as a text that all rows of its group have in common: 0.0 and -0.0 are one number."""
+    """A key as a text that all rows of its group have in common: 0.0 and -0.0 are the same number."""
     return name_of(_even(key))
 
 

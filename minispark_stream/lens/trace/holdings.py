@@ -1,10 +1,10 @@
-"""What the operators of a query keep in their state, batch by batch: as their tasks told.
+"""What the operators of a query keep in their state, batch by batch, as their tasks told it.
 
 1. What is kept is a *holding*: a group (of a window, of a key), a session, the first row of a key, a buffered row of a join.
-2. A row that was kept opens one, or adds to the one that is there. The tasks tell which sessions a batch has left: a holding
-   that lies within one of them has become it, or a part of it.
-3. At the end of a batch they tell what was emitted of the state, and what was removed from it.
-4. Where the tasks of a batch told nothing, nobody knows any longer what became of what was held.
+2. A row that was kept opens a holding, or is added to an existing one. The tasks tell which sessions there are after a batch: a
+   holding that lies within one of them has become this session, or a part of it.
+3. At the end of a batch, the tasks tell what was emitted from the state, and what was removed from it.
+4. If the tasks of a batch told nothing, it is no longer known what became of the operator's holdings.
 
     told kept: session [12:00, 12:13)      held: [12:00, 12:05) and [12:08, 12:13)      now one, the second a part of the first
 
@@ -27,10 +27,10 @@ from minispark_stream.lens.trace.values import as_int, as_map, name_of
 class Holding:
     """(1) What an operator keeps in its state for one or more rows: a window, a session, a key, a buffered row.
 
-    `start_ms` and `end_ms` are event times (None: it has none); it leaves when the watermark reaches `until_ms` (None: never).
-    `counts` are its rows by batch, `emitted` the batches that emitted it, each with its place there; `evicted` is the one in
-    which it left. A session grows: `extents` has its start and end as of each batch that changed them, and `merged_into` what
-    it became a part of, in batch `merged`. `is_lost`: (4).
+    `start_ms` and `end_ms` are event times (None if it has none); it is evicted when the watermark reaches `until_ms` (None:
+    never). `counts` are its rows by batch, `emitted` the batches that emitted it, each with its place among the emitted rows;
+    `evicted` is the batch that evicted it. A session grows: `extents` has its start and end after each batch that changed them,
+    and `merged_into` is the session that it became a part of, in batch `merged`. `is_lost`: (4).
     """
 
     operator_id: int
@@ -55,14 +55,14 @@ class Holding:
 
 
 class Held:
-    """What is in the states now, and all that was there: `all`, in the order in which it was opened."""
+    """What is in the states now; and `all` that has ever been there, in the order in which it was opened."""
 
     def __init__(self) -> None:
         self.all: list[Holding] = []
-        self._now: dict[tuple[int, str], list[Holding]] = {}  # operator, and what it is known by
+        self._now: dict[tuple[int, str], list[Holding]] = {}  # by operator, and by what identifies a holding there
 
     def keep(self, batch: BatchFacts, operator: OperatorFacts, at: Mapping[str, Any], what: str) -> Holding | None:
-        """(2) What keeps a row: a holding that is there, or a new one. Of a duplicate: what keeps the row before it."""
+        """(2) What keeps a row: an existing holding, or a new one. For a duplicate, what keeps the row before it."""
         held = self._by(operator, at)
         if operator.keeps == "sessions":
             found = next((one for one in held if is_within(at.get("start"), at.get("time"), one)), None)
@@ -71,7 +71,7 @@ class Held:
         if what == DUPLICATE:
             return found
         if found is None:
-            end_ms = time_of(at.get("time")) if operator.keeps != "values" else None  # that is the function's own business
+            end_ms = time_of(at.get("time")) if operator.keeps != "values" else None  # only the function knows how long
             start_ms = end_ms if at.get("start") is None else time_of(at.get("start"))
             found = self._open(batch, operator, at, start_ms, end_ms)
         found.counts[batch.number] += 1
@@ -80,7 +80,7 @@ class Held:
         return found
 
     def _by(self, operator: OperatorFacts, item: Mapping[str, Any]) -> list[Holding]:
-        """What an operator holds of an `item`: under its key, in its group of sessions, or as a row of its side."""
+        """What an operator holds for an `item`: under its key, in its group of sessions, or as a row of its side."""
         key = as_map(item.get("key"))
         if operator.keeps == "sessions":
             key = {name: value for name, value in key.items() if not is_window(value)}
@@ -106,7 +106,7 @@ class Held:
         return new
 
     def grow(self, batch: BatchFacts) -> None:
-        """(2) The sessions as a batch has left them: those that lie within one of them have become it."""
+        """(2) The sessions after a batch: those that lie within one of them have become it."""
         for operator in batch.operators.values():
             for item in operator.told_of(KEPT) if operator.keeps == "sessions" else ():
                 self._grow(batch, operator, item)
@@ -143,7 +143,7 @@ class Held:
                         held.clear()
 
     def _those(self, operator: OperatorFacts, item: Mapping[str, Any]) -> list[Holding]:
-        """What is held of something that was told."""
+        """The holdings that a told item is about."""
         held = self._by(operator, item)
         is_session = operator.keeps == "sessions"
         return [one for one in held if not is_session or (one.start_ms, one.end_ms) == (item.get("start"), item.get("end"))]
@@ -162,14 +162,14 @@ def is_within(start: Any, end: Any, session: Any) -> bool:
 
 
 def _until(operator: OperatorFacts, side: int, time_ms: float | None) -> float | None:
-    """The watermark with which a holding leaves, as the operator says of itself; None: never."""
+    """The watermark at which a holding is evicted, by the operator's own rules; None: never."""
     if operator.leaves(side) is None:
         return None
     return time_ms if operator.lasts_ms is None else (time_ms or 0) + operator.lasts_ms
 
 
 def time_of(value: Any) -> float | None:
-    """A time in milliseconds; none of Spark's has more than 64 bits."""
+    """A time in milliseconds, or None if it is not one; none of Spark's has more than 64 bits."""
     return value if isinstance(value, (int, float)) and not isinstance(value, bool) and abs(value) < 2**63 else None
 
 

@@ -1,7 +1,7 @@
 """Records the steps of a query while it runs.
 
-`level` is "steps", or "rows" for a look at rows as well (which costs extra work). What is recorded of each step of the engine
-is declared in lens/recording/recorded.py, which fills in what `step` opens:
+`level` is "steps", or "rows" to record rows as well (which costs extra work). What is recorded of each step of the engine is
+declared in lens/recording/recorded.py:
 
     with recorder.step("walCommit", file="offsets/4") as step:
         step.out(text="v1 ...")
@@ -25,7 +25,7 @@ MAX_CHARACTERS = 2**26
 
 
 class OpenStep:
-    """A step that is under way: what went in, and what came out so far."""
+    """A step that is still running: what went in, and what has come out so far."""
 
     __slots__ = ("inputs", "outputs")
 
@@ -38,12 +38,12 @@ class OpenStep:
 
 
 class Recorder:
-    """Keeps the events of the last `MAX_TRIGGERS` triggers that ran a batch, or of as many as have `MAX_CHARACTERS` of text.
+    """Keeps the events of the last `MAX_TRIGGERS` triggers that ran a batch; fewer if they have over `MAX_CHARACTERS` of text.
 
-    An offset of many partitions is a long text, which many events of a batch show: each text of a trigger is kept once.
+    An offset of many partitions is a long text that occurs in many events of a batch, so each text of a trigger is kept once.
 
-    A trigger that found nothing to do leaves no events behind, so a query that polls every 10 ms stays small. Every thread has
-    a depth of its own: maintenance, on its thread, is inside of nothing.
+    A trigger that found nothing to do leaves no events, so the trace of a query that polls every 10 ms stays small. Every
+    thread has a depth of its own: maintenance, on its thread, is not inside any other step.
     """
 
     def __init__(self, level: str = "steps"):
@@ -82,7 +82,7 @@ class Recorder:
                 )
 
     def next_trigger(self, ran: bool) -> None:
-        """The trigger is over: keep its events if it ran a batch, else forget them (but not how the query began)."""
+        """The trigger is over: keep its events if it ran a batch, and otherwise forget them (but not how the query began)."""
         with self._lock:
             if ran:
                 size = sum(map(len, self._texts))
@@ -102,7 +102,7 @@ class Recorder:
             return tuple(e for group in [*(kept for _, kept in self._kept), self._current] for e in group)
 
     def _once(self, value: Any) -> Any:
-        """The same JSON value, with one object for texts that are equal."""
+        """The same JSON value, in which equal texts are the same object."""
         match value:
             case str():
                 return self._texts.setdefault(value, value)

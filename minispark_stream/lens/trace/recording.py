@@ -1,6 +1,6 @@
 """What was recorded of a query: its events, cut into batches, and a few words about it.
 
-Everything that is drawn is drawn from a `Recording`. It is plain data and knows nothing of a running engine.
+Everything that is drawn is drawn from a `Recording`. It is plain data, and knows nothing about a running engine.
 
     recording.batches[2].progress["numInputRows"]
     recording.batches[3].error        'OSError: No space left on device'
@@ -47,7 +47,7 @@ class Batch:
 
     @property
     def error(self) -> str | None:
-        """What the first step that failed raised; None if the batch ended well."""
+        """The message of the first step that failed; None if the batch ended well."""
         return next((e.error for e in self.events if e.error is not None), None)
 
 
@@ -79,6 +79,6 @@ def is_rerun(event: Event) -> bool:
 
 
 def has_watermark(events: Sequence[Event]) -> bool | None:
-    """Whether the query has a watermark: every report of a batch tells one if there is a withWatermark, and only then."""
+    """Whether the query has a watermark (None: not known): every report of its batches has one if there is a withWatermark."""
     reports = [as_map(event.outputs.get("progress")) for event in events if event.step == "finishTrigger"]
     return any("watermark" in as_map(report.get("eventTime")) for report in reports) if any(reports) else None

@@ -1,11 +1,11 @@
 """What a step of a streaming query is, declared once.
 
 Every phase that the source documents explain is one `Step` in `STEPS`, in the order of the page's list: its name, the Spark
-class and method that does it, the document section that explains it, what goes in and what comes out, what it does and why
-there is such a step at all. The list, the flow diagram and the panels of a page are made from this table. Only what needs the
-values of a run stands elsewhere, under the name of the step: what is recorded (lens/recording/recorded.py), its sentence
+class and method that does it, the document section that explains it, what goes in and what comes out, what it does, and why
+the step exists at all. The list, the flow diagram and the panels of a page are made from this table. Only what needs the
+values of a run is elsewhere, under the name of the step: what is recorded (lens/recording/recorded.py), its sentence
 (lens/view/sentences.py), its caption (lens/view/captions.py) and what it changes on the page (lens/view/world_changes.py).
-tests/unit/lens/trace/test_steps.py says what a new step lacks. The engine's functions say which step they are
+tests/unit/lens/trace/test_steps.py says what a new step still needs. The engine's functions say which step they are
 (engine/observer.py).
 
 How the steps nest while they run:
@@ -28,7 +28,7 @@ How the steps nest while they run:
     └─ finishTrigger                          the progress report
     maintenance                               on a thread of its own
 
-    getStartOffset                            a continuous query, for each of its jobs
+    getStartOffset                            in a continuous query, before each of its jobs
     runContinuous                             the job, until the query ends
     addOffset                                 offsets/N, when epoch N has been read
     commitEpoch                               commits/N, when it has been written
@@ -46,11 +46,11 @@ class Step:
 
     name: also Spark's key in `durationMs` where Spark reports that phase.
     ins, outs: the entries of `Event.inputs` and `Event.outputs`.
-    says, why: what it does; what would go wrong without it.
-    lights: the panels of the page that are lit while it is shown.
+    says, why: what the step does; what would go wrong without it.
+    lights: the panels of the page that are highlighted while the step is shown.
     within: the step under which the page lists it.
-    frame: it does nothing by itself; an error is one of a step inside.
-    continuous: only a continuous query has it.
+    frame: whether it does nothing by itself, so that any error in it is one of a step inside.
+    continuous: whether only a continuous query has it.
     """
 
     name: str
@@ -204,10 +204,10 @@ STEPS: Mapping[str, Step] = {
             why="With this entry the batch is over; without it, a restart runs the batch again.",
         ),
         Step(
-            "finishTrigger", "ProgressReporter.finishTrigger", "Monitoring", within="trigger",
+            "finishTrigger", "ProgressContext.finishTrigger", "Monitoring", within="trigger",
             ins=(), outs=("progress",),
             says="report what happened, as StreamingQueryProgress",
-            why="What lastProgress and the listeners tell: the same numbers that Spark reports.",
+            why="This is what lastProgress and the listeners show: the same numbers that Spark reports.",
         ),
         Step(
             "getStartOffset", "ContinuousExecution.getStartOffsets", "Continuous processing", continuous=True,
@@ -225,7 +225,7 @@ STEPS: Mapping[str, Step] = {
             says="the one job of a continuous query: its tasks read, compute and write until the query ends",
             why=(
                 "To start a job takes longer than to process a row. So there is one job for all rows, and each row "
-                "goes through it by itself as soon as it is there."
+                "goes through it by itself as soon as it arrives."
             ),
         ),
         Step(

@@ -1,7 +1,7 @@
 """A recorded query, ready to be looked at, saved and loaded.
 
-A `Trace` is a recording (recording.py) that never changes. A trace of the model, one of real Structured Streaming
-(tools/compare/trace_of.py) and one from a file are the same thing.
+A `Trace` is a recording (recording.py) that never changes. A trace of the model, a trace of real Structured Streaming
+(tools/compare/trace_of.py) and a trace from a file have the same form.
 
     trace = query.trace
     trace.batches[2].progress["numInputRows"]
@@ -16,7 +16,7 @@ A `Trace` is a recording (recording.py) that never changes. A trace of the model
     trace.epochs()                   epochs or batches on the axis of time, and when each was logged and committed
 
 A file is JSON that another program may have written, so `load` checks it before anything is drawn. view/ draws the pictures,
-and is imported only when somebody asks for one: a running query draws nothing.
+and is imported only when a picture is asked for: a running query draws nothing.
 
 Differs from Spark: Spark keeps no trace; `recentProgress` is the nearest thing.
 """
@@ -46,10 +46,10 @@ FORMAT = {"format": "minispark_stream trace", "version": 1}
 
 @dataclass(frozen=True)
 class Trace(Recording):
-    """A recording that can be put on file and shown."""
+    """A recording that can be saved and shown."""
 
     def __add__(self, later: Trace) -> Trace:
-        """This trace and, after it, one of a later run: one query over a restart."""
+        """This trace and, after it, that of a later run: one query before and after a restart."""
         shift = 1 + max((e.trigger for e in self.events if e.trigger is not None), default=-1)
         moved = (e if e.trigger is None else replace(e, trigger=e.trigger + shift) for e in later.events)
         return replace(self, events=(*self.events, *moved), name=self.name or later.name, plan=later.plan or self.plan)
@@ -82,10 +82,10 @@ class Trace(Recording):
 
     @staticmethod
     def from_json(value: Any) -> Trace:
-        """The trace that `to_json` gave.
+        """The trace that `to_json` returned.
 
         Raises:
-            ValueError: it is something else.
+            ValueError: `value` is something else.
         """
         if not isinstance(value, Mapping) or value.get("format") != FORMAT["format"]:
             raise ValueError(f'expected a JSON object with "format": "{FORMAT["format"]}"')
@@ -115,7 +115,7 @@ class Trace(Recording):
                 prints them, in UTC.
 
         Returns:
-            the way of every row that has these columns, as text and as HTML; a note if the trace has no rows.
+            the way of every row that has these columns, as text and as HTML; or a note, if the trace has no rows.
 
         Raises:
             TypeError: `row` is not a mapping.
@@ -126,15 +126,15 @@ class Trace(Recording):
         if not isinstance(row, Mapping):
             raise TypeError(f"fate takes columns of a row, such as {{'word': 'a'}}, not {row!r}")
         if self.engine == "spark":
-            note = "Real Spark does not say what happened to a row. The model does: with the query as a function of a session "
-            ask = f"and a folder, and its rows as a feed, ask side_by_side(spark, query, feed).model.trace.fate({dict(row)})"
+            note = "Real Spark does not say what happened to a row. The model does: write the query as a function of a session "
+            ask = f"and its input as a feed, and ask side_by_side(spark, query, feed).model.trace.fate({dict(row)})"
             return FateAnswer((), note + ask)
         return answer(fates(self), row)
 
     # -- pictures ----------------------------------------------------------------------------------------
 
     def to_text(self, durations: bool = False) -> str:
-        """Every step on a line, the same on every machine: without ids and wall-clock times, with durations only on request."""
+        """A line for each step, the same on every machine: without ids and wall-clock times, with durations only on request."""
         from minispark_stream.lens.view.text import to_text
 
         return to_text(self, durations)
@@ -143,8 +143,8 @@ class Trace(Recording):
         """The flow of one batch, with `step` highlighted.
 
         Args:
-            batch: a batch id; if the batch ran again, its last run is drawn. None is the last batch.
-            step: a step of `STEPS` to highlight.
+            batch: a batch id; if the batch ran again, its last run is drawn. None means the last batch.
+            step: the step of `STEPS` to highlight.
 
         Raises:
             ValueError: the trace has no such batch, or there is no such step.
@@ -180,7 +180,7 @@ class Trace(Recording):
         return self._picture("join")
 
     def sessions(self) -> Picture:
-        """Sessions of each key, as they open, grow, become one, and are emitted.
+        """The sessions of each key, as they open, grow, are merged, and are emitted.
 
         Raises:
             ValueError: the query has no session windows, or its rows were not recorded.
@@ -196,7 +196,7 @@ class Trace(Recording):
         return self._picture("watermarks")
 
     def state_files(self) -> Picture:
-        """The deltas and snapshots of the state stores: which worker wrote and deleted them, and what a load reads.
+        """The deltas and snapshots of the state stores: whether a batch or maintenance wrote them, and which a load reads.
 
         Raises:
             ValueError: the query has written no state.
@@ -215,7 +215,7 @@ class Trace(Recording):
         """The files that each batch reads and leaves for later, and the manifest of a file sink.
 
         Raises:
-            ValueError: neither a source nor the sink has files.
+            ValueError: the query has neither a file source nor a file sink.
         """
         return self._picture("files")
 
@@ -249,7 +249,7 @@ class Trace(Recording):
         """Forward and back through every step, for Jupyter; it needs no kernel.
 
         Args:
-            batch, step: where to begin: the first step of this batch and of this name; None is any.
+            batch, step: where to begin: the first step of this batch and with this name; None means any.
             ask: whether it asks before a step what it will do; the button "ask" turns this on and off.
 
         Raises:

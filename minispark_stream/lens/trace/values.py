@@ -1,7 +1,7 @@
 """Values of events whose shape is not trusted.
 
-A trace may come from a file that somebody else wrote. What reads the inputs and outputs of an event asks for the shape that
-it needs, and what has another shape counts as empty:
+A trace may come from a file that somebody else wrote. Code that reads the inputs and outputs of an event asks for the shape
+that it needs, and a value of another shape counts as empty:
 
     as_map([1])    -> {}
     as_list({})    -> ()
@@ -20,12 +20,12 @@ from typing import Any
 
 
 def as_map(value: Any) -> Mapping[str, Any]:
-    """`value`, or an empty mapping if it is none."""
+    """`value`, or an empty mapping if it is not a mapping."""
     return value if isinstance(value, Mapping) else {}
 
 
 def as_list(value: Any) -> Sequence[Any]:
-    """`value`, or an empty sequence if it is no list."""
+    """`value`, or an empty sequence if it is not a list."""
     return value if isinstance(value, (list, tuple)) else ()
 
 
@@ -35,13 +35,13 @@ def as_int(value: Any) -> int | None:
 
 
 def as_watermark(value: Any) -> int | None:
-    """A watermark in ms; 0 as long as there is none. What an operator keeps rows longer by is taken off that 0, too."""
+    """A watermark in ms; 0 as long as there is none. An operator that keeps rows for longer subtracts from this 0, too."""
     ms = as_int(value)
     return None if ms is None else max(ms, 0)
 
 
 def name_of(value: Any) -> str:
-    """A key, a row or a whole row of state as a text that equal ones have in common."""
+    """A key, a row or a whole row of state as a text, which is the same for equal values."""
     return json.dumps(value, sort_keys=True, default=str)
 
 
@@ -51,7 +51,7 @@ def state_mark(was: Any, now: Any) -> str:
 
 
 def without_values(rows: Sequence[Any]) -> list[str]:
-    """The columns that have no value in any of several rows: that is what a wrong type in a schema gives."""
+    """The columns that have no value in any of several rows, which a wrong type in a schema causes."""
     return [name for name in as_map(rows[0]) if all(as_map(row).get(name) is None for row in rows)] if len(rows) > 1 else []
 
 

@@ -1,9 +1,9 @@
-"""The batches of a trace as rows of numbers: for the table that Jupyter shows, above bars of their times, and for pandas.
+"""The batches of a trace as rows of numbers: for the table that Jupyter shows above the bars of durations, and for pandas.
 
     batch  rows_in  rows_out  watermark            state_rows  state_bytes  late_rows  took_ms  rerun  error  ...  addBatch  ...
     3      2        2         2024-01-01 12:11:00  3           1540         0          1204     True   None   ...  1032      ...
 
-`watermark` is the one that the batch ran under. For pandas, a column for each phase follows, with its milliseconds.
+`watermark` is the one of the batch itself. For pandas, a column for each phase follows, with its milliseconds.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 def batch_rows(recording: Recording) -> list[dict[str, Any]]:
-    """A row for each batch; what a batch does not tell is None."""
+    """A row for each batch; a number that is not known is None."""
     return [_row(batch) for batch in recording.batches]
 
 
@@ -60,7 +60,7 @@ def _row(batch: Batch) -> dict[str, Any]:
 
 
 def _num_rows_out(batch: Batch) -> int | None:
-    """What the sink reported, or else the rows that were recorded."""
+    """The number that the sink reported, or else that of the recorded rows."""
     reported = as_int(as_map(batch.progress.get("sink")).get("numOutputRows"))
     if reported is not None and reported >= 0:
         return reported

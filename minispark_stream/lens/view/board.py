@@ -1,8 +1,8 @@
-"""The board: what the page shows of one stop of the walk, as a fragment of HTML for each of its places.
+"""The board: what the page shows at one stop of the walk, as a fragment of HTML for each of its places.
 
-1. With two engines a panel that is equal on both is shown once, and one that is not in two columns. What only one engine tells
-   is no difference: the other's world is completed with it.
-2. Where the runs were compared, only a panel of a batch on which they disagree is said to be different.
+1. With two engines, a panel that is equal on both is shown once, and any other one in two columns. What only one engine tells
+   is not a difference: the other's world is completed with it.
+2. If the runs were compared, a panel is marked as different only in a batch on which they disagree.
 
     +--------------------------------------------------+
     | steps   |  what, said       |  why, code, recorded
@@ -27,9 +27,9 @@ from minispark_stream.lens.view.world import World
 
 
 class Board:
-    """Writes the fragments of stop after stop; a panel that shows what it showed before is not written again.
+    """Writes the fragments of one stop after the other; a panel that has not changed is not written again.
 
-    `differing` are the batches on which two compared runs disagree; None if nobody has compared them.
+    `differing` are the batches on which two compared runs disagree; None if they were not compared.
     """
 
     def __init__(self, fates: RowFates | None = None, differing: Collection[int | None] | None = None):
@@ -56,7 +56,7 @@ class Board:
 
 
 def may_differ(stop: Stop, differing: Collection[int | None] | None) -> bool:  # (2)
-    """Whether what two engines show at this stop can be a difference."""
+    """Whether two engines can differ at this stop."""
     return differing is None or stop.moment.batch_id in differing
 
 
@@ -70,7 +70,7 @@ def _panel(heading: str, bodies: Mapping[str, str], marks: bool) -> str:  # (1)
 
 
 def _told(stop: Stop, engine: str) -> World:
-    """The world of one engine, with what only the others tell."""
+    """The world of one engine, completed with what only the others tell."""
     world = stop.worlds[engine]
     for name, other in stop.worlds.items():
         world = world if name == engine else completed(world, other)

@@ -1,4 +1,4 @@
-"""What a step did, in the few words that stand under it in the flow diagram.
+"""What a step did, in the few words below it in the flow diagram.
 
     populateStartOffsets   offsetLog 4, commitLog 3   -> "batch 4 again"
     stateOperator          version 4                  -> "v4 → v5: 1 upd, 2 rem"
@@ -37,7 +37,7 @@ def caption_lines(step: str, captions: Mapping[str, Mapping[str, str]]) -> list[
 
 
 def _offset(offset: object) -> str:
-    """Of the file source the number alone: a caption has little room."""
+    """An offset; that of the file source as a number only, because a caption has little room."""
     return offset_words(offset).removeprefix("logOffset ").removeprefix("the ")
 
 

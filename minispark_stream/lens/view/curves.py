@@ -1,10 +1,10 @@
-"""What becomes of a number when another one grows: lines through measured points, in one or more charts beside each other.
+"""How one number changes while another one grows: lines through measured points, in one or more charts side by side.
 
     picture({"rows per second": {"spark": [(1000, 2600), (4000, 9900)], "model": [(1000, 3100)]}}, x="rows in a batch")
 
-1. A chart for each title, a line for each name in it. A line of the same name has the same colour in every chart.
-2. A line goes straight from point to point. With `steps`, it stays where it is until the next point.
-3. A level is drawn across a chart, dashed: a threshold, say.
+1. There is a chart for each title, with a line for each name. Lines with the same name have the same colour in all charts.
+2. A line goes straight from point to point. With `steps`, it keeps its height until the next point.
+3. A level, such as a threshold, is a dashed line across each chart.
 """
 
 from __future__ import annotations
@@ -31,8 +31,8 @@ def picture(
         level: a height that is marked.
 
     Raises:
-        ValueError: there is no line, or one without points.
-        ModuleNotFoundError: without matplotlib.
+        ValueError: there is no line, or a line has no points.
+        ModuleNotFoundError: matplotlib is not installed.
     """
     from matplotlib.figure import Figure
 

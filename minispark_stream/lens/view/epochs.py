@@ -1,10 +1,10 @@
-"""Epochs, or batches, on the axis of time: when each one began, when its offsets were logged, when it was committed.
+"""Epochs or batches on a time axis: when each of them began, when its offsets were logged, and when it was committed.
 
-1. Three moments of each, from the recorded steps. An epoch begins where the one before it ended for the readers; its offsets
-   are logged when all readers have passed its end (`addOffset`); a batch begins with its trigger, and its offsets are logged
-   before anything is read (`walCommit`). Each is committed last (`commitEpoch`, `commitOffsets`).
-2. A row of the picture for each, a bar from its beginning to its commit, and a mark where its offsets were logged.
-3. Several traces stand one below the other, on one axis.
+1. Three moments of each are taken from the recorded steps. An epoch begins when the epoch before it has ended for the readers,
+   and its offsets are logged when all readers have passed its end (`addOffset`). A batch begins with `constructNextBatch`, and
+   its offsets are logged before anything is read (`walCommit`). The commit comes last (`commitEpoch`, `commitOffsets`).
+2. Each has a row of the picture, with a bar from its beginning to its commit, and a mark where its offsets were logged.
+3. Several traces are drawn one below the other, on the same axis.
 
     batch 0  ▼━━━━━━━━━━━━━━━●                        logged first, then run
     batch 1                  ▼━━━━━━━━━●
@@ -58,13 +58,13 @@ def spans(recording: Recording) -> list[Span]:  # (1)
 
 
 def _by_epoch(recording: Recording, step: str) -> dict[int, Event]:
-    """The steps that ended well, by the number of their epoch; without one, they came from a file that is no trace of ours."""
+    """The steps that ended well, by the number of their epoch; steps of a strange file that have none are left out."""
     done = (e for e in recording.events if e.step == step and e.error is None)
     return {epoch: e for e in done if (epoch := as_int(e.inputs.get("epoch"))) is not None}
 
 
 def of_epochs(recording: Recording) -> str | None:
-    """The picture of a continuous query; None for any other one, as the durations of its batches are a picture already."""
+    """The picture of a continuous query; None for any other query, for which there is a picture of durations already."""
     return svg([recording]) if _by_epoch(recording, "addOffset") and spans(recording) else None
 
 
@@ -85,7 +85,7 @@ def svg(recordings: Sequence[Recording]) -> str:
 
     Raises:
         ValueError: a query has committed nothing.
-        ModuleNotFoundError: without matplotlib.
+        ModuleNotFoundError: matplotlib is not installed.
     """
     drawn = [spans(recording)[-MOST:] for recording in recordings]
     if not all(drawn):

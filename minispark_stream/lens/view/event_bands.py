@@ -1,9 +1,9 @@
-"""The bands in the picture of event time: windows and sessions, and what else is held in a state.
+"""The bands in the picture of event time: windows and sessions, and whatever else is held in the state.
 
 1. Windows of different keys with the same start and end are one band.
-2. A band goes from the batch that opened it to the one that evicted it, and says how many rows it has after each batch. A
-   session grows from batch to batch; one that becomes a part of a longer one ends there.
-3. Bands that overlap are given different lanes, in which they stand beside each other.
+2. A band extends from the batch that opened it to the one that evicted it, and says how many rows it has after each batch. A
+   session grows from batch to batch; if it becomes a part of a longer one, its band ends there.
+3. Bands that overlap are drawn side by side, in different lanes.
 
     window [12:00, 12:05)    batch 0: 1 row, batch 2: 2 rows, emitted in batch 3, evicted in batch 3
 """
@@ -23,7 +23,7 @@ class Band:
     """A window or session: the rows in it after each batch, which batches emitted it, and the last batch that held it.
 
     `extents` are its start and end in each batch: a session grows.
-    What is held without being a window, the key of dropDuplicates or a row of a join, starts and ends at its own time. Bands
+    What is held but is not a window, such as a key of dropDuplicates or a row of a join, starts and ends at its own time. Bands
     that overlap have different lanes, from 0.
     """
 
@@ -70,7 +70,7 @@ def _band(found: Fates, start_ms: float, end_ms: float, of_window: Sequence[Hold
 
 
 def _extents(holding: Holding, batches: Iterable[int]) -> dict[int, tuple[float, float]]:
-    """From when to when a holding reached in each batch."""
+    """The start and the end of a holding in each batch."""
     found, now = {}, (holding.start_ms, holding.end_ms)
     for batch in batches:
         now = holding.extents.get(batch, now)

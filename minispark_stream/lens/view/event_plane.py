@@ -1,4 +1,4 @@
-"""What stands where in the picture of event time: dots, bands and stairs in the plane of batches and event times.
+"""What the picture of event time contains: dots, bands and stairs in the plane of batches and event times.
 
     event time
       12:20 |                     •d      dots: a row in its batch
@@ -6,16 +6,16 @@
       12:00 |  •a ______|‾‾‾‾‾‾‾‾‾‾‾‾‾    stairs: a watermark, batch by batch
             +------------------------> batch
 
-1. The rows of an operator make a plane; those of a join make one for each side. Without an operator there is one plane. One
-   above has the rows that another has emitted: where they have gone is seen by its windows.
-2. A row in several sliding windows is one dot, and it is counted if one of them took it.
-3. Where a batch has more than `MOST_DOTS` rows (fewer, if there are many batches), rows of about the same time and the same
-   fate are one bar or bigger dot.
-4. Of a long trace the newest `MOST_BATCHES` batches are shown.
-5. A trace without rows (real Spark's) gives what its progress reports tell: the span of the event times, the watermarks, the
-   number of dropped rows; and the windows that left, if rows of the sink were kept.
-6. Timers, and timeouts of keys, are drawn where the rows of their operator are. Those that go by the clock have a plane of
-   their own: of that time.
+1. The rows of an operator make a plane; those of a join make one for each side. Without an operator there is one plane. An
+   operator above others receives what they have emitted; its plane has no dots, but its windows show where these rows went.
+2. A row in several sliding windows is one dot, and is counted if one of them accepted it.
+3. If a batch has more than `MOST_DOTS` rows (fewer, if there are many batches), rows of about the same time and the same fate
+   are one bar or a bigger dot.
+4. Of a long trace, the newest `MOST_BATCHES` batches are shown.
+5. A trace without rows (real Spark's) shows what its progress reports contain: the span of the event times, the watermarks, and
+   the number of dropped rows; and the emitted windows, if rows of the sink were kept.
+6. Timers, and timeouts of keys, are drawn in the plane of their operator. Those in processing time have a plane of their own,
+   in that time.
 """
 
 from __future__ import annotations
@@ -51,9 +51,9 @@ KINDS = {
 
 @dataclass(frozen=True)
 class Dot:
-    """One row, or `count` rows between `ms` and `ms + height_ms`; `across` is where in its column it stands, from 0 to 1.
+    """One row, or `count` rows in `height_ms` around `ms`; `across` is its place in the column of its batch, from 0 to 1.
 
-    `ms` None: no event time.
+    `ms` is None if there is no event time.
     """
 
     batch: int
@@ -67,7 +67,7 @@ class Dot:
 
 @dataclass(frozen=True)
 class Span:
-    """What a progress report tells of the event times of a batch."""
+    """What a progress report says about the event times of a batch."""
 
     batch: int
     min_ms: float
@@ -77,9 +77,9 @@ class Span:
 
 @dataclass(frozen=True)
 class Plane:
-    """One part of the picture. `stairs` are watermarks by name: the time in each batch, None where there is none yet.
+    """One part of the picture. `stairs` are watermarks by name: the time in each batch, None if there is none yet.
 
-    `clock` is whose time goes up.
+    `clock` is the kind of time on the vertical axis.
     """
 
     title: str
@@ -92,7 +92,7 @@ class Plane:
     clock: str = "event time"
 
     def times(self) -> Iterator[float]:
-        """Every time in the plane; without timers long before all else, as those that were set when there was no watermark."""
+        """Every time in the plane, except timers before all else, such as those that were set when there was no watermark."""
         others = list(self._times_of_others())
         yield from (*others, *(timer.ms for timer in self.timers if timer.ms >= min(others, default=0)))
 
@@ -107,7 +107,7 @@ class Plane:
 
 
 def planes(found: Fates) -> tuple[Plane, ...]:
-    """The planes of a story that has event times; none if it has not."""
+    """The planes of a trace that has event times; none if it has no event times."""
     if any(batch.arrivals is not None for batch in found.batches):
         made = [_plane(found, title, place, rows) for title, place, rows in _places(found)]
         made += _above(found)
@@ -179,7 +179,7 @@ def _plane(found: Fates, title: str, place: tuple[int, int] | None, rows: Sequen
 
 
 def _above(found: Fates) -> Iterator[Plane]:  # (1)
-    """The operators to which only what others have emitted comes, from the lowest up: their windows, but no dots."""
+    """The operators that receive only what others have emitted, from the lowest up: their windows, but no dots."""
     reached = {fate.operator.operator_id for fate in found.rows if fate.operator is not None}
     above: dict[tuple[int, int], list[Fate]] = {}
     for fate in (fate for of_row in found.emitted.values() for fate in of_row):

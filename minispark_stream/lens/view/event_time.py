@@ -1,14 +1,14 @@
 """The picture of event time, drawn: batches across, event time up.
 
-1. What stands where is known before (event_plane.py); here it is given to matplotlib, one axes for each plane.
-2. The picture is SVG with text as text. Its ids are the same in every run, and it has no date.
-3. What has a title is given an id while it is drawn, and a `<title>` under this id afterwards: browsers show it as a tooltip.
+1. event_plane.py has decided what is drawn where; this module draws it with matplotlib, with one axes object for each plane.
+2. The picture is SVG, and its text stays text. Its ids are the same in every run, and it has no date.
+3. A thing with a title gets an id when it is drawn, and afterwards a `<title>` under this id, which browsers show as a tooltip.
 
     dots      blue: counted   orange: behind, but counted red cross: dropped   grey: left out (many counted rows: bars)
     bands     a window, darker with every row; green in the batches that emit it; ends where it is evicted. Windows that overlap
-              stand beside each other: each has a lane of its own in the column of a batch
+              are side by side: each has a lane of its own in the column of a batch
     stairs    red: late watermark   amber: eviction watermark   violet: state watermark of a side of a join
-    timers    a dotted line at the time for which one is set, from the batch that sets it; a star where it fires
+    timers    a dotted line at the time of the timer, from the batch that sets it; a star where it fires
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ def svg(found: Fates) -> str | None:
     """The picture as SVG; None if the trace has no event times.
 
     Raises:
-        ModuleNotFoundError: without matplotlib.
+        ModuleNotFoundError: matplotlib is not installed.
     """
     drawn = planes(found)
     if not drawn:
@@ -84,7 +84,7 @@ def svg(found: Fates) -> str | None:
 
 
 class _Drawing:
-    """One plane on its axes. `titles` takes what is to be shown as a tooltip, by the id of what it belongs to."""
+    """One plane on its axes. `titles` collects the tooltips, by the ids of what they belong to."""
 
     def __init__(self, ax: Axes, plane: Plane, batches: int, prefix: str, titles: dict[str, str]):
         self.ax, self.plane, self.batches, self.prefix, self.titles = ax, plane, batches, prefix, titles
@@ -146,7 +146,7 @@ class _Drawing:
             self.ax.vlines(last + lane + wide, *band.extents[last], color=INK, linewidth=2.2, zorder=3, clip_on=False)
 
     def _free_place(self, batch: int, right: float, start_ms: float, end_ms: float) -> float:
-        """Where in a band no watermark and no dot crosses a number: at its upper edge, or else where there is most room."""
+        """A place in a band where no watermark or dot crosses a number: at its upper edge, or else where there is most room."""
         inside = min(0.025 * (self.high - self.low), (end_ms - start_ms) / 2)  # half a number's height, and a little
         lines: list[float | None] = [stair[batch] for stair in self.plane.stairs.values()]
         lines += [dot.ms for dot in self.plane.dots if dot.batch == batch and right - 0.25 < 0.06 + 0.8 * dot.across < right]
@@ -194,7 +194,7 @@ class _Drawing:
         )
 
     def _told(self) -> None:
-        """What a progress report tells instead of rows."""
+        """What a progress report shows instead of rows."""
         for span in self.plane.spans:
             across, up = [span.batch + 0.5] * 2, [span.min_ms, span.max_ms]
             self.ax.plot(across, up, color="#245482", linewidth=7, alpha=0.5, zorder=5, solid_capstyle="projecting")

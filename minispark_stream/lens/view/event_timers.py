@@ -1,10 +1,10 @@
-"""The timers of functions with state, for the picture of event time: from the batch that sets one to that in which it fires.
+"""The timers of functions with state, for the picture of event time: from the batch that sets one to the one in which it fires.
 
-1. A timer of transformWithState is a row of the state, and a timeout of applyInPandasWithState a part of the row of its key.
-   The batch that puts it there has set it, and the one that takes it away has ended it.
-2. Whether it fired then, or the function took it back, the tasks told: timer by timer, or, of timeouts, of which a
-   key has one, key by key.
-3. A timer that is set and fires in the same batch is in no version of the state; that it fired is told all the same.
+1. A timer of transformWithState is a row of the state, and a timeout of applyInPandasWithState is a part of the row of its key.
+   The batch that puts it there has set it, and the one that removes it has ended it.
+2. The tasks told whether it fired then, or whether the function removed it: timer by timer, or key by key for timeouts, because
+   a key has only one.
+3. A timer that is set and fires in the same batch is in no version of the state, but the tasks told that it fired.
 
     ann, 12:05     in the state after batch 1, and not after batch 4; told fired in batch 4     set in batch 1, fired in batch 4
 """
@@ -22,8 +22,8 @@ from minispark_stream.lens.trace.given import key_name
 from minispark_stream.lens.trace.values import as_int, as_map
 from minispark_stream.lens.view.words import row_words, time_words
 
-# The clocks that they go by. The trace has timers of transformWithState as a store (readable_variables.py in extras), timeouts
-# of applyInPandasWithState as a part of a state row (flat_map_groups_with_state.py in the engine).
+# The times that timers refer to. The trace has timers of transformWithState as a store (readable_variables.py in extras), and
+# timeouts of applyInPandasWithState as a part of a state row (flat_map_groups_with_state.py in the engine).
 EVENT, CLOCK = "event", "clock"
 
 Known = dict[tuple[str, int], Mapping[str, Any]]  # key and time of a timer -> the key
@@ -41,7 +41,7 @@ class Timer:
 
 
 def timers(found: Fates, operator_id: int) -> dict[str, tuple[Timer, ...]]:
-    """The timers of one operator, by the batch in which they end, under the clock by which all of them go."""
+    """The timers of one operator, by the batch in which they end, under the time that all of them refer to."""
     rows = [as_map(row) for batch in found.batches if (one := batch.operators.get(operator_id)) for row in one.after]
     clock = next((clock for row in rows for clock in (EVENT, CLOCK) if _of(row, clock) is not None), None)
     return {} if clock is None else {clock: tuple(_timers(found, operator_id, clock))}
@@ -83,7 +83,7 @@ def _set(rows: Sequence[Any], clock: str) -> Known:
 
 
 def _of(row: Mapping[str, Any], clock: str) -> tuple[Mapping[str, Any], int] | None:
-    """The key and the time of the timer that a row of the state is, or has; None: it has none of this clock."""
+    """The key and the time of the timer in a row of the state; None if the row has no timer in this time."""
     key, value = dict(as_map(row.get("key"))), as_map(row.get("value"))
     if row.get("store") == f"{clock} timers":
         ms = shown_ms(key.pop("timer", None))

@@ -8,9 +8,9 @@
       operator 0   stateStoreSave, partition 0, key window=[2024-01-01 12:05, 12:10)
       fate         dropped: its window ended 12:10:00, at or before the late watermark, 12:11:00
 
-If there is another stateful operator above, one more station says what happened there to the result:
+If there is another stateful operator above, another line says what happened there to the result:
 
-      then operator 0    stateStoreSave, key window=[12:00, 12:10), in batch 2: merged into its window, 1 row in all; ...
+      then operator 0    stateStoreSave, key window=[2024-01-01 12:00, 12:10), in batch 2: merged into its window, ...
 
 The tasks reported what happened (lens/trace/fates.py); this module only puts it into words.
 """
@@ -44,7 +44,7 @@ from minispark_stream.lens.view.fate_watermarks import compared, counted, end_of
 from minispark_stream.lens.view.style import CSS, card, table
 from minispark_stream.lens.view.words import offset_words, plain, plural, row_words, short, two_clocks
 
-MOST = 20  # rows that one answer tells of
+MOST = 20  # rows in one answer
 MOST_GIVEN = 5  # rows of one call of a function
 
 
@@ -52,7 +52,7 @@ MOST_GIVEN = 5  # rows of one call of a function
 class RowFate:
     """What became of one row: (name, words) for each station of its way.
 
-    One of them is its fate, at the operator that decided; after it come the operators to which what it became went on.
+    One of the stations is its fate, at the operator that decided it. The operators that received the result come after it.
     """
 
     row: Mapping[str, Any]
@@ -126,7 +126,7 @@ def _stations(found: Fates, fate: Fate) -> Iterator[tuple[str, str]]:
 
 
 def _onward(found: Fates, fate: Fate) -> Iterator[tuple[str, str]]:
-    """What became of it at the operators above, or that this is not known."""
+    """What became of the result at the operators above, or that this is not known."""
     onward = list(found.onward(fate))
     for one in onward:
         if one.operator is not None:

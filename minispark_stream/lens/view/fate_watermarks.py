@@ -1,4 +1,4 @@
-"""What the watermarks have to do with the fate of a row, in words.
+"""How the watermarks have decided the fate of a row, in words.
 
     event time     12:04:30 UTC; late watermark 12:04:00, eviction watermark 12:11:00
     counted        its window ends 12:05:00, after the late watermark, 12:04:00
@@ -80,7 +80,7 @@ def end_of_holding(found: Fates, fate: Fate) -> str:
 
 
 def _still_held(found: Fates, holding: Holding, until_ms: float) -> str:
-    """Which watermark of the operator evicts something, and which watermark of the query brings that: their distance stays."""
+    """At which watermark of the operator, and of the query, a holding is evicted; the two always have the same distance."""
     next_ms = found.batches[-1].next_ms
     until, newest = two_clocks(until_ms, next_ms)
     there = ((batch.eviction_ms, batch.operators.get(holding.operator_id)) for batch in found.batches)

@@ -1,11 +1,11 @@
-"""Which files a batch takes and which it leaves, and what the manifest of a file sink says of those that it wrote.
+"""Which files a batch takes and which it leaves, and what the manifest of a file sink says about the files that it wrote.
 
-1. Of each file source, a row for each batch, as in the chart of fetchMaxOffset (Source document): whether it listed the folder
-   or had files left over from the last listing; how many files it had read before; which new ones the batch takes (at most
-   `maxFilesPerTrigger` or `maxBytesPerTrigger`); and which it leaves, to be kept, or to be looked for again.
-2. Of a file sink, a row for each batch: its entry in `_spark_metadata` and the files that it names. Every tenth entry is a
-   compact one, which repeats all before it; so a reader needs the newest compact entry and those after it.
-3. Of many batches the newest `MOST` are shown, of many files the first. Real Spark does not tell what it left.
+1. For each file source there is a row for each batch, as in the chart of fetchMaxOffset (Source document): whether it listed
+   the folder or had files left over from the last listing; how many files it had read before; which new files the batch takes
+   (at most `maxFilesPerTrigger` or `maxBytesPerTrigger`); and which it leaves, to be kept or to be listed again.
+2. For a file sink there is a row for each batch: its entry in `_spark_metadata`, and the files that it names. Every tenth entry
+   is a compact one, which repeats all before it; so a reader needs the newest compact entry and those after it.
+3. Of many batches the newest `MOST` are shown, of many files the first ones. Real Spark does not report what it left.
 
     batch 0   lists 5 files   read 0   takes a.csv b.csv   leaves c.csv d.csv e.csv        manifest 0   part-00000
     batch 1   3 were kept     read 2   takes c.csv d.csv   leaves e.csv                    manifest 1   part-00000
@@ -34,7 +34,7 @@ class Taken:
     Attributes:
         looks_at: where its new files come from, in words.
         seen: how many files earlier batches have read.
-        left: the new files that it did not take, None where it is not known; `left_count` counts all of them.
+        left: the new files that it did not take, None if they are not known; `left_count` counts all of them.
         keeps: whether the next batch gets these without listing the folder again.
     """
 
@@ -50,7 +50,7 @@ class Taken:
 
 @dataclass(frozen=True)
 class Entry:
-    """What a batch entered in the manifest; `skipped`: its entry was there from an earlier run."""
+    """The entry of a batch in the manifest; `skipped`: an earlier run had already written it."""
 
     batch_id: int
     name: str
@@ -72,7 +72,7 @@ class Files:
 
 
 def files(recording: Recording) -> Files:
-    """What is recorded of files; empty where neither a source nor the sink has files."""
+    """What is recorded about files; empty if neither a source nor the sink has files."""
     rows: dict[str, list[Taken]] = {}
     seen: dict[str, set[str]] = {}
     entries, sink = [], ""
@@ -203,7 +203,7 @@ def _newest(sheet: Sheet, count: int) -> None:
 
 
 def _boxes(sheet: Sheet, x: float, names: Sequence[str], count: int, look: Look, none: str) -> float:
-    """A box for each file, as far as there is place. Returns how wide they are."""
+    """A box for each file, as far as there is room. Returns the width of all boxes."""
     y = sheet.top
     if not count:
         sheet.words(x, y + TALL / 2, none, ink=GREY)

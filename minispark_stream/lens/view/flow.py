@@ -1,20 +1,20 @@
-"""The flow of a batch as a graph: the steps, what they read and write, and the step that is lit.
+"""The flow of a batch as a graph: the steps, what they read and write, and the step that is highlighted.
 
-One picture for every batch of every query, so that a learner recognises it: only the captions, which steps happened,
-and the lit step differ.
+The picture is the same for every batch of every query, so that a learner recognises it. Only the captions, the steps that
+happened, and the highlighted step differ.
 
 1. Every step of a query in batches is a box with its number in the execution flow document, its name and a caption
    (captions.py); a step that contains others (trigger, runBatch) is a frame around them.
-2. Beside the steps stands what outlives a batch: source, offset log, state store, sink, commit log.
-3. Arrows: solid where one step follows another, dashed where data goes.
+2. Beside the steps is what outlives a batch: source, offset log, state store, sink, commit log.
+3. A solid arrow leads from one step to the next, a dashed arrow is data.
 4. A step that did not happen in this batch is pale: a batch without data has no getBatch.
 
     startQuery -> populateStartOffsets -> trigger [ construct [ latestOffset -> constructNextBatch -> walCommit ... ]
                                                     -> runBatch [ getBatch -> queryPlanning ... ] -> finishTrigger ]
 
-With two engines, a caption without a name is that of both; the line below the picture says so.
+With two engines, a caption without a name belongs to both; the line below the picture says so.
 
-All places are given (flow_layout.py) and graphviz only draws them (`layout=nop2`): every version gives the same picture.
+All places are given (flow_layout.py), and graphviz only draws them (`layout=nop2`), so every version draws the same picture.
 """
 
 from __future__ import annotations
@@ -54,9 +54,9 @@ def draw(
 
     Args:
         recordings: engine -> what was recorded of it.
-        batch: a batch id; None is the last batch.
-        step: the step to light.
-        differing: the batches on which the engines disagree, of which alone captions are red; None if they were not compared.
+        batch: a batch id; None means the last batch.
+        step: the step to highlight.
+        differing: the batches on which the engines disagree; only their captions are red. None if they were not compared.
 
     Raises:
         ValueError: no such batch, or no such step.

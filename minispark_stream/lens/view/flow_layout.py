@@ -1,4 +1,4 @@
-"""Where everything stands in the flow diagram, in points: boxes, stores, frames and the lines between them.
+"""Where everything is in the flow diagram, in points: boxes, stores, frames and the lines between them.
 
     LEFT                        MIDDLE        RIGHT                  FAR
     startQuery                                maintenance
@@ -79,7 +79,7 @@ def frames(at: Mapping[str, tuple[int, int]], pitch: int) -> dict[str, tuple[int
 
 
 def below(at: Mapping[str, tuple[int, int]], pitch: int) -> str:
-    """Where a line of words below the picture stands."""
+    """The place of a line of words below the picture."""
     return f"{MIDDLE},{at['finishTrigger'][1] - pitch // 2 - 20}"
 
 

@@ -1,11 +1,12 @@
 """A stream-stream join as two buffers: a lane for each row, from the batch that brings it to the batch in which it leaves.
 
-1. A lane ends where the state watermark of its side evicts the row. Rows of the left side stand above, those of the right
-   side below, in the order in which they came.
-2. A pair is a line between two lanes, in the batch that brings the second of the two: as the tasks of the join told. Where
-   they told nothing, no line is drawn, and a note says so.
-3. A row of a side that an outer join keeps, and that leaves without a pair, goes out with nulls: that is told, too.
-4. Of many rows those of the first keys are shown, of many batches the newest, of many pairs in a batch the first.
+1. A lane ends where the state watermark of its side evicts the row. Rows of the left side are above, those of the right side
+   below, in the order in which they arrived.
+2. A pair is a line between two lanes, in the batch that brings the second of the two rows. The tasks of the join told the
+   pairs; if they told nothing, no line is drawn, and a note says so.
+3. If an outer join keeps unmatched rows of a side, a row that is evicted without a pair is emitted with nulls. The tasks told
+   this, too.
+4. Of many rows, those of the first keys are shown; of many batches, the newest; of many pairs in a batch, the first ones.
 
     left   x 12:00   |==*===========|         batch 1: pair with x 12:01; batch 4: evicted, state watermark 12:05
     right  x 12:01      *========|
@@ -28,9 +29,10 @@ MOST_LANES, MOST_BATCHES, MOST_PAIRS = 14, 16, 12  # lanes of a side, pairs of a
 
 @dataclass(frozen=True)
 class Lane:
-    """A row of one side. `last`: the batch that evicted it (None: it is held); numbers of batches count from 0.
+    """A row of one side. `last`: the batch that evicted it (None: it is still held); numbers of batches count from 0.
 
-    `is_late`: it was dropped; `is_stored` False: it met the other side and left at once; `is_alone`: it goes out with nulls.
+    `is_late`: it was dropped. `is_stored`: False if it met the other side but was not stored. `is_alone`: it is emitted with
+    nulls.
     """
 
     label: str
@@ -45,7 +47,7 @@ class Lane:
 
 @dataclass(frozen=True)
 class Pair:
-    """Two rows that met in a batch, by their places in `left` and `right`: their row came out."""
+    """Two rows that met in a batch, by their places in `left` and `right`; their joined row was emitted."""
 
     batch: int
     left: int
@@ -133,7 +135,7 @@ def _bound(operator: OperatorFacts | None, side: int) -> int | None:
 
 
 def _pairs(found: Fates, fates: Sequence[Fate], left: Sequence[Lane], right: Sequence[Lane]) -> Iterator[Pair]:
-    """(2) What the tasks told of the left rows: a pair is emitted in the batch that brings the second of the two."""
+    """(2) What the tasks told about the left rows: a pair is emitted in the batch that brings the second of the two."""
     by_row: dict[str, list[int]] = {}
     for number, lane in enumerate(right):
         by_row.setdefault(name_of(lane.row), []).append(number)
@@ -145,12 +147,12 @@ def _pairs(found: Fates, fates: Sequence[Fate], left: Sequence[Lane], right: Seq
 
 
 def _is_alone(found: Fates, fate: Fate) -> bool:
-    """(3) Whether a row went out with nulls."""
+    """(3) Whether a row was emitted with nulls."""
     return any(partner is None for _, _, partner in found.emissions(fate) or ())
 
 
 def _shown(lanes: tuple[list[Lane], ...], first: int) -> tuple[list[int], ...]:
-    """(4) The places of the lanes of each side that are drawn: those of the first keys, of keys of both sides before others."""
+    """(4) The places of the lanes that are drawn, by side: those of the first keys; keys that both sides have come first."""
     alive = [[n for n, lane in enumerate(side) if lane.last is None or lane.last >= first] for side in lanes]
     left, right = ({lanes[side][n].key for n in alive[side]} for side in (0, 1))
     came = sorted((lanes[side][n].first, n, lanes[side][n].key) for side in (0, 1) for n in alive[side])

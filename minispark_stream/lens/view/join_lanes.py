@@ -1,7 +1,7 @@
 """The two buffers of a join, drawn: batches across, the left side above and the right side below.
 
-What stands where is known before (join_buffers.py). A bar is a row for as long as it is held, a line between two bars a pair;
-above and below the columns stands up to when the rows of a side leave.
+join_buffers.py has decided what is drawn where. A bar is a row for as long as it is held, a line between two bars is a pair,
+and the times above and below the columns are the state watermarks of the two sides.
 """
 
 from __future__ import annotations

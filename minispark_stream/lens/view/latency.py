@@ -1,4 +1,4 @@
-"""How old rows are when they come out, as two histograms on one axis: micro-batches and continuous processing.
+"""How old rows are when they reach the sink, as histograms on one axis: micro-batches and continuous processing.
 
     picture({"micro-batch": [850.0, 910.0, ...], "continuous": [11.0, 13.0, ...]})
 
@@ -21,11 +21,11 @@ def picture(milliseconds: Mapping[str, Sequence[float]]) -> Picture:
     """A histogram for each list of latencies.
 
     Args:
-        milliseconds: the age of each row, by what the histogram is to be called.
+        milliseconds: name of a histogram -> the age of each row.
 
     Raises:
         ValueError: a list is empty.
-        ModuleNotFoundError: without matplotlib.
+        ModuleNotFoundError: matplotlib is not installed.
     """
     import numpy as np
     from matplotlib.figure import Figure

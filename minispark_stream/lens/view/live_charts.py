@@ -1,16 +1,16 @@
 """What a running query has done so far, in six small charts as in the Structured Streaming tab of Spark's UI.
 
-    rows per second      arriving, and as fast as they are processed
+    rows per second      how fast they arrive, and how fast they are processed
     rows in a batch      how many each batch read, and how many were dropped as late
     time of a batch      by phase, one bar for each batch
     watermark            how far it is behind the newest event time
-    state rows           kept by all stateful operators
-    state memory         of all of them
+    state rows           how many rows all stateful operators keep
+    state memory         how much memory these rows take
 
-Every chart has the batches from left to right. One that has nothing to show, such as the watermark of a query without one,
-says so. They are drawn from the progress reports alone, which both engines write alike.
+In every chart, the batches go from left to right. A chart that has nothing to show, such as the watermark of a query without
+one, says so. They are drawn from the progress reports only, which both engines write in the same way.
 
-Spark's UI has the clock from left to right, and measures how far the watermark is behind the clock.
+In Spark's UI, the clock goes from left to right, and the watermark is compared with the clock.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ Series = dict[str, list[float | None]]
 
 
 def series(recording: Recording) -> dict[str, Series]:
-    """The numbers of every chart: title -> name of a line -> a number for each batch; no lines where nothing is known."""
+    """The numbers of every chart: title -> name of a line -> a number for each batch; no lines if nothing is known."""
     batches = [batch for batch in recording.batches if batch.progress]
     rows = [row for row, batch in zip(batch_rows(recording), recording.batches) if batch.progress]
     late = [row["late_rows"] for row in rows]
@@ -66,7 +66,7 @@ def _behind(batches: Sequence[Batch], watermarks: Sequence[int | None]) -> list[
 
 
 def _rate(batch: Batch, name: str) -> float | None:
-    """A batch that began at once has no rate: Spark writes "NaN" or "Infinity" then."""
+    """A rate of a batch; None if no time has passed, so that Spark writes "NaN" or "Infinity"."""
     value = batch.progress.get(name)
     return value if isinstance(value, (int, float)) and abs(value) < float("inf") else None
 
@@ -75,7 +75,7 @@ def svg(recording: Recording) -> str:
     """The charts of all batches as one SVG picture.
 
     Raises:
-        ModuleNotFoundError: without matplotlib.
+        ModuleNotFoundError: matplotlib is not installed.
     """
     from matplotlib.figure import Figure
 

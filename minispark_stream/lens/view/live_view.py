@@ -1,12 +1,12 @@
 """A view that is drawn again while a query runs, for Jupyter.
 
-    LiveView(look)      `look()` says what the query has done by now; it is asked on a thread of the view's own
+    LiveView(look)      `look()` says what the query has done so far; the view calls it on a thread of its own
 
-1. Every `every_s` seconds the query is looked at; less often where drawing takes long, because the query needs the processor.
-   Only what has changed is drawn: the state of the query and its newest batch as words, the charts (live_charts.py), and of a
+1. The view looks at the query every `every_s` seconds; less often if drawing takes long, because the query needs the processor.
+   It draws only what has changed: the state of the query and its newest batch in words, the charts (live_charts.py), and for a
    query of the model the flow diagram with the step that ended last.
-2. The view ends with the query, or by `close()`. An error of the query is shown, and is no error of the notebook.
-3. At the end a picture takes the place of the widgets: this is what a saved notebook shows.
+2. The view ends with the query, or with `close()`. An error of the query is shown, but is not an error of the notebook.
+3. At the end, a picture takes the place of the widgets: this is what a saved notebook shows.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ LIVE_CSS = CSS + file_beside(__file__, "live_view.css")
 class Look:
     """A query at one moment.
 
-    `recording` has the progress reports of its newest batches; `steps` the steps of the newest one, if they are recorded.
+    `recording` has the progress reports of its newest batches; `steps` has the steps of the newest one, if they are recorded.
     """
 
     title: str
@@ -49,8 +49,8 @@ class LiveView(widgets.VBox):
     """Shows a query while it runs.
 
     Args:
-        look: asks the query.
-        every_s: seconds between two looks.
+        look: returns what the query has done so far.
+        every_s: seconds between two calls of `look`.
     """
 
     def __init__(self, look: Callable[[], Look], every_s: float = 1.0):
@@ -71,7 +71,7 @@ class LiveView(widgets.VBox):
         return "".join(part.value for part in self._parts.values())
 
     def close(self) -> None:
-        """Stop watching; the query goes on. The last picture stays."""
+        """Stop watching; the query keeps running. The last picture stays."""
         self._closed.set()
         if threading.current_thread() is not self._thread:
             self._thread.join()
@@ -86,7 +86,7 @@ class LiveView(widgets.VBox):
                 self._show(seen)
             except Exception as e:  # Spark was stopped, say
                 active = False
-                self._parts["words"].value = _words("the query cannot be asked any more", "failed", f"{type(e).__name__}: {e}")
+                self._parts["words"].value = _words("the query does not answer any more", "failed", f"{type(e).__name__}: {e}")
             if active:
                 self._closed.wait(max(self._every_s, 2 * (time.monotonic() - began)))
         self._end()

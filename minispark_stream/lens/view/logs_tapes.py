@@ -1,10 +1,10 @@
-"""The two logs of a checkpoint as tapes: which entry was written when, which one is ahead, and what a restart makes of that.
+"""The two logs of a checkpoint as tapes: which entry was written when, which log is ahead, and what a restart does then.
 
 1. Every batch writes its entry into the offset log before it reads anything, and into the commit log when it is done. Between
    the two the offset log is one ahead.
-2. A run begins with what it finds: equal ends, and the next batch is a new one; one entry ahead, and that batch runs again,
-   with the offsets that are written down. Its offsets are not written a second time.
-3. Of a long trace the newest `MOST` batches are shown.
+2. A run begins with what it finds. If both logs end with the same batch, the next batch is a new one. If the offset log is one
+   ahead, its last batch runs again with the logged offsets, which are not written a second time.
+3. Of a long trace, the newest `MOST` batches are shown.
 
     run 1    offsets/0  offsets/1  offsets/2        run 2 found offsets/2, commits/1:    (offsets/2)
              commits/0  commits/1   nothing         batch 2 runs again                    commits/2
@@ -27,7 +27,7 @@ COLUMN, BOX, TALL = 112.0, 100.0, 38.0
 
 @dataclass(frozen=True)
 class Logged:
-    """What one batch did to the logs. `offsets` are its ends; `kept`: its entry was there already; `error` ended it."""
+    """What one batch did to the logs. `offsets`: how far it reads; `kept`: its entry existed before; `error`: what ended it."""
 
     batch_id: int
     offsets: tuple[str, ...]
@@ -62,7 +62,7 @@ class Run:
 
 
 def runs(recording: Recording) -> tuple[Run, ...]:
-    """What every run did to the logs; none where no batch was logged."""
+    """What every run did to the logs; nothing if no batch was logged."""
     deleted = {as_int(n) for e in recording.events if e.step == "purge" for n in as_list(e.outputs.get("deleted"))}
     logged = [(batch, found) for batch in recording.batches if (found := _logged(batch, deleted)) is not None]
     numbers: list[int] = []
@@ -85,7 +85,7 @@ def _found(batch: Batch) -> tuple[int | None, int | None] | None:
 
 
 def _logged(batch: Batch, deleted: set[int | None]) -> Logged | None:
-    """(1) What a batch did to the logs; None if the trace does not tell."""
+    """(1) What a batch did to the logs; None if it is not known."""
     events = {event.step: event for event in batch.events}
     wal, commit = events.get("walCommit"), events.get("commitOffsets")
     if wal is None and commit is None and not batch.rerun:
@@ -114,7 +114,7 @@ CAPTION = (
 
 
 def svg(found: Sequence[Run], recorded: int) -> str | None:
-    """The picture, None if nothing was logged; `recorded` is how many batches the trace has."""
+    """The picture; None if nothing was logged. `recorded` is the number of batches in the trace."""
     if not found:
         return None
     shown = [one for run in found for one in run.batches]

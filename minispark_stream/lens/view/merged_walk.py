@@ -1,9 +1,9 @@
-"""The walk through one or more traces, stop by stop: what every engine's world looks like, and what the step did in few words.
+"""The walk through one or more traces, stop by stop: the world of every engine, and what the step did, in a few words.
 
 1. Each engine's events become its worlds (world_changes.py), one per moment.
-2. The walks are merged: the same moment (batch, attempt, step, how often) of two engines is one stop. At a step that only
-   one engine shows (real Spark tells less than the model) the others stay as they were.
-3. A stop has the caption of its step: one line, or one for each engine where they differ.
+2. The walks are merged: the same moment (batch, attempt, step, occurrence) of two engines is one stop. At a step that only one
+   engine shows (real Spark tells less than the model), the others stay as they were.
+3. A stop has the caption of its step: one line, or one for each engine if they differ.
 
     model   trigger latestOffset walCommit getBatch ...
     spark   trigger latestOffset walCommit          ...      -> stops trigger latestOffset walCommit getBatch ...
@@ -28,7 +28,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class Stop:
-    """What is shown at one step. `here` are the engines that took it, `worlds` what each engine has got to.
+    """What is shown at one step. `here` are the engines that took it, `worlds` is the present world of each engine.
 
     `caption` says in a few words what the step has done in this batch so far; it has several lines if the engines differ.
     """
@@ -74,7 +74,7 @@ def stops(recordings: Mapping[str, Recording]) -> tuple[Stop, ...]:
 
 
 def merged(walks: Sequence[Sequence[T]]) -> list[T]:
-    """One order that holds every item once: that of the first walk, what only others have put in where they have it."""
+    """All items once, in the order of the first walk; items that only others have are inserted where the others have them."""
     order = list(walks[0]) if walks else []
     for walk in walks[1:]:
         at = 0
@@ -90,7 +90,7 @@ def merged(walks: Sequence[Sequence[T]]) -> list[T]:
 # -- two engines -------------------------------------------------------------------------------------------
 
 def completed(world: World, other: World) -> World:
-    """A world in which what this trace does not tell is taken from the other: silence is not a difference."""
+    """A world in which what this trace does not tell is taken from the other: missing values are not a difference."""
     own, others_sources = ({s.name: s for s in w.sources} for w in (world, other))
     operators = {o.operator_id: o for o in other.operators}
     mark, others = world.watermark, other.watermark
@@ -119,7 +119,7 @@ def _entries(log: tuple[LogEntry, ...], other: tuple[LogEntry, ...]) -> tuple[Lo
 
 
 def _files(files: Mapping[Place, Files], other: Mapping[Place, Files]) -> dict[Place, Files]:
-    """Spark's reports tell of the snapshots of some stores only, and of no deletion."""
+    """Files with what the other trace knows: Spark reports only the snapshots of some stores, and no deletions."""
     found = {}
     for place, own in files.items():
         known = other.get(place, own)

@@ -1,15 +1,15 @@
 """A trace as one HTML file that steps through it: no Jupyter, no network, no library.
 
-The same page is the stepper in Jupyter (stepper.py). What does not depend on the trace stands in files of their own: page.html
-(the elements), page.css (their places), page.js (the controls; it computes nothing about the trace), and questions.js (which
-asks before a step what it will do).
+The same page is the stepper in Jupyter (stepper.py). What does not depend on the trace is in files of its own: page.html (the
+elements), page.css (their places), page.js (the controls; it computes nothing about the trace), and questions.js (which asks
+before a step what it will do).
 
-1. Every panel of every step is rendered here, in Python (board.py). Of a step the page keeps only the panels that it changes,
-   and a panel is cut into pieces (its rows), of which equal ones are kept once.
-2. The file holds the pieces, the steps, and what is known of each kind of step (step_panel.py).
+1. Every panel of every step is rendered here, in Python (board.py). For a step, the page keeps only the panels that it changes.
+   A panel is cut into pieces (its rows), and equal pieces are kept once.
+2. The file contains the pieces, the steps, and what is known about each kind of step (step_panel.py).
 3. Data is JSON in which "<" is written \\u003c, so that no text of a trace can end the script element; fragments are
    escaped where they are made.
-4. Below the board stand the pictures that the trace gives (pictures.py), and the plan; where the query is simple enough,
+4. Below the board are the pictures of the trace (pictures.py), and the plan; if the query is simple enough, there are also
    sliders for the delay of its watermark and the size of its windows (what_if_page.py).
 
     {"pieces": ["<h3>..", "<tr>.."], "steps": [{"step": "walCommit", "caption": "offsets/0", "panels": {"logs": [0, 1]}}, ..]}
@@ -50,7 +50,7 @@ def page(
     Args:
         recordings: engine -> what was recorded of it.
         intro: HTML to show below the board.
-        batch, step: where to begin: the first step of this batch (its last run) and of this name; None is any.
+        batch, step: where to begin: the first step of this batch (its last run) and with this name; None means any.
         ask: whether the page asks before a step what it will do (questions.py); its reader can turn this on and off.
         differing: the batches on which the two engines disagree; None if they were not compared.
 
@@ -112,7 +112,7 @@ def _json(data: Any) -> str:  # (3)
 
 
 def _first(shown: Sequence[Stop], batch: int | None, step: str | None) -> int:
-    """Where to begin; of a batch that ran again, in its last run."""
+    """Where to begin; for a batch that ran again, in its last run."""
     if batch is None and step is None:
         return 0
     of_batch = [(number, stop.moment) for number, stop in enumerate(shown) if batch in (None, stop.moment.batch_id)]
@@ -140,7 +140,7 @@ def _picture(name: str, svg: str) -> str:
 
 
 def _batch_names(shown: Sequence[Stop]) -> list[tuple[int, str, str, str]]:
-    """Of every batch: the number of its first step, its name, what became of it, and "failed", "empty", "restart" or ""."""
+    """For every batch: the number of its first step, its name, what became of it, and "failed", "empty", "restart" or ""."""
     names = []
     for (batch_id, _), group in groupby(enumerate(shown), key=lambda pair: pair[1].batch):
         members = list(group)

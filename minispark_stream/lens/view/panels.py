@@ -126,7 +126,7 @@ def state(world: World) -> str:
 
 @dataclass(frozen=True)
 class Panel:
-    """A panel of the board. `looks_at` is all that it shows of a world: where that is equal, so is the panel."""
+    """A panel of the board. `looks_at` is all that it shows of a world: if that has not changed, neither has the panel."""
 
     heading: str
     render: Callable[[World], str]

@@ -1,11 +1,13 @@
-"""All pictures that a trace can give, in the order in which a reader asks: what came, when, why, and from which files.
+"""All pictures of a trace, in the order in which a reader asks: what arrived, when, why, and from which files.
 
-1. A picture is two halves: one says what stands where, as data, and one draws it. Where the first finds nothing, there is none.
-2. One picture that is asked for by its name and is not there is refused with a sentence that says why.
+1. A picture has two halves: one decides, as data, what is drawn where, and one draws it. If the first finds nothing, there is
+   no picture.
+2. If a picture is asked for by its name and there is none, an error says why.
 
-    [picture.heading for picture in pictures(trace, fates(trace))]  ["Event time", "State files", "Logs", "Files", "Durations"]
+    [picture.heading for picture in pictures(trace, fates(trace))]
+    ["Event time", "Watermarks", "State files", "Logs", "Files", "Durations"]
 
-A trace of real Spark has fewer: it tells no rows, and not what its operators see of the watermark.
+A trace of real Spark has fewer: it contains no rows, and not the watermarks of its operators.
 """
 
 from __future__ import annotations
@@ -39,7 +41,7 @@ class NamedPicture(NamedTuple):
 
 
 class Kind(NamedTuple):
-    """How a picture is drawn, and what is said where there is nothing to draw."""
+    """How a picture is drawn, and what the error says if there is nothing to draw."""
 
     heading: str
     draw: Callable[[Recording, Fates], str | None]  # (1)
@@ -53,15 +55,15 @@ KINDS: Mapping[str, Kind] = {
     ),
     "join": Kind(
         "Join", lambda _, found: join_lanes.svg(join_buffers.buffers(found)),
-        'the trace has no rows of a stream-stream join: trace="rows" records them, and real Spark tells none',
+        'the trace has no rows of a stream-stream join: trace="rows" records them, and real Spark does not report rows',
     ),
     "sessions": Kind(
         "Sessions", lambda _, found: session_lanes.svg(session_lanes.lanes(found)),
-        'the trace has no rows of session windows: trace="rows" records them, and real Spark tells none',
+        'the trace has no rows of session windows: trace="rows" records them, and real Spark does not report rows',
     ),
     "watermarks": Kind(
         "Watermarks", lambda recording, _: watermark_tree.svg(watermark_tree.tree(recording)),
-        "the trace has no plan with a watermark; what operators see of it, real Spark does not report",
+        "the trace has no plan with a watermark; real Spark does not report the watermarks of its operators",
     ),
     "state_files": Kind(
         "State files", lambda recording, _: state_chain.svg(state_files.chains(recording)),
@@ -81,10 +83,10 @@ KINDS: Mapping[str, Kind] = {
 
 
 def pictures(recording: Recording, found: Fates) -> tuple[NamedPicture, ...]:
-    """The pictures for which the trace has what they show; `found` are the fates of its rows.
+    """The pictures for which the trace has the data; `found` are the fates of its rows.
 
     Raises:
-        ModuleNotFoundError: without matplotlib.
+        ModuleNotFoundError: matplotlib is not installed.
     """
     drawn = ((kind.heading, kind.draw(recording, found)) for kind in KINDS.values())
     return tuple(NamedPicture(heading, svg) for heading, svg in drawn if svg is not None)

@@ -1,23 +1,23 @@
 """Predict, then run: what can be asked before a step, with the right answer and its reason.
 
-1. The walk through the trace (walk.py) is gone through; before some of its steps there is something to predict.
+1. Before some steps of the walk through the trace (walk.py), there is something to predict:
        populateStartOffsets    with which batch does a restart begin?
        constructNextBatch      if there were no new data, would a batch run all the same?
        addBatch                does this row count? Which batch emits this window? How many rows are emitted?
        updateWatermark         which watermark has the next batch?
        commitOffsets           killed before this step, with which batch would a restart begin? (once, in the first batch)
-2. All that is needed to answer can be seen by then, or is said in the question. Of the rows and windows of a batch the one
-   nearest to the watermark is asked for, whatever became of it, so that the choice gives nothing away.
-3. Right is what was recorded, or what the rows' fates say (lens/trace/fates.py); the reason is their sentence, or that
-   of the step. Each of the other choices has a reason of its own: what would have to be so.
+2. All that is needed for the answer can be seen by then, or is in the question. Of the rows and windows of a batch, the one
+   nearest to the watermark is asked about, whatever became of it, so that the choice gives nothing away.
+3. The right answer is what was recorded, or what the fates of the rows say (lens/trace/fates.py); its reason is their sentence,
+   or that of the step. Each of the other choices has a reason, too: what would have to be true.
 
     before addBatch of batch 4    "Will the row time=2024-01-01 12:05:00 word=i count?"
     choices                       "Yes, it counts", "No, it is late"
     right                         1: "dropped: its window ended 12:10:00, at or before the late watermark, 12:11:00 ..."
     wrong                         0: "its window would have to end after the late watermark"
 
-A trigger that finds nothing to do leaves nothing in a trace, so nothing is asked about it. Nor about sessions: when one of them
-ends depends on rows that are still to come.
+A trigger that finds nothing to do leaves nothing in a trace, so nothing is asked about it. Nothing is asked about sessions
+either, because the end of a session depends on rows that are still to come.
 """
 
 from __future__ import annotations
@@ -51,9 +51,9 @@ NO = {LATE: "No, it is late", DUPLICATE: "No, it is a duplicate", BEYOND: "No, t
 
 
 class Question(NamedTuple):
-    """What is asked before the step `before`; `right` is the number of the right choice, `why` the reason.
+    """What is asked before the step `before`; `right` is the number of the right choice, `why` is the reason.
 
-    `wrong` says of each choice why it is wrong, "" of the right one.
+    `wrong` says for each choice why it is wrong, and is "" for the right one.
     """
 
     before: Key
@@ -64,11 +64,11 @@ class Question(NamedTuple):
     wrong: tuple[str, ...]
 
 
-Asked = tuple[str, Mapping[str, str], int, str]  # of each choice, what would have to be so
+Asked = tuple[str, Mapping[str, str], int, str]  # the mapping has for each choice what would have to be true
 
 
 def questions(recording: Recording, found: Fates) -> tuple[Question, ...]:
-    """All that can be asked on the walk through a trace, in its order; `found` are the fates of its rows."""
+    """All questions on the walk through a trace, in its order; `found` are the fates of its rows."""
     facts = {batch.trigger: batch for batch in found.batches}
     walk = moments(recording.events)
     begun = {(*moment.key[:3], 0) for moment in walk if moment.begun is not None}  # these were asked about when they began
@@ -141,7 +141,7 @@ def _row(found: Fates, batch: BatchFacts | None, event: Event) -> Iterator[Asked
 
 
 def _distance(fate: Fate) -> tuple[float, int]:
-    """How far from the watermark a row is; of those of which no watermark decides, the newest row is the nearest."""
+    """How far a row is from the watermark; of rows about which no watermark decides, the newest is the nearest."""
     bound = fate.operator.drops_ms if fate.operator and fate.operator.keeps != "keys" else None
     is_compared = bound and fate.time_ms is not None
     return abs((fate.time_ms or 0) - (bound or 0)) if is_compared else float("inf"), -fate.number
@@ -177,7 +177,7 @@ def _window(found: Fates, batch: BatchFacts | None, event: Event) -> Iterator[As
 
 
 def _emitted(found: Fates, batch: BatchFacts | None, event: Event) -> Iterator[Asked]:
-    """Of an aggregation that has the query to itself and waits for no watermark: the batch's keys, or all keys of the state."""
+    """How many rows an aggregation emits that is the only operator and waits for no watermark: changed keys, or all keys."""
     if batch is None or len(batch.operators) != 1:
         return
     (operator,) = batch.operators.values()
@@ -190,7 +190,7 @@ def _emitted(found: Fates, batch: BatchFacts | None, event: Event) -> Iterator[A
     if len(counts) > 1:
         asks = f"Output mode {operator.mode}: of this batch, how many rows does the sink get?"
         of = {n: " and ".join(what for what, count in told.items() if count == n) for n in counts}
-        yield asks, {str(n): f"so many are the {of[n]}" for n in counts}, counts.index(emitted), _EMITTED[operator.emits]
+        yield asks, {str(n): f"that is the number of {of[n]}" for n in counts}, counts.index(emitted), _EMITTED[operator.emits]
 
 
 _EMITTED = {

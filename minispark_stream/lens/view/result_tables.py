@@ -2,8 +2,9 @@
 
 Shows: the model of the SIGMOD'18 paper, section 4.2 and figure 2.
 
-1. A column for each batch. Above stand the tables, each as it is after this batch: a row that was not there before is blue.
-2. Below stand the output modes, each with the rows that it sent in this batch.
+1. There is a column for each batch. Above are the tables, each as it is after this batch; a row that was not there before is
+   blue.
+2. Below are the output modes, each with the rows that it sent in this batch.
 
                         batch 0     batch 1     batch 2
     all input           a           a  b        a  b  a
@@ -32,8 +33,8 @@ def result_tables(tables: Mapping[str, Sequence[Rows]], sent: Mapping[str, Seque
 
     Args:
         tables: the name of a table -> its rows after each batch.
-        sent: the name of an output mode -> the rows that it sent in each batch. A mode may have more batches than a table,
-            which has not changed then.
+        sent: the name of an output mode -> the rows that it sent in each batch. If a mode has more batches than a table, the
+            table has not changed in them.
 
     Returns:
         a picture, the same every time.

@@ -1,8 +1,8 @@
 """The fate of each row of the panel "Rows in": a word for its table, and the story that a click opens.
 
-1. Rows of a batch and of a source are looked up in the order in which they arrived: of two equal rows, the second one is the
-   duplicate.
-2. A row that met several windows has several fates; it is dropped when the last operator that it reached drops all of them.
+1. The rows that a batch read from a source are looked up in the order in which they arrived: of two equal rows, the second one
+   is the duplicate.
+2. A row in several windows has several fates; it is dropped if the last operator that it reached dropped it from all of them.
 
     {"word": "i"} of batch 4    ->  dropped as late; "dropped: its window ended 12:10:00, at or before the late watermark ..."
 """
@@ -48,7 +48,7 @@ class Outcome:
 
 
 class RowFates:
-    """The fates of all rows of a query, of which there are one or more recordings: those of the first one that has any."""
+    """The fates of all rows of a query, from the first of its recordings that has rows."""
 
     def __init__(self, of_recordings: Iterable[Fates]):
         found = next((one for one in of_recordings if one.rows), None)

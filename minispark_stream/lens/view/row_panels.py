@@ -1,11 +1,11 @@
-"""The panels of the rows of a batch: what it has read, with the fate of each row, and what it has handed to the sink.
+"""The panels of the rows of a batch: what it has read, with the fate of each row, and what it has passed to the sink.
 
     time                 word
     2024-01-01 12:04     late    [dropped as late]      struck through: its window had ended
     2024-01-01 12:30     d       [kept]                 the button opens the whole story of the row
 
-A row has its fate from the moment in which all operators have run, or the batch is computed: before, nobody knows it. What is
-given out here is escaped.
+The fate of a row is shown when all operators have run, or the batch has been computed; before that, nobody knows it. The HTML
+that is returned is escaped.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ NO_ROWS = "Not recorded. <code>MiniSparkSession(spark, trace=&quot;rows&quot;)</
 
 
 def rows_in(world: World, fates: RowFates | None = None) -> str:
-    """The rows that this batch has read, or how many they are."""
+    """The rows that this batch has read, or their number."""
     found = []
     for source in world.sources:
         name = f"<p><code>{say(short(source.name))}</code></p>" if len(world.sources) > 1 else ""
@@ -39,7 +39,7 @@ def rows_in(world: World, fates: RowFates | None = None) -> str:
 
 
 def rows_out(world: World) -> str:
-    """The rows that this batch has handed to the sink, or how many they are."""
+    """The rows that this batch has passed to the sink, or their number."""
     if world.rows_out is not None:
         return _rows(world.rows_out, world.moment.event.step == "addBatch")
     if world.num_rows_out is not None and world.num_rows_out >= 0:

@@ -44,7 +44,7 @@ def _populate(ins: Values, outs: Values) -> str:
     ends += "is empty" if committed is None else f"at {committed}"
     if outs.get("rerun"):
         return f"{ends}: batch {batch} was planned but not finished, run it again with the offsets in the log"
-    return f"{ends}: batch {logged} is done, go on with batch {batch}"
+    return f"{ends}: batch {logged} is done, continue with batch {batch}"
 
 
 def _decide(ins: Values, outs: Values) -> str:
@@ -99,7 +99,7 @@ def _planning(ins: Values, outs: Values) -> str:
 
 
 def _of_their_own(outs: Values) -> str:
-    """Which operators have other bounds than the query."""
+    """Why operators may have other bounds than the query."""
     names = [as_map(one).get("operator") for one in as_list(outs.get("operators"))]
     if "symmetricHashJoin" in names:
         return ", but each side of a join has a bound of its own"
@@ -183,7 +183,7 @@ def _maintain(ins: Values, outs: Values) -> str:
 
 
 def _how_many_files(names: Sequence[Any]) -> str:
-    """How many files a step had; if there are many, a trace has only the first names, and then "and 900 more"."""
+    """How many files a step had; of many files, a trace has only the first names, and then "and 900 more"."""
     cut_off = re.fullmatch(r"and (\d+) more", plain(names[-1])) if names else None
     count = len(names) - 1 + int(cut_off[1]) if cut_off else len(names)
     return plural(count, "file") if names else ""

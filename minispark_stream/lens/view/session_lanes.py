@@ -1,9 +1,9 @@
-"""Sessions as they open, grow, become one, and leave: for each key a lane, event time across.
+"""Sessions as they open, grow, are merged, and are evicted: a lane for each key, with event time from left to right.
 
-1. A line of a lane is a batch in which something happens to the key: a bar for each of its sessions as it is after the batch,
-   and a dot for each row of the batch.
-2. What happens is said at its end. A session leaves in the batch whose watermark has reached its end.
-3. Of many keys the first are shown, of many lines those of the newest batches.
+1. A line of a lane is a batch in which something happens to the key: it has a bar for each session of the key as it is after
+   the batch, and a dot for each row of the batch.
+2. The words at the end of the line say what happens. A session is evicted in the batch whose watermark has reached its end.
+3. Of many keys, the first are shown; of many lines, those of the newest batches.
 
     a   batch 0   [12:01 ---- 12:06)                        opens
         batch 1   [12:01 ---- 12:06)   [12:09 ---- 12:14)   opens
@@ -40,7 +40,7 @@ class Bar:
 
 @dataclass(frozen=True)
 class Line:
-    """A key in a batch: its sessions, the event times of its new rows (and of those that were late), what happened."""
+    """A key in a batch: its sessions, the event times of its new rows and of its late rows, and what happened."""
 
     batch_id: int
     bars: tuple[Bar, ...]
@@ -59,7 +59,7 @@ class Lane:
 
 
 def lanes(found: Fates) -> tuple[Lane, ...]:
-    """A lane for each key that has sessions, in the order in which the keys came."""
+    """A lane for each key that has sessions, in the order in which the keys arrived."""
     held: dict[str, list[Holding]] = {}
     rows: dict[str, dict[int, list[Fate]]] = {}
     for fate in found.rows:
@@ -78,7 +78,7 @@ def _key(key: Mapping[str, Any]) -> str:
 
 
 def _lines(found: Fates, held: Sequence[Holding], rows: Mapping[int, Sequence[Fate]]) -> Iterator[Line]:
-    """(1) (2) The lines of a key: one for each batch that brings it rows, or in which something is said of its sessions."""
+    """(1) (2) The lines of a key: one for each batch that has rows of it, or in which something happens to its sessions."""
     for batch in found.batches:
         new = rows.get(batch.number, ())
         late = [fate.event_ms for fate in new if fate.what == LATE and fate.event_ms is not None]
@@ -96,7 +96,7 @@ def _lines(found: Fates, held: Sequence[Holding], rows: Mapping[int, Sequence[Fa
 
 
 def _is_held(holding: Holding, batch: int) -> bool:
-    """Whether a session is there in a batch, be it the one in which it leaves."""
+    """Whether a session exists in a batch; it still does in the batch that evicts it."""
     is_gone = holding.evicted is not None and holding.evicted < batch or holding.merged is not None and holding.merged <= batch
     return holding.opened <= batch and not is_gone
 

@@ -1,10 +1,9 @@
-"""A sheet of paper for the pictures: boxes, lines and words at places in points, drawn by matplotlib.
+"""A sheet of paper for the pictures: boxes, lines and words at given places, drawn by matplotlib.
 
 1. Every sheet begins with its title, its caption and its legend. One point is one unit; x goes to the right and y down.
-2. The sheet is as wide as it is made and as high as what stands on it.
-3. It becomes SVG with text as text. Its ids are the same in every run, and it has no date.
-4. What has a title of its own is given an id while it is drawn, and a `<title>` under this id afterwards: browsers show it as a
-   tooltip.
+2. The width of a sheet is given, and its height is that of its content.
+3. The sheet becomes SVG, in which text stays text. Its ids are the same in every run, and it has no date.
+4. A thing with a tooltip gets an id when it is drawn, and afterwards a `<title>` under this id, which browsers show.
 
     sheet = Sheet("logs", 400, "The logs", "An entry above without one below is a batch that has to run again.")
     sheet.box(10, sheet.top, 80, 20, "offsets/0", NEW, tip="...")
@@ -40,7 +39,7 @@ STEPS_MS = [s * 1000 for s in (
 
 @dataclass(frozen=True)
 class Look:
-    """How a box is filled and framed, and how words on it are written."""
+    """The colours of a box and of the words on it, and the style of its frame."""
 
     fill: str
     edge: str
@@ -58,12 +57,12 @@ WRONG = Look("#fbdad7", "#c62828", "#8e1b1b")
 VIOLET = Look("#e6ddf3", "#6a3fa0")
 
 
-# An entry of the legend: a box or a line of this colour, what it means, and whether there is any in the picture.
+# An entry of the legend: a box or a line of this colour, what it means, and whether the picture contains one.
 Shown = tuple[Look | str, str, bool]
 
 
 class Sheet:
-    """One picture under way. `top` is where the next thing may stand; `kind` is its class, and begins the ids of tooltips."""
+    """A picture that is being drawn. `top`: where the next thing goes; `kind`: its class, with which ids of tooltips begin."""
 
     def __init__(self, kind: str, width: float, title: str, caption: str, legend: Sequence[Shown] = ()):
         from matplotlib.figure import Figure
@@ -100,7 +99,7 @@ class Sheet:
     def words(
         self, x: float, y: float, words: str, *, size: float = 9, ink: str = INK, align: str = "left", bold: bool = False
     ) -> None:
-        """One line, its middle at height `y`; `align` says which end of it is at `x`."""
+        """One line of text, whose middle is at height `y`; `align` says which end of it is at `x`."""
         self._axes.text(
             x, y, printable(words), fontsize=size, color=ink, ha=align, va="center_baseline", parse_math=False, zorder=8,
             fontweight="bold" if bold else "normal",
@@ -110,7 +109,7 @@ class Sheet:
         self, x: float, y: float, width: float, height: float, words: str | Sequence[str], look: Look, *, tip: str = "",
         size: float = 9,
     ) -> None:
-        """A box with its upper left corner at (x, y), and lines in it. What is too long is clipped, and is in the tooltip."""
+        """A box with its upper left corner at (x, y), and lines in it. Too long a line is clipped, and is in the tooltip."""
         from matplotlib.patches import FancyBboxPatch
 
         lines = [words] if isinstance(words, str) else words
@@ -150,7 +149,7 @@ class Sheet:
         )
 
     def note(self, words: str, x: float = MARGIN) -> None:
-        """A sentence below everything, for what is left out."""
+        """A sentence below everything else, which says what is left out."""
         for line in wrapped(words, self.width - x - MARGIN, 9):
             self.words(x, self.top + 8, line, ink=GREY)
             self.top += LINE
@@ -175,7 +174,7 @@ class Sheet:
 
 @contextmanager
 def settings() -> Iterator[None]:
-    """matplotlib as the pictures want it."""
+    """The settings of matplotlib that the pictures need."""
     import matplotlib
 
     chosen: Any = {
@@ -188,7 +187,7 @@ def settings() -> Iterator[None]:
 
 
 def svg_of(figure: Figure, tips: Mapping[str, str], kind: str) -> str:  # (3)
-    """A figure as SVG of the class `kind`. `tips`: the tooltip of what has this id."""
+    """A figure as SVG of the class `kind`. `tips`: id -> tooltip."""
     text = io.BytesIO()
     with settings():
         figure.savefig(text, format="svg", metadata={"Date": None})
@@ -222,7 +221,7 @@ def text_width(words: str, size: float) -> float:
 
 
 def printable(words: str) -> str:
-    """On one line, and without characters that SVG must not have."""
+    """The same words on one line, and without characters that are not allowed in SVG."""
     return "".join(c if c.isprintable() else " " for c in words)
 
 
@@ -250,7 +249,7 @@ def wrapped(words: str, width: float, size: float) -> Iterable[str]:
 
 
 def round_times(low: float, high: float, most: int = 10) -> tuple[list[float], list[str]]:
-    """At most `most` round times, and how they are written; the date where the day is another one."""
+    """At most `most` round times, and how they are written: with the date if the day has changed."""
     step = next((s for s in STEPS_MS if (high - low) / s <= most), (high - low) / 8)
     first = -(-low // step) * step
     at = [first + i * step for i in range(int((high - first) // step) + 1)]

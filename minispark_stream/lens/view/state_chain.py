@@ -1,7 +1,7 @@
-"""The picture of the files of a state store: a row of snapshots over a row of deltas, and of RocksDB the tables below them.
+"""The picture of the files of a state store: a row of snapshots above a row of deltas, and for RocksDB, its tables below them.
 
-1. What belongs to a version is in one column. Of a long chain the newest `MOST` versions are shown.
-2. A table of RocksDB has a line of its own, with a mark under each zip that names it: the first one has brought it, the others
+1. What belongs to a version is in one column. Of a long chain, the newest `MOST` versions are shown.
+2. A table of RocksDB has a line of its own, with a mark below each zip that names it: the first zip has added it, the others
    share it.
 
     operator 0: dedupe    batch 0       batch 1       batch 2       batch 3
@@ -9,7 +9,7 @@
                           1.changelog   2.changelog   3.changelog   4.changelog
     table 1                                           new
 
-What the files are, state_files.py says.
+state_files.py finds out which files there are.
 """
 
 from __future__ import annotations

@@ -1,14 +1,14 @@
-"""The files of a state store, as the steps of a trace tell of them: who wrote which, which are deleted, what a load reads.
+"""The files of a state store, as the steps of a trace tell them: who wrote which, which are deleted, and what a load reads.
 
 1. Batch N reads version N and writes version N + 1, as a delta, in every partition of every store.
-2. In the background, maintenance writes a snapshot of a version, and deletes files that no version needs that is kept.
-3. To load version v is to read its newest snapshot and the deltas after it. That happens when a run begins, and when a task
-   comes to a process that has nothing of the store in memory.
-4. A snapshot of RocksDB, a zip, names the *tables* that its version consists of (SST files), and shares them with other
-   versions. A table is there first in one zip, which has brought it; it is deleted when no zip names it any more. Tables have
-   long names, so they are numbered, in the order in which they came.
-5. Partitions and stores whose files are the same are one chain. Real Spark reports of some stores which version it has made a
-   snapshot of last, and no deletions; which zips are there, and their tables, its checkpoint says.
+2. In the background, maintenance writes a snapshot of a version, and deletes the files that none of the kept versions needs.
+3. To load version v, the newest snapshot up to v and the deltas after it are read. This happens when a run begins, and when a
+   task runs in a process that has no version of the store in memory.
+4. A snapshot of RocksDB, a zip, names the *tables* (SST files) of its version, and shares them with other versions. The first
+   zip that names a table has added it; the table is deleted when no zip names it any more. Tables have long names, so they are
+   numbered in the order in which they were added.
+5. Partitions and stores with the same files are one chain. Real Spark reports only for some stores which version was the last
+   to get a snapshot, and no deletions; its checkpoint says which zips there are, and their tables.
 
     batch 0   batch 1   batch 2   batch 3
                         3.snapshot              made by maintenance
@@ -37,11 +37,11 @@ Place = tuple[int, int, str]  # operator, partition, store
 
 @dataclass(frozen=True)
 class Files:
-    """What is known of one store in one partition. `deltas`: how many times each version was written. `suffixes`: what deltas
-    and snapshots are called. `whole`: the versions that a batch wrote as a snapshot, as RocksDB does without changelogs.
-    `tables`: of each snapshot, as far as they are known, by their names. `deleted` has files of versions, and tables.
+    """What is known about one store in one partition. `deltas`: how many times each version was written. `suffixes`: those of
+    deltas and snapshots. `whole`: the versions that a batch wrote as a snapshot, as RocksDB does without changelogs. `tables`:
+    the names of the tables of each snapshot, as far as they are known. `deleted` has files of versions, and tables.
 
-    `tells_snapshots` is False for a store of which real Spark's reports do not speak.
+    `tells_snapshots` is False for a store that is not in real Spark's reports.
     """
 
     deltas: Mapping[int, int] = field(default_factory=dict)
@@ -53,7 +53,7 @@ class Files:
     tables: Mapping[int, frozenset[str]] = field(default_factory=dict)
 
     def load(self, version: int) -> tuple[str, ...] | None:
-        """(3) The files that loading a version reads; None: the trace does not know all of them."""
+        """(3) The files that loading a version reads; None if the trace does not have all of them."""
         base = bases((v for v in self.snapshots if f"{v}.{self.suffixes[1]}" not in self.deleted), version)[0]
         is_known = self.tells_snapshots and all(v in self.deltas for v in range(base + 1, version + 1))
         return tuple(file_names(base, version, *self.suffixes)) if is_known else None
@@ -79,8 +79,8 @@ class Load:
 
 @dataclass(frozen=True)
 class Chain:
-    """The files of some stores of an operator that have the same. `next_load` is what loading `newest` reads. `tables`: the
-    numbers of each snapshot's; `gone`: those that are deleted."""
+    """The files of some stores of an operator that have the same files. `next_load` is what loading `newest` reads. `tables`:
+    the numbers of the tables of each snapshot; `gone`: those that are deleted."""
 
     title: str
     places: str
@@ -97,7 +97,7 @@ class Chain:
     gone: tuple[int, ...] = ()
 
     def words(self, names: tuple[str, ...]) -> str:
-        """What is read, with the tables of the snapshot that it begins with."""
+        """The files that are read, in words, with the tables of the snapshot that comes first."""
         first, *more = names
         version = int(first.partition(".")[0])
         if version in self.tables and first.endswith(self.suffixes[1]):
@@ -113,7 +113,7 @@ def table_words(numbers: Iterable[int]) -> str:
 
 
 def chains(recording: Recording) -> tuple[Chain, ...]:
-    """The chains of every operator; none where no state was written."""
+    """The chains of every operator; none if no state was written."""
     files: dict[Place, Files] = {}
     loads: dict[Place, list[Load]] = {}
     names: dict[int, str] = {}
@@ -134,7 +134,7 @@ def chains(recording: Recording) -> tuple[Chain, ...]:
 
 
 def changed(files: Mapping[Place, Files], event: Event) -> dict[Place, Files]:
-    """What a step has changed, of the stores that it is about."""
+    """The files of the stores that a step has changed, after this step."""
     if event.step == "maintenance":
         return _maintained(files, event)
     version = as_int(event.inputs.get("version"))
@@ -175,7 +175,7 @@ def _maintained(files: Mapping[Place, Files], event: Event) -> dict[Place, Files
 
 
 def _reported(known: Files, event: Event, place: Place, written: int) -> Files:
-    """What real Spark tells of snapshots, and the model of those that a batch wrote."""
+    """With what real Spark reports about snapshots, and the model about those that a batch wrote."""
     told = as_map(as_map(event.outputs.get("metrics")).get("customMetrics"))
     suffixes = ("changelog", "zip") if any(str(name).startswith("rocksdb") for name in told) else known.suffixes
     version = as_int(told.get(f"SnapshotLastUploaded.partition_{place[1]}_{place[2]}"))

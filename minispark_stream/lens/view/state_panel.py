@@ -1,15 +1,15 @@
-"""The panel of the state: the rows of each stateful operator before and after a batch; of a join, its two sides.
+"""The panel of the state: the rows of each stateful operator before and after a batch; for a join, its two sides.
 
     left buffer, 2 rows             right buffer, 1 row
       12:00 · A  matched              12:01 · A  matched
     + 12:02 · B  no match yet
 
-1. A row that the batch has added, changed or removed has its mark and its colour. One that it has put and then removed has two
-   marks, and what it was between is shown.
-2. Of a large state some rows are shown, first of all those that the batch has changed; how many there are is said.
-3. What is read when a task comes to a process that has nothing of the newest version: the newest snapshot, of RocksDB with its
-   tables, and what the batches after it have changed.
-4. Spark keeps a side of a join in two stores: how many rows a key has, and the rows, numbered. Only the rows are shown.
+1. A row that the batch has added, changed or removed has a mark and a colour. A row that was put and then removed has two
+   marks, and the value that it had in between is shown.
+2. Of a large state some rows are shown, those that the batch has changed first, together with the number of all rows.
+3. The panel says what a task reads in a process that has no version in memory: the newest snapshot (for RocksDB, with its
+   tables), and what the batches after it have changed.
+4. Spark keeps a side of a join in two stores: the number of rows of each key, and the rows, numbered. Only the rows are shown.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ MARKS = {"+": "add", "~": "change", "-": "remove", "+-": "remove", "~-": "remove
 COUNTS = "keyToNumValues"
 MOST = 6  # groups of stores with the same files
 CHANGES = ("numRowsUpdated", "numRowsRemoved")
-# Where Spark's numbers are not those of the marks, why not.
+# Why Spark's numbers may differ from those of the marks.
 NOT_COUNTED = {
     "symmetricHashJoin": "A row marked ~ has met its first partner: Spark does not count it as updated.",
     "sessionWindowStateStoreSaveExec": (
@@ -97,7 +97,7 @@ def _row(row: StateRow) -> tuple[str, list[str]]:  # (1)
 
 
 def _without_key(row: StateRow, value: Any) -> Any:
-    """A value without what its key says already, as that of a session has the columns of its key once more."""
+    """A value without what its key already says: the value of a session contains the columns of its key once more."""
     if not isinstance(value, Mapping) or not isinstance(row.key, Mapping):
         return value
     return {name: one for name, one in value.items() if name not in row.key or row.key[name] != one}

@@ -1,12 +1,12 @@
-"""Where the state is, as its tasks and maintenance told: which worker has which version of a partition in its memory.
+"""Where the state is, as its tasks and maintenance told: which worker has which version of a partition in memory.
 
-1. A task says in which process it ran, which version it read there or made, and how the process came to the one that it read.
-   That version is in the memory of the process from then on. Where all workers of an executor have a large table in common,
-   it is in that of all.
-2. A worker has one version of a partition: of what one task read there and another one made, the newest. What other workers had
-   before is shown below it: whether they still have it is their own business (engine/state/loaded_providers.py).
-3. Processes are called worker 1, worker 2 in the order in which they are met.
-4. Maintenance is a line of its own: what was done, and in which process; of RocksDB also which tables it has put beside a zip.
+1. A task says in which process it ran, which version it read or made there, and how the process got the version that it read.
+   From then on, this version is in the memory of the process. If all workers of an executor share a large table, it is in the
+   memory of all of them.
+2. A worker has one version of a partition: the newest that a task has read or made there. What other workers had before is
+   shown below; whether they still have it, only they know (engine/state/loaded_providers.py).
+3. Processes are called worker 1, worker 2 and so on, in the order in which they appear.
+4. Maintenance has a line of its own: what was done, and in which process; for RocksDB also how many tables a zip has added.
 
     part.   version   in memory of   what it read
     0       4         worker 1       had it in memory
@@ -26,7 +26,7 @@ from minispark_stream.lens.trace.values import as_int, as_list, as_map
 from minispark_stream.lens.view.style import table
 from minispark_stream.lens.view.words import plain, plural
 
-# How a worker came to the version that it read (`Came` in engine/state/state_store.py).
+# How a worker got the version that it read (`Came` in engine/state/state_store.py).
 CAME = {
     "new": "nothing was there", "memory": "had it in memory", "taken over": "found it in common memory",
     "deltas": "had an older one, read the deltas", "files": "read it from the files",
@@ -37,8 +37,8 @@ MOST_COPIES, MOST_LINES = 3, 16  # of a partition; of an operator
 
 @dataclass(frozen=True)
 class Copy:
-    """(1) A version of a partition, and the worker that has it. `came`: of each of its stores, where they differ. `new`: since
-    this step."""
+    """(1) A version of a partition, and the worker that has it. `came`: how the worker got it; for each store, if they differ.
+    `new`: whether it has it since this step."""
 
     partition: int
     worker: str
@@ -50,14 +50,14 @@ class Copy:
 
 @dataclass(frozen=True)
 class Places:
-    """Of one operator; `workers` are all that the query has met, `done` is what maintenance did since the last batch."""
+    """Those of one operator. `workers`: all that have appeared; `done`: what maintenance has done since the last batch."""
 
     copies: tuple[Copy, ...] = ()
     workers: tuple[str, ...] = ()
     done: tuple[str, ...] = ()
 
     def after(self, told: Sequence[Any], workers: Sequence[str]) -> Places:
-        """When the tasks of a batch have run."""
+        """The places after the tasks of a batch have run."""
         by_worker: dict[tuple[int, str], list[Mapping[str, Any]]] = {}
         for one in map(as_map, told):
             by_worker.setdefault((as_int(one.get("partition")) or 0, plain(one.get("worker"))), []).append(one)
@@ -74,7 +74,7 @@ class Places:
     def looked_after(
         self, ins: Mapping[str, Any], outs: Mapping[str, Any], workers: Sequence[str], tables: Set[str] = frozenset()
     ) -> Places:  # (4)
-        """When maintenance has done something for a store. `tables`: those of RocksDB that were there before."""
+        """The places after maintenance has done something for a store. `tables`: those of RocksDB that existed before."""
         worker, snapshot = plain(outs.get("worker")), as_int(outs.get("snapshot"))
         known = tuple(dict.fromkeys((*workers, worker)))
         store = f", store {plain(ins.get('store'))}" if ins.get("store") not in (None, DEFAULT) else ""
@@ -90,7 +90,7 @@ class Places:
 
 
 def places(found: Places) -> str:
-    """The table; empty where nothing was told."""
+    """The table; empty if nothing was told."""
     lines = list(_lines(found))
     more = f"<p class='note'>and {plural(len(lines) - MOST_LINES, 'line')} more</p>" if len(lines) > MOST_LINES else ""
     head = ("<span class='whole'>part.</span>", "version", "in memory of", "what it read")

@@ -1,7 +1,7 @@
-"""The steps of a batch as a list, in the order in which they happen, one within the other as they are in Spark.
+"""The steps of a batch as a list, in the order in which they happen, nested as they are in Spark.
 
-It stands on the left of the page. The list is the same for every batch; page.js lights the step of the moment and gives each of
-the others its look and its caption.
+It is on the left of the page. The list is the same for every batch; page.js highlights the current step, and gives each of the
+others its look and its caption.
 
     startQuery
     (1) populateStartOffsets      batch 3 again

@@ -1,12 +1,12 @@
-"""The panel of the step: what it did, why there is such a step, its code, and what went in and out.
+"""The panel of the step: what it did, why the step exists, its code, and what went in and out.
 
     (3) walCommit                                         [Why]  Code  In and out
     Spark: OffsetSeqLog.add · Execution flow (3)          Write down what the batch will read before it reads anything.
     offsets/2 written: read up to logOffset 2; ...        Why? Written before anything is read: ...
     took 8.1 ms
 
-With two engines their sentences stand one below the other where they differ. What a step recorded in milliseconds since 1970 is
-shown as a time; what it wrote to a log stands as it is in the file. Whatever comes from the trace is escaped here.
+With two engines, their sentences are shown one below the other if they differ. What a step recorded in milliseconds since 1970
+is shown as a time; what it wrote to a log is shown as it is in the file. Whatever comes from the trace is escaped here.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ IN_PANELS = ("rows", "before", "between", "after", "plan", "arrivals", "onward",
 
 
 def about(step: Step) -> dict[str, str]:
-    """What is the same whenever this step is shown, as HTML: what it is, why it is there, and its code."""
+    """What is the same whenever this step is shown, as HTML: what it is, why it exists, and its code."""
     number, _, name = title(step.name).rpartition(" ")
     source = step_sources()[step.name]
     return {
@@ -60,7 +60,7 @@ def said(stop: Stop) -> str:
 
 
 def _took(event: Event) -> float:
-    """Milliseconds: what maintenance did has been done in a worker, and is only told in the driver."""
+    """How many milliseconds a step took. Maintenance is done in a worker, and the step in the driver only reports it."""
     in_worker = event.outputs.get("milliseconds")
     return in_worker if isinstance(in_worker, int) else event.duration_ms
 

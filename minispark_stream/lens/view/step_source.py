@@ -1,4 +1,4 @@
-"""The code of each step: the function of the engine that says `@step("walCommit")`, or that opens this step itself.
+"""The code of each step: the function of the engine that is marked `@step("walCommit")`, or that opens this step itself.
 
     step_sources()["getBatch"].where    "engine/runtime/run_batch.py, line ...": where it begins
     step_sources()["getBatch"].code     @step("getBatch") / def get_batch(query, source, start, end): ...
@@ -28,14 +28,14 @@ FOLDERS = ("", "engine/runtime", "engine/state", "extras/continuous")  # where s
 
 @dataclass(frozen=True)
 class Source:
-    """A function of the engine: where it stands, and its lines."""
+    """A function of the engine: where it is, and its lines."""
 
     where: str
     code: str
 
     @property
     def html(self) -> str:
-        """The lines, coloured by the classes of style sheets for Pygments; plain names and signs have none."""
+        """The lines, with the CSS classes of Pygments for colours; plain names and punctuation have none."""
         return re.sub(  # (2)
             r'<span class="(?!k|s|c|mi|n[bdf])\w+">([^<]*)</span>', r"\1",
             str(highlight(self.code, PythonLexer(), HtmlFormatter(nowrap=True))),
@@ -44,7 +44,7 @@ class Source:
 
 @lru_cache(maxsize=1)
 def step_sources() -> Mapping[str, Source]:
-    """Step -> its code, for the steps that a function of the engine is."""
+    """Step -> its code, for every step that is a function of the engine."""
     found: dict[str, Source] = {}
     for folder in FOLDERS:
         for path in sorted((PACKAGE / folder).glob("*.py")):

@@ -1,7 +1,7 @@
 """The stepper: forward and back through every step of every trigger of a recorded trace, in Jupyter.
 
 All steps are known when it is made, so it needs no kernel: it is the page of the trace (page.py) in a frame of its own. So it
-moves in a saved notebook, too, and on a page that nbconvert has made of it. The frame may run its script and nothing else.
+also works in a saved notebook, and on a page that nbconvert has made from one. The frame may run its script and nothing else.
 
     trace.stepper()                 from the first step
     trace.stepper(2, "walCommit")   from this step of batch 2
@@ -16,7 +16,7 @@ from html import escape
 from minispark_stream.lens.trace.recording import Recording
 from minispark_stream.lens.view.page import page
 
-HEIGHT = "min(720px, 80vh)"  # of a small window four fifths, so that all of it can be seen at once
+HEIGHT = "min(720px, 80vh)"  # four fifths of a small window, so that all of it can be seen at once
 
 
 class Stepper:
@@ -25,9 +25,9 @@ class Stepper:
     Args:
         recordings: engine -> what was recorded of it.
         intro: HTML to show below the steps.
-        batch, step: where to begin: the first step of this batch and of this name; None is any.
+        batch, step: where to begin: the first step of this batch and with this name; None means any.
         ask: whether it asks before a step what it will do.
-        differing: the batches on which the two disagree; None if they were not compared.
+        differing: the batches on which the two engines disagree; None if they were not compared.
 
     Raises:
         ValueError: there is no such step.

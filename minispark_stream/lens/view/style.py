@@ -1,11 +1,11 @@
 """The look of every page: one style sheet, and the table and the card that it is made for.
 
-The page of a trace, the stepper and the page of a checkpoint share it. What is put into a table or a card is HTML already:
-whoever holds a value of a user escapes it first.
+The page of a trace, the stepper and the page of a checkpoint share it. What is put into a table or a card is already HTML, so a
+user's values must be escaped before.
 
     table(("batch", "rows"), [(" class='new'", ("2", "7"))])    -> <table>... <tr class='new'><td>2</td><td>7</td></tr> ...
 
-Style sheets, scripts and pages stand beside the modules that read them, as files of their own.
+Style sheets, scripts and pages are files of their own, beside the modules that read them.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ from minispark_stream.lens.view.words import plain
 
 
 def file_beside(module: str, name: str) -> str:
-    """A file of the package, without the comment on top of it that is for its readers.
+    """A file of the package, without the comment at its top, which is for readers of the source.
 
     Args:
-        module: `__file__` of the module that it stands beside.
-        name: of the file.
+        module: `__file__` of the module beside which the file is.
+        name: the name of the file.
     """
     text = Path(module).with_name(name).read_text(encoding="utf-8")
     return re.sub(r"\A(/\*.*?\*/|<!--.*?-->)\s*", "", text, flags=re.DOTALL)
@@ -48,5 +48,5 @@ def card(heading: str, body: str, look: str = "") -> str:
 
 
 def say(value: Any) -> str:
-    """Any value of a trace, for a person and safe to show; a date is not broken at its hyphens."""
+    """Any value of a trace as HTML that a person can read, escaped; a date is not broken at its hyphens."""
     return _DATE.sub(r"<span class='whole'>\g<0></span>", escape(plain(value)))

@@ -3,14 +3,14 @@
 Shows: what FileStreamSink and DeltaSink leave on disk (Sink document).
 
 1. The log is `_delta_log` (a file of actions for each commit) or `_spark_metadata` (a file of added files for each batch).
-2. Played from the first commit to the last one, it says which files are visible now. What is in the folder but in no commit was
-   written by an attempt that did not get so far: nobody sees it.
+2. Played from the first commit to the last one, it says which files are visible now. A file that is in the folder but in no
+   commit was written by an attempt that did not reach its commit: nobody sees it.
 
     commit 0   batch 0   + A          A  removed by commit 1
     commit 1   batch 1   + B  - A     B  visible           C  in no commit
 
-Files are called A, B, C ... in the order in which the log names them, since their names are random. Manifests that were
-compacted are not taken apart: all their files show as added by that batch.
+Files are called A, B, C ... in the order in which the log names them, because their names are random. A compacted manifest is
+not taken apart: all its files are shown as added by its batch.
 """
 
 from __future__ import annotations
@@ -31,9 +31,9 @@ class TableCommit:
     """One file of the log.
 
     Attributes:
-        name: of the file.
-        batch_id: of the query that wrote it, or None for another writer.
-        added, removed: data files, relative to the folder.
+        name: the name of the file.
+        batch_id: the batch that wrote it; None for another writer.
+        added, removed: paths of data files, relative to the folder.
     """
 
     name: str

@@ -1,8 +1,8 @@
-"""A trace as text: a step on a line, with what it did, and rows and state under it.
+"""A trace as text: a line for each step, with what it did, and rows and state below it.
 
-1. The query, what its trace lacks, and its plan.
-2. Each batch: its steps as they are walked (walk.py), indented by depth.
-3. Under a step: rows in, rows out, state rows that changed (+ added, ~ changed, - removed) or stayed.
+1. First the query, a note on what its trace lacks, and its plan.
+2. Then each batch: its steps in the order of the walk (walk.py), indented by depth.
+3. Below a step: rows in, rows out, and state rows that changed (+ added, ~ changed, - removed) or stayed.
 
     batch 2
       latestOffset          FileStreamSource[in]: from logOffset 1 up to logOffset 2, 1 file: 2.csv
@@ -10,7 +10,7 @@
       walCommit             offsets/2 written: read up to logOffset 2; watermark 2024-01-01 12:04:00
 
 The same run gives the same text on every machine: rows and names are sorted, and ids, wall-clock times, folders and
-expression ids are left out; so are durations, unless asked for.
+expression ids are left out, and so are durations, unless they are asked for.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
-"""How long each batch took, and where the time went: a bar per batch, a coloured piece per phase.
+"""How long each batch took, and where the time went: a bar for each batch, with a coloured piece for each phase.
 
-1. The phases are the keys of `durationMs` in the progress report; what they leave of triggerExecution is "other".
-2. A batch that did not get to its report (it failed) has the durations of its events.
-3. All bars have one scale, so a slow batch is a long bar. Of a long trace the newest batches are shown.
-4. Several traces stand one below the other, each under the name of its engine.
+1. The phases are the keys of `durationMs` in the progress report; the rest of triggerExecution is called "other".
+2. A batch that failed has no report, so its durations are those of its events.
+3. All bars have the same scale, so a slow batch is a long bar. Of a long trace, the newest batches are shown.
+4. Several traces are drawn one below the other, each under the name of its engine.
 
     batch 0  |latestOffset|walCommit|  addBatch                     |commitOffsets|   2,375 ms
     batch 1  |..|..|  addBatch       |..|                                               812 ms

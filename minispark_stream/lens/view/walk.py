@@ -1,18 +1,18 @@
-"""The order in which a trace is walked.
+"""The order in which the steps of a trace are shown.
 
-Events are recorded when a step *ends*, so a step comes after the steps inside it. A person wants to see a batch in the
+Events are recorded when a step *ends*, so a step comes after the steps inside it. But a reader wants to see a batch in the
 order in which it makes sense:
 
 1. Rebuild the tree from `depth`: a step contains the deeper ones that ended before it.
 2. Walk it. `startQuery`, `trigger`, `runBatch` and `walCommit` are shown before what happens inside them.
    `constructNextBatch` is shown when it decides: after the sources have answered, before anything is written down.
-   `addBatch` is shown twice: when the sink asks for its rows, of which nothing is known by then, and when it has them. Between
-   the two are the stateful operators, from the lowest to the highest. Every other step is shown when it ends.
+   `addBatch` is shown twice: when the sink asks for its rows, about which nothing is known by then, and when it has them.
+   Between the two are the stateful operators, from the lowest to the highest. Every other step is shown when it ends.
 
     recorded   latestOffset, walCommit, constructNextBatch, getBatch, stateOperator, addBatch, runBatch, trigger
     walked     trigger, latestOffset, constructNextBatch, walCommit, runBatch, getBatch, addBatch, stateOperator, addBatch
 
-Maintenance runs on a thread of its own: it contains nothing and is contained in nothing.
+Maintenance runs on a thread of its own, so it is not inside any step, and no step is inside it.
 """
 
 from __future__ import annotations
@@ -36,10 +36,10 @@ Key = tuple[int | None, int, str, int]
 class Moment:
     """One step on the walk through a trace.
 
-    `batch_id` is that of the trigger; `attempt` tells a batch that is run again after a restart from the first try, and
+    `batch_id` is that of the trigger. `attempt` distinguishes a batch that is run again after a restart from the first try, and
     `occurrence` the second `latestOffset` of a batch from the first (`BEGINS`: the step only begins here). `within` are the
     steps around this one, from the outside in. `run` counts the starts of the query from 1. The event of a step that begins
-    has no outputs; `begun` is the whole one.
+    has no outputs; `begun` is the complete event.
     """
 
     event: Event
@@ -52,12 +52,12 @@ class Moment:
 
     @property
     def key(self) -> Key:
-        """What makes this the same moment in the trace of another engine, which may not tell when the query starts."""
+        """What identifies this moment in the trace of another engine, too, which may not have the start of the query."""
         return (self.batch_id, self.attempt, self.event.step, self.occurrence)
 
 
 def failed(event: Event) -> bool:
-    """Whether this step is where something went wrong: not a step around it."""
+    """Whether something went wrong in this step itself, and not in a step inside it."""
     return event.error is not None and not STEPS[event.step].frame
 
 

@@ -1,11 +1,11 @@
-"""How a watermark goes up the plan: what each operator sees and promises, batch by batch.
+"""How a watermark rises through the plan: what each operator sees and promises, batch by batch.
 
-1. The tree is the plan without what only passes a watermark on: sources and `withWatermark` below, operators above.
+1. The tree is the plan without the nodes that only pass a watermark on: sources and `withWatermark` below, operators above.
 2. The query has one watermark: the least (or greatest, by the policy) of what its `withWatermark` nodes have measured. It
    enters the plan at each of them.
 3. An operator drops rows by the watermark that it saw in the batch before, evicts by the one that it sees now, and promises
-   what its output is not older than: that is what the operator above it sees.
-4. Of a long trace the newest `MOST` batches are shown.
+   that its output is not older than a certain time: this is the watermark that the operator above it sees.
+4. Of a long trace, the newest `MOST` batches are shown.
 
                               batch 3
     stateStoreSave            evicts up to 12:19:59     an aggregation above the join sees what the join promises
@@ -35,9 +35,9 @@ HEIGHTS = {"operator": 50.0, "watermark": 24.0, "source": 24.0}
 
 @dataclass(frozen=True)
 class Cell:
-    """An operator in a batch: rows up to `drops_ms` are late, state up to `evicts_ms` leaves, and it promises `promises_ms`.
+    """An operator in a batch: rows up to `drops_ms` are late, state up to `evicts_ms` is evicted; it promises `promises_ms`.
 
-    A `withWatermark` has only the last: what it has measured after the batch. 0 and None: nothing yet.
+    A `withWatermark` has only the last: what it has measured after the batch. 0 and None mean nothing yet.
     """
 
     drops_ms: int | None
@@ -47,7 +47,7 @@ class Cell:
 
 @dataclass(frozen=True)
 class Node:
-    """A line of the tree; `depth` 0 is the operator next to the sink. A cell for each batch, None where it has none."""
+    """A line of the tree; `depth` 0 is the operator next to the sink. There is a cell (or None) for each batch."""
 
     kind: str
     label: str
@@ -67,7 +67,7 @@ class Tree:
 
 
 def tree(recording: Recording) -> Tree | None:
-    """The tree of the newest batches; None where no plan with a watermark was recorded."""
+    """The tree of the newest batches; None if no plan with a watermark was recorded."""
     planned = [(batch, plan) for batch in recording.batches if (plan := _plan(batch)) and not batch.error]
     shown = planned[-MOST:]  # (4)
     if not shown:

@@ -1,18 +1,18 @@
-"""What if, in a page without Python: what the page needs of a trace to answer for other delays and other windows.
+"""What if, in a page without Python: what the page needs from a trace to answer for other delays and other windows.
 
-The page answers by the rules of the page to play with (play_rules.js). What it needs for that is not in every trace:
+The page answers by the rules of the page to play with (play_rules.js). A trace must have what it needs:
 
-1. One source, one watermark, and one aggregation over windows that do not overlap, in append mode.
+1. The query has one source, one watermark, and one aggregation over windows that do not overlap, in append mode.
 2. All rows were recorded from batch 0 on, each with its event time and its window. A row that a filter has left out, or that
    has no event time, must have been left out for the watermark, too.
-3. All times lie so far after the beginning of 1970, where Spark's watermark begins, that no delay of a slider leads back to it.
+3. All times are so far after the beginning of 1970, where Spark's watermark begins, that no delay of a slider leads back to it.
 
     {"files": [[{"time": 12:02, "key": ""}, ..], ..], "waits": false, "delays": [0, ..], "sizes": [..], ..}
 
-Where batches without data stand between those with data, each file came only when the query had nothing left to do (`waits`),
-and so it is assumed to be for the other delays.
+If there are batches without data between those with data, each file arrived only when the query had nothing left to do
+(`waits`), and the same is assumed for the other delays.
 
-Differs from Spark: the page knows the watermark and the windows, and nothing else of the query.
+Differs from Spark: the page knows the watermark and the windows of the query, and nothing else.
 Shown by tests/spark/test_what_if_page.py::test_other_delays_and_windows_come_to_the_same_in_the_page_and_in_the_engine.
 """
 
@@ -30,12 +30,12 @@ from minispark_stream.lens.view.words import row_words
 
 SECOND, MINUTE, HOUR = 1000, 60_000, 3_600_000
 STEPS = ((SECOND, (1, 2, 5, 10, 20, 30)), (MINUTE, (1, 2, 5, 10, 15, 20, 30)), (HOUR, (1, 2, 6, 12, 24)))
-DURATIONS = [n * unit for unit, counts in STEPS for n in counts]  # that a slider offers, besides the one of the query
-LAST_TIME = 8_640_000_000_000_000  # ms since the epoch, of a date in JavaScript
+DURATIONS = [n * unit for unit, counts in STEPS for n in counts]  # what a slider offers, besides the query's own value
+LAST_TIME = 8_640_000_000_000_000  # ms since the epoch: the last date of JavaScript
 
 
 def what_if_data(recording: Recording, found: Fates) -> dict[str, Any] | None:
-    """What the page needs; None for a trace that its model does not fit. `found` are the fates of its rows."""
+    """What the page needs; None if its model does not fit the trace. `found` are the fates of its rows."""
     delay, size = _delay(recording), _size(found)  # (1)
     if delay is None or size is None or found.batches[0].batch_id != 0:
         return None
@@ -65,7 +65,7 @@ def _delay(recording: Recording) -> int | None:
 
 
 def _size(found: Fates) -> int | None:
-    """The size of the windows, where there is one aggregation over windows and all rows are known."""
+    """The size of the windows, if there is one aggregation over windows and all rows are known."""
     for batch in found.batches:
         if [(o.operator, o.mode) for o in batch.operators.values()] != [("stateStoreSave", "append")]:
             return None
@@ -83,7 +83,7 @@ def _aligned(start: int | None, end: int | None) -> int | None:
 
 
 def _rows(batch: BatchFacts) -> list[dict[str, Any]]:
-    """The rows that got to the windows: their event time, and the other columns of their key."""
+    """The rows that reached the windows: their event time, and the other columns of their key."""
     rows = []
     for arrival in batch.arrivals or ():
         for at in map(as_map, as_list(arrival.get("at"))):

@@ -1,13 +1,13 @@
-"""Knobs, and what comes of them: the panel of `what_if`, for Jupyter.
+"""Knobs, and what they change: the panel of `what_if`, for Jupyter.
 
     WhatIfPanel(knobs={"delay": ["0 minutes", "5 minutes"]}, feed=[["12:01,a"], ["12:30,b"]], run=..., draw=...)
 
-1. A list is a row of buttons, or a menu if it is long; anything else is what `ipywidgets.interact` makes of it.
-2. A line of the feed moves to the file before or after with two buttons: this is the order of arrival.
-3. A change starts a run in the background, and stops the one that is under way at its next step. A bar shows how far it is.
-4. What has been shown last is what the next run is compared with.
-5. A widget is nothing without its kernel. So what it has come to when a cell shows it is written beside it, as plain HTML: this
-   is what a saved notebook, nbviewer or a site shows. To keep what a later turn has come to, show the panel once more.
+1. A list becomes a row of buttons, or a menu if it is long; anything else becomes what `ipywidgets.interact` makes of it.
+2. Two buttons move a line of the feed to the file before or after. This changes the order of arrival.
+3. A change starts a run in the background, and stops the present run at its next step. A bar shows the progress of the run.
+4. The next run is compared with what was shown last.
+5. A widget does not work without its kernel. So the result at the time when a cell shows the panel is written beside it, as
+   plain HTML: this is what a saved notebook, nbviewer or a site shows. To keep a later result, show the panel once more.
 """
 
 from __future__ import annotations
@@ -36,8 +36,8 @@ class WhatIfPanel(widgets.VBox):
     Args:
         knobs: name -> its values, as a list or as `ipywidgets.interact` takes them.
         feed: the steps of the input.
-        run: `run(values, feed, tick)` gives what a run came to; it calls `tick` after every step.
-        draw: `draw(before, after)` shows it as HTML, with what has changed; `before` is None for the first run.
+        run: `run(values, feed, tick)` returns the result of a run; it calls `tick` after every step.
+        draw: `draw(before, after)` returns a result as HTML, with what has changed; `before` is None for the first run.
     """
 
     def __init__(self, knobs: Mapping[str, Any], feed: Feed, run: Run, draw: Callable[[Any, Any], str]):
@@ -63,7 +63,7 @@ class WhatIfPanel(widgets.VBox):
 
     @property
     def values(self) -> dict[str, Any]:
-        """What the knobs stand at."""
+        """The present values of the knobs."""
         return {name: self._meant.get(name, {}).get(knob.value, knob.value) for name, knob in self.knobs.items()}
 
     @property
@@ -72,23 +72,23 @@ class WhatIfPanel(widgets.VBox):
         return str(self._shown.value)
 
     def _repr_mimebundle_(self, **kwargs: Any) -> dict[str, Any]:
-        """(5) The widget, and beside it what it has come to."""
+        """(5) The widget, and beside it the present result."""
         self.wait(PATIENCE)
         return {**super()._repr_mimebundle_(**kwargs), "text/html": self._repr_html_()}
 
     def _repr_html_(self) -> str:
-        """(5) What it has come to. A panel that was closed shows this alone."""
+        """(5) The present result. A panel that was closed shows only this."""
         turned = "; ".join(f"{name.replace('_', ' ')}: {_said(value)}" for name, value in self.values.items())
         return f"<p><b>{escape(turned)}</b> (the knobs turn in Jupyter, while the kernel runs)</p>{self.html}"
 
     def wait(self, timeout: float | None = None) -> None:
-        """Wait until the run that is wanted is shown; `timeout` in seconds."""
+        """Wait until the newest run is shown; `timeout` in seconds."""
         thread = self._thread
         if thread is not None:
             thread.join(timeout)
 
     def close(self) -> None:
-        """Stop the run that is under way, and close the widgets."""
+        """Stop the present run, and close the widgets."""
         self._wanted = self._done = self._wanted + 1
         self.wait()
         for widget in _with_children(self):
@@ -150,7 +150,7 @@ def _with_children(widget: widgets.Widget) -> list[widgets.Widget]:
 
 
 def moved(feed: Feed, place: Place, by: int) -> tuple[list[list[str]], Place]:
-    """The feed with line `place` (step, line) in the step before or after; and where the line is now."""
+    """The feed with the line at `place` (step, line) moved to the step before or after; and the new place of the line."""
     steps = [list(step) for step in feed]
     step, line = place
     to = step + by
@@ -166,7 +166,7 @@ def _names(feed: Feed) -> list[tuple[str, Place]]:
 
 
 def _said(value: Any) -> str:
-    """A value as its button says it; a button cannot stand for None itself."""
+    """The words on the button of a value; a button cannot have None itself as its value."""
     if value is None or isinstance(value, bool):
         return {None: "none", True: "yes", False: "no"}[value]
     return str(value)
@@ -177,7 +177,7 @@ def _label(name: str) -> widgets.Label:
 
 
 def _control(name: str, values: Any) -> widgets.ValueWidget:
-    """(1) The widget of a knob. Raises ValueError: none can be made of its values."""
+    """(1) The widget of a knob. Raises ValueError if none can be made from its values."""
     if isinstance(values, list):
         options = list(map(_said, values))
         short = len("   ".join(options)) <= MOST_LETTERS

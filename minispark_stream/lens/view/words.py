@@ -1,7 +1,7 @@
-"""How the values of a trace are said: offsets, times, rows and file names, in as few characters as a reader needs.
+"""The values of a trace in words: offsets, times, rows and file names, in as few characters as a reader needs.
 
 A trace may come from a file that somebody else wrote, so nothing here trusts the shape of a value: what is not the
-expected mapping or list is said as it is.
+expected mapping or list is written as it is.
 
     offset_words('{"logOffset":3}')            -> "logOffset 3"
     time_words(1704111060000)                  -> "2024-01-01 12:11:00"
@@ -57,7 +57,7 @@ def offset_words(offset: Any) -> str:
 
 
 def time_words(ms: Any) -> str:
-    """Milliseconds since the epoch in UTC. 0 is what a watermark is before it has seen a row."""
+    """A time in ms since the epoch, in UTC. 0 is the watermark before any row has been seen."""
     if not isinstance(ms, (int, float)) or isinstance(ms, bool):
         return "unknown"
     if ms == 0:
@@ -74,7 +74,7 @@ def clock_words(ms: Any) -> str:
 
 
 def two_clocks(one_ms: Any, other_ms: Any) -> tuple[str, str]:
-    """The times of day of two times; with their dates if they are of different days."""
+    """The times of day of two times; with their dates if these differ."""
     one, other = time_words(one_ms), time_words(other_ms)
     same_day = one.split(" ")[0] == other.split(" ")[0]
     return (clock_words(one_ms), clock_words(other_ms)) if same_day else (one, other)
@@ -88,7 +88,7 @@ def row_words(row: Any) -> str:
 
 
 def window_words(value: Mapping[str, Any]) -> str | None:
-    """A struct of a start and an end time as the half-open interval that it is; None for any other struct."""
+    """A struct of a start and an end time, as a half-open interval; None for any other struct."""
     if not is_window(value):
         return None
     start, end = (_TIMESTAMP.fullmatch(str(value[side])) for side in ("start", "end"))

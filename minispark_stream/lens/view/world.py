@@ -23,7 +23,7 @@ from minispark_stream.lens.view.walk import Moment
 
 @dataclass(frozen=True)
 class LogEntry:
-    """A file of the offset log, the commit log or a source's log; `text` None: written before the trace begins."""
+    """A file of the offset log, the commit log or a source's log; `text` is None if it was written before the trace begins."""
 
     id: int
     text: str | None
@@ -43,7 +43,7 @@ class SourceLogEntry:
 class SourceView:
     """A source: the batch reads what comes after `start` up to `end`, and no batch will ask again for data up to `done`.
 
-    `asked`: whether the batch of this trigger has offsets already; else they are those of the batch before.
+    `asked`: whether the batch of this trigger already has offsets; otherwise they are those of the batch before.
     """
 
     name: str
@@ -59,7 +59,7 @@ class SourceView:
 
 @dataclass(frozen=True)
 class WatermarkView:
-    """Times in ms since the epoch: rows up to `late` are dropped, state up to `eviction` leaves, the next batch has `next`.
+    """Times in ms since the epoch: rows up to `late` are dropped, state up to `eviction` is evicted, the next batch has `next`.
 
     `operators` is what each watermark operator measured: node, max, min, avg, count, delayMs, watermark.
     """
@@ -75,7 +75,7 @@ class WatermarkView:
 class StateRow:
     """A row of state before and after a batch. `mark`: "+" added, "~" changed, "-" removed, "" as it was.
 
-    What the batch added or changed and then removed has two of them, "+-" or "~-", and is as it was `between`.
+    A row that the batch added or changed and then removed has two marks, "+-" or "~-", and its value in between is `between`.
     """
 
     store: str
@@ -89,9 +89,9 @@ class StateRow:
 
 @dataclass(frozen=True)
 class OperatorView:
-    """A stateful operator. `rows` None: the trace has no row previews; they may be some of `num_rows` only.
+    """A stateful operator. `rows`: None if the trace has no rows; they may be only some of `num_rows`.
 
-    `places`: which worker has which version, as far as it was told. `files`: of its stores.
+    `places`: which worker has which version, as far as it was told. `files`: those of its stores.
     """
 
     operator_id: int
@@ -105,7 +105,7 @@ class OperatorView:
     files: Mapping[Place, Files] = field(default_factory=dict)
 
     def looked_after(self, event: Event, workers: Sequence[str]) -> OperatorView:
-        """When maintenance has done something for one of its stores."""
+        """The operator after maintenance has done something for one of its stores."""
         tables = {name for files in self.files.values() for names in files.tables.values() for name in names}
         places = self.places.looked_after(event.inputs, event.outputs, workers, tables)
         return replace(self, places=places, files={**self.files, **changed(self.files, event)})
@@ -113,7 +113,7 @@ class OperatorView:
 
 @dataclass(frozen=True)
 class World:
-    """Everything a learner may look at after `moment`. `has_watermark`: whether the query has one at all (None: not known)."""
+    """Everything that a learner may look at after `moment`. `has_watermark`: whether the query has one (None: not known)."""
 
     moment: Moment
     offset_log: tuple[LogEntry, ...] = ()

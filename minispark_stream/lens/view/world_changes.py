@@ -1,7 +1,7 @@
 """How each step changes the world.
 
-`worlds(events)` is a pure fold over the moments of a trace (walk.py): the world after a moment is the world before it and
-what this step changed.
+`worlds(events)` is a pure fold over the moments of a trace (walk.py): the world after a moment is the world before it with the
+changes of this step.
 
     moment            what it changes in the world
     latestOffset      a source: how far the next batch may read, and which files that means
@@ -50,7 +50,7 @@ def worlds(events: Sequence[Event]) -> tuple[World, ...]:
 
 
 def _settled(world: World, moment: Moment) -> World:
-    """What was new is not new any more."""
+    """The same world at the next moment: what was new is not new any more."""
     return replace(
         world,
         moment=moment,
@@ -126,7 +126,7 @@ def _after(world: World, event: Event) -> World:
 
 
 def _new_batch(world: World) -> World:
-    """What a restart runs again is planned already; otherwise no source has been asked."""
+    """The world when a trigger begins. A batch that a restart runs again is already planned; else no source was asked yet."""
     logged, committed = (max((e.id for e in log), default=-1) for log in (world.offset_log, world.commit_log))
     is_planned = logged > committed
     return replace(
@@ -140,7 +140,7 @@ def _new_batch(world: World) -> World:
 
 
 def _before_its_batch(operator: OperatorView) -> OperatorView:
-    """What has left is gone, and nothing is counted yet."""
+    """An operator when a batch begins: rows that were removed are gone, and nothing is counted yet."""
     kept = None if operator.rows is None else _kept(operator.rows)
     gone = len(operator.rows or ()) - len(kept or ())
     rows = None if operator.num_rows is None else operator.num_rows - gone
@@ -152,7 +152,7 @@ def _kept(rows: Sequence[StateRow]) -> tuple[StateRow, ...]:
 
 
 def _resumed(world: World, ins: Mapping[str, Any], outs: Mapping[str, Any]) -> World:
-    """A run begins: what the logs held before the trace did is only known by its number."""
+    """A run begins: of the entries that the logs had before the trace, only the numbers are known."""
     logged, committed = as_int(ins.get("offsetLog")), as_int(ins.get("commitLog"))
     if not world.offset_log and logged is not None:
         world = replace(world, offset_log=(LogEntry(logged, None),), earlier_entries=logged)
@@ -258,12 +258,12 @@ def _looked_after(world: World, event: Event) -> World:
 
 
 def _workers(world: World) -> tuple[str, ...]:
-    """All that have been met: an operator has those that were known when it was told of last."""
+    """All workers that have appeared. An operator has those that were known when it was last reported on."""
     return max((o.places.workers for o in world.operators), key=len, default=())
 
 
 def state_changes(before: Sequence[Any], after: Sequence[Any], between: Sequence[Any] = ()) -> tuple[StateRow, ...]:
-    """Every row of either side, by store, partition and key; and those `between`, which were put and then removed."""
+    """Every row before or after, by store, partition and key; and those `between`, which were put and then removed."""
     old, new, put = map(_identified, (before, after, between))
     rows = []
     for identity in sorted(old.keys() | new.keys() | put.keys()):
@@ -281,7 +281,7 @@ def state_changes(before: Sequence[Any], after: Sequence[Any], between: Sequence
 
 
 def _identified(rows: Sequence[Any]) -> dict[tuple[str, int, str, int], Mapping[str, Any]]:
-    """Rows by what they are. A row of a join is itself in any place: the last one of a key fills the place of one that goes."""
+    """Rows by what identifies them. For a join, it is not the place: the last row of a key takes that of a removed one."""
     found: dict[tuple[str, int, str, int], Mapping[str, Any]] = {}
     alike: Counter[tuple[str, int, str]] = Counter()
     for row in map(as_map, rows):

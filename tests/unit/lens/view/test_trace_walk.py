@@ -222,7 +222,7 @@ def test_a_restart_is_told_by_its_two_logs() -> None:
         "run it again with the offsets in the log"
     )
     done = event("populateStartOffsets", ins={"offsetLog": 4, "commitLog": 4}, outs={"batchId": 5, "rerun": False})
-    assert narrate(done).endswith("batch 4 is done, go on with batch 5")
+    assert narrate(done).endswith("batch 4 is done, continue with batch 5")
 
 
 def test_a_batch_without_data_says_why_it_runs() -> None:
