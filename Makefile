@@ -1,6 +1,6 @@
 # make setup       everything that is needed, into ./.venv (the other targets call it; the second time it does nothing)
 # make wheels      everything that pip installs as files in build/wheels/, for make setup WHEELS=folder without a network
-# make doctor      what is there and what is missing
+# make doctor      what is installed and what is missing
 # make preflight   words counted on both engines, and one line: ready (half a minute)
 # make demo        flights and word count on both engines, side by side (two to five minutes)
 # make lab         the course, in JupyterLab

@@ -1,1 +1,1 @@
-"""What stands around the engine: checkpoints inspected, engines compared, the demo, the doctor, the command line."""
+"""The tools around the engine: they inspect checkpoints, compare engines, test queries, and run the demo and the commands."""

@@ -1,10 +1,10 @@
 """The notebooks of the course, copied into a folder to work in.
 
-1. They lie beside the package: in `notebooks/` of the repository, in `minispark_stream_notebooks/` where a wheel was installed.
-2. What is in the folder already is never written over: a notebook may have somebody's answers in it.
+1. They are beside the package: in `notebooks/` of the repository, or in `minispark_stream_notebooks/` if a wheel was installed.
+2. A file that already exists in the folder is never overwritten: a notebook may have somebody's answers in it.
 
     minispark_stream course lessons
-    25 files written to lessons, 0 were there. Open the first: jupyter lab lessons/00_start_here.ipynb
+    25 files written to lessons, 0 existed already. Open the first: jupyter lab lessons/00_start_here.ipynb
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ FIRST = "00_start_here.ipynb"
 
 
 def course(folder: Path) -> int:
-    """Copy the course into `folder`, which is made when it is not there. Returns the exit code."""
+    """Copy the course into `folder`, which is made if it does not exist. Returns the exit code."""
     notebooks = notebooks_folder()
     if notebooks is None:
         print("course: this copy of minispark_stream has no notebooks; a wheel and the repository have them", file=sys.stderr)
@@ -36,12 +36,12 @@ def course(folder: Path) -> int:
     opened = f"jupyter lab {folder / FIRST}"
     if find_spec("jupyterlab") is None:
         opened = f"pip install 'minispark_stream[course]' && {opened}"
-    print(f"{len(new)} files written to {folder}, {len(files) - len(new)} were there. Open the first: {opened}")
+    print(f"{len(new)} files written to {folder}, {len(files) - len(new)} existed already. Open the first: {opened}")
     return 0
 
 
 def notebooks_folder() -> Path | None:  # (1)
-    """Where the notebooks of this version are; None where nothing but the package was copied."""
+    """Where the notebooks of this version are; None if only the package was copied."""
     for name in ("notebooks", "minispark_stream_notebooks"):
         folder = PACKAGE.parent / name
         if (folder / FIRST).is_file():

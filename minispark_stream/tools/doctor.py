@@ -1,13 +1,13 @@
-"""What is there, and what is missing, to run minispark_stream on this machine.
+"""What minispark_stream needs on this machine: what is installed, and what is missing.
 
 Models nothing of Spark. It looks at six things and prints one line for each finding:
 
-1. Python itself: PySpark 4.3 needs 3.11. And the system: on Windows Spark's checkpoints need programs of Hadoop's.
+1. Python itself: PySpark 4.3 needs 3.11. And the system: on Windows, Spark's checkpoints need programs of Hadoop.
 2. Java, found as Spark's launcher finds it: $JAVA_HOME/bin/java, else `java` on the PATH; 17 or newer.
-3. `dot`, the program of graphviz that lays out the pictures.
+3. `dot`, the program of graphviz that draws the flow diagrams.
 4. Every package, against the ranges of pyproject.toml (read back from the installed metadata, so there is one list).
-5. The Python of Spark's workers: $PYSPARK_PYTHON, else this one, as the model's sessions tell a local Spark.
-6. When nothing is missing, a Spark: words are counted on both engines (preflight.py).
+5. The Python of Spark's workers: $PYSPARK_PYTHON, else this one, which the model's sessions set for a local Spark.
+6. If nothing is missing, Spark itself: words are counted on both engines (preflight.py).
 
 Example:
 
@@ -15,8 +15,8 @@ Example:
     missing  dot: not on the PATH. Get it: apt-get install graphviz, ...
     optional nbval: not installed, needed by `test`. Get it: pip install 'minispark_stream[test]'
 
-Runs without any package installed: the only one that it imports, `packaging`, is asked when there are ranges to read. Where
-PySpark is missing on purpose it says whether `inspect` can run, which needs only three packages.
+It runs without any package installed: it imports only `packaging`, and only if there are version ranges to check. If PySpark is
+missing on purpose, it says whether `inspect` can run, which needs only three packages.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ GET_JAVA = (
 GET_DOT = "apt-get install graphviz, brew install graphviz, or conda install -c conda-forge graphviz"
 
 OF_INSPECT = ("numpy", "pyarrow", "xxhash")
-# A clone of the repository has a Makefile, which knows what belongs together; only there are the extras of developers of use.
+# A clone of the repository has a Makefile, which installs everything. The extras for developers are only useful there.
 IN_REPOSITORY = (Path(__file__).parents[2] / "Makefile").is_file()
 SETUP = "make setup, or " if IN_REPOSITORY else ""
 OF_DEVELOPERS = ("site", "test")
@@ -50,7 +50,7 @@ Run = Callable[[Sequence[str]], str | None]
 
 @dataclass(frozen=True)
 class Finding:
-    """One thing that was looked at; `get` says how to get what is missing; `needed` is False for the extras."""
+    """What was found about one thing. `get` says how to get it if it is missing; `needed` is False for the extras."""
 
     says: str
     ok: bool = True
@@ -64,12 +64,12 @@ class Finding:
 
 
 def doctor(out: Callable[[str], None] = print, start_spark: bool = True) -> int:
-    """Look at everything, print a line for each.
+    """Look at everything, and print a line for each finding.
 
     Args:
-        start_spark: start one when nothing is missing, and count words on both engines: up to a minute.
+        start_spark: whether to start Spark if nothing is missing, and count words on both engines, which takes up to a minute.
 
-    Returns 0, or 1 when something that is needed is missing.
+    Returns 0, or 1 if something that is needed is missing.
     """
     findings = [
         check_python(sys.version_info[:3]),
@@ -83,13 +83,13 @@ def doctor(out: Callable[[str], None] = print, start_spark: bool = True) -> int:
         out(str(finding))
     missing = sum(f.needed and not f.ok for f in findings)
     if start_spark and not missing:
-        out("counting words on both engines, with a Spark of its own (up to a minute)")
+        out("counting words on both engines, in a separate Spark (up to a minute)")
         finding = check_spark(run_quietly)
         out(str(finding))
         missing += not finding.ok
     inspects = all(installed_version(name) for name in OF_INSPECT)
     out((f"{missing} missing" + (" for queries; `inspect` has what it needs" if inspects else "")) if missing else
-        "everything that is needed is there")
+        "everything that is needed is installed")
     return 1 if missing else 0
 
 
@@ -136,7 +136,7 @@ def parse_java_version(text: str) -> tuple[int, ...] | None:
 def check_dot(path: str | None) -> Finding:
     if path:
         return Finding(f"dot ({path})")
-    return Finding("dot: not on the PATH, no pictures can be drawn", ok=False, get=GET_DOT)
+    return Finding("dot: not on the PATH, so no flow diagrams can be drawn", ok=False, get=GET_DOT)
 
 
 # (4)
@@ -169,7 +169,7 @@ def check_packages(requirements: Sequence[str], installed: Callable[[str], str |
 
 
 def own_requirements() -> list[str]:
-    """The requirements of the installed minispark_stream; empty when it is not installed."""
+    """The requirements of the installed minispark_stream; empty if it is not installed."""
     try:
         return metadata.requires("minispark_stream") or []
     except metadata.PackageNotFoundError:
@@ -185,7 +185,7 @@ def installed_version(name: str) -> str | None:
 
 # (5)
 def check_worker_python(env: Mapping[str, str], run: Run) -> Finding:
-    """A worker must be the same minor version as the driver and find the same packages."""
+    """The Python of a worker must have the same minor version as the driver's, and find the same packages."""
     worker = env.get("PYSPARK_PYTHON")
     if not worker:
         return Finding(f"Python of the workers (PYSPARK_PYTHON is not set: on this machine, {sys.executable})")
@@ -213,7 +213,7 @@ def check_spark(run: Run) -> Finding:
 
 
 def run_quietly(command: Sequence[str]) -> str | None:
-    """What a program prints (stdout and stderr); None when it is not there or fails."""
+    """What a program prints (stdout and stderr); None if it does not exist or fails."""
     try:
         done = subprocess.run(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
                               text=True, timeout=180, check=True)

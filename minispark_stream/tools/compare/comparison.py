@@ -1,7 +1,6 @@
 """Two engines, one query, one input: what each did, batch by batch, and where they disagree.
 
-A `Comparison` is data: the engines are not needed any more when it is looked at. What counts as a difference is in
-differences.py.
+A `Comparison` is data: the engines are not needed any more to look at it. differences.py says what counts as a difference.
 
     batch  offsets            in  out  watermark  state   spark ms  model ms
     0      {"logOffset":0}     4    0  none yet       3        812       540   equal
@@ -36,10 +35,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Comparison:
-    """The outcome of `side_by_side`. In Jupyter it shows itself as a table.
+    """The outcome of `side_by_side`. In Jupyter it is shown as a table.
 
     Attributes:
-        differences: what the engines disagree on; empty when they are equal.
+        differences: what the engines disagree on; empty if they agree.
         spark, model: what each engine did.
     """
 
@@ -63,7 +62,7 @@ class Comparison:
         return frozenset(d.batch_id for d in self.differences)
 
     def table(self) -> pd.DataFrame:
-        """One line per batch, both engines; `equal` says whether all that is compared agrees."""
+        """A line for each batch, with both engines; `equal` says whether they agree on everything that is compared."""
         lines = []
         for ours, theirs in zip_longest(self.model.batches, self.spark.batches):
             shown = ours or theirs
@@ -85,7 +84,7 @@ class Comparison:
         return pd.DataFrame(lines, columns=COLUMNS)
 
     def rows(self, batch_id: int) -> pd.DataFrame:
-        """The rows that left a batch, with the engine that sent them: one line for a row of both, as often as it was sent."""
+        """The rows that a batch sent to the sink, with the engine that sent them; a row that both engines sent is one line."""
         sent = [[row for b in run.batches if b.batch_id == batch_id for row in b.rows] for run in (self.spark, self.model)]
         spark, model = (Counter(map(row_key, rows)) for rows in sent)
         shown = {row_key(row): row for rows in sent for row in rows}
@@ -101,7 +100,7 @@ class Comparison:
         """Forward and back through every step of both engines, for Jupyter; it needs no kernel.
 
         Args:
-            batch, step: where to begin: the first step of this batch and of this name; None is any.
+            batch, step: where to begin: the first step of this batch and with this name; None means any.
             ask: whether it asks before a step what it will do; the button "ask" turns this on and off.
 
         Raises:

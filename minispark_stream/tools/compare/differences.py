@@ -1,16 +1,16 @@
 """On what do two runs of a query disagree?
 
 1. Batches are matched in the order in which they ran; a batch that was run again after a restart counts again.
-2. Compared per batch: offsets, rows in, rows out (in any order, unless the query sorts), event times and watermark, state
-   rows and counts of every stateful operator, and the entries of the offset log, commit log and source log.
-3. Compared at the end: how the engines failed (where the causes have conditions of Spark's, those too), or else the files of
-   the checkpoint, state files record by record. Where a state has timeouts that were set by the clock, each counts from the
-   time of its batch. Of transformWithState by the clock, times are in keys and values alike, and sizes are compared.
+2. In each batch are compared: offsets, rows in, rows out (in any order, unless the query sorts), event times and watermark,
+   state rows and counts of every stateful operator, and the entries of the offset log, commit log and source log.
+3. At the end are compared: how the engines failed, and the causes if these have Spark's conditions; or, if they did not fail,
+   the files of the checkpoint, state files record by record. If timeouts in a state were set by the clock, each counts from the
+   time of its batch. In transformWithState in processing time, keys and values contain times, so only sizes are compared.
 
     Difference(2, "rows", ["('a', 3)"], ["('a', 2)"])   "batch 2, rows: Spark has ["('a', 3)"], the model ["('a', 2)"]"
 
-What must differ is left out: ids, wall-clock times and durations, sizes in memory. Floating-point results are compared to
-nine digits and average event times to the millisecond, because both engines may add partial results in any order.
+What must differ is left out: ids, wall-clock times and durations, and sizes in memory. Floating-point results are compared to
+nine digits, and average event times to the millisecond, because both engines may add partial results in any order.
 """
 
 from __future__ import annotations
@@ -71,13 +71,13 @@ def differences(spark: EngineRun, model: EngineRun, ordered: bool) -> Iterator[D
 
 
 def _same_but_for_the_clock(spark: EngineRun, model: EngineRun, name: str) -> bool:
-    """Whether the records of a state with timeouts are equal, if each timeout counts from the time of the batch that set it."""
+    """Whether the records of a state are equal if timeouts count from the batch that set them, or at least their sizes are."""
     one, other = (_sizes(run, name) or _by_time_of_batch(run, name) for run in (spark, model))
     return one is not None and one == other
 
 
 def _sizes(run: EngineRun, name: str) -> Counter[Any] | None:
-    """Of a changelog of transformWithState by the clock: family and size of each key that it changes, and of its value."""
+    """For a changelog of transformWithState in processing time: family and size of each changed key, and size of its value."""
     found, changes = re.fullmatch(r"state/(\d+)/\d+/\d+\.changelog", name), run.files.get(name)
     if found is None or '"timeMode\\":\\"ProcessingTime' not in str(run.files.get(f"state/{found[1]}/_metadata/v2/0")):
         return None
@@ -85,9 +85,9 @@ def _sizes(run: EngineRun, name: str) -> Counter[Any] | None:
 
 
 def _by_time_of_batch(run: EngineRun, name: str) -> Counter[Any] | None:
-    """The records of a delta; None where it has no timeouts.
+    """The records of a delta, with timeouts that count from the time of the batch; None if it has no timeouts.
 
-    The row of a state with a timeout is: null bits, where the state is, the timeout (-1: none), the state.
+    The row of a state with a timeout is: null bits, the place of the state, the timeout (-1: none), the state.
     """
     found, records = re.fullmatch(r"state/(\d+)/\d+/(\d+)\.delta", name), run.files.get(name)
     schema = run.files.get(f"state/{found[1]}/0/_metadata/schema") if found else None
@@ -107,7 +107,7 @@ def _counted_from(value: bytes | None, began_ms: int) -> bytes | None:
 
 
 def _in_words(content: Any, other: Any) -> str:
-    """What a file holds, as far as a person can read it: text; of a state file, how many records."""
+    """The content of a file in words: its text, or for a state file, the number of its records."""
     if content is None:
         return "no such file"
     if isinstance(content, dict) and not isinstance(content, Counter):
@@ -154,7 +154,7 @@ def _counts(operator: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _same_average(one: str | None, other: str | None) -> bool:
-    """To the millisecond. Spark merges running means as tasks finish, so the last digit of its own average varies."""
+    """Whether two averages are equal to the millisecond; the last digit of Spark's depends on which task finishes first."""
     ms, other_ms = iso_ms(one), iso_ms(other)
     return one == other if ms is None or other_ms is None else abs(ms - other_ms) <= 1
 

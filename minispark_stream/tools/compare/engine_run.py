@@ -3,8 +3,8 @@
     EngineRun(batches=(EngineBatch(0, {...progress...}, rows=(("a", 2), ("b", 1)), logs={"offsets/0": "v1\\n..."}),),
               trace=..., files={"commits/0": ..., "state/0/1/1.delta": ...})
 
-A run that failed has the condition of the error (STREAM_FAILED, whatever went wrong) and its cause, out of the message; where
-the message names no error, the cause is what it says:
+A run that failed has the condition of the error (STREAM_FAILED, whatever went wrong) and its cause, which is taken from the
+message; if the message names no error, the cause is the text of the message:
 
     "[STREAM_FAILED] Query [...] terminated with exception: ... ArithmeticException: [DIVIDE_BY_ZERO] Division by zero. ..."
     ->  Cause("DIVIDE_BY_ZERO", "Division by zero. ...")
@@ -21,7 +21,7 @@ from minispark_stream.lens.trace.trace import Trace
 from minispark_stream.lens.view.words import short
 
 Rows = Sequence[tuple[Any, ...]]
-# What stands around the error of a user: the query's end, its sink and its Python worker.
+# The conditions that Spark puts around a user's error: those of the query, of its sink and of its Python worker.
 WRAPPERS = ("STREAM_FAILED", "FOREACH_BATCH_USER_FUNCTION_ERROR", "PYTHON_EXCEPTION")
 _CONDITION = re.compile(r"\[([A-Z][A-Z0-9_]+(?:\.[A-Z0-9_]+)*)\] (?=([^\n]*))")
 _RAISED = re.compile(r"(?:^|[ .])(\w+(?:Error|Exception)): (?=([^\n]*))", re.MULTILINE)
@@ -29,7 +29,7 @@ _RAISED = re.compile(r"(?:^|[ .])(\w+(?:Error|Exception)): (?=([^\n]*))", re.MUL
 
 @dataclass(frozen=True)
 class EngineBatch:
-    """What one engine did in one batch: the progress report, the rows that the sink got, the log files it left."""
+    """What one engine did in one batch: the progress report, the rows that the sink received, the log files that it wrote."""
 
     batch_id: int
     progress: Mapping[str, Any]
@@ -39,7 +39,7 @@ class EngineBatch:
 
 @dataclass(frozen=True)
 class Cause:
-    """What went wrong below the wrappers: a condition of Spark's, or the class of an exception, or ""; and what it says."""
+    """What went wrong below the wrappers: Spark's condition, or the class of an exception, or ""; and the message."""
 
     name: str
     message: str
@@ -53,7 +53,7 @@ class Cause:
 
 
 def cause_of(message: str) -> Cause | None:
-    """The innermost error that the message of a StreamingQueryException names, or else what it says; None for other texts."""
+    """The innermost error that the message of a StreamingQueryException names, or else its text; None for other messages."""
     text = message.split("\n=== Streaming Query ===")[0]
     conditions = [found for found in _CONDITION.findall(text) if found[0] not in WRAPPERS]
     found = conditions or _RAISED.findall(text)
@@ -73,5 +73,5 @@ class EngineRun:
 
     @property
     def error(self) -> str | None:
-        """What ended the query, with its cause; None if nothing did."""
+        """The error that ended the query, with its cause; None if there was none."""
         return self.condition and ": ".join(map(str, filter(None, (self.condition, self.cause))))

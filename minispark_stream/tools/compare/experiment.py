@@ -1,11 +1,11 @@
 """One query, run again and again on the model with other settings: the runs behind `what_if`.
 
-1. A choice is a value for every knob, and the order of arrival. A run with a choice that was made before is not made again.
+1. A choice is a value for every knob, and the order of arrival. A query does not run again with the same choice.
 2. Each run has a temporary folder, which is deleted, and a session of its own with few partitions, so that it takes seconds.
-3. `at_once`: all files are there when the query starts; otherwise each one arrives after the one before was processed.
+3. `at_once`: all files exist when the query starts; otherwise each one arrives after the one before has been processed.
 4. A crash is what side_by_side calls damage: after the middle step the query is stopped, and what a kill would have prevented
-   is taken back. Killed after `walCommit`, the newest batch has no state and no commit; killed before `commitOffsets`, no
-   commit. The batch runs again; in the trace its first try ends where the query was killed.
+   is undone. A batch that is killed after `walCommit` has no state and no commit; one that is killed before `commitOffsets` has
+   no commit. The newest batch runs again; in the trace, its first try ends where the query was killed.
 
     Experiment(spark, windowed).run({"delay": "5 minutes"}, [["12:01,a"], ["12:30,b"]])    ->  Outcome(results=...)
 """
@@ -36,7 +36,7 @@ CRASHES = ("walCommit", "commitOffsets")
 
 
 class Experiment:
-    """Runs a query with the settings that it is given.
+    """Runs a query with given settings.
 
     Args:
         spark: the session.
@@ -55,15 +55,15 @@ class Experiment:
         self, knobs: Mapping[str, Any], feed: Feed, *, output_mode: str = "append", crash: str | None = None,
         at_once: bool = False, tick: Callable[[], object] = lambda: None,
     ) -> Outcome:
-        """Run the query, or look up what it came to.
+        """Run the query, or look up the outcome of an earlier run.
 
         Args:
             knobs: the keyword arguments of the query function.
             feed: the steps of the input, as side_by_side takes them.
             output_mode: "append", "update" or "complete".
             crash: None, or one of `CRASHES`.
-            at_once: whether all files are there when the query starts.
-            tick: called after every step; what it raises ends the run.
+            at_once: whether all files exist when the query starts.
+            tick: called after every step; an error that it raises ends the run.
         """
         if crash not in (None, *CRASHES):
             raise ValueError(f"crash must be None or one of {', '.join(CRASHES)}, not {crash!r}")

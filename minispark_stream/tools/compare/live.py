@@ -3,7 +3,7 @@
     query = spark.readStream ... .start()
     live(query)                      as the last line of a cell: charts that grow with every batch
 
-1. The charts show the progress reports of the query. The query keeps the newest hundred; the view remembers more than that.
+1. The charts show the progress reports of the query. The query keeps the newest hundred; the view keeps more.
 2. A query of the model also has a trace, whose newest steps are drawn.
 """
 
@@ -24,7 +24,7 @@ MOST_BATCHES = 200  # in the charts
 
 
 def live(query: StreamingQuery, every_s: float = 1.0) -> LiveView:
-    """A view of a query for Jupyter, which is drawn again until the query ends, or until its `close()` is called.
+    """A view of a query for Jupyter, which is updated until the query ends, or until its `close()` is called.
 
     Args:
         query: a query of real Structured Streaming or of the model.
@@ -38,7 +38,7 @@ def live(query: StreamingQuery, every_s: float = 1.0) -> LiveView:
         TypeError: `query` is not a query.
     """
     if not isinstance(query, StreamingQuery):
-        raise TypeError(f"live takes the StreamingQuery that start() gave, not {type(query).__name__}")
+        raise TypeError(f"live takes the StreamingQuery that start() returned, not {type(query).__name__}")
     return LiveView(_looking(query), every_s)
 
 
@@ -48,7 +48,7 @@ def _looking(query: StreamingQuery) -> Callable[[], Look]:
     title = f"query {query.name or query.id} on {engine}"
 
     def look() -> Look:
-        is_active = query.isActive  # asked first: what it did before it ended is in the reports
+        is_active = query.isActive  # asked first, so that the reports contain all that it did before it ended
         for progress in query.recentProgress:  # (1)
             if ran_a_batch(progress):
                 batches.setdefault((str(progress.runId), progress.batchId), SparkBatch(progress, {}))
@@ -68,7 +68,7 @@ def _looking(query: StreamingQuery) -> Callable[[], Look]:
 
 
 def newest_steps(query: StreamingQuery) -> Recording | None:
-    """(2) The steps of the newest trigger that runs a batch; None of Spark. One under way has its own event added to them."""
+    """(2) The steps of the newest trigger that runs a batch, and the trigger itself even if it still runs; None for Spark."""
     if not isinstance(query, ModelQuery):
         return None
     events = query.trace.events

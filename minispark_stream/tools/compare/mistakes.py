@@ -1,12 +1,13 @@
-"""What is easily got wrong in a call of `side_by_side`, and what is said then.
+"""Easy mistakes in a call of `side_by_side`, and what the errors say about them.
 
-1. A trigger is the arguments of `DataStreamWriter.trigger`, and no word alone.
-2. Its arguments have Python's names, where PySpark's methods have camelCase.
-3. A folder that is not there: perhaps the query has several inputs, and the steps do not name them.
-4. A step is a list of lines, and no text.
-5. The function returns the query, which it builds on the session that it is given.
-6. A conf that Spark does not know, an engine that there is not, a knob that is no parameter: what is misspelt has no effect.
-7. What Spark refuses, the model refuses too, and often says what to do; that is added to Spark's error.
+1. A trigger must be the arguments of `DataStreamWriter.trigger`, and not a single word.
+2. The arguments of `side_by_side` have Python's names, and not camelCase as in PySpark's methods.
+3. If a folder does not exist, perhaps the query has several inputs, and the steps do not name them.
+4. A step must be a list of lines, and not a text.
+5. The function must return the query, and build it on the session that it is called with.
+6. A misspelt name would have no effect: a conf that Spark does not know, an engine that does not exist, a knob that is not a
+   parameter.
+7. What Spark refuses, the model refuses, too, and often says what to do; this is added to Spark's error.
 
     side_by_side(spark, build, feed, outputMode="complete")
         TypeError: side_by_side() got an unexpected keyword argument 'outputMode'
@@ -29,21 +30,21 @@ from pyspark.sql.streaming import DataStreamWriter
 from minispark_stream.session import MiniSparkSession
 
 ENGINES = ("model", "spark")
-# What follows is up to a catalog or to a provider of state; and a conf that Spark reads and does not list.
+# The first two are up to a catalog or a state store provider; the last one is a conf that Spark reads but does not list.
 FREE = ("spark.sql.catalog.", "spark.sql.streaming.stateStore.", "spark.sql.streaming.checkpointFileManagerClass")
 Arguments = ParamSpec("Arguments")
 Result = TypeVar("Result")
 
 
 def check_trigger(trigger: object) -> None:  # (1)
-    """Raises TypeError: what was given are no arguments."""
+    """Raises TypeError: the trigger is not a mapping of arguments."""
     if trigger is not None and not isinstance(trigger, Mapping):
         wanted = "the arguments of DataStreamWriter.trigger, such as {'availableNow': True}"
         raise TypeError(f"trigger takes {wanted}, not {trigger!r}")
 
 
 def check_feed(feed: object) -> None:  # (4)
-    """Raises TypeError: a text in the place of a list of lines, which would be read letter by letter."""
+    """Raises TypeError: a step is a text instead of a list of lines, and would be read letter by letter."""
     steps = [feed] if isinstance(feed, str) else feed if isinstance(feed, (list, tuple)) else []
     for step in steps:
         for lines in step.values() if isinstance(step, Mapping) else (step,):
@@ -52,13 +53,13 @@ def check_feed(feed: object) -> None:  # (4)
 
 
 def check_build(build: object) -> None:  # (5)
-    """Raises TypeError: what was given cannot be called."""
+    """Raises TypeError: `build` cannot be called."""
     if not callable(build):
         raise TypeError(f"the query must be built by a function of a session, which each engine calls, not by {build!r}")
 
 
 def check_confs(spark: SparkSession, confs: Mapping[str, str]) -> None:  # (6)
-    """Raises ValueError: Spark's SQL has no such conf, or cannot set it while it runs, so that it would have no effect."""
+    """Raises ValueError: Spark has no such SQL conf, or it cannot be set while Spark runs, so it would have no effect."""
     for name in confs:
         if name.startswith("spark.sql.") and not name.startswith(FREE) and not spark.conf.isModifiable(name):
             known = [str(row.key) for row in spark.sql("SET -v").collect()]
@@ -66,7 +67,7 @@ def check_confs(spark: SparkSession, confs: Mapping[str, str]) -> None:  # (6)
 
 
 def check_relay(relay: Collection[str]) -> None:  # (6)
-    """Raises ValueError: an engine that there is not, or no model, so that Spark would be compared with itself."""
+    """Raises ValueError: an engine does not exist, or the model is missing, so that Spark would be compared with itself."""
     for name in relay:
         if name not in ENGINES:
             raise ValueError(f"relay takes {' and '.join(ENGINES)}, not {name!r}")
@@ -92,7 +93,7 @@ def perhaps(name: str, known: Sequence[str]) -> str:
 
 
 def check_built(found: Any, session: object) -> None:  # (5)
-    """Raises TypeError: what the function gave is no query, or not one of the session that it was given."""
+    """Raises TypeError: the function did not return a query, or built it on another session."""
     if not hasattr(found, "writeStream"):
         raise TypeError(f"the function must return the streaming DataFrame that it builds, but it returned {found!r}")
     if isinstance(session, MiniSparkSession) and found.isStreaming and type(found.writeStream) is DataStreamWriter:
@@ -100,7 +101,7 @@ def check_built(found: Any, session: object) -> None:  # (5)
 
 
 def knows_camel_case(function: Callable[Arguments, Result]) -> Callable[Arguments, Result]:  # (2)
-    """A function whose error for an argument in camelCase says how the argument is called."""
+    """A function whose error for an argument in camelCase says the right name of the argument."""
     names = set(inspect.signature(function).parameters)
 
     @wraps(function)
@@ -116,7 +117,7 @@ def knows_camel_case(function: Callable[Arguments, Result]) -> Callable[Argument
 
 
 def add_hints(error: PySparkException, run: Callable[[], object]) -> None:  # (7)
-    """Add what the model says below the same error; `run` runs the query on it."""
+    """Add the hints that the model gives with the same error; `run` runs the query on the model."""
     try:
         run()
     except PySparkException as own:
@@ -126,6 +127,6 @@ def add_hints(error: PySparkException, run: Callable[[], object]) -> None:  # (7
 
 
 def hint_at_inputs(error: AnalysisException) -> None:  # (3)
-    """Add to an error of the user's `build` what it may come from."""
+    """Add a possible reason to an error of the user's `build`."""
     if error.getCondition() == "PATH_NOT_FOUND":
         error.add_note('Hint: a query with several inputs takes steps that name them: {"left": ["a"], "right": ["b"]}.')

@@ -1,10 +1,11 @@
-"""What a run of a query came to, and what is different from another run of it: as data, and in sentences with numbers.
+"""The outcome of a run of a query, and what is different in another run of it: as data, and in sentences with numbers.
 
-1. The results: in append mode all rows that came out, in update mode the newest one of each key, in complete mode those of the
-   last batch. A batch that ran again after a kill counts once.
-2. The key of a result are the columns that the state of the query has as its key, unless that is a join's; or else those that
-   are no numbers. Where they name two results alike, the whole row is the key.
-3. The same arrival in both runs is the same row for the same time; whether it was counted or too late is in the trace.
+1. The results are, in append mode, all rows that were emitted; in update mode, the newest row of each key; in complete mode,
+   the rows of the last batch. A batch that ran again after a kill counts once.
+2. The key of a result consists of the columns of the key in the state (but not in that of a join), or else of the columns that
+   are not numbers. If two results have the same key, the whole row is the key.
+3. An arrival is the same in both runs if it is the first, or the second, and so on, of equal rows; the trace says whether it
+   was counted or too late.
 
     changes(before, after).sentences()    ["2 rows more counted: 9 instead of 7.", "12:04 is no longer too late.",
                                            "Results: 1 with another value, 1 new."]
@@ -26,14 +27,14 @@ from minispark_stream.lens.view.words import clock_words, plural, row_words
 
 Row = Mapping[str, Any]
 MOST_NAMED = 6  # rows in a sentence
-KINDS = {  # of a result that is not the same -> how it is said
+KINDS = {  # how a result has changed -> the words for it
     "other": "with another value", "new": "new", "gone": "gone", "later": "in a later batch", "earlier": "in an earlier batch",
 }
 
 
 @dataclass(frozen=True)
 class Result:
-    """A row that came out, and in which batch."""
+    """A row that was emitted, and the batch that emitted it."""
 
     batch_id: int
     row: Row
@@ -41,7 +42,7 @@ class Result:
 
 @dataclass(frozen=True)
 class Outcome:
-    """What a run came to: its results, the columns that are their key, and its trace (with rows); `error` if it failed."""
+    """The outcome of a run: its results, the columns that are their key, and its trace (with rows); `error` if it failed."""
 
     columns: tuple[str, ...]
     key: tuple[str, ...]
@@ -50,7 +51,7 @@ class Outcome:
     error: str | None = None
 
     def arrivals(self) -> dict[str, tuple[float | None, set[str]]]:
-        """Every row that arrived, by what tells it from others: its event time, and what became of it."""
+        """Every row that arrived, by what distinguishes it from others: its event time, and what became of it."""
         seen: Counter[str] = Counter()
         told: dict[int, tuple[Row, float | None, set[str]]] = {}
         for fate in self._story.rows:
@@ -64,13 +65,13 @@ class Outcome:
 
     @property
     def held(self) -> int:
-        """State rows at the end."""
+        """The number of state rows at the end."""
         progress = self.trace.batches[-1].progress if self.trace.batches else {}
         return sum(as_int(as_map(o).get("numRowsTotal")) or 0 for o in as_list(progress.get("stateOperators")))
 
     @property
     def watermark_ms(self) -> int | None:
-        """Where the watermark has got to in the end."""
+        """The watermark at the end."""
         batches = self._story.batches
         return (batches[-1].next_ms or batches[-1].eviction_ms) if batches else None
 
@@ -86,7 +87,7 @@ class Outcome:
 def outcome(
     mode: str, columns: Sequence[str], batches: Mapping[int, Sequence[Row]], trace: Trace, error: str | None = None
 ) -> Outcome:
-    """What a run in an output mode came to; `batches` are the rows that the sink got in each batch."""
+    """The outcome of a run in an output mode; `batches` are the rows that the sink received in each batch."""
     every = [Result(batch_id, row) for batch_id, rows in sorted(batches.items()) for row in rows]
     by_key = (fate for fate in fates(trace).rows if fate.operator is not None and fate.operator.keeps != "rows")  # not a join
     keys = {name for fate in by_key for name in as_map(fate.at.get("key"))}  # (2)
@@ -101,9 +102,9 @@ def outcome(
 
 @dataclass(frozen=True)
 class Changes:
-    """What is different in `after`: pairs of (result before, result after), None where there is none; and rows by event time.
+    """What is different in `after`: pairs of (result before, result after), of which one may be None; and how rows have fared.
 
-    `late_no_more` and `late_now` are words for rows that came in both runs.
+    `counted` are the numbers of counted rows; `late_no_more` and `late_now` are words for rows that arrived in both runs.
     """
 
     before: Outcome
@@ -205,7 +206,7 @@ def _counted(arrivals: Mapping[str, tuple[float | None, set[str]]]) -> int:
 
 
 def _is_late(what: set[str]) -> bool:
-    """Late in every window that it falls into."""
+    """Whether a row was late in all of its windows."""
     return what == {LATE}
 
 

@@ -1,10 +1,10 @@
 """One run of a query over a prepared input, on one engine or on two in turn.
 
-1. An empty input folder and an empty checkpoint; the query is started with a sink that keeps the rows of each batch.
-2. Each step of the feed is put into the folder, and the query processes all of it, batches without data included.
+1. The input folder and the checkpoint are empty; the query is started with a sink that keeps the rows of each batch.
+2. Each step of the feed is put into the folder, and the query processes all of it, including batches without data.
    A file appears in one rename and with a fixed modification time, so that every run sees the same files.
-3. After a step in `restarts`, the query is stopped and started again on its checkpoint.
-4. Progress, rows and log files of every batch are kept; at the end, the files of the checkpoint.
+3. After a step in `restarts`, the query is stopped and started again from its checkpoint.
+4. Progress, rows and log files of every batch are kept, and at the end, the files of the checkpoint.
 
     Runner([spark], word_count, inputs, checkpoint, ...).run([["a b a"], ["b c"]], {}, tick)    ->  EngineRun(batches=...)
 """
@@ -39,14 +39,14 @@ from minispark_stream.tools.compare.spark_trace import SparkBatch, ran_a_batch, 
 Build = Callable[..., DataFrame]
 Step = Sequence[str] | Mapping[str, Sequence[str]] | Callable[[str], object]
 
-FIRST_FILE_TIME = 1_700_000_000  # seconds; the modification time of the first step's file, one second more for each step
+FIRST_FILE_TIME = 1_700_000_000  # seconds: the modification time of the first step's file; each step adds one second
 COLLECT: Callable[[DataFrame], Iterable[Any]] = methodcaller("collect")
 # How long a query with several inputs sleeps between two looks at them, so that it sees all of a step or nothing.
 TOGETHER = {"spark.sql.streaming.pollingDelay": "300ms"}
 
 
 class Runner:
-    """One run over all steps, by the engines of `sessions` in turn."""
+    """One run over all steps, on the engines of `sessions` in turn."""
 
     def __init__(
         self, sessions: Sequence[Any], build: Build, inputs: str, checkpoint: str, output_mode: str,
@@ -75,7 +75,7 @@ class Runner:
         self, feed: Sequence[Step], restarts: Mapping[int, Callable[[str], object] | None], tick: Callable[[], object]
     ) -> EngineRun:
         self._inputs.mkdir(parents=True, exist_ok=True)
-        for step in feed:  # folders that a source may insist on
+        for step in feed:  # folders that a source may require
             for name in step if isinstance(step, Mapping) else ():
                 (self._inputs / name).mkdir(parents=True, exist_ok=True)
         condition: str | None = None
@@ -107,7 +107,7 @@ class Runner:
 
     @property
     def shown(self) -> dict[int, Sequence[Mapping[str, Any]]]:
-        """The rows that the sink got in each batch, as the trace shows them; of a batch that ran twice the second time."""
+        """The rows that the sink received in each batch, as the trace shows them; those of a second run replace the first."""
         return {batch.batch_id: batch.rows or () for batch in self._spark_batches}
 
     def _start(self) -> str:  # (1)
@@ -194,7 +194,7 @@ def put_files(inputs: Path, i: int, step: Step) -> list[Path]:
 
 @contextmanager
 def confs_set(spark: SparkSession, confs: Mapping[str, str]) -> Iterator[None]:
-    """Set confs, and put back what was there."""
+    """Set confs, and restore their old values afterwards."""
     before = {key: spark.conf.get(key, None) for key in confs}
     for key, value in confs.items():
         spark.conf.set(key, value)

@@ -119,7 +119,7 @@ def side_by_side(
 
 
 def _check_may_be_emptied(inputs: str, own_checkpoint: str) -> None:
-    """The input folder has no files, or lies beside the checkpoint of an earlier comparison. Raises FileExistsError."""
+    """Raises FileExistsError, unless the input folder is empty, or is beside the checkpoint of an earlier comparison."""
     if os.path.exists(inputs) and os.listdir(inputs) and not os.path.exists(own_checkpoint):
         raise FileExistsError(
             f"{inputs} is not empty, and side_by_side would empty it: give another directory=, or input_dir= for your own files"

@@ -6,19 +6,19 @@ paper, section 7.4: monitoring).
 Spark cannot be asked for its steps, but each of them leaves something:
 
     durationMs of the progress     how long each phase took
-    offsets/N  commits/N           what was logged before and after the batch, watermark included
-    sources/i/n                    which files came in a log entry
+    offsets/N  commits/N           what was logged before and after the batch, including the watermark
+    sources/i/n                    which files are in a log entry
     stateOperators                 what the stateful operators did
-    state/i/p/N.zip                of RocksDB: which version is there as a whole, and of which tables it consists
-    collected rows                 what the sink got (a foreachBatch that looks)
+    state/i/p/N.zip                for RocksDB: which versions exist as a whole, and which tables they have
+    collected rows                 what the sink received (from a foreachBatch that keeps it)
 
-`read_logs` keeps the log files of each batch while they are there (Spark purges them later). `spark_trace` puts progress
-reports and logs together as the same events that the model records, so one drawing shows both. A watermark that no log has any
-more is taken from the reports.
+`read_logs` keeps the log files of each batch while they exist (Spark purges them later). `spark_trace` combines progress
+reports and logs into the same events that the model records, so one drawing shows both. A watermark that is no longer in a log
+is taken from the reports.
 
-Spark reports how long a phase took and not when it began, so the phases of a trigger are laid end to end. A batch without a
-`walCommit` was in the log already: it is run again after a restart. Where the reports do not begin with batch 0, or the logs
-are gone, the trace has a note that says so.
+Spark reports how long a phase took, but not when it began, so the phases of a trigger are laid end to end. A batch without a
+`walCommit` was already in the log: it is run again after a restart. If the reports do not begin with batch 0, or the logs are
+gone, the trace has a note that says so.
 """
 
 from __future__ import annotations
@@ -36,15 +36,15 @@ from minispark_stream.lens.trace.trace import Trace
 from minispark_stream.lens.trace.values import as_int, as_map, entry_metadata
 from minispark_stream.tools.compare.spark_zips import read_zips
 
-Sources = list[tuple[str, Mapping[str, Any]]]  # name or number -> what a progress report says of it
+Sources = list[tuple[str, Mapping[str, Any]]]  # name or number -> what a progress report says about it
 
 
 @dataclass(frozen=True)
 class SparkBatch:
-    """One batch that Spark ran: its progress report, its log files (name -> text), and the rows that the sink got.
+    """One batch that Spark ran: its progress report, its log files (name -> text), and the rows that the sink received.
 
-    `names`: of the sources, in the order of the report; without them, they are called by their numbers. `zips`: by operator,
-    the versions of RocksDB stores that are there as a whole.
+    `names`: those of the sources, in the order of the report; without them, sources are called by their numbers. `zips`: by
+    operator, the versions of RocksDB stores that exist as a whole.
     """
 
     progress: Mapping[str, Any]
@@ -55,7 +55,7 @@ class SparkBatch:
 
     @property
     def sources(self) -> Sources:
-        """Each source as its name or number, and what the report says of it."""
+        """Each source as its name or number, and what the report says about it."""
         return named_sources(self.progress, self.names)
 
     @property
@@ -84,7 +84,7 @@ class SparkBatch:
 
 
 def named_sources(progress: Mapping[str, Any], names: Sequence[str]) -> Sources:
-    """The sources of a progress report with what they are called in the checkpoint."""
+    """The sources of a progress report, with their names in the checkpoint."""
     sources = progress.get("sources", ())
     return list(zip(names or map(str, range(len(sources))), sources))
 
@@ -95,7 +95,7 @@ def ran_a_batch(progress: Mapping[str, Any]) -> bool:
 
 
 def read_logs(checkpoint: str, batch_id: int, progress: Mapping[str, Any], names: Sequence[str] = ()) -> dict[str, str]:
-    """The log files of one batch: its offsets, its commit, and the source log entries that came with it."""
+    """The log files of one batch: its offsets, its commit, and the entries of source logs that belong to it."""
     files = CheckpointFileManager(checkpoint)
     paths = [f"offsets/{batch_id}", f"commits/{batch_id}"]
     for called, source in named_sources(progress, names):
@@ -121,19 +121,19 @@ def spark_trace(
 
 
 def spark_batches(checkpoint: str, reports: Iterable[Mapping[str, Any]], names: Sequence[str] = ()) -> list[SparkBatch]:
-    """The batches that progress reports tell of, with what the checkpoint still has of them. Rows are not known."""
+    """The batches of some progress reports, with what the checkpoint still has of them. Their rows are not known."""
     plain = (json.loads(json.dumps(report, default=str)) for report in reports if ran_a_batch(report))  # ids as text
     logged = ((one, read_logs(checkpoint, one["batchId"], one, names)) for one in plain)
     return [SparkBatch(one, logs, names=names, zips=read_zips(checkpoint, one)) for one, logs in logged]
 
 
 def _note(batches: Sequence[SparkBatch]) -> str | None:
-    """What the trace does not have."""
+    """What is missing in the trace."""
     missing = []
     if batches and batches[0].batch_id > 0:
         missing.append(
-            f"Batches before {batches[0].batch_id} are not in here: a query tells of its own run alone, and of that the newest "
-            "batches (spark.sql.streaming.numRecentProgressUpdates)."
+            f"Batches before {batches[0].batch_id} are missing: a query only reports the newest batches of its own run "
+            "(spark.sql.streaming.numRecentProgressUpdates)."
         )
     if batches and not any(batch.logs for batch in batches):
         missing.append(
@@ -176,7 +176,7 @@ def _events(batches: Sequence[SparkBatch]) -> Iterator[Event]:
 
 
 def _failed(batches: Sequence[SparkBatch], error: str, now_ms: float) -> Iterator[Event]:
-    """The trigger that the query did not survive. In which of its steps that was, Spark does not tell."""
+    """The trigger in which the query failed. Spark does not report in which step this was."""
     batch_id = batches[-1].batch_id + 1 if batches else 0
     for depth, step in ((1, "runBatch"), (0, "trigger")):
         yield Event(step, "spark", len(batches), batch_id, depth, now_ms, 0.0, {"batchId": batch_id}, error=error)
@@ -254,12 +254,12 @@ def _construct(
     writer.step(
         "constructNextBatch", 1, writer.now_ms - began, {"start": _by_source(sources, "startOffset")},
         {"end": _by_source(sources, "endOffset"), "newData": new_data, "run": True, "watermark": watermark,
-         **({} if new_data else {"anotherBatch": True})}, began,  # what would be without new data, Spark does not tell
+         **({} if new_data else {"anotherBatch": True})}, began,  # Spark does not say what would happen without new data
     )
 
 
 def _files(batch: SparkBatch, source: str) -> list[str]:
-    """The files that came to a source in this batch, from its log entries."""
+    """The files that a source received in this batch, from its log entries."""
     found = []
     for name, text in batch.logs.items():
         if name.startswith(f"sources/{source}/"):
@@ -283,7 +283,7 @@ def _log_offset(offset: Any) -> int | None:
 
 
 def _text(offset: Any) -> str | None:
-    """An offset as it stands in the log; progress reports put spaces into its JSON, and have `null` for none."""
+    """An offset as the log has it; progress reports put spaces into its JSON, and have `null` if there is none."""
     try:
         value = json.loads(offset or "null")
     except (TypeError, ValueError):
@@ -296,5 +296,5 @@ def _by_source(sources: Sources, key: str) -> dict[str, str | None]:
 
 
 def _name(name: str, source: Mapping[str, Any]) -> str:
-    """What tells a source from another one with the same description."""
+    """The name of a source, which distinguishes it from others with the same description."""
     return f"{name}: {source['description']}"

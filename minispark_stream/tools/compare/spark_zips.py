@@ -1,9 +1,9 @@
-"""The zips of RocksDB that real Spark has in a checkpoint when it has run a batch, and their tables.
+"""The zips of RocksDB that real Spark has in a checkpoint after a batch, and their tables.
 
-Models: nothing of Spark, whose progress reports say which version has been uploaded last, and not of what it consists.
+Models: nothing of Spark, whose progress reports say which version was uploaded last, but not which tables it has.
 
-1. Looked at are the version that the batch has written, and those of which the report says that they were uploaded last.
-2. A version with several zips, as checkpoint format 2 allows, is left out: which of them counts is in the commit log.
+1. The versions in question are the one that the batch has written, and those that were uploaded last, according to the report.
+2. A version with several zips, which checkpoint format 2 allows, is left out: only the commit log says which of them counts.
 
     state/0/1/5.zip     {"partition": 1, "store": "default", "version": 5, "tables": {"000008-<uuid>.sst": 1235}}
 

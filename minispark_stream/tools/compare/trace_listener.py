@@ -1,4 +1,4 @@
-"""A listener that keeps the traces of all queries of a session, from the moment when it is added.
+"""A listener that keeps the traces of all queries of a session, from the time when it is added.
 
     listener = TraceListener(spark)
     spark.streams.addListener(listener)             before the queries start
@@ -40,7 +40,7 @@ from minispark_stream.tools.compare.spark_trace import SparkBatch, spark_batches
 
 @dataclass
 class _Watched:
-    """What is known of a query. One of the model keeps its own trace; `earlier` is that of its runs before."""
+    """What is known about a query. A query of the model keeps its own trace; `earlier` is that of its earlier runs."""
 
     name: str | None
     checkpoint: str

@@ -37,7 +37,7 @@ def trace_of(query: StreamingQuery) -> Trace:
     if isinstance(query, ModelQuery):
         return query.trace  # (1)
     if not isinstance(query, StreamingQuery):
-        raise TypeError(f"trace_of takes the StreamingQuery that start() gave, not {type(query).__name__}")
+        raise TypeError(f"trace_of takes the StreamingQuery that start() returned, not {type(query).__name__}")
     seen, error = look_at(query), query.exception()  # (2)
     batches = spark_batches(seen.checkpoint, query.recentProgress, seen.source_names)
     return spark_trace(batches, query.name, seen.plan, None if error is None else str(error))

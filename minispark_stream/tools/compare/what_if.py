@@ -1,4 +1,4 @@
-"""What if the watermark came later, a window were longer, a row arrived earlier, the query were killed? Change a knob and see.
+"""What if the delay were longer, a window larger, a row arrived earlier, or the query were killed? Change a knob and see.
 
     def windowed(session, folder, delay="10 minutes", window="5 minutes"):
         rows = session.readStream.schema("time timestamp, word string").csv(folder)

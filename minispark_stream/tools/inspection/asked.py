@@ -1,7 +1,7 @@
-"""What is known of a query of which it is asked why nothing came out: its checkpoint, its reports, its trace, its plan.
+"""What is known about a query that emitted nothing, in order to say why: its checkpoint, its reports, its trace, its plan.
 
-    Asked(report, progress, mode="append")          of real Spark: what came from where is in the plan
-    Asked(report, ..., inputs, shifts, joins)       of the model: a trace has what was measured and decided
+    Asked(report, progress, mode="append")          of real Spark: its plan says which sources it has
+    Asked(report, ..., inputs, shifts, joins)       of the model: its trace has what was measured and decided
 
 Differs from Spark: Spark has no such answer.
 """
@@ -20,14 +20,14 @@ from minispark_stream.tools.inspection.inputs import join_types
 from minispark_stream.tools.inspection.report import CheckpointReport
 
 Shifts = Mapping[tuple[int, int], int]  # (operator, side) -> ms
-OUTER = {"LeftOuter": (0,), "RightOuter": (1,), "FullOuter": (0, 1)}  # the sides of which a row goes out without a partner
+OUTER = {"LeftOuter": (0,), "RightOuter": (1,), "FullOuter": (0, 1)}  # the sides whose rows are emitted without a partner, too
 
 
 def shifts(events: Iterable[Event]) -> Shifts:
-    """How far what makes the state of an operator leave, by side, is after the watermark of the query, below 0 if before it.
+    """By how many ms the watermark that evicts an operator's state, by side, is ahead of the query's; below 0 if behind it.
 
     Args:
-        events: the trace; of a batch the step queryPlanning has the query's watermark, and stateOperator what it decides.
+        events: the trace. In a batch, the step queryPlanning has the query's watermark, and stateOperator has its decision.
     """
     found: dict[tuple[int, int], int] = {}
     now_ms = None
@@ -49,12 +49,12 @@ def joins(events: Iterable[Event]) -> Mapping[int, str]:
 
 @dataclass(frozen=True)
 class Asked:
-    """What is known of the query.
+    """What is known about the query.
 
-    `report` is what is in the checkpoint, None where there is none yet; `progress` the newest reports of the run, the oldest
-    first; `mode` the output mode, which no checkpoint has; `error` what ended the query. What the `withWatermark` operators
-    measured (`inputs`: `node`, `delayMs`, `watermark`, `sources`), the `shifts` and the types of the `joins` are known where a
-    trace was recorded. The `plan` is that of a query, as Spark prints it; inputs, joins and timers are in it, too.
+    `report` is what is in the checkpoint, None if there is none yet; `progress` are the newest reports of the run, the oldest
+    first; `mode` is the output mode, which no checkpoint has; `error` is what ended the query. What the `withWatermark`
+    operators measured (`inputs`: `node`, `delayMs`, `watermark`, `sources`), the `shifts` and the types of the `joins` are
+    known if a trace was recorded. The `plan` is that of a query, as Spark prints it; it has inputs, joins and timers, too.
     """
 
     report: CheckpointReport | None
@@ -68,7 +68,7 @@ class Asked:
 
     @property
     def watermark_ms(self) -> int | None:
-        """The watermark of the next batch: as the last commit says, or else that of the last report."""
+        """The watermark of the next batch: the greatest that the commits and the reports have."""
         batches = self.report.batches if self.report is not None else ()
         told = [iso_ms(as_map(p.get("eventTime")).get("watermark")) for p in self.progress]
         return max((ms for ms in [*(b.next_watermark_ms for b in batches), *told] if ms is not None), default=None)
@@ -80,12 +80,12 @@ class Asked:
         return self.report.sources if self.report is not None else ()
 
     def needed_ms(self, held: Held) -> float:
-        """The watermark with which what is held leaves first."""
+        """The watermark at which the first of what is held is evicted."""
         shift = self.shifts.get((held.operator.operator_id, held.side or 0), 0)
         return (held.until_ms or 0) - shift + held.is_timer  # a timer is due when the watermark is past it
 
     def goes_out(self, held: Held) -> bool | None:
-        """Whether what leaves this state goes out; None: that is not known."""
+        """Whether what is evicted from this state is emitted; None if this is not known."""
         if held.side is None:
             return True
         own = self.joins.get(held.operator.operator_id)

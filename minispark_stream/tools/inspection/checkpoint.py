@@ -1,15 +1,15 @@
 """Open a checkpoint and say what is in it, without a JVM and without writing anything.
 
 1. List all files, once.
-2. Read `metadata` and both logs; that gives the batches, and what a restart would do.
-3. Read the sources' own logs; that gives the files of each batch.
-4. Read the state, partition after partition, as the last batch's confs say (codec, checksums).
+2. Read `metadata` and both logs, to find the batches, and what a restart would do.
+3. Read the sources' own logs, to find the files of each batch.
+4. Read the state, one partition after the other, with the confs of the last batch (codec, checksums).
 5. Check all of it for what is missing or unusual.
 
     report = inspect("s3://bucket/checkpoint")
     print(report); report.to_html("checkpoint.html"); report.find({"word": "be"})
 
-Damaged files do not stop it: each is a finding that names the file and what is wrong with it.
+Damaged files do not stop the inspection: each is a finding that names the file and what is wrong with it.
 
 Differs from Spark: Spark reads the state of a checkpoint with jobs (`format("statestore")`), and does not show its logs at all.
 """

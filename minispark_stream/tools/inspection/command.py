@@ -7,7 +7,7 @@
     inspect CHECKPOINT --key '{"word": "be"}'            the rows with a key (or --key be: the first key column)
     inspect CHECKPOINT --diff 6 7                        what batch 6 changed
 
-Exit code 0; 1 when the checkpoint, or the state that was asked for, cannot be read: one line on stderr says why.
+The exit code is 0; it is 1 if the checkpoint, or the state that was asked for, cannot be read, and one line on stderr says why.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ def _json(value: Any) -> str:
 
 
 def _key(text: str) -> Any:
-    """JSON if it is JSON, else the text itself."""
+    """The value of the text if it is JSON, and otherwise the text itself."""
     try:
         return json.loads(text)
     except (ValueError, RecursionError):

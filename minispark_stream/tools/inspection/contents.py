@@ -3,7 +3,7 @@
     contents.next.says         "batch 3 next, a new one: ..."
     contents.batches[-1]       offsets, watermark, time, confs, commit, files of each source
     contents.operators[0]      operator -> stores -> partitions: versions on disk, keys, bytes, sample rows
-    contents.findings          what is wrong, or worth a look
+    contents.findings          what is wrong, or worth looking at
 """
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from typing import Any
 from minispark_stream.engine.checkpointing.spark_types import StructType
 from minispark_stream.lens.trace.values import state_mark
 
-Row = Mapping[str, Any]  # a decoded key or value, made of what JSON has
+Row = Mapping[str, Any]  # a decoded key or value, of JSON values
 
 
 @dataclass(frozen=True)
 class Finding:
-    """Something to know. `level`: "error" (damaged, or a restart fails), "warning" (look at it), "note"."""
+    """Something worth knowing. `level`: "error" (damaged, or a restart fails), "warning" (look at it), "note"."""
 
     level: str
     where: str
@@ -33,8 +33,8 @@ class Finding:
 class Batch:
     """A batch as the two logs have it. Times in ms since the epoch.
 
-    `offsets`: by the id of the source, None: no entry in the offset log. `files`: of each source, what the batch read, None
-    where that is not known.
+    `offsets`: by the id of the source; None if the offset log has no entry. `files`: what the batch read from each source; None
+    if this is not known.
     """
 
     batch_id: int
@@ -50,7 +50,7 @@ class Batch:
 
 @dataclass(frozen=True)
 class NextBatch:
-    """What a restart does first. `batch_id` None: it fails."""
+    """What a restart does first. `batch_id` is None if the restart fails."""
 
     batch_id: int | None
     rerun: bool
@@ -59,7 +59,7 @@ class NextBatch:
 
 @dataclass(frozen=True)
 class SourceLog:
-    """A source as its offsets, and its directory under sources/, show it. `entries`: file name -> what is in it.
+    """What the offsets of a source, and its directory in sources/, say about it. `entries`: file name -> what is in it.
 
     `source_id`: its name, or else its number.
     """
@@ -73,7 +73,7 @@ class SourceLog:
 
 @dataclass(frozen=True)
 class VersionFiles:
-    """A version of a store: its files with their sizes in bytes, and how many keys it has, None where not known."""
+    """A version of a store: its files with their sizes in bytes, and how many keys it has (None if not known)."""
 
     version: int
     files: Mapping[str, int]
@@ -101,7 +101,7 @@ class StateChange:
 
     @staticmethod
     def of(was: StateRow | None, now: StateRow | None) -> StateChange:
-        """From one row to the other; where there is none, the row was added or removed."""
+        """The change from one row to the other; if one of them is None, the row was added or removed."""
         some = now or was
         assert some is not None
         before, after = was.value if was else None, now.value if now else None
@@ -110,7 +110,7 @@ class StateChange:
 
 @dataclass(frozen=True)
 class Partition:
-    """The files of one partition of a store; `num_keys`, `num_bytes` and `sample` are of `version`."""
+    """The files of one partition of a store; `num_keys`, `num_bytes` and `sample` are those of `version`."""
 
     partition: int
     versions: tuple[VersionFiles, ...]
@@ -128,7 +128,7 @@ class Partition:
 
 @dataclass(frozen=True)
 class Schemas:
-    """Key and value schema of a store, or of a column family of it (transformWithState has one for each state variable)."""
+    """The schemas of keys and values of a store, or of one of its column families (a state variable of transformWithState)."""
 
     name: str
     key: StructType
@@ -137,7 +137,7 @@ class Schemas:
 
 @dataclass(frozen=True)
 class Store:
-    """A store of an operator, over all partitions. `schemas` is empty when the file is missing or cannot be read."""
+    """A store of an operator, over all partitions. `schemas` is empty if the file is missing or cannot be read."""
 
     name: str
     schemas: tuple[Schemas, ...]
@@ -145,13 +145,13 @@ class Store:
 
     @property
     def num_keys(self) -> int | None:
-        """The keys of all partitions; None when those of one are not known."""
+        """The number of keys in all partitions; None if that of a partition is not known."""
         known = [p.num_keys for p in self.partitions if p.num_keys is not None]
         return sum(known) if len(known) == len(self.partitions) else None
 
     @property
     def history(self) -> Mapping[int, int]:
-        """Version -> keys over all partitions, for the versions that all of them know."""
+        """Version -> number of keys in all partitions, for the versions for which all of them are known."""
         by_version: dict[int, list[int]] = {}
         for partition in self.partitions:
             for version in partition.versions:
@@ -162,7 +162,7 @@ class Store:
 
 @dataclass(frozen=True)
 class Operator:
-    """A stateful operator. `name` and `num_partitions` are None when its metadata is missing."""
+    """A stateful operator. `name` and `num_partitions` are None if its metadata is missing."""
 
     operator_id: int
     name: str | None

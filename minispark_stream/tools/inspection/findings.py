@@ -1,19 +1,19 @@
-"""What is wrong with a checkpoint as a whole, or worth a look, beyond files that cannot be read.
+"""What is wrong with a checkpoint as a whole, or worth looking at, beyond files that cannot be read.
 
-Each check is a function from what was read to findings:
+Each check is a function that makes findings from what was read:
 
     uncommitted    a batch was planned and not finished: it runs again
-    gaps           a batch is missing in a log between two others
-    partitions     shuffle partitions were changed, or a partition of an operator is missing
+    gaps           a batch is missing in a log, between two others
+    partitions     the number of shuffle partitions was changed, or a partition of an operator is missing
     growing        the state only ever grows
-    ahead          state of versions that the logs do not know
-    strays         temporary files of writers that died
-    not_listed     directories and files that may not be looked at
+    ahead          there is state of versions that the logs do not know
+    strays         there are temporary files of writers that died
+    not_listed     there are directories or files that must not or cannot be read
 
-A state grows when, over the last 10 versions or more, the number of keys never went down and still grew by half in the
-second half: 10 20 30 40 50 60 70 80 90 100 grows; 10 20 25 25 25 25 25 25 25 25 does not.
+A state grows if the number of keys never went down over all its known versions, at least 10 of them, and grew by half or more
+in the second half of them: 10 20 30 40 50 60 70 80 90 100 grows; 10 20 25 25 25 25 25 25 25 25 does not.
 
-Differs from Spark: Spark finds these one at a time, when it fails.
+Differs from Spark: Spark finds these problems one at a time, when it fails.
 """
 
 from __future__ import annotations
@@ -67,8 +67,8 @@ def partitions(batches: Sequence[Batch], operators: Sequence[Operator]) -> Itera
     for (_, before), (batch_id, after) in zip(logged, logged[1:]):
         if before != after and operators:
             yield Finding(
-                "error", f"offsets/{batch_id}", f"{SHUFFLE_PARTITIONS} was changed from {before} to {after}: keys are looked "
-                "for in partitions where they do not lie"
+                "error", f"offsets/{batch_id}", f"{SHUFFLE_PARTITIONS} was changed from {before} to {after}: keys are searched "
+                "in partitions where they are not"
             )
     for operator in operators:
         for store in operator.stores:
@@ -78,11 +78,11 @@ def partitions(batches: Sequence[Batch], operators: Sequence[Operator]) -> Itera
             if expected is None or not there or there == {0}:  # without a grouping key there is partition 0 alone
                 continue
             if max(there) >= expected:
-                says = f"partition {max(there)} is there, though the metadata says {expected} partitions"
+                says = f"partition {max(there)} exists, although the metadata says {expected} partitions"
                 yield Finding("warning", where, says)
             if len([p for p in there if p < expected]) < expected:
                 lost = next(p for p in range(expected) if p not in there)
-                yield Finding("error", where, f"partition {lost} is missing: {len(there)} of {expected} partitions are there")
+                yield Finding("error", where, f"partition {lost} is missing: only {len(there)} of {expected} partitions exist")
 
 
 def growing(operators: Sequence[Operator]) -> Iterator[Finding]:
@@ -104,10 +104,10 @@ def ahead(batches: Sequence[Batch], operators: Sequence[Operator]) -> Iterator[F
     """There is state of versions that the logs do not know."""
     last = max((b.batch_id for b in batches if b.offsets is not None or b.unreadable), default=-1)
     if last < 0:
-        return  # a restart fails, which is said already
+        return  # a restart fails, which is a finding already
     for operator_id, version in states_ahead(operators, last + 1):
         yield Finding(
-            "warning", f"state/{operator_id}", f"version {version} is there, though batch {last} is the last one in offsets/: "
+            "warning", f"state/{operator_id}", f"version {version} exists, although batch {last} is the last one in offsets/: "
             "the logs were set back, or are incomplete. Later batches write these versions again"
         )
 
@@ -121,6 +121,6 @@ def strays(files: ReadOnlyFiles) -> Iterator[Finding]:
 
 
 def not_listed(files: ReadOnlyFiles) -> Iterator[Finding]:
-    """There are directories or files that may not be looked at."""
+    """There are directories or files that must not or cannot be read."""
     for name, reason in files.not_listed.items():
         yield Finding("warning", name, f"left out, because {reason}")

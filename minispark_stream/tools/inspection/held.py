@@ -1,10 +1,10 @@
-"""What a query holds, as its checkpoint tells: of each state how much, and what of it leaves first.
+"""What a query holds, according to its checkpoint: how much is in each state, and which part of it is evicted first.
 
-1. Every store of an operator with keys in it is something held. Of a join, each side has one with the rows; of
-   transformWithState in RocksDB, each state variable is one. What begins with "$" are the indexes and timers of the engine.
-2. A column of the key or the value that carries a watermark says when a row leaves; of a window it is the end. A key of
-   dropDuplicatesWithinWatermark has the time of its expiry as its value, a group of applyInPandasWithState its timer. A row of
-   a join that has matched leaves without a word, and does not count.
+1. Every store of an operator that has keys holds something. A join has a store with the rows of each side; transformWithState
+   in RocksDB has a store for each state variable. Stores whose names begin with "$" are the engine's own: indexes and timers.
+2. A column of the key or the value that carries a watermark says when a row is evicted; for a window, this is its end. A key
+   of dropDuplicatesWithinWatermark has the time of its expiry as its value, and a group of applyInPandasWithState has its
+   timer. A row of a join that has matched is evicted without being emitted, and does not count.
 
     stateStoreSave, 4 keys     the first to leave is window=[12:20, 12:25), when the watermark reaches 12:25
 
@@ -26,7 +26,7 @@ from minispark_stream.tools.inspection.report import CheckpointReport
 from minispark_stream.tools.inspection.rocksdb.row_encoding import LIST
 
 DELAY = "spark.watermarkDelayMs"
-MOST_ROWS = 5000  # of a partition, to find what leaves first
+MOST_ROWS = 5000  # of a store, to find what is evicted first
 DAMAGED = (ValueError, OSError)
 SIDES = ("left", "right")
 TIMERS = {"$eventTimers_keyToTimestamp": "event time", "$procTimers_keyToTimestamp": "processing time"}  # the clock of each
@@ -35,10 +35,10 @@ TIMER_COLUMNS = ("timeoutTimestamp", "expiryTimestampMs")  # of a group of apply
 
 @dataclass(frozen=True)
 class Held:
-    """What one state holds: so many keys; `first` leaves first, when the watermark reaches `until_ms` (None: not known).
+    """What one state holds: how many `keys`, and what is evicted `first`, at the watermark `until_ms` (None: not known).
 
-    `side` is 0 or 1 where it is a side of a join, whose state watermark decides; `variable` is the name of a state variable.
-    `is_timer`: `until_ms` is the time of a timer, which goes off when its clock is past it.
+    `side` is 0 or 1 if it is a side of a join, whose state watermark decides; `variable` is the name of a state variable.
+    `is_timer`: whether `until_ms` is the time of a timer, which fires when its clock is past it.
     """
 
     operator: Operator

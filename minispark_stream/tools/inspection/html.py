@@ -1,14 +1,14 @@
 """A report as HTML: one page that needs nothing else, or a fragment for Jupyter.
 
-1. What a restart does, over a strip of both logs: a box for each batch, filled where the entry is there.
-2. Findings, worst first.
-3. Batches: what each one read, its watermark and time, its commit.
-4. State: for each store its schema, the number of keys over the versions as a line, a strip of the versions on disk for
+1. What a restart does, above a strip of both logs: a box for each batch, filled if the entry exists.
+2. The findings, the worst first.
+3. The batches: what each one read, its watermark and time, and its commit.
+4. The state: for each store, its schema, the number of keys over the versions as a line, a strip of the versions on disk for
    each partition (a tall mark is a snapshot), and some rows.
 5. On the page, a slider over the newest versions of each store (versions.py), with what each of them changed.
-6. The confs, folded away.
+6. The confs, which can be unfolded.
 
-Everything that comes from a file is escaped here. The page has a script of its own (page.js), Jupyter gets none.
+Everything that comes from a file is escaped here. The page has a script of its own (page.js); a fragment in Jupyter has none.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ def page(report: Contents, read: Read) -> str:
     """The report as a page that needs nothing else.
 
     Args:
-        read: gives the rows of a version of a state, as `CheckpointReport.rows` does.
+        read: returns the rows of a version of a state, as `CheckpointReport.rows` does.
     """
     return Template(file_beside(__file__, "page.html")).substitute(
         title=say(f"Checkpoint {report.path.rstrip('/').rsplit('/', 1)[-1]}"),
@@ -87,7 +87,7 @@ NO_STATE = "<p class='note'>None: no stateful operator has run.</p>"
 
 
 def say(value: Any) -> str:
-    """Any value, safe to show."""
+    """Any value as text, escaped."""
     return escape(printable(str(value)))
 
 
@@ -242,5 +242,5 @@ def _confs(batches: Sequence[Batch]) -> str:
         return ""
     changes = "".join(f"<p class='bad'>changed in {say(change)}</p>" for change in conf_changes(batches)[-20:])
     rows = [("", (f"<code>{say(key)}</code>", say(value))) for key, value in last.conf.items()]
-    summary = f"<summary>confs of batch {last.batch_id}: a restart goes on with these, whatever the session says</summary>"
+    summary = f"<summary>confs of batch {last.batch_id}: a restart continues with these, whatever the session says</summary>"
     return f"<section class='card'>{changes}<details>{summary}{table(('conf', 'value'), rows)}</details></section>"

@@ -1,13 +1,13 @@
 """The inputs of a query: what each `withWatermark` has measured, and from which sources its rows come.
 
-Two inputs may have the same column for their event time. Those of a column stand in the same order in the plan (`tree` of the
+Two inputs may use the same column for their event time. The inputs of a column are in the same order in the plan (`tree` of the
 step queryPlanning) and in what was measured (step updateWatermark).
 
     plan    union of withWatermark ts 2 min over a, withWatermark ts 10 min over b
     found   ts 2 min, sources a           ts 10 min, sources b
 
-Real Spark does not tell what was measured; the text of its plan has the column, the delay and the sources. It has the kinds of
-its joins and timers, too.
+Real Spark does not report what was measured, but the text of its plan has the column, the delay and the sources, and also the
+kinds of its joins and timers.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ def join_types(plan: str) -> set[str]:
 
 
 def timers(plan: str) -> str | None:
-    """By which clock the timers of the plan's functions go: "event time" or "processing time"; None without any, or both."""
+    """The time that the timers of a plan's functions refer to: "event time" or "processing time"; None if neither, or both."""
     kinds = {kind for kind, words in TIMERS.items() if re.search(words, plan)}
     return kinds.pop() if len(kinds) == 1 else None
 

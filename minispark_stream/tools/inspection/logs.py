@@ -2,14 +2,14 @@
 
 Models: what MicroBatchExecution.populateStartOffsets would find, without running anything.
 
-1. A batch is there when it has an entry in the offset log, in the commit log, or in both.
-2. Which batch a restart runs is decided for the engine and for this (engine/checkpointing/recovery.py); here are the words.
-3. With O the last batch of the offset log, it cannot start when offsets/O cannot be read, when offsets/(O - 1) is missing
-   (O > 0), when there is no `metadata`, or when there is state or a commit and no O.
+1. A batch is known if it has an entry in the offset log, in the commit log, or in both.
+2. engine/checkpointing/recovery.py decides, for the engine and for this module, which batch a restart runs; here are the words.
+3. Let O be the last batch of the offset log. A restart fails if offsets/O, offsets/(O - 1) (for O > 0), the last commit or
+   `metadata` cannot be read; if one of these but the commit is missing; or if there is state or a commit, but no O.
 
     offsets/ 0 1 2   commits/ 0 1      batch 2 next, again: offsets/2 says what it reads, commits/2 is missing
 
-An entry that cannot be read is a finding, not the end: the other entries are shown.
+An entry that cannot be read is a finding, and the other entries are still shown.
 
 Nothing is written, and no session is needed.
 
@@ -86,7 +86,7 @@ def read_logs(files: ReadOnlyFiles) -> Logs:
 
 
 def attempt(read: Callable[[], T], where: str, findings: list[Finding], level: str = "error") -> T | None:
-    """What `read` gives; None, and a finding, when the file is damaged or gone."""
+    """What `read` returns; None, and a finding, if the file is damaged or gone."""
     try:
         return read()
     except UNREADABLE as e:
@@ -142,24 +142,24 @@ def next_batch(logs: Logs) -> NextBatch:
         says = f"batch {last + 1} next, a new one: batch {last} is in both logs, so it is done. "
         says += f"It begins where offsets/{last} ends"
         if (entry := logs.offsets[last]) is not None and entry.metadata is None:
-            says += ". It was run with a continuous trigger, and a query in micro-batches cannot go on from it"
+            says += ". It was run with a continuous trigger, and a query in micro-batches cannot continue from it"
         return NextBatch(restart.batch_id, False, says)
     says = f"batch {last} next, again: offsets/{last} says what it reads"
     if last in logs.commits:
-        says += f". It fails when it is done, because commits/{last} is there already"
+        says += f". It fails at its end, because commits/{last} exists already"
     else:
         says += f", but commits/{last} is missing, so it did not finish"
     if committed is None and restart.found is Found.COMMITS_LOST:
-        says += f". commits/ is empty, though batch {last - 1} must have been committed before batch {last} was planned"
+        says += f". commits/ is empty, although batch {last - 1} must have been committed before batch {last} was planned"
     elif restart.found is not Found.UNFINISHED:
-        says += f". The last entry of commits/ is {committed}, though it should be {last - 1} or {last}: the logs disagree"
+        says += f". The last entry of commits/ is {committed}, although it should be {last - 1} or {last}: the logs disagree"
     return NextBatch(restart.batch_id, restart.again, says)
 
 
 def _why_it_fails(logs: Logs) -> str:
     if not logs.offsets:
         left = "commits/" if logs.commits else "state/" if logs.has_state else ""
-        return f"{left} is not empty, though offsets/ is" if left else ""
+        return f"{left} is not empty, although offsets/ is" if left else ""
     last = max(logs.offsets)
     if logs.query_id is None:
         return "metadata is missing or cannot be read"

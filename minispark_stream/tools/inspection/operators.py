@@ -1,16 +1,16 @@
 """The stateful operators of a checkpoint: their stores, partitions, versions, keys and some rows (About state).
 
-1. The names of the files give operators, partitions, stores and versions:
+1. The names of the files contain operators, partitions, stores and versions:
 
        state/<op>/<part>[/<store>]/<version>.delta | .snapshot               HDFS-backed
        state/<op>/<part>[/<store>]/<version>[_<uuid>].zip | .changelog       RocksDB
 
 2. Metadata and schema files say what they are.
-3. Each store is replayed (store_versions.py) for the number of keys of every version. Of the version that the next batch
-   begins with, a few rows are decoded; then its bytes are dropped, so that one partition is in memory at a time.
-4. A column family of RocksDB is shown as a store of its own (rocksdb/stores.py); it has the files of the store that it is in.
+3. Each store is replayed (store_versions.py) to find the number of keys of every version. A few rows of the version with which
+   the next batch begins are decoded; then its bytes are dropped, so that only one partition is in memory at a time.
+4. A column family of RocksDB is shown as a store of its own (rocksdb/stores.py), with the files of the store that contains it.
 
-What cannot be read is a finding. It is an error if the next batch needs it, else a warning.
+What cannot be read is a finding. It is an error if the next batch needs it, and otherwise a warning.
 Differs from Spark: nothing in what is read.
 """
 
@@ -47,7 +47,7 @@ Versions = dict[int, dict[str, int]]  # version -> kind of file -> bytes
 
 @dataclass(frozen=True)
 class Found:
-    """The operators, what their rows can be read from, and what is wrong."""
+    """The operators, the stores from which their rows can be read, and what is wrong."""
 
     operators: tuple[Operator, ...]
     stores: tuple[StoreState, ...]
@@ -65,7 +65,7 @@ class _Metadata:
 
 
 def read_operators(files: ReadOnlyFiles, logs: Logs, next_version: int, max_bytes: int) -> Found:
-    """`next_version`: what the next batch begins with."""
+    """`next_version`: the version with which the next batch begins."""
     findings: list[Finding] = []
     operators, states = [], []
     by_store = _list(files)
@@ -205,7 +205,7 @@ def _families(files: ReadOnlyFiles, name: str) -> list[Family]:
 def _partition(
     stores: Sequence[StoreState], name: str, partition: int, next_version: int, findings: list[Finding]
 ) -> list[Partition]:
-    """A partition as each of the stores has it that lie in the same files."""
+    """A partition, once for each of the stores that are in the same files."""
     on_disk = stores[0].partitions[partition]
     where = f"state/{StateStoreId('', stores[0].operator_id, partition, name).relative_path}"
     shown = [Partition(partition, ()) for _ in stores]
@@ -235,7 +235,7 @@ def _partition(
 def _cannot_be_loaded(
     damages: Sequence[tuple[int, Exception]], version: int, is_on_disk: bool
 ) -> tuple[list[tuple[int, Exception]], str, str]:
-    """The damages but for the one that is the reason, the words, and the level."""
+    """Why a version cannot be loaded: the other damages, the words, and the level."""
     before = [d for d in damages if d[0] <= version]
     if not is_on_disk or not before:
         return list(damages), f"version {version}, with which the next batch begins, is not on disk", "error"

@@ -1,6 +1,6 @@
 """The small pictures on the page of a checkpoint, as SVG: both logs, the versions of a partition, the keys over time.
 
-    offsets/  [0] [1] [2]             a box for each batch, filled where the entry is there
+    offsets/  [0] [1] [2]             a box for each batch, filled if the entry exists
     commits/  [0] [1] [ ]  next       batch 2 is not finished: it comes next
 """
 

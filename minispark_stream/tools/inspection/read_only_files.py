@@ -1,10 +1,9 @@
-"""The files of a checkpoint that somebody else is responsible for: listed once, read with a limit, never written.
+"""The files of somebody else's checkpoint: listed once, read up to a limit, and never written.
 
-1. One recursive listing of the whole directory, because on an object store each listing is a request, and a checkpoint
-   has three levels of directories. Only plain files count: a link may lead out of the checkpoint, to a file that is
-   nobody's business here. Which entries and versions there are is read off this listing, so a running query cannot make two
-   looks contradict each other.
-2. A file is read up to a limit, and every way to write raises an error.
+1. The whole directory is listed recursively once, because on an object store each listing is a request, and a checkpoint has
+   three levels of directories. Only plain files count: a link may lead to a file outside the checkpoint. This one listing says
+   which entries and versions exist, so two answers cannot contradict each other while a query is running.
+2. A file is read up to a limit, and every method that would write raises an error.
 
     ReadOnlyFiles("/data/checkpoint", None, 1 << 20).files    {"commits/0": 29, "metadata": 45, "offsets/0": 712}
 """
@@ -29,7 +28,7 @@ class ReadOnlyFiles(CheckpointFileManager):
     """The files under one directory; `max_bytes` is the largest file that `open` reads.
 
     Attributes:
-        not_listed: what the listing had to leave out, and why: path -> reason.
+        not_listed: what the listing had to leave out: path -> reason.
     """
 
     def __init__(self, path: str, filesystem: fs.FileSystem | None, max_bytes: int):
@@ -38,7 +37,7 @@ class ReadOnlyFiles(CheckpointFileManager):
         self.not_listed: dict[str, str] = {}
 
     def folder(self, name: str, max_bytes: int | None = None) -> ReadOnlyFiles:
-        """The same for a directory below, with a lower limit if `max_bytes` is given."""
+        """The same for a subdirectory, with a lower limit if `max_bytes` is given."""
         below = ReadOnlyFiles(f"{self._path}/{name}", self._fs, min(max_bytes or self.max_bytes, self.max_bytes))
         below.root = f"{self.root}/{name}"
         return below
@@ -87,14 +86,14 @@ class ReadOnlyFiles(CheckpointFileManager):
                 yield relative, info.size or 0
 
     def list(self, name: str = "", only_files: bool = False) -> list[tuple[str, int, int]]:
-        """As for any checkpoint; a folder that cannot be listed is among `not_listed` already, and seems empty here."""
+        """As for any checkpoint; a folder that cannot be listed is already in `not_listed`, and is empty here."""
         try:
             return super().list(name, only_files)
         except OSError:
             return []
 
     def open(self, name: str) -> bytes:  # (2)
-        """The content of a file. Raises FileNotFoundError; ValueError for a file that is too large or cannot be read."""
+        """The content of a file. Raises FileNotFoundError, or ValueError for a file that is too large or cannot be read."""
         path = self._full(name)
         try:
             if self._fs is None:
@@ -110,12 +109,12 @@ class ReadOnlyFiles(CheckpointFileManager):
     def _read(self, name: str, size: int, file: Any) -> bytes:
         if size > self.max_bytes:
             raise LimitExceeded(
-                f"{self.root}/{name}: {size:,} bytes, more than the {self.max_bytes:,} that are read at most (max_bytes)"
+                f"{self.root}/{name}: {size:,} bytes, but at most {self.max_bytes:,} are read (max_bytes)"
             )
         return bytes(file.read(size))
 
     def create_atomic(self, name: str, data: bytes, overwrite: bool = False, new_folder: bool = True) -> NoReturn:
-        """Raises PermissionError, as the two below do."""
+        """Raises PermissionError, as the next two methods do."""
         raise PermissionError(f"{self.root}: inspecting writes nothing")
 
     def delete(self, name: str) -> NoReturn:

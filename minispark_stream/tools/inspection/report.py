@@ -1,11 +1,11 @@
-"""The report that an inspection gives: what is in the checkpoint, and answers about its state.
+"""The report of an inspection: what is in the checkpoint, and answers about its state.
 
     report = inspect("/data/checkpoint")
     print(report); report.to_html("checkpoint.html"); report.to_json()
     report.next, report.batches, report.operators, report.findings      plain data (contents.py)
     report.rows(...), report.find(...), report.diff(...)                the state itself, read when asked for
 
-Everything here was read before the report was made, but for the state, which the last three and `to_html` read again.
+Everything was read before the report was made, except for the state, which `rows`, `find`, `diff` and `to_html` read again.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from minispark_stream.tools.inspection.text import to_text
 
 @dataclass(frozen=True, repr=False)
 class CheckpointReport(Contents, StateReader):
-    """The contents, and the state, which can be asked. Shows itself as text (`str`), and in Jupyter."""
+    """The contents of a checkpoint, and questions about its state. It is shown as text (`str`), and in Jupyter."""
 
     def to_json(self, indent: int | None = None) -> str:
         """The whole report as JSON text."""
@@ -33,7 +33,7 @@ class CheckpointReport(Contents, StateReader):
         return text.encode("utf-8", "replace").decode("utf-8")
 
     def to_html(self, path: str | Path) -> Path:
-        """Write one page that needs nothing else; returns its path."""
+        """Write a page that needs no other file; returns its path."""
         target = Path(path)
         target.write_text(page(self, self.rows), encoding="utf-8", errors="replace")
         return target
@@ -49,7 +49,7 @@ class CheckpointReport(Contents, StateReader):
 
 
 def as_json(value: Any) -> Any:
-    """What JSON has in the place of `value`: schemas as Spark writes them, dataclasses as dicts of what of them is compared."""
+    """`value` as JSON: schemas as Spark writes them, and dataclasses as dicts of the fields that are compared."""
     if isinstance(value, StructType):
         return value.jsonValue()
     if is_dataclass(value):

@@ -1,13 +1,13 @@
-"""The sources of a checkpoint: what kind they are, and what each batch read of them (Source document).
+"""The sources of a checkpoint: which kinds they are, and what each batch read from them (Source document).
 
-1. The kind is not written down; the form of the offset and the directory sources/<i>/ (or sources/<name>/) tell.
+1. The kind is not written down; it follows from the form of the offset and the directory sources/<i>/ (or sources/<name>/).
 2. A file source's offset is a number in its own log, sources/<i>/. A batch reads the log entries after the offset of the
    batch before, up to its own. Entry n is the file `n`, or is repeated in a later compact file `m.compact`.
 
     offsets/3 {"logOffset":4}   offsets/4 {"logOffset":6}     batch 4 reads the files of entries 5 and 6
     sources/0/  0 ... 8  9.compact                            both are in 9.compact: {"path":...,"batchId":5}
 
-All files of the log are read once and their entries sorted by batch id, so that a forged offset costs no more than this.
+All files of the log are read once, and their entries are sorted by batch id, so a forged offset cannot cost more than this.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from minispark_stream.tools.inspection.contents import Batch, Finding, SourceLog
 from minispark_stream.tools.inspection.logs import attempt
 from minispark_stream.tools.inspection.read_only_files import ReadOnlyFiles
 
-MAX_SOURCES = 1000  # more than that is no query, but a forged log
+MAX_SOURCES = 1000  # a log with more sources is forged
 SHOWN = 500  # characters of a log entry whose form is not known
 
 
@@ -100,7 +100,7 @@ def log_offset(offset: str | None) -> int | None:
 def files_of_batches(
     found: Sequence[Batch], offsets: Sequence[str | None], entries: Sequence[FileEntry]
 ) -> list[tuple[str, ...] | None]:  # (2)
-    """What each batch read. None where its start is not known, because the entry of the batch before is gone."""
+    """What each batch read; None if its start is not known, because the entry of the batch before is gone."""
     ids = [entry.batch_id for entry in entries]
     result: list[tuple[str, ...] | None] = []
     for i, (batch, offset) in enumerate(zip(found, offsets)):
@@ -108,8 +108,8 @@ def files_of_batches(
         follows = i > 0 and found[i - 1].batch_id == batch.batch_id - 1
         start = -1 if batch.batch_id == 0 else log_offset(offsets[i - 1]) if follows else None
         if follows and start is None and found[i - 1].offsets is not None and offsets[i - 1] is None:
-            before = log_offset(offsets[i - 2]) if i > 1 else None  # a named source that was away for a batch goes on there
-            start = -1 if before is None else before  # else the source had nothing yet
+            before = log_offset(offsets[i - 2]) if i > 1 else None  # a named source that missed a batch continues from there
+            start = -1 if before is None else before  # otherwise, the source had nothing yet
         if batch.offsets is None or start is None:
             result.append(None)
         elif end is None:
@@ -134,7 +134,7 @@ def _log_files(files: ReadOnlyFiles) -> dict[str, list[tuple[str, int]]]:
 def _file_entries(
     files: ReadOnlyFiles, source_id: str, names: Sequence[tuple[str, int]], findings: list[Finding]
 ) -> list[FileEntry]:
-    """Every entry of a file source's log, by the id under which the file came in."""
+    """Every entry of a file source's log, by the id under which the file was logged."""
     folder = files.folder(f"sources/{source_id}")
     log = FileStreamSourceLog(folder, CompactionConf(delete_expired=False))
     entries: dict[tuple[int, str], FileEntry] = {}

@@ -1,13 +1,13 @@
-"""Questions about the rows of a state: all of a version, those with a key, the difference between two versions.
+"""Questions about the rows of a state: all rows of a version, those with a key, the difference between two versions.
 
-1. Find the stores that are meant: an operator, one of its stores, one or all partitions.
-2. Load the version from the files (store_versions.py): bytes to bytes.
-3. Work on the bytes as long as possible: which rows differ is seen without a schema, and only those are decoded. A search
-   decodes all keys, but only the values that belong to the key.
+1. Find the stores in question: an operator, one of its stores, one or all partitions.
+2. Load the version from the files (store_versions.py), as a mapping from bytes to bytes.
+3. Work on the bytes as long as possible: rows that differ are found without a schema, and only they are decoded. A search
+   decodes all keys, but only the values of those that match.
 
     report.find("be")    -> (StateRow(partition=1, key={"word": "be"}, value={"count": 6}),)
 
-Differs from Spark: `spark.read.format("statestore")` gives the same rows, as a job.
+Differs from Spark: `spark.read.format("statestore")` returns the same rows, with a Spark job.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class UnsafeRows:
-    """How keys and values are made of the rows of two schemas: here, each is one UnsafeRow."""
+    """How keys and values are decoded with two schemas: here, each is one UnsafeRow."""
 
     key: StructType
     value: StructType
@@ -44,9 +44,9 @@ class UnsafeRows:
 
 @dataclass(frozen=True)
 class StoreState:
-    """A store of an operator over all partitions, or a column family of it. `not_decoded`: why its rows cannot be shown.
+    """A store of an operator over all partitions, or one of its column families. `not_decoded`: why its rows cannot be shown.
 
-    `rows` is None when the schema is not known. `family`: partition -> what the keys of the column family begin with.
+    `rows` is None if the schema is not known. `family`: partition -> what the keys of the column family begin with.
     """
 
     operator_id: int
@@ -58,7 +58,7 @@ class StoreState:
 
     @property
     def key_schema(self) -> StructType | None:
-        """None when the schema is not known."""
+        """The schema of the keys; None if it is not known."""
         return self.rows.key if self.rows else None
 
     def entries(self, partition: int, state: State) -> dict[bytes, bytes]:
@@ -71,13 +71,13 @@ class StoreState:
         places: Sequence[int] = range(len(keys))
         for name, value in wanted.items():
             if name not in columns:
-                raise ValueError(f"the key has two columns of the name of {name}")
+                raise ValueError(f"the key has two columns with the name of {name}")
             shown = columns[name]
             places = [i for i in places if shown[i] == value or may_differ(shown[i], value) and is_same(shown[i], value)]
         return [keys[i] for i in places]
 
     def decode(self, partition: int, entries: Sequence[tuple[bytes, bytes]]) -> list[StateRow]:
-        """Raises ValueError, which names the store, when a row does not fit the schema."""
+        """The rows of some entries. Raises ValueError, which names the store, if a row does not fit the schema."""
         keys, values = [k for k, _ in entries], [v for _, v in entries]
         columns = self._decode("key", partition, lambda rows: rows.key_columns(keys))
         shown_keys = [dict(zip(columns, row)) for row in zip(*columns.values())] if columns else [{} for _ in keys]
@@ -87,7 +87,7 @@ class StoreState:
     def _decode(self, what: str, partition: int, decoder: Callable[[UnsafeRows], T]) -> T:
         root = self.partitions[partition].reader.root
         if self.rows is None:
-            raise ValueError(f"{root}: the {what} schema is not known, its file in partition 0 is missing or cannot be read")
+            raise ValueError(f"{root}: the {what} schema is not known: its file in partition 0 is missing or cannot be read")
         try:
             return decoder(self.rows)
         except RecursionError as e:
@@ -98,7 +98,7 @@ class StoreState:
 
 @dataclass(frozen=True, repr=False)
 class StateReader:
-    """The state of a checkpoint. `next_version`: the version that the next batch begins with."""
+    """The state of a checkpoint. `next_version`: the version with which the next batch begins."""
 
     states: tuple[StoreState, ...] = field(compare=False, kw_only=True)
     next_version: int = field(compare=False, kw_only=True)
@@ -111,10 +111,10 @@ class StateReader:
 
         Args:
             operator: id of the stateful operator.
-            store: name of its store; may be left out when it has only one.
-            partition: one partition; all of them when left out.
-            version: version N is the state before batch N; when left out, the one that the next batch begins with.
-            limit: the most rows to decode.
+            store: name of its store; may be left out if it has only one.
+            partition: one partition; all of them if left out.
+            version: version N is the state before batch N; if left out, the one with which the next batch begins.
+            limit: the greatest number of rows to decode.
 
         Raises:
             ValueError: there is no such operator, store, partition or version, or a row does not fit the schema.
@@ -136,7 +136,7 @@ class StateReader:
         """The rows with this key.
 
         Args:
-            key: a mapping from some or all key columns to values; or a list of all of them; or the value of the first.
+            key: a mapping from some or all key columns to values; or a list of all values; or the value of the first column.
                 Values are written as the report shows them: `{"window": {"start": "2024-01-01 12:00:00"}, "k": "a"}`.
 
         Raises: as `rows` does.
@@ -153,7 +153,7 @@ class StateReader:
     def diff(
         self, before: int, after: int, operator: int = 0, *, store: str | None = None, partition: int | None = None
     ) -> tuple[StateChange, ...]:
-        """What is different in version `after` from version `before`. Raises: as `rows` does."""
+        """What has changed from version `before` to version `after`. Raises: as `rows` does."""
         chosen = self._store(operator, store)
         changes: list[StateChange] = []
         for p in self._partitions(chosen, partition):
@@ -196,7 +196,7 @@ class StateReader:
 
 
 def some_rows(store: StoreState, partition: int, entries: Mapping[bytes, bytes], limit: int | None) -> list[StateRow]:
-    """The rows, or `limit` of them, by key; always the same ones, in whatever order they were written."""
+    """The rows, or `limit` of them, by key; always the same ones, whatever the order in which they were written."""
     keys = list(entries) if limit is None else heapq.nsmallest(max(0, limit), entries)
     return by_key(store.decode(partition, [(k, entries[k]) for k in keys]))
 
@@ -211,7 +211,7 @@ def _text(row: Row) -> str:
 
 
 def wanted_columns(key: Any, schema: StructType | None) -> dict[str, Any]:
-    """A mapping as it is; a list as the values of all columns; anything else as the value of the first column."""
+    """The wanted values by column: a mapping as it is, a list for all columns, and anything else for the first column."""
     names = unique_names(schema.names) if schema is not None else []
     if isinstance(key, Mapping):
         unknown = [str(name) for name in key if name not in names]

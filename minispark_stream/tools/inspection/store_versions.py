@@ -1,19 +1,19 @@
 """The versions of one partition of a store, from its files alone (About state: delta and snapshot files).
 
-1. `replay` goes through all files once, oldest first. A delta is applied to the version before it; a snapshot replaces it,
-   and must be equal to it. So the number of keys of every version is found, and every missing or damaged file.
-2. After a gap or a damaged file nothing is known until the next snapshot.
-3. `load` brings one version, as a restart would: from the newest snapshot up to it that can be read, and the deltas after it.
+1. `replay` goes through all files once, the oldest first. A delta is applied to the version before it; a snapshot replaces what
+   the deltas make, and must be equal to it. This finds the number of keys of every version, and every missing or damaged file.
+2. After a gap or a damaged file, nothing is known until the next snapshot.
+3. `load` makes one version, as a restart would: from the newest snapshot up to it that can be read, and the deltas after it.
 
     1.delta {a}  2.delta {b}  3.delta {-a}  3.snapshot {b}  5.delta {c}
     replay       1 key        2 keys        1 key           unknown: 4.delta is missing
 
-What a file holds is read by a `StoreReader`: of the HDFS-backed store the one below, of RocksDB that of
+A `StoreReader` reads the content of a file. The one for the HDFS-backed store is below. That for RocksDB is in
 rocksdb/store_reader.py, where a delta is called changelog and a snapshot zip, a change may append to a value, and a key begins
 with the number of its column family.
 
-The files are not trusted: besides the reader's checks, no more than `max_bytes` of keys and values are held. If the files
-of a store are too large to read them all, `replay` begins at the newest snapshot that the next batch may need.
+The files are not trusted: besides the reader's checks, no more than `max_bytes` of keys and values are kept in memory. If the
+files of a store are too large to read all of them, `replay` begins at the newest snapshot that the next batch may need.
 
 Differs from Spark: a restart reads only the files that it needs, so damage in the others is seen here first.
 """
@@ -36,8 +36,8 @@ DAMAGED = (ValueError, PySparkException, OSError)
 
 
 class StoreReader(Protocol):
-    """What the files of a store hold. `delta` and `snapshot` are the suffixes of their names; a key begins with `family_size`
-    bytes that say its column family; `reads_all`: may all files be read for the number of keys of each version?
+    """Reads the files of a store. `delta` and `snapshot` are the suffixes of their names; a key begins with `family_size` bytes
+    that identify its column family; `reads_all`: whether all files may be read to find the number of keys of each version.
     """
 
     root: str
@@ -67,7 +67,7 @@ class DeltaReader:
 
 
 class State:
-    """The keys and values of a version, and how many bytes they have."""
+    """The keys and values of a version, and the number of their bytes."""
 
     def __init__(self, entries: dict[bytes, bytes], family_size: int = 0):
         self.entries, self.family_size = entries, family_size
@@ -87,7 +87,7 @@ class State:
         self._of_families.subtract(self._count(removed))
 
     def num_keys(self, family: bytes) -> int:
-        """How many keys a column family has; b"" are all."""
+        """How many keys a column family has; for b"", all keys are counted."""
         return self._of_families[family] if family else len(self.entries)
 
     def of_family(self, family: bytes) -> dict[bytes, bytes]:
@@ -109,7 +109,7 @@ def num_bytes(entries: Mapping[bytes, bytes]) -> int:
 
 @dataclass(frozen=True)
 class Step:
-    """A version in a replay. `state` is None when it is not known, and is changed by the next step."""
+    """A version in a replay. `state` is None if it is not known, and is changed by the next step."""
 
     version: int
     state: State | None
@@ -117,14 +117,14 @@ class Step:
 
 
 class StoreVersions:
-    """`versions`: version -> suffix (as the reader says) -> size of the file in bytes."""
+    """The versions of one partition. `versions`: version -> suffix (one of the reader's) -> size of the file in bytes."""
 
     def __init__(self, reader: StoreReader, versions: Mapping[int, Mapping[str, int]], max_bytes: int):
         self.reader, self.max_bytes = reader, max_bytes
         self.versions = {v: versions[v] for v in sorted(versions)}
 
     def replay(self, needed: int) -> Iterator[Step]:  # (1)
-        """All versions, of which `needed` is the one that the next batch begins with."""
+        """All versions; `needed` is the one with which the next batch begins."""
         first = 0 if self.reader.reads_all else bases(self._snapshots(), needed)[0]
         state: State | None = self._nothing()
         last, was_known = 0, True
@@ -140,7 +140,7 @@ class StoreVersions:
             last, was_known = version, state is not None
 
     def load(self, version: int) -> State:  # (3)
-        """Raises ValueError when the version is not on disk, or what is wrong with the files that it needs."""
+        """One version. Raises ValueError if it is not on disk, or the error of the files that it needs."""
         if version == 0:
             return self._nothing()
         if version not in self.versions:
@@ -155,7 +155,7 @@ class StoreVersions:
         raise errors[0]
 
     def load_two(self, a: int, b: int) -> tuple[State, State]:
-        """Two versions; the later one from the earlier one if the deltas between them are there. Raises: as `load` does."""
+        """Two versions; the later one is made from the earlier one if the deltas between them exist. Raises: as `load` does."""
         first, last = sorted((a, b))
         state = self.load(first)
         try:
@@ -219,7 +219,7 @@ class StoreVersions:
         if state.num_bytes > self.max_bytes:
             raise LimitExceeded(
                 f"{self.reader.root}: version {version} has more than {self.max_bytes:,} bytes of keys and values, "
-                "which is the most that is read (max_bytes)"
+                "and no more are read (max_bytes)"
             )
 
     def _lacks(self, last: int, version: int) -> str:

@@ -9,8 +9,8 @@
        2  logOffset 2  2024-01-01 12:04:00  2024-05-02 09:00:00  done, next watermark 2024-01-01 12:11:00
     ...
 
-Times are UTC. What comes from files is printed without control characters. Long lists show their newest entries; the
-JSON has them all.
+Times are in UTC. What comes from files is printed without control characters. Of long lists, the newest entries are shown; the
+JSON has all of them.
 """
 
 from __future__ import annotations
@@ -41,13 +41,13 @@ _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069]"
 
 
 def printable(text: str) -> str:
-    """`text`, which may be JSON, without what a terminal would obey and what is no UTF-8; no file is trusted."""
+    """`text`, which may be JSON, without control characters and what is not UTF-8, because no file is trusted."""
     shown = _CONTROL.sub(lambda found: f"\\u{ord(found.group()):04x}", text)
     return shown.encode("utf-8", "replace").decode("utf-8")
 
 
 def to_text(report: Contents) -> str:
-    """The whole report; ends without a newline."""
+    """The whole report, without a newline at its end."""
     lines = [
         f"checkpoint {report.path}",
         f"query      {report.query_id or 'unknown'}",
@@ -90,7 +90,7 @@ def batch_cells(batch: Batch) -> tuple[str, ...]:
 
 
 def _offset_words(source_id: str, offset: str | None) -> str:
-    """`logOffset 6`, and of a named source `clicks logOffset 6`."""
+    """`logOffset 6`, and for a named source, `clicks logOffset 6`."""
     words = "-" if offset is None else offset_words(offset)
     return words if canonical_number(source_id) is not None else f"{source_id} {words}"
 
@@ -110,7 +110,7 @@ def _sources(sources: Sequence[SourceLog], batches: Sequence[Batch]) -> Iterator
 
 
 def conf_changes(batches: Sequence[Batch]) -> list[str]:
-    """`batch 3: spark.sql.shuffle.partitions 2 -> 4`, for every conf that two batches in a row do not have in common."""
+    """`batch 3: spark.sql.shuffle.partitions 2 -> 4`, for every conf that differs between two successive batches."""
     changes = []
     with_conf = [b for b in batches if b.conf]
     for before, after in zip(with_conf, with_conf[1:]):
@@ -125,7 +125,7 @@ def _confs(batches: Sequence[Batch]) -> Iterator[str]:
     if last is None:
         return
     yield ""
-    yield f"confs of batch {last.batch_id} (a restart goes on with these)"
+    yield f"confs of batch {last.batch_id} (a restart continues with these)"
     width = max(map(len, last.conf))
     yield from (f"  {key.ljust(width)}  {value}" for key, value in last.conf.items())
     yield from (f"  changed in {change}" for change in conf_changes(batches))
@@ -152,7 +152,7 @@ def _operator(operator: Operator) -> Iterator[str]:
 
 
 def not_decoded(store: Store) -> dict[str, list[int]]:
-    """Why rows are not shown -> the partitions for which that is why."""
+    """Reason why rows are not shown -> the partitions for which this is the reason."""
     reasons: dict[str, list[int]] = {}
     for partition in store.partitions:
         if partition.not_decoded:
@@ -168,7 +168,7 @@ def store_words(store: Store) -> str:
 
 
 def partition_words(partition: Partition) -> str:
-    """The versions on disk, and what the shown one holds."""
+    """The versions on disk, and the size of the one that is shown."""
     versions = [v.version for v in partition.versions]
     kinds: dict[str, int] = {}
     for version in partition.versions:
@@ -220,12 +220,12 @@ def state_row_words(row: StateRow) -> str:
 
 
 def rows_to_text(rows: Sequence[StateRow]) -> str:
-    """The rows of a state, one in a line."""
+    """The rows of a state, one on each line."""
     return "\n".join(printable(f"partition {row.partition}  {state_row_words(row)}") for row in rows) or "no rows"
 
 
 def changes_to_text(changes: Sequence[StateChange]) -> str:
-    """The differences of two versions, one in a line: `+` added, `~` changed, `-` removed."""
+    """The differences between two versions, one on each line: `+` added, `~` changed, `-` removed."""
     lines = []
     for c in changes:
         values = " => ".join(clip(value_words(v), WIDTH) for v in (c.before, c.after) if v is not None)

@@ -1,7 +1,7 @@
 """The newest versions of each state, row by row, with what each of them changed: for the slider of the page.
 
-1. Of a store, the versions that all partitions know and that are small enough are read, oldest first.
-2. Each is compared with the one before it; nothing is known to be new in the first one, unless it is version 1.
+1. The versions of a store that are known in all partitions, and are small enough, are read, the oldest first.
+2. Each is compared with the one before it. In the first one, nothing is known to be new, unless it is version 1.
 
     version 6     [12:05, 12:10) a -> 1
     version 7   - [12:05, 12:10) a -> 1   + [12:15, 12:20) b -> 1
@@ -18,14 +18,14 @@ from minispark_stream.engine.checkpointing.errors import PySparkException
 from minispark_stream.lens.trace.values import name_of
 from minispark_stream.tools.inspection.contents import Contents, StateChange, StateRow
 
-VERSIONS, ROWS = 30, 200  # at most, of a store; a version with more rows is left out
+VERSIONS, ROWS = 30, 200  # the most of a store; a version with more rows is left out
 
 Read = Callable[..., Sequence[StateRow]]
 
 
 @dataclass(frozen=True)
 class VersionRows:
-    """The rows of a version, and those that it removed; a row with the mark "" is as it was."""
+    """The rows of a version, and those that it removed; a row with the mark "" has not changed."""
 
     version: int
     rows: tuple[StateChange, ...]
@@ -44,7 +44,7 @@ def read_versions(contents: Contents, read: Read) -> Mapping[tuple[int, str], tu
     """(operator, store) -> its versions.
 
     Args:
-        read: gives the rows of a version, as `CheckpointReport.rows` does.
+        read: returns the rows of a version, as `CheckpointReport.rows` does.
     """
     return {  # (1)
         (operator.operator_id, store.name): tuple(_versions(operator.operator_id, store.name, _small(store.history), read))

@@ -1,10 +1,10 @@
-"""Which watermark a query waits for, and which rows would bring the watermark there.
+"""Which watermark a query waits for, and which rows would move the watermark there.
 
 1. The operator next to the sink emits first, and what ends first is emitted first. A row of a join is emitted without a
-   partner only if it is of an outer side.
-2. The watermark is the newest event time minus the delay; of several inputs, the smallest counts. So a row that is `delay`
-   newer than that end has to arrive, on every input that is behind. An input without rows holds the watermark back. A row of a
-   join waits as long as the time range of its condition allows a partner; a trace of the model knows how long this is.
+   partner only if it is on an outer side.
+2. The watermark is the newest event time minus the delay; with several inputs, the smallest counts. So a row that is newer than
+   that end by `delay` has to arrive on every input that is behind. An input without rows holds the watermark back. A row of a
+   join waits as long as the time range of its condition allows a partner; a trace of the model says how long this is.
 
     waits for    the watermark 12:25:00: window [12:20, 12:25) ends then
     would help   a row with an event time of 12:35:00 or later: 12:25:00 and the delay of 10 min
@@ -28,7 +28,7 @@ POLICY = "spark.sql.streaming.multipleWatermarkPolicy"
 
 
 def waits_for(asked: Asked, held: Sequence[Held], has_dropped: bool) -> Iterator[tuple[str, str]]:
-    """The lines of the answer that are about the watermark: where it is, what the query waits for, what would help."""
+    """The lines of the answer about the watermark: where it is, what the query waits for, and what would help."""
     waiting = [one for one in held if one.until_ms is not None]
     if not waiting and not asked.inputs and not has_dropped:
         return
@@ -102,19 +102,19 @@ def _waits_for(asked: Asked, first: Held | None, now_ms: int | None) -> Iterator
 
 
 def _clock(asked: Asked, timer: Held) -> str:
-    """The clock that a timer follows. For applyInPandasWithState, no checkpoint says which."""
+    """The kind of time that a timer refers to. For applyInPandasWithState, no checkpoint says it."""
     own = timer.variable.removesuffix(" timers") if timer.variable in TIMER_NAMES else timers(asked.plan)
     return own or "event time or the processing time (a checkpoint does not say which)"
 
 
 def _would_help(asked: Asked, delay_ms: int, needed_ms: float) -> str:
-    """(2) Which rows would bring the watermark to the point at which something is evicted."""
+    """(2) Which rows would move the watermark to the point at which something is evicted."""
     if len(asked.inputs) > 1 and not _takes_the_greatest(asked):
         behind = [one for one in asked.inputs if (as_int(one.get("watermark")) or 0) < needed_ms]
         times = [time_words(needed_ms + (as_int(one.get("delayMs")) or 0)) for one in behind]
         rows = " and ".join(f"of {time} or later on {_input(one)}" for time, one in zip(times, behind))
         return f"rows with an event time {rows}: {clock_words(needed_ms)} and its delay. The batch after them"
-    if len(asked.sources) > 1 and len(asked.inputs) != 1:  # the state tells one delay, and not of which input
+    if len(asked.sources) > 1 and len(asked.inputs) != 1:  # the state has one delay, but does not say of which input
         each = "on any input" if _takes_the_greatest(asked) else "on each input"
         return (
             f"a row with an event time of {time_words(needed_ms)} and the delay of its withWatermark, or later, {each} "
@@ -139,7 +139,7 @@ def _takes_the_greatest(asked: Asked) -> bool:
 
 
 def _holds_back(asked: Asked) -> Iterator[str]:
-    """(2) Which input has the smallest watermark; without a record of that, which source has not delivered a row."""
+    """(2) Which input has the smallest watermark; if this was not recorded, which source has delivered no row."""
     if _takes_the_greatest(asked):
         return
     own = [as_int(one.get("watermark")) for one in asked.inputs]

@@ -1,14 +1,14 @@
 """Why did a query emit nothing? What it has in its state, what it dropped, what it waits for, and what would have to arrive.
 
-1. The checkpoint says what is in the state: all rows; the schemas, which column carries a watermark, and its delay.
+1. The checkpoint says what is in the state: the rows, the schemas, which column carries a watermark, and its delay.
 2. Progress reports, if there are any, say what was read and emitted, and what was dropped as late.
-3. The last commit has the watermark. A row of state is evicted when the watermark reaches its end; which rows bring it there
-   depends on the delay of each input, the time range of a join, the clock of a timer (waits_for.py). Everything that is known
-   about these is gathered first (asked.py).
+3. The commits and the reports have the watermark. A row of state is evicted when the watermark reaches its end; which rows move
+   it there depends on the delay of each input, the time range of a join, and the clock of a timer (waits_for.py). Everything
+   that is known about these is collected first (asked.py).
 
-    held         operator 0 (stateStoreSave): 4 keys, the first to leave is window [12:20, 12:25)
+    held         operator 0 (stateStoreSave): 4 keys, the first to leave is window=[12:20, 12:25)
     watermark    12:20:00
-    waits for    the watermark 12:25:00: window [12:20, 12:25) ends then
+    waits for    the watermark 12:25:00: window=[12:20, 12:25) ends then
     would help   a row with an event time of 12:35:00 or later: 12:25:00 and the delay of 10 min
 
 Differs from Spark: Spark has no such answer; everything comes from its checkpoint and its reports.
@@ -117,7 +117,7 @@ def _in_and_out(asked: Asked) -> Iterator[tuple[str, str]]:
         return
     rows_in = sum(as_int(p.get("numInputRows")) or 0 for p in batches)
     counts = [as_int(as_map(p.get("sink")).get("numOutputRows")) for p in batches]
-    rows_out = "the sink does not tell"
+    rows_out = "not reported by the sink"
     if all(count is not None and count >= 0 for count in counts):
         rows_out = number(sum(count or 0 for count in counts))
     first, last = batches[0].get("batchId"), batches[-1].get("batchId")
@@ -128,7 +128,7 @@ def _in_and_out(asked: Asked) -> Iterator[tuple[str, str]]:
         end, latest = as_map(source).get("endOffset"), as_map(source).get("latestOffset")
         if latest not in (None, "null", end):
             name = short(str(as_map(source).get("description")))
-            yield "not read yet", f"{name}: read up to {offset_words(end)}, there is data up to {offset_words(latest)}"
+            yield "not read yet", f"{name}: read up to {offset_words(end)}, but there is data up to {offset_words(latest)}"
     if rows_in == 0:
         yield "no input", "no row has arrived: every source has been read to its end"
 

@@ -1,9 +1,9 @@
-"""What a test does to a query, on each of its engines, and how it can be done once more.
+"""What a test does to a query, on each of its engines, and how it can be repeated.
 
-1. Whatever is done is done on each engine, first on Spark, then on the model.
+1. Everything is done on each engine, first on Spark, then on the model.
 2. The query is built as soon as the types of its inputs are known: at once, or with the first `add`.
 3. What is added while the query is not running waits for `restart`.
-4. All that was done is noted, so that it can be done again on the model, with its rows recorded (explained.py).
+4. Everything that was done is noted, so that it can be repeated on the model with rows recorded (explained.py).
 
     add({"k": "a"})      input/events/0000.parquet appears, and triggers fire until one finds nothing to do
 """
@@ -29,7 +29,7 @@ from minispark_stream.tools.testing.inputs import Build, Inputs, listed
 
 
 class Actions:
-    """The half of a test that does something; kit.py has the other one."""
+    """The half of a test that does something; kit.py has the other half, which expects something."""
 
     def __init__(
         self, spark: SparkSession, build: Build, engines: Sequence[str], inputs: Callable[[], Inputs],
@@ -69,8 +69,9 @@ class Actions:
         """Add rows, and let the query run until it has nothing left to do.
 
         Args:
-            rows: of the only input: dicts, tuples, Rows, a DataFrame, or a table of text. Without any, the query looks once.
-            named: rows by the names of their inputs, which come at the same time.
+            rows: those of the only input: dicts, tuples, Rows, a DataFrame, or a table of text. Without rows, the query has one
+                trigger.
+            named: rows by the names of their inputs, which arrive at the same time.
         """
         self._note("add", *rows, **named)
         added = self._inputs.named(rows, named)
@@ -84,7 +85,7 @@ class Actions:
         self._put_what_waits()
 
     def advance(self, duration: str | timedelta) -> None:
-        """Let time go on ("5 minutes"), by which groups and timers time out; then the query looks."""
+        """Let time pass ("5 minutes"), so that groups and timers time out; then the query has its triggers."""
         self._note("advance", duration)
         for query in self._queries:
             query.clock.advance(round(pd.Timedelta(duration).total_seconds() * 1000))
@@ -98,10 +99,10 @@ class Actions:
             query.stop()
 
     def restart(self, build: Build | None = None) -> None:
-        """Start the query again on its checkpoint, after `stop`, a crash or an error; a query that runs is stopped first.
+        """Start the query again from its checkpoint, after `stop`, a crash or an error; a running query is stopped first.
 
         Args:
-            build: another query on the same inputs.
+            build: the function of another query on the same inputs.
         """
         self._note("restart", build)
         self._build = build or self._build
@@ -150,7 +151,7 @@ class Actions:
             raise RuntimeError("there is no query yet: use it as in `with stream_test(...) as t:`")
 
     def replay(self, folder: Path) -> DrivenQuery:  # (4)
-        """Do again on the model, with its rows recorded, what was done so far."""
+        """Repeat on the model, with rows recorded, what was done so far."""
         make = partial(self._make, trace="rows")
         again = Actions(
             self._spark, self._first_build, ("model",), self._new_inputs, make, zone=self._zone, on_batch=None, shuffled=None,

@@ -1,11 +1,11 @@
-"""A crash that a test has ordered: the query dies at a step of the next batch, and leaves on disk what a kill would leave.
+"""A crash that a test asks for: the query dies at a step of the next batch, and leaves on disk what a kill would leave.
 
-Three moments can be had on either engine, whose steps look the same from outside:
+Both engines can be killed at three moments, because their steps look the same from outside:
 
-1. `walCommit`: the name of the log entry that is about to be written is taken, so the engine ends as if it had died before it.
+1. `walCommit`: the name of the next log entry is already taken, so the engine ends as if it had died before writing it.
 2. `addBatch` (and what comes before it: `runBatch`, `getBatch`, `queryPlanning`): the sink raises before it has read anything.
-3. `commitOffsets` (and `updateWatermark`): the sink has done its work, and the name of the commit is taken.
-4. The model also dies at the beginning of its other steps: its observer raises. Real Spark does not say when it is there.
+3. `commitOffsets` (and `updateWatermark`): the sink has done its work, and the name of the commit is already taken.
+4. The model can also die at the beginning of its other steps, where its observer raises. Real Spark does not announce them.
 
     Crash("commitOffsets", "model")
 """
@@ -32,11 +32,11 @@ OF_THE_MODEL = ("trigger", "constructNextBatch", "latestOffset", "commitSource",
 
 
 class Killed(Exception):
-    """The query has died where the test wanted it to."""
+    """The query has died at the step that the test asked for."""
 
 
 class Crash:
-    """One death.
+    """One crash.
 
     Args:
         step: a step of `STEPS`.
@@ -79,13 +79,13 @@ class Crash:
         raise Killed(f"killed at {self.step}")
 
     def did(self, error: PySparkException) -> bool:
-        """Whether the query has ended by this crash."""
+        """Whether this crash has ended the query."""
         cause = cause_of(str(error))
         met = self._in_the_way is not None and cause is not None and cause.name == "CONCURRENT_STREAM_LOG_UPDATE"
         return self._raised or met
 
     def clear_up(self) -> None:
-        """Take away what was put in the way of the engine."""
+        """Remove the file whose name was taken."""
         if self._in_the_way is not None:
             self._in_the_way.unlink(missing_ok=True)
             self._in_the_way = None
@@ -97,7 +97,7 @@ class Crash:
 
 
 class DeadlyObserver(Observer):
-    """(4) Passes on what it is told to another one, and raises at the step of a crash."""
+    """(4) Passes everything on to another observer, and raises at the step of a crash."""
 
     def __init__(self, observer: Observer, crash: Crash):
         self._observer, self._crash = observer, crash
@@ -112,5 +112,5 @@ class DeadlyObserver(Observer):
 
 
 def newest(log: Path) -> int:
-    """The id of the last entry of a log; -1 when it is empty."""
+    """The id of the last entry of a log; -1 if it is empty."""
     return max((int(path.name) for path in log.glob("[0-9]*") if path.name.isdigit()), default=-1)

@@ -1,10 +1,10 @@
-"""One query on one engine, driven trigger by trigger: what a test has done to it, and what came of that.
+"""One query on one engine, driven trigger by trigger: what a test has done to it, and what the query did.
 
 1. The query is started with a foreachBatch sink, which keeps the rows of each batch, and a clock that holds every trigger back.
 2. `settle` gives it triggers until one finds nothing to do. A query that always has something to do, because a group may have
    timed out, has settled when a batch had no new data and its watermark did not move.
-3. A batch that runs again after a crash came before: its rows count as new only if they are others.
-4. What ends the query is kept in `error`, unless it is the crash that the test wanted.
+3. If a batch runs again after a crash, its rows count as new only if they are different.
+4. The error that ends the query is kept in `error`, unless it is the crash that the test asked for.
 
     driven.start(build, inputs); driven.settle(); driven.take()      the rows of the batches since the last `take`
 """
@@ -36,8 +36,8 @@ CONFS = {
     "spark.sql.shuffle.partitions": "2",
     "spark.sql.streaming.pollingDelay": "1ms",
 }
-# Hadoop's newer interface starts processes for every file where its native library is missing; the older one does not replace a
-# file that is there, as a batch that runs again must.
+# Hadoop's newer interface starts processes for every file if its native library is missing; the older one does not replace an
+# existing file, which a batch that runs again must do.
 MANAGER = "spark.sql.streaming.checkpointFileManagerClass"
 PACKAGE = "org.apache.spark.sql.execution.streaming.checkpointing"
 PLAIN, REPLACES = (f"{PACKAGE}.{name}BasedCheckpointFileManager" for name in ("FileSystem", "FileContext"))
@@ -45,7 +45,7 @@ PLAIN, REPLACES = (f"{PACKAGE}.{name}BasedCheckpointFileManager" for name in ("F
 
 @dataclass
 class Ran:
-    """A batch: its id, the rows that the sink got, and its progress report (empty if it died)."""
+    """A batch: its id, the rows that the sink received, and its progress report (empty if the batch died)."""
 
     batch_id: int
     rows: list[Row]
@@ -66,7 +66,7 @@ class DrivenQuery:
     Args:
         engine: "model" or "spark".
         folder: where its input and its checkpoint go.
-        on_batch: is given every batch after its rows were kept, as the function of foreachBatch.
+        on_batch: is called with every batch after its rows were kept, like the function of foreachBatch.
         trace: what the model records, as MiniSparkSession takes it.
     """
 
@@ -106,7 +106,7 @@ class DrivenQuery:
         return whole
 
     def start(self, build: Callable[..., DataFrame], inputs: Inputs) -> None:
-        """(1) Start the query on its checkpoint, and let it have its first trigger."""
+        """(1) Start the query from its checkpoint, and let it have its first trigger."""
         manager = {MANAGER: REPLACES if self.crashed else PLAIN} if self.engine == "spark" else {}
         with confs_set(self._session, {**CONFS, **manager, **self._confs}):  # a query keeps the confs of its start
             try:
@@ -127,7 +127,7 @@ class DrivenQuery:
         self._after_a_trigger()
 
     def settle(self) -> None:
-        """(2) Triggers until there is nothing left to do, or the query has ended."""
+        """(2) Give the query triggers until there is nothing left to do, or the query has ended."""
         while self.is_active:
             before, last = len(self.batches), self.batches[-1:]
             if self.crash is not None:
@@ -143,7 +143,7 @@ class DrivenQuery:
                 return
 
     def take(self) -> list[Row]:
-        """The rows that came out since the last `take`; in complete mode the newest result."""
+        """The rows that were emitted since the last `take`; in complete mode, the newest result."""
         new = self.batches[self._taken :]
         self._taken = len(self.batches)
         if self.output_mode == "complete":
@@ -151,7 +151,7 @@ class DrivenQuery:
         return [row for ran in new for row in ran.rows]
 
     def watermark_ms(self) -> int | None:
-        """The watermark of the next batch; None while there is none."""
+        """The watermark of the next batch; None as long as there is none."""
         newest = CommitLog(str(self.checkpoint / "commits")).get_latest()
         return (newest[1].next_batch_watermark_ms or None) if newest else None
 
@@ -171,7 +171,7 @@ class DrivenQuery:
         if self._on_batch is None:
             self._arrived.append((batch_id, [tuple(row) for row in data.collect()]))
         else:
-            kept = data.persist()  # run once, although it is looked at twice
+            kept = data.persist()  # computed once, although it is used twice
             self._arrived.append((batch_id, [tuple(row) for row in kept.collect()]))
             self._on_batch(kept, batch_id)
             kept.unpersist()

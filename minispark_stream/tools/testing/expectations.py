@@ -1,4 +1,4 @@
-"""What is compared when a test expects something, and what is said of a difference.
+"""What is compared when a test expects something, and how a difference is described.
 
     difference_in_rows([("a", 3)], [("a", 2)], schema, "UTC")
 
@@ -24,11 +24,11 @@ from minispark_stream.tools.inspection.state_reader import is_same
 from minispark_stream.tools.testing.driven_query import DrivenQuery, Row
 from minispark_stream.tools.testing.values import comparable, fitted_row
 
-MOST = 20  # rows that are shown of each kind
+MOST = 20  # how many rows of each kind are shown
 
 
 def difference_in_rows(expected: Sequence[Any], came: Sequence[Row], schema: StructType, zone: str) -> str | None:
-    """How two bags of rows differ, in words; None when they do not."""
+    """How two bags of rows differ, in words; None if they do not."""
     try:
         wanted = [_complete(row, schema, zone) for row in expected]
     except ValueError as e:
@@ -77,7 +77,7 @@ def state_rows(query: DrivenQuery, operator: int | None) -> int:
 
 
 def state_found(query: DrivenQuery, key: Any, value: Any, operator: int, store: str | None) -> str | None:
-    """What is wrong with the row of a key in the state; None when it is there and has these values."""
+    """What is wrong with the row of a key in the state; None if it exists and has these values."""
     rows = inspect(str(query.checkpoint)).find(key, operator, store=store)
     if not rows:
         return f"the state has no row with the key {key!r}"
@@ -93,7 +93,7 @@ def late_rows(query: DrivenQuery) -> int:
 
 
 def error_names(error: BaseException) -> list[str]:
-    """By which names a test may expect an error: its condition, that of its cause, and its class."""
+    """The names with which a test may expect an error: its condition, that of its cause, and its class."""
     cause = cause_of(str(error))
     condition = error.getCondition() if isinstance(error, PySparkException) else None
     return [name for name in (cause and cause.name, condition, type(error).__name__) if name]

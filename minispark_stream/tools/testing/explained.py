@@ -1,8 +1,8 @@
-"""What is said when an expectation has failed: what came instead, why, and where the run can be looked at.
+"""The message of a failed expectation: what happened instead, why, and where the run can be looked at.
 
-1. What the test has done is done again on the model, with its rows recorded; while all is well, nothing is recorded.
-2. The rows that were dropped, each with the numbers that decided; then what is held, and what it waits for.
-3. The run as a page, which steps through it.
+1. What the test has done is repeated on the model, with rows recorded; as long as a test passes, nothing is recorded.
+2. The message lists the rows that were dropped, each with the numbers that decided it; then what is held, and until when.
+3. It names a page that steps through the run.
 
     the rows are not those that were expected:
       missing    k=a count=1
@@ -26,7 +26,7 @@ from minispark_stream.lens.view.words import row_words
 from minispark_stream.tools.explanation import explain_output
 from minispark_stream.tools.testing.driven_query import DrivenQuery
 
-MOST = 10  # dropped rows that are told of
+MOST = 10  # how many dropped rows are listed
 
 
 def failed(query: DrivenQuery, words: str, replay: Callable[[Path], DrivenQuery]) -> str:
@@ -39,7 +39,7 @@ def failed(query: DrivenQuery, words: str, replay: Callable[[Path], DrivenQuery]
         page = again.trace.to_html(folder / "run.html")  # (3)
         lines.append(f"the run, step by step: {page}")
     except Exception as e:  # the test has failed for another reason, which must not get lost
-        lines.append(f"(the run could not be played again to say why: {type(e).__name__}: {e})")
+        lines.append(f"(the run could not be repeated to find out why: {type(e).__name__}: {e})")
     finally:
         shutil.rmtree(folder / "again", ignore_errors=True)
     return "\n".join(lines)

@@ -1,10 +1,10 @@
 """The inputs of a query under test: what a test adds becomes a file, which appears in one rename.
 
 1. `build(session, orders, payments)` has two inputs, each a folder of Parquet files with the types that the test declares, or
-   those of its first rows. `build(session, folder)` reads a folder by itself: a text is lines as they are, a dict a line of
-   JSON, a tuple a line of CSV; named rows go to subfolders of these names.
-2. All files of one `add` are there before the query looks, so that they are one batch. Each is a second younger than the one
-   before, on whatever machine.
+   those of its first rows. `build(session, folder)` reads a folder by itself: a text becomes lines, a dict becomes a line of
+   JSON, and a tuple a line of CSV; named rows go to subfolders with these names.
+2. All files of one `add` exist before the query lists the folder, so that they are one batch. They are a second younger than
+   those of the `add` before, on every machine.
 
     Inputs(build, {"orders": "id int"}).put(folder, 0, {"orders": [{"id": 7}]}, "UTC")      folder/orders/0000.parquet
 """
@@ -31,15 +31,15 @@ from minispark_stream.tools.compare.runner import FIRST_FILE_TIME
 from minispark_stream.tools.testing.values import fitted_row, text_table
 
 Build = Callable[..., DataFrame]
-FOLDER = ("folder", "input_dir", "path")  # what a parameter is called that takes the folder
+FOLDER = ("folder", "input_dir", "path")  # the names of a parameter that takes the folder
 
 
 class Inputs:
-    """What the inputs of a query are called, and of which types they are.
+    """The names of the inputs of a query, and their types.
 
     Args:
         build: the query function.
-        schemas: types by name; those that are not in it are found in the first rows.
+        schemas: types by name; types that are missing here are those of the first rows.
     """
 
     def __init__(self, build: Build, schemas: Mapping[str, StructType | str]):
@@ -72,7 +72,7 @@ class Inputs:
         return {("" if self.takes_folder else self.names[0]): rows[0]} if rows else dict(named)
 
     def learn(self, spark: SparkSession, rows: Mapping[str, Any]) -> None:
-        """Find the types that are not known yet in the first rows."""
+        """Take the types that are not known yet from the first rows."""
         for name, added in rows.items():
             if name not in self.schemas and not self.takes_folder:
                 self.schemas[name] = added.schema if isinstance(added, DataFrame) else _inferred(spark, name, listed(added))
@@ -80,13 +80,13 @@ class Inputs:
             raise ValueError(f"the types of {', '.join(missing)} are not known: give schemas={{{missing[0]!r}: 'k string, …'}}")
 
     def frames(self, session: Any, folder: Path) -> dict[str, Any]:
-        """The arguments of the query function, beside the session."""
+        """The arguments of the query function, besides the session."""
         for name in self.names:
             (folder / name).mkdir(parents=True, exist_ok=True)
         return {name: session.readStream.schema(self.schemas[name]).parquet(str(folder / name)) for name in self.names}
 
     def put(self, folder: Path, number: int, rows: Mapping[str, Any], zone: str) -> None:
-        """(2) Write the files of one `add`, then show them all."""
+        """(2) Write the files of one `add`, and then make all of them visible."""
         staged = []
         for name, added in rows.items():
             path = folder / name / f"{number:04d}.{'txt' if self.takes_folder else 'parquet'}"
@@ -103,7 +103,7 @@ class Inputs:
 
 
 def listed(rows: Any) -> list[Any]:
-    """Rows in any of the forms in which a test may write them, as a list."""
+    """A list of rows, which a test may write in several forms."""
     if isinstance(rows, DataFrame):
         return rows.collect()
     return text_table(rows) if isinstance(rows, str) else list(rows)
@@ -132,7 +132,7 @@ def _parsed(schema: StructType | str) -> StructType:
 
 def _inferred(spark: SparkSession, name: str, rows: list[Any]) -> StructType:
     if not rows:
-        raise ValueError(f"the types of {name} are not known: add rows first that have some, or say schemas={{{name!r}: …}}")
+        raise ValueError(f"the types of {name} are not known: add some rows first, or give schemas={{{name!r}: …}}")
     if not isinstance(rows[0], (Mapping, tuple, list)):
         rows = [{"value": row} for row in rows]
     return spark.createDataFrame(rows).schema

@@ -1,14 +1,14 @@
-"""What a test says to a query and expects of it.
+"""What a test asks of a query, and what it expects.
 
     with stream_test(spark, build, schemas={"events": "time timestamp, k string"}) as t:
         t.add([("2026-03-01 12:04", "a")])                    a batch, and all that follows from it
         t.expect_watermark("2026-03-01 11:54"); t.expect_state(rows=1); t.expect([])
-        t.add([("2026-03-01 12:30", "b")]); t.expect([...])   what has come out since the last `expect`
-        t.crash("commitOffsets"); t.add([...]); t.restart()   dies in the next batch; goes on from its checkpoint
+        t.add([("2026-03-01 12:30", "b")]); t.expect([...])   what was emitted since the last `expect`
+        t.crash("commitOffsets"); t.add([...]); t.restart()   it dies in the next batch, and continues from its checkpoint
 
 1. What is expected is expected of each engine.
 2. An error of the query is kept for `expect_error`; any other expectation, and the end of the test, fail with it.
-3. When an expectation fails, all that was done is done again on the model, to say why (explained.py).
+3. When an expectation fails, everything is repeated on the model, to find out why (explained.py).
 """
 
 from __future__ import annotations
@@ -56,19 +56,19 @@ def stream_test(
 
     Args:
         spark: the session of both engines.
-        build: `build(session, **inputs)`, a streaming DataFrame for each input, or `build(session, folder)`.
+        build: `build(session, **inputs)`, which receives a streaming DataFrame for each input, or `build(session, folder)`.
         output_mode: "append", "update" or "complete".
         engine: "model", "spark", or "both", one after the other.
-        schemas: the types of inputs by their names; of others they are those of the first rows.
-        on_batch: is given each batch with its id, as the function of foreachBatch, after the test has kept its rows.
-        now: where the clock stands until `advance`, in UTC.
-        seed: the rows of each `add` are put into an order that this number decides; None keeps them as they are.
+        schemas: the types of inputs by their names; inputs that are missing here have the types of their first rows.
+        on_batch: is called with each batch and its id, like the function of foreachBatch, after the test has kept its rows.
+        now: the time of the clock until `advance`, in UTC.
+        seed: a number that decides the order of the rows of each `add`; None keeps their order.
         directory: an empty folder for inputs and checkpoints; by default a temporary one, which is deleted.
         confs: SQL confs of the query: `**{"spark.sql.shuffle.partitions": "5"}`.
 
     Raises:
         ValueError: there is no such engine.
-        TypeError: an unknown argument.
+        TypeError: an argument is unknown.
     """
     if engine not in ENGINES:
         raise ValueError(f"engine must be one of {', '.join(ENGINES)}, not {engine!r}")
@@ -104,7 +104,7 @@ class StreamTest(Actions):
     # -- what is expected -------------------------------------------------------------------------------------------
 
     def expect(self, rows: Any) -> None:  # (1)
-        """These rows, in any order, have come out since the last `expect`; in complete mode, this is the newest result.
+        """These rows, in any order, were emitted since the last `expect`; in complete mode, they are the newest result.
 
         Args:
             rows: dicts with all columns, tuples, Rows, a DataFrame, or a table of text.
@@ -117,7 +117,7 @@ class StreamTest(Actions):
                 self._fail(query, found)
 
     def expect_watermark(self, watermark: str | None) -> None:
-        """The watermark of the next batch, in the session's time zone; None where there is none yet."""
+        """The watermark of the next batch, in the session's time zone; None if there is none yet."""
         self._check_no_error()
         wanted = None if watermark is None else round(fitted(watermark, TimestampType(), self._zone).timestamp() * 1000)
         for query in self._queries:
@@ -131,11 +131,11 @@ class StreamTest(Actions):
         """What the state holds now.
 
         Args:
-            rows: the number of its rows, as the progress report says it.
-            key: a key (a mapping, or the value of its first column), of which there is to be a row.
+            rows: the number of its rows, according to the progress report.
+            key: a key (a mapping, or the value of its first column) that must have a row.
             value: some columns of that row.
-            operator: of several stateful operators, the one that is meant.
-            store: of an operator with several stores, the one in which the key is looked up.
+            operator: the number of the operator, if the query has several stateful operators.
+            store: the store in which the key is looked up, if the operator has several stores.
         """
         self._check_no_error()
         for query in self._queries:
@@ -145,9 +145,9 @@ class StreamTest(Actions):
                 self._fail(query, found)
 
     def expect_late(self, rows: int) -> None:
-        """So many rows were dropped since the last `expect_late`, because the watermark had passed them.
+        """This many rows were dropped since the last `expect_late`, because the watermark had passed them.
 
-        They are counted as Spark does: what an aggregation drops of one key in one batch and partition is one row.
+        They are counted as in Spark: all rows of a key that an aggregation drops in one batch and partition are one row.
         """
         self._check_no_error()
         for query in self._queries:
@@ -157,7 +157,7 @@ class StreamTest(Actions):
                 self._fail(query, f"{dropped - before} rows were dropped as late, not {rows}")
 
     def expect_error(self, condition: str) -> None:
-        """The query was refused, or has ended, with this condition of Spark's or class of exception; it may be restarted."""
+        """The query was refused, or has ended, with this condition or class of exception; then it may be restarted."""
         self._check_entered()
         for query in self._queries:
             error, query.error = query.error, None

@@ -5,10 +5,10 @@
             t.add([{"word": "a"}]); t.expect([{"word": "a", "count": 1}])
 
     pytest                                   on the model
-    pytest --stream-engine both              on the model and on real Structured Streaming; spark: on that alone
-    pytest --stream-seed 7                   the rows of each `add` in an order that 7 decides: no test may depend on it
+    pytest --stream-engine both              on the model and on real Structured Streaming; `spark` means only on the latter
+    pytest --stream-seed 7                   7 decides the order of the rows of each `add`: no test may depend on the order
 
-pytest finds it by its entry point. The session is that of the fixture `spark`, of which a test suite may have its own.
+pytest finds the plugin by its entry point. The session is that of the fixture `spark`; a test suite may define its own.
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ if TYPE_CHECKING:
 def pytest_addoption(parser: pytest.Parser) -> None:
     group = parser.getgroup("minispark_stream")
     group.addoption("--stream-engine", choices=("model", "spark", "both"), default="model", help="where tests of streams run")
-    group.addoption("--stream-seed", type=int, help="put the rows of each add into an order that this number decides")
+    group.addoption("--stream-seed", type=int, help="a number that decides the order of the rows of each add")
 
 
 @pytest.fixture(scope="session")
 def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
-    """A small local Spark, where a test suite has no fixture `spark` of its own."""
+    """A small local Spark, for a test suite that does not define a fixture `spark`."""
     from pyspark.sql import SparkSession
 
     warehouse = str(tmp_path_factory.mktemp("warehouse"))

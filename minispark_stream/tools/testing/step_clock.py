@@ -1,12 +1,12 @@
-"""A clock whose time goes on when a test says so, and which gives a query one trigger at a time.
+"""A clock whose time passes only when a test says so, and which gives a query one trigger at a time.
 
     clock = StepClock(now_ms)
     clock.until_it_waits(is_active)      the trigger with which a query starts has run
-    clock.fire()                         one trigger more; time stands still
-    clock.advance(300_000)               time goes on, and no trigger fires
+    clock.fire()                         one more trigger; no time passes
+    clock.advance(300_000)               time passes, and no trigger fires
 
 A query with a processing-time trigger asks its clock to wait from one trigger to the next. This clock wakes it when the test
-wants the next one, whatever time it is. So each trigger finds what the test has prepared, however fast the machine is.
+wants the next trigger, whatever the time is. So each trigger finds what the test has prepared, however fast the machine is.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ from threading import Event
 
 from minispark_stream.engine.clock import ManualClock
 
-LOOK_S = 0.05  # how often somebody who waits for the query looks whether it is still there
-PATIENCE_S = 300  # a trigger that takes longer hangs
+LOOK_S = 0.05  # while waiting for a query: seconds between two checks that it is still active
+PATIENCE_S = 300  # a trigger that takes longer is taken to hang
 
 
 class StepClock(ManualClock):
-    """Time and triggers by hand."""
+    """A clock whose time and triggers are controlled by hand."""
 
     def __init__(self, now_ms: int = 0):
         super().__init__(now_ms)
@@ -37,13 +37,13 @@ class StepClock(ManualClock):
             self._waits = False
 
     def fire(self) -> None:
-        """Let the query that waits have its next trigger."""
+        """Let the waiting query have its next trigger."""
         with self._moved:
             self._waits = False
             self._moved.notify_all()
 
     def until_it_waits(self, is_active: Callable[[], bool]) -> bool:
-        """Wait until the query has done with its trigger. False when it has ended.
+        """Wait until the query has finished its trigger; returns False if the query has ended.
 
         Raises:
             TimeoutError: the trigger takes longer than `PATIENCE_S`.

@@ -1,8 +1,9 @@
-"""Values as a person writes them in a test, made into what Spark's types hold, and compared.
+"""Values as a person writes them in a test: how they are converted to Spark's types, and compared.
 
-1. A text stands for any type: "2026-03-01 12:04" for a timestamp (in the session's time zone), "1.50" for a decimal, JSON for
-   an array, a map or a struct. A struct may be a dict, a tuple or a Row.
-2. Rows are compared as values: two doubles are the same if twelve digits are, two instants whatever zone they are written in.
+1. A text may stand for any type: "2026-03-01 12:04" for a timestamp (in the session's time zone), "1.50" for a decimal, JSON
+   for an array, a map or a struct. A struct may be a dict, a tuple or a Row.
+2. Rows are compared as values: two doubles are equal if twelve digits are, and two instants are equal whatever the time zones
+   in which they are written.
 
     fitted("2026-03-01 12:04", TimestampType(), "UTC")    datetime(2026, 3, 1, 12, 4, tzinfo=UTC)
     comparable(...)                                       the same for two values that are equal, and hashable
@@ -51,10 +52,10 @@ _OF_TEXT: dict[type[DataType], Callable[[str], Any]] = {
 
 
 def fitted(value: Any, kind: DataType, zone: str) -> Any:
-    """(1) A value as a column of this type holds it.
+    """(1) A value as a column of this type has it.
 
     Raises:
-        ValueError: it is none, or a struct with other fields.
+        ValueError: the value is not of this type, or is a struct with other fields.
     """
     if value is None:
         return None
@@ -81,7 +82,7 @@ def _of_text(text: str, kind: DataType, zone: str) -> Any:
     try:
         value = read(text)
     except (ValueError, KeyError, ArithmeticError):
-        raise ValueError(f"{text!r} is no {kind.simpleString()}") from None
+        raise ValueError(f"{text!r} is not a {kind.simpleString()}") from None
     if isinstance(kind, TimestampType) and value.tzinfo is None:
         return value.replace(tzinfo=ZoneInfo(zone))
     return value
@@ -105,7 +106,7 @@ def fitted_row(row: Any, schema: StructType, zone: str) -> tuple[Any, ...]:
 
 
 def comparable(value: Any, kind: DataType) -> Any:
-    """(2) What is the same for values that are equal, of a value that fits its type."""
+    """(2) Something hashable that is the same for all equal values; `value` must fit its type."""
     if value is None:
         return None
     match kind:
@@ -116,7 +117,7 @@ def comparable(value: Any, kind: DataType) -> Any:
         case MapType():
             return frozenset((comparable(k, kind.keyType), comparable(v, kind.valueType)) for k, v in value.items())
         case TimestampType():
-            return value.astimezone(timezone.utc)  # one without a zone is of this machine's, as in `collect()`
+            return value.astimezone(timezone.utc)  # a value without a time zone is in that of this machine, as in `collect()`
         case DecimalType():
             return Decimal(value)
         case FractionalType():
@@ -127,7 +128,7 @@ def comparable(value: Any, kind: DataType) -> Any:
 
 
 def text_table(text: str) -> list[dict[str, str | None]]:
-    """The rows of a table: the names of the columns in the first line, `|` between the cells; `null` is no value."""
+    """The rows of a table: the names of the columns are in the first line, `|` is between cells, and `null` means no value."""
     lines = [line.strip().strip("|") for line in text.strip().splitlines() if line.strip() and set(line.strip()) - set("|-+: ")]
     head, *rows = [[cell.strip() for cell in line.split("|")] for line in lines]
     if uneven := next((row for row in rows if len(row) != len(head)), None):

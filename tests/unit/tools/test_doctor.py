@@ -101,7 +101,7 @@ def test_the_exit_code_counts_only_what_is_needed(monkeypatch):
     monkeypatch.setattr(doctor, "check_dot", lambda *_: Finding("dot"))
     monkeypatch.setattr(doctor, "check_worker_python", lambda *_: Finding("workers"))
     assert doctor.doctor(lines.append, start_spark=False) == 0
-    assert lines[-1] == "everything that is needed is there"
+    assert lines[-1] == "everything that is needed is installed"
     monkeypatch.setattr(doctor, "check_dot", lambda *_: Finding("dot", ok=False, get="y"))
     assert doctor.doctor(lines.append) == 1
     assert lines[-1] == "1 missing for queries; `inspect` has what it needs"

@@ -28,7 +28,7 @@ def test_words_lead_to_the_entries_that_are_most_like_them() -> None:
 
 
 def test_words_that_nothing_has_are_answered_so() -> None:
-    assert why("xyzzy").startswith("Nothing here has these words.")
+    assert why("xyzzy").startswith("No entry has these words.")
 
 
 def test_titles_are_unique_and_an_entry_has_one_sign() -> None:

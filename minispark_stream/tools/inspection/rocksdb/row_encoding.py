@@ -1,8 +1,8 @@
-"""How a row lies in the keys and values of RocksDB, which are sorted by the bytes of their keys.
+"""How rows are stored in the keys and values of RocksDB, which are sorted by the bytes of their keys.
 
 Models: RocksDBStateEncoder and its key encoders (About state: RocksDB).
 
-1. A row is an UnsafeRow with a zero before it. How a key is made of rows, the schema file says:
+1. A row is an UnsafeRow with a zero before it. The schema file says how a key is made from rows:
 
        NoPrefix                the whole key
        PrefixKeyScan(n)        length i32 | the first n columns | the others
@@ -10,15 +10,19 @@ Models: RocksDBStateEncoder and its key encoders (About state: RocksDB).
        TimestampAsPrefix       the last column, in 8 bytes that sort as it does | the others
        TimestampAsPostfix      the others | the last column
 
-2. A number in bytes that sort is big-endian, behind a byte that is 0 for a negative number, 1 for another, and 2 for null. Of a
-   negative float, all bits are turned over.
-3. A value is one row; of a list, it is all elements, each with its length before it. Here they are a column, `list`.
-4. With `rowChecksum.enabled`, a value has before it the CRC32C of key and value, and its length; in a list, each element has.
+2. In bytes that sort as values do, a number is big-endian, after a byte that is 0 for a negative number, 1 for any other, and 2
+   for null. All bits of a negative float are inverted.
+3. A value is one row. The value of a list consists of all its elements, each with its length before it; here they are a
+   column, `list`.
+4. With `rowChecksum.enabled`, the CRC32C of key and value, and the length of the value, come before the value; in a list,
+   before each element.
 5. Rows in Avro, which only transformWithState can have, become UnsafeRows first (extras/rocksdb/avro_state_encoder.py).
 
     session ('a', 12:00:00)      19000000 | 00 row of 'a' | 00 row of 12:00:00
 
-The bytes are not trusted: every error says which row does not fit. Differs from Spark: nothing.
+The bytes are not trusted: what does not fit is a ValueError.
+
+Differs from Spark: nothing.
 """
 
 from __future__ import annotations
@@ -49,7 +53,7 @@ _size = struct.Struct("<i")
 
 @dataclass(frozen=True)
 class RocksDBRows(UnsafeRows):
-    """`family`: the bytes before each key that say its column family, which is called `name`."""
+    """Rows of a store or of a column family. `family`: the bytes before each key that identify the family called `name`."""
 
     encoder: Mapping[str, Any] = field(default_factory=lambda: NO_PREFIX)
     family: bytes = b""
@@ -81,7 +85,7 @@ class RocksDBRows(UnsafeRows):
             case "TimestampAsPostfixKey":
                 found = _columns(StructType(self.key.fields[:-1]), [unsafe_row(key[:-8]) for key in keys])
                 return {**found, names[-1]: [_time(key[-8:]) for key in keys]}
-        raise ValueError(f"keys in the encoding {kind[:80]!r}, which is not known")
+        raise ValueError(f"keys in the unknown encoding {kind[:80]!r}")
 
     def value_rows(self, keys: Sequence[bytes], values: Sequence[bytes]) -> list[dict[str, Any]]:  # (3)
         codec = UnsafeRowCodec(self.value)
@@ -121,7 +125,7 @@ class RocksDBRows(UnsafeRows):
 
 
 def number(data: bytes | None, kind: DataType) -> Any:  # (2)
-    """What bytes that sort stand for. Raises ValueError."""
+    """The value of bytes that sort as values do. Raises ValueError."""
     form = _FORMATS.get(kind.simpleString())
     if data is None or form is None or not data or data[0] > 2:
         raise ValueError(f"a key with a {kind.simpleString()} in bytes that sort, which cannot be read")

@@ -5,22 +5,21 @@ Models: the block-based table of RocksDB, as far as Spark writes it (About state
     data block ... data block | properties | index | footer
     footer     checksum type, where the properties and the index are, format version, magic number
     block      entries, compressed | compression type u8 | checksum u32
-    entry      how much of the key before it it shares, the rest of its key, its value
+    entry      how many bytes it shares with the key before, the rest of its key, its value
     key        the user's key | sequence number and type, 8 bytes
 
-1. The footer says where the index is, and the index where each data block is.
-2. Each block is checked against its checksum before it is taken apart.
-3. A sequence number says in which order RocksDB was told of an entry: a later one of the same key replaces an earlier one, or
-   is appended to it (merge), or removes it (delete). So all entries of all files of a version in the order of these numbers are
-   a changelog from nothing to the version, and are replayed as one. The lowest level has the number 0, and each key once.
+1. The footer says where the index is, and the index says where each data block is.
+2. The checksum of each block is checked before the block is taken apart.
+3. Sequence numbers give the order in which RocksDB received the entries: a later entry for a key replaces an earlier one, or is
+   appended to it (merge), or removes it (delete). So all entries of all files of a version, in the order of these numbers, are
+   a changelog from nothing to the version, and are replayed as one. In the lowest level, the numbers are 0 and keys are unique.
 
     (a, 5, put, 1) (a, 7, delete) (b, 0, put, 2) (b, 6, merge, 3)      b -> 2 3
 
-Why not RocksDB itself: the files are not trusted. RocksDB makes its merge operator of what the OPTIONS file beside them says;
-with the one that Spark writes, lists are read with a comma between their elements, which nobody sees, and without one, a
-look-up ends the process. Native code that is given damaged bytes may end it as well, and RocksDB must have a folder of its
-own to work in. Here nothing is unpacked into a folder, every length is checked against the bytes that are there, and what is
-taken into memory is counted.
+RocksDB itself is not used, because the files are not trusted. RocksDB takes its merge operator from the OPTIONS file beside
+them: with the file that Spark writes, lists are silently read with a comma between their elements, and without one, a look-up
+ends the process. Damaged bytes may also make native code end the process, and RocksDB needs a folder to work in. Here nothing
+is unpacked into a folder, every length is checked against the bytes that exist, and the memory that is used is counted.
 
 Differs from Spark: blocks compressed with bzip2, checksums other than XXH3, a partitioned index, and deleted ranges are
 refused; Spark writes none of them.
@@ -45,7 +44,7 @@ _MAGIC = 0x88E241B785F4CFF7
 _FOOTER = 53
 _TYPES = {0: DELETE, 1: PUT, 2: MERGE, 7: DELETE}  # 7 is a delete of a key that was put once
 _CODECS = {1: "snappy", 4: "lz4_raw", 5: "lz4_raw", 7: "zstd"}
-_MOST = {1: 64, 2: 1032, 4: 255, 5: 255, 7: 32768}  # times that a block can grow
+_MOST = {1: 64, 2: 1032, 4: 255, 5: 255, 7: 32768}  # how many times as long a block can become
 _XXH3 = 4
 
 
@@ -57,7 +56,7 @@ class Entry(NamedTuple):  # (3)
 def read_sst(data: bytes, limit: int) -> list[Entry]:
     """The entries of a file, in the order of their keys.
 
-    Raises ValueError with the byte at which it is broken; LimitExceeded when it takes more than `limit` bytes of memory.
+    Raises ValueError with the byte at which it is broken; LimitExceeded if it takes more than `limit` bytes of memory.
     """
     table = _Table(data, limit)
     found = []
@@ -68,7 +67,7 @@ def read_sst(data: bytes, limit: int) -> list[Entry]:
             packed = int.from_bytes(key[-8:], "little")
             kind = _TYPES.get(packed & 0xFF)
             if kind is None:
-                raise ValueError(f"byte {offset}: an entry of type {packed & 0xFF}, which is not known")
+                raise ValueError(f"byte {offset}: an entry of the unknown type {packed & 0xFF}")
             found.append(Entry(packed >> 8, Record(kind, key[:-8], None if kind == DELETE else value)))
     return found
 
@@ -82,19 +81,19 @@ class _Table:
         if magic != _MAGIC:
             raise ValueError(f"byte {len(data) - 8}: not the end of a RocksDB table")
         if not 2 <= version <= 5:
-            raise ValueError(f"byte {len(data) - 12}: a table of format version {version}; 2 to 5 are read")
+            raise ValueError(f"byte {len(data) - 12}: a table of format version {version}; versions 2 to 5 can be read")
         at = len(data) - _FOOTER
         if data[at] != _XXH3:
-            raise ValueError(f"byte {at}: checksums of type {data[at]}, which is not read; Spark's are of type {_XXH3}")
+            raise ValueError(f"byte {at}: checksums of type {data[at]}, which is not supported; Spark's are of type {_XXH3}")
         properties, at = self._handle(data, at + 1, len(data))
         self.index, _ = self._handle(data, at, len(data))
         blocks = dict(self.entries(*properties))
         if b"rocksdb.range_del" in blocks:
-            raise ValueError("deleted ranges, which are not read")
+            raise ValueError("deleted ranges, which are not supported")
         found = blocks.get(b"rocksdb.properties")
         self.properties = dict(self.entries(*self._handle(found, 0, len(found))[0])) if found else {}
         if self.properties.get(b"rocksdb.block.based.table.index.type", b"\0")[:1] == b"\2":
-            raise ValueError("an index in parts, which is not read")
+            raise ValueError("a partitioned index, which is not supported")
 
     def data_blocks(self) -> Iterator[tuple[int, int]]:
         """Where each data block is: offset and size."""
@@ -105,7 +104,7 @@ class _Table:
             yield self._handle(value, 0, len(value))[0]
 
     def _delta_encoded(self, block: bytes) -> Iterator[tuple[int, int]]:
-        """An index whose entries have no length; of a block that follows another there is only how its size differs."""
+        """An index whose entries have no length; of a block that follows another, it only has the difference of the sizes."""
         at, end, offset, size = 0, _end_of_entries(block), 0, 0
         while at < end:
             shared, at = _varint(block, at, end)
@@ -140,7 +139,7 @@ class _Table:
     def block(self, offset: int, size: int) -> bytes:
         """A block, checked and unpacked."""
         if size < 4 or offset + size + 5 > len(self.data):
-            raise ValueError(f"byte {offset}: a block of {size} bytes, but the file ends before")
+            raise ValueError(f"byte {offset}: a block of {size} bytes, but the file ends before its end")
         packed, kind = self.data[offset : offset + size], self.data[offset + size]
         (expected,) = struct.unpack_from("<I", self.data, offset + size + 1)
         if _checksum(packed, kind) != expected:  # (2)
@@ -148,7 +147,7 @@ class _Table:
         if kind == 0:
             return packed
         if kind not in _MOST:
-            raise ValueError(f"byte {offset}: a block of compression type {kind}, which is not known")
+            raise ValueError(f"byte {offset}: a block of the unknown compression type {kind}")
         length, at = _varint(packed, 0, len(packed))
         if length > _MOST[kind] * size:
             raise ValueError(f"byte {offset}: a block of impossible lengths ({size} bytes for {length})")
@@ -178,7 +177,7 @@ def _unpack(kind: int, packed: bytes, length: int, offset: int) -> bytes:
     except (OSError, ValueError, zlib.error, pa.ArrowException) as e:
         raise ValueError(f"byte {offset}: the block does not decompress") from e
     if len(raw) != length:
-        raise ValueError(f"byte {offset}: the block has another length than it says")
+        raise ValueError(f"byte {offset}: the block does not have the length that it says")
     return raw
 
 
@@ -187,13 +186,13 @@ def _checksum(data: bytes, compression: int) -> int:
 
 
 def _end_of_entries(block: bytes) -> int:
-    """Behind the entries a block has where some of them begin, and how many those are."""
+    """Where the entries of a block end: after them, it has the places where some of them begin, and how many these are."""
     if len(block) < 4:
         raise ValueError("a block without an end")
     (restarts,) = struct.unpack_from("<I", block, len(block) - 4)
     end = len(block) - 4 - 4 * restarts
     if end < 0:
-        raise ValueError(f"a block with {restarts} beginnings, which do not fit into it")
+        raise ValueError(f"a block with {restarts} restart points, which do not fit into it")
     return end
 
 

@@ -7,12 +7,12 @@ Models: RocksDBFileManager, for reading (About state: RocksDB).
                                            SSTs/000008-<uuid>.sst  a part of versions 5, 6 ...
                                            6_<uuid>.changelog      in checkpoint format 2
 
-1. In checkpoint format 2 a version may have been written more than once. Which file counts, the commit log says
-   (`stateUniqueIds`); of versions that it does not know any more, the lineage in the next changelogs does.
-2. A changelog is a change of each key in it (extras/rocksdb/changes.py).
-3. A zip is the entries of all its SST files, in the order in which RocksDB was told of them (sst_file.py).
+1. In checkpoint format 2 a version may have been written more than once. The commit log says which file counts
+   (`stateUniqueIds`); for versions that it does not have any more, the lineage in the next changelogs says it.
+2. A changelog makes one change for each key in it (extras/rocksdb/changes.py).
+3. A zip stands for the entries of all its SST files, in the order in which RocksDB received them (sst_file.py).
 
-From these, ../store_versions.py makes any version, by the rule by which it does so for delta and snapshot files.
+From these, ../store_versions.py makes any version, by the same rule as from delta and snapshot files.
 
 Differs from Spark: Spark opens a snapshot with RocksDB itself; sst_file.py says why this module does not.
 Shown by tests/unit/tools/inspection/test_inspect_rocksdb.py::test_rows_come_from_changelogs_and_from_snapshots.
@@ -52,7 +52,7 @@ class FormatConf:
 
 
 class SstCache:
-    """The entries of the SST files that were read last, because many versions share them."""
+    """The entries of the SST files that were read last, which are kept because many versions share the files."""
 
     def __init__(self, limit: int = CACHED):
         self.limit, self._entries = limit, OrderedDict[str, tuple[list[Entry], int]]()
@@ -75,7 +75,7 @@ class RocksDBReader:
 
     Args:
         sizes: the names of the files in it, with their sizes in bytes.
-        cache: of SST files, one for a whole checkpoint.
+        cache: the SST files that were read; one cache for a whole checkpoint.
         unique_ids: version -> unique id, as far as the commit log knows.
     """
 
@@ -98,10 +98,10 @@ class RocksDBReader:
 
     @property
     def versions(self) -> Sizes:
-        """The versions that are there, with the sizes of their files (an SST file is no version's own)."""
+        """The versions that exist, with the sizes of their files (without SST files, which versions share)."""
         found: Sizes = {}
         for (version, suffix), names in sorted(self._names.items()):
-            if None in names or self._ids.get(version) in (None, *names):  # else it is of a task whose version does not count
+            if None in names or self._ids.get(version) in (None, *names):  # otherwise, none of these files counts
                 found.setdefault(version, {})[suffix] = sum(self.sizes[name] for name in names.values())
         return found
 
@@ -116,9 +116,9 @@ class RocksDBReader:
         for sst, size in self._metadata(name).ssts.items():
             path = f"SSTs/{sst}"
             if path not in self.sizes:
-                raise ValueError(f"{self.root}/{path} is missing, which {name} names")
+                raise ValueError(f"{self.root}/{path}, which {name} names, is missing")
             if self.sizes[path] != size:
-                raise ValueError(f"{self.root}/{path} has {self.sizes[path]:,} bytes, {name} says {size:,}")
+                raise ValueError(f"{self.root}/{path} has {self.sizes[path]:,} bytes, but {name} says {size:,}")
             decode = partial(self._named, path, partial(read_sst, limit=left))
             entries, taken = self.cache.read(f"{self.root}/{path}", decode)
             found += entries
@@ -127,7 +127,7 @@ class RocksDBReader:
         return folded((entry.record for entry in found), self.conf.delimiter)
 
     def _families(self) -> Mapping[int, str]:
-        """The column families: of the newest zip that can be read, whichever it is, because no changelog has their names."""
+        """The column families in the newest zip that can be read, whether it counts or not: no changelog has their names."""
         for version in sorted((v for v, suffix in self._names if suffix == "zip"), reverse=True):
             for name in self._names[version, "zip"].values():
                 try:
@@ -145,11 +145,11 @@ class RocksDBReader:
         if (unique_id := self._ids.get(version)) is None:
             raise ValueError(f"{self.root}: version {version} was written {len(names)} times, and nothing says which counts")
         if unique_id not in names:
-            raise ValueError(f"{self.root}/{version}_{unique_id}.{suffix} is missing, which the commit log names")
+            raise ValueError(f"{self.root}/{version}_{unique_id}.{suffix}, which the commit log names, is missing")
         return names[unique_id]
 
     def _lineage_after(self, version: int) -> dict[int, str]:
-        """Of the next changelogs, what the first one says that knows `version`."""
+        """The lineage in the first of the next changelogs that has `version`."""
         later = sorted(v for v, suffix in self._names if suffix == "changelog" and v > version)
         for v in later:
             lineage = self._changelog(self._name(v, "changelog")).lineage
@@ -166,7 +166,7 @@ class RocksDBReader:
         return self._named(name, read_zip_metadata)
 
     def _named(self, name: str, decode: Callable[[bytes], T]) -> T:
-        """What a file holds. Every error names it."""
+        """The decoded content of a file. Every error names the file."""
         try:
             return decode(self.files.open(name))
         except LimitExceeded as e:

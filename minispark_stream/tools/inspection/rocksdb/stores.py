@@ -3,18 +3,18 @@
 Models: RocksDBStateStoreProvider, for reading (About state: RocksDB).
 
 1. Each partition of a store has a reader (store_reader.py), which knows from the commit log which files count.
-2. A store without column families is shown as it is. Of one with families (a stream-stream join of state format 3 or 4, and
-   transformWithState), each family is shown as a store of its own, which has its name; a family whose name begins with "$" is
-   an index or a counter that the engine keeps for itself.
-3. Which families have lists for values is not in their schemas: those of list variables, and those of a join of format 4, which
+2. A store without column families is shown as it is. If a store has families (a stream-stream join in state format 3 or 4, or
+   transformWithState), each family is shown as a store with the family's name. A family whose name begins with "$" is one of
+   the engine's own: an index, a counter or its timers.
+3. The schemas do not say which families have lists as values: those of list variables, and those of a join in format 4, which
    keeps all rows of a key and a time together.
 
     transformWithState with variables v, l, m and timers
     stores     v, $rowCounter_l, l, m, $procTimers_keyToTimestamp, $procTimers_timestampToKey
 
-4. Rows in Avro are read by the schemas of all schema files.
+4. Rows in Avro are read with the schemas of all schema files.
 
-What cannot be decoded is named: rows in Avro without a package that reads them, and families whose names no zip tells.
+What cannot be decoded is named: rows in Avro if the package for them is missing, and families whose names are in no zip.
 
 Differs from Spark: Spark's reader shows one variable at a time, and does not show the engine's own families.
 Shown by tests/unit/tools/inspection/test_inspect_rocksdb.py::test_each_column_family_is_a_store.
@@ -45,7 +45,7 @@ NO_NAMES = "no zip that can be read names its column families"
 
 
 class RocksDBStores:
-    """Opens the stores of the checkpoint that `files` are of."""
+    """Opens the stores of the checkpoint with these `files`."""
 
     def __init__(self, files: ReadOnlyFiles, logs: Logs, max_bytes: int):
         self.files, self.logs, self.max_bytes = files, logs, max_bytes
@@ -72,7 +72,7 @@ class RocksDBStores:
         found = []
         for family in names:
             if family not in by_name and family == "default":
-                continue  # it is there, and nobody uses it
+                continue  # it exists, but is empty
             ids = {p: _bytes_of(reader, family) for p, reader in readers.items()}
             rows = self._rows(by_name.get(family), next(iter(ids.values())), family in lists, encoder)
             found.append(StoreState(operator_id, family, None if not_decoded else rows, on_disk, not_decoded, ids))

@@ -75,7 +75,7 @@ def test_a_batch_that_runs_again_shows_in_its_progress_report_and_a_new_run_in_i
 def test_what_is_missing_is_said_and_what_is_there_is_drawn(tmp_path: Path) -> None:
     """Reports from batch 7 on, and no checkpoint: watermarks come from the reports, the late one of the first is not known."""
     trace = spark_trace(spark_batches(str(tmp_path / "gone"), [report(7), {"durationMs": {"latestOffset": 1}}, report(8)]))
-    assert trace.note is not None and trace.note.startswith("Batches before 7 are not in here")
+    assert trace.note is not None and trace.note.startswith("Batches before 7 are missing")
     assert "The checkpoint is gone" in trace.note
     assert steps(trace, "populateStartOffsets") == []
     planned = [(ins["watermarkLate"], ins["watermarkEviction"]) for _, ins, _ in steps(trace, "queryPlanning")]
@@ -132,5 +132,5 @@ def test_a_listener_keeps_the_newest_batches_of_the_newest_queries_over_a_restar
 
 def test_what_is_no_query_is_refused() -> None:
     wrong: Any = "counts"
-    with pytest.raises(TypeError, match=r"the StreamingQuery that start\(\) gave, not str"):
+    with pytest.raises(TypeError, match=r"the StreamingQuery that start\(\) returned, not str"):
         trace_of(wrong)

@@ -177,7 +177,7 @@ def test_a_commit_without_its_offsets_stands_in_the_way_of_the_batch_before(chec
     report = inspect(str(checkpoint))
     assert (report.next.batch_id, report.next.rerun) == (1, True)
     assert report.next.says.startswith(
-        "batch 1 next, again: offsets/1 says what it reads. It fails when it is done, because commits/1 is there already. The last"
+        "batch 1 next, again: offsets/1 says what it reads. It fails at its end, because commits/1 exists already. The last"
     )
 
 
@@ -188,7 +188,7 @@ def test_offsets_that_somebody_has_deleted(checkpoint: Path, left: str) -> None:
         shutil.rmtree(checkpoint / "commits")
     report = inspect(str(checkpoint))
     assert (report.next.batch_id, report.next.rerun) == (None, False)
-    assert f"error: logs: no batch: a restart fails, because {left}/ is not empty, though offsets/ is" in findings(report)
+    assert f"error: logs: no batch: a restart fails, because {left}/ is not empty, although offsets/ is" in findings(report)
     assert not any("write these versions again" in finding for finding in findings(report))
 
 
@@ -198,7 +198,7 @@ def test_who_goes_on_from_a_continuous_query(checkpoint: Path) -> None:
     offsets.write_text("\n".join([version, "", *sources]))
     report = inspect(str(checkpoint))
     assert report.next.batch_id == 3
-    assert report.next.says.endswith("It was run with a continuous trigger, and a query in micro-batches cannot go on from it")
+    assert report.next.says.endswith("It was run with a continuous trigger, and a query in micro-batches cannot continue from it")
 
 
 def test_a_folder_that_is_a_link_is_said_to_be_left_out(checkpoint: Path) -> None:
@@ -280,7 +280,7 @@ def test_a_missing_version_in_one_partition(checkpoint: Path) -> None:
 def test_a_missing_partition(checkpoint: Path) -> None:
     for delta in (checkpoint / "state/0/0").glob("*.delta"):
         delta.unlink()
-    assert any("partition 0 is missing: 1 of 2 partitions are there" in f for f in findings(inspect(str(checkpoint))))
+    assert any("partition 0 is missing: only 1 of 2 partitions exist" in f for f in findings(inspect(str(checkpoint))))
 
 
 def test_changed_shuffle_partitions(checkpoint: Path) -> None:
@@ -314,7 +314,7 @@ def test_a_state_that_shrinks_now_and_then_does_not_grow(tmp_path: Path) -> None
 def test_state_ahead_of_the_logs(checkpoint: Path) -> None:
     for log in ("offsets", "commits"):
         (checkpoint / log / "2").unlink()
-    assert any("version 3 is there, though batch 1 is the last one" in f for f in findings(inspect(str(checkpoint))))
+    assert any("version 3 exists, although batch 1 is the last one" in f for f in findings(inspect(str(checkpoint))))
 
 
 def test_temporary_files(checkpoint: Path) -> None:

@@ -162,7 +162,7 @@ def test_a_link_among_the_sst_files_is_not_followed(checkpoint: Path) -> None:
     table.rename(checkpoint.parent / "elsewhere")
     table.symlink_to(checkpoint.parent / "elsewhere")
     left_out, missing = findings(checkpoint)
-    assert "symbolic link" in left_out + missing and f"SSTs/{table.name} is missing, which 2.zip names" in left_out + missing
+    assert "symbolic link" in left_out + missing and f"SSTs/{table.name}, which 2.zip names, is missing" in left_out + missing
 
 
 def test_a_table_of_another_size_is_named(checkpoint: Path) -> None:

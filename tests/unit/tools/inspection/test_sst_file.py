@@ -59,7 +59,7 @@ def test_a_table_of_a_newer_format_is_named(tmp_path: Path) -> None:
     with_six.flush()
     with_six.close()
     [file] = (tmp_path / "db").glob("*.sst")
-    with pytest.raises(ValueError, match="a table of format version 6; 2 to 5 are read"):
+    with pytest.raises(ValueError, match="a table of format version 6; versions 2 to 5 can be read"):
         read_sst(file.read_bytes(), MB)
 
 

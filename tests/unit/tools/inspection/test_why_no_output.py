@@ -124,7 +124,7 @@ def test_rows_that_were_dropped_are_counted_with_their_batches() -> None:
 def test_what_is_there_and_has_not_been_read_is_said() -> None:
     behind = report(1, 1)
     behind["sources"][0]["latestOffset"] = 9
-    assert dict(explain(Asked(None, [behind])).lines)["not read yet"] == "FileStreamSource[left]: read up to 4, there is data up to 9"
+    assert dict(explain(Asked(None, [behind])).lines)["not read yet"] == "FileStreamSource[left]: read up to 4, but there is data up to 9"
     assert "every source has been read to its end" in dict(explain(Asked(None, [report(1)])).lines)["no input"]
 
 
@@ -206,7 +206,7 @@ def test_a_timer_is_waited_for_by_its_own_clock(monkeypatch: Any) -> None:
 def test_what_is_neither_a_query_nor_a_checkpoint_is_refused(tmp_path: Path) -> None:
     anything: Any = explain_output
     for wrong in (object(), None, ["checkpoint"]):  # a DataFrame has no reports, too
-        with pytest.raises(TypeError, match="explain_output takes a query, as start\\(\\) gives it, or the path of a checkpoint, not"):
+        with pytest.raises(TypeError, match="explain_output takes a query, as start\\(\\) returns it, or the path of a checkpoint, not"):
             anything(wrong)
     with pytest.raises(ValueError, match="checkpoint"):
         explain_output(str(tmp_path))

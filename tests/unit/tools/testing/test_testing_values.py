@@ -63,7 +63,7 @@ def test_a_row_may_be_a_dict_a_row_or_a_tuple(row):
 @pytest.mark.parametrize(("row", "said"), [
     ({"word": "a"}, "there is no column word"),
     (("a",), "a row has 7 columns"),
-    (("yesterday", *[None] * 6), "'yesterday' is no timestamp"),
+    (("yesterday", *[None] * 6), "'yesterday' is not a timestamp"),
 ])  # fmt: skip
 def test_what_does_not_fit_is_said(row, said):
     with pytest.raises(ValueError, match=said):
