@@ -9,8 +9,10 @@ from typing import Any
 
 import pytest
 from pyspark.errors import StreamingQueryException
+from pyspark.sql import functions as F
 
 from minispark_stream import MiniSparkSession
+from minispark_stream.tools.compare.runner import confs_set
 from tests.conformance.inputs import random_rows
 
 Engines = list[tuple[str, Any]]
@@ -111,6 +113,30 @@ def start_and_wait(session: Any, folder: Path, checkpoint: Path | str) -> None:
     df = session.readStream.schema("k string").option("maxFilesPerTrigger", 1).json(str(folder)).groupBy("k").count()
     query = df.writeStream.outputMode("update").format("noop").option("checkpointLocation", str(checkpoint))
     query.trigger(availableNow=True).start().awaitTermination()
+
+
+@pytest.mark.parametrize(("provider", "changed"), [("HDFSBacked", "key"), ("HDFSBacked", "value"), ("RocksDB", "value")])
+def test_state_that_is_of_other_types_than_the_query(engines: Engines, tmp_path: Path, provider: str, changed: str) -> None:
+    """The check of the schema, which would notice it, is switched off."""
+    def start(session: Any, folder: Path, types: tuple[str, str]) -> None:
+        (folder / f"in/{'-'.join(types)}.json").write_text('{"a": 1, "b": "x"}')
+        rows = session.readStream.schema("a int, b string").json(f"{folder}/in")
+        key, value = ("a" if one == "int" else "b" for one in types)
+        query = rows.groupBy(F.col(key).alias("k")).agg(F.max(value).alias("m")).writeStream.outputMode("update").format("noop")
+        query.option("checkpointLocation", f"{folder}/checkpoint").trigger(availableNow=True).start().awaitTermination()
+
+    conditions = []
+    for engine, session in engines:
+        (tmp_path / engine / "in").mkdir(parents=True)
+        store = "spark.sql.streaming.stateStore"
+        confs = {f"{store}.providerClass": f"org.apache.spark.sql.execution.streaming.state.{provider}StateStoreProvider"}
+        with confs_set(session, {**confs, f"{store}.stateSchemaCheck": "false"}):
+            start(session, tmp_path / engine, ("string", "string"))
+            with pytest.raises(StreamingQueryException) as e:
+                start(session, tmp_path / engine, ("int", "string") if changed == "key" else ("string", "int"))
+        conditions.append(str(e.value).split("terminated with exception: ")[1].split("]")[0])
+    assert conditions[0] == conditions[1]
+    assert conditions[0].endswith(f"{changed.upper()}_ROW_FORMAT_VALIDATION_FAILURE")
 
 
 @pytest.mark.parametrize("place", ["file://host/ck", "a:b", ""])

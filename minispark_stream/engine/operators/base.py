@@ -132,12 +132,12 @@ class BatchContext:
     def state_info(self, operator: StatefulOperator) -> StatefulOperatorStateInfo:
         """(2) The state of an operator in this batch: batch N reads version N and writes version N + 1."""
         return StatefulOperatorStateInfo(
-            state_dir=self.state_dir,
-            operator_id=operator.operator_id,
-            store_version=self.batch_id,
+            state_dir=self.state_dir, operator_id=operator.operator_id, store_version=self.batch_id,
             num_partitions=operator.partitions(self.num_partitions),
             conf=self.state_conf,
             unique_ids=(self.unique_ids or {}).get(str(operator.operator_id), ()),
+            schemas=operator.schemas() if self.state_conf.format_validation_enabled else (),
+            checks_values=operator.checks_values,
             tells=self.tells,
         )
 

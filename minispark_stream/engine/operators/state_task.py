@@ -28,12 +28,14 @@ from typing import TypedDict
 
 import pyarrow as pa
 from pyspark.accumulators import Accumulator
+from pyspark.sql.types import StructType
 
 from minispark_stream.engine.checkpointing.commit_log import ids_by_store
 from minispark_stream.engine.operators.metrics import Report, StateMetrics
 from minispark_stream.engine.operators.told import MOST_TOLD, Told
 from minispark_stream.engine.operators.worker_tuning import tune_worker
 from minispark_stream.engine.state.loaded_providers import LOADED_PROVIDERS, get_store, this_worker
+from minispark_stream.engine.state.row_format import RowFormat
 from minispark_stream.engine.state.state_store import DEFAULT_STORE_NAME, StateStore, StateStoreConf, StateStoreId
 
 ROWS_AT_A_TIME = 10_000
@@ -62,6 +64,8 @@ class StatefulOperatorStateInfo:
         store_version: N; the batch reads version N of every store and writes version N + 1.
         num_partitions: how many partitions this operator's state has.
         unique_ids: in checkpoint format 2, the ids of version N's files, for each partition.
+        schemas: the name, key schema and value schema of the stores whose first rows are checked (engine/state/row_format.py).
+        checks_values: whether not only the keys of these rows are checked.
         tells: whether a task reports what it decides about rows (engine/operators/told.py).
     """
 
@@ -71,6 +75,8 @@ class StatefulOperatorStateInfo:
     num_partitions: int
     conf: StateStoreConf
     unique_ids: Sequence[Sequence[str]] = ()
+    schemas: Sequence[tuple[str, StructType, StructType]] = ()
+    checks_values: bool = True
     tells: bool = False
 
     def store_id(self, partition: int, name: str) -> StateStoreId:
@@ -88,8 +94,10 @@ class StatefulOperatorStateInfo:
             raise RuntimeError(f"Partition {partition} is out of range: {there_are}.")
         with ExitStack() as at_the_end:
             stores, ids = [], ids_by_store(self.unique_ids, partition)
+            formats = {name: RowFormat(key, value if self.checks_values else None) for name, key, value in self.schemas}
             for name in names:
-                stores.append(get_store(self.store_id(partition, name), self.conf, self.store_version, ids.get(name)))
+                store_id = self.store_id(partition, name)
+                stores.append(get_store(store_id, self.conf, self.store_version, ids.get(name), formats.get(name)))
                 at_the_end.callback(stores[-1].abort)
             yield stores
 

@@ -227,10 +227,12 @@ class HDFSBackedStateStore:
         return f"HDFSStateStore[{self._provider.files}, version={self.version}]"
 
     def get(self, keys: Sequence[bytes]) -> tuple[Table, Sequence[bytes]]:
-        return self._entries().get(keys)
+        is_there, values = self._entries().get(keys)
+        return is_there, self._provider.files.found(values)
 
     def rows(self) -> tuple[Sequence[bytes], Sequence[bytes]]:
-        return self._entries().rows()
+        keys, values = self._entries().rows()
+        return keys, self._provider.files.found(values, keys)
 
     def prefix_scan(self, prefixes: Sequence[bytes], prefixes_of: PrefixesOf) -> Found:
         return self._entries().prefix_scan(prefixes, prefixes_of)
@@ -266,10 +268,8 @@ class HDFSBackedStateStore:
                 self._verify_updating("commit")
                 self._provider.commit(self._undo, self._changes)
             except Exception as e:
-                text = (
-                    f"Error writing state store files for provider {self}. "
-                    f"Cannot perform commit during state checkpoint. The reason: {e}."
-                )
+                text = f"Error writing state store files for provider {self}. "
+                text += f"Cannot perform commit during state checkpoint. The reason: {e}."
                 raise state_error("CANNOT_WRITE_STATE_STORE.CANNOT_COMMIT", text, "58030", providerClass=self) from e
             self._state, self._undo, self._changes = "COMMITTED", [], []
             self._metrics = self._provider.metrics()

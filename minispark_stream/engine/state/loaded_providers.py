@@ -33,6 +33,7 @@ import threading
 
 from minispark_stream.engine.state.fast.shared_memory import most_shared
 from minispark_stream.engine.state.hdfs_backed_state_store_provider import HDFSBackedStateStoreProvider
+from minispark_stream.engine.state.row_format import RowFormat
 from minispark_stream.engine.state.shared_provider import SharedProvider
 from minispark_stream.engine.state.shared_tables import SharedTables
 from minispark_stream.engine.state.state_store import StateStore, StateStoreConf, StateStoreId
@@ -148,7 +149,10 @@ def shared_by_workers() -> SharedTables | None:
 LOADED_PROVIDERS = LoadedProviders(share_of_memory(), shared_by_workers())
 
 
-def get_store(store_id: StateStoreId, conf: StateStoreConf, version: int, unique_id: str | None = None) -> StateStore:
+def get_store(
+    store_id: StateStoreId, conf: StateStoreConf, version: int,
+    unique_id: str | None = None, row_format: RowFormat | None = None,
+) -> StateStore:
     """Open `version` of a store for the changes that make `version + 1`.
 
     In a process, a store is open only once: if it is opened again, the one that was open before is aborted. Whoever opens it
@@ -156,11 +160,14 @@ def get_store(store_id: StateStoreId, conf: StateStoreConf, version: int, unique
 
     Args:
         unique_id: the id of `version` in checkpoint format 2.
+        row_format: what is expected of the first row that is read, if it is to be checked.
 
     Raises:
         SparkRuntimeException: the version cannot be read from the files (CANNOT_LOAD_STATE_STORE).
     """
-    return LOADED_PROVIDERS.provider(store_id, conf, version).get_store(version, unique_id)
+    provider = LOADED_PROVIDERS.provider(store_id, conf, version)
+    provider.files.row_format = row_format
+    return provider.get_store(version, unique_id)
 
 
 def unload_stores() -> None:

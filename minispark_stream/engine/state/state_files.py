@@ -29,6 +29,7 @@ from minispark_stream.engine.checkpointing.errors import SparkRuntimeException
 from minispark_stream.engine.checkpointing.lz4_block import LimitExceeded, compress, decompress
 from minispark_stream.engine.checkpointing.unsafe_row.rows import Rows
 from minispark_stream.engine.state.hdfs_backed_state_store_map import Entries
+from minispark_stream.engine.state.row_format import RowFormat
 from minispark_stream.engine.state.state_records import (
     Change,
     NegativeKeySize,
@@ -66,9 +67,11 @@ class StateFiles:
     Attributes:
         delta, snapshot: the suffixes of the names of files.
         provider: Spark's class, as error messages name it.
+        checks_what_it_loads: whether the first row is checked (row_format.py) that is loaded, or the first that a batch finds.
     """
 
     delta, snapshot, provider = "delta", "snapshot", "HDFSStateStoreProvider"
+    checks_what_it_loads = True
 
     def __init__(
         self, store_id: StateStoreId, conf: StateStoreConf,
@@ -77,12 +80,11 @@ class StateFiles:
         self.store_id, self.conf, self.max_bytes = store_id, conf, max_bytes
         self.manager = manager or CheckpointFileManager(store_id.location)
         self.root = self.manager.root
+        self.row_format: RowFormat | None = None  # that of the next row to be checked
         self._has_directory = False
 
     def __str__(self) -> str:
-        s = self.store_id
-        store = f"StateStoreId[ operatorId={s.operator_id}, partitionId={s.partition_id}, storeName={s.store_name} ]"
-        provider = f"StateStoreProviderId[ storeId={store}, queryRunId={self.conf.query_run_id} ]"
+        provider = f"StateStoreProviderId[ storeId={self.store_id}, queryRunId={self.conf.query_run_id} ]"
         return f"{self.provider}[stateStoreProviderId={provider}]"
 
     @property
@@ -210,6 +212,29 @@ class StateFiles:
     def _decoded(self, records: bytes) -> list[Change]:
         return decode_changes(records, self.conf.row_checksum_enabled, self.max_bytes)
 
+    def found(self, values: Sequence[bytes], keys: Sequence[bytes] | None = None) -> Sequence[bytes]:
+        """The values that a batch has found in the store, the first of them checked; no `keys`: it has asked for these keys."""
+        if self.row_format is not None and not self.checks_what_it_loads and len(values):
+            self.row_format.check(self.store_id, None if keys is None else keys[0], values[0])
+            self.row_format = None
+        return values
+
+    def _checked(self, changes: list[Change]) -> list[Change]:
+        """Changes that were loaded, the first row that is put checked."""
+        if self.row_format is None or not self.checks_what_it_loads:
+            return changes
+        key, value = next((pair for pair in records(changes) if pair[1] is not None), (None, None))
+        if value is None:
+            return changes
+        try:
+            self.row_format.check(self.store_id, key, value)
+        except SparkRuntimeException as e:
+            condition = str(e.getCondition()).removeprefix("STATE_STORE_")
+            text = f"An error occurred during loading state. {e}"
+            raise state_error(f"CANNOT_LOAD_STATE_STORE.{condition}", text, "58030", msg=e) from None
+        self.row_format = None
+        return changes
+
     def _names(self) -> list[tuple[str, int, int]]:
         try:
             return self.manager.list("")
@@ -226,7 +251,7 @@ class StateFiles:
         try:
             data = self.manager.open(name)
             records = decompress(data, self.conf.compression_codec, self.max_bytes)
-            return self._decoded(records)
+            return self._checked(self._decoded(records))
         except LimitExceeded as e:
             raise LimitExceeded(f"{self.root}/{name}: {e}") from e
         except ValueError as e:

@@ -67,6 +67,9 @@ class StateStoreId:
     partition_id: int
     store_name: str = DEFAULT_STORE_NAME
 
+    def __str__(self) -> str:
+        return f"StateStoreId[ operatorId={self.operator_id}, partitionId={self.partition_id}, storeName={self.store_name} ]"
+
     @property
     def relative_path(self) -> str:
         path = f"{self.operator_id}/{self.partition_id}"
@@ -114,7 +117,6 @@ class StateStoreConf:
     max_versions_to_retain_in_memory: int = _conf("maxBatchesToRetainInMemory", 2)
     compression_codec: str = _conf("stateStore.compression.codec", "lz4")
     row_checksum_enabled: bool = _conf("stateStore.rowChecksum.enabled", False)
-    skip_nulls_for_stream_stream_joins: bool = _conf("stateStore.skipNullsForStreamStreamJoins.enabled", False)
     auto_snapshot_repair_enabled: bool = _conf("stateStore.autoSnapshotRepair.enabled", True)
     auto_snapshot_repair_num_failures: int = _conf("stateStore.autoSnapshotRepair.numFailuresBeforeActivating", 1)
     auto_snapshot_repair_max_replay: int = _conf("stateStore.autoSnapshotRepair.maxChangeFileReplay", 500)
@@ -122,6 +124,8 @@ class StateStoreConf:
     changelog_checkpointing_enabled: bool = _conf("stateStore.rocksdb.changelogCheckpointing.enabled", False)
     max_shared_memory_mb: int = _conf("stateStore.maxSharedMemoryMB", -1)
     merge_operator_version: int = _conf("stateStore.rocksdb.mergeOperatorVersion", 2)
+    format_validation_enabled: bool = _conf("stateStore.formatValidation.enabled", True)
+    skip_nulls_for_stream_stream_joins: bool = _conf("stateStore.skipNullsForStreamStreamJoins.enabled", False)
     query_run_id: str = ""
     new_files: NewFiles | None = None
 
@@ -225,7 +229,7 @@ def each(found: tuple[Table, Sequence[bytes]]) -> list[bytes | None]:
 
 def state_error_of(error: BaseException, words: str) -> SparkRuntimeException | None:
     """The error that `state_error` made on a worker, read from the traceback in the text of `error`; None if it is another."""
-    found = re.findall(r"^\S*SparkRuntimeException: \[(\w*STATE_STORE[\w.]*)\] (.*? SQLSTATE: \w{5})", words, re.M | re.S)
+    found = re.findall(r"^\S*SparkRuntimeException: \[(\w*STATE_STORE[\w.]*)\] (.*?(?: SQLSTATE: \w{5})+)", words, re.M | re.S)
     if not found:
         return None
     condition, text = found[-1]  # the ones before are its causes
