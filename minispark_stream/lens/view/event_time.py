@@ -93,7 +93,7 @@ class _Drawing:
         margin = (high - low) * 0.06 or 60_000
         self.low, self.high = low - margin, high + margin
         self.lanes = min(max((band.lane for band in plane.bands), default=0) + 1, MOST_LANES)
-        self.null_ms = self.low - (self.high - self.low) * 0.07  # rows without an event time stand below the plane
+        self.null_ms = self.low - (self.high - self.low) * 0.07  # rows without an event time are drawn below the plane
 
     def draw(self) -> None:
         ax, has_null = self.ax, any(dot.ms is None for dot in self.plane.dots)
@@ -139,7 +139,7 @@ class _Drawing:
                     *place, f"{count}{' out' if emits else ''}", ha="right", va="center", fontsize=7.5, zorder=7,
                     color="#1d5a33" if emits else "#3d5a73",
                 )
-        for batch in [min(band.rows)] if self.lanes == 1 else band.rows:  # where a band begins, or goes on
+        for batch in [min(band.rows)] if self.lanes == 1 else band.rows:  # where a band begins or continues
             self.ax.plot([batch + lane] * 2, band.extents[batch], color=EDGE, linewidth=0.8, zorder=2)
         if band.evicted is not None:
             last = max(band.rows)

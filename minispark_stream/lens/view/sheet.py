@@ -94,7 +94,7 @@ class Sheet:
             x += wide
         self.top += (20 if entries else 0) + 10
 
-    # -- what can stand on it --------------------------------------------------------------------------------
+    # -- what can be drawn on it ------------------------------------------------------------------------------
 
     def words(
         self, x: float, y: float, words: str, *, size: float = 9, ink: str = INK, align: str = "left", bold: bool = False

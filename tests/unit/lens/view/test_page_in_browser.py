@@ -400,7 +400,7 @@ def test_the_page_asks_and_says_right_or_wrong_with_the_reason(browser: Browser,
         "window ended 12:10:00, at or before the late watermark, 12:11:00. 0 of 1 right so far."
     )
     expect(tab.locator("#choices .wrong")).to_have_text("Yes, it counts")
-    press("Enter")  # on "go on": there is one more before this step
+    press("Enter")  # on "continue": there is one more before this step
     assert tab.inner_text("#asks") == "Which batch will emit window=[2024-01-01 12:10, 12:15)?"
     press("1")
     expect(verdict).to_contain_text("Right. The watermark of this batch, 12:20:00, has reached its end, 12:15:00")
