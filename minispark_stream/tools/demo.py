@@ -19,6 +19,7 @@ import sys
 import webbrowser
 from collections.abc import Callable, Mapping
 from datetime import date
+from functools import wraps
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -99,6 +100,7 @@ class _Watch:
         self._known: list[Any] = []
 
     def __call__(self, build: Callable[[Any, str], DataFrame]) -> Callable[[Any, str], DataFrame]:
+        @wraps(build)
         def watched(session: Any, folder: str) -> DataFrame:
             if not any(session is known for known in self._known):
                 self._known.append(session)

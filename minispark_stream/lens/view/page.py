@@ -43,7 +43,7 @@ from minispark_stream.lens.view.words import short, without_ids
 
 def page(
     recordings: Mapping[str, Recording], intro: str = "", batch: int | None = None, step: str | None = None, ask: bool = False,
-    differing: Collection[int | None] | None = None,
+    differing: Collection[int | None] | None = None, query: str = "",
 ) -> str:
     """The whole file. With two engines, the panels compare them.
 
@@ -53,16 +53,17 @@ def page(
         batch, step: where to begin: the first step of this batch (its last run) and with this name; None means any.
         ask: whether the page asks before a step what it will do (questions.py); its reader can turn this on and off.
         differing: the batches on which the two engines disagree; None if they were not compared.
+        query: what the title calls a query that has no name.
 
     Raises:
         ValueError: there is no such step.
     """
     shown = stops(recordings)
     first = _first(shown, batch, step)
-    names = [recording.name for recording in recordings.values() if recording.name]
+    names = [*(recording.name for recording in recordings.values() if recording.name), query or "A query"]
     found = {engine: fates(recording) for engine, recording in recordings.items()}
     what_if = next(filter(None, map(what_if_data, recordings.values(), found.values())), None)
-    heading = f"{names[0] if names else 'A query'} on {' and '.join(recordings)}"
+    heading = f"{names[0]} on {' and '.join(recordings)}"
     return Template(file_beside(__file__, "page.html")).substitute(
         title=escape(heading),
         css=CSS + file_beside(__file__, "page.css"),

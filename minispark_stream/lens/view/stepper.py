@@ -28,6 +28,7 @@ class Stepper:
         batch, step: where to begin: the first step of this batch and with this name; None means any.
         ask: whether it asks before a step what it will do.
         differing: the batches on which the two engines disagree; None if they were not compared.
+        query: what the title calls a query that has no name.
 
     Raises:
         ValueError: there is no such step.
@@ -35,10 +36,10 @@ class Stepper:
 
     def __init__(
         self, recordings: Mapping[str, Recording], intro: str = "", batch: int | None = None, step: str | None = None,
-        ask: bool = False, differing: Collection[int | None] | None = None,
+        ask: bool = False, differing: Collection[int | None] | None = None, query: str = "",
     ):
         self._recordings = recordings
-        self._page = page(recordings, intro, batch, step, ask, differing)
+        self._page = page(recordings, intro, batch, step, ask, differing, query)
 
     def _repr_html_(self) -> str:
         html = escape(self._page, quote=True)

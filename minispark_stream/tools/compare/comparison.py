@@ -40,12 +40,14 @@ class Comparison:
     Attributes:
         differences: what the engines disagree on; empty if they agree.
         spark, model: what each engine did.
+        query: what the title of a page calls the query.
     """
 
     spark: EngineRun
     model: EngineRun
     columns: tuple[str, ...]
     ordered: bool = False
+    query: str = ""
     differences: tuple[Difference, ...] = field(init=False)
 
     def __post_init__(self) -> None:
@@ -108,11 +110,12 @@ class Comparison:
         """
         from minispark_stream.lens.view.stepper import Stepper
 
-        return Stepper(self.traces, self._repr_html_(), batch, step, ask, self.differing)
+        return Stepper(self.traces, self._repr_html_(), batch, step, ask, self.differing, self.query)
 
     def to_html(self, path: str | Path) -> Path:
         """Write one file that opens in any browser: the table, the differences, and every step. Returns the path."""
-        Path(path).write_text(page(self.traces, self._repr_html_(), differing=self.differing), encoding="utf-8")
+        html = page(self.traces, self._repr_html_(), differing=self.differing, query=self.query)
+        Path(path).write_text(html, encoding="utf-8")
         return Path(path)
 
     def to_text(self) -> str:

@@ -115,7 +115,13 @@ def side_by_side(
     finally:
         if directory is None:
             shutil.rmtree(base, ignore_errors=True)
-    return Comparison(runs["spark"], runs["model"], columns, ordered)
+    return Comparison(runs["spark"], runs["model"], columns, ordered, in_words(build))
+
+
+def in_words(build: Build) -> str:
+    """The name of the function that builds the query, in words: "Word count" for `word_count`; nothing for a lambda."""
+    name = getattr(build, "__name__", "<lambda>")
+    return "" if name == "<lambda>" else name.strip("_").replace("_", " ").capitalize()
 
 
 def _check_may_be_emptied(inputs: str, own_checkpoint: str) -> None:

@@ -77,6 +77,12 @@ def test_the_page_has_every_step_of_every_batch(tmp_path: Path) -> None:
     ]
 
 
+def test_a_page_calls_a_query_by_its_name_or_as_it_is_told_to() -> None:
+    assert TRACE.name == "windows" and "<h1>windows on model</h1>" in page({"model": TRACE}, query="Word count")
+    assert "<h1>Word count on model</h1>" in page({"model": Trace(())}, query="Word count")
+    assert "<h1>A query on model</h1>" in page({"model": Trace(())})
+
+
 def test_the_page_loads_nothing_from_anywhere() -> None:
     html = page({"model": TRACE})
     elements = Elements(html)

@@ -12,6 +12,7 @@ from pyspark.errors import AnalysisException, PySparkException
 
 from minispark_stream import side_by_side, what_if
 from minispark_stream.tools.compare.mistakes import add_hints, check_built, check_confs, hint_at_inputs
+from minispark_stream.tools.compare.side_by_side import in_words
 
 
 def test_a_trigger_that_is_no_mapping_is_refused_with_an_example() -> None:
@@ -95,3 +96,10 @@ def test_a_folder_that_is_not_there_may_want_a_feed_for_several_inputs() -> None
     error = AnalysisException("[PATH_NOT_FOUND] no", errorClass="PATH_NOT_FOUND", messageParameters={"path": "left"})
     hint_at_inputs(error)
     assert error.__notes__ == ['Hint: a query with several inputs takes steps that name them: {"left": ["a"], "right": ["b"]}.']
+
+
+def test_a_comparison_calls_a_query_by_the_name_of_its_function() -> None:
+    def flights_per_carrier(session: Any, folder: str) -> Any: ...
+
+    assert in_words(flights_per_carrier) == "Flights per carrier"
+    assert in_words(lambda session, folder: flights_per_carrier(session, folder)) == ""
