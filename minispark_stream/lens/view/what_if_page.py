@@ -105,5 +105,6 @@ def card(data: dict[str, Any]) -> str:
         "<p class='note'>A small model in this page, of watermark and windows only, works on the recorded rows. "
         "<code>what_if</code> in a notebook runs the query itself.</p>"
         f"<p>{slider('delay', 'delay of the watermark')} {slider('size', 'size of the windows')}</p><p role='status'></p>"
-        "<table><thead><tr><th>emitted in</th><th>window</th><th>made of</th></tr></thead><tbody></tbody></table></section>"
+        "<div class='emitted' tabindex='0'><table><thead><tr><th>emitted in</th><th>window</th><th>made of</th></tr></thead>"
+        "<tbody></tbody></table></div></section>"
     )
