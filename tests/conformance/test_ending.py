@@ -145,6 +145,36 @@ def test_stop_cancels_the_jobs_that_begin_later(engines: dict[str, Any], tmp_pat
     assert "SPARK_JOB_CANCELLED" in result[0] and query.exception() is None and query.status["message"] == "Stopped"
 
 
+@pytest.mark.parametrize("on_own_thread", [True, False])
+def test_a_batch_in_which_stop_comes_is_not_committed(
+    engines: dict[str, Any], spark_files: None, tmp_path: Path, on_own_thread: bool
+) -> None:
+    for engine, session in engines.items():
+        started, begun, stopped = threading.Event(), threading.Event(), threading.Event()
+        queries: list[Any] = []
+
+        def stop(df: Any, batch_id: int) -> None:
+            started.wait()  # noqa: B023
+            begun.set()  # noqa: B023
+            if on_own_thread:
+                queries[0].stop()  # noqa: B023
+            else:
+                stopped.wait()  # noqa: B023
+
+        rows = session.readStream.text(str(tmp_path / "in"))
+        queries.append(rows.writeStream.foreachBatch(stop).option("checkpointLocation", str(tmp_path / engine)).start())
+        started.set()
+        assert begun.wait(60)
+        if not on_own_thread:
+            stopper = threading.Thread(target=queries[0].stop)
+            stopper.start()
+            time.sleep(1)
+            stopped.set()
+            stopper.join()
+        assert queries[0].awaitTermination(60) and queries[0].exception() is None
+        assert [path.name for path in (tmp_path / engine / "commits").glob("0")] == [], engine
+
+
 def test_what_fails_while_the_query_stops_has_failed(engines: dict[str, Any], tmp_path: Path) -> None:
     """A cancelled job is no failure, but a full disk is one, whenever it comes."""
     for session in engines.values():

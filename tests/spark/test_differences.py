@@ -6,7 +6,9 @@ import logging
 import os
 import re
 import shutil
+import threading
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -246,11 +248,19 @@ def test_a_task_that_is_not_read_to_its_end_reports_nothing(engines: Engines) ->
     assert found["spark"] > 3 == found["model"]
 
 
-def test_a_batch_whose_state_was_not_written(engines: Engines) -> None:
+def test_a_foreach_batch_function_that_ignores_a_stop(engines: Engines) -> None:
     def committed(session: Any, folder: Path) -> list[str]:
-        counts = text(session, folder).groupBy("value").count().writeStream.outputMode("complete")
-        with pytest.raises(StreamingQueryException):
-            run(counts.foreachBatch(lambda batch, batch_id: None), folder)
+        started = threading.Event()
+        queries: list[Any] = []
+
+        def stop(batch: DataFrame, batch_id: int) -> None:
+            started.wait()
+            with suppress(Exception):
+                queries[0].stop()
+
+        queries.append(text(session, folder).writeStream.foreachBatch(stop).option("checkpointLocation", f"{folder}/checkpoint").start())
+        started.set()
+        assert queries[0].awaitTermination(60)
         return [path.name for path in (folder / "checkpoint/commits").glob("0")]
 
     assert on_both(engines, committed) == {"spark": ["0"], "model": []}

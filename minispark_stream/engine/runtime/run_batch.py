@@ -10,12 +10,15 @@ Models: MicroBatchExecution.runBatch (Execution flow; From query to the plan, "P
     batch 2, files (1, 2]  ->  3 rows in  ->  state version 2 becomes 3  ->  1 row out  ->  commits/2, watermark 12:04
 
 Each step passes its result on to the next one: the new data, the plan over it, the context with what the batch did. If a step
-raises an error, the batch is in the offset log but not in the commit log, so a restart runs it again.
+raises an error, the batch is in the offset log but not in the commit log, so a restart runs it again. The same is true if the
+query is stopped before (10).
 
-Differs from Spark: if a foreachBatch function reads only a part of its batch, some state may not be written, and the query
-fails. In Spark, it fails when the batch is in the commit log already, so a restart does not run the batch again. Here, it fails
-before that.
-Shown by tests/spark/test_differences.py::test_a_batch_whose_state_was_not_written.
+If a foreachBatch function reads only a part of its batch, some state may not be written. Then the query fails after (10), so a
+restart does not run the batch again, but does not find its state either.
+
+Differs from Spark: in Spark, a foreachBatch function learns of `stop()` by an InterruptedException, and if it catches that, the
+batch is committed. Here it learns nothing, if it does not run a job, and the batch is not committed.
+Shown by tests/spark/test_differences.py::test_a_foreach_batch_function_that_ignores_a_stop.
 """
 
 from __future__ import annotations
@@ -47,8 +50,11 @@ def run_batch(query: RunningQuery, context: MicroBatchExecutionContext) -> Micro
     query.start_maintenance(execution.batch)  # if there is state: snapshots and clean-up, in the background
     query.check_not_stopped()  # stop() may have come while the driver planned; after this there are Spark jobs to cancel
     context = add_batch(query, context, execution)  # (9)
+    query.check_not_stopped()  # stop() may have come in the sink, when there was no job to cancel
     context = update_watermark(query, context, execution)
     commit_offsets(query, context)  # (10)
+    if query.sink.calls_function:  # a partition that it has not read has no next version of its state
+        query.planner.verify_commits(execution)
     return context
 
 
@@ -83,8 +89,6 @@ def add_batch(
     """Pass the rows to the sink, whose action runs the plan, and with it the stateful operators."""
     data = execution.sized_batch() if query.sink.calls_function else execution.next_batch
     num_output_rows = query.sink.add_batch(context.batch_id, data)
-    if query.sink.calls_function:  # a partition that it has not read has no next version of its state
-        query.planner.verify_commits(execution)
     state_operators = tuple(state_operator(query, execution, operator) for operator in execution.template.operators)
     return replace(
         context, execution=execution, num_output_rows=num_output_rows, state_operators=state_operators,
