@@ -24,8 +24,8 @@ tests/spark/test_differences.py::test_what_has_no_effect.
 from __future__ import annotations
 
 import logging
+import re
 import threading
-import uuid
 from collections.abc import Callable
 from functools import partial
 from typing import Any
@@ -101,10 +101,7 @@ class StreamingQueryManager(SparkStreamingQueryManager):
 
     def get(self, id: str) -> SparkStreamingQuery | None:  # noqa: A002
         """The active query with this id, or None. Raises IllegalArgumentException: `id` is not a UUID."""
-        try:
-            known = str(uuid.UUID(id))
-        except ValueError:
-            raise illegal_argument(f"Invalid UUID string: {id}") from None
+        known = None if id is None else _uuid(id)
         return next((query for query in self.active if query.id == known), None)
 
     def awaitAnyTermination(self, timeout: int | None = None) -> bool | None:  # noqa: N802
@@ -253,3 +250,12 @@ def _check_listener(listener: Any) -> None:
     """Raises AttributeError, as PySpark does, if the argument is not a listener."""
     if not isinstance(listener, StreamingQueryListener):
         raise AttributeError(f"'{type(listener).__name__}' object has no attribute '_jlistener'")
+
+
+def _uuid(text: str) -> str:
+    """A UUID in its usual form; as in Java, its parts may be shorter. Raises IllegalArgumentException for anything else."""
+    if len(text) > 36:
+        raise illegal_argument("UUID string too large")
+    if not re.fullmatch(r"[0-9a-fA-F]+(-[0-9a-fA-F]+){4}", text):
+        raise illegal_argument(f"Invalid UUID string: {text}")
+    return "-".join(part.lower().zfill(size)[-size:] for part, size in zip(text.split("-"), (8, 4, 4, 4, 12)))

@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from pyspark.errors import StreamingQueryException
+from pyspark.errors import IllegalArgumentException, StreamingQueryException
+from pyspark.errors.exceptions.captured import CapturedException
 from pyspark.sql import functions as F
 
 from minispark_stream import MiniSparkSession
@@ -113,6 +114,62 @@ def start_and_wait(session: Any, folder: Path, checkpoint: Path | str) -> None:
     df = session.readStream.schema("k string").option("maxFilesPerTrigger", 1).json(str(folder)).groupBy("k").count()
     query = df.writeStream.outputMode("update").format("noop").option("checkpointLocation", str(checkpoint))
     query.trigger(availableNow=True).start().awaitTermination()
+
+
+def test_an_archive_that_is_the_root(engines: Engines, tmp_path: Path) -> None:
+    def start(session: Any) -> None:
+        rows = session.readStream.schema("a int").option("cleanSource", "archive").option("sourceArchiveDir", "/").json(str(tmp_path))
+        rows.writeStream.format("noop").trigger(availableNow=True).start().awaitTermination()
+
+    spark, model = (raised(lambda: start(session)) for _, session in engines)  # noqa: B023
+    assert model == spark == ("StreamingQueryException", "STREAM_FAILED", None)
+
+
+def test_no_progress_can_be_kept(engines: Engines, tmp_path: Path) -> None:
+    (tmp_path / "in").mkdir()
+    (tmp_path / "in/0.json").write_text('{"k": "a"}')
+    found = []
+    for engine, session in engines:
+        with confs_set(session, {"spark.sql.streaming.numRecentProgressUpdates": "0"}), pytest.raises(StreamingQueryException) as e:
+            start_and_wait(session, tmp_path / "in", tmp_path / engine)
+        found.append((str(e.value).split("terminated with exception: ")[1].split("\n")[0], (tmp_path / engine / "commits/0").exists()))
+    assert found[0] == found[1] == ("empty collection SQLSTATE: XXKST", True)
+
+
+IDS = ["", "abc", "1-1-1-1-1", "A-b-c-d-000001", "1-2-3-4", "0" * 32, "{12345678-1234-5678-1234-567812345678}"]
+
+
+@pytest.mark.parametrize("text", IDS, ids=str)
+def test_a_query_is_looked_for_by_what_may_be_no_id(engines: Engines, text: str) -> None:
+    answers = []
+    for _, session in engines:
+        try:
+            answers.append(str(session.streams.get(text)))
+        except IllegalArgumentException as e:
+            answers.append(e._desc if isinstance(e, CapturedException) else str(e))
+    assert answers[0] == answers[1]
+
+
+CAUSES: dict[str, Callable[[Any], Any]] = {
+    "an archive within the source": lambda r: r.option("cleanSource", "archive").option("sourceArchiveDir", "/tmp"),
+    "an unknown option for what to clean": lambda r: r.option("cleanSource", "foo"),
+    "no number": lambda r: r.option("maxFilesPerTrigger", "x"),
+    "malformed rows": lambda r: r.option("mode", "FAILFAST"),
+}
+
+
+@pytest.mark.parametrize("name", CAUSES)
+def test_the_cause_of_a_failure_has_its_class_and_condition(engines: Engines, tmp_path: Path, name: str) -> None:
+    (tmp_path / "0.json").write_text("{")
+    causes = []
+    for _, session in engines:
+        rows = CAUSES[name](session.readStream.schema("a int")).json(str(tmp_path))
+        query = rows.writeStream.format("noop").trigger(availableNow=True).start()
+        with pytest.raises(StreamingQueryException) as e:
+            query.awaitTermination()
+        both: list[Any] = [e.value, query.exception()]
+        causes.append([(type(one._cause).__name__, one._cause.getCondition()) for one in both])
+    assert causes[0] == causes[1]
 
 
 @pytest.mark.parametrize(("provider", "changed"), [("HDFSBacked", "key"), ("HDFSBacked", "value"), ("RocksDB", "value")])

@@ -22,6 +22,7 @@ from pyspark.errors import (
     SparkRuntimeException,
     UnsupportedOperationException,
 )
+from pyspark.errors.exceptions import captured
 from pyspark.errors.exceptions.captured import CapturedException, UnknownException, convert_exception
 from pyspark.sql import SparkSession
 
@@ -103,7 +104,11 @@ def concurrent_queries(session: SparkSession, path: str) -> CapturedException:
 
 
 def as_captured(error: BaseException) -> CapturedException:
-    """An error of any origin as one of PySpark's CapturedExceptions, which have `_desc`, `_stackTrace` and `_cause`."""
+    """An error of any origin as one of PySpark's CapturedExceptions, which have `_desc`, `_stackTrace` and `_cause`.
+
+    An error that Spark would have raised in Java, but Python has raised here, gets PySpark's class for it. PySpark would ask
+    the Java exception for its condition, but there is none, so the Python exception answers in its place.
+    """
     if isinstance(error, CapturedException):
         return error
     words = type(error).__name__
@@ -113,7 +118,14 @@ def as_captured(error: BaseException) -> CapturedException:
         words += f": {error}" if str(error) else ""
     except Exception:  # a JVM that has died can no longer say what it raised
         pass
-    return UnknownException(words, "".join(traceback.format_exception(error)))
+    stack_trace = "".join(traceback.format_exception(error))
+    kind = getattr(captured, type(error).__name__, None)
+    if not isinstance(error, PySparkException) or kind is None or not issubclass(kind, CapturedException):
+        return UnknownException(words, stack_trace)
+    as_raised = kind(str(error), stack_trace)
+    for answer in ("getCondition", "getSqlState", "getMessageParameters", "getMessage"):
+        setattr(as_raised, answer, getattr(error, answer))
+    return as_raised
 
 
 def condition_of(error: BaseException) -> str | None:

@@ -29,6 +29,7 @@ class ProgressReporter:
 
     def __init__(self, keep: int, **query: str | None):
         self.query = query
+        self._keep = keep
         self.recent: deque[dict[str, Any]] = deque(maxlen=max(0, keep - 1))
         self.last_report_ms: int | None = None
         self.trigger_start_ms = -1
@@ -59,7 +60,10 @@ class ProgressReporter:
         return dict(sorted({**asked, **self._durations, "triggerExecution": _milliseconds_since(self._began)}.items()))
 
     def add(self, progress: dict[str, Any], now_ms: int) -> None:
+        """Keep a report. Raises LookupError if not even no report can be kept, as Spark does when it drops too many."""
         self.recent.append(progress)
+        if self._keep <= 0:
+            raise LookupError("empty collection")
         self.last_report_ms = now_ms
 
     def rates(self, rows: int, now_ms: int) -> dict[str, float]:

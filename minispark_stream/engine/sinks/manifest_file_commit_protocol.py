@@ -33,12 +33,11 @@ import logging
 import uuid
 from collections.abc import Mapping
 
-from pyspark.errors import SparkRuntimeException
 from pyspark.sql import DataFrame, SparkSession
 
 from minispark_stream.engine.checkpointing.file_stream_sink_log import FileStreamSinkLog, SinkFileStatus
 from minispark_stream.engine.jvm import files
-from minispark_stream.engine.jvm.errors import spark_error
+from minispark_stream.engine.jvm.errors import java_error
 from minispark_stream.engine.jvm.scala import JavaObject
 
 logger = logging.getLogger(__name__)
@@ -91,11 +90,14 @@ class ManifestFileCommitProtocol:
         """List the files in the manifest of the batch.
 
         Raises:
-            SparkRuntimeException: another run has written this batch meanwhile.
+            JavaError: IllegalStateException, another run has written this batch meanwhile.
         """
         if not log.add(batch_id, statuses):  # (3)
-            raise spark_error(
-                self._session, SparkRuntimeException, "INTERNAL_ERROR", message=f"Race while writing batch {batch_id}"
+            raise java_error(
+                self._session, "java.lang.IllegalStateException",
+                f"Race while writing batch {batch_id} to the file sink metadata log at {self._root}: another writer already "
+                "committed this batch. This usually means multiple concurrent streaming queries are writing to the same output "
+                "path (they share one _spark_metadata log).",
             )
 
     def _written(self) -> list[JavaObject]:

@@ -24,7 +24,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pyspark.sql import SparkSession
 
 from minispark_stream.engine.jvm import files
-from minispark_stream.engine.jvm.errors import illegal_argument
+from minispark_stream.engine.jvm.errors import illegal_argument, java_error
 from minispark_stream.engine.jvm.scala import JavaObject
 from minispark_stream.engine.sources.file_stream_options import FileStreamOptions
 
@@ -42,6 +42,7 @@ class FileStreamSourceCleaner:
 
     Raises:
         IllegalArgumentException: the archive is on another file system, or in a place where the source would read it.
+        JavaError: IndexOutOfBoundsException, the archive is the root of the file system.
     """
 
     def __init__(self, session: SparkSession, path: str, archive_dir: str | None):
@@ -96,6 +97,8 @@ class FileStreamSourceCleaner:
                 "requirement failed: Base archive path is located on a different file system than the source files. source "
                 f"path: {source.toString()} / base archive path: {archive.toString()}"
             )
+        if archive.isRoot():
+            raise java_error(self._session, "java.lang.IndexOutOfBoundsException", "0")
         if self._overlap(source, archive):
             raise illegal_argument(
                 "requirement failed: Base archive path cannot be set to the path where archived path can possibly match with "

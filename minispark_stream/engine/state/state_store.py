@@ -27,7 +27,7 @@ from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from typing import Any, NamedTuple, Protocol
 
-from minispark_stream.engine.checkpointing.errors import SparkRuntimeException
+from minispark_stream.engine.checkpointing.errors import PySparkException, SparkRuntimeException
 from minispark_stream.engine.checkpointing.metadata_log import is_true
 from minispark_stream.engine.checkpointing.unsafe_row.rows import Table
 
@@ -227,13 +227,17 @@ def each(found: tuple[Table, Sequence[bytes]]) -> list[bytes | None]:
     return [next(remaining) if there else None for there in is_there]
 
 
-def state_error_of(error: BaseException, words: str) -> SparkRuntimeException | None:
-    """The error that `state_error` made on a worker, read from the traceback in the text of `error`; None if it is another."""
+def state_error_of(error: BaseException, words: str) -> PySparkException | None:
+    """The error that `state_error` made on a worker, read from the traceback in the text of `error`; None if it is another.
+
+    That a version cannot be loaded or written is a SparkException in Spark, and PySpark has no class for it.
+    """
     found = re.findall(r"^\S*SparkRuntimeException: \[(\w*STATE_STORE[\w.]*)\] (.*?(?: SQLSTATE: \w{5})+)", words, re.M | re.S)
     if not found:
         return None
     condition, text = found[-1]  # the ones before are its causes
-    raised = SparkRuntimeException(message=text, errorClass=condition, messageParameters={})
+    kind = PySparkException if condition.startswith("CANNOT_") else SparkRuntimeException
+    raised = kind(message=text, errorClass=condition, messageParameters={})
     raised.__cause__ = error
     return raised
 
