@@ -12,7 +12,7 @@ from minispark_stream.lens.trace.events import Event
 from minispark_stream.lens.trace.values import as_int, as_map
 from minispark_stream.lens.view.sentences import Values, deleted_words, out_rows
 from minispark_stream.lens.view.walk import failed
-from minispark_stream.lens.view.words import clock_words, offset_words, plain, plural
+from minispark_stream.lens.view.words import offset_words, plain, plural, short_clock
 
 
 def caption(event: Event) -> str:
@@ -41,11 +41,6 @@ def _offset(offset: object) -> str:
     return offset_words(offset).removeprefix("logOffset ").removeprefix("the ")
 
 
-def _clock(ms: object) -> str:
-    """The time of day, without seconds if there are none."""
-    return clock_words(ms).removesuffix(":00")
-
-
 def _populate_caption(ins: Values, outs: Values) -> str:
     if "offsetLog" not in ins:
         return ""
@@ -63,8 +58,8 @@ def _decide_caption(ins: Values, outs: Values) -> str:
 def _planning_caption(ins: Values, outs: Values) -> str:
     if not as_int(ins.get("watermarkEviction")):
         return "no state" if as_int(ins.get("watermarkEviction")) is None else "no watermark"
-    late = f"late {_clock(ins.get('watermarkLate'))}" if ins.get("watermarkLate") else "none late"
-    return f"{late}, evict {_clock(ins.get('watermarkEviction'))}"
+    late = f"late {short_clock(ins.get('watermarkLate'))}" if ins.get("watermarkLate") else "none late"
+    return f"{late}, evict {short_clock(ins.get('watermarkEviction'))}"
 
 
 def _state_caption(ins: Values, outs: Values) -> str:
@@ -83,8 +78,8 @@ def _watermark_caption(ins: Values, outs: Values) -> str:
     if not after:
         return ""
     if before == after:
-        return f"stays {_clock(after)}"
-    return f"{_clock(before)} → {_clock(after)}" if before else f"first: {_clock(after)}"
+        return f"stays {short_clock(after)}"
+    return f"{short_clock(before)} → {short_clock(after)}" if before else f"first: {short_clock(after)}"
 
 
 _CAPTIONS: dict[str, Callable[[Values, Values], str]] = {

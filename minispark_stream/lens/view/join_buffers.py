@@ -22,7 +22,7 @@ from typing import Any
 from minispark_stream.lens.trace.facts import OperatorFacts
 from minispark_stream.lens.trace.fates import KEPT, LATE, Fate, Fates
 from minispark_stream.lens.trace.values import as_map, name_of
-from minispark_stream.lens.view.words import clock_words, plain, row_words
+from minispark_stream.lens.view.words import plain, row_words, short_clock
 
 MOST_LANES, MOST_BATCHES, MOST_PAIRS = 14, 16, 12  # lanes of a side, pairs of a batch
 
@@ -116,7 +116,7 @@ def _buffers(found: Fates, join: OperatorFacts) -> Buffers:
 def _lane(found: Fates, fate: Fate) -> Lane:
     key = as_map(fate.at.get("key"))
     words = " ".join(plain(value) for value in key.values())
-    clock = "" if fate.time_ms is None else clock_words(fate.time_ms).removesuffix(":00")
+    clock = "" if fate.time_ms is None else short_clock(fate.time_ms)
     held = fate.holding
     return Lane(
         label=f"{words} {clock}".strip() or row_words(fate.row),

@@ -19,7 +19,7 @@ from minispark_stream.lens.trace.values import as_int, entry_metadata
 from minispark_stream.lens.view.row_panels import NEW, rows_in, rows_out
 from minispark_stream.lens.view.state_panel import operator
 from minispark_stream.lens.view.style import say, table
-from minispark_stream.lens.view.words import clock_words, delay_words, offset_words, plural, short, time_words
+from minispark_stream.lens.view.words import clock_words, delay_words, offset_words, plural, short, short_clock, time_words
 from minispark_stream.lens.view.world import LogEntry, SourceView, World
 
 
@@ -87,7 +87,7 @@ def watermark(world: World) -> str:
             point = f"<div class='point {look}'><i style='left:{left:.0f}%'></i></div>" if ms else ""
             cells = [name, f"<mark>{words}</mark>" if look in new else words, point]
             rows.append((f" class='nowrap' title='{escape(hint)}'", cells))
-    ticks = "".join(f"<span>{clock_words(ms).removesuffix(':00')}</span>" for ms in sorted({low, high}))
+    ticks = "".join(f"<span>{short_clock(ms)}</span>" for ms in sorted({low, high}))
     date = escape(time_words(low).partition(" ")[0])
     head = ("", f"<span title='all times are in UTC'>{date}</span>", f"<div class='axis'>{ticks}</div>")
     return table(head, rows) + "".join(f"<p class='note'>{_measured(o)}</p>" for o in view.operators)

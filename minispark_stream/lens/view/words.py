@@ -73,6 +73,11 @@ def clock_words(ms: Any) -> str:
     return words.split(" ")[1] if re.match(r"\d{4}-\d\d-\d\d ", words) else words
 
 
+def short_clock(ms: Any) -> str:
+    """The time of day, without seconds if there are none."""
+    return clock_words(ms).removesuffix(":00")
+
+
 def two_clocks(one_ms: Any, other_ms: Any) -> tuple[str, str]:
     """The times of day of two times; with their dates if these differ."""
     one, other = time_words(one_ms), time_words(other_ms)

@@ -23,7 +23,7 @@ from typing import Any
 from minispark_stream.lens.trace.fates import KEPT, LATE, PASSED, Fates, fates
 from minispark_stream.lens.trace.trace import Trace
 from minispark_stream.lens.trace.values import as_int, as_list, as_map, name_of
-from minispark_stream.lens.view.words import clock_words, plural, row_words
+from minispark_stream.lens.view.words import plural, row_words, short_clock
 
 Row = Mapping[str, Any]
 MOST_NAMED = 6  # rows in a sentence
@@ -127,7 +127,8 @@ class Changes:
         said += _instead("state row is held at the end", "state rows are held at the end", before.held, after.held)
         said += _instead("batch was run", "batches were run", len(before.trace.batches), len(after.trace.batches))
         if before.watermark_ms != after.watermark_ms:
-            said.append(f"The watermark ends at {_clock(after.watermark_ms)} instead of {_clock(before.watermark_ms)}.")
+            was, now = short_clock(before.watermark_ms), short_clock(after.watermark_ms)
+            said.append(f"The watermark ends at {now} instead of {was}.")
         said += [f"Batch {n} ran twice." for n in after.reruns]
         if self.count("same") < len(self.pairs):
             return said
@@ -219,11 +220,7 @@ def _named(result: Result, key: Sequence[str]) -> str:
 
 
 def _row(name: str, event_ms: float | None) -> str:
-    return row_words(json.loads(name.rpartition(" ")[0])) if event_ms is None else _clock(event_ms)
-
-
-def _clock(ms: float | None) -> str:
-    return clock_words(ms).removesuffix(":00")
+    return row_words(json.loads(name.rpartition(" ")[0])) if event_ms is None else short_clock(event_ms)
 
 
 def _and(words: Sequence[str]) -> str:

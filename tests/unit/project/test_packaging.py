@@ -95,7 +95,7 @@ def test_the_wheel_has_all_of_the_package_and_the_notebooks(tmp_path):
 
 def test_course_copies_the_notebooks_once(tmp_path, capsys):
     assert main(["course", str(tmp_path / "a" / "b")]) == 0
-    assert "0 were there" in capsys.readouterr().out
+    assert "0 existed already" in capsys.readouterr().out
     first = tmp_path / "a" / "b" / "00_start_here.ipynb"
     assert first.read_bytes() == (ROOT / "notebooks" / first.name).read_bytes()
     first.write_text("my answers")
