@@ -130,8 +130,9 @@ def test_no_progress_can_be_kept(engines: Engines, tmp_path: Path) -> None:
     (tmp_path / "in/0.json").write_text('{"k": "a"}')
     found = []
     for engine, session in engines:
+        writer = session.readStream.schema("k string").json(str(tmp_path / "in")).writeStream.format("noop").trigger(availableNow=True)
         with confs_set(session, {"spark.sql.streaming.numRecentProgressUpdates": "0"}), pytest.raises(StreamingQueryException) as e:
-            start_and_wait(session, tmp_path / "in", tmp_path / engine)
+            writer.option("checkpointLocation", str(tmp_path / engine)).start().awaitTermination()
         found.append((str(e.value).split("terminated with exception: ")[1].split("\n")[0], (tmp_path / engine / "commits/0").exists()))
     assert found[0] == found[1] == ("empty collection SQLSTATE: XXKST", True)
 
