@@ -18,6 +18,7 @@ A page marks such a part with two comments; what is between them is replaced:
    `benchmark-in-short`: the same for the README.
 8. `symptoms`: the entries of minispark_stream/tools/symptoms.toml; `symptoms-prelude`: the lines that their code begins with.
 9. `types`: the table of tests/conformance/types.json, which is what the long run of tests/conformance/test_types.py wrote.
+10. `growth`: what docs/growth.json says, which bench_growth has written.
 
 tests/unit/project/test_docs.py fails when a page is not what this would write.
 """
@@ -27,6 +28,7 @@ from __future__ import annotations
 import ast
 import json
 import re
+import statistics
 import zipfile
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
@@ -371,6 +373,17 @@ def _seconds(ms: float) -> str:
 
 
 # (9)
+def growth() -> Iterator[str]:
+    found = json.loads((DOCS / "growth.json").read_text(encoding="utf-8"))
+    yield _line("ms, medians of", "Spark", "the model")
+    yield _line(*["---"] * 3)
+    for compacts, words in ((False, "the other batches"), (True, "those that compact the logs")):
+        for first in (100, len(found["spark"]["ms"]) - 100):
+            batches = [b for b in range(first, first + 100) if ((b + 1) % 10 == 0) == compacts]
+            of_engines = (statistics.median(found[engine]["ms"][b] for b in batches) for engine in ("spark", "model"))
+            yield _line(f"batches {first} to {first + 99}, {words}", *(f"{ms:.0f}" for ms in of_engines))
+
+
 def types() -> Iterator[str]:
     table = json.loads((ROOT / "tests" / "conformance" / "types.json").read_text(encoding="utf-8"))
     notes: dict[str, int] = {}
@@ -395,7 +408,7 @@ PARTS: Mapping[str, Callable[..., Iterator[str]]] = {
     "differences": differences, "classes": classes, "code": code, "numbers": numbers,
     "glossary": glossary, "behaviours": behaviours, "benchmark": benchmark, "benchmark-in-short": benchmark_in_short,
     "symptoms": symptoms_page, "symptoms-prelude": symptoms_prelude,
-    "types": types,
+    "types": types, "growth": growth,
 }
 
 

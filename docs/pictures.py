@@ -4,20 +4,23 @@
 2. event_time.svg, the rows, watermarks and windows of a recorded trace.
 3. flights.svg, join.svg and sessions.svg, as notebooks of the course have them.
 4. two_clocks.svg, the flights of one day: when each left and when it should have left, and the watermark.
-5. step_dark.png and step_phone.png: the HTML page of a recorded trace in the dark and on a phone. They are photographed in a
+5. growth.svg, the time of each of 1,000 batches from files to files, as bench_growth measured it (growth.json).
+6. step_dark.png and step_phone.png: the HTML page of a recorded trace in the dark and on a phone. They are photographed in a
    headless Chromium; without one they stay as they are.
-6. live.png, what `live` shows at the end of a query, as a notebook of the course has it, in the same way.
-7. tour.webp, the moving picture of the README (tour.py), in the same way.
+7. live.png, what `live` shows at the end of a query, as a notebook of the course has it, in the same way.
+8. tour.webp, the moving picture of the README (tour.py), in the same way.
 """
 
 from __future__ import annotations
 
+import json
 import shutil
 import subprocess
 import tempfile
 from datetime import date, timedelta
 from itertools import accumulate
 from pathlib import Path
+from statistics import quantiles
 
 import matplotlib.dates as mdates
 import nbformat
@@ -50,6 +53,7 @@ def main() -> None:
     for name, notebook, source in OF_NOTEBOOKS:
         (IMAGES / name).write_text(shown(notebook, source)["image/svg+xml"], encoding="utf-8")
     two_clocks(IMAGES / "two_clocks.svg")
+    growth(IMAGES / "growth.svg")
     browser = shutil.which("chromium") or shutil.which("google-chrome")
     if browser is None:
         print("the page was not photographed: it needs Chromium")
@@ -79,6 +83,26 @@ def shown(notebook: str, source: str) -> dict[str, str]:
 def photograph(tab: Page, file: Path, full_page: bool = False) -> None:
     tab.screenshot(path=file, full_page=full_page)
     Image.open(file).quantize(200).save(file, optimize=True)  # half the size
+
+
+def growth(file: Path, compacts_every: int = 10) -> None:
+    """The time of each batch of a long run, on both engines, and apart from the others those that compact the logs."""
+    measured = json.loads((ROOT / "docs" / "growth.json").read_text(encoding="utf-8"))
+    with settings():
+        figure = Figure(figsize=(8.5, 3.4), layout="constrained")
+        both = figure.subplots(1, 2, sharey=True)
+        for ax, (engine, title) in zip(both, (("spark", "Spark"), ("model", "the model"))):
+            ms = measured[engine]["ms"]
+            kinds = ((False, "#9fb4c7", "a batch"), (True, "#c62828", "a batch that compacts the logs"))
+            for is_compact, colour, label in kinds:
+                batches = [b for b in range(len(ms)) if ((b + 1) % compacts_every == 0) == is_compact]
+                ax.scatter(batches, [ms[b] for b in batches], s=4, color=colour, label=label, rasterized=True)
+            ax.set_title(title, fontsize=10, loc="left", color=INK)
+            ax.set_xlabel("batch", fontsize=9)
+            ax.set_ylim(0, 1.6 * quantiles(measured["spark"]["ms"], n=50)[-1])  # the first batches of a session are off the top
+        both[0].set_ylabel("ms", fontsize=9)
+        both[0].legend(fontsize=8, frameon=False, loc="upper right")
+    file.write_text(svg_of(figure, {}, "growth"), encoding="utf-8")
 
 
 def two_clocks(file: Path, delay: timedelta = timedelta(hours=1)) -> None:

@@ -2,6 +2,8 @@
 
 The query counts rows by key. Its first file has every key once (`--keys`), each of the others 100 rows of any keys, and a trigger
 takes one file (`--triggers`). So the state has its full size from the first batch on, and each later batch changes little of it.
+With `--files` the query has no state: it writes the rows of each file to a file, and each tenth batch compacts the logs of
+source and sink, which have a line for every file so far.
 
 1. Write the files.
 2. Run the query, and look at it every second: the time of each trigger, and the processor time of the driver, the JVM and the
@@ -55,10 +57,13 @@ def write_files(folder: Path, triggers: int, keys: int) -> None:
         write_file(folder, number, rng.integers(0, keys, 100))
 
 
-def start(spark: SparkSession, engine: str, scratch: Path) -> Any:
-    session: Any = MiniSparkSession(spark) if engine == "model" else spark
+def start(spark: SparkSession, args: argparse.Namespace, scratch: Path) -> Any:
+    session: Any = MiniSparkSession(spark) if args.engine == "model" else spark
     rows = session.readStream.schema("key long").option("maxFilesPerTrigger", 1).parquet(str(scratch / "in"))
-    write = rows.groupBy("key").count().writeStream.outputMode("update").format("noop")
+    if args.files:
+        write = rows.writeStream.format("parquet").option("path", str(scratch / "out"))
+    else:
+        write = rows.groupBy("key").count().writeStream.outputMode("update").format("noop")
     return write.option("checkpointLocation", str(scratch / "checkpoint")).trigger(availableNow=True).start()
 
 
@@ -109,7 +114,7 @@ def sizes(spark: SparkSession, checkpoint: Path) -> dict[str, float]:
 
 def long_run(spark: SparkSession, args: argparse.Namespace, scratch: Path) -> tuple[list[dict[str, float]], dict[int, float]]:
     found: list[dict[str, float]] = []
-    query = start(spark, args.engine, scratch)
+    query = start(spark, args, scratch)
     marks = [m for n in range(1, 9) for m in (10**n, 3 * 10**n) if m < args.triggers] + [args.triggers]
     before, (_, cpu) = 0, used()
     for times in watch(query):
@@ -132,7 +137,7 @@ def cold_restart(args: argparse.Namespace, scratch: Path) -> float:
     commits = scratch / "checkpoint" / "commits"
     before = {p.name for p in commits.iterdir()}
     began = time.perf_counter()
-    query = start(spark, args.engine, scratch)
+    query = start(spark, args, scratch)
     while not {p.name for p in commits.iterdir() if p.name.isdigit()} - before:
         if query.awaitTermination(0.02) and query.exception():
             raise query.exception()
@@ -150,9 +155,10 @@ def main() -> int:
     parser = argparse.ArgumentParser(description="what grows in a long run: time per trigger, memory, a cold restart")
     parser.add_argument("--engine", choices=["model", "spark"], default="model")
     parser.add_argument("--rocksdb", action="store_true", help="the state in RocksDB, with changelogs")
+    parser.add_argument("--files", action="store_true", help="no state: from files to files")
     parser.add_argument("--triggers", type=int, default=1000, help="files, one a trigger (1000)")
     parser.add_argument("--keys", type=int, default=1000, help="rows of state (1000)")
-    parser.add_argument("--json", metavar="FILE", type=Path, help="write what was measured to FILE")
+    parser.add_argument("--json", metavar="FILE", type=Path, help="write what was measured to FILE, beside what it has of the other engine")
     args = parser.parse_args()
     print("".join(f"{c:>10}" for c in COLUMNS) + "   (memory in MiB)", flush=True)
     with tempfile.TemporaryDirectory() as directory:
@@ -169,8 +175,9 @@ def main() -> int:
     if growth is not None:
         print(f"last hundred / second hundred: {growth:.2f}, at most {GROWTH_BOUND}: {'holds' if holds else 'BROKEN'}")
     if args.json:
-        measured = {"engine": args.engine, "keys": args.keys, "rows": rows, "ms": of, "cold_restart_s": restart, "growth": growth}
-        args.json.write_text(json.dumps(measured))
+        measured = {"keys": args.keys, "rows": rows, "ms": of, "cold_restart_s": restart, "growth": growth}
+        of_both = json.loads(args.json.read_text()) if args.json.exists() else {}
+        args.json.write_text(json.dumps({**of_both, args.engine: measured}) + "\n")
     return 0 if holds else 1
 
 
