@@ -145,34 +145,40 @@ def test_stop_cancels_the_jobs_that_begin_later(engines: dict[str, Any], tmp_pat
     assert "SPARK_JOB_CANCELLED" in result[0] and query.exception() is None and query.status["message"] == "Stopped"
 
 
-@pytest.mark.parametrize("on_own_thread", [True, False])
-def test_a_batch_in_which_stop_comes_is_not_committed(
-    engines: dict[str, Any], spark_files: None, tmp_path: Path, on_own_thread: bool
-) -> None:
+def test_a_batch_in_which_stop_comes_is_not_committed(engines: dict[str, Any], spark_files: None, tmp_path: Path) -> None:
     for engine, session in engines.items():
-        started, begun, stopped = threading.Event(), threading.Event(), threading.Event()
-        queries: list[Any] = []
+        query = start_with(lambda query: query.stop(), session, tmp_path, engine)
+        assert query.awaitTermination(60) and query.exception() is None
+        assert not (tmp_path / engine / "commits/0").exists(), engine
 
-        def stop(df: Any, batch_id: int) -> None:
-            started.wait()  # noqa: B023
-            begun.set()  # noqa: B023
-            if on_own_thread:
-                queries[0].stop()  # noqa: B023
-            else:
-                stopped.wait()  # noqa: B023
 
-        rows = session.readStream.text(str(tmp_path / "in"))
-        queries.append(rows.writeStream.foreachBatch(stop).option("checkpointLocation", str(tmp_path / engine)).start())
-        started.set()
-        assert begun.wait(60)
-        if not on_own_thread:
-            stopper = threading.Thread(target=queries[0].stop)
-            stopper.start()
-            time.sleep(1)
-            stopped.set()
-            stopper.join()
-        assert queries[0].awaitTermination(60) and queries[0].exception() is None
-        assert [path.name for path in (tmp_path / engine / "commits").glob("0")] == [], engine
+def test_a_batch_in_which_another_thread_says_stop_is_not_committed(engines: dict[str, Any], tmp_path: Path) -> None:
+    """In Spark it depends on who notices the interrupt of the query's thread: some of Hadoop's functions for files ignore it."""
+    stopped = threading.Event()
+    query = start_with(lambda query: stopped.wait(60), engines["model"], tmp_path, "model")
+    stopper = threading.Thread(target=query.stop)
+    stopper.start()
+    time.sleep(1)
+    stopped.set()
+    stopper.join()
+    assert query.exception() is None and not (tmp_path / "model/commits/0").exists()
+
+
+def start_with(action: Callable[[Any], Any], session: Any, folder: Path, checkpoint: str) -> Any:
+    """A query that is in its first batch, and runs `action` there."""
+    queries: list[Any] = []
+    started, begun = threading.Event(), threading.Event()
+
+    def act(df: Any, batch_id: int) -> None:
+        begun.set()
+        started.wait()
+        action(queries[0])
+
+    writer = session.readStream.text(str(folder / "in")).writeStream.foreachBatch(act)
+    queries.append(writer.option("checkpointLocation", str(folder / checkpoint)).start())
+    assert begun.wait(60)
+    started.set()
+    return queries[0]
 
 
 def test_what_fails_while_the_query_stops_has_failed(engines: dict[str, Any], tmp_path: Path) -> None:

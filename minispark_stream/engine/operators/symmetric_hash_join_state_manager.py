@@ -87,7 +87,8 @@ class JoinSideState:
         has_rows, values = self._counts.get(keys)
         counts = np.zeros(len(keys), np.int64)
         counts[has_rows] = np.asarray(self._count_codec.decode(values)[0])
-        if len(wrong := counts[(counts < 0) | (counts > self.num_rows)]) and not self.skips_nulls:
+        most = np.iinfo(np.int64).max if self.skips_nulls else self.num_rows  # nulls are not among the rows
+        if len(wrong := counts[(counts < 0) | (counts > most)]):
             raise ValueError(f"The state of a join has {self.num_rows} rows, but a key with {wrong[0]} of them")
         return counts
 
