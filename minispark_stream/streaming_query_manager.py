@@ -253,9 +253,10 @@ def _check_listener(listener: Any) -> None:
 
 
 def _uuid(text: str) -> str:
-    """A UUID in its usual form; as in Java, its parts may be shorter. Raises IllegalArgumentException for anything else."""
+    """A UUID in its usual form; as in Java, its parts may be shorter. Raises IllegalArgumentException for any other text."""
+    parts = text.split("-")  # AttributeError, as in PySpark, if it is no text
     if len(text) > 36:
         raise illegal_argument("UUID string too large")
     if not re.fullmatch(r"[0-9a-fA-F]+(-[0-9a-fA-F]+){4}", text):
         raise illegal_argument(f"Invalid UUID string: {text}")
-    return "-".join(part.lower().zfill(size)[-size:] for part, size in zip(text.split("-"), (8, 4, 4, 4, 12)))
+    return "-".join(part.lower().zfill(size)[-size:] for part, size in zip(parts, (8, 4, 4, 4, 12)))

@@ -69,7 +69,7 @@ def test_it_is_the_trace_that_side_by_side_records(spark: SparkSession, tmp_path
     assert found.plan == heard.plan == recorded.plan and found.note is None
     assert "output mode append" in str(explain_output(queries[0]))
     note = found.fate({"value": "12:04,a"}).note  # it says what to ask instead; this asks it
-    asked = eval(note.rpartition(", ask ")[2], {"side_by_side": side_by_side, "spark": spark, "query": windows, "feed": FEED})
+    asked = eval(note.rpartition(" ask ")[2], {"side_by_side": side_by_side, "spark": spark, "query": windows, "feed": FEED})
     assert "dropped: its window ended 12:05:00, at or before the late watermark, 12:11:00" in str(asked), note
 
 

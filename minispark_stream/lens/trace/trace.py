@@ -126,8 +126,9 @@ class Trace(Recording):
         if not isinstance(row, Mapping):
             raise TypeError(f"fate takes columns of a row, such as {{'word': 'a'}}, not {row!r}")
         if self.engine == "spark":
-            note = "Real Spark does not say what happened to a row. The model does: write the query as a function of a session "
-            ask = f"and its input as a feed, and ask side_by_side(spark, query, feed).model.trace.fate({dict(row)})"
+            note = "Real Spark does not say what happened to a row. The model does: write the query as a function of a "
+            note += "session and a folder, and its rows as a feed, "
+            ask = f"and ask side_by_side(spark, query, feed).model.trace.fate({dict(row)})"
             return FateAnswer((), note + ask)
         return answer(fates(self), row)
 
