@@ -60,7 +60,7 @@ class ProgressReporter:
         return dict(sorted({**asked, **self._durations, "triggerExecution": _milliseconds_since(self._began)}.items()))
 
     def add(self, progress: dict[str, Any], now_ms: int) -> None:
-        """Keep a report. Raises LookupError if not even no report can be kept, as Spark does when it drops too many."""
+        """Keep a report. Raises LookupError if `keep` is 0 or less: Spark then drops more reports than there are, and fails."""
         self.recent.append(progress)
         if self._keep <= 0:
             raise LookupError("empty collection")

@@ -13,11 +13,11 @@ Each step passes its result on to the next one: the new data, the plan over it, 
 raises an error, the batch is in the offset log but not in the commit log, so a restart runs it again. The same is true if the
 query is stopped before (10).
 
-If a foreachBatch function reads only a part of its batch, some state may not be written. Then the query fails after (10), so a
-restart does not run the batch again, but does not find its state either.
+If a foreachBatch function reads only a part of its batch, some state may not be written. Then the query fails, but only after
+(10): a restart does not run the batch again, and the next batch fails, because it does not find the state.
 
-Differs from Spark: in Spark, a foreachBatch function learns of `stop()` by an InterruptedException, and if it catches that, the
-batch is committed. Here it learns nothing, if it does not run a job, and the batch is not committed.
+Differs from Spark: in Spark, a foreachBatch function that calls `stop()` gets an InterruptedException, and if it catches that,
+the batch is committed. Here it gets none, and the batch is not committed.
 Shown by tests/spark/test_differences.py::test_a_foreach_batch_function_that_ignores_a_stop.
 """
 
