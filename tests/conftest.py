@@ -4,8 +4,9 @@
     pytest -n 2 --sample                        a sample of all tests, by two processes with a Spark each
     pytest -n 2 --sample @tests/quick.txt       the tests of `make quick`
 
-With `--sample`, a test that starts no Spark runs in full, and so do the golden scripts; of another test with Spark the first case
-runs, and the files of NOT_SAMPLED are left out. Of the notebooks, those numbered 00, 07, 14 run.
+With `--sample`, a test that starts no Spark runs in full, and so do the golden scripts. Of the other tests of a file, at most four
+run, each with its first case; they are spread over the file, and the files of NOT_SAMPLED are left out. Of the notebooks, those
+numbered 00, 07, 14 and 21 run.
 """
 
 from __future__ import annotations
@@ -14,7 +15,8 @@ import os
 import sys
 import time
 import uuid
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -42,10 +44,11 @@ CHECKPOINTING = "org.apache.spark.sql.execution.streaming.checkpointing"
 
 NOT_SAMPLED = ("test_kafka.py", "test_delta.py", "test_random_queries.py")  # a broker, recordings, many queries
 SAMPLED_NOTEBOOKS = 7  # of the notebooks, one in so many
+SAMPLED_TESTS = 4  # of the tests of a file that need Spark, at most so many
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    parser.addoption("--sample", action="store_true", help="of each test that needs Spark, only the first case")
+    parser.addoption("--sample", action="store_true", help="of the tests that need Spark, only some, with their first case")
 
 
 @pytest.hookimpl(optionalhook=True)
@@ -68,19 +71,21 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         items[:] = [item for item, kept in zip(items, chosen) if kept]
 
 
-def _sample(items: Iterable[pytest.Item]) -> list[bool]:
+def _sample(items: Sequence[pytest.Item]) -> list[bool]:
     """Which items a sample keeps."""
-    chosen = []
-    met = set()  # the tests of which there was a case already
-    for item in items:
-        test = item.nodeid.partition("[")[0]
-        if item.path.suffix == ".ipynb":
-            chosen.append(int(item.path.stem[:2]) % SAMPLED_NOTEBOOKS == 0)
-        else:
-            starts_spark = "spark" in getattr(item, "fixturenames", ()) and item.path.parent.name != "golden"
-            chosen.append(not starts_spark or test not in met and item.path.name not in NOT_SAMPLED)
-        met.add(test)
-    return chosen
+    with_spark: dict[Path, dict[str, pytest.Item]] = {}  # of each file, the first case of each test
+    for item in filter(_needs_spark, items):
+        if item.path.name not in NOT_SAMPLED:
+            with_spark.setdefault(item.path, {}).setdefault(item.nodeid.partition("[")[0], item)
+    chosen = {item for tests in with_spark.values() for item in list(tests.values())[:: -(-len(tests) // SAMPLED_TESTS)]}
+    return [
+        int(item.path.stem[:2]) % SAMPLED_NOTEBOOKS == 0 if item.path.suffix == ".ipynb" else item in chosen or not _needs_spark(item)
+        for item in items
+    ]
+
+
+def _needs_spark(item: pytest.Item) -> bool:
+    return "spark" in getattr(item, "fixturenames", ()) and item.path.parent.name != "golden"
 
 
 @pytest.fixture(scope="session")
