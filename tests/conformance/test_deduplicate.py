@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from typing import Any
 
 import pytest
 from pyspark.sql import functions as F
 
+from minispark_stream.engine.jvm.query_execution import KEY_ORDER
 from tests.conformance.conftest import Compare
 from tests.conformance.inputs import random_rows, read_random, rows_of
 
@@ -71,6 +73,23 @@ def test_with_event_time(compare: Compare, name: str) -> None:
 )
 def test_each_engine_goes_on_where_the_other_stopped(compare: Compare, name: str, relay: tuple[str, ...]) -> None:
     compare(lambda s, d: KEYS[name](timed(s, d)), TIMES, restart_after=range(5), relay=relay)
+
+
+def test_times_in_the_schemas_of_older_sparks(compare: Compare) -> None:
+    """The log of a query that was begun by Spark 4.2 does not have this conf."""
+    confs = {"spark.sql.streaming.statefulOperator.alwaysNullableOutput.enabled": "false"}
+    compare(lambda s, d: KEYS["within the watermark"](timed(s, d)), TIMES[:2], confs=confs, restart_after=(0,))
+
+
+def test_the_order_of_the_keys_is_the_one_with_which_the_query_was_begun(compare: Compare) -> None:
+    """Without the conf, five names or more are in the order of a set."""
+    def five_columns(session: Any, input_dir: str) -> Any:
+        session.conf.set(KEY_ORDER, "true" if os.listdir(input_dir) else "false")  # "true" when it is restarted
+        return session.readStream.schema("a int, b int, c int, d int, e int").json(input_dir).dropDuplicates()
+
+    rows = rows_of({"a": 1, "b": 2, "c": 3, "d": 4, "e": 5}, {"a": 6, "b": 7, "c": 8, "d": 9, "e": 10})
+    comparison = compare(five_columns, [rows[:1], rows], confs={KEY_ORDER: "true"}, restart_after=(0,))
+    assert [len(batch.rows) for batch in comparison.model.batches] == [1, 1]
 
 
 def test_duplicates_are_counted(compare: Compare) -> None:

@@ -113,6 +113,26 @@ def test_without_a_time_range_all_rows_are_kept(compare: Compare) -> None:
     compare(joined("inner", "k = rk"), FEED)
 
 
+def test_a_stream_without_new_rows_says_nothing_about_the_keys_of_the_other_one(compare: Compare) -> None:
+    """Of the right rows, only those with such a key are read if the optimizer knows the condition, which it forgets above an empty stream."""
+    def query(session: Any, input_dir: str) -> Any:
+        left, right = streams(session, input_dir, None)
+        return left.where("k != 'b'").join(right, F.expr("k = rk"))
+
+    both = step([row("a"), row("b")], [row("a"), row("b")])
+    comparison = compare(query, [{"left": both["left"]}, {"right": both["right"]}, both])
+    assert [batch.progress["numInputRows"] for batch in comparison.model.batches] == [1, 2, 2]
+
+
+def test_keys_that_are_never_null_in_the_schemas_of_older_sparks(compare: Compare) -> None:
+    """The log of a query that was begun by Spark 4.2 does not have this conf."""
+    def query(session: Any, input_dir: str) -> Any:
+        left, right = streams(session, input_dir, None)
+        return left.withColumn("k", F.coalesce("k", F.lit(""))).join(right, F.expr("k = rk"))
+
+    compare(query, FEED[:2], confs={"spark.sql.streaming.statefulOperator.alwaysNullableOutput.enabled": "false"}, restart_after=(0,))
+
+
 @pytest.mark.parametrize("on", ["k = rk AND rts > ts - interval 5 minutes", "k = rk AND ts < rts + interval 5 minutes", "k = rk AND rts <= ts"])
 def test_a_bound_in_one_direction(compare: Compare, on: str) -> None:
     compare(joined("inner", on), FEED)

@@ -45,6 +45,11 @@ def has_subquery(session: SparkSession, plan: JavaObject) -> bool:
     return _contains(session, plan, "PLAN_EXPRESSION")
 
 
+def has_limit(session: SparkSession, plan: JavaObject) -> bool:
+    """Whether a plan limits the number of rows."""
+    return _contains(session, plan, "LIMIT")
+
+
 def depends_on_size(session: SparkSession, plan: JavaObject) -> bool:
     """Whether the size of a stream can change what the optimizer makes of a plan.
 

@@ -84,7 +84,12 @@ def rdd_frame(session: SparkSession, rdd: JavaObject, schema: JavaObject, stream
 
 def local_frame(session: SparkSession, attributes: JavaObject, rows: JavaObject) -> DataFrame:
     """A DataFrame over rows that are in the driver's JVM; `rows` is a Scala Seq of internal rows."""
-    return of_rows(session, _local_relation(session, attributes, rows))
+    return of_rows(session, _local_relation(session, attributes, rows, streaming=False))
+
+
+def empty_stream(session: SparkSession, attributes: JavaObject) -> JavaObject:
+    """What a stream is to the optimizer in a batch without rows of it; `attributes` is a Scala Seq."""
+    return _local_relation(session, attributes, scala.seq(session, ()), streaming=True)
 
 
 def temporary_view(session: SparkSession, name: str) -> JavaObject:
@@ -92,9 +97,9 @@ def temporary_view(session: SparkSession, name: str) -> JavaObject:
     return session._jsparkSession.sessionState().catalog().getRawTempView(name)
 
 
-def _local_relation(session: SparkSession, attributes: JavaObject, rows: JavaObject) -> JavaObject:
+def _local_relation(session: SparkSession, attributes: JavaObject, rows: JavaObject, streaming: bool) -> JavaObject:
     relation = scala.java_class(session, "org.apache.spark.sql.catalyst.plans.logical.LocalRelation")
-    return relation(attributes, rows, False, scala.none(session))
+    return relation(attributes, rows, streaming, scala.none(session))
 
 
 def count_rows(df: DataFrame) -> int:
@@ -147,7 +152,7 @@ def leaf_over(
 
 def statistics_of_nothing(session: SparkSession, attributes: JavaObject) -> JavaObject:
     """The statistics of a relation without rows."""
-    return _local_relation(session, attributes, scala.seq(session, [])).stats()
+    return empty_stream(session, attributes).stats()
 
 
 class Renaming:

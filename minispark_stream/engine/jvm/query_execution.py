@@ -8,6 +8,10 @@ Models: QueryExecution and IncrementalExecution.optimizedPlan (From query to the
     planned      a piece of the plan becomes a physical plan
     prepared     shuffles and sorts are put in, subqueries planned, code is generated, and what occurs twice is run only once
 
+Before that, once in a run, the columns of each deduplication's key get their order: that of the user's list, or of the rows. A
+Spark before 4.3 took the order of a Scala set of the names, and a query that was begun by it keeps this order, because its
+state has the keys in it.
+
 `QueryExecution` itself refuses to optimise a plan with streams, so the phases are called one by one.
 
 These are calls of Spark SQL's own methods.
@@ -19,10 +23,27 @@ from __future__ import annotations
 
 from pyspark.sql import SparkSession
 
-from minispark_stream.engine.jvm import of_batch, plans, scala
+from minispark_stream.engine.jvm import of_batch, plans, scala, sessions
 from minispark_stream.engine.jvm.scala import JavaObject
 
 _EXECUTION = "org.apache.spark.sql.execution"
+KEY_ORDER = "spark.sql.dropDuplicates.deterministicKeyOrder.enabled"
+
+
+def with_keys_in_order(session: SparkSession, plan: JavaObject) -> JavaObject:
+    """An analysed plan, in which the keys of each deduplication have the order for which the session's conf asks."""
+    if not plan.isStreaming():
+        return plan
+    if children := scala.items(plan.children()):
+        plan = plans.with_children(session, plan, [with_keys_in_order(session, child) for child in children])
+    if scala.class_name(plan) not in ("Deduplicate", "DeduplicateWithinWatermark") or plan.dedupSpec().isEmpty():
+        return plan
+    rule = scala.companion(session, "org.apache.spark.sql.catalyst.analysis.ResolveDeduplicate")
+    resolver = session._jsparkSession.sessionState().conf().resolver()
+    keys = rule.recomputeKeysPreservingMetadataBoundary(
+        plan.keys(), plan.child(), plan.dedupSpec().get(), sessions.flag(session, KEY_ORDER), resolver
+    )
+    return plan.copy(keys, plan.child(), plan.dedupSpec())
 
 
 def optimized(session: SparkSession, plan: JavaObject, timestamp_ms: int) -> tuple[JavaObject, JavaObject]:

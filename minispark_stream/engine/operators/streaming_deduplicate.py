@@ -72,7 +72,7 @@ from minispark_stream.engine.operators.told import DUPLICATE, KEPT, LATE, REMOVE
 from minispark_stream.engine.state.state_store import StateStore
 
 SEEN = StructType([StructField("__dummy__", NullType())])
-EXPIRES = StructType([StructField("expiresAtMicros", LongType())])
+EXPIRES = StructType([StructField("expiresAtMicros", LongType(), nullable=False)])
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -90,6 +90,7 @@ class StreamingDeduplicate(StatefulOperator):
     positions: tuple[int, ...]
     rows: StructType
     keys: StructType
+    values: StructType
     event_time: EventTime | None
     key_event_time: EventTime | None
     event_times: tuple[str, ...]
@@ -106,7 +107,7 @@ class StreamingDeduplicate(StatefulOperator):
         return self.delay_ms is not None  # the values of dropDuplicates are empty, although old schemas name all columns
 
     def schemas(self) -> list[tuple[str, StructType, StructType]]:
-        return [("default", self.keys, SEEN if self.delay_ms is None else EXPIRES)]
+        return [("default", self.keys, self.values)]
 
     def entries(self) -> Sequence[Entry]:
         keys = {key.name(): key for key in scala.items(self.plan.keys())}
@@ -160,6 +161,7 @@ def compile_deduplicate(
         positions=positions,
         rows=schema,
         keys=state_schema(session, expressions.struct_type(key_columns)),
+        values=state_schema(session, SEEN if delay_ms is None else EXPIRES),
         event_time=event_time,
         key_event_time=event_time_column(key_columns),
         event_times=event_time_names(columns),

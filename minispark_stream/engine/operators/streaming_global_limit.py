@@ -12,7 +12,8 @@ In complete mode, a limit above the aggregation limits the result of each batch,
 aggregation limits the stream, as in append mode.
 
 Differs from Spark: the limit of a stream stays in a batch in which this stream has no new rows. In such a batch, Spark's
-optimizer removes the limit, and with it its state, so the next batch finds no state and ends the query.
+optimizer removes the limit, and with it its state, so the next batch finds no state and ends the query. Therefore the plan of
+a query with a limit is the same whichever of its sources have new rows.
 Shown by tests/spark/test_differences.py::test_a_limit_stays_in_a_batch_without_rows_for_it.
 """
 

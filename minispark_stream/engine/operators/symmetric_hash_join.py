@@ -56,6 +56,7 @@ from minispark_stream.engine.operators.base import (
     check_event_time,
     event_time_column,
     event_time_names,
+    nullable,
     state_schema,
 )
 from minispark_stream.engine.operators.columns import EventTime
@@ -87,6 +88,7 @@ class SymmetricHashJoin(StatefulOperator):
     """A join of two streams.
 
     Attributes:
+        key_schema, state_keys: the schema of the keys in tasks, and that of each side's keys in the state.
         rows, state_rows: the schemas of each side's rows, as they come and as the state has them.
         event_times: the column of each side that has a watermark.
         key_event_time: the join key that has a watermark.
@@ -98,6 +100,7 @@ class SymmetricHashJoin(StatefulOperator):
 
     join_type: str
     key_schema: StructType
+    state_keys: tuple[StructType, StructType]
     rows: tuple[StructType, StructType]
     state_rows: tuple[StructType, StructType]
     event_times: tuple[EventTime | None, EventTime | None]
@@ -113,11 +116,8 @@ class SymmetricHashJoin(StatefulOperator):
     def schemas(self) -> list[tuple[str, StructType, StructType]]:
         return [
             store
-            for side, row in enumerate(self.state_rows)
-            for store in (
-                (store_name(side, COUNTS), self.key_schema, COUNT_SCHEMA),
-                (store_name(side, VALUES), indexed(self.key_schema), with_matched(row)),
-            )
+            for i, (key, row) in enumerate(zip(self.state_keys, self.state_rows))
+            for store in ((store_name(i, COUNTS), key, COUNT_SCHEMA), (store_name(i, VALUES), indexed(key), with_matched(row)))
         ]
 
     def readable(self, store: str, rows: Sequence[tuple[bytes, bytes]], batch: BatchContext) -> list[dict[str, Any]]:
@@ -246,7 +246,7 @@ def compile_symmetric_hash_join(
         left_keys, right_keys = scala.items(left_seq), scala.items(right_seq)
     left, right = scala.items(plan.left().output()), scala.items(plan.right().output())
     rows = (expressions.struct_type(left), expressions.struct_type(right))
-    key_schema = state_schema(session, _key_schema(left_keys))
+    key_schema = nullable(_key_schema(left_keys))
     pairs = _pair_schema(key_schema, *rows)
     candidates = _pair_output(session, pairs, [*left, *right])
     parts = split(session, condition, plan)
@@ -254,6 +254,7 @@ def compile_symmetric_hash_join(
         operator_id=operator_id,
         join_type=str(plan.joinType().toString()),
         key_schema=key_schema,
+        state_keys=(state_schema(session, _key_schema(left_keys)), state_schema(session, _key_schema(right_keys))),
         rows=rows,
         state_rows=(state_schema(session, rows[0]), state_schema(session, rows[1])),
         event_times=(event_time_column(left), event_time_column(right)),
@@ -285,7 +286,7 @@ def _pair_output(session: SparkSession, schema: StructType, rows: list[JavaObjec
 
 def _key_schema(keys: Sequence[JavaObject]) -> StructType:
     fields = [
-        {"name": f"field{i}", "type": json.loads(key.dataType().json()), "nullable": True, "metadata": {}}
+        {"name": f"field{i}", "type": json.loads(key.dataType().json()), "nullable": key.nullable(), "metadata": {}}
         for i, key in enumerate(keys)
     ]
     return StructType.fromJson({"type": "struct", "fields": fields})

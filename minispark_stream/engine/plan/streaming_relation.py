@@ -15,7 +15,8 @@ Models: StreamingRelation, StreamingExecutionRelation (From query to the plan).
 4. When a query starts, each relation over files is replaced by an RDD with the columns that the query asks for: the optimizer
    would look into the relation and take it for an empty table. If the plan depends on the size of a stream, then in each batch
    each stream is replaced by an RDD whose statistics are those of the new rows.
-5. A leaf does not say what it reads. For `df.explain()` and `df.sameSemantics(other)`, each leaf is replaced by the one that
+5. If a query has several sources, those without new rows are empty relations in this batch (engine/runtime/template.py).
+6. A leaf does not say what it reads. For `df.explain()` and `df.sameSemantics(other)`, each leaf is replaced by the one that
    Spark's own `readStream` makes.
 
 The leaf is a relation of Spark SQL, because a plan can contain that without any class of Structured Streaming.
@@ -28,7 +29,7 @@ from __future__ import annotations
 import itertools
 import threading
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
@@ -178,7 +179,7 @@ class Sources:
         return len(columns) > len(stream.relation.schema)
 
 
-def as_in_spark(df: DataFrame) -> DataFrame:  # (5)
+def as_in_spark(df: DataFrame) -> DataFrame:  # (6)
     """`df`, to be looked at, and not to be run. A leaf that Spark cannot make (its folder is gone) stays as it is."""
     if model_session_of(df) is None:
         return df
@@ -253,22 +254,34 @@ def over_rdds(
     """
     rdds: dict[StreamingLeaf, JavaObject] = {}
 
-    def replaced(node: JavaObject) -> JavaObject:
-        if not node.isStreaming():
-            return node
-        children = [replaced(child) for child in scala.items(node.children())]
-        if not children and (stream := streaming_leaf(session, node)) is not None:
-            if statistics is None and scala.class_name(node) == "LogicalRDD":
-                return node
-            if stream not in rdds:
-                rdds[stream] = plans.empty_rows(session)
-                _leaves.add(session, rdds[stream], stream)
-            size = None if statistics is None else statistics(node, stream)
-            columns = _columns(session, node, stream.relation)
-            return plans.leaf_over(session, rdds[stream], columns, streaming=True, statistics=size)
-        return plans.with_children(session, node, children) if children else node
+    def over_rdd(leaf: JavaObject, stream: StreamingLeaf) -> JavaObject:
+        if statistics is None and scala.class_name(leaf) == "LogicalRDD":
+            return leaf
+        if stream not in rdds:
+            rdds[stream] = plans.empty_rows(session)
+            _leaves.add(session, rdds[stream], stream)
+        size = None if statistics is None else statistics(leaf, stream)
+        return plans.leaf_over(session, rdds[stream], _columns(session, leaf, stream.relation), streaming=True, statistics=size)
 
-    return replaced(plan)
+    return _replaced(session, plan, over_rdd)
+
+
+def without_rows(session: SparkSession, plan: JavaObject, sources: Sources, ordinals: Collection[int]) -> JavaObject:  # (5)
+    """A plan in which each leaf of these sources is a relation that the optimizer knows to be empty."""
+
+    def empty(leaf: JavaObject, stream: StreamingLeaf) -> JavaObject:
+        return plans.empty_stream(session, leaf.output()) if sources.of(leaf, stream) in ordinals else leaf
+
+    return _replaced(session, plan, empty) if ordinals else plan
+
+
+def _replaced(session: SparkSession, node: JavaObject, by: Callable[[JavaObject, StreamingLeaf], JavaObject]) -> JavaObject:
+    """A plan with other streaming leaves: `by` is called with each leaf and with what it stands for."""
+    if not node.isStreaming():
+        return node
+    if children := scala.items(node.children()):
+        return plans.with_children(session, node, [_replaced(session, child, by) for child in children])
+    return node if (stream := streaming_leaf(session, node)) is None else by(node, stream)
 
 
 def _columns(session: SparkSession, leaf: JavaObject, relation: StreamingRelation) -> JavaObject:

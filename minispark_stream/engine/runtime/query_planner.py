@@ -26,7 +26,7 @@ from pyspark.accumulators import Accumulator
 from pyspark.errors import SparkRuntimeException
 from pyspark.sql import SparkSession
 
-from minispark_stream.engine.jvm import builders, of_batch, plans, sessions
+from minispark_stream.engine.jvm import builders, of_batch, plans, query_execution, sessions
 from minispark_stream.engine.jvm.errors import spark_error
 from minispark_stream.engine.jvm.scala import JavaObject
 from minispark_stream.engine.operators.base import (
@@ -38,7 +38,7 @@ from minispark_stream.engine.operators.base import (
 )
 from minispark_stream.engine.operators.metrics import Report, Reports
 from minispark_stream.engine.plan import checked_plan
-from minispark_stream.engine.plan.streaming_relation import Sources, StreamingLeaf, over_rdds
+from minispark_stream.engine.plan.streaming_relation import Sources, StreamingLeaf, over_rdds, without_rows
 from minispark_stream.engine.runtime.incremental_execution import IncrementalExecution
 from minispark_stream.engine.runtime.micro_batch_execution_context import MicroBatchExecutionContext
 from minispark_stream.engine.runtime.template import Template, changes_with_batch, compile_template
@@ -58,7 +58,7 @@ class StateOfRun:
 
     num_partitions: int
     conf: StateStoreConf
-    accumulators: Mapping[int, Accumulator[list[Report]]]
+    accumulators: dict[int, Accumulator[list[Report]]] = field(default_factory=dict)
     variables: dict[int, StateVariables] = field(default_factory=dict)
 
 
@@ -86,23 +86,41 @@ class QueryPlanner:
         self.sources = Sources.of_plan(session, analyzed)
         self._changes_with_batch = changes_with_batch(session, analyzed)
         self._depends_on_size = of_batch.depends_on_size(session, analyzed)
-        self._over_rdds = over_rdds(session, analyzed)
-        self._compiled: tuple[int, Template] | None = None  # the template, and the batch for which it was made
+        self._depends_on_rows = len(self.sources.keys) > 1 and not of_batch.has_limit(session, analyzed)
+        self._all_sources = frozenset(range(len(self.sources.keys)))
+        # By the sources that have new rows: the template, and the batch for which it was made.
+        self._compiled: dict[frozenset[int], tuple[int, Template]] = {}
         self._state: StateOfRun | None = None
+
+    @cached_property
+    def _analyzed(self) -> JavaObject:
+        """The plan to compile. It is asked for in the first batch, when the session has the confs of the checkpoint."""
+        return query_execution.with_keys_in_order(self.session, self.analyzed)
+
+    @cached_property
+    def _over_rdds(self) -> JavaObject:
+        return over_rdds(self.session, self._analyzed)
 
     def template(  # (1)
         self, context: MicroBatchExecutionContext, new_data: Mapping[int, JavaObject] | None = None
     ) -> Template:
-        """The compiled plan of a batch. `new_data`, if it is known, says how large the streams are."""
+        """The compiled plan of a batch. `new_data`, if known, says which streams have new rows, and how large they are."""
         by_size = self._depends_on_size and new_data is not None
-        if self._compiled is None or by_size or self._changes_with_batch and self._compiled[0] != context.batch_id:
-            timestamp_ms, before = context.metadata.batch_timestamp_ms, self._compiled[1] if self._compiled else None
+        with_rows = frozenset(new_data) if self._depends_on_rows and new_data is not None else self._all_sources
+        batch_id, before = self._compiled.get(with_rows, (None, None))
+        if before is None or by_size or self._changes_with_batch and batch_id != context.batch_id:
             analyzed = self._over_rdds
             if by_size:
-                analyzed = over_rdds(self.session, self.analyzed, partial(self._statistics, new_data or {}))
+                analyzed = over_rdds(self.session, self._analyzed, partial(self._statistics, new_data or {}))
+            analyzed = without_rows(self.session, analyzed, self.sources, self._all_sources - with_rows)
+            timestamp_ms = context.metadata.batch_timestamp_ms
             template = compile_template(self.session, analyzed, self.sources, timestamp_ms, self._output_mode, before)
-            self._compiled = context.batch_id, template
-        return self._compiled[1]
+            self._compiled[with_rows] = context.batch_id, template
+        return self._compiled[with_rows][1]
+
+    def whole_template(self, context: MicroBatchExecutionContext) -> Template:
+        """The compiled plan of a batch in which every source has new rows, of this batch or of an earlier one."""
+        return self._compiled[self._all_sources][1] if self._all_sources in self._compiled else self.template(context)
 
     def _statistics(self, new_data: Mapping[int, JavaObject], leaf: JavaObject, stream: StreamingLeaf) -> JavaObject | None:
         """The statistics of a stream's new rows, if Spark knows any: the size of files, or that there are no rows."""
@@ -122,11 +140,9 @@ class QueryPlanner:
             if (provider := str(get(PROVIDER_CLASS))) not in PROVIDERS:
                 builders.check_state_store_provider(self.session, provider)
             builders.check_codec(self.session, str(get(COMPRESSION_CODEC)))
-        spark = self.session.sparkContext
         return StateOfRun(
             int(context.metadata.conf["spark.sql.shuffle.partitions"]),
             StateStoreConf.from_conf(get, self._run_id),
-            {op.operator_id: spark.accumulator([], Reports()) for op in operators},
         )
 
     def _check_state(self, operators: Sequence[StatefulOperator], state: StateOfRun, batch_id: int) -> None:
@@ -142,8 +158,10 @@ class QueryPlanner:
         """The plan of one batch; before the first batch of a run, the state is checked, too."""
         template = self.template(context, new_data)
         state = self._state = self._state or self._begin(template.operators, context)
-        for accumulator in state.accumulators.values():
-            accumulator.value = []
+        for operator in template.operators:
+            if operator.operator_id not in state.accumulators:
+                state.accumulators[operator.operator_id] = self.session.sparkContext.accumulator([], Reports())
+            state.accumulators[operator.operator_id].value = []
         batch = BatchContext(
             session=self.session,
             batch_id=context.batch_id,
@@ -171,8 +189,7 @@ class QueryPlanner:
 
     def has_state(self, context: MicroBatchExecutionContext) -> bool:
         """Whether the query has a stateful operator. This is the same in all batches, so the template of any batch will do."""
-        template = self._compiled[1] if self._compiled else self.template(context)
-        return bool(template.operators)
+        return bool(self.whole_template(context).operators)
 
     def watermarks_of_query(self, context: MicroBatchExecutionContext) -> tuple[int, int]:
         """The late and the eviction watermark of the query in this batch, before they are propagated to the operators."""

@@ -114,10 +114,10 @@ class JoinByTime(JoinInFamilies):
     """State format 4."""
 
     def families(self) -> Sequence[Family]:
-        key = StructType([*self.key_schema.fields, StructField(EVENT_TIME, LongType())])
+        keys = [StructType([*key.fields, StructField(EVENT_TIME, LongType())]) for key in self.state_keys]
         return [
             family
-            for side, row in enumerate(self.state_rows)
+            for side, (key, row) in enumerate(zip(keys, self.state_rows))
             for family in (
                 Family(store_name(side, ROWS), key, with_matched(row), POSTFIX_TIME),
                 Family(store_name(side, TIMES), key, StructType().add("__dummy__", NullType()), PREFIX_TIME),

@@ -131,6 +131,8 @@ class Arrivals:
                 return self._leaf(node)
             case Watermark():
                 return self._carried(node.children[0])
+            case Stateless(children=()):  # a stream without new rows
+                return self._no_rows(node.plan)
             case Stateless() if any(not isinstance(child, Static) for child in node.children):
                 return self._stateless(node)
             case StatefulOperator(passes_rows_on=True):  # its decision says which of them it drops
@@ -142,12 +144,14 @@ class Arrivals:
     def _leaf(self, leaf: SourceLeaf) -> JavaObject:
         taken = self._taken.get(leaf.ordinal)
         if taken is None:
-            rows = plans.of_rows(self._session, leaf.empty).withColumn(_ROW, F.lit(None).cast("string"))
-            return plans.analyzed(rows)
+            return self._no_rows(leaf.empty)
         *columns, _, row = scala.items(taken.plan.output())
         new_id = scala.companion(self._session, "org.apache.spark.sql.catalyst.expressions.NamedExpression").newExprId()
         without_file = plans.project(self._session, [*columns, row], taken.plan)
         return plans.rename(self._session, without_file, [*leaf.attributes, (_ROW, new_id)])
+
+    def _no_rows(self, plan: JavaObject) -> JavaObject:
+        return plans.analyzed(plans.of_rows(self._session, plan).withColumn(_ROW, F.lit(None).cast("string")))
 
     def _stateless(self, node: Stateless) -> JavaObject | None:
         optimized = self._execution.template.optimized

@@ -125,10 +125,15 @@ def _watermarks(query: StreamExecution, context: MicroBatchExecutionContext, **_
     }
 
 
-def _planned(query: StreamExecution, execution: IncrementalExecution, **_: Any) -> Values:
-    template = execution.template
-    operators = [{"operatorId": op.operator_id, "operator": op.operator_name} for op in template.operators]
-    return {"plan": template.text, "operators": operators, "tree": fold(template.root, partial(_tree, query, execution))}
+def _planned(
+    query: StreamExecution, execution: IncrementalExecution, context: MicroBatchExecutionContext, **_: Any
+) -> Values:
+    template, whole = execution.template, query.planner.whole_template(context)
+    operators, of_whole = (
+        [{"operatorId": op.operator_id, "operator": op.operator_name} for op in one.operators] for one in (template, whole)
+    )
+    shown = whole if of_whole == operators else template  # a source without new rows is in the whole plan only
+    return {"plan": template.text, "operators": operators, "tree": fold(shown.root, partial(_tree, query, execution))}
 
 
 def _tree(query: StreamExecution, execution: IncrementalExecution, node: Node, children: list[Values | None]) -> Values | None:
