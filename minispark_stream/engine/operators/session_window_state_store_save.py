@@ -71,5 +71,6 @@ class SessionWindowStateStoreSave(StateTask):
         if self.event_time is None or not self.watermarks.moved or not store.num_keys:
             return [], []
         keys, values = store.rows()
-        gone = not_after(self.state.columns(values), self.event_time, self.watermarks.eviction_ms)
+        sessions = self.state.columns(values, only=self.event_time.position)
+        gone = not_after(sessions, self.event_time, self.watermarks.eviction_ms)
         return chosen(keys, gone), chosen(values, gone)

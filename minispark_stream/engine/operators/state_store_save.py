@@ -94,5 +94,6 @@ class StateStoreSave(StateTask):
         if self.event_time is None or not self.watermarks.moved or not store.num_keys:
             return [], []
         keys, values = store.rows()
-        gone = not_after(UnsafeRowCodec(self.keys).decode(keys), self.event_time, self.watermarks.eviction_ms)
+        columns = UnsafeRowCodec(self.keys).decode(keys, only=self.event_time.position)
+        gone = not_after(columns, self.event_time, self.watermarks.eviction_ms)
         return chosen(keys, gone), chosen(values, gone)

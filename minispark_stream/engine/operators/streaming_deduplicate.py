@@ -241,7 +241,8 @@ class Deduplicate(StateTask):
             [expires] = UnsafeRowCodec(EXPIRES).decode(values)
             gone = np.asarray(expires) <= eviction_ms * 1000
         elif self.key_event_time is not None:
-            gone = not_after(UnsafeRowCodec(self.keys).decode(seen), self.key_event_time, eviction_ms)
+            columns = UnsafeRowCodec(self.keys).decode(seen, only=self.key_event_time.position)
+            gone = not_after(columns, self.key_event_time, eviction_ms)
         else:
             return []
         return chosen(seen, gone)

@@ -57,16 +57,17 @@ class StreamingSessionWindowStateManager:
     def update_sessions(self, store: StateStore, rows: Columns) -> int:
         """(3) Make `rows` all sessions of their groups; returns how many old ones were removed."""
         start, _ = session_times(rows[self.session])
-        keys = self._keys(rows, start)
-        old = self.get_sessions(store, self.groups(rows)).keys
-        is_kept = np.asarray(pc.is_in(as_arrow(old), keys))
+        encoded = self._keys(rows, start)
+        keys = rows_of(encoded)
+        old = self.get_sessions(store, distinct(as_arrow(self.groups_of(keys)))).keys
+        is_kept = np.asarray(pc.is_in(as_arrow(old), encoded))
         swallowed = store.remove(chosen(old, ~is_kept))
-        store.put(rows_of(keys), UnsafeRowCodec(self.values).encode_rows(rows))
+        store.put(keys, UnsafeRowCodec(self.values).encode_rows(rows))
         return swallowed
 
-    def columns(self, values: Sequence[bytes]) -> Columns:
-        """State rows as columns."""
-        return UnsafeRowCodec(self.values).decode(values)
+    def columns(self, values: Sequence[bytes], only: int | None = None) -> Columns:
+        """State rows as columns. With `only`, all columns but this one are None."""
+        return UnsafeRowCodec(self.values).decode(values, only)
 
     def _keys(self, rows: Columns, start: Ints) -> pa.LargeBinaryArray:
         codec = UnsafeRowCodec(self.keys)

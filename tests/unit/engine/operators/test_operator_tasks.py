@@ -5,11 +5,13 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pytest
 from pyspark.sql.types import LongType, StructType, TimestampType
 
 from minispark_stream.engine.operators.columns import EventTime
+from minispark_stream.engine.operators.session_window_state_store_restore import by_group_and_start
 from minispark_stream.engine.operators.state_store_restore import StateStoreRestore
 from minispark_stream.engine.operators.state_store_save import StateStoreSave
 from minispark_stream.engine.operators.state_task import OperatorWatermarks
@@ -87,6 +89,13 @@ def test_a_batch_that_runs_again_begins_with_the_state_that_it_began_with(tmp_pa
     for _ in range(2):
         counts.batch_id = 1
         assert counts.run([(10, 5)]) == ([(10, 6)], 0)
+
+
+@pytest.mark.parametrize("far", [7, 1 << 40, (1 << 63) - 1])
+def test_sessions_are_sorted_by_group_and_start_however_far_their_starts_are_apart(far: int) -> None:
+    group, start = np.array([0, 2, 1, 0, 1, 1, 2, 0]), np.array([far, 5, 9, -far, far, 9, -far - 1, 9])
+    assert by_group_and_start(group, start).tolist() == np.lexsort((start, group)).tolist()
+    assert len(by_group_and_start(group[:0], start[:0])) == 0
 
 
 @pytest.mark.parametrize("delay_ms", [None, 10])
