@@ -26,7 +26,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterable, Iterator, Sequence
-from itertools import chain
+from itertools import chain, pairwise
 from typing import Any
 
 import numpy as np
@@ -62,12 +62,12 @@ class _Lengths(dict[int, bytes]):
 def encode_records(changes: Iterable[Change], checksum: bool = False) -> bytes:
     """`changes` in order as the payload of a delta or snapshot file."""
     lengths = _Lengths()
-    out: list[bytes] = []
+    out: list[bytes | memoryview] = []
     for keys, values in changes:
         if checksum:  # (2)
             keys, values = _with_checksum(keys, values)
-        if (table := _table(keys, values)) is not None:
-            out.append(table)
+        if (tables := _tables(keys, values)) is not None:
+            out += tables
             continue
         records: list[bytes] = [b""] * (4 * len(keys))  # (1)
         records[::4] = map(lengths.__getitem__, map(len, keys))
@@ -78,7 +78,7 @@ def encode_records(changes: Iterable[Change], checksum: bool = False) -> bytes:
     return b"".join([*out, _END])
 
 
-def _table(keys: Sequence[bytes], values: Sequence[bytes | None]) -> bytes | None:
+def _tables(keys: Sequence[bytes], values: Sequence[bytes | None]) -> list[memoryview] | None:
     """(3) The records of rows that are tables or can be, if all are put or all are removed; None for other rows."""
     keys = Rows.of(keys)
     removed = 0 if isinstance(values, Rows) else values.count(None)
@@ -87,17 +87,25 @@ def _table(keys: Sequence[bytes], values: Sequence[bytes | None]) -> bytes | Non
     puts = Rows(np.empty((removed, 0), np.uint8)) if removed else Rows.of(values)  # type: ignore[arg-type]
     if not isinstance(puts, Rows):
         return None
-    if keys.differ and len(keys) > ALIKE:  # records of the same key have the same size, so they keep their order
-        order = np.argsort(keys.sizes, kind="stable")
-        keys, puts = keys.some(order), puts.some(order)
-    value_sizes = np.full(removed, -1) if removed else puts.sizes
+    if not keys.differ or len(keys) <= ALIKE:
+        return [_table(keys, puts)]
+    # Records of the same key have the same size, so they keep their order. As 16-bit numbers, numpy sorts them by counting.
+    order = np.argsort(keys.sizes.astype(np.uint16), kind="stable")
+    keys, puts = keys.some(order), puts.some(order)
+    ends = [*(np.flatnonzero(np.diff(keys.sizes)) + 1).tolist(), len(keys)]
+    return [_table(keys[begin:end].tight(), puts[begin:end].tight()) for begin, end in pairwise([0, *ends])]
+
+
+def _table(keys: Rows, puts: Rows) -> memoryview:
+    """The records of rows; if the lines of `puts` have no bytes at all, the keys are removed."""
+    value_sizes = puts.sizes if puts.table.shape[1] else np.full(len(keys), -1)
     table = np.hstack([_lengths(keys.sizes), keys.table, _lengths(value_sizes), puts.table])
     if not keys.differ and not puts.differ:
-        return table.tobytes()
+        return table.data
     unit = 1 if ((keys.sizes | puts.sizes | table.shape[1]) & 3).any() else 4  # single bytes, or four at a time if sizes allow
     length = np.ones((len(keys), 4 // unit), np.bool_)
     key, value = (np.arange(rows.table.shape[1] // unit) < rows.sizes[:, None] // unit for rows in (keys, puts))
-    return table.view(f"u{unit}")[np.hstack([length, key, length, value])].tobytes()
+    return table.view(f"u{unit}")[np.hstack([length, key, length, value])].data
 
 
 def _lengths(sizes: np.ndarray) -> np.ndarray:

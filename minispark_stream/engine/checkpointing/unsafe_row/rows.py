@@ -119,6 +119,11 @@ class Rows(Sequence[bytes]):
         rows.table[:, :room] = self.table[:, :room]
         return rows
 
+    def tight(self) -> Rows:
+        """The same rows as lines that have no more room than they need."""
+        shape = Shape.of(self.sizes)
+        return self if shape is None else self.in_shape(shape)
+
     def joined(self) -> Table:
         """The bytes of all rows, one after the other."""
         if not self.differ:
