@@ -36,6 +36,7 @@ from minispark_stream.engine.state.fast.shared_memory import Address, SharedMemo
 from minispark_stream.engine.state.state_records import Change
 
 FREE = -1
+CACHE = 1 << 20  # bytes; about what a core has of its own
 SMALLEST_SHARED = 64 << 10  # bytes; of a smaller table, each process may have its own copy
 MIX = np.uint64(0x9E3779B97F4A7C15)  # odd, its bits spread evenly: 2**64 divided by the golden ratio
 
@@ -200,7 +201,17 @@ class RowTable:
         self._is_there[lines] = True
 
     def _find(self, keys: Rows, lines: Ints | None = None) -> Ints:
-        """(3) The slot of each key. The slot of a key without a line is free, and with `lines`, it gets the key's own line."""
+        """(3) The slot of each key. The slot of a key without a line is free, and with `lines`, it gets the key's own line.
+
+        Not all of them are looked up at once, but so many as stay in the processor's cache.
+        """
+        slots, at_once = np.empty(len(keys), np.int64), CACHE // keys.shape.width
+        for begin in range(0, len(keys), at_once):
+            some = slice(begin, begin + at_once)
+            slots[some] = self._find_some(keys[some], None if lines is None else lines[some])
+        return slots
+
+    def _find_some(self, keys: Rows, lines: Ints | None) -> Ints:
         mask = len(self._slots) - 1
         at = self._hashes(keys).astype(np.int64) & mask
         slots, left = at, np.arange(len(keys))
@@ -211,10 +222,10 @@ class RowTable:
                 self._slots[at[free]] = lines[left[free]]
                 there = self._slots.take(at)
             is_other = np.zeros(len(left), np.bool_)
-            for word, wanted in zip(_words(self._keys.some(there)), _words(keys.some(left))):
+            for word, wanted in zip(_words(self._keys.some(there)), _words(keys)):
                 is_other |= word != wanted
             on = np.flatnonzero(is_other & (there != FREE))
-            left, at = left[on], (at[on] + 1) & mask
+            keys, left, at = keys.some(on), left[on], (at[on] + 1) & mask
             slots[left] = at
         return slots
 

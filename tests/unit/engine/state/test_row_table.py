@@ -6,10 +6,12 @@ from collections.abc import Sequence
 from random import Random
 
 import numpy as np
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from minispark_stream.engine.checkpointing.unsafe_row import Rows, Shape, as_arrow, chosen
+from minispark_stream.engine.state.fast import row_table
 from minispark_stream.engine.state.fast.columnar_map import ColumnarMap
 from minispark_stream.engine.state.fast.row_table import RowTable
 from minispark_stream.engine.state.hdfs_backed_state_store_map import Entries, HDFSBackedStateStoreMap
@@ -211,6 +213,16 @@ def test_rows_have_the_order_in_which_their_keys_came() -> None:
             table.put(keys, keys)
             model |= zip(keys, keys)
         assert list(table.rows()[0]) == list(model)
+
+
+def test_keys_that_are_looked_up_a_few_at_a_time_know_of_each_other(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(row_table, "CACHE", 3 * LONG.width)
+    table = RowTable(LONG, LONG)
+    keys, values = rows(5, 6, 7, 8, 5, 9, 7), rows(*range(7))
+    table.put(keys, values)
+    assert dict(zip(*table.rows())) == dict(zip(keys, values)) and list(table.rows()[0]) == list(rows(5, 6, 7, 8, 9))
+    is_there, found = table.get(rows(9, 4, 5, 5, 3))
+    assert is_there.tolist() == [True, False, True, True, False] and list(found) == list(rows(5, 4, 4))
 
 
 def test_it_grows_and_forgets_keys_that_are_gone() -> None:
