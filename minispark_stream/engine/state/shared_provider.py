@@ -65,7 +65,7 @@ class SharedProvider(HDFSBackedStateStoreProvider):
             self._ticket.let_go()
             return
         self.open_store = None
-        self._ticket.lay_down(Ticket(self.conf, table, self.version, self.undo_records, self.identities))
+        self._ticket.lay_down(Ticket(self.conf, table, self.version, dict(self.undo_records), dict(self.identities)))
 
     def forget(self) -> None:
         """Forget the memory, and also the ticket, if it was taken: it may no longer be true of the memory."""
@@ -86,7 +86,7 @@ class SharedProvider(HDFSBackedStateStoreProvider):
         if left is not None and left.conf != self.conf:  # (5)
             free(left.table.address)
         elif left is not None and self._attach(left.table):
-            self.version, self.undo_records, self.identities = left.version, left.undo_records, left.identities
+            self.version, self.undo_records, self.identities = left.version, dict(left.undo_records), dict(left.identities)
             return
         if self.table() is not None and (left is not None or not is_taken):  # (3)
             self.forget()

@@ -72,6 +72,7 @@ class SharedStore:
         self._checkpoint_root = store_id.checkpoint_root
         self._taken: str | None = None  # the name of the ticket's file while this worker has it
         self._last = ""  # the tag of the ticket that this worker laid down or read last
+        self._says: Ticket | None = None  # and what it says
 
     def take(self) -> bool:
         """(2) Take the ticket; returns False if there is none."""
@@ -88,16 +89,21 @@ class SharedStore:
         with open(self._taken, "rb") as file:
             head, before = pickle.load(file), self._last
             self._last = head.tag
-            return None if head.tag == before else pickle.load(file)
+            if head.tag == before:
+                return None
+            self._says = pickle.load(file)
+            return self._says
 
     def lay_down(self, ticket: Ticket) -> None:
-        """(1) Write the ticket, for whoever needs the store next."""
-        path = self._taken or _own_name(self._path)
-        self._taken, self._last = None, secrets.token_hex(8)
+        """(1) Lay down the ticket, for whoever needs the store next. It may be large, so it is only written if it is new."""
+        path, is_new = self._taken or _own_name(self._path), self._taken is None or ticket != self._says
+        self._taken = None
         try:
-            with open(path, "wb") as file:
-                pickle.dump(Head(self._last, ticket.table.address, self._checkpoint_root, ticket.version), file)
-                pickle.dump(ticket, file, pickle.HIGHEST_PROTOCOL)
+            if is_new:
+                self._last, self._says = secrets.token_hex(8), ticket
+                with open(path, "wb") as file:
+                    pickle.dump(Head(self._last, ticket.table.address, self._checkpoint_root, ticket.version), file)
+                    pickle.dump(ticket, file, pickle.HIGHEST_PROTOCOL)
             os.rename(path, self._path)
         except OSError:  # a full disk: the next task loads the store from its files
             _delete(path)
@@ -106,7 +112,7 @@ class SharedStore:
         """Delete the ticket that was taken, if any."""
         if self._taken is not None:
             _delete(self._taken)
-        self._taken, self._last = None, ""
+        self._taken, self._last, self._says = None, "", None
 
     def _take_now(self) -> bool:
         if self._taken is None:

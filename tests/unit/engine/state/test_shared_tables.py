@@ -96,6 +96,26 @@ def test_another_worker_goes_on_with_the_same_table(tmp_path: Path, read: list[s
     assert read == []
 
 
+def test_a_ticket_is_only_written_if_it_says_something_new(tmp_path: Path) -> None:
+    def ticket() -> bytes:
+        [path] = (tmp_path / "tickets").iterdir()
+        return path.read_bytes()
+
+    one, two = Worker(tmp_path), Worker(tmp_path)
+    one.batch(0, np.arange(KEYS), 1)
+    seen = [ticket()]
+    for worker, version, is_new in (
+        (one, 1, False),  # like a task that only reads
+        (two, 1, True),  # from now on, it is this worker that has the memory
+        (two, 1, False),
+        (two, 0, True),  # undoes the batch
+        (two, 0, False),
+    ):
+        worker.open(version).abort()
+        assert (ticket() not in seen, ticket() == seen[-1]) == (is_new, not is_new)
+        seen.append(ticket())
+
+
 def test_a_worker_says_how_it_came_to_a_version(tmp_path: Path, read: list[str]) -> None:
     one, two = Worker(tmp_path), Worker(tmp_path)
     came = []
