@@ -24,7 +24,7 @@ from itertools import chain
 import pyarrow as pa
 from pyspark.sql.types import StructType
 
-from minispark_stream.engine.checkpointing.unsafe_row import UnsafeRowCodec, chosen
+from minispark_stream.engine.checkpointing.unsafe_row import UnsafeRowCodec
 from minispark_stream.engine.operators.columns import record_batch
 from minispark_stream.engine.operators.metrics import StateMetrics
 from minispark_stream.engine.operators.state_task import StateTask
@@ -50,9 +50,10 @@ class StateStoreRestore(StateTask):
 
     def old_rows(self, store: StateStore, new: pa.RecordBatch) -> pa.RecordBatch:
         """(2) The rows of the state that have the keys of the new rows."""
-        keys = UnsafeRowCodec(self.keys).encode_rows(new.columns[: len(self.keys)], new.num_rows)
-        is_there, values = store.get(keys)
-        return state_rows(self.keys, self.values, chosen(keys, is_there), values)
+        keys = new.columns[: len(self.keys)]
+        is_there, values = store.get(UnsafeRowCodec(self.keys).encode_rows(keys, new.num_rows))
+        known = [key.filter(pa.array(is_there)) for key in keys]
+        return record_batch([*known, *UnsafeRowCodec(self.values).decode(values)], len(values))
 
 
 def state_rows(
