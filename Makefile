@@ -178,7 +178,7 @@ test-changed: lint types
 	@touched=$$($(BIN)/python -m tests.changed $(SINCE)); if [ -z "$$touched" ]; then exit 0; fi; set -x; $(PYTEST) --sample $$touched
 
 crash-test: setup
-	MINISPARK_CRASH=$(or $(PART),all) $(BIN)/pytest --numprocesses=$(WORKERS) --maxprocesses=4 --durations=0 tests/conformance/test_crash_points.py
+	MINISPARK_CRASH=$(or $(PART),all) $(BIN)/pytest --numprocesses=$(WORKERS) --maxprocesses=4 --durations=0 --timeout=7200 tests/conformance/test_crash_points.py
 
 mutants: setup
 	$(BIN)/python -m tests.mutants $(MUTANTS)

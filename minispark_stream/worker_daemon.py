@@ -4,8 +4,11 @@ Models: pyspark.daemon, which Spark starts in each executor, and which forks a w
 
 1. The packages that a task of the model imports are imported before the first worker is forked. A worker shares the memory
    that it does not change with its parent and with the other workers.
-2. Python's garbage collector leaves the imported objects alone, because it changes the objects that it looks at.
-3. After that, this is PySpark's own daemon.
+2. At its first task, a worker forgets what Python knows about the folders that it imports from. For each package in PySpark's zip
+   file and in Spark's jar, which is on the path too, it would read the list of all files anew and keep it, which takes more than
+   20 MB in each worker. So the parent forgets these importers itself; a worker that needs one makes it from the parent's list.
+3. Python's garbage collector leaves the imported objects alone, because it changes the objects that it looks at.
+4. After that, this is PySpark's own daemon.
 
     --conf spark.python.daemon.module=minispark_stream.worker_daemon      when Spark starts, for all its Python workers
 
@@ -18,13 +21,19 @@ Shown by tests/spark/test_worker_python.py::test_the_workers_of_a_local_spark_ru
 from __future__ import annotations
 
 import gc
+import sys
+from zipimport import zipimporter
 
+import pandas as pd  # noqa: F401  PySpark's worker imports it when a task reads Arrow
 import pyspark.worker  # noqa: F401
 from pyspark.daemon import manager
 
-import minispark_stream  # noqa: F401  (1)
+import minispark_stream.session  # noqa: F401  (1)
 
 if __name__ == "__main__":
+    for path, importer in list(sys.path_importer_cache.items()):  # (2)
+        if isinstance(importer, zipimporter):
+            del sys.path_importer_cache[path]
     gc.collect()
-    gc.freeze()  # (2)
-    manager()  # (3)
+    gc.freeze()  # (3)
+    manager()  # (4)

@@ -21,9 +21,10 @@ rows = mini.readStream.format("rate-micro-batch").option("rowsPerBatch", 3).load
 counts = rows.groupBy().count()
 counts.writeStream.format("memory").queryName("counts").outputMode("complete").trigger(once=True).start().awaitTermination()
 print("counted", [row[0] for row in mini.table("counts").collect()])
-which = F.udf(lambda: f"{sys.executable} {'minispark_stream' in sys.modules}")
+which = F.udf(lambda: f"{sys.executable} {' '.join(sys.modules)}")
 print("udf", spark.range(1).select(which()).first()[0])
 """
+MODULES = "import sys, minispark_stream.worker_daemon; print(*sys.modules)"
 
 
 def test_the_workers_of_a_local_spark_run_the_drivers_python(tmp_path):
@@ -36,4 +37,10 @@ def test_the_workers_of_a_local_spark_run_the_drivers_python(tmp_path):
     clean = {"PATH": f"{other.parent}:/usr/bin:/bin", "JAVA_HOME": str(java), "PYTHONPATH": str(ROOT), "SPARK_LOCAL_IP": "127.0.0.1"}
     done = subprocess.run([sys.executable, "script.py"], cwd=tmp_path, env=clean, capture_output=True, text=True, timeout=600)
     assert done.returncode == 0, done.stderr[-3000:]
-    assert done.stdout.splitlines() == ["counted [3]", f"udf {sys.executable} True"]
+    counted, in_udf = done.stdout.splitlines()
+    udf, python, *in_worker = in_udf.split()
+    assert (counted, udf, python) == ("counted [3]", "udf", sys.executable)
+    in_parent = subprocess.run([sys.executable, "-c", MODULES], env=clean, capture_output=True, text=True).stdout.split()
+    assert "minispark_stream.engine.operators.state_store_save" in in_parent
+    its_own = set(in_worker) - set(in_parent)
+    assert not its_own & {"numpy", "pandas", "pyarrow"} and not [name for name in its_own if name.startswith("minispark_stream")]

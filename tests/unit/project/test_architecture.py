@@ -108,7 +108,7 @@ MAY_IMPORT: dict[str, tuple[str, ...]] = {
     "tools": (),
     "__main__": ("tools.cli",),
     "__init__": ("session", "registry", "tools.compare", "tools.inspection", "tools.explanation"),
-    "worker_daemon": ("__init__",),
+    "worker_daemon": ("session",),
 }
 ENGINE = tuple(name for name in MAY_IMPORT if name.startswith("engine"))
 WITHOUT_A_JVM = (
