@@ -4,9 +4,9 @@ Models: pyspark.daemon, which Spark starts in each executor, and which forks a w
 
 1. The packages that a task of the model imports are imported before the first worker is forked. A worker shares the memory
    that it does not change with its parent and with the other workers.
-2. At its first task, a worker forgets what Python knows about the folders that it imports from. For each package in PySpark's zip
-   file and in Spark's jar, which is on the path too, it would read the list of all files anew and keep it, which takes more than
-   20 MB in each worker. So the parent forgets these importers itself; a worker that needs one makes it from the parent's list.
+2. At its first task, a worker forgets what Python knows about the folders that it imports from. For each package in PySpark's
+   zip file and in Spark's jar, which is on the path too, it would read the list of all files anew and keep it, which takes
+   more than 20 MB in each worker. So the parent forgets these importers; a worker that needs one takes the parent's list.
 3. Python's garbage collector leaves the imported objects alone, because it changes the objects that it looks at.
 4. After that, this is PySpark's own daemon.
 

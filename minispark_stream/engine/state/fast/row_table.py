@@ -205,7 +205,7 @@ class RowTable:
 
         Not all of them are looked up at once, but so many as stay in the processor's cache.
         """
-        slots, at_once = np.empty(len(keys), np.int64), CACHE // keys.shape.width
+        slots, at_once = np.empty(len(keys), np.int64), max(1, CACHE // keys.shape.width)
         for begin in range(0, len(keys), at_once):
             some = slice(begin, begin + at_once)
             slots[some] = self._find_some(keys[some], None if lines is None else lines[some])

@@ -215,8 +215,9 @@ def test_rows_have_the_order_in_which_their_keys_came() -> None:
         assert list(table.rows()[0]) == list(model)
 
 
-def test_keys_that_are_looked_up_a_few_at_a_time_know_of_each_other(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(row_table, "CACHE", 3 * LONG.width)
+@pytest.mark.parametrize("cache", [3 * LONG.width, LONG.width - 1], ids=["three keys", "not even one key"])
+def test_keys_that_are_looked_up_a_few_at_a_time_know_of_each_other(monkeypatch: pytest.MonkeyPatch, cache: int) -> None:
+    monkeypatch.setattr(row_table, "CACHE", cache)
     table = RowTable(LONG, LONG)
     keys, values = rows(5, 6, 7, 8, 5, 9, 7), rows(*range(7))
     table.put(keys, values)
