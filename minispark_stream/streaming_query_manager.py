@@ -46,6 +46,7 @@ from minispark_stream.engine.clock import Clock
 from minispark_stream.engine.jvm import expressions, plans, sessions
 from minispark_stream.engine.jvm.errors import illegal_argument, java_error, spark_error
 from minispark_stream.engine.jvm.progress import progress_of
+from minispark_stream.engine.jvm.queries import refuse_id
 from minispark_stream.engine.observer import Observer
 from minispark_stream.engine.runtime.micro_batch_execution import MicroBatchExecution
 from minispark_stream.engine.runtime.stream_execution import StreamExecution
@@ -101,6 +102,9 @@ class StreamingQueryManager(SparkStreamingQueryManager):
 
     def get(self, id: str) -> SparkStreamingQuery | None:  # noqa: A002
         """The active query with this id, or None. Raises IllegalArgumentException: `id` is not a UUID."""
+        asked: Any = id
+        if not isinstance(asked, str | None):
+            refuse_id(self._session, asked)
         known = None if id is None else _uuid(id)
         return next((query for query in self.active if query.id == known), None)
 
@@ -254,7 +258,7 @@ def _check_listener(listener: Any) -> None:
 
 def _uuid(text: str) -> str:
     """A UUID in its usual form; as in Java, its parts may be shorter. Raises IllegalArgumentException for any other text."""
-    parts = text.split("-")  # AttributeError, as in PySpark, if it is no text
+    parts = text.split("-")
     if len(text) > 36:
         raise illegal_argument("UUID string too large")
     if not re.fullmatch(r"[0-9a-fA-F]+(-[0-9a-fA-F]+){4}", text):

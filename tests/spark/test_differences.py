@@ -235,6 +235,18 @@ def test_a_limit_stays_in_a_batch_without_rows_for_it(engines: Engines) -> None:
     assert on_both(engines, rows_of_three_batches) == {"spark": ([3, 2], True), "model": ([3, 2, 1], None)}
 
 
+def test_what_explain_shows_of_a_stream(engines: Engines, capsys: pytest.CaptureFixture[str]) -> None:
+    def nodes(session: Any, folder: Path) -> list[str]:
+        query = run(text(session, folder).writeStream.format("noop"), folder)
+        capsys.readouterr()
+        query.explain(extended=True)
+        logical, _ = capsys.readouterr().out.split("== Physical Plan ==")
+        return sorted(set(re.findall(r"WriteTo\w+|\b(?:Streaming)?Relation\b", logical)))
+
+    of_spark = ["Relation", "WriteToDataSourceV2", "WriteToMicroBatchDataSource"]
+    assert on_both(engines, nodes) == {"spark": of_spark, "model": ["StreamingRelation"]}
+
+
 def test_a_task_that_is_not_read_to_its_end_reports_nothing(engines: Engines) -> None:
     def count_and_take(df: DataFrame, batch_id: int) -> None:
         assert (df.count(), len(df.take(1))) == (3, 1)

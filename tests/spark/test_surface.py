@@ -175,7 +175,7 @@ SESSION: dict[str, Snippet] = {
     "table of a number": lambda s, d: s.table(3),
     "a number as a listener": lambda s, d: s.streams.addListener(3),
     "a number as a listener to be removed": lambda s, d: s.streams.removeListener(3),
-    "a UUID as an id": lambda s, d: outcome(lambda *_: s.streams.get(uuid.uuid4()), s, d)[0],
+    "a UUID or a number as an id": lambda s, d: [outcome(lambda *_: s.streams.get(one), s, d)[0] for one in (uuid.uuid4(), 17)],  # noqa: B023
     "an unknown id": lambda s, d: s.streams.get("00000000-0000-0000-0000-000000000000"),
     "no id at all": lambda s, d: s.streams.get("junk"),
 }

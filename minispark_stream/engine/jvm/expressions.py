@@ -24,6 +24,11 @@ def python_schema(schema: JavaObject) -> StructType:
     return StructType.fromJson(json.loads(schema.json()))
 
 
+def new_attributes(session: SparkSession, schema: JavaObject) -> JavaObject:
+    """Attributes with ids of their own for the columns of a Java schema (a Scala Seq)."""
+    return scala.companion(session, "org.apache.spark.sql.catalyst.types.DataTypeUtils").toAttributes(schema)
+
+
 def as_nullable(session: SparkSession, schema: StructType) -> StructType:
     """The schema with every column, field, element and map value nullable."""
     return python_schema(java_schema(session, schema).asNullable())

@@ -9,8 +9,9 @@ Differs from Spark: nothing.
 from __future__ import annotations
 
 import itertools
-from typing import NamedTuple
+from typing import Any, NamedTuple, NoReturn
 
+from pyspark.sql import SparkSession
 from pyspark.sql.streaming import StreamingQuery
 
 from minispark_stream.engine.jvm import scala
@@ -27,6 +28,11 @@ class SparkQuery(NamedTuple):
     output_mode: str
     plan: str
     source_names: tuple[str, ...]
+
+
+def refuse_id(session: SparkSession, query_id: Any) -> NoReturn:
+    """Raises what py4j says of an id that is no text."""
+    raise AssertionError(session._jsparkSession.streams().get(query_id))
 
 
 def look_at(query: StreamingQuery) -> SparkQuery:

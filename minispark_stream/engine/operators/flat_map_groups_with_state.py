@@ -126,12 +126,17 @@ class FlatMapGroupsWithState(StatefulOperator):
             timeout=self.timeout,
             event_time=self.event_time,
             batch_timestamp_ms=context.timestamp_ms,
-            pandas=PandasConf.from_conf(partial(sessions.conf, session), partial(sessions.conf_bytes, session)),
+            pandas=pandas_conf(session),
         )
         keys = scala.items(self.plan.productElement(1))
         shuffled = by_key(session, context.rows(children[0]), keys, task.info.num_partitions)  # (2)
         sorted_rows = physical.sorted_by(session, shuffled, keys)
         return context.leaf(context.map_partitions(self.tasks, sorted_rows, task))  # (3)
+
+
+def pandas_conf(session: SparkSession) -> PandasConf:
+    """How the rows of a query are converted to pandas and back."""
+    return PandasConf.from_conf(partial(sessions.conf, session), partial(sessions.conf_bytes, session))
 
 
 def compile_flat_map_groups_with_state(

@@ -29,7 +29,7 @@ class Buffers(Protocol):
     @property
     def store_names(self) -> Sequence[str]: ...
 
-    def sides(self, join: Join, stores: Sequence[StateStore]) -> Sides:
+    def sides(self, join: Join, stores: Sequence[StateStore], skips_nulls: bool = False) -> Sides:
         """The two sides of a partition, in its open stores."""
 
     def commit(self, stores: Sequence[StateStore]) -> Sequence[StateStoreMetrics]:
@@ -44,11 +44,11 @@ class FourStores:
     def store_names(self) -> Sequence[str]:
         return [store_name(side, kind) for side in (LEFT, RIGHT) for kind in (COUNTS, VALUES)]
 
-    def sides(self, join: Join, stores: Sequence[StateStore]) -> Sides:
+    def sides(self, join: Join, stores: Sequence[StateStore], skips_nulls: bool = False) -> Sides:
         left_counts, left_values, right_counts, right_values = stores
         return (
-            JoinSideState(join.keys, join.sides[LEFT].row, left_counts, left_values),
-            JoinSideState(join.keys, join.sides[RIGHT].row, right_counts, right_values),
+            JoinSideState(join.keys, join.sides[LEFT].row, left_counts, left_values, skips_nulls),
+            JoinSideState(join.keys, join.sides[RIGHT].row, right_counts, right_values, skips_nulls),
         )
 
     def commit(self, stores: Sequence[StateStore]) -> Sequence[StateStoreMetrics]:
@@ -70,10 +70,7 @@ class JoinTask(StateTask):
 
     def sides(self, stores: Sequence[StateStore]) -> Sides:
         """The two sides of the partition, in its open stores."""
-        sides = self.buffers.sides(self.join, stores)
-        for side in sides:
-            side.skips_nulls = self.info.conf.skip_nulls_for_stream_stream_joins
-        return sides
+        return self.buffers.sides(self.join, stores, self.info.conf.skip_nulls_for_stream_stream_joins)
 
     def skipped(self, number: int) -> dict[str, int]:
         """The custom metrics of a task that has skipped some nulls."""

@@ -56,9 +56,12 @@ class JoinSideState:
         keys: the schema of the join keys.
         row: the schema of the side's rows.
         counts, values: its two stores, open at the version that the batch begins with.
+        skips_nulls: whether rows that the state has lost are skipped, and not refused.
     """
 
-    def __init__(self, keys: StructType, row: StructType, counts: StateStore, values: StateStore):
+    def __init__(
+        self, keys: StructType, row: StructType, counts: StateStore, values: StateStore, skips_nulls: bool = False
+    ):
         self._keys = keys
         self._at_codec = UnsafeRowCodec(indexed(keys))
         self._count_codec = UnsafeRowCodec(COUNT_SCHEMA)
@@ -67,7 +70,7 @@ class JoinSideState:
         self._matched = FixedField(self._flag, of=self._flag + 1)
         self._counts = counts
         self._values = values
-        self.skips_nulls = False
+        self._skips_nulls = skips_nulls
         self.num_evicted = self.num_skipped = 0
 
     @property
@@ -87,7 +90,7 @@ class JoinSideState:
         has_rows, values = self._counts.get(keys)
         counts = np.zeros(len(keys), np.int64)
         counts[has_rows] = np.asarray(self._count_codec.decode(values)[0])
-        most = np.iinfo(np.int64).max if self.skips_nulls else self.num_rows  # nulls are not among the rows
+        most = np.iinfo(np.int64).max if self._skips_nulls else self.num_rows  # nulls are not among the rows
         if len(wrong := counts[(counts < 0) | (counts > most)]):
             raise ValueError(f"The state of a join has {self.num_rows} rows, but a key with {wrong[0]} of them")
         return counts
@@ -107,7 +110,7 @@ class JoinSideState:
     def are_there(self, keys: Columns, counts: Ints) -> Mask:
         """(4) Which of the first rows of some keys `rows_of` returns."""
         places = numbered(counts)
-        if not self.skips_nulls:
+        if not self._skips_nulls:
             return np.ones(len(places), np.bool_)
         at = self._at(take(keys, np.repeat(np.arange(len(counts)), counts)), places)
         return np.asarray(self._values.get(at)[0], np.bool_)
@@ -171,11 +174,11 @@ class JoinSideState:
         if bounds.evict_key_ms is not None:
             keys = self.keys(among)
             keys = chosen(keys, join.key_is_old(side, self.decode_keys(keys)))
-            counted = int(self.counts(keys).sum()) if self.skips_nulls else 0
+            counted = int(self.counts(keys).sum()) if self._skips_nulls else 0
             gone = self.remove_by_key(keys)
             nulls = max(0, counted - len(gone))
         elif bounds.evict_value_ms is not None and bounds.event_time is not None:
-            if self.skips_nulls:  # Spark looks at all keys
+            if self._skips_nulls:  # Spark looks at all keys
                 nulls = int(self.counts(self.keys()).sum()) - self.num_rows
             rows = self.rows(among)
             columns = self.decode(rows.values, only=bounds.event_time.position)

@@ -55,6 +55,7 @@ class IncrementalExecution:
         self.batch = batch
         self.new_data = new_data
         self._session = batch.session
+        self._optimized_data: dict[int, JavaObject] = {}
         plan = fold(template.root, self._plan)
         self._rows = plan.rdd() if isinstance(template.root, StatefulOperator) else batch.answer(plan)
 
@@ -63,16 +64,21 @@ class IncrementalExecution:
             case Static():
                 return node.plan_in(self.template.optimized)
             case SourceLeaf():  # (1)
-                if (data := self.new_data.get(node.ordinal)) is None:
-                    return node.empty
-                rows = data.withMetadataColumns() if node.asks_for_metadata else data
-                if not node.is_of_files:  # the optimizer would not change a relation of files
-                    rows = query_execution.of_new_data(self._session, rows)
-                return node.renamed.of(rows)
+                return node.renamed.of(self._new_rows(node)) if node.ordinal in self.new_data else node.empty
             case Stateless() | Watermark():  # (3)
                 return plans.with_children(self._session, node.plan, children)
             case operator:  # (2)
                 return operator.plan_batch(self.batch, children)
+
+    def _new_rows(self, leaf: SourceLeaf) -> JavaObject:
+        """The plan of a source's new rows, which is the same for all its leaves."""
+        if leaf.ordinal not in self._optimized_data:
+            data = self.new_data[leaf.ordinal]
+            rows = data.withMetadataColumns() if leaf.asks_for_metadata else data
+            if not leaf.is_of_files:  # the optimizer would not change a relation of files
+                rows = query_execution.of_new_data(self._session, rows)
+            self._optimized_data[leaf.ordinal] = rows
+        return self._optimized_data[leaf.ordinal]
 
     @cached_property
     def next_batch(self) -> DataFrame:  # (4)
@@ -81,9 +87,9 @@ class IncrementalExecution:
 
     def sized_batch(self) -> DataFrame:
         """`next_batch` with the size that Spark's optimizer would give it, which decides how a join with it is planned."""
-        session, rows = self._session, plans.analyzed(self.next_batch)
+        session, columns = self._session, expressions.new_attributes(self._session, self.template.schema)
         size = fold(self.template.root, self._of_spark).stats()
-        return plans.of_rows(session, plans.leaf_over(session, self._rows, rows.output(), streaming=False, statistics=size))
+        return plans.of_rows(session, plans.leaf_over(session, self._rows, columns, streaming=False, statistics=size))
 
     def _of_spark(self, node: Node, children: list[JavaObject]) -> JavaObject:
         """Spark's own plan over the new data, with its logical node for each stateful operator."""

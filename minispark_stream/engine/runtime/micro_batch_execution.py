@@ -16,7 +16,9 @@ Models: MicroBatchExecution.runActivatedStream (Execution flow; the StructuredSt
 
 What is known of the current batch is in `self.context`: the three modules take a context and return the next one.
 
-Differs from Spark: nothing.
+Differs from Spark: `explain(extended=True)` shows a stream as its source, and nothing of the sink. Spark shows the relation
+over the new rows of the last batch, and the node that writes to the sink.
+Shown by tests/spark/test_differences.py::test_what_explain_shows_of_a_stream.
 """
 
 from __future__ import annotations

@@ -151,12 +151,13 @@ class FourFamilies(OneStore):
         (store_name(side, kind), kind == COUNTS) for side in (LEFT, RIGHT) for kind in (COUNTS, VALUES)
     )
 
-    def sides(self, join: Join, stores: Sequence[StateStore]) -> Sides:
+    def sides(self, join: Join, stores: Sequence[StateStore], skips_nulls: bool = False) -> Sides:
         [store] = stores
         numbers = self.numbers(store)
-        families = {name: ColumnFamily(store, numbers.prefix(name)) for name, _ in self.families}
-        left, right = (
-            JoinSideState(join.keys, join.sides[side].row, *(families[store_name(side, kind)] for kind in (COUNTS, VALUES)))
-            for side in (LEFT, RIGHT)
+        left_counts, left_values, right_counts, right_values = (
+            ColumnFamily(store, numbers.prefix(name)) for name, _ in self.families
         )
-        return left, right
+        return (
+            JoinSideState(join.keys, join.sides[LEFT].row, left_counts, left_values, skips_nulls),
+            JoinSideState(join.keys, join.sides[RIGHT].row, right_counts, right_values, skips_nulls),
+        )

@@ -194,7 +194,8 @@ class TimedFamilies(OneStore):
     )
     after_ms: tuple[int | None, int | None] = (None, None)
 
-    def sides(self, join: Join, stores: Sequence[StateStore]) -> Sides:
+    def sides(self, join: Join, stores: Sequence[StateStore], skips_nulls: bool = False) -> Sides:
+        """`skips_nulls` has no effect: the rows of a key are lists, in which none can be missing."""
         [store] = stores
         numbers = self.numbers(store)
         left, right = (JoinSideByTime(join, side, store, numbers, self.after_ms[side]) for side in (LEFT, RIGHT))

@@ -37,7 +37,6 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import partial
 from typing import Any
 
 from pyspark.errors import SparkRuntimeException, UnsupportedOperationException
@@ -62,8 +61,8 @@ from minispark_stream.engine.operators.base import (
 )
 from minispark_stream.engine.operators.columns import EventTime
 from minispark_stream.engine.operators.decision import Entry
+from minispark_stream.engine.operators.flat_map_groups_with_state import pandas_conf
 from minispark_stream.engine.operators.group_state_rows import without_collations
-from minispark_stream.engine.operators.grouped_map_pandas_with_state import PandasConf
 from minispark_stream.engine.operators.told import FIRED
 from minispark_stream.engine.state.operator_state_metadata import OperatorStateMetadata, StateStoreMetadata
 from minispark_stream.engine.state.state_store import DEFAULT_STORE_NAME, HDFS_PROVIDER, PROVIDER_CLASS
@@ -180,7 +179,7 @@ class TransformWithState(StatefulOperator):
             event_time=self.event_time,
             output_event_time=self.output_event_time,
             batch_timestamp_ms=context.timestamp_ms,
-            pandas=PandasConf.from_conf(partial(sessions.conf, session), partial(sessions.conf_bytes, session)),
+            pandas=pandas_conf(session),
         )
         if with_initial:
             rows = physical.spark_plan(self._with_initial_state(context, children))
