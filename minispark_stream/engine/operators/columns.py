@@ -18,12 +18,14 @@ Shown by tests/conformance/test_limit.py::test_rows_without_columns_are_rows.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+
+from minispark_stream.engine.checkpointing.unsafe_row import chosen, comparable
 
 Columns = list[Any]
 Mask = np.ndarray[Any, Any]
@@ -105,23 +107,23 @@ class Distinct(NamedTuple):
     """The different rows among some rows, in the order in which they first occur.
 
     Attributes:
-        rows: the bytes of each different row.
+        rows: the different rows.
         first: where each of them first occurs.
         of_row: for each of the given rows, its number among the different ones.
     """
 
-    rows: pa.LargeBinaryArray
+    rows: Sequence[bytes]
     first: Ints
     of_row: Ints
 
 
-def distinct(rows: pa.Array) -> Distinct:
-    """The different rows among some rows, which are given as bytes."""
-    encoded = rows.dictionary_encode()
+def distinct(rows: Sequence[bytes]) -> Distinct:
+    """The different rows among some rows."""
+    encoded = comparable(rows).dictionary_encode()
     of_row = np.asarray(encoded.indices).astype(np.int64)
     first = np.empty(len(encoded.dictionary), np.int64)
     first[of_row[::-1]] = np.arange(len(rows))[::-1]
-    return Distinct(encoded.dictionary, first, of_row)
+    return Distinct(chosen(rows, first), first, of_row)
 
 
 def take(columns: Columns, rows: np.ndarray[Any, Any]) -> Columns:

@@ -39,7 +39,7 @@ import pyarrow.compute as pc
 from pyspark.sql import SparkSession
 from pyspark.sql.types import LongType, NullType, StructField, StructType
 
-from minispark_stream.engine.checkpointing.unsafe_row import UnsafeRowCodec, chosen, rows_of
+from minispark_stream.engine.checkpointing.unsafe_row import UnsafeRowCodec, chosen
 from minispark_stream.engine.jvm import expressions, scala
 from minispark_stream.engine.jvm.scala import JavaObject
 from minispark_stream.engine.jvm.state_rdd import MapPartitions
@@ -218,8 +218,7 @@ class Deduplicate(StateTask):
     def _put_new(self, store: StateStore, rows: pa.RecordBatch) -> Mask:
         """Put the keys that are new; returns which rows are the first ones with a new key."""
         keys = [normalized(rows.column(i)) for i in self.positions]
-        different, first, _ = distinct(UnsafeRowCodec(self.keys).encode_array(keys, rows.num_rows))
-        encoded = rows_of(different)
+        encoded, first, _ = distinct(UnsafeRowCodec(self.keys).encode_rows(keys, rows.num_rows))
         is_new = ~store.get(encoded)[0]
         store.put(chosen(encoded, is_new), self._values(rows.take(pa.array(first[is_new]))))
         is_first = np.zeros(rows.num_rows, np.bool_)

@@ -26,7 +26,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql.types import StructType
 
-from minispark_stream.engine.checkpointing.unsafe_row import FixedField, UnsafeRowCodec, as_arrow, chosen, rows_of
+from minispark_stream.engine.checkpointing.unsafe_row import FixedField, UnsafeRowCodec, are_among, chosen
 from minispark_stream.engine.operators.columns import WINDOW_END, WINDOW_START, Columns, Distinct, Ints, distinct
 from minispark_stream.engine.state.state_store import Found, StateStore
 
@@ -52,16 +52,14 @@ class StreamingSessionWindowStateManager:
 
     def get_sessions(self, store: StateStore, groups: Distinct) -> Found:
         """(2) The state rows of some groups."""
-        return store.prefix_scan(rows_of(groups.rows), self.groups_of)
+        return store.prefix_scan(groups.rows, self.groups_of)
 
     def update_sessions(self, store: StateStore, rows: Columns) -> int:
         """(3) Make `rows` all sessions of their groups; returns how many old ones were removed."""
         start, _ = session_times(rows[self.session])
-        encoded = self._keys(rows, start)
-        keys = rows_of(encoded)
-        old = self.get_sessions(store, distinct(as_arrow(self.groups_of(keys)))).keys
-        is_kept = np.asarray(pc.is_in(as_arrow(old), encoded))
-        swallowed = store.remove(chosen(old, ~is_kept))
+        keys = self._keys(rows, start)
+        old = self.get_sessions(store, distinct(self.groups_of(keys))).keys
+        swallowed = store.remove(chosen(old, ~are_among(old, keys)))
         store.put(keys, UnsafeRowCodec(self.values).encode_rows(rows))
         return swallowed
 
@@ -69,10 +67,10 @@ class StreamingSessionWindowStateManager:
         """State rows as columns. With `only`, all columns but this one are None."""
         return UnsafeRowCodec(self.values).decode(values, only)
 
-    def _keys(self, rows: Columns, start: Ints) -> pa.LargeBinaryArray:
+    def _keys(self, rows: Columns, start: Ints) -> Sequence[bytes]:
         codec = UnsafeRowCodec(self.keys)
         grouping = [column for i, column in enumerate(rows[: len(self.keys)]) if i != self.session]
-        return codec.encode_array([*grouping, pa.array(start).cast(codec.arrow_types[-1])], len(start))
+        return codec.encode_rows([*grouping, pa.array(start).cast(codec.arrow_types[-1])], len(start))
 
 
 def session_times(session: pa.Array) -> tuple[Ints, Ints]:

@@ -28,7 +28,7 @@ import pyarrow as pa
 from pyspark.errors import IllegalArgumentException
 from pyspark.sql.types import BooleanType, LongType, StructField, StructType
 
-from minispark_stream.engine.checkpointing.unsafe_row import UnsafeRowCodec, chosen, rows_of
+from minispark_stream.engine.checkpointing.unsafe_row import UnsafeRowCodec, chosen
 from minispark_stream.engine.operators.columns import (
     Columns,
     EventTime,
@@ -87,8 +87,8 @@ class KeyNumbers(NamedTuple):
 
 def number_keys(schema: StructType, columns: Columns, num_rows: int) -> KeyNumbers:
     """Number the keys in the order in which they first occur; equal keys have the same number."""
-    keys, first, of_row = distinct(UnsafeRowCodec(schema).encode_array(columns, num_rows))
-    return KeyNumbers(rows_of(keys), take(columns, first), of_row)
+    keys, first, of_row = distinct(UnsafeRowCodec(schema).encode_rows(columns, num_rows))
+    return KeyNumbers(keys, take(columns, first), of_row)
 
 
 class StoredRows(NamedTuple):

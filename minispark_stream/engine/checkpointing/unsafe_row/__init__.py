@@ -31,10 +31,11 @@ Differs from Spark: a malformed row is refused; Spark reads whatever bytes are t
 Shown by tests/unit/engine/checkpointing/test_unsafe_row.py::test_damaged_rows_are_refused_or_decode_to_something_sound.
 """
 
-from minispark_stream.engine.checkpointing.unsafe_row.codec import UnsafeRowCodec, rows_of
-from minispark_stream.engine.checkpointing.unsafe_row.rows import Rows, Shape, as_arrow, chosen
+from minispark_stream.engine.checkpointing.unsafe_row.codec import UnsafeRowCodec
+from minispark_stream.engine.checkpointing.unsafe_row.rows import Rows, Shape, are_among, as_arrow, chosen, comparable
 from minispark_stream.engine.checkpointing.unsafe_row.single_row import FixedField, binary_fields, binary_row, long_row
 
 __all__ = [
-    "FixedField", "Rows", "Shape", "UnsafeRowCodec", "as_arrow", "binary_fields", "binary_row", "chosen", "long_row", "rows_of",
+    "FixedField", "Rows", "Shape", "UnsafeRowCodec", "are_among", "as_arrow", "binary_fields", "binary_row", "chosen",
+    "comparable", "long_row",
 ]

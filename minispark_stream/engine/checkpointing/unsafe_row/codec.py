@@ -18,7 +18,7 @@ import pyarrow as pa
 from minispark_stream.engine.checkpointing.spark_types import StructType
 from minispark_stream.engine.checkpointing.unsafe_row.columns import Buffer, Ints, Part
 from minispark_stream.engine.checkpointing.unsafe_row.nested import Struct
-from minispark_stream.engine.checkpointing.unsafe_row.rows import Rows, Shape
+from minispark_stream.engine.checkpointing.unsafe_row.rows import MOST_ROOM, Rows, Shape
 
 
 class UnsafeRowCodec:
@@ -38,23 +38,17 @@ class UnsafeRowCodec:
 
         `num_rows` is needed only for a schema without fields.
         """
-        rows: list[bytes] = self.encode_array(columns, num_rows).to_pylist()
-        return rows
+        return self._in_a_row(*self._prepared(columns, num_rows))
 
     def encode_rows(self, columns: Sequence[pa.Array | pa.ChunkedArray], num_rows: int | None = None) -> Sequence[bytes]:
         """The same as one table (`Rows`), if a table suits these rows; else as a list."""
         parts, sizes = self._prepared(columns, num_rows)
         shape = Shape.of(sizes)
         if shape is None:
-            rows: list[bytes] = self._in_a_row(parts, sizes).to_pylist()
-            return rows
+            return self._in_a_row(parts, sizes)
         table = Rows.zeros(shape, sizes)
         self.row.write_fields(Buffer(table.table.reshape(-1)), parts, np.arange(len(sizes)) * shape.width)
         return table
-
-    def encode_array(self, columns: Sequence[pa.Array | pa.ChunkedArray], num_rows: int | None = None) -> pa.LargeBinaryArray:
-        """The same as one Arrow array."""
-        return self._in_a_row(*self._prepared(columns, num_rows))
 
     def _prepared(self, columns: Sequence[pa.Array | pa.ChunkedArray], num_rows: int | None) -> tuple[list[Part], Ints]:
         """(1) Each column made ready for writing, and the size of each row."""
@@ -62,12 +56,14 @@ class UnsafeRowCodec:
             raise ValueError(f"{len(columns)} columns for a schema of {len(self.row.fields)} fields")
         return self.row.prepare_fields(columns, len(columns[0]) if columns else (num_rows or 0))
 
-    def _in_a_row(self, parts: list[Part], sizes: Ints) -> pa.LargeBinaryArray:
+    def _in_a_row(self, parts: list[Part], sizes: Ints) -> list[bytes]:
         starts = np.zeros(len(sizes) + 1, np.int64)
         np.cumsum(sizes, out=starts[1:])
         out = Buffer(np.zeros(int(starts[-1]), np.uint8))
         self.row.write_fields(out, parts, starts[:-1])
-        return pa.Array.from_buffers(pa.large_binary(), len(sizes), [None, pa.py_buffer(starts), pa.py_buffer(out.bytes)])
+        buffers = [None, pa.py_buffer(starts), pa.py_buffer(out.bytes)]
+        rows: list[bytes] = pa.Array.from_buffers(pa.large_binary(), len(sizes), buffers).to_pylist()
+        return rows
 
     def decode(self, rows: Sequence[bytes], only: int | None = None) -> list[pa.Array]:
         """The columns of `rows`. With `only`, all columns but this one are None.
@@ -82,21 +78,14 @@ class UnsafeRowCodec:
         return self.row.read_fields(Buffer(data, starts, self.row.depth - 1), starts, sizes, only=only)
 
     def _joined(self, rows: Sequence[bytes]) -> tuple[np.ndarray, Ints, Ints]:  # (2)
-        """All rows in one buffer, and the start and the size of each. Nulls are read from zeros at the end of the buffer."""
+        """All rows in one buffer, and the start and the size of each.
+
+        Zeros at the end of the buffer are what nulls are read from, and room behind the last values (`Buffer.read`).
+        """
+        zeros = max(self.row.largest, MOST_ROOM)
         if isinstance(rows, Rows):
-            data = np.concatenate([rows.table.reshape(-1), np.zeros(self.row.largest, np.uint8)])
+            data = np.concatenate([rows.table.reshape(-1), np.zeros(zeros, np.uint8)])
             return data, np.arange(len(rows), dtype=np.int64) * rows.shape.width, rows.sizes
-        _, offsets, joined = pa.array([*rows, bytes(self.row.largest)], pa.large_binary()).buffers()
+        _, offsets, joined = pa.array([*rows, bytes(zeros)], pa.large_binary()).buffers()
         ends = np.frombuffer(offsets, np.int64, len(rows) + 2)
         return np.frombuffer(joined, np.uint8, ends[-1]), ends[:-2], np.diff(ends[:-1])
-
-
-def rows_of(array: pa.LargeBinaryArray) -> Sequence[bytes]:
-    """The rows in an array from `encode_array`, as a table if that suits them, else as a list."""
-    _, offsets, data = array.buffers()
-    ends = np.frombuffer(offsets, np.int64, len(array) + 1, 8 * array.offset)
-    rows = Rows.of_bytes(data[int(ends[0]) : int(ends[-1])] if data else b"", np.diff(ends))
-    if rows is None:
-        as_list: list[bytes] = array.to_pylist()
-        return as_list
-    return rows

@@ -28,10 +28,12 @@ from typing import Any, NamedTuple, overload
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 Table = np.ndarray[Any, Any]
 
 STEP, MOST_ROOM = 32, 256  # bytes: the room for rows that differ is a multiple of STEP
+CACHE = 1 << 20  # bytes; about what a core has of its own
 SIZE = 8  # bytes of the word that says how large a row is
 
 
@@ -166,6 +168,26 @@ def as_arrow(rows: Sequence[bytes]) -> pa.LargeBinaryArray:
     ends = np.zeros(len(rows) + 1, np.int64)
     np.cumsum(rows.sizes, out=ends[1:])
     return pa.Array.from_buffers(pa.large_binary(), len(rows), [None, pa.py_buffer(ends), pa.py_buffer(rows.joined())])
+
+
+def pieces(count: int, width: int) -> Iterator[slice]:
+    """This many lines of a width, a piece at a time: what is done with a piece finds it in the processor's cache."""
+    at_once = max(1, CACHE // width)
+    return (slice(begin, begin + at_once) for begin in range(0, count, at_once))
+
+
+def comparable(rows: Sequence[bytes]) -> pa.Array:
+    """An Arrow array in which values are equal if the rows are: the lines of a table, which need not be copied, or the rows."""
+    if not isinstance(rows, Rows):
+        return as_arrow(rows)
+    return pa.Array.from_buffers(pa.binary(rows.shape.width), len(rows), [None, pa.py_buffer(rows.table)])
+
+
+def are_among(rows: Sequence[bytes], others: Sequence[bytes]) -> Table:
+    """Which of the rows are among the others, too."""
+    if isinstance(rows, Rows) and isinstance(others, Rows) and (shape := rows.shape.for_both(others.shape)) is not None:
+        return np.asarray(pc.is_in(comparable(rows.in_shape(shape)), comparable(others.in_shape(shape))))
+    return np.asarray(pc.is_in(as_arrow(rows), as_arrow(others)))
 
 
 def chosen(rows: Sequence[bytes], which: Table) -> Sequence[bytes]:

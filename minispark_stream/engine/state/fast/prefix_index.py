@@ -18,7 +18,7 @@ from __future__ import annotations
 import numpy as np
 
 from minispark_stream.engine.checkpointing.unsafe_row.columns import Ints
-from minispark_stream.engine.checkpointing.unsafe_row.rows import Rows, Shape, as_arrow
+from minispark_stream.engine.checkpointing.unsafe_row.rows import Rows, Shape, comparable
 from minispark_stream.engine.state.fast.row_table import RowTable
 from minispark_stream.engine.state.state_store import Found, PrefixesOf
 
@@ -66,7 +66,7 @@ class PrefixIndex:
             self._last = RowTable(prefixes.shape, Shape(8, False))
         if len(self._before) < self._table.num_lines:
             self._before = np.resize(self._before, 2 * self._table.num_lines)
-        number = np.asarray(as_arrow(prefixes).dictionary_encode().indices)
+        number = np.asarray(comparable(prefixes).dictionary_encode().indices)
         order = np.argsort(number, kind="stable")
         chain, is_first = lines[order], np.diff(number[order], prepend=NONE) != 0
         firsts = prefixes.some(order[is_first])

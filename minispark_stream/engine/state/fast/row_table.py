@@ -31,12 +31,11 @@ from typing import NamedTuple
 import numpy as np
 
 from minispark_stream.engine.checkpointing.unsafe_row.columns import Ints
-from minispark_stream.engine.checkpointing.unsafe_row.rows import Rows, Shape, Table
+from minispark_stream.engine.checkpointing.unsafe_row.rows import Rows, Shape, Table, pieces
 from minispark_stream.engine.state.fast.shared_memory import Address, SharedMemory
 from minispark_stream.engine.state.state_records import Change
 
 FREE = -1
-CACHE = 1 << 20  # bytes; about what a core has of its own
 SMALLEST_SHARED = 64 << 10  # bytes; of a smaller table, each process may have its own copy
 MIX = np.uint64(0x9E3779B97F4A7C15)  # odd, its bits spread evenly: 2**64 divided by the golden ratio
 
@@ -201,13 +200,9 @@ class RowTable:
         self._is_there[lines] = True
 
     def _find(self, keys: Rows, lines: Ints | None = None) -> Ints:
-        """(3) The slot of each key. The slot of a key without a line is free, and with `lines`, it gets the key's own line.
-
-        Not all of them are looked up at once, but so many as stay in the processor's cache.
-        """
-        slots, at_once = np.empty(len(keys), np.int64), max(1, CACHE // keys.shape.width)
-        for begin in range(0, len(keys), at_once):
-            some = slice(begin, begin + at_once)
+        """(3) The slot of each key. The slot of a key without a line is free, and with `lines`, it gets the key's own line."""
+        slots = np.empty(len(keys), np.int64)
+        for some in pieces(len(keys), keys.shape.width):
             slots[some] = self._find_some(keys[some], None if lines is None else lines[some])
         return slots
 

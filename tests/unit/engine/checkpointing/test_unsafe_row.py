@@ -8,6 +8,7 @@ import struct
 from decimal import Decimal
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pytest
 from hypothesis import given, settings
@@ -38,7 +39,8 @@ from pyspark.sql.types import (
     YearMonthIntervalType,
 )
 
-from minispark_stream.engine.checkpointing.unsafe_row import UnsafeRowCodec
+from minispark_stream.engine.checkpointing.unsafe_row import UnsafeRowCodec, columns
+from minispark_stream.engine.checkpointing.unsafe_row import rows as rows_module
 
 WINDOW = StructType().add("start", TimestampType()).add("end", TimestampType())
 NESTED = StructType().add("a", LongType()).add("b", StringType()).add("c", StructType([
@@ -219,6 +221,18 @@ def test_damaged_rows_are_refused_or_decode_to_something_sound(
         for array in decoded:
             array.validate()
         assert sum(array.nbytes for array in decoded) <= 50 * (sum(map(len, damaged)) + 1000)
+
+
+def test_strings_are_copied_in_lines_as_word_by_word(monkeypatch: pytest.MonkeyPatch) -> None:
+    codec = UnsafeRowCodec(StructType().add("a", StringType()).add("n", LongType()).add("b", StringType()))
+    texts = [f"{i * 7919}"[: i % 9] * (1 + i % 5) for i in range(200)]
+    batch = [pa.array(texts), pa.array(range(200)), pa.array([None if i % 6 == 0 else text for i, text in enumerate(texts[::-1])])]
+    monkeypatch.setattr(rows_module, "CACHE", 1000)  # so that they come in pieces
+    rows = codec.encode_rows(batch)
+    assert codec.decode(rows) == codec.decode(list(rows)) == batch
+    assert columns._room(np.array([len(text) for text in texts])) == 40
+    monkeypatch.setattr(columns, "MOST_ROOM", 0)
+    assert list(codec.encode_rows(batch)) == list(rows) and codec.decode(rows) == batch
 
 
 def test_a_calendar_interval_keeps_its_place_in_a_row_and_has_16_bytes() -> None:

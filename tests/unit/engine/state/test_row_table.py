@@ -10,8 +10,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from minispark_stream.engine.checkpointing.unsafe_row import Rows, Shape, as_arrow, chosen
-from minispark_stream.engine.state.fast import row_table
+from minispark_stream.engine.checkpointing import unsafe_row
+from minispark_stream.engine.checkpointing.unsafe_row import Rows, Shape, are_among, as_arrow, chosen
+from minispark_stream.engine.operators.columns import distinct
 from minispark_stream.engine.state.fast.columnar_map import ColumnarMap
 from minispark_stream.engine.state.fast.row_table import RowTable
 from minispark_stream.engine.state.hdfs_backed_state_store_map import Entries, HDFSBackedStateStoreMap
@@ -49,6 +50,19 @@ def test_rows_of_any_sizes_are_a_sequence_of_bytes(sizes: list[int], unit: int, 
     assert [some[i] for i in range(len(some))] == as_list and list(some[1:3]) == as_list[1:3]
     for which in (mask, np.flatnonzero(mask)[::-1]):
         assert list(chosen(some, which)) == list(chosen(as_list, which))
+
+
+def test_rows_are_compared_whatever_their_form() -> None:
+    """As lines of one shape or of two, and as lists."""
+    few, large = [b"a" * 8, b"b" * 8, b"a" * 8], [b"b" * 8, b"c" * 40, b"d" * 300]
+    for others in (few[1:], large[:2], large):
+        expected = [row in others for row in few]
+        for rows in (few, Rows.of(few)):
+            assert are_among(rows, Rows.of(others)).tolist() == expected == are_among(rows, others).tolist()
+    for rows in (few, large, [*few, *large[:2]]):
+        found = distinct(Rows.of(rows))
+        assert list(found.rows) == list(dict.fromkeys(rows)) and [found.rows[i] for i in found.of_row] == rows
+        assert [rows[i] for i in found.first] == list(found.rows)
 
 
 def test_zeros_behind_a_row_are_part_of_it() -> None:
@@ -217,7 +231,7 @@ def test_rows_have_the_order_in_which_their_keys_came() -> None:
 
 @pytest.mark.parametrize("cache", [3 * LONG.width, LONG.width - 1], ids=["three keys", "not even one key"])
 def test_keys_that_are_looked_up_a_few_at_a_time_know_of_each_other(monkeypatch: pytest.MonkeyPatch, cache: int) -> None:
-    monkeypatch.setattr(row_table, "CACHE", cache)
+    monkeypatch.setattr(unsafe_row.rows, "CACHE", cache)
     table = RowTable(LONG, LONG)
     keys, values = rows(5, 6, 7, 8, 5, 9, 7), rows(*range(7))
     table.put(keys, values)
