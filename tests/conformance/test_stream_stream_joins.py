@@ -12,6 +12,8 @@ from typing import Any
 import pytest
 from pyspark.sql import functions as F
 
+from minispark_stream.engine.runtime import query_planner
+from minispark_stream.engine.runtime.template import compile_template
 from minispark_stream.engine.state.state_files import StateFiles
 from minispark_stream.engine.state.state_records import records
 from minispark_stream.engine.state.state_store import StateStoreConf, StateStoreId
@@ -122,6 +124,18 @@ def test_a_stream_without_new_rows_says_nothing_about_the_keys_of_the_other_one(
     both = step([row("a"), row("b")], [row("a"), row("b")])
     comparison = compare(query, [{"left": both["left"]}, {"right": both["right"]}, both])
     assert [batch.progress["numInputRows"] for batch in comparison.model.batches] == [1, 2, 2]
+
+
+def test_a_plan_is_made_once_for_the_streams_that_have_new_rows_until_it_is_forgotten(
+    compare: Compare, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = []
+    monkeypatch.setattr(query_planner, "KEPT_TEMPLATES", 2)
+    monkeypatch.setattr(query_planner, "compile_template", lambda *args: made.append(args) or compile_template(*args))
+    both = step([row("a")], [row("a")])
+    left, right = ({side: both[side]} for side in ("left", "right"))
+    compare(joined("inner", "k = rk", delay=None), [left, right, right, both, right, left, both])
+    assert len(made) == 4  # for left, for both, for right in place of left, and for left in place of right
 
 
 def test_keys_that_are_never_null_in_the_schemas_of_older_sparks(compare: Compare) -> None:

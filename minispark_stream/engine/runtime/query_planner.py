@@ -48,6 +48,8 @@ from minispark_stream.engine.state.operator_state_metadata import check_operator
 from minispark_stream.engine.state.state_schema_compatibility_checker import validate_or_write_schema
 from minispark_stream.engine.state.state_store import COMPRESSION_CODEC, PROVIDER_CLASS, PROVIDERS, StateStoreConf
 
+KEPT_TEMPLATES = 16  # at least 2: that of the batch, and that of all sources
+
 
 @dataclass(frozen=True)
 class StateOfRun:
@@ -88,7 +90,7 @@ class QueryPlanner:
         self._depends_on_size = of_batch.depends_on_size(session, analyzed)
         self._depends_on_rows = len(self.sources.keys) > 1 and not of_batch.has_limit(session, analyzed)
         self._all_sources = frozenset(range(len(self.sources.keys)))
-        # By the sources that have new rows: the template, and the batch for which it was made.
+        # By the sources that have new rows: the template, and the batch for which it was made; of many, the newest.
         self._compiled: dict[frozenset[int], tuple[int, Template]] = {}
         self._state: StateOfRun | None = None
 
@@ -116,6 +118,8 @@ class QueryPlanner:
             timestamp_ms = context.metadata.batch_timestamp_ms
             template = compile_template(self.session, analyzed, self.sources, timestamp_ms, self._output_mode, before)
             self._compiled[with_rows] = context.batch_id, template
+            if len(self._compiled) > KEPT_TEMPLATES:
+                del self._compiled[next(kept for kept in self._compiled if kept not in (with_rows, self._all_sources))]
         return self._compiled[with_rows][1]
 
     def whole_template(self, context: MicroBatchExecutionContext) -> Template:
