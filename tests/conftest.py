@@ -4,9 +4,9 @@
     pytest -n 2 --sample                        a sample of all tests, by two processes with a Spark each
     pytest -n 2 --sample @tests/quick.txt       the tests of `make quick`
 
-With `--sample`, a test that starts no Spark runs in full, and so do the golden scripts. Of the other tests of a file, at most four
-run, each with its first case; they are spread over the file, and the files of NOT_SAMPLED are left out. Of the notebooks, those
-numbered 00, 07, 14 and 21 run.
+With `--sample`, the tests without Spark (tests/unit) and the golden scripts run in full. Of the tests in a file of tests/conformance or
+tests/spark, at most three run, each with its first case; they are spread over the file, and the files of NOT_SAMPLED are left out. Of
+the notebooks, those numbered 00, 07, 14 and 21 run.
 """
 
 from __future__ import annotations
@@ -42,9 +42,9 @@ os.environ.setdefault("SPARK_SUBMIT_OPTS", "-XX:TieredStopAtLevel=1 -XX:Reserved
 FILES = "spark.sql.streaming.checkpointFileManagerClass"
 CHECKPOINTING = "org.apache.spark.sql.execution.streaming.checkpointing"
 
-NOT_SAMPLED = ("test_kafka.py", "test_delta.py", "test_random_queries.py")  # a broker, recordings, many queries
+NOT_SAMPLED = ("test_kafka.py", "test_cluster.py", "test_delta.py", "test_random_queries.py")  # a broker, a cluster, recordings, many queries
 SAMPLED_NOTEBOOKS = 7  # of the notebooks, one in so many
-SAMPLED_TESTS = 4  # of the tests of a file that need Spark, at most so many
+SAMPLED_TESTS = 3  # of the tests of a file that need Spark, at most so many
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -85,7 +85,7 @@ def _sample(items: Sequence[pytest.Item]) -> list[bool]:
 
 
 def _needs_spark(item: pytest.Item) -> bool:
-    return "spark" in getattr(item, "fixturenames", ()) and item.path.parent.name != "golden"
+    return item.path.parent.name in ("conformance", "spark")
 
 
 @pytest.fixture(scope="session")
