@@ -2,7 +2,8 @@
 
 Models: WatermarkSupport (About watermark).
 
-1. `not_after` is the comparison of event times with a watermark; if the event time is a window, its end counts.
+1. `not_after` is the comparison of event times with a watermark; if the event time is a window, its end counts. For rows of the
+   state, this is `state_not_after`.
 2. A row is late if its event time is not after the *late* watermark: `is_late` finds these rows, `without` drops them.
 
     is_late(window ends 12:05, 12:10;  late watermark 12:05)     [true, false]
@@ -25,7 +26,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from minispark_stream.engine.checkpointing.unsafe_row import chosen, comparable
+from minispark_stream.engine.checkpointing.spark_types import StructType
+from minispark_stream.engine.checkpointing.unsafe_row import UnsafeRowCodec, chosen, comparable
 
 Columns = list[Any]
 Mask = np.ndarray[Any, Any]
@@ -58,6 +60,11 @@ def event_time_micros(columns: Columns, event_time: EventTime) -> pa.Array:
 def not_after(columns: Columns, event_time: EventTime, watermark_ms: int) -> Mask:  # (1)
     """Whether event time <= watermark, for each row; a null event time is after every watermark."""
     return np.asarray(pc.fill_null(pc.less_equal(event_time_micros(columns, event_time), watermark_ms * 1000), False))
+
+
+def state_not_after(schema: StructType, rows: Sequence[bytes], event_time: EventTime, watermark_ms: int) -> Mask:  # (1)
+    """`not_after` for rows of the state, of which only the event time is decoded."""
+    return not_after(UnsafeRowCodec(schema).decode(rows, only=event_time.position), event_time, watermark_ms)
 
 
 def is_late(rows: pa.RecordBatch, event_time: EventTime | None, late_ms: int) -> Mask:  # (2)

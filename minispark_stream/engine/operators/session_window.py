@@ -8,7 +8,7 @@ to when all rows of the key are together, including those of earlier batches.
 
 1. Spark's partial aggregation runs over the new rows, by their keys and the session of each row, [ts, ts + gap). With the conf
    sessionWindow.merge.sessions.in.local.partition, Spark already merges sessions before the shuffle, so fewer rows are
-shuffled.
+   shuffled.
 2. The shuffle is by the keys *without* the session, so that a task gets all sessions of a key. Spark sorts them by key and
    start.
 3. A task per partition inserts the sessions of the state among the new ones

@@ -24,7 +24,7 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 from minispark_stream.engine.checkpointing.unsafe_row import chosen
-from minispark_stream.engine.operators.columns import EventTime, concat, not_after, record_batch
+from minispark_stream.engine.operators.columns import EventTime, concat, record_batch, state_not_after
 from minispark_stream.engine.operators.metrics import StateMetrics
 from minispark_stream.engine.operators.state_task import StateTask, Stopwatch
 from minispark_stream.engine.operators.streaming_session_window_state_manager import StreamingSessionWindowStateManager
@@ -71,6 +71,5 @@ class SessionWindowStateStoreSave(StateTask):
         if self.event_time is None or not self.watermarks.moved or not store.num_keys:
             return [], []
         keys, values = store.rows()
-        sessions = self.state.columns(values, only=self.event_time.position)
-        gone = not_after(sessions, self.event_time, self.watermarks.eviction_ms)
+        gone = state_not_after(self.state.values, values, self.event_time, self.watermarks.eviction_ms)
         return chosen(keys, gone), chosen(values, gone)

@@ -29,7 +29,7 @@ import pyarrow as pa
 from pyspark.sql.types import StructType
 
 from minispark_stream.engine.checkpointing.unsafe_row import UnsafeRowCodec, chosen
-from minispark_stream.engine.operators.columns import EventTime, concat, is_late, not_after, without
+from minispark_stream.engine.operators.columns import EventTime, concat, is_late, state_not_after, without
 from minispark_stream.engine.operators.metrics import StateMetrics
 from minispark_stream.engine.operators.state_store_restore import state_rows
 from minispark_stream.engine.operators.state_task import StateTask, Stopwatch
@@ -94,6 +94,5 @@ class StateStoreSave(StateTask):
         if self.event_time is None or not self.watermarks.moved or not store.num_keys:
             return [], []
         keys, values = store.rows()
-        columns = UnsafeRowCodec(self.keys).decode(keys, only=self.event_time.position)
-        gone = not_after(columns, self.event_time, self.watermarks.eviction_ms)
+        gone = state_not_after(self.keys, keys, self.event_time, self.watermarks.eviction_ms)
         return chosen(keys, gone), chosen(values, gone)

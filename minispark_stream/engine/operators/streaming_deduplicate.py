@@ -61,8 +61,8 @@ from minispark_stream.engine.operators.columns import (
     event_time_micros,
     is_late,
     normalized,
-    not_after,
     record_batch,
+    state_not_after,
     without,
 )
 from minispark_stream.engine.operators.decision import CHANGED, KEYS, Decision, Entry
@@ -240,8 +240,7 @@ class Deduplicate(StateTask):
             [expires] = UnsafeRowCodec(EXPIRES).decode(values)
             gone = np.asarray(expires) <= eviction_ms * 1000
         elif self.key_event_time is not None:
-            columns = UnsafeRowCodec(self.keys).decode(seen, only=self.key_event_time.position)
-            gone = not_after(columns, self.key_event_time, eviction_ms)
+            gone = state_not_after(self.keys, seen, self.key_event_time, eviction_ms)
         else:
             return []
         return chosen(seen, gone)

@@ -63,9 +63,9 @@ class StreamingSessionWindowStateManager:
         store.put(keys, UnsafeRowCodec(self.values).encode_rows(rows))
         return swallowed
 
-    def columns(self, values: Sequence[bytes], only: int | None = None) -> Columns:
-        """State rows as columns. With `only`, all columns but this one are None."""
-        return UnsafeRowCodec(self.values).decode(values, only)
+    def columns(self, values: Sequence[bytes]) -> Columns:
+        """State rows as columns."""
+        return UnsafeRowCodec(self.values).decode(values)
 
     def _keys(self, rows: Columns, start: Ints) -> Sequence[bytes]:
         codec = UnsafeRowCodec(self.keys)

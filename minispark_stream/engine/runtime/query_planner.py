@@ -192,7 +192,7 @@ class QueryPlanner:
         return operator_watermarks(template, before_ms, now_ms, self._allow_multiple)
 
     def has_state(self, context: MicroBatchExecutionContext) -> bool:
-        """Whether the query has a stateful operator. This is the same in all batches, so the template of any batch will do."""
+        """Whether the query has a stateful operator, as its plan is in a batch in which every source has new rows."""
         return bool(self.whole_template(context).operators)
 
     def watermarks_of_query(self, context: MicroBatchExecutionContext) -> tuple[int, int]:
