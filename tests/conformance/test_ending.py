@@ -66,7 +66,9 @@ def test_what_becomes_of_a_temporary_checkpoint_after_a_failure(
             with pytest.raises(StreamingQueryException):
                 query.awaitTermination()
             found = query._jsq.streamingQuery().resolvedCheckpointRoot() if engine == "spark" else query.trace.events[0].inputs["checkpoint"]
-            assert Path(found.removeprefix("file:")).exists() is not deleted, engine
+            folder = Path(found.removeprefix("file:"))
+            assert folder.exists() is not deleted, engine
+            assert re.fullmatch("temporary-[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", folder.name), engine
 
 
 @pytest.mark.parametrize("name", FAILING)

@@ -93,8 +93,9 @@ def test_two_sources_are_numbered_in_the_order_of_the_plan(compare: Compare) -> 
 
 
 def test_observed_metrics_of_the_user_are_reported(compare: Compare) -> None:
-    comparison = compare(lambda s, d: read_random(s, d).observe("mine", F.count("*").alias("n"), F.max("i").alias("top")), FEED)
-    spark, model = ([b.progress["observedMetrics"] for b in run.batches] for run in (comparison.spark, comparison.model))
+    below, above = (F.count("*").alias("n"), F.max("i").alias("top")), F.count("*").alias("n")
+    comparison = compare(lambda s, d: read_random(s, d).observe("a", *below).where("b").observe("b", above), FEED)
+    spark, model = ([list(b.progress["observedMetrics"].items()) for b in run.batches] for run in (comparison.spark, comparison.model))
     assert spark == model
 
 

@@ -191,4 +191,6 @@ def test_what_sparks_suites_hold(spark: SparkSession, mini: Any, tmp_path: Path)
         "a table by its full name": into_the_catalog,
         "a batch that is to begin later": later_than_its_first_batch,
         "a second run": started_twice,
+        "no file to infer a schema from": lambda s, d: with_conf(
+            s, f"{CONF}.schemaInference", "true", lambda: s.readStream.json(f"{d}/in/*.json")),
     })

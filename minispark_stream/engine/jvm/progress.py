@@ -29,7 +29,7 @@ _CLASS = "org.apache.spark.sql.streaming.StreamingQueryProgress"
 def metrics_as_json(observed: Mapping[str, JavaObject]) -> dict[str, Any]:
     """The Java row of each metric of the user as JSON; none of them if JSON has no form for a value, such as an interval."""
     try:
-        return {name: json.loads(row.json()) for name, row in observed.items()}
+        return {name: json.loads(row.json()) for name, row in sorted(observed.items())}
     except (PySparkException, JavaError):
         return {}
 

@@ -4,7 +4,8 @@ Models: MicroBatchExecution.populateStartOffsets (Execution flow, step 1). O is 
 engine/checkpointing/recovery.py decides from both logs whether the query is new, runs O again, or begins with O + 1. Then:
 
 a. Read the last entry of the offset log, and the entry before it: the end of batch O-1 is the start of batch O. A named source
-   that is in neither of the two is a new one, even if it is in older entries.
+   that is in neither of the two is a new one, even if it is in older entries. If batch O is unfinished and has another number
+   of partitions than batch O-1, it is a repartition of the state by Spark that has not come to its end, and nothing may run.
 b. Put the logged confs into the session: they take precedence, because the state was written under them.
 c. If batch O is finished, ask each V1 source for it once more, because such a source may expect this at a restart. The
    watermark is the greater one of those in the two logs.
@@ -31,7 +32,7 @@ from __future__ import annotations
 import logging
 from dataclasses import replace
 
-from pyspark.errors import UnsupportedOperationException
+from pyspark.errors import SparkRuntimeException, UnsupportedOperationException
 
 from minispark_stream.engine.checkpointing.checkpoint_file_manager import CheckpointFileManager, redacted
 from minispark_stream.engine.checkpointing.metadata_log import is_true
@@ -57,6 +58,7 @@ def populate_start_offsets(query: RunningQuery, context: MicroBatchExecutionCont
         UnsupportedOperationException: there are no offsets, but there is state (STATE_STORE_CHECKPOINT_LOCATION_NOT_EMPTY).
         AssertionError: the query has another number of sources than its log, or there are commits without any offsets.
         AnalysisException: the log was begun without the names of the sources.
+        SparkRuntimeException: the state is being repartitioned (STREAMING_UNFINISHED_REPARTITION_DETECTED).
     """
     latest = query.offset_log.get_latest()
     if latest is not None:  # (a)
@@ -78,7 +80,7 @@ def populate_start_offsets(query: RunningQuery, context: MicroBatchExecutionCont
     if latest is None:
         _check_is_new(query)
         return replace(context, watermark_tracker=query.planner.new_watermark_tracker())
-    context = _last_batch(query, context, *latest)
+    context = _last_batch(query, context, committed and committed[0], *latest)
     if committed is None:
         logger.info("no commit log present")
     elif restart.found is Found.DONE:  # (c)
@@ -128,10 +130,12 @@ def _check_is_new(query: RunningQuery) -> None:
 
 
 def _last_batch(
-    query: RunningQuery, context: MicroBatchExecutionContext, batch_id: int, entry: OffsetSeqBase
+    query: RunningQuery, context: MicroBatchExecutionContext, committed: int | None, batch_id: int, entry: OffsetSeqBase
 ) -> MicroBatchExecutionContext:
     """The last batch of the offset log, as it was when it was logged; `context` has the end of it already."""
     before = _entry_before(query, batch_id) if batch_id > 0 else None  # (a)
+    if before is not None and committed is not None and committed < batch_id:
+        _check_is_no_repartition(query, committed, batch_id, before, entry)
     if entry.metadata is None:
         raise RuntimeError(
             f"The checkpoint {redacted(query.checkpoint)} was written by a query with a continuous trigger, which a query in "
@@ -150,6 +154,19 @@ def _last_batch(
         watermark_tracker=query.planner.new_watermark_tracker().set_watermark(metadata.batch_watermark_ms),
         previous=previous,
     )
+
+
+def _check_is_no_repartition(
+    query: RunningQuery, committed: int, batch_id: int, before: OffsetSeqBase, entry: OffsetSeqBase
+) -> None:
+    """Check that an unfinished batch is not Spark's repartition of the state, of which only a part is written."""
+    was, now = (one.metadata and one.metadata.conf.get("spark.sql.shuffle.partitions") for one in (before, entry))
+    checked = "spark.sql.streaming.checkUnfinishedRepartitionOnRestart"
+    if was is not None and now is not None and was != now and sessions.flag(query.session, checked):
+        raise spark_error(
+            query.session, SparkRuntimeException, "STREAMING_UNFINISHED_REPARTITION_DETECTED",
+            batchId=str(batch_id), lastCommittedBatchId=str(committed),
+        )
 
 
 def _entry_before(query: RunningQuery, batch_id: int) -> OffsetSeqBase:

@@ -9,7 +9,7 @@ Models: WriteToStream and ResolveWriteToStream (Execution flow; From query to th
 
     option checkpointLocation "cp"          -> cp
     conf "/checkpoints", queryName "counts" -> /checkpoints/counts
-    neither, format "memory"                -> /tmp/temporary-..., deleted when the query stops; after a failure, at exit
+    neither, format "memory"                -> /tmp/temporary-<uuid>, deleted when the query stops; after a failure, at exit
 
 Differs from Spark: nothing.
 """
@@ -17,6 +17,7 @@ Differs from Spark: nothing.
 from __future__ import annotations
 
 import atexit
+import os
 import re
 import shutil
 import tempfile
@@ -121,7 +122,8 @@ def _checkpoint_location(
     if root is not None:
         return root and f"{root.rstrip('/')}/{name or uuid.uuid4()}", False  # an empty one stays empty, and is refused
     if temporary_allowed:
-        folder = tempfile.mkdtemp(prefix="temporary-")
+        folder = os.path.join(tempfile.gettempdir(), f"temporary-{uuid.uuid4()}")
+        os.mkdir(folder, 0o700)
         atexit.register(shutil.rmtree, folder, ignore_errors=True)  # unless the query has deleted it
         return folder, True
     raise analysis_error(session, "_LEGACY_ERROR_TEMP_1298", config="spark.sql.streaming.checkpointLocation")

@@ -48,6 +48,10 @@ class Folder:
         self.is_glob = files.is_glob(session, path)
         self.has_manifest = False if self.is_glob else None  # None: not known yet
 
+    def roots(self) -> JavaObject:
+        """The folder itself, or the paths that match it, as a Scala Seq."""
+        return files.expand_glob(self._session, self._files, self._path)
+
     def exists(self) -> bool:
         return bool(self._files.exists(self._path))
 
@@ -82,8 +86,7 @@ class Folder:
         return [one for one in named if files.glob_accepts(self._session, pattern, unquote(one.uri).rsplit("/", 1)[-1])]
 
     def _index(self, options: Mapping[str, str], schema: StructType) -> JavaObject:
-        roots = files.expand_glob(self._session, self._files, self._path)
-        return files.file_index(self._session, roots, options, schema)
+        return files.file_index(self._session, self.roots(), options, schema)
 
 
 def fixed_schema(file_format: str, options: Mapping[str, str]) -> StructType | None:
@@ -100,7 +103,8 @@ def resolve_schema(
 ) -> tuple[StructType, tuple[str, ...]]:
     """(3) The schema of the source (data columns, then partition columns), and the names of the partition columns."""
     if schema is None:
-        relation = plans.analyzed(spark.read.format(file_format).options(**options).load(folder.root)).relation()
+        paths = [] if folder.roots().isEmpty() else [folder.root]  # no file has no schema, which is another error than no path
+        relation = plans.analyzed(spark.read.format(file_format).options(**options).load(paths)).relation()
         data, partitions = map(expressions.python_schema, (relation.dataSchema(), relation.partitionSchema()))
     else:
         partitions = folder.partition_schema(options, schema)
