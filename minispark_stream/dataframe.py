@@ -38,7 +38,8 @@ def _write_stream(df: DataFrame) -> SparkDataStreamWriter:
 
 _WRITE_STREAM = property(_write_stream)
 _ACTIONS = {name: getattr(ClassicDataFrame, name) for name in (
-    "show", "collect", "count", "take", "head", "first", "tail", "isEmpty", "toLocalIterator", "toPandas", "toArrow"
+    "show", "collect", "count", "take", "head", "first", "tail", "isEmpty", "toLocalIterator", "toPandas", "toArrow", "toJSON",
+    "foreach", "foreachPartition", "cache", "persist", "checkpoint", "localCheckpoint", "inputFiles",
 )}
 _HINT = (
     'Hint: a stream has rows when a query runs. df.writeStream.format("console").start() prints each batch, '

@@ -21,7 +21,7 @@ from typing import Any
 import pandas as pd
 import pytest
 from pyspark import TaskContext
-from pyspark.errors import StreamingQueryException
+from pyspark.errors import AnalysisException, StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.streaming import StreamingQueryListener, StreamingQueryManager
@@ -185,7 +185,18 @@ def test_a_session_and_where_it_leads(spark, mini, tmp_path):
     same_on_both(spark, mini, tmp_path, SESSION)
 
 
+def actions(session: Any, folder: str) -> list[str]:
+    """What a stream says to some actions, with its source as Spark shows it."""
+    told = []
+    for name in ("count", "cache", "toJSON", "inputFiles", "localCheckpoint"):
+        with pytest.raises(AnalysisException) as e:
+            getattr(text(session, folder), name)()
+        told.append(str(e.value).replace(folder, "FOLDER"))
+    return told
+
+
 READS: dict[str, Snippet] = {
+    "actions": actions,
     "xml": lambda s, d: s.readStream.xml(f"{d}/in", rowTag="r", schema="a int").schema,
     "xml without a schema": lambda s, d: s.readStream.xml(f"{d}/in", rowTag="r"),
     "binaryFile": lambda s, d: s.readStream.format("binaryFile").load(f"{d}/in"),

@@ -231,7 +231,7 @@ def with_leaves_alone(df: DataFrame, text: str) -> str:
     """The text of an error that Spark raised when it analysed `df`, in which one of the leaves of `df` may be shown."""
     for leaf in scala.items(plans.analyzed(df).collectLeaves()):
         text = with_sources(df.sparkSession, leaf, text)
-    return text
+    return text.removesuffix("\n")  # which Spark prints after a plan, but not after a source alone
 
 
 def _shown(relation: StreamingRelation, columns: str) -> str:
