@@ -8,7 +8,8 @@
    batch that was not committed writes it again.
 3. `what_counts` is the disk without times and without what a run draws by lot, such as the names of the files of a table.
    Hidden files are apart (`hidden`), by their kinds: whatever partition, store and version they were meant for.
-4. `memory` is what the driver knows between two batches. All attributes of its objects count, except for those of OF_NO_EFFECT.
+4. `memory` is what the driver knows between two batches: all attributes of the query and of its objects, except for those of
+   OF_NO_EFFECT. So an attribute that somebody adds counts, until somebody says here why it need not.
 
     offsets/1 written | .2.delta.tmp half written | 2.delta torn | 2.delta of partition 0 | 2.delta of partition 1 | out/1 | commits/1
 """
@@ -30,8 +31,12 @@ STATE = "checkpoint/state/"
 OF_ONE_RUN = re.compile(rb'"(batchTimestampMs|modificationTime|timestamp|createdTime|lastUpdated)":\d+')
 TOPIC = rb"stages-\d{5}"  # crash_inputs.py
 BY_LOT = re.compile(rb"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}|" + TOPIC)
-OF_NO_EFFECT = {  # on what the query does: the clock, what reports say, and plans, which follow from the rest
-    "batch_timestamp_ms", "num_output_rows", "event_time_stats", "latest_offsets", "_last_look", "written", "execution"
+OF_THE_MODEL = "minispark_stream.engine.", "minispark_stream.extras.", "minispark_stream.lens."
+OF_NO_EFFECT = {  # on what the query does
+    "batch_timestamp_ms",  # the clock
+    "reporter", "status", "num_output_rows", "event_time_stats", "latest_offsets", "_last_look", "written", "observer",  # what it says of itself
+    "planner", "execution", "plan_text",  # plans follow from the rest
+    "maintenance", "progress_lock",  # what other threads do meanwhile
 }
 
 
@@ -138,13 +143,12 @@ def _unzipped(content: bytes) -> bytes:
 
 
 def memory(execution: Any) -> str:
-    """(4) What a query knows, as text: where it stands, its sources and its sink, its logs."""
-    of_query = [execution.context, *execution.sources, execution.sink, execution.offset_log, execution.commit_log]
-    return BY_LOT.sub(_Numbers(), repr(_known(of_query)).encode()).decode()
+    """(4) What a query knows, as text."""
+    return BY_LOT.sub(_Numbers(), repr(_known(execution)).encode()).decode()
 
 
 def _known(thing: Any) -> object:
-    """What an object knows; of one of Spark's, or of Python's, only what it is."""
+    """What an object of the model knows; of one of Spark's, or of Python's, only what it is."""
     if isinstance(thing, str | bytes | int | float | None):
         return thing
     if isinstance(thing, Mapping):
@@ -153,7 +157,7 @@ def _known(thing: Any) -> object:
         return sorted(map(repr, thing))
     if isinstance(thing, list | tuple):
         return [_known(one) for one in thing]
-    if type(thing).__module__.startswith(("minispark_stream.engine.", "minispark_stream.extras.")):
+    if type(thing).__module__.startswith(OF_THE_MODEL):
         known = {name: _known(value) for name, value in vars(thing).items() if name not in OF_NO_EFFECT}
         if "state_operators" in known:  # how many keys the workers have in their memory counts
             known["state_operators"] = [operator["numRowsTotal"] for operator in thing.state_operators]

@@ -4,12 +4,17 @@ from __future__ import annotations
 
 import os
 from dataclasses import replace
-from types import SimpleNamespace
+from pathlib import Path
+from typing import Any, cast
 
+from minispark_stream.engine.runtime.micro_batch_execution import MicroBatchExecution
 from minispark_stream.engine.runtime.micro_batch_execution_context import MicroBatchExecutionContext
 from minispark_stream.engine.runtime.watermark_tracker import WatermarkTracker
 from minispark_stream.engine.sources.seen_files_map import SeenFilesMap
-from tests.conformance.crash_pictures import between, hidden, look, memory, put_back, what_counts
+from tests.conformance.crash_explorer import Explorer, Outcome, Point
+from tests.conformance.crash_inputs import Input
+from tests.conformance.crash_pictures import Disk, between, hidden, look, memory, put_back, what_counts
+from tests.conformance.crash_queries import QUERIES
 
 LOT, OTHER_LOT = "0c0de1e2-0000-4000-8000-00000000000a", "5ca1ab1e-0000-4000-8000-00000000000b"
 
@@ -80,11 +85,18 @@ def test_what_was_left_half_written_is_known_by_its_kind():
     assert what_counts(disk) == what_counts({"checkpoint/offsets/2": (b"", 1)})
 
 
+def execution(**known: Any) -> Any:
+    """A query that knows this."""
+    made = object.__new__(MicroBatchExecution)
+    vars(made).update({"context": MicroBatchExecutionContext()} | known)
+    return made
+
+
 def test_all_that_a_driver_knows_counts_but_times_and_names_drawn_by_lot():
-    def of(context: MicroBatchExecutionContext, seen: str = "a.json") -> str:
+    def of(context: MicroBatchExecutionContext, seen: str = "a.json", **more: object) -> str:
         source = SeenFilesMap(None, False)
         source.add(seen, 1)
-        return memory(SimpleNamespace(context=context, sources=[source], sink=None, offset_log=None, commit_log=None))
+        return memory(execution(context=context, sources=[source], **more))
 
     now = MicroBatchExecutionContext(3, watermark_tracker=WatermarkTracker("min", {LOT: 7}, 7))
     assert of(now) == of(replace(now, metadata=replace(now.metadata, batch_timestamp_ms=5)))
@@ -92,6 +104,83 @@ def test_all_that_a_driver_knows_counts_but_times_and_names_drawn_by_lot():
     assert of(now) != of(replace(now, watermark_tracker=WatermarkTracker("min", {LOT: None}, 7)))
     assert of(now) != of(replace(now, is_current_batch_constructed=True))
     assert of(now) != of(now, seen="b.json")
+    assert of(now, status="busy") == of(now, status="idle")
+    assert of(now) != of(now, of_tomorrow=1)
     with_state = replace(now, state_operators=({"numRowsTotal": 2, "memoryUsedBytes": 9},))
     assert of(with_state) == of(replace(now, state_operators=({"numRowsTotal": 2, "memoryUsedBytes": 8},)))
     assert of(with_state) != of(replace(now, state_operators=({"numRowsTotal": 3, "memoryUsedBytes": 9},)))
+
+
+class Toy(Explorer):
+    """Its runs begin with one batch, commit it, and come to the end that they are told of, if nobody ends them before."""
+
+    end: Outcome = [], {}, 0
+    began = MicroBatchExecutionContext(1)
+    goes_on: Any = execution(known=7)
+
+    def _to_the_end(self, session: object, photographed: int) -> Outcome:
+        self.begins_trigger(execution(context=self.began))
+        self.committed()
+        self.begins_trigger(self.goes_on)
+        return self.end
+
+
+class Arrived:
+    """An input that is what it is said to be."""
+
+    arrived = 1
+
+    def put_back(self, arrived: int, disk: Disk) -> Disk:
+        self.arrived = arrived
+        return disk
+
+
+def toy(folder: Path) -> Toy:
+    return Toy(QUERIES["no state"], cast(Input, Arrived()), folder)
+
+
+DISK: Disk = {"offsets/1": (b"v1", 1)}
+OTHERS: list[Disk] = [{"commits/1": (b"v1", 1)}, {"offsets/1": (b"v2", 1)}, {**DISK, "sources/0/0": (b"", 1)}, {**DISK, "state/0/.2.delta": (b"", 1)}]
+EARLIER, OTHER = (["a"], {"0": ["b"]}, 1), (["c"], {"0": ["d"]}, 2)
+
+
+def test_the_rest_of_a_run_is_known_only_if_all_that_it_follows_from_is_as_in_an_earlier_run(tmp_path):
+    def second(disk: Disk = DISK, stages: int = 1, **differs: object) -> object:
+        """What comes of another run, which would come to the other end."""
+        one = toy(tmp_path / "work")
+        put_back(DISK, one.folder)
+        one.end = EARLIER
+        assert one.run(None) == EARLIER
+        put_back(disk, one.folder)
+        one.input.arrived, one.end = stages, OTHER
+        vars(one).update(differs)
+        return one.run(None)
+
+    assert second() == EARLIER
+    for disk in OTHERS:
+        assert second(disk) == OTHER
+    assert second(stages=2) == second(goes_on=execution(known=8)) == OTHER
+    assert second(began=MicroBatchExecutionContext(2)) == second(began=MicroBatchExecutionContext(1, is_current_batch_constructed=True)) == OTHER
+
+
+def test_what_comes_of_a_kill_is_known_only_if_the_disk_and_the_input_are_as_at_an_earlier_one(tmp_path):
+    def second(then: Point) -> object:
+        one = toy(tmp_path / "work")
+        one.end = EARLIER
+        assert one.kill(Point("a kill", 1, DISK), None) == EARLIER
+        one.end, one.goes_on = OTHER, execution(known=8)
+        return one.kill(then, None)
+
+    assert second(Point("another kill", 1, DISK)) == EARLIER
+    assert second(Point("a kill", 2, DISK)) == OTHER
+    for disk in OTHERS:
+        assert second(Point("a kill", 1, disk)) == OTHER
+
+
+def test_what_was_left_half_written_does_not_count_once_a_run_with_its_kind_has_gone_to_the_end(tmp_path):
+    one, left = toy(tmp_path / "work"), OTHERS[-1]
+    one.end = EARLIER
+    assert one.kill(Point("a kill", 1, left), None) == EARLIER
+    one.end = OTHER
+    assert one.kill(Point("another kill", 1, {**DISK, "state/1/.7.delta": (b"half", 1)}), None) == EARLIER
+    assert one.kill(Point("another kill", 1, {**DISK, "state/1/.7.zip": (b"half", 1)}), None) == OTHER
