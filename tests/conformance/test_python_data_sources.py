@@ -99,7 +99,21 @@ class Broken(Counter):
         raise ValueError("no news")
 
 
-READERS = {"counter": Counter, "limited": Limited, "simple": Simple, "broken": Broken}
+class Listing(Counter):
+    """Returns what is no iterator."""
+
+    def read(self, partition: Any) -> Any:
+        return list(super().read(partition))
+
+
+class Bare(Counter):
+    """Its partitions are no partitions."""
+
+    def partitions(self, start: dict, end: dict) -> Any:
+        return [1]
+
+
+READERS = {"counter": Counter, "limited": Limited, "simple": Simple, "broken": Broken, "listing": Listing, "bare": Bare}
 
 
 @dataclass
@@ -244,6 +258,13 @@ def test_an_error_of_the_reader_ends_the_query(sessions: dict[str, Any], tmp_pat
         with pytest.raises(StreamingQueryException, match="PYTHON_STREAMING_DATA_SOURCE_RUNTIME_ERROR.*latestOffset") as e:
             run(session, tmp_path / engine, "broken", availableNow=True)
         assert "no news" in str(e.value)
+
+
+@pytest.mark.parametrize(("kind", "words"), [("listing", "DATA_SOURCE_INVALID_RETURN_TYPE"), ("bare", "to be of type 'InputPartition'")])
+def test_a_reader_that_gives_something_else_ends_the_query(sessions: dict[str, Any], tmp_path: Path, kind: str, words: str) -> None:
+    for engine, session in sessions.items():
+        with pytest.raises(StreamingQueryException, match=words):
+            run(session, tmp_path / engine, kind, availableNow=True)
 
 
 def test_a_class_that_cannot_be_created(sessions: dict[str, Any]) -> None:

@@ -28,9 +28,9 @@ from typing import Any
 
 import pyarrow as pa
 from pyspark import cloudpickle
-from pyspark.errors import SparkRuntimeException
+from pyspark.errors import PySparkRuntimeError, SparkRuntimeException
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql.datasource import CaseInsensitiveDict, DataSource, DataSourceStreamReader
+from pyspark.sql.datasource import CaseInsensitiveDict, DataSource, DataSourceStreamReader, InputPartition
 from pyspark.sql.datasource_internal import _SimpleStreamReaderWrapper, _streamReader
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.streaming.datasource import SupportsTriggerAvailableNow as ReaderSupportsTriggerAvailableNow
@@ -187,11 +187,27 @@ class _Read:
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
             for i in batch.column(0).to_pylist():
-                yield from self.to_arrow(self.reader.read(self.partitions[i]))
+                yield from self.to_arrow(self._rows_of(self.partitions[i]))
+
+    def _rows_of(self, partition: Any) -> Iterator[Any]:
+        """What the reader reads of a partition, checked as PySpark checks it.
+
+        Raises:
+            AssertionError: `partitions` gave something else than partitions.
+            PySparkRuntimeError: the reader returns no iterator (DATA_SOURCE_INVALID_RETURN_TYPE).
+        """
+        found = type(partition).__name__
+        words = f"Expected the partition value to be of type 'InputPartition', but found '{found}'."
+        assert isinstance(partition, InputPartition), words
+        rows: Any = self.reader.read(partition)
+        if not isinstance(rows, Iterator):
+            told = {"type": type(rows).__name__, "name": self.source.name(), "supported_types": "iterator"}
+            raise PySparkRuntimeError(errorClass="DATA_SOURCE_INVALID_RETURN_TYPE", messageParameters=told)
+        return iter(rows)
 
     def to_arrow(self, rows: Iterator[Any]) -> Iterable[pa.RecordBatch]:
         """Tuples, Rows or record batches, checked against the schema by PySpark's own rules."""
-        return _records_to_arrow_batches()(iter(rows), 10_000, self.schema, self.source)
+        return _records_to_arrow_batches()(rows, 10_000, self.schema, self.source)
 
 
 def _records_to_arrow_batches() -> Callable[..., Iterable[pa.RecordBatch]]:
