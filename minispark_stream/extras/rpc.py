@@ -10,6 +10,8 @@ whoever wants to speak must first prove by HMAC that it knows a secret. The secr
 2. If `receive` raises an error, `on_error` is called with it, and the connection is closed. Without `on_error`, `ask` raises
    it, as a RuntimeError.
 3. When the endpoint is stopped, every `ask` raises OSError or EOFError.
+4. A long message is sent in two pieces, its length first. TCP would keep the second back until the first has been acknowledged,
+   which takes 40 ms.
 """
 
 from __future__ import annotations
@@ -48,7 +50,9 @@ class RpcEndpointRef:
 
     def connect(self) -> RpcEndpointRef:
         """A ref with a connection of its own. Raises OSError, EOFError: the driver does not listen any more."""
-        return RpcEndpointRef(self.address, self.secret, Client(self.address, authkey=self.secret), threading.Lock())
+        connection = Client(self.address, authkey=self.secret)
+        _send_at_once(connection)
+        return RpcEndpointRef(self.address, self.secret, connection, threading.Lock())
 
     def ask(self, message: Any) -> Any:
         """Send a message and wait for the answer. Raises OSError, EOFError: the endpoint was stopped; RuntimeError: (2)."""
@@ -61,6 +65,11 @@ class RpcEndpointRef:
 
     def close(self) -> None:
         self._connection.close()
+
+
+def _send_at_once(connection: Connection) -> None:  # (4)
+    with socket.socket(fileno=os.dup(connection.fileno())) as its_socket:
+        its_socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
 
 
 class RpcEndpoint:
@@ -109,6 +118,7 @@ class RpcEndpoint:
 
     def _serve(self, connection: Connection) -> None:
         try:
+            _send_at_once(connection)
             deliver_challenge(connection, self.ref.secret)  # not by the listener, which would wait for one stranger
             answer_challenge(connection, self.ref.secret)
             while not self._stopped.is_set():

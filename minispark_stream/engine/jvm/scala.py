@@ -3,6 +3,7 @@
     items(seq)               a Scala collection as a list, one call to the JVM for each element
     texts(session, seq, m)   what a method returns for every element, as texts, with a few calls for all elements together
     seq(session, values)     a list as a Scala Seq
+    long_text(session, seq)  the texts of a Scala collection as one
     call(function, a=...)    a call that shows the names of the parameters to the reader
     class_name(node)         the simple class name of a plan node or an expression: "Aggregate", "LogicalRDD", ...
     java_class(session, n)   a Java class by its full name
@@ -19,6 +20,7 @@ from typing import Any
 from pyspark.sql import SparkSession
 
 JavaObject = Any
+_PIECE = 4000  # characters, which are at most 8 KB if each takes at most two bytes
 
 
 def jvm(session: SparkSession) -> Any:
@@ -73,6 +75,17 @@ def texts(session: SparkSession, values: JavaObject, *methods: str) -> list[str]
     return joined.split("\0") if joined else []
 
 
+def long_text(session: SparkSession, texts: JavaObject) -> str:
+    """The texts of a Scala collection or iterator as one, read in pieces.
+
+    The JVM sends an answer of more than 8 KB in several parts, and waits 40 ms until the first has been acknowledged.
+    """
+    whole = java_class(session, "scala.collection.mutable.StringBuilder")()
+    texts.addString(whole)
+    length = whole.length()
+    return "".join(whole.substring(i, min(i + _PIECE, length)) for i in range(0, length, _PIECE))
+
+
 @lru_cache(maxsize=64)
 def _as_function(view: Any, method: str) -> JavaObject:
     """A Java method as a Scala function, made by the JVM itself: no call of it goes through Python."""
@@ -94,6 +107,12 @@ def function_of(session: SparkSession, owner: JavaObject, method: str, parameter
     """A method of an object, by its full name and the class of its parameter, as a Scala function."""
     view = jvm(session)
     return _function(view, method_handle(view, method, view.java.lang.Class.forName(parameter)).bindTo(owner))
+
+
+def static_function(session: SparkSession, method: str, parameter: str) -> JavaObject:
+    """A static method by its full name and the class of its parameter, as a Scala function."""
+    view = jvm(session)
+    return _function(view, method_handle(view, method, view.java.lang.Class.forName(parameter)))
 
 
 def by_class(view: Any, cases: Mapping[str, JavaObject]) -> JavaObject:

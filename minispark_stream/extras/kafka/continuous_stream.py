@@ -36,7 +36,7 @@ from pyspark.sql import SparkSession
 
 from minispark_stream.engine.jvm import sessions
 from minispark_stream.engine.jvm.builders import case_insensitive
-from minispark_stream.engine.sources.base import MOST_ROWS, ContinuousInputPartition, ContinuousStream, Offset, Rows
+from minispark_stream.engine.sources.base import MOST_ROWS, ContinuousInputPartition, ContinuousStream, Offset
 from minispark_stream.extras.jvm.kafka_clients import KafkaPartitionReader, OffsetOutOfRange
 from minispark_stream.extras.kafka.offset_reader import KafkaOffsetReader, kafka_error, scala_set
 from minispark_stream.extras.kafka.offsets import TopicPartition, from_json, offsets_to_json
@@ -57,15 +57,14 @@ class KafkaContinuousInputPartition(ContinuousInputPartition):
     start_offset: int
     endpoint: RpcEndpointRef
 
-    def read(self, stopped: threading.Event) -> Iterator[tuple[Rows, Any]]:  # (3), (4)
+    def read(self, stopped: threading.Event) -> Iterator[tuple[pa.RecordBatch, Any]]:  # (3), (4)
         try:
             endpoint = self.endpoint.connect()
             while not stopped.is_set():
                 records = endpoint.ask("poll")
                 if records is not None:
                     for batch in pa.ipc.open_stream(records).read_all().to_batches(MOST_ROWS):
-                        rows = batch.to_pylist()
-                        yield [tuple(row.values()) for row in rows], rows[-1]["offset"] + 1
+                        yield batch, batch.column("offset")[-1].as_py() + 1
         except (OSError, EOFError):  # the driver has stopped the stream
             stopped.set()
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import socket
 import threading
+import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -221,6 +222,20 @@ def test_what_an_endpoint_cannot_do_is_raised_where_it_was_asked():
     endpoint.stop()
     with pytest.raises((OSError, EOFError)):
         asker.ask(5)
+
+
+def test_a_long_message_does_not_wait_for_an_acknowledgement():
+    """For TCP, the length and the rest of a message are two, and it may keep the second back for 40 ms, on each way."""
+    endpoint = RpcEndpoint("127.0.0.1", lambda message: message)
+    connection = endpoint.ref.connect()
+    took = []
+    for _ in range(30):
+        began = time.monotonic()
+        assert len(connection.ask(b"x" * 40_000)) == 40_000
+        took.append(time.monotonic() - began)
+    connection.close()
+    endpoint.stop()
+    assert min(took[20:]) < 0.04, took  # at first, Linux acknowledges at once
 
 
 def test_an_endpoint_ends_even_if_a_connection_came_just_before():
