@@ -13,6 +13,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from minispark_stream import MiniSparkSession, side_by_side
+from minispark_stream.testing import stream_test
 
 
 def events(session: Any, folder: str) -> DataFrame:
@@ -48,6 +49,22 @@ def test_the_advice_of_the_model_is_below_the_error_of_spark(spark: SparkSession
     with pytest.raises(AnalysisException) as refused:
         events(spark, str(tmp_path)).count()
     assert str(refused.value).splitlines()[1] == f"FileSource[{tmp_path}]"
+
+
+@pytest.mark.parametrize("name", ["spark", "mini"])
+def test_whichever_session_is_given_one_of_the_engines_is_spark(request: pytest.FixtureRequest, name: str) -> None:
+    sessions: list[type] = []
+
+    def counts(session: Any, folder: str) -> DataFrame:
+        sessions.append(type(session))
+        return events(session, folder)
+
+    given = request.getfixturevalue(name)
+    side_by_side(given, counts, [["2024-01-01 12:00,,a"]], progress=False)
+    assert sessions == [SparkSession, MiniSparkSession]
+    with stream_test(given, lambda session, words: words.select("word"), engine="both") as t:
+        t.add([{"word": "a"}])
+        assert [type(query._session) for query in t._queries] == [SparkSession, MiniSparkSession]
 
 
 def test_what_would_prove_nothing_is_told(spark: SparkSession, mini: MiniSparkSession, tmp_path: Path, caplog: Any) -> None:

@@ -174,7 +174,7 @@ def test_the_code_of_the_page_runs(spark: SparkSession) -> None:
 def test_the_plugin_runs_a_test_on_the_engine_that_is_asked_for(spark: SparkSession, tmp_path: Path) -> None:
     (tmp_path / "conftest.py").write_text(
         "import pytest\nfrom pyspark.sql import SparkSession\n"
-        "@pytest.fixture(scope='session')\ndef spark():\n    return SparkSession.getActiveSession()\n"
+        "@pytest.fixture(scope='session')\ndef spark():\n    return SparkSession.builder.getOrCreate()\n"
     )
     (tmp_path / "test_it.py").write_text(
         "def test_it(stream_test, request):\n"

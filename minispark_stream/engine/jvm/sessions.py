@@ -99,6 +99,11 @@ def conf_ms(session: SparkSession, key: str) -> int:
     return times.time_string_as_ms(session, str(session.conf.get(key)))
 
 
+def of_spark(session: SparkSession) -> SparkSession:
+    """The same session in PySpark's own class: its streams are those of real Structured Streaming."""
+    return session if type(session) is SparkSession else SparkSession(session.sparkContext, session._jsparkSession)
+
+
 def conf_bytes(session: SparkSession, key: str) -> int:
     """A conf that is a number of bytes ("64MB", "1000")."""
     return int(scala.jvm(session).org.apache.spark.network.util.JavaUtils.byteStringAsBytes(str(conf(session, key))))

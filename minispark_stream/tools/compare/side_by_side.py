@@ -22,6 +22,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from tqdm.auto import tqdm
 
+from minispark_stream.engine.jvm import sessions
 from minispark_stream.session import MiniSparkSession
 from minispark_stream.tools.compare.comparison import Comparison
 from minispark_stream.tools.compare.engine_run import EngineRun
@@ -57,7 +58,7 @@ def side_by_side(
     """Run a query on both engines.
 
     Args:
-        spark: the session that both engines use.
+        spark: the session that both engines use, PySpark's or the model's.
         build: `build(session)` or `build(session, input_dir)`; returns the streaming DataFrame.
         feed: the steps of the input. A step is a list of text lines (a new file in the input folder), a mapping from a
             subfolder to lines (for several inputs), or a function that is called with the folder. Steps run once per engine.
@@ -95,17 +96,18 @@ def side_by_side(
         _check_may_be_emptied(inputs, os.path.join(base, "checkpoint-spark"))
     actions = restart_after if isinstance(restart_after, Mapping) else dict.fromkeys(restart_after)
     runs: dict[str, EngineRun] = {}
+    spark = sessions.of_spark(spark)
     wanted = dict(confs or {})
     try:
         mini = MiniSparkSession(spark, trace=trace)
         engines: dict[str, list[Any]] = {"spark": [spark], "model": [spark if name == "spark" else mini for name in relay]}
         with confs_set(spark, wanted), tqdm(total=2 * len(feed), unit="step", disable=not progress, leave=False) as bar:
-            for engine, sessions in engines.items():
+            for engine, in_turn in engines.items():
                 bar.set_description(engine)
                 checkpoint = os.path.join(base, f"checkpoint-{engine}")
                 if input_dir is None:
                     shutil.rmtree(inputs, ignore_errors=True)
-                runner = Runner(sessions, build, inputs, checkpoint, output_mode, trigger, wanted, collect)
+                runner = Runner(in_turn, build, inputs, checkpoint, output_mode, trigger, wanted, collect)
                 runs[engine] = runner.run(feed, actions, bar.update)
                 columns, ordered = runner.columns, runner.ordered
     except PySparkException as error:  # refused; Spark goes first, and the model has hints

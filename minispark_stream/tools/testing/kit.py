@@ -24,6 +24,7 @@ import pandas as pd
 from pyspark.sql import SparkSession
 from pyspark.sql.types import StructType, TimestampType
 
+from minispark_stream.engine.jvm import sessions
 from minispark_stream.tools.compare.engine_run import cause_of
 from minispark_stream.tools.compare.mistakes import knows_camel_case
 from minispark_stream.tools.testing.actions import Actions
@@ -55,7 +56,7 @@ def stream_test(
     """A test of a streaming query; use it in a `with` statement.
 
     Args:
-        spark: the session of both engines.
+        spark: the session of both engines, PySpark's or the model's.
         build: `build(session, **inputs)`, which receives a streaming DataFrame for each input, or `build(session, folder)`.
         output_mode: "append", "update" or "complete".
         engine: "model", "spark", or "both", one after the other.
@@ -77,6 +78,7 @@ def stream_test(
     inputs = partial(Inputs, build, schemas or {})
     texts = {key: str(value) for key, value in confs.items()}
     now_ms = round(pd.Timestamp(now, tz="UTC").timestamp() * 1000)
+    spark = sessions.of_spark(spark)
     make = partial(DrivenQuery, spark=spark, output_mode=output_mode, confs=texts, now_ms=now_ms)
     return StreamTest(
         spark, build, ENGINES[engine], inputs, make, zone=texts.get(ZONE) or str(spark.conf.get(ZONE)), on_batch=on_batch,
