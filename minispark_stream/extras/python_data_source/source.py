@@ -203,7 +203,7 @@ class _Read:
         if not isinstance(rows, Iterator):
             told = {"type": type(rows).__name__, "name": self.source.name(), "supported_types": "iterator"}
             raise PySparkRuntimeError(errorClass="DATA_SOURCE_INVALID_RETURN_TYPE", messageParameters=told)
-        return iter(rows)
+        return rows
 
     def to_arrow(self, rows: Iterator[Any]) -> Iterable[pa.RecordBatch]:
         """Tuples, Rows or record batches, checked against the schema by PySpark's own rules."""
