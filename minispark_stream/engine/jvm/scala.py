@@ -2,8 +2,8 @@
 
     items(seq)               a Scala collection as a list, one call to the JVM for each element
     texts(session, seq, m)   what a method returns for every element, as texts, with a few calls for all elements together
-    seq(session, values)     a list as a Scala Seq
     long_text(session, seq)  the texts of a Scala collection as one
+    seq(session, values)     a list as a Scala Seq
     call(function, a=...)    a call that shows the names of the parameters to the reader
     class_name(node)         the simple class name of a plan node or an expression: "Aggregate", "LogicalRDD", ...
     java_class(session, n)   a Java class by its full name

@@ -58,6 +58,11 @@ def compaction_confs(session: SparkSession, log: str) -> tuple[int, int, bool, i
     )
 
 
+def of_spark(session: SparkSession) -> SparkSession:
+    """The same session in PySpark's own class: its streams are those of real Structured Streaming."""
+    return session if type(session) is SparkSession else SparkSession(session.sparkContext, session._jsparkSession)
+
+
 def cloned(session: SparkSession) -> SparkSession:
     """A session of its own, with the confs, views and functions that `session` has now (SparkSession.cloneSession)."""
     return SparkSession(session.sparkContext, session._jsparkSession.cloneSession())
@@ -97,11 +102,6 @@ def forget_accumulator(accumulator: Accumulator[Any]) -> None:
 def conf_ms(session: SparkSession, key: str) -> int:
     """A conf that is a time ("60s", "200ms"), in milliseconds."""
     return times.time_string_as_ms(session, str(session.conf.get(key)))
-
-
-def of_spark(session: SparkSession) -> SparkSession:
-    """The same session in PySpark's own class: its streams are those of real Structured Streaming."""
-    return session if type(session) is SparkSession else SparkSession(session.sparkContext, session._jsparkSession)
 
 
 def conf_bytes(session: SparkSession, key: str) -> int:

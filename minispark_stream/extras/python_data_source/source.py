@@ -196,9 +196,9 @@ class _Read:
             AssertionError: `partitions` gave something else than partitions.
             PySparkRuntimeError: the reader returns no iterator (DATA_SOURCE_INVALID_RETURN_TYPE).
         """
-        found = type(partition).__name__
-        words = f"Expected the partition value to be of type 'InputPartition', but found '{found}'."
-        assert isinstance(partition, InputPartition), words
+        assert isinstance(partition, InputPartition), (
+            f"Expected the partition value to be of type 'InputPartition', but found '{type(partition).__name__}'."
+        )
         rows: Any = self.reader.read(partition)
         if not isinstance(rows, Iterator):
             told = {"type": type(rows).__name__, "name": self.source.name(), "supported_types": "iterator"}
