@@ -1,7 +1,7 @@
 """What grows when a query runs for long? Time per trigger, memory, and a cold restart, on the model or on real Spark.
 
 The query counts rows by key. Its first file has every key once (`--keys`), each of the others 100 rows of any keys, and a trigger
-takes one file (`--triggers`). So the state has its full size from the first batch on, and each later batch changes little of it.
+takes one file, or `--per-trigger` files. So the state has its full size from the first batch on, and each later batch changes little of it.
 With `--files` the query has no state: it writes the rows of each file to a file, and each tenth batch compacts the logs of
 source and sink, which have a line for every file so far.
 
@@ -50,16 +50,16 @@ def write_file(folder: Path, number: int, keys: np.ndarray) -> None:
     hidden.rename(folder / f"{number:06}.parquet")
 
 
-def write_files(folder: Path, triggers: int, keys: int) -> None:
+def write_files(folder: Path, files: int, keys: int) -> None:
     rng = np.random.default_rng(7)
     write_file(folder, 0, np.arange(keys))
-    for number in range(1, triggers):
+    for number in range(1, files):
         write_file(folder, number, rng.integers(0, keys, 100))
 
 
 def start(spark: SparkSession, args: argparse.Namespace, scratch: Path) -> Any:
     session: Any = MiniSparkSession(spark) if args.engine == "model" else spark
-    rows = session.readStream.schema("key long").option("maxFilesPerTrigger", 1).parquet(str(scratch / "in"))
+    rows = session.readStream.schema("key long").option("maxFilesPerTrigger", args.per_trigger).parquet(str(scratch / "in"))
     if args.files:
         write = rows.writeStream.format("parquet").option("path", str(scratch / "out"))
     else:
@@ -156,14 +156,15 @@ def main() -> int:
     parser.add_argument("--engine", choices=["model", "spark"], default="model")
     parser.add_argument("--rocksdb", action="store_true", help="the state in RocksDB, with changelogs")
     parser.add_argument("--files", action="store_true", help="no state: from files to files")
-    parser.add_argument("--triggers", type=int, default=1000, help="files, one a trigger (1000)")
+    parser.add_argument("--triggers", type=int, default=1000, help="how many (1000)")
+    parser.add_argument("--per-trigger", type=int, default=1, help="files of a trigger (1)")
     parser.add_argument("--keys", type=int, default=1000, help="rows of state (1000)")
     parser.add_argument("--json", metavar="FILE", type=Path, help="write what was measured to FILE, beside what it has of the other engine")
     args = parser.parse_args()
     print("".join(f"{c:>10}" for c in COLUMNS) + "   (memory in MiB)", flush=True)
     with tempfile.TemporaryDirectory() as directory:
         scratch = Path(directory)
-        write_files(scratch / "in", args.triggers, args.keys)
+        write_files(scratch / "in", args.triggers * args.per_trigger, args.keys)
         spark = spark_session(confs(args))
         rows, times = long_run(spark, args, scratch)
         spark.stop()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import os
+from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -14,10 +15,11 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import LongType, StructType
 
 from minispark_stream import MiniSparkSession
-from minispark_stream.engine.jvm import builders, expressions, plans, scala
+from minispark_stream.engine.jvm import builders, expressions, plans, scala, sessions
 from minispark_stream.engine.plan import streaming_relation
 from minispark_stream.engine.sinks.packed_rows import packed, packed_rows
 from minispark_stream.engine.sources.file_listing import File, Folder
+from minispark_stream.tools.compare.runner import confs_set
 
 ODD_NAMES = {
     "a b.txt": "a%20b.txt", "100%.txt": "100%25.txt", "ä&+;.txt": "ä&+;.txt", "[x]#?.txt": "%5Bx%5D%23%3F.txt",
@@ -104,6 +106,26 @@ def test_console_shows_as_many_rows_as_it_is_told(spark, mini, tmp_path: Path, c
     query.awaitTermination()
     shown = capsys.readouterr().out
     assert "only showing top 2 rows" in shown and "three" not in shown
+
+
+def test_bytes_end_an_arrow_batch_only_if_the_user_sees_it_or_says_so(mini):
+    def limit_of(query: Callable[[Any], Any], **confs: str) -> str | None:
+        """Which limit the tasks of a batch learn, besides those of the session."""
+        found: list[str | None] = []
+
+        def look(batch: Any, batch_id: int) -> None:
+            batch.collect()
+            found.append(batch.sparkSession.sparkContext.getLocalProperty(sessions.ARROW_BYTES))
+
+        with confs_set(mini, confs):
+            events = mini.readStream.format("rate-micro-batch").option("rowsPerBatch", 1).load()
+            writer = query(events).writeStream.outputMode("update").foreachBatch(look)
+            writer.trigger(once=True).start().awaitTermination()
+        return found[0]
+
+    assert limit_of(lambda events: events.groupBy("value").count()) == str(2**31 - 1)
+    assert limit_of(lambda events: events.mapInArrow(lambda batches: batches, events.schema)) is None
+    assert limit_of(lambda events: events.groupBy("value").count(), **{sessions.ARROW_BYTES: "1000"}) == "1000"
 
 
 class Latin1:
