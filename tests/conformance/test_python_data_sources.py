@@ -94,9 +94,13 @@ class Noting(Counter):
         return super().partitions(start, end)
 
 
-class Broken(Counter):
-    def latestOffset(self) -> dict:  # type: ignore[override]
-        raise ValueError("no news")
+def no_news(self: Limited, *arguments: Any) -> Any:
+    raise ValueError("no news")
+
+
+def broken(method: str) -> type[Limited]:
+    """A reader of which one method fails."""
+    return type(f"Broken{method}", (Limited,), {method: no_news})
 
 
 class Listing(Counter):
@@ -113,7 +117,36 @@ class Bare(Counter):
         return [1]
 
 
-READERS = {"counter": Counter, "limited": Limited, "simple": Simple, "broken": Broken, "listing": Listing, "bare": Bare}
+class Nowhere(Counter):
+    """Its newest offset is null, which is JSON, too."""
+
+    def latestOffset(self) -> Any:  # type: ignore[override]
+        return None
+
+
+class Planless(Counter):
+    def partitions(self, start: dict, end: dict) -> Any:
+        return None
+
+
+class Paired(Counter):
+    """Its offsets are tuples, which JSON makes lists of before `partitions` gets them."""
+
+    def initialOffset(self) -> Any:
+        return (0, "n")
+
+    def latestOffset(self) -> Any:  # type: ignore[override]
+        return (super().latestOffset()["n"], "n")
+
+    def partitions(self, start: Any, end: Any) -> list[InputPartition]:
+        assert isinstance(start, list) and isinstance(end, list)
+        return super().partitions({"n": start[0]}, {"n": end[0]})
+
+
+READERS = {
+    "counter": Counter, "limited": Limited, "simple": Simple, "paired": Paired,
+    "listing": Listing, "bare": Bare, "nowhere": Nowhere, "planless": Planless,
+}
 
 
 @dataclass
@@ -174,6 +207,8 @@ class Registered(DataSource):
             return super().streamReader(schema)
         if self.options["kind"] == "noting":
             return Noting(self.options["folder"])
+        if self.options["kind"].startswith("broken "):
+            return broken(self.options["kind"].removeprefix("broken "))()
         return READERS[self.options["kind"]]()  # type: ignore[return-value]
 
     def simpleStreamReader(self, schema: Any) -> SimpleDataSourceStreamReader:
@@ -223,6 +258,7 @@ def run(session: Any, checkpoint: Path, kind: str, **trigger: Any) -> list[Any]:
         ("limited and counter", {"availableNow": True}),  # one batch without a limit: a counter does not know where to stop
         ("simple", {"processingTime": "0 seconds"}),
         ("simple", {"availableNow": True}),
+        ("paired", {"availableNow": True}),
     ],
 )
 def test_a_reader_and_its_restart(sessions: dict[str, Any], tmp_path: Path, kind: str, trigger: dict[str, Any]) -> None:
@@ -253,14 +289,23 @@ def test_a_finished_batch_is_not_asked_for_again(sessions: dict[str, Any], tmp_p
         assert "asked-0-2" not in asked(session, tmp_path / engine), engine
 
 
-def test_an_error_of_the_reader_ends_the_query(sessions: dict[str, Any], tmp_path: Path) -> None:
+@pytest.mark.parametrize("where", ["latestOffset", "getDefaultReadLimit", "reportLatestOffset", "prepareForTriggerAvailableNow"])
+def test_an_error_of_the_reader_ends_the_query(sessions: dict[str, Any], tmp_path: Path, where: str) -> None:
     for engine, session in sessions.items():
-        with pytest.raises(StreamingQueryException, match="PYTHON_STREAMING_DATA_SOURCE_RUNTIME_ERROR.*latestOffset") as e:
-            run(session, tmp_path / engine, "broken", availableNow=True)
+        with pytest.raises(StreamingQueryException, match=f"PYTHON_STREAMING_DATA_SOURCE_RUNTIME_ERROR.* {where}") as e:
+            run(session, tmp_path / engine, f"broken {where}", availableNow=True)
         assert "no news" in str(e.value)
 
 
-@pytest.mark.parametrize(("kind", "words"), [("listing", "DATA_SOURCE_INVALID_RETURN_TYPE"), ("bare", "to be of type 'InputPartition'")])
+@pytest.mark.parametrize(
+    ("kind", "words"),
+    [
+        ("listing", "DATA_SOURCE_INVALID_RETURN_TYPE"),
+        ("bare", "to be of type 'InputPartition'"),
+        ("nowhere", "(?s)RUNTIME_ERROR.* planPartitions.*TypeError: 'NoneType' object is not subscriptable"),
+        ("planless", r"(?s)RUNTIME_ERROR.* planPartitions.*TypeError: object of type 'NoneType' has no len\(\)"),
+    ],
+)
 def test_a_reader_that_gives_something_else_ends_the_query(sessions: dict[str, Any], tmp_path: Path, kind: str, words: str) -> None:
     for engine, session in sessions.items():
         with pytest.raises(StreamingQueryException, match=words):
@@ -278,6 +323,35 @@ def test_a_class_that_cannot_be_created(sessions: dict[str, Any]) -> None:
         with pytest.raises(PySparkException) as e:
             session.readStream.format("noschema").load()
         assert e.value.getCondition() == "PYTHON_DATA_SOURCE_ERROR"
+
+
+@pytest.mark.parametrize(
+    ("schema", "outcome"),
+    [
+        (None, "PYTHON_DATA_SOURCE_ERROR"),
+        ("int", "INVALID_SCHEMA.NON_STRUCT_TYPE"),
+        ("", "PARSE_EMPTY_STATEMENT"),
+        ("i integer s", "PARSE_SYNTAX_ERROR"),
+        ("struct<i: int>", "struct<i:int>"),
+    ],
+)
+def test_the_schema_of_a_class_is_a_struct_in_any_words(sessions: dict[str, Any], schema: str | None, outcome: str) -> None:
+    class Odd(DataSource):
+        @classmethod
+        def name(cls) -> str:
+            return "odd"
+
+        def schema(self) -> Any:
+            return schema
+
+    def loaded(session: Any) -> str | None:
+        try:
+            return session.readStream.format("odd").load().schema.simpleString()
+        except PySparkException as e:
+            return e.getCondition()
+
+    sessions["spark"].dataSource.register(Odd)
+    assert [loaded(session) for session in sessions.values()] == [outcome, outcome]
 
 
 @pytest.mark.parametrize(("kind", "mode"), [("rows", "append"), ("arrow", "append"), ("rows", "complete")])

@@ -14,6 +14,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql.types import StructType
 
 from minispark_stream.engine.jvm import expressions, scala
+from minispark_stream.engine.jvm.errors import analysis_error
 from minispark_stream.engine.jvm.scala import JavaObject
 
 
@@ -28,6 +29,19 @@ def parse_schema(session: SparkSession, schema: JavaObject | str) -> StructType:
         schema = scala.java_class(session, "org.apache.spark.sql.types.StructType").fromDDL(schema)
     scala.java_class(session, "org.apache.spark.sql.catalyst.util.CharVarcharUtils").failIfHasCharVarchar(schema)
     return expressions.python_schema(schema)
+
+
+def parse_struct(session: SparkSession, text: str) -> StructType:
+    """A struct in SQL's words: "a int, b string" or "struct<a: int, b: string>".
+
+    Raises:
+        ParseException: the text is no type.
+        AnalysisException: the type is no struct.
+    """
+    found = scala.companion(session, "org.apache.spark.sql.types.DataType").fromDDL(text)
+    if scala.class_name(found) != "StructType":
+        raise analysis_error(session, "INVALID_SCHEMA.NON_STRUCT_TYPE", inputSchema=text, dataType=f'"{found.sql()}"')
+    return expressions.python_schema(found)
 
 
 def check_keys_of_maps(session: SparkSession, name: str, schema: StructType) -> None:

@@ -93,8 +93,8 @@ class MicroBatchExecution(StreamExecution):
     def _read_limit(self, source: Source) -> ReadLimit:
         if isinstance(self.trigger, AvailableNowTrigger) and isinstance(source, SupportsTriggerAvailableNow):
             source.prepare_for_trigger_available_now()
-        limited = isinstance(source, SupportsAdmissionControl) and not isinstance(self.trigger, OneTimeTrigger)
-        return source.default_read_limit() if limited else ALL_AVAILABLE  # type: ignore[attr-defined]
+        limit = source.default_read_limit() if isinstance(source, SupportsAdmissionControl) else ALL_AVAILABLE
+        return ALL_AVAILABLE if isinstance(self.trigger, OneTimeTrigger) else limit  # Spark asks the source even then
 
     def _sources_evolve(self) -> bool:
         """Whether the offset log identifies sources by names: as when it was begun, or, if it is new, as the conf says."""

@@ -4,8 +4,8 @@ Models: PythonMicroBatchStream (Source document: a source is looked up by its sh
 write a source for this engine, too: `DataSource.streamReader` or `simpleStreamReader`.
 
 1. The class is looked up by the name that it was registered under, and created with the options of `readStream`.
-2. On the driver: `initialOffset` once, `latestOffset` for each batch, `commit` when a batch is done. An offset is a dict,
-   logged as JSON.
+2. On the driver: `initialOffset` as long as no batch is logged, `latestOffset` for each batch, `commit` when a batch is done.
+   An offset is a dict, logged as JSON.
 3. `partitions(start, end)` plans a batch; each partition is read by one task on the executors: `read(partition)`.
 4. A *simple* reader has no partitions: its `read(start)` runs on the driver and returns rows together with the next offset.
    The rows are kept until the batch runs; after a restart, `readBetweenOffsets` reads them again.
@@ -24,6 +24,7 @@ import json
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from itertools import islice
 from typing import Any
 
 import pyarrow as pa
@@ -36,9 +37,8 @@ from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.streaming.datasource import SupportsTriggerAvailableNow as ReaderSupportsTriggerAvailableNow
 from pyspark.sql.types import StructType
 
-from minispark_stream.engine.checkpointing.metadata_log import json_object
 from minispark_stream.engine.jvm import plans
-from minispark_stream.engine.jvm.builders import pickled_data_source
+from minispark_stream.engine.jvm.builders import parse_struct, pickled_data_source
 from minispark_stream.engine.jvm.errors import analysis_error, spark_error
 from minispark_stream.engine.plan.streaming_relation import StreamingRelation
 from minispark_stream.engine.sources.base import (
@@ -67,11 +67,22 @@ def python_relation(
         AnalysisException: PYTHON_DATA_SOURCE_ERROR, if an instance cannot be created or has no schema.
     """
     source = created(session, data_source, options)
-    given: Any = schema or _attempt(session, "create", "instance", source.schema)
-    resolved: Any = StructType.fromDDL(given) if isinstance(given, str) else given
+    resolved = _schema(session, source) if schema is None else schema
     return StreamingRelation(
         f"Python[{data_source.name()}]", resolved, lambda query_session, _: _stream(query_session, source, resolved)
     )
+
+
+def _schema(session: SparkSession, source: DataSource) -> StructType:
+    """The schema that a source has by itself, which it may give in SQL's words."""
+
+    def asked() -> StructType | str:
+        schema = source.schema()
+        assert schema is not None
+        return schema
+
+    given: StructType | str = _attempt(session, "create", "instance", asked)
+    return parse_struct(session, given) if isinstance(given, str) else given
 
 
 def created(session: SparkSession, data_source: type[DataSource], options: Mapping[str, str]) -> DataSource:
@@ -93,10 +104,10 @@ def _stream(session: SparkSession, source: DataSource, schema: StructType) -> Py
     reader = _attempt(session, "plan", "initialize source", lambda: _streamReader(source, schema))
     simple = isinstance(reader, _SimpleStreamReaderWrapper)
     kind: type[PythonMicroBatchStream] = PythonMicroBatchStream
-    if simple or inspect.signature(reader.latestOffset).parameters:
+    if isinstance(reader.simple_reader if simple else reader, ReaderSupportsTriggerAvailableNow):
+        kind = PythonMicroBatchStreamWithTriggerAvailableNow
+    elif simple or inspect.signature(reader.latestOffset).parameters:
         kind = PythonMicroBatchStreamWithAdmissionControl
-        if isinstance(reader.simple_reader if simple else reader, ReaderSupportsTriggerAvailableNow):
-            kind = PythonMicroBatchStreamWithTriggerAvailableNow
     return kind(session, source, schema, reader)
 
 
@@ -110,16 +121,13 @@ class PythonMicroBatchStream(Source):
         self._source = source
         self._schema = schema
         self._reader = reader
-        self._initial: dict[str, Any] | None = None
         self.description = f"{type(self).__name__}[{source.name()}]"
 
     def get_offset(self) -> Offset | None:
-        return json.dumps(self._call("latestOffset", self._reader.latestOffset))
+        return self._offset("latestOffset", self._reader.latestOffset)
 
     def get_batch(self, start: Offset | None, end: Offset) -> DataFrame:
-        between = self._dict(start), self._dict(end)
-        partitions = list(self._call("planPartitions", self._reader.partitions, *between))  # (3)
-        kept = self._reader.getCache(*between) if isinstance(self._reader, _SimpleStreamReaderWrapper) else None
+        partitions, kept = self._call("planPartitions", self._planned, self._from(start), end)
         read = _Read(self._reader, self._source, self._schema, partitions)
         if kept is not None:  # (4)
             batches = self._call("planPartitions", lambda: list(read.to_arrow(kept)))
@@ -129,17 +137,25 @@ class PythonMicroBatchStream(Source):
         return plans.as_leaf(numbers.mapInArrow(read, self._schema))
 
     def commit(self, end: Offset) -> None:
-        self._call("commitSource", self._reader.commit, self._dict(end))
+        self._call("commitSource", lambda: self._reader.commit(json.loads(end)))
 
     def stop(self) -> None:
         self._reader.stop()
 
-    def _dict(self, offset: Offset | None) -> dict[str, Any]:  # (2)
-        if offset is not None:
-            return json_object(offset)
-        if self._initial is None:
-            self._initial = self._call("initialOffset", self._reader.initialOffset)
-        return self._initial
+    def _from(self, start: Offset | None) -> Offset:
+        """The offset from which to read: `start`, or the initial one, for which the reader is asked again each time."""
+        return self._offset("initialOffset", self._reader.initialOffset) if start is None else start
+
+    def _offset(self, action: str, function: Callable[..., Any], *arguments: Any) -> Offset:  # (2)
+        offset: Offset = self._call(action, lambda: json.dumps(function(*arguments)))
+        return offset
+
+    def _planned(self, start: Offset, end: Offset) -> tuple[list[Any], Iterator[Any] | None]:
+        """(3) The partitions of a batch, and the rows that a simple reader has kept of it."""
+        between = json.loads(start), json.loads(end)
+        partitions = self._reader.partitions(*between)
+        kept = self._reader.getCache(*between) if isinstance(self._reader, _SimpleStreamReaderWrapper) else None
+        return list(islice(partitions, len(partitions))), kept  # PySpark asks for their number, too: a generator is refused
 
     def _call(self, action: str, function: Callable[..., Any], *arguments: Any) -> Any:
         try:
@@ -155,16 +171,17 @@ class PythonMicroBatchStreamWithAdmissionControl(PythonMicroBatchStream, Support
     """The stream of a reader whose `latestOffset(start, limit)` takes a limit."""
 
     def default_read_limit(self) -> ReadLimit:
-        return self._reader.getDefaultReadLimit()
+        limit: ReadLimit = self._call("getDefaultReadLimit", self._reader.getDefaultReadLimit)
+        return limit
 
     def latest_offset(self, start: Offset | None, limit: ReadLimit = ALL_AVAILABLE) -> Offset | None:
-        return json.dumps(self._call("latestOffset", self._reader.latestOffset, self._dict(start), limit))
+        return self._offset("latestOffset", self._reader.latestOffset, json.loads(self._from(start)), limit)
 
     def report_latest_offset(self) -> Offset | None:
         if isinstance(self._reader, _SimpleStreamReaderWrapper):
             return None
-        newest = self._reader.reportLatestOffset()
-        return None if newest is None else json.dumps(newest)
+        newest = self._offset("reportLatestOffset", self._reader.reportLatestOffset)
+        return None if newest == "null" else newest
 
 
 class PythonMicroBatchStreamWithTriggerAvailableNow(PythonMicroBatchStreamWithAdmissionControl, SupportsTriggerAvailableNow):
@@ -172,7 +189,7 @@ class PythonMicroBatchStreamWithTriggerAvailableNow(PythonMicroBatchStreamWithAd
 
     def prepare_for_trigger_available_now(self) -> None:
         reader: Any = self._reader
-        getattr(reader, "simple_reader", reader).prepareForTriggerAvailableNow()
+        self._call("prepareForTriggerAvailableNow", getattr(reader, "simple_reader", reader).prepareForTriggerAvailableNow)
 
 
 @dataclass(frozen=True)
