@@ -438,3 +438,25 @@ def test_an_error_before_there_is_a_source_says_that_the_query_has_not_begun(min
             df.writeStream.format("noop").start().awaitTermination()
         said.append(re.sub("[0-9a-f-]{36}", "", str(error.value)).partition("JVM stacktrace")[0].rstrip())
     assert said[0] == said[1] and "Current State: INITIALIZING" in said[0]
+
+
+def test_a_conf_that_is_set_while_a_query_runs_counts_for_the_files_to_come(spark: Any, mini: Any, tmp_path: Path) -> None:
+    """The query has its own copy of the confs; the source has the session of `readStream`."""
+    zone = "spark.sql.session.timeZone"
+    for i in range(2):
+        write(str(tmp_path / "in"), f"{i}.json", '{"t": "2026-03-01 12:00:00"}\n', i)
+
+    def hours(session: Any, name: str) -> list[int]:
+        seen: list[int] = []
+
+        def keep(batch: Any, _: int) -> None:
+            seen.extend(row.hour for row in batch.collect())
+            session.conf.set(zone, "Asia/Tokyo")
+
+        times = session.readStream.schema("t timestamp").option("maxFilesPerTrigger", 1).json(str(tmp_path / "in"))
+        writer = times.select(F.hour("t").alias("hour")).writeStream.foreachBatch(keep).trigger(availableNow=True)
+        with confs_set(spark, {zone: "UTC"}):
+            writer.option("checkpointLocation", str(tmp_path / name)).start().awaitTermination()
+        return seen
+
+    assert hours(mini, "model") == hours(spark, "spark") == [12, 3]

@@ -85,8 +85,8 @@ def file_stream_relation(
     return StreamingRelation(
         f"FileSource[{path}]",
         resolved,
-        lambda session, metadata_path: FileStreamSource(
-            session, path, file_format, resolved, partition_columns, metadata_path, options
+        lambda _, metadata_path: FileStreamSource(  # files are read by the confs that the reader's session has by then
+            spark, path, file_format, resolved, partition_columns, metadata_path, options
         ),
         file_format,
     )
