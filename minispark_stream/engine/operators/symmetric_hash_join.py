@@ -46,7 +46,7 @@ from pyspark.sql.types import StructType
 
 from minispark_stream.engine.checkpointing.unsafe_row.plain import unique_names
 from minispark_stream.engine.jvm import expressions, physical, plans, scala, sessions
-from minispark_stream.engine.jvm.errors import analysis_error
+from minispark_stream.engine.jvm.errors import extended_analysis_error
 from minispark_stream.engine.jvm.scala import JavaObject
 from minispark_stream.engine.jvm.state_rdd import MapPartitions
 from minispark_stream.engine.jvm.task_types import without_names
@@ -167,7 +167,7 @@ class SymmetricHashJoin(StatefulOperator):
     def plan_batch(self, context: BatchContext, children: Sequence[JavaObject]) -> JavaObject:
         session = context.session
         if not self.keys[LEFT]:  # refused where Spark refuses it: when the first batch is planned
-            raise analysis_error(session, "_LEGACY_ERROR_TEMP_1181")
+            raise extended_analysis_error(session, self.plan, "_LEGACY_ERROR_TEMP_1181")
         check_join_type(self.join_type, context.output_mode)
         for child in (self.plan.left(), self.plan.right()):
             check_event_time(session, event_time_names(scala.items(child.output())))
