@@ -30,7 +30,7 @@ from playwright.sync_api import Page, sync_playwright
 
 from docs.tour import make_tour
 from minispark_stream.lens.trace.trace import Trace
-from minispark_stream.lens.view.sheet import INK, settings, svg_of
+from minispark_stream.lens.view.sheet import INK, legend_above, settings, svg_of
 from minispark_stream.tools.flights import read_departures
 
 ROOT = Path(__file__).parents[1]
@@ -89,7 +89,7 @@ def growth(file: Path, compacts_every: int = 10) -> None:
     """The time of each batch of a long run, on both engines, and apart from the others those that compact the logs."""
     measured = json.loads((ROOT / "docs" / "growth.json").read_text(encoding="utf-8"))
     with settings():
-        figure = Figure(figsize=(8.5, 3.4), layout="constrained")
+        figure = Figure(figsize=(8.5, 3.8), layout="constrained")
         both = figure.subplots(1, 2, sharey=True)
         for ax, (engine, title) in zip(both, (("spark", "Spark"), ("model", "the model"))):
             ms = measured[engine]["ms"]
@@ -101,7 +101,7 @@ def growth(file: Path, compacts_every: int = 10) -> None:
             ax.set_xlabel("batch", fontsize=9)
             ax.set_ylim(0, 1.6 * quantiles(measured["spark"]["ms"], n=50)[-1])  # the first batches of a session are off the top
         both[0].set_ylabel("ms", fontsize=9)
-        both[0].legend(fontsize=8, frameon=False, loc="upper right")
+        legend_above(figure, both[0].get_legend_handles_labels()[0])
     file.write_text(svg_of(figure, {}, "growth"), encoding="utf-8")
 
 
@@ -131,7 +131,7 @@ def two_clocks(file: Path, delay: timedelta = timedelta(hours=1)) -> None:
             axis.set_major_formatter(mdates.DateFormatter("%d Jan %H:%M"))
         ax.set_xlabel("arrival: when it left (UTC)")
         ax.set_ylabel("event time: when it should have left (UTC)")
-        figure.legend(loc="outside upper left", frameon=False, fontsize=9)
+        legend_above(figure, ax.get_legend_handles_labels()[0])
     file.write_text(svg_of(figure, {}, "two-clocks"), encoding="utf-8")
 
 

@@ -10,10 +10,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
 
 from minispark_stream.lens.view.latency import COLOURS
-from minispark_stream.lens.view.sheet import settings, svg_of
+from minispark_stream.lens.view.sheet import legend_above, settings, svg_of
 from minispark_stream.lens.view.timeline import Picture
+
+if TYPE_CHECKING:
+    from matplotlib.artist import Artist
 
 Points = Sequence[tuple[float, float]]
 
@@ -40,11 +44,13 @@ def picture(
     if not names or not all(points for lines in charts.values() for points in lines.values()):
         raise ValueError("a curve needs at least one point")
     colours = {name: COLOURS[i % len(COLOURS)] for i, name in enumerate(names)}
+    drawn: dict[str, Artist] = {}
     with settings():
-        figure = Figure(figsize=(10, 3.2), layout="constrained")
+        figure = Figure(figsize=(10, 3.1 + 0.18 * len(names)), layout="constrained")
         for ax, (title, lines) in zip(figure.subplots(1, len(charts), squeeze=False).flat, charts.items()):
             for name, points in lines.items():  # (1)
                 (line,) = ax.plot(*zip(*points), color=colours[name], marker="o", markersize=3.5, linewidth=1.6, label=name)
+                drawn.setdefault(name, line)
                 line.set_drawstyle("steps-post" if steps else "default")  # (2)
             if level is not None:  # (3)
                 ax.axhline(level, color="#c62828", linestyle="--", linewidth=1)
@@ -56,5 +62,5 @@ def picture(
                 ax.locator_params(axis="x", integer=True)  # no window begins at minute 7.5
             ax.set_title(title, loc="left", fontsize=10)
             ax.set_xlabel(x)
-            ax.legend(frameon=False)
+        legend_above(figure, list(drawn.values()))
         return Picture(svg_of(figure, {}, "curves"))

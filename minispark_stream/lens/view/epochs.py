@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING
 from minispark_stream.lens.trace.events import Event
 from minispark_stream.lens.trace.recording import Recording
 from minispark_stream.lens.trace.values import as_int
-from minispark_stream.lens.view.sheet import settings, svg_of
+from minispark_stream.lens.view.sheet import legend_above, settings, svg_of
 from minispark_stream.lens.view.words import duration_words
 
 if TYPE_CHECKING:
@@ -95,20 +95,17 @@ def svg(recordings: Sequence[Recording]) -> str:
 
     rows = [max(len(one), 3) for one in drawn]
     with settings():
-        figure = Figure(figsize=(10, 0.24 * sum(rows) + 0.5 * len(rows) + 0.9), layout="constrained")
+        figure = Figure(figsize=(10, 0.24 * sum(rows) + 0.5 * len(rows) + 1.2), layout="constrained")
         axes = figure.subplots(len(drawn), 1, sharex=True, squeeze=False, height_ratios=rows)[:, 0]
         titles: dict[str, str] = {}
         for number, (one, ax) in enumerate(zip(drawn, axes)):  # (3)
             _draw(ax, one, f"p{number}", titles)
-        axes[-1].set_xlabel("seconds since the query was started")
-        figure.legend(
-            handles=[
-                Line2D([], [], color=BAR, linewidth=6, label="from its beginning to its commit"),
-                Line2D([], [], linestyle="", marker="v", color=LOGGED, label="offsets logged"),
-                Line2D([], [], linestyle="", marker="o", color=COMMITTED, label="committed"),
-            ],
-            loc="outside upper left", ncols=3, frameon=False, fontsize=9,
-        )
+        axes[-1].set_xlabel("seconds since the query was started", loc="left")
+        legend_above(figure, [
+            Line2D([], [], color=BAR, linewidth=6, label="from its beginning to its commit"),
+            Line2D([], [], linestyle="", marker="v", color=LOGGED, label="offsets logged"),
+            Line2D([], [], linestyle="", marker="o", color=COMMITTED, label="committed"),
+        ])
         return svg_of(figure, titles, "epochs")
 
 

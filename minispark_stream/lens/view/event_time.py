@@ -35,7 +35,7 @@ from minispark_stream.lens.view.event_plane import (
     planes,
 )
 from minispark_stream.lens.view.event_timers import Timer
-from minispark_stream.lens.view.sheet import INK, PALE, round_times, settings, svg_of
+from minispark_stream.lens.view.sheet import INK, PALE, legend_above, round_times, settings, svg_of
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -69,7 +69,8 @@ def svg(found: Fates) -> str | None:
     names = [f"batch {b.batch_id}" if len(batches) <= 16 else str(b.batch_id) for b in batches]
     with settings():
         width = min(max(3.2 + 0.95 * len(names), 8.5), 15.0)
-        figure = Figure(figsize=(width, 4.4 * len(drawn) + 0.9), layout="constrained")
+        handles = _legend(drawn)
+        figure = Figure(figsize=(width, 4.4 * len(drawn) + 0.2 + 0.2 * len(handles)), layout="constrained")
         axes = figure.subplots(len(drawn), 1, sharex=True, squeeze=False)[:, 0]
         titles: dict[str, str] = {}
         for number, (plane, ax) in enumerate(zip(drawn, axes)):  # (1)
@@ -77,9 +78,8 @@ def svg(found: Fates) -> str | None:
         every = -(-len(names) // 30)
         axes[-1].set_xticks([i + 0.5 for i in range(len(names))][::every], names[::every], parse_math=False)
         newest = f" (the newest {len(names)})" if len(names) < len(found.batches) else ""
-        axes[-1].set_xlabel(f"processing time: one column for each batch{newest}")
-        handles = _legend(drawn)
-        figure.legend(handles=handles, loc="outside upper left", ncols=2 if width < 11 else 3, frameon=False, fontsize=9)
+        axes[-1].set_xlabel(f"processing time, batch by batch{newest}", loc="left")
+        legend_above(figure, handles)
     return svg_of(figure, titles, "event-time")  # (2) (3)
 
 

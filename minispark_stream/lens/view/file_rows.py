@@ -158,8 +158,7 @@ def svg(found: Files) -> str | None:
 
 def _source(sheet: Sheet, source: str, taken: Sequence[Taken], leaves: float) -> None:
     looks, seen, takes = MARGIN + LABEL, MARGIN + LABEL + LOOKS, MARGIN + LABEL + LOOKS + SEEN
-    sheet.words(MARGIN, sheet.top + 6, f"source {source}", size=11, bold=True)
-    sheet.top += 22
+    sheet.heading(f"source {source}")
     for x, words in ((looks, "looks"), (seen, "had read"), (takes, "takes"), (leaves, "leaves")):
         sheet.words(x, sheet.top + 4, words, ink=GREY)
     sheet.top += 16
@@ -177,8 +176,8 @@ def _source(sheet: Sheet, source: str, taken: Sequence[Taken], leaves: float) ->
 
 
 def _manifest(sheet: Sheet, sink: str, entries: Sequence[Entry]) -> None:
-    sheet.words(MARGIN, sheet.top + 6, f"sink {sink}: its manifest _spark_metadata/", size=11, bold=True)
-    sheet.top += 24
+    sheet.heading(f"sink {sink}: its manifest _spark_metadata/")
+    sheet.top += 2
     for entry in entries[-MOST:]:
         y = sheet.top
         sheet.line([MARGIN, sheet.width - MARGIN], [y - 4] * 2, PALE, 0.7, layer=1)

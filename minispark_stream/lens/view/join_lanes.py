@@ -48,8 +48,8 @@ class _Drawing:
 
     def draw(self) -> None:
         sheet, one = self.sheet, self.one
-        sheet.words(MARGIN, sheet.top + 6, one.title, size=11, bold=True)
-        top = sheet.top + 24
+        sheet.heading(one.title)
+        top = sheet.top + 2
         for n, batch_id in enumerate(one.batch_ids):
             sheet.words(self.x(n) + COLUMN / 2, top + 4, f"batch {batch_id}", size=9, bold=True, align="center")
         sheet.top = top + 16

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from statistics import median
 
-from minispark_stream.lens.view.sheet import settings, svg_of
+from minispark_stream.lens.view.sheet import legend_above, settings, svg_of
 from minispark_stream.lens.view.timeline import Picture
 
 COLOURS = ("#4a7fb5", "#5aa46f", "#9c7bc0", "#d97b4a")
@@ -37,7 +37,7 @@ def picture(milliseconds: Mapping[str, Sequence[float]]) -> Picture:
     high = np.ceil(np.log10(max(one.max() for one in values.values())) * BINS_PER_DECADE) + 1
     bins = 10 ** (np.arange(low, high + 1) / BINS_PER_DECADE)
     with settings():
-        figure = Figure(figsize=(8.5, 3.2), layout="constrained")
+        figure = Figure(figsize=(8.5, 3.2 + 0.18 * len(values)), layout="constrained")
         ax = figure.subplots()
         for (name, one), colour in zip(values.items(), COLOURS):
             share = np.full(len(one), 100 / len(one))
@@ -45,7 +45,7 @@ def picture(milliseconds: Mapping[str, Sequence[float]]) -> Picture:
             ax.hist(one, bins=bins.tolist(), weights=share, color=colour, alpha=0.75, label=label)
             ax.axvline(median(one), color=colour, linestyle="--", linewidth=1)
         ax.set_xscale("log")
-        ax.set_xlabel("age of a row when the sink has it, in ms")
+        ax.set_xlabel("age of a row when the sink has it, in ms", loc="left")
         ax.set_ylabel("% of the rows")
-        ax.legend(frameon=False)
+        legend_above(figure, ax.get_legend_handles_labels()[0])
         return Picture(svg_of(figure, {}, "latency"))

@@ -126,14 +126,10 @@ def svg(found: Sequence[Run], recorded: int) -> str | None:
         (GONE, "deleted since, no restart can need it", any(one.deleted for one in shown)),
     ]
     across = max(min(max(len(run.batches) for run in found), 8), 5)
-    sheet = Sheet(
-        "logs", 2 * MARGIN + 62 + COLUMN * across, "The offset log and the commit log", CAPTION,
-        legend,
-    )
+    sheet = Sheet("logs", 2 * MARGIN + 62 + COLUMN * across, "The offset log and the commit log", CAPTION, legend)
     for run in found:
         says = f": {run.says}" if run.says else ""
-        sheet.words(MARGIN, sheet.top + 6, f"Run {run.number}{says}", size=11, bold=True)
-        sheet.top += 22
+        sheet.heading(f"Run {run.number}{says}")
         for line in _lines(run.batches, across):
             _tapes(sheet, line)
         sheet.top += 6

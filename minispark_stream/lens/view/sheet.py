@@ -1,7 +1,8 @@
 """A sheet of paper for the pictures: boxes, lines and words at given places, drawn by matplotlib.
 
 1. Every sheet begins with its title, its caption and its legend. One point is one unit; x goes to the right and y down.
-2. The width of a sheet is given, and its height is that of its content.
+2. The width of a sheet is given, and its height is that of its content. Where there is less room, a sheet keeps its size and is
+   scrolled sideways. So that a phone shows whole sentences all the same, no line of a sentence is wider than `READ`.
 3. The sheet becomes SVG, in which text stays text. Its ids are the same in every run, and it has no date.
 4. A thing with a tooltip gets an id when it is drawn, and afterwards a `<title>` under this id, which browsers show.
 
@@ -14,7 +15,7 @@ from __future__ import annotations
 
 import io
 import warnings
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import lru_cache
@@ -24,13 +25,15 @@ from xml.etree import ElementTree
 from minispark_stream.lens.view.words import time_words
 
 if TYPE_CHECKING:
+    from matplotlib.artist import Artist
     from matplotlib.figure import Figure
 
 SVG = "http://www.w3.org/2000/svg"
 INK, GREY, PALE = "#1d2733", "#5b6875", "#d9dfe5"
 FONT = "DejaVu Sans"
 POINTS = 72  # to an inch
-MARGIN, LINE, ROUND = 14.0, 14.0, 2.5
+MARGIN, ROUND = 14.0, 2.5
+READ = 250.0  # a phone shows as much, and the margin before it
 STEPS_MS = [s * 1000 for s in (
     1, 2, 5, 10, 30, 60, 120, 300, 600, 1800, 3600, 7200, 10_800, 21_600, 43_200, 86_400, 2 * 86_400, 7 * 86_400, 30 * 86_400,
     365 * 86_400, 3650 * 86_400,
@@ -67,32 +70,38 @@ class Sheet:
     def __init__(self, kind: str, width: float, title: str, caption: str, legend: Sequence[Shown] = ()):
         from matplotlib.figure import Figure
 
-        self.kind, self.width, self.top, self._tips = kind, width, MARGIN, dict[str, str]()
+        self.kind, self.width, self.top, self._tips = kind, max(width, READ + 2 * MARGIN), MARGIN, dict[str, str]()
         with settings():
             self._figure = Figure()
             self._axes = self._figure.add_axes((0, 0, 1, 1))
         self._axes.axis("off")
-        self.words(MARGIN, self.top + 8, title, size=14, bold=True)
-        self.top += 24  # (1)
-        for line in wrapped(caption, width - 2 * MARGIN, 10):
-            self.words(MARGIN, self.top + 6, line, size=10, ink=GREY)
-            self.top += LINE
+        self._paragraph(title, 14, bold=True)  # (1)
+        self.top += 6
+        self._paragraph(caption, 10, ink=GREY)
         self._legend(legend)
 
     def _legend(self, legend: Sequence[Shown]) -> None:
         x, entries = MARGIN, [(look, says) for look, says, is_there in legend if is_there]
         self.top += 4
         for look, says in entries:
-            wide = 24 + text_width(says, 9) + 18
-            if x > MARGIN and x + wide > self.width - MARGIN:
+            lines = wrapped(says, READ - 21, 9)
+            wide = 21 + max(text_width(line, 9) for line in lines)
+            if x > MARGIN and x + wide > MARGIN + READ:
                 x, self.top = MARGIN, self.top + 17
             if isinstance(look, Look):
                 self.box(x, self.top + 2, 16, 11, "", look)
             else:
                 self.line([x, x + 16], [self.top + 7.5] * 2, look, 2)
-            self.words(x + 21, self.top + 7.5, says, size=9)
-            x += wide
+            for number, line in enumerate(lines):
+                self.words(x + 21, self.top + 7.5 + 13 * number, line, size=9)
+            self.top += 13 * (len(lines) - 1)
+            x += wide + 21
         self.top += (20 if entries else 0) + 10
+
+    def _paragraph(self, words: str, size: float, *, ink: str = INK, bold: bool = False) -> None:
+        for line in wrapped(words, READ, size, bold):  # (2)
+            self.words(MARGIN, self.top + 0.6 * size, line, size=size, ink=ink, bold=bold)
+            self.top += size + 4
 
     # -- what can be drawn on it ------------------------------------------------------------------------------
 
@@ -148,11 +157,15 @@ class Sheet:
             [x], [y], s=size, marker=kind, facecolor=colour, edgecolor="white", linewidth=0.8, zorder=7, gid=self._tip(tip)
         )
 
-    def note(self, words: str, x: float = MARGIN) -> None:
+    def heading(self, words: str) -> None:
+        """A line above a part of the picture."""
+        self._paragraph(words, 11, bold=True)
+        self.top += 7
+
+    def note(self, words: str) -> None:
         """A sentence below everything else, which says what is left out."""
-        for line in wrapped(words, self.width - x - MARGIN, 9):
-            self.words(x, self.top + 8, line, ink=GREY)
-            self.top += LINE
+        self.top += 2
+        self._paragraph(words, 9, ink=GREY)
 
     def _tip(self, tip: str) -> str | None:
         if not tip:
@@ -186,6 +199,13 @@ def settings() -> Iterator[None]:
         yield
 
 
+def legend_above(figure: Figure, handles: Sequence[Artist]) -> None:
+    """The legend of charts, above them, no wider than `READ`."""
+    for handle in handles:
+        handle.set_label("\n".join(wrapped(str(handle.get_label()), READ - 24, 9)))
+    figure.legend(handles=handles, loc="outside upper left", frameon=False, fontsize=9, borderpad=0)
+
+
 def svg_of(figure: Figure, tips: Mapping[str, str], kind: str) -> str:  # (3)
     """A figure as SVG of the class `kind`. `tips`: id -> tooltip."""
     text = io.BytesIO()
@@ -209,12 +229,12 @@ def svg_of(figure: Figure, tips: Mapping[str, str], kind: str) -> str:  # (3)
 
 
 @lru_cache(maxsize=4096)
-def text_width(words: str, size: float) -> float:
+def text_width(words: str, size: float, bold: bool = False) -> float:
     """The width of a line in points."""
     from matplotlib.font_manager import FontProperties
     from matplotlib.textpath import TextToPath
 
-    font = FontProperties(family=FONT, size=size)
+    font = FontProperties(family=FONT, size=size, weight="bold" if bold else "normal")
     with settings():
         width, _, _ = TextToPath().get_text_width_height_descent(printable(words), font, ismath=False)
     return float(width)
@@ -235,17 +255,17 @@ def clipped(words: str, width: float, size: float) -> str:
     return ""
 
 
-def wrapped(words: str, width: float, size: float) -> Iterable[str]:
-    """A paragraph as lines."""
-    line = ""
+def wrapped(words: str, width: float, size: float, bold: bool = False) -> list[str]:
+    """A paragraph as lines. A word that is longer than a line goes on in the next one."""
+    lines = [""]
     for word in words.split():
-        if line and text_width(f"{line} {word}", size) > width:
-            yield line
-            line = word
-        else:
-            line = f"{line} {word}".strip()
-    if line:
-        yield line
+        if lines[-1] and text_width(f"{lines[-1]} {word}", size, bold) > width:
+            lines.append("")
+        lines[-1] = f"{lines[-1]} {word}".strip()
+        while text_width(line := lines[-1], size, bold) > width:
+            end = next(end for end in range(len(line) - 1, 0, -1) if end == 1 or text_width(line[:end], size, bold) <= width)
+            lines[-1:] = line[:end], line[end:]
+    return lines
 
 
 def round_times(low: float, high: float, most: int = 10) -> tuple[list[float], list[str]]:

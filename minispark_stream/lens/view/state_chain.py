@@ -51,8 +51,7 @@ def svg(found: tuple[Chain, ...]) -> str | None:
     for one in found:
         if one.title != title:
             title = one.title
-            sheet.words(MARGIN, sheet.top + 6, title, size=11, bold=True)
-            sheet.top += 22
+            sheet.heading(title)
             for version in range(first, newest + 1):
                 x = MARGIN + LABEL + COLUMN * (version - first) + BOX / 2
                 sheet.words(x, sheet.top + 4, f"batch {version - 1}", size=8.5, ink=GREY, align="center")
@@ -86,11 +85,11 @@ def _chain(sheet: Sheet, one: Chain, first: int) -> None:
     sheet.top = lower + TALL + 5
     _tables(sheet, one, first)
     for run, version, names in ((load.run, load.version, load.names) for load in one.loads):
-        sheet.note(f"Run {run} began with version {version}: {one.words(names)}.", MARGIN + LABEL)
+        sheet.note(f"Run {run} began with version {version}: {one.words(names)}.")
     if not one.tells_snapshots:
-        sheet.note("Whether there are snapshots of it, real Spark did not report.", MARGIN + LABEL)
+        sheet.note("Whether there are snapshots of it, real Spark did not report.")
     if needed:
-        sheet.note(f"To load version {one.newest}: {one.words(needed)}.", MARGIN + LABEL)
+        sheet.note(f"To load version {one.newest}: {one.words(needed)}.")
     sheet.top += 12
 
 

@@ -25,7 +25,7 @@ PHASES = {  # in the order in which they happen
     "latestOffset": "#4a7fb5", "walCommit": "#e6a817", "getBatch": "#7bb3d9", "queryPlanning": "#9c7bc0",
     "addBatch": "#5aa46f", "commitOffsets": "#d97b4a", "other": "#c9d1d9",
 }
-LABEL, BAR, ROW, HEAD = 110, 620, 22, 26
+LABEL, BAR, ROW, LEGEND = 110, 620, 22, 340  # the legend is no wider than a phone
 MOST = 100  # batches
 
 
@@ -61,11 +61,15 @@ def svg(*runs: Sequence[Batch]) -> str:
     """The bars of the newest batches of each run as one SVG picture."""
     took_of = [[(batch, phases(batch)) for batch in run[-MOST:]] for run in runs]
     longest = max((sum(took.values()) for run in took_of for _, took in run), default=0) or 1  # (3)
-    legend, x = "", LABEL
+    legend, x, y = "", 8, 4
     for name, colour in PHASES.items():
-        legend += f'<rect x="{x}" y="4" width="11" height="11" rx="2" fill="{colour}"/><text x="{x + 16}" y="14">{name}</text>'
-        x += 34 + 7 * len(name)
-    rows, top = "", HEAD
+        wide = 34 + 7 * len(name)
+        if x + wide > LEGEND:
+            x, y = 8, y + 18
+        legend += f'<rect x="{x}" y="{y}" width="11" height="11" rx="2" fill="{colour}"/>'
+        legend += f'<text x="{x + 16}" y="{y + 10}">{name}</text>'
+        x += wide
+    rows, top = "", y + 22
     for run in took_of:
         if len(runs) > 1 and run:  # (4)
             engine = escape(run[0][0].events[0].engine)

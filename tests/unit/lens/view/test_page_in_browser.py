@@ -13,10 +13,12 @@ import pytest
 from playwright.sync_api import Browser, Page, expect
 
 from minispark_stream.lens.trace.trace import Trace
+from minispark_stream.lens.view import file_rows, join_lanes, logs_tapes, session_lanes, state_chain, watermark_tree
 from minispark_stream.lens.view import page as page_module
 from minispark_stream.lens.view.page import page
 from tests.unit.browser import browser, opened, violations  # noqa: F401
 from tests.unit.golden_trace import TRACE
+from tests.unit.lens.view.test_pictures import JOIN, SESSIONS
 
 ADD_BATCH, LATE_BATCH = 61, 74
 NOTEBOOKS = Path(__file__).parents[4] / "notebooks"
@@ -329,6 +331,42 @@ def test_on_a_phone_the_way_on_is_always_at_hand(browser: Browser, html: str, tm
     order = tab.evaluate("[...document.querySelectorAll('main > section')].sort((a, b) => a.offsetTop - b.offsetTop).map(e => e.dataset.panel || e.className)")
     assert order[:3] == ["now", "rows-in", "rows-out"]  # what the step changes comes first
     assert tab.evaluate(CUT) == []
+
+
+IN_VIEW = """() => Object.fromEntries([...document.querySelectorAll(".below .card:has(.picture)")].map(card => {
+    const frame = card.querySelector(".picture").getBoundingClientRect(), right = Math.min(frame.right, innerWidth);
+    const seen = e => { const box = e.getBoundingClientRect(); return Math.max(frame.left, 0) <= box.left && box.right <= right; };
+    return [card.querySelector("h2").textContent, [...card.querySelectorAll("text")].filter(seen).map(e => e.textContent.trim()).join(" ")];
+}))"""
+SIZES_OF_LETTERS = """() => [...document.querySelectorAll(".picture text")].map(
+    e => [e.getScreenCTM(), parseFloat(getComputedStyle(e).fontSize)]).map(([{ b, d }, size]) => size * Math.hypot(b, d))"""
+SENTENCES = (  # of each kind of picture: its title, its caption, what its legend says, and other sentences
+    (TRACE, "Event time", "late watermark: what ends by then is dropped", "emitted; a thick edge: evicted", "operator 0: stateStoreSave"),
+    (TRACE, "Watermarks", "The watermark on its way up the plan", watermark_tree.CAPTION.format(which="the smallest"),
+     "drops rows up to (what it saw in the batch before)"),
+    (TRACE, "State files", "The files of the state", state_chain.CAPTION, "delta, written by a batch", "To load version 6:"),
+    (TRACE, "Logs", "The offset log and the commit log", logs_tapes.CAPTION, "not written: the batch did not end",
+     "found by a restart: the batch runs again with these offsets", "the offset log ends with 3, the commit log ends with 2: batch 3 runs again"),
+    (TRACE, "Files", "Files", file_rows.CAPTION, "taken again: the batch had not ended"),
+    (TRACE, "Durations", "latestOffset", "queryPlanning", "addBatch", "commitOffsets", "other"),
+    (JOIN, "Join", "Two buffers of a join", join_lanes.CAPTION, "evicted without a pair: emitted with nulls"),
+    (SESSIONS, "Sessions", "Sessions of each key", session_lanes.CAPTION, "watermark of the batch"),
+)
+
+
+@pytest.mark.parametrize("width", [390, 360])
+def test_on_a_phone_a_picture_keeps_its_size_and_its_sentences_are_read_without_scrolling(
+    browser: Browser, tmp_path: Path, width: int  # noqa: F811
+) -> None:
+    for one in (TRACE, JOIN, SESSIONS):
+        tab = opened(browser, page({"model": one}), tmp_path, width=width, height=844)
+        seen = tab.evaluate(IN_VIEW)
+        for of, heading, *sentences in SENTENCES:
+            if of is one:
+                assert [sentence for sentence in sentences if sentence not in seen[f"{heading} on model"]] == [], heading
+        assert min(tab.evaluate(SIZES_OF_LETTERS)) >= 8
+        assert tab.evaluate("document.documentElement.scrollWidth") <= width
+        tab.close()
 
 
 def test_the_stepper_moves_in_its_frame_without_a_kernel(browser: Browser, tmp_path: Path) -> None:  # noqa: F811
