@@ -98,7 +98,8 @@ def end_arrow_batches_by_rows(session: SparkSession, plan: JavaObject) -> None:
     By default, a batch also ends at 64 MB, and Spark adds up the bytes of its columns after each row. An aggregation by session
     spent almost a third of the JVM's processor time on that, for nothing: a task puts the batches together again. The limit
     stays as it is if the plan contains a Python function of the user, which sees the batches; and a limit that the user has set
-    goes before this one, because `propagate_confs` comes after it.
+    goes before this one, because `propagate_confs` comes after it. What a function for `foreachBatch` runs is a job of this
+    thread, too: there, a frame of `mapInPandas` can be larger than 64 MB.
     """
     patterns = scala.java_class(session, "org.apache.spark.sql.catalyst.trees.TreePattern")
     if not plan.containsPattern(patterns.PYTHON_UDF()):
