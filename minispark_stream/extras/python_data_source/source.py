@@ -146,8 +146,8 @@ class PythonMicroBatchStream(Source):
         """The offset from which to read: `start`, or the initial one, for which the reader is asked again each time."""
         return self._offset("initialOffset", self._reader.initialOffset) if start is None else start
 
-    def _offset(self, action: str, function: Callable[..., Any], *arguments: Any) -> Offset:  # (2)
-        offset: Offset = self._call(action, lambda: json.dumps(function(*arguments)))
+    def _offset(self, action: str, function: Callable[..., Any]) -> Offset:  # (2)
+        offset: Offset = self._call(action, lambda: json.dumps(function()))
         return offset
 
     def _planned(self, start: Offset, end: Offset) -> tuple[list[Any], Iterator[Any] | None]:
@@ -175,7 +175,8 @@ class PythonMicroBatchStreamWithAdmissionControl(PythonMicroBatchStream, Support
         return limit
 
     def latest_offset(self, start: Offset | None, limit: ReadLimit = ALL_AVAILABLE) -> Offset | None:
-        return self._offset("latestOffset", self._reader.latestOffset, json.loads(self._from(start)), limit)
+        before = self._from(start)
+        return self._offset("latestOffset", lambda: self._reader.latestOffset(json.loads(before), limit))
 
     def report_latest_offset(self) -> Offset | None:
         if isinstance(self._reader, _SimpleStreamReaderWrapper):
