@@ -1,7 +1,8 @@
 """What grows when a query runs for long? Time per trigger, memory, and a cold restart, on the model or on real Spark.
 
 The query counts rows by key. Its first file has every key once (`--keys`), each of the others 100 rows of any keys, and a trigger
-takes one file, or `--per-trigger` files. So the state has its full size from the first batch on, and each later batch changes little of it.
+takes one file, or `--per-trigger` files. So the state has its full size from the first batch on, and each later batch changes
+little of it.
 With `--files` the query has no state: it writes the rows of each file to a file, and each tenth batch compacts the logs of
 source and sink, which have a line for every file so far.
 

@@ -67,9 +67,7 @@ logger = logging.getLogger(__name__)
 
 # A row is to be passed on as soon as it has arrived: a PUSH makes Spark pass on what it has collected, and no buffer of a
 # worker waits until it is full.
-_AT_ONCE = {
-    "spark.sql.execution.arrow.maxBytesPerBatch": str(BATCH_BYTES), "spark.sql.execution.pandas.udf.buffer.size": "4",
-}
+_AT_ONCE = {sessions.ARROW_BYTES: str(BATCH_BYTES), "spark.sql.execution.pandas.udf.buffer.size": "4"}
 _CONTINUOUS = "spark.sql.streaming.continuous"
 _END_BY_THEMSELVES_S = 2  # how long readers and writers are given for it
 

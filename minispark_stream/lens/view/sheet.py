@@ -33,7 +33,7 @@ INK, GREY, PALE = "#1d2733", "#5b6875", "#d9dfe5"
 FONT = "DejaVu Sans"
 POINTS = 72  # to an inch
 MARGIN, ROUND = 14.0, 2.5
-READ = 250.0  # a phone shows as much, and the margin before it
+READ = 250.0  # the width that a phone shows of a sheet, without the margin
 STEPS_MS = [s * 1000 for s in (
     1, 2, 5, 10, 30, 60, 120, 300, 600, 1800, 3600, 7200, 10_800, 21_600, 43_200, 86_400, 2 * 86_400, 7 * 86_400, 30 * 86_400,
     365 * 86_400, 3650 * 86_400,
