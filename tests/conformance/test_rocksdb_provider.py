@@ -101,7 +101,8 @@ def of_operator(spark: SparkSession, checkpoint: Path) -> list[str]:
 def test_each_engine_goes_on_where_the_other_stopped(compare: Compare, spark: SparkSession, tmp_path: Path, name: str) -> None:
     wanted = confs(CASES[name])
     mode, _ = OF_CASE[name.removesuffix(", ids")]
-    between = dict.fromkeys(range(len(FEED) - 1), lose_last_commit if name in RUN_AGAIN else lambda _: None)
+    restarts = range(len(FEED) - 1)
+    between = dict.fromkeys(restarts, lose_last_commit) if name in RUN_AGAIN else restarts
     compare(build(name), FEED, output_mode=mode, confs=wanted, restart_after=between, relay=("model", "spark"))
     checkpoint = tmp_path / "checkpoint-model"
     report = inspect(str(checkpoint))

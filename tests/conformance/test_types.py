@@ -42,7 +42,7 @@ def equal(operator: str, place: str) -> list[str]:
 
 
 @pytest.mark.parametrize(("operator", "place"), CELLS if ASKED else IN_SHORT)
-def test_each_engine_goes_on_with_what_the_other_has_kept(spark: SparkSession, spark_files: None, operator: str, place: str) -> None:
+def test_each_engine_goes_on_with_what_the_other_has_kept(spark: SparkSession, operator: str, place: str) -> None:
     """All types at once; rows, metrics and the bytes of the state are those of Spark alone."""
     names = equal(operator, place)
     keys, values = (names, []) if place == "key" else ([], names)
