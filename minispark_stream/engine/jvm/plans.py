@@ -12,7 +12,7 @@ These are calls of Spark SQL's own methods.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from functools import lru_cache
 from typing import Any
 
@@ -215,6 +215,15 @@ def relation_id(session: SparkSession, leaf: JavaObject) -> int | None:
 
 def with_children(session: SparkSession, node: JavaObject, children: Iterable[JavaObject]) -> JavaObject:
     return node.withNewChildren(scala.seq(session, children))
+
+
+def with_leaves(session: SparkSession, plan: JavaObject, by: Callable[[JavaObject], JavaObject]) -> JavaObject:
+    """A plan, in which each streaming leaf is replaced by what `by` makes of it, which may be the leaf itself."""
+    if not plan.isStreaming():
+        return plan
+    if children := scala.items(plan.children()):
+        return with_children(session, plan, [with_leaves(session, child, by) for child in children])
+    return by(plan)
 
 
 def watermark_nodes(plan: JavaObject) -> list[str]:

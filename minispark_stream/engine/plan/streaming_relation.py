@@ -187,15 +187,13 @@ def as_in_spark(df: DataFrame) -> DataFrame:  # (6)
     if (whole := _in_spark(session, plan)) is not None:
         return whole
 
-    def replaced(node: JavaObject) -> JavaObject:
-        if children := scala.items(node.children()):
-            return plans.with_children(session, node, map(replaced, children))
-        if (found := _in_spark(session, node)) is None:
-            return node
-        leaf = plans.analyzed(found)
-        return scala.call(leaf.copy, **scala.fields(leaf) | {"output": node.output()})
+    def of_spark(leaf: JavaObject) -> JavaObject:
+        if (found := _in_spark(session, leaf)) is None:
+            return leaf
+        made = plans.analyzed(found)
+        return scala.call(made.copy, **scala.fields(made) | {"output": leaf.output()})
 
-    return plans.of_rows(session, replaced(plan))
+    return plans.of_rows(session, plans.with_leaves(session, plan, of_spark))
 
 
 def _in_spark(session: SparkSession, node: JavaObject) -> DataFrame | None:
@@ -275,13 +273,13 @@ def without_rows(session: SparkSession, plan: JavaObject, sources: Sources, ordi
     return _replaced(session, plan, empty) if ordinals else plan
 
 
-def _replaced(session: SparkSession, node: JavaObject, by: Callable[[JavaObject, StreamingLeaf], JavaObject]) -> JavaObject:
+def _replaced(session: SparkSession, plan: JavaObject, by: Callable[[JavaObject, StreamingLeaf], JavaObject]) -> JavaObject:
     """A plan with other streaming leaves: `by` is called with each leaf and with what it stands for."""
-    if not node.isStreaming():
-        return node
-    if children := scala.items(node.children()):
-        return plans.with_children(session, node, [_replaced(session, child, by) for child in children])
-    return node if (stream := streaming_leaf(session, node)) is None else by(node, stream)
+
+    def replaced(leaf: JavaObject) -> JavaObject:
+        return leaf if (stream := streaming_leaf(session, leaf)) is None else by(leaf, stream)
+
+    return plans.with_leaves(session, plan, replaced)
 
 
 def _columns(session: SparkSession, leaf: JavaObject, relation: StreamingRelation) -> JavaObject:

@@ -40,14 +40,9 @@ def with_tables_of_files(session: SparkSession, df: DataFrame, formats: Collecti
     for leaf in scala.items(plan.collectLeaves()):  # (1)
         if scala.class_name(leaf) == "StreamingRelation" and leaf.dataSource().className().lower() in formats:
             replaced[_columns(leaf)] = leaf_over_files(session, _source(session, leaf), leaf.output())
-
-    def with_leaves(node: JavaObject) -> JavaObject:  # (2)
-        children = scala.items(node.children())
-        if not children:
-            return replaced.get(_columns(node), node) if node.isStreaming() else node
-        return plans.with_children(session, node, map(with_leaves, children)) if node.isStreaming() else node
-
-    return plans.of_rows(session, with_leaves(plan)) if replaced else df
+    if not replaced:
+        return df
+    return plans.of_rows(session, plans.with_leaves(session, plan, lambda leaf: replaced.get(_columns(leaf), leaf)))  # (2)
 
 
 def _columns(leaf: JavaObject) -> str:
