@@ -14,6 +14,8 @@ from pyspark.sql.types import DataType, StructType, _parse_datatype_json_string
 from minispark_stream.engine.jvm import scala
 from minispark_stream.engine.jvm.scala import JavaObject
 
+EVENT_TIME = "spark.watermarkDelayMs"  # in the metadata of a column under a watermark: its delay
+
 
 def java_schema(session: SparkSession, schema: StructType) -> JavaObject:
     return session._jsparkSession.parseDataType(schema.json())
@@ -90,6 +92,15 @@ def cast(session: SparkSession, expression: JavaObject, kind: DataType, zone: st
     make = scala.companion(session, "org.apache.spark.sql.catalyst.expressions.Cast")
     data_type = session._jsparkSession.parseDataType(kind.json())
     return column(session, make.apply(expression, data_type, scala.some(session, zone), False))
+
+
+def is_column(expression: JavaObject) -> bool:
+    return scala.class_name(expression) == "AttributeReference"
+
+
+def has_watermark(expression: JavaObject) -> bool:
+    """Whether an expression is a column under a watermark."""
+    return is_column(expression) and bool(expression.metadata().contains(EVENT_TIME))
 
 
 def expression_ids(session: SparkSession, node: JavaObject) -> list[int]:

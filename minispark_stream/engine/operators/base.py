@@ -262,17 +262,17 @@ def parts_of_function(what: str, keys: StructType, result: StructType) -> Mappin
     return {EMITTED: {"row": result, "key": keys}, FIRED: {"key": keys}}.get(what)
 
 
-def event_time_column(attributes: Sequence[JavaObject]) -> EventTime | None:
-    """The first column that has a watermark."""
-    for i, attribute in enumerate(attributes):
-        if attribute.metadata().contains("spark.watermarkDelayMs"):
-            return EventTime(i, is_window=scala.class_name(attribute.dataType()) == "StructType")
+def event_time_column(columns: Sequence[JavaObject]) -> EventTime | None:
+    """The first column that has a watermark; other expressions have none."""
+    for i, column in enumerate(columns):
+        if expressions.has_watermark(column):
+            return EventTime(i, is_window=scala.class_name(column.dataType()) == "StructType")
     return None
 
 
 def event_time_names(attributes: Sequence[JavaObject]) -> tuple[str, ...]:
     """The columns that have a watermark, as Spark prints them, each of them once."""
-    return tuple(dict.fromkeys(str(a.toString()) for a in attributes if a.metadata().contains("spark.watermarkDelayMs")))
+    return tuple(dict.fromkeys(str(a.toString()) for a in attributes if a.metadata().contains(expressions.EVENT_TIME)))
 
 
 def check_event_time(session: SparkSession, names: Sequence[str]) -> None:

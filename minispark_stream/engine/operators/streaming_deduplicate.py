@@ -152,7 +152,7 @@ def compile_deduplicate(
     event_time = event_time_column(columns)
     delay_ms = None
     if scala.class_name(plan) == "DeduplicateWithinWatermark" and event_time is not None:
-        delay_ms = int(columns[event_time.position].metadata().getLong("spark.watermarkDelayMs"))
+        delay_ms = int(columns[event_time.position].metadata().getLong(expressions.EVENT_TIME))
     key_columns = [columns[i] for i in positions]
     schema = expressions.struct_type(columns)
     return StreamingDeduplicate(

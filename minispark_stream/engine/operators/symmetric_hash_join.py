@@ -131,8 +131,7 @@ class SymmetricHashJoin(StatefulOperator):
 
     def _key_names(self, side: int) -> list[str]:
         """The names of the key's columns on one side; an expression is named by its SQL text."""
-        is_column = "AttributeReference"
-        return unique_names(key.name() if scala.class_name(key) == is_column else key.sql() for key in self.keys[side])
+        return unique_names(key.name() if expressions.is_column(key) else key.sql() for key in self.keys[side])
 
     def parts_of_told(self, what: str, side: int) -> Mapping[str, StructType]:
         return dict(zip(SIDES, self.rows)) if what == EMITTED else {"row": self.rows[side]}
@@ -258,7 +257,7 @@ def compile_symmetric_hash_join(
         rows=rows,
         state_rows=(state_schema(session, rows[0]), state_schema(session, rows[1])),
         event_times=(event_time_column(left), event_time_column(right)),
-        key_event_time=_key_event_time(left_keys) or _key_event_time(right_keys),
+        key_event_time=event_time_column(left_keys) or event_time_column(right_keys),
         shifts_ms=shifts_ms(session, plan, condition),
         keys=(tuple(left_keys), tuple(right_keys)),
         rows_by_key=RowsByKey(session, (left, right), (left_keys, right_keys), (parts.left, parts.right)),
@@ -290,11 +289,3 @@ def _key_schema(keys: Sequence[JavaObject]) -> StructType:
         for i, key in enumerate(keys)
     ]
     return StructType.fromJson({"type": "struct", "fields": fields})
-
-
-def _key_event_time(keys: Sequence[JavaObject]) -> EventTime | None:
-    """The first join key that is a column with a watermark."""
-    for i, key in enumerate(keys):
-        if scala.class_name(key) == "AttributeReference" and key.metadata().contains("spark.watermarkDelayMs"):
-            return EventTime(i, is_window=scala.class_name(key.dataType()) == "StructType")
-    return None

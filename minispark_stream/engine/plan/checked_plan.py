@@ -21,12 +21,11 @@ from typing import NoReturn
 
 from pyspark.sql import SparkSession
 
-from minispark_stream.engine.jvm import scala
+from minispark_stream.engine.jvm import expressions, scala
 from minispark_stream.engine.jvm.errors import extended_analysis_error
 from minispark_stream.engine.jvm.scala import JavaObject
 from minispark_stream.engine.plan.streaming_relation import with_sources
 
-EVENT_TIME = "spark.watermarkDelayMs"  # in the metadata of a column under a watermark
 AGGREGATIONS = ("Aggregate", "Distinct")  # the optimizer turns a Distinct into an Aggregate
 
 
@@ -76,13 +75,9 @@ def refuse(query: Query, node: Node, message: str) -> NoReturn:  # (2)
     raise error
 
 
-def is_attribute(expression: JavaObject) -> bool:
-    return scala.class_name(expression) == "AttributeReference"
-
-
-def has_event_time(expressions: JavaObject) -> bool:
+def has_event_time(columns: JavaObject) -> bool:
     """Whether one of these columns has a watermark."""
-    return any(is_attribute(e) and e.metadata().contains(EVENT_TIME) for e in scala.items(expressions))
+    return any(map(expressions.has_watermark, scala.items(columns)))
 
 
 def is_stream_stream_join(node: Node) -> bool:

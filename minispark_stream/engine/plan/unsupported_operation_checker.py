@@ -34,7 +34,7 @@ from typing import NoReturn
 
 from pyspark.sql import SparkSession
 
-from minispark_stream.engine.jvm import of_batch, scala, sessions
+from minispark_stream.engine.jvm import expressions, of_batch, scala, sessions
 from minispark_stream.engine.jvm.errors import analysis_error
 from minispark_stream.engine.jvm.scala import JavaObject
 from minispark_stream.engine.plan.checked_plan import (
@@ -43,7 +43,6 @@ from minispark_stream.engine.plan.checked_plan import (
     Query,
     has_event_time,
     has_event_time_timeout,
-    is_attribute,
     is_stream_stream_join,
     read,
     refuse,
@@ -171,7 +170,7 @@ def _grouping_keys(aggregation: Node) -> JavaObject:
 
 
 def _is_session_window(key: JavaObject) -> bool:
-    if not is_attribute(key):
+    if not expressions.is_column(key):
         return False
     metadata = key.metadata()
     return bool(metadata.contains(SESSION_WINDOW) and metadata.getBoolean(SESSION_WINDOW))

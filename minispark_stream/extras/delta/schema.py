@@ -109,7 +109,7 @@ def _nullable(data: DataFrame) -> str:
     """The schema as JSON, with all columns nullable, and without the note on the event time that withWatermark has added."""
     schema = expressions.as_nullable(data.sparkSession, data.schema)
     for field in schema.fields:
-        field.metadata = {k: v for k, v in field.metadata.items() if k != "spark.watermarkDelayMs"}
+        field.metadata = {k: v for k, v in field.metadata.items() if k != expressions.EVENT_TIME}
     return schema.json()
 
 
