@@ -287,14 +287,4 @@ def check_event_time(session: SparkSession, names: Sequence[str]) -> None:
 
 def state_schema(session: SparkSession, schema: StructType) -> StructType:
     """The schema of rows in a state store. It allows nulls everywhere, except in checkpoints of Spark 4.2 and older."""
-    return nullable(schema) if sessions.flag(session, ALWAYS_NULLABLE) else schema
-
-
-def nullable(schema: StructType) -> StructType:
-    """The same schema, but with nulls allowed everywhere."""
-    def relax(node: Any) -> Any:
-        if isinstance(node, dict):
-            return {k: True if k in ("nullable", "containsNull", "valueContainsNull") else relax(v) for k, v in node.items()}
-        return [relax(v) for v in node] if isinstance(node, list) else node
-
-    return StructType.fromJson(relax(schema.jsonValue()))
+    return expressions.as_nullable(session, schema) if sessions.flag(session, ALWAYS_NULLABLE) else schema

@@ -56,7 +56,6 @@ from minispark_stream.engine.operators.base import (
     check_event_time,
     event_time_column,
     event_time_names,
-    nullable,
     state_schema,
 )
 from minispark_stream.engine.operators.columns import EventTime
@@ -245,7 +244,7 @@ def compile_symmetric_hash_join(
         left_keys, right_keys = scala.items(left_seq), scala.items(right_seq)
     left, right = scala.items(plan.left().output()), scala.items(plan.right().output())
     rows = (expressions.struct_type(left), expressions.struct_type(right))
-    key_schema = nullable(_key_schema(left_keys))
+    key_schema = expressions.as_nullable(session, _key_schema(left_keys))
     pairs = _pair_schema(key_schema, *rows)
     candidates = _pair_output(session, pairs, [*left, *right])
     parts = split(session, condition, plan)

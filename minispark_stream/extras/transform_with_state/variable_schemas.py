@@ -25,9 +25,8 @@ from pyspark.errors import UnsupportedOperationException
 from pyspark.sql import SparkSession
 from pyspark.sql.types import LongType, NullType, StructType
 
-from minispark_stream.engine.jvm import sessions
+from minispark_stream.engine.jvm import expressions, sessions
 from minispark_stream.engine.jvm.errors import spark_error
-from minispark_stream.engine.operators.base import nullable
 from minispark_stream.engine.state.operator_state_metadata import OperatorStateMetadata, read_operator_metadata
 from minispark_stream.engine.state.state_schema_compatibility_checker import scala_string
 from minispark_stream.engine.state.state_store import DEFAULT_STORE_NAME
@@ -82,7 +81,7 @@ def with_nulls(session: SparkSession, families: Sequence[Family]) -> list[Family
                 session, UnsupportedOperationException, "TRANSFORM_WITH_STATE_SCHEMA_MUST_BE_NULLABLE",
                 columnFamilyName=family.name, schema=scala_string(family.value),
             )
-    return [replace(family, value=nullable(family.value)) for family in families]
+    return [replace(family, value=expressions.as_nullable(session, family.value)) for family in families]
 
 
 def properties(time_mode: str, output_mode: str, variables: Sequence[tuple[str, str, bool]]) -> dict[str, Any]:  # (2)

@@ -33,7 +33,7 @@ from pyspark.sql.types import LongType, StructType
 from minispark_stream.engine.jvm import expressions, physical, plans, query_execution, scala
 from minispark_stream.engine.jvm.scala import JavaObject
 from minispark_stream.engine.jvm.task_types import in_arrow
-from minispark_stream.engine.operators.base import StatefulOperator, nullable
+from minispark_stream.engine.operators.base import StatefulOperator
 from minispark_stream.engine.operators.session_window import SessionWindowAggregation
 from minispark_stream.engine.operators.streaming_aggregation import StreamingAggregation
 from minispark_stream.engine.operators.symmetric_hash_join_rows import SIDES
@@ -147,8 +147,8 @@ def _frame(session: SparkSession, schema: StructType, batches: Sequence[pa.Recor
     numbers = pa.array(range(sum(batch.num_rows for batch in batches)), pa.int64())
     table = pa.table([*arrays, numbers], names=in_task.names)
     rows = session.createDataFrame(table if batches else [], in_task)
-    real = nullable(schema)
-    return rows.select(*(rows[field.name].cast(field.dataType).alias(field.name) for field in real), _NUMBER)
+    columns = expressions.as_nullable(session, schema)
+    return rows.select(*(rows[column.name].cast(column.dataType).alias(column.name) for column in columns), _NUMBER)
 
 
 def _named(values: list[Any], times: dict[str, Any], parts: Mapping[str, StructType]) -> dict[str, Any]:
