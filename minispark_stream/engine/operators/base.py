@@ -44,7 +44,7 @@ from minispark_stream.engine.operators.metrics import Report
 from minispark_stream.engine.operators.state_task import OfTask, OperatorWatermarks, StatefulOperatorStateInfo
 from minispark_stream.engine.operators.told import EMITTED, FIRED
 from minispark_stream.engine.state.operator_state_metadata import OperatorStateMetadata, StateStoreMetadata
-from minispark_stream.engine.state.state_store import StateStoreConf
+from minispark_stream.engine.state.state_store import DEFAULT_STORE_NAME, StateStoreConf
 
 ALLOW_MULTIPLE = "spark.sql.streaming.statefulOperator.allowMultiple"
 ALWAYS_NULLABLE = "spark.sql.streaming.statefulOperator.alwaysNullableOutput.enabled"
@@ -231,6 +231,9 @@ class StatefulOperator(ABC):
 
     def metadata(self, num_partitions: int, variables: StateVariables | None) -> OperatorStateMetadata:
         """(1) What `state/<operator>/_metadata` says about this operator and the state variables that it has declared."""
+        if variables is not None:
+            store = StateStoreMetadata(DEFAULT_STORE_NAME, 0, num_partitions, variables.schema_paths)
+            return OperatorStateMetadata(self.operator_id, self.operator_name, (store,), variables.properties)
         stores = tuple(StateStoreMetadata(name, self.num_cols_prefix_key, num_partitions) for name, _, _ in self.schemas())
         return OperatorStateMetadata(self.operator_id, self.operator_name, stores)
 

@@ -24,14 +24,9 @@ from dataclasses import dataclass, replace
 from typing import cast
 
 from minispark_stream.engine.checkpointing.unsafe_row.rows import Table
+from minispark_stream.engine.operators.symmetric_hash_join_buffers import FourStores
 from minispark_stream.engine.operators.symmetric_hash_join_rows import LEFT, RIGHT, Join
-from minispark_stream.engine.operators.symmetric_hash_join_state_manager import (
-    COUNTS,
-    VALUES,
-    JoinSideState,
-    Sides,
-    store_name,
-)
+from minispark_stream.engine.operators.symmetric_hash_join_state_manager import COUNTS, VALUES, Sides, store_name
 from minispark_stream.engine.state.state_store import (
     DEFAULT_STORE_NAME,
     Found,
@@ -154,10 +149,5 @@ class FourFamilies(OneStore):
     def sides(self, join: Join, stores: Sequence[StateStore], skips_nulls: bool = False) -> Sides:
         [store] = stores
         numbers = self.numbers(store)
-        left_counts, left_values, right_counts, right_values = (
-            ColumnFamily(store, numbers.prefix(name)) for name, _ in self.families
-        )
-        return (
-            JoinSideState(join.keys, join.sides[LEFT].row, left_counts, left_values, skips_nulls),
-            JoinSideState(join.keys, join.sides[RIGHT].row, right_counts, right_values, skips_nulls),
-        )
+        families = [ColumnFamily(store, numbers.prefix(name)) for name, _ in self.families]
+        return FourStores().sides(join, families, skips_nulls)

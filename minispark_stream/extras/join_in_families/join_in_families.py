@@ -36,8 +36,6 @@ from minispark_stream.engine.operators.symmetric_hash_join import MERGE_OPERATOR
 from minispark_stream.engine.operators.symmetric_hash_join_buffers import Buffers
 from minispark_stream.engine.operators.symmetric_hash_join_rows import LEFT, RIGHT
 from minispark_stream.engine.operators.symmetric_hash_join_state_manager import store_name, with_matched
-from minispark_stream.engine.state.operator_state_metadata import OperatorStateMetadata, StateStoreMetadata
-from minispark_stream.engine.state.state_store import DEFAULT_STORE_NAME
 from minispark_stream.extras.join_in_families.column_family import FourFamilies
 from minispark_stream.extras.join_in_families.rows_by_time import (
     TIME_SIZE,
@@ -49,7 +47,7 @@ from minispark_stream.extras.rocksdb.column_family_schemas import NO_PREFIX, POS
 from minispark_stream.extras.rocksdb.family_numbers import ROWS, SIZE, TIMES
 from minispark_stream.extras.transform_with_state.variable_schemas import check_or_write
 
-PROPERTIES: Mapping[str, Any] = {"useVirtualColumnFamilies": True}
+PROPERTIES: Mapping[str, Any] = {"useVirtualColumnFamilies": True}  # (3)
 EVENT_TIME = "__event_time"
 
 
@@ -72,11 +70,6 @@ class JoinInFamilies(SymmetricHashJoin):
 
     def buffers(self, context: BatchContext) -> Buffers:
         return self.layout()
-
-    def metadata(self, num_partitions: int, variables: StateVariables | None) -> OperatorStateMetadata:  # (3)
-        assert variables is not None
-        store = StateStoreMetadata(DEFAULT_STORE_NAME, 0, num_partitions, variables.schema_paths)
-        return OperatorStateMetadata(self.operator_id, self.operator_name, (store,), variables.properties)
 
     def plan_batch(self, context: BatchContext, children: Sequence[JavaObject]) -> JavaObject:
         if self.operator_id not in context.state_variables:  # (2)

@@ -64,7 +64,6 @@ from minispark_stream.engine.operators.decision import Entry
 from minispark_stream.engine.operators.flat_map_groups_with_state import pandas_conf
 from minispark_stream.engine.operators.group_state_rows import without_collations
 from minispark_stream.engine.operators.told import FIRED
-from minispark_stream.engine.state.operator_state_metadata import OperatorStateMetadata, StateStoreMetadata
 from minispark_stream.engine.state.state_store import DEFAULT_STORE_NAME, HDFS_PROVIDER, PROVIDER_CLASS
 from minispark_stream.extras.transform_with_state.declare_variables import DeclareVariables
 from minispark_stream.extras.transform_with_state.readable_variables import ReadableVariables
@@ -118,11 +117,6 @@ class TransformWithState(StatefulOperator):
 
     def schemas(self) -> list[tuple[str, StructType, StructType]]:
         return []  # those of the column families are in a file of their own
-
-    def metadata(self, num_partitions: int, variables: StateVariables | None) -> OperatorStateMetadata:
-        assert variables is not None
-        store = StateStoreMetadata(DEFAULT_STORE_NAME, 0, num_partitions, variables.schema_paths)
-        return OperatorStateMetadata(self.operator_id, self.operator_name, (store,), variables.properties)
 
     def readable(self, store: str, rows: Sequence[tuple[bytes, bytes]], batch: BatchContext) -> list[dict[str, Any]]:
         return self._readable(batch).rows(rows)
