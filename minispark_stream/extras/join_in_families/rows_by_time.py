@@ -41,7 +41,7 @@ from minispark_stream.engine.operators.symmetric_hash_join_rows import LEFT, RIG
 from minispark_stream.engine.operators.symmetric_hash_join_state_manager import JoinSideState, Sides, store_name
 from minispark_stream.engine.state.state_store import StateStore, each
 from minispark_stream.extras.join_in_families.column_family import ColumnFamily, OneStore, keys_of
-from minispark_stream.extras.rocksdb.changes import Grown, elements
+from minispark_stream.extras.rocksdb.changes import Grown, elements, list_of
 from minispark_stream.extras.rocksdb.family_numbers import ROWS, SIZE, TIMES, FamilyNumbers
 from minispark_stream.extras.rocksdb.key_encoding import UNSAFE_ROW
 
@@ -224,4 +224,4 @@ def rows_in(value: bytes) -> list[bytes]:
 
 
 def _list_of(rows: Sequence[bytes]) -> bytes:
-    return DELIMITER.join(struct.pack("<i", len(UNSAFE_ROW) + len(row)) + UNSAFE_ROW + row for row in rows)
+    return list_of((UNSAFE_ROW + row for row in rows), DELIMITER)

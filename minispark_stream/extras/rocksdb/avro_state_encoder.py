@@ -21,13 +21,13 @@ Differs from Spark: nothing.
 from __future__ import annotations
 
 import struct
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import cached_property
 
 from minispark_stream.engine.checkpointing.metadata_log import number
 from minispark_stream.engine.checkpointing.spark_types import StructType
 from minispark_stream.extras.rocksdb.avro_rows import AvroRows
-from minispark_stream.extras.rocksdb.changes import elements
+from minispark_stream.extras.rocksdb.changes import elements, list_of
 from minispark_stream.extras.rocksdb.column_family_schemas import Family
 from minispark_stream.extras.rocksdb.key_encoding import (
     UNSAFE_ROW,
@@ -42,7 +42,6 @@ from minispark_stream.extras.rocksdb.key_encoding import (
 )
 
 _number = struct.Struct("<h")
-_size = struct.Struct("<i")
 
 
 class UnsafeRowDataEncoder:
@@ -105,17 +104,16 @@ class AvroStateEncoder(UnsafeRowDataEncoder):
             return at_time(time_of(key), others)
         return two_rows(codecs.first.decode(unsafe_row(key[4:size])), others)
 
-    def value(self, family: str, value: bytes) -> bytes:  # (4)
-        if family not in self._lists:
-            return self.element(family, value)
-        written = [self.element(family, element[4:]) for element in elements(value, self._delimiter)]
-        return self._delimiter.join(_size.pack(len(element)) + element for element in written)
+    def value(self, family: str, value: bytes) -> bytes:
+        return self._each_element(family, value, self.element)
 
     def of_value(self, family: str, value: bytes) -> bytes:
+        return self._each_element(family, value, self.of_element)
+
+    def _each_element(self, family: str, value: bytes, converted: Callable[[str, bytes], bytes]) -> bytes:  # (4)
         if family not in self._lists:
-            return self.of_element(family, value)
-        read = [self.of_element(family, element[4:]) for element in elements(value, self._delimiter)]
-        return self._delimiter.join(_size.pack(len(element)) + element for element in read)
+            return converted(family, value)
+        return list_of((converted(family, one[4:]) for one in elements(value, self._delimiter)), self._delimiter)
 
     def element(self, family: str, value: bytes) -> bytes:
         """A value that is not a list, or an element of one."""

@@ -80,3 +80,8 @@ def elements(value: bytes, delimiter: bytes, checksum: bool = False) -> Iterator
             raise ValueError(f"a list of {len(value)} bytes with an element that does not fit into it")
         yield value[at:end]
         at = end + len(delimiter)
+
+
+def list_of(values: Iterable[bytes], delimiter: bytes) -> bytes:
+    """The list with these elements, without checksums."""
+    return delimiter.join(_size.pack(len(value)) + value for value in values)

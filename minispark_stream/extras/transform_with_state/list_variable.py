@@ -15,7 +15,6 @@ Differs from Spark: nothing.
 
 from __future__ import annotations
 
-import struct
 from collections.abc import Iterator
 from typing import Any
 
@@ -23,12 +22,10 @@ from pyspark.errors import PySparkRuntimeError
 from pyspark.sql.streaming.stateful_processor import ListState
 
 from minispark_stream.engine.checkpointing.unsafe_row import binary_row, long_row
-from minispark_stream.extras.rocksdb.changes import elements
+from minispark_stream.extras.rocksdb.changes import elements, list_of
 from minispark_stream.extras.rocksdb.key_encoding import UNSAFE_ROW, at_time, unsafe_row
 from minispark_stream.extras.transform_with_state.family_indexes import BY_TIME
 from minispark_stream.extras.transform_with_state.state_variables import VOID, Variable, action, long_of, only_field
-
-_size = struct.Struct("<i")
 
 
 class ListVariable(Variable, ListState):
@@ -103,6 +100,9 @@ class ListVariable(Variable, ListState):
         self._keyed.write_what_waits()
         return elements_of(self._families.get(self.name, UNSAFE_ROW + key) or b"", self._families.delimiter)
 
+    def _list_of(self, rows: list[bytes]) -> bytes:
+        return list_of((UNSAFE_ROW + row for row in rows), self._families.delimiter)
+
     def _append(self, values: list[bytes]) -> None:
         if not self._waiting:
             self._keyed.wait(self._write_what_waits)
@@ -113,7 +113,7 @@ class ListVariable(Variable, ListState):
         values, self._waiting = self._waiting, []
         if values:
             key = self._keyed.implicit_key
-            self._families.append(self.name, UNSAFE_ROW + key, self._families.delimiter.join(map(_sized, values)))
+            self._families.append(self.name, UNSAFE_ROW + key, self._list_of(values))
             self._add_to_count(key, len(values))
             self._expires(key, values)
 
@@ -125,7 +125,7 @@ class ListVariable(Variable, ListState):
         if not values:
             self._families.remove(self.name, UNSAFE_ROW + key)
             return
-        self._families.put(self.name, UNSAFE_ROW + key, self._families.delimiter.join(map(_sized, values)))
+        self._families.put(self.name, UNSAFE_ROW + key, self._list_of(values))
         self._add_to_count(key, len(values))
         self._expires(key, values)
 
@@ -153,11 +153,6 @@ class ListVariable(Variable, ListState):
     def _forget_earliest(self, key: bytes, earliest: int) -> None:
         self._families.remove(f"$min_{self.name}", UNSAFE_ROW + key)
         self._families.remove(self._by_time, at_time(earliest, binary_row(key)))
-
-
-def _sized(row: bytes) -> bytes:
-    """An element of a list."""
-    return b"".join([_size.pack(len(row) + 1), UNSAFE_ROW, row])
 
 
 def elements_of(value: bytes, delimiter: bytes) -> list[bytes]:  # (1)
