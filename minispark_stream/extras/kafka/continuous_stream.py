@@ -24,7 +24,6 @@ Shown by tests/conformance/test_kafka.py::test_epochs_from_topic_to_topic.
 
 from __future__ import annotations
 
-import logging
 import threading
 import uuid
 from collections.abc import Iterator, Mapping
@@ -38,12 +37,10 @@ from minispark_stream.engine.jvm import sessions
 from minispark_stream.engine.jvm.builders import case_insensitive
 from minispark_stream.engine.sources.base import MOST_ROWS, ContinuousInputPartition, ContinuousStream, Offset
 from minispark_stream.extras.jvm.kafka_clients import KafkaPartitionReader, OffsetOutOfRange
-from minispark_stream.extras.kafka.offset_reader import KafkaOffsetReader, kafka_error, scala_set
+from minispark_stream.extras.kafka.offset_reader import KafkaOffsetReader, report_data_loss, scala_set
 from minispark_stream.extras.kafka.offsets import TopicPartition, from_json, offsets_to_json
 from minispark_stream.extras.kafka.options import KafkaOptions
 from minispark_stream.extras.rpc import RpcEndpoint, RpcEndpointRef
-
-logger = logging.getLogger(__name__)
 
 _LOOK_AGAIN_S = 0.1  # before another look for a record that is still to come
 _NO_END = 2**63 - 1
@@ -122,15 +119,11 @@ class KafkaContinuousStream(ContinuousStream):
             consumer.close()
 
     def _report_deleted(self, deleted: list[TopicPartition]) -> None:
-        parameters = {"partitions": scala_set(deleted)}
+        condition, parameters = "PARTITIONS_DELETED", {"partitions": scala_set(deleted)}
         if "group.id" in self._params:
-            name, parameters = "PARTITIONS_DELETED_AND_GROUP_ID_CONFIG_PRESENT", {**parameters, "groupIdConfig": "group.id"}
-        else:
-            name = "PARTITIONS_DELETED"
-        error = kafka_error(self._session, f"KAFKA_DATA_LOSS.{name}", **parameters)
-        if self._options.fail_on_data_loss:
-            raise error
-        logger.warning("%s", error)
+            condition += "_AND_GROUP_ID_CONFIG_PRESENT"
+            parameters["groupIdConfig"] = "group.id"
+        report_data_loss(self._session, self._options.fail_on_data_loss, condition, **parameters)
 
 
 class _Consumer:
@@ -157,18 +150,12 @@ class _Consumer:
         except OffsetOutOfRange:  # (5)
             wanted, (first, end) = self._reader.offset(), self._reader.available()
             if not first <= wanted <= end:
-                self._report_lost(wanted)
+                report_data_loss(
+                    self._session, self._fail_on_data_loss, "COULD_NOT_READ_OFFSET_RANGE", startOffset=str(wanted),
+                    endOffset=str(_NO_END), topicPartition=str(self._partition), groupId=self._reader.group,
+                )
                 if wanted < first:
                     self._reader.seek(first)
                 else:
                     self._closing.wait(_LOOK_AGAIN_S)
             return None
-
-    def _report_lost(self, wanted: int) -> None:
-        error = kafka_error(
-            self._session, "KAFKA_DATA_LOSS.COULD_NOT_READ_OFFSET_RANGE", startOffset=str(wanted), endOffset=str(_NO_END),
-            topicPartition=str(self._partition), groupId=self._reader.group,
-        )
-        if self._fail_on_data_loss:
-            raise error
-        logger.warning("%s", error)

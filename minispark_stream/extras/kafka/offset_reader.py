@@ -42,6 +42,14 @@ def kafka_error(session: SparkSession, condition: str, **parameters: str) -> Kaf
     return KafkaException(message=text, errorClass=condition, messageParameters=parameters)
 
 
+def report_data_loss(session: SparkSession, fails: bool, condition: str, **parameters: str) -> None:
+    """Data that is lost `fails` the query, or is only logged."""
+    error = kafka_error(session, f"KAFKA_DATA_LOSS.{condition}", **parameters)
+    if fails:
+        raise error
+    logger.warning("%s", error)
+
+
 class KafkaOffsetReader:
     """Asks Kafka on behalf of one query. `kafka_params` are the options `kafka.*` without this prefix.
 

@@ -23,7 +23,6 @@ Differs from Spark: nothing.
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Mapping
 from decimal import ROUND_HALF_UP, Decimal
 
@@ -46,7 +45,13 @@ from minispark_stream.engine.sources.base import (
 )
 from minispark_stream.extras.jvm.kafka import kafka_table
 from minispark_stream.extras.kafka.continuous_stream import KafkaContinuousStream
-from minispark_stream.extras.kafka.offset_reader import KafkaOffsetReader, kafka_error, scala_map, scala_set
+from minispark_stream.extras.kafka.offset_reader import (
+    KafkaOffsetReader,
+    kafka_error,
+    report_data_loss,
+    scala_map,
+    scala_set,
+)
 from minispark_stream.extras.kafka.offsets import (
     KafkaSourceInitialOffsetWriter,
     PartitionOffsets,
@@ -56,8 +61,6 @@ from minispark_stream.extras.kafka.offsets import (
     rate_limit,
 )
 from minispark_stream.extras.kafka.options import KafkaOptions, validated_schema
-
-logger = logging.getLogger(__name__)
 
 # Options that mean the same to a batch reader; `kafka.*` goes with them.
 _OF_THE_READER = (
@@ -222,10 +225,7 @@ class KafkaMicroBatchStream(SupportsTriggerAvailableNow):
         return ranges
 
     def _report_data_loss(self, condition: str, **parameters: str) -> None:
-        error = kafka_error(self._session, f"KAFKA_DATA_LOSS.{condition}", **parameters)
-        if self._options.fail_on_data_loss:
-            raise error
-        logger.warning("%s", error)
+        report_data_loss(self._session, self._options.fail_on_data_loss, condition, **parameters)
 
     def _verify_available_now(self, prefetched: PartitionOffsets, until: PartitionOffsets) -> None:
         """A run with `availableNow` must end where it said when it began, and the records up to there must still exist."""

@@ -12,6 +12,7 @@ import pytest
 from minispark_stream.extras.jvm.kafka import KafkaException
 from minispark_stream.extras.jvm.kafka_clients import OffsetOutOfRange
 from minispark_stream.extras.kafka import continuous_stream as kafka_continuous
+from minispark_stream.extras.kafka import offset_reader
 from minispark_stream.extras.kafka.continuous_stream import KafkaContinuousStream
 from minispark_stream.extras.kafka.offsets import TopicPartition
 
@@ -73,7 +74,7 @@ def make(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
     monkeypatch.setattr(kafka_continuous, "case_insensitive", lambda session, given: numbers)
     monkeypatch.setattr(kafka_continuous, "_LOOK_AGAIN_S", 0.001)
     monkeypatch.setattr(
-        kafka_continuous, "kafka_error", lambda session, condition, **parameters: KafkaException(message=f"{condition} {parameters}")
+        offset_reader, "kafka_error", lambda session, condition, **parameters: KafkaException(message=f"{condition} {parameters}")
     )
     monkeypatch.setattr(kafka_continuous, "from_json", lambda session, text: {
         TopicPartition("a", int(i)): n for i, n in json.loads(text)["a"].items()
