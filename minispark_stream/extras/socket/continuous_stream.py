@@ -17,7 +17,6 @@ from __future__ import annotations
 import json
 import threading
 from collections.abc import Mapping
-from datetime import datetime, timezone
 from typing import Any
 
 from pyspark.sql import SparkSession
@@ -27,7 +26,7 @@ from minispark_stream.engine.jvm import sessions
 from minispark_stream.engine.sources.base import MOST_ROWS, ContinuousStream, Offset
 from minispark_stream.extras.continuous.records import ContinuousRecordPartition, GetRecords
 from minispark_stream.extras.rpc import RpcEndpoint
-from minispark_stream.extras.socket.lines import SocketLines
+from minispark_stream.extras.socket.lines import Row, SocketLines
 
 
 class TextSocketContinuousStream(ContinuousStream):
@@ -37,12 +36,11 @@ class TextSocketContinuousStream(ContinuousStream):
         self, session: SparkSession, host: str, port: int, partitions: int, include_timestamp: bool, clock: Clock
     ):
         self.description = f"TextSocketV2[host: {host}, port: {port}]"
-        self._include_timestamp = include_timestamp
         self._lock = threading.Lock()
-        self._lines: list[list[tuple[Any, ...]]] = [[] for _ in range(partitions)]
+        self._lines: list[list[Row]] = [[] for _ in range(partitions)]
         self._first = [0] * partitions  # the offset of the first line that is kept
         self._count = 0
-        self._connection = SocketLines(host, port, clock, self._add)  # (1)
+        self._connection = SocketLines(host, port, include_timestamp, clock, self._add)  # (1)
         self._endpoint = RpcEndpoint(sessions.driver_host(session), self._get)
 
     def initial_offset(self) -> Offset:
@@ -70,13 +68,12 @@ class TextSocketContinuousStream(ContinuousStream):
         self._endpoint.stop()
         self._connection.stop()
 
-    def _add(self, line: str, now_ms: int) -> None:
-        row = (line, datetime.fromtimestamp(now_ms / 1000, tz=timezone.utc)) if self._include_timestamp else (line,)
+    def _add(self, row: Row) -> None:
         with self._lock:
             self._lines[self._count % len(self._lines)].append(row)
             self._count += 1
 
-    def _get(self, message: GetRecords) -> list[tuple[Any, ...]]:  # (2)
+    def _get(self, message: GetRecords) -> list[Row]:  # (2)
         with self._lock:
             first = message.offset - self._first[message.partition_id]
             return self._lines[message.partition_id][first : first + MOST_ROWS]

@@ -2,7 +2,7 @@
 
 Models: the read thread of TextSocketMicroBatchStream and TextSocketContinuousStream (Source document).
 
-    bytes "one\\ntw", later "o\\n"     ->   add("one", 1000), add("two", 1400)
+    bytes "one\\ntw", later "o\\n"     ->   add(("one",)), add(("two",)); with the time: add(("one", 12:00:00)), ...
 
 Lines end with \\n, \\r or \\r\\n; bytes that are not UTF-8 become U+FFFD.
 
@@ -15,21 +15,25 @@ import logging
 import socket
 import threading
 from collections.abc import Callable
+from datetime import datetime, timezone
+from typing import Any
 
 from minispark_stream.engine.clock import Clock
 
+Row = tuple[Any, ...]  # the text of a line, and perhaps a time
 logger = logging.getLogger(__name__)
 
 
 class SocketLines:
-    """An open connection; `add` is called with each line and the time of its arrival, in ms since the epoch.
+    """An open connection; `add` is called with each line as a row, with the time of its arrival if there is to be one.
 
     Raises:
         OSError: the connection cannot be opened.
     """
 
-    def __init__(self, host: str, port: int, clock: Clock, add: Callable[[str, int], None]):
+    def __init__(self, host: str, port: int, include_timestamp: bool, clock: Clock, add: Callable[[Row], None]):
         self._host, self._port, self._clock, self._add = host, port, clock, add
+        self._include_timestamp = include_timestamp
         try:
             self._connection = socket.create_connection((host, port))
         except OSError as e:
@@ -47,7 +51,12 @@ class SocketLines:
         try:
             with self._connection.makefile("r", encoding="utf-8", errors="replace") as text:
                 for line in text:
-                    self._add(line.removesuffix("\n"), self._clock.get_time_millis())
+                    self._add(self._row(line.removesuffix("\n")))
             logger.warning("Stream closed by %s:%s", self._host, self._port)
         except (OSError, ValueError):
             pass  # the query was stopped
+
+    def _row(self, text: str) -> Row:
+        if not self._include_timestamp:
+            return (text,)
+        return text, datetime.fromtimestamp(self._clock.get_time_millis() / 1000, tz=timezone.utc)

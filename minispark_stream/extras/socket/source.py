@@ -24,7 +24,6 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Mapping
-from datetime import datetime, timezone
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StringType, StructField, StructType, TimestampType
@@ -36,7 +35,7 @@ from minispark_stream.engine.plan.streaming_relation import StreamingRelation
 from minispark_stream.engine.sources.base import Offset, Source
 from minispark_stream.engine.sources.source_options import refuse_user_schema
 from minispark_stream.extras.socket.continuous_stream import TextSocketContinuousStream
-from minispark_stream.extras.socket.lines import SocketLines
+from minispark_stream.extras.socket.lines import Row, SocketLines
 
 logger = logging.getLogger(__name__)
 
@@ -91,11 +90,12 @@ class TextSocketStream(Source):
         self._host = host
         self._port = port
         self._partitions = partitions
+        self._include_timestamp = include_timestamp
         self._schema = StructType([_VALUE, _TIMESTAMP] if include_timestamp else [_VALUE])
         self._clock = clock
         self.description = f"TextSocketV2[host: {host}, port: {port}]"
         self._lock = threading.Lock()
-        self._lines: list[tuple[str, int]] = []
+        self._lines: list[Row] = []
         self._current = self._committed = -1
         self._was_asked = False
         self._connection: SocketLines | None = None
@@ -109,14 +109,14 @@ class TextSocketStream(Source):
         with self._lock:
             # A batch that is run again after a restart comes before the first call of `get_offset`: its lines are gone.
             if self._connection is None and (self._was_asked or start is None):
-                self._connection = SocketLines(self._host, self._port, self._clock, self._add)  # (2)
+                self._connection = SocketLines(self._host, self._port, self._include_timestamp, self._clock, self._add)  # (2)
             skipped = self._committed + 1
             # Like Spark's, the buffer answers a range that it does not have with no lines.
             first, last = (max(0, int(offset) + 1 - skipped) for offset in (start or "-1", end))
             lines = self._lines[first:last]
         slices = [lines[p :: self._partitions] for p in range(self._partitions)]
         rows = self._session.sparkContext.parallelize(slices, self._partitions).flatMap(iter)
-        return self._session.createDataFrame(rows.map(_row_with_time if len(self._schema) == 2 else _row), self._schema)
+        return self._session.createDataFrame(rows, self._schema)
 
     def commit(self, end: Offset) -> None:  # (4)
         with self._lock:
@@ -131,15 +131,7 @@ class TextSocketStream(Source):
         if connection is not None:
             connection.stop()
 
-    def _add(self, line: str, now_ms: int) -> None:
+    def _add(self, row: Row) -> None:
         with self._lock:
-            self._lines.append((line, now_ms))
+            self._lines.append(row)
             self._current += 1
-
-
-def _row(line: tuple[str, int]) -> tuple[str]:
-    return (line[0],)
-
-
-def _row_with_time(line: tuple[str, int]) -> tuple[str, datetime]:
-    return line[0], datetime.fromtimestamp(line[1] / 1000, tz=timezone.utc)

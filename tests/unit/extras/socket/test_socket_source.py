@@ -11,7 +11,7 @@ import pytest
 from minispark_stream.engine.clock import SystemClock
 from minispark_stream.extras.socket.source import TextSocketStream
 
-ROWS = SimpleNamespace(flatMap=lambda function: SimpleNamespace(map=lambda row: "rows"))
+ROWS = SimpleNamespace(flatMap=lambda function: "rows")
 SESSION: Any = SimpleNamespace(
     sparkContext=SimpleNamespace(parallelize=lambda slices, count: ROWS), createDataFrame=lambda rows, schema: rows
 )
