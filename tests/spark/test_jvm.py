@@ -51,7 +51,7 @@ def test_expression_ids_are_those_of_the_columns(spark):
 @pytest.mark.parametrize("length", [0, 1, 3999, 4000, 4001, 20_000])
 def test_bytes_travel_as_a_text_in_pieces(spark, length):
     data = (bytes(range(256)) * 79)[:length]
-    as_text = scala.static_function(spark, "org.apache.commons.codec.binary.StringUtils.newStringIso8859_1", "[B")
+    as_text = scala.function_of(spark, "org.apache.commons.codec.binary.StringUtils.newStringIso8859_1", "[B")
     assert scala.long_text(spark, scala.seq(spark, [bytearray(data)]).iterator().map(as_text)).encode("latin-1") == data
 
 

@@ -150,7 +150,7 @@ class FileReader:
         name = f"{_DATASOURCES}.InMemoryFileIndex.listLeafFiles"
         cache = scala.companion(session, f"{_DATASOURCES}.FileStatusCache").getOrCreate(session._jsparkSession)
         index = self._index(scala.seq(session, []), cache)
-        look = scala.function_of(session, index, name, "scala.collection.immutable.Seq")
+        look = scala.function_of(session, name, "scala.collection.immutable.Seq", index)
         try:
             threads = scala.java_class(session, "org.apache.spark.util.ThreadUtils")
             threads.parmap(paths.grouped(few).toSeq(), "file-listing", _THREADS, look)

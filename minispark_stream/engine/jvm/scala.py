@@ -54,7 +54,7 @@ def _converters(view: Any) -> Any:
 
 
 def as_scala(session: SparkSession, collection: JavaObject) -> JavaObject:
-    """A Java collection or map as a Scala one."""
+    """A Java collection, map or iterator as a Scala one."""
     return _converters(jvm(session)).asScala(collection)
 
 
@@ -103,16 +103,11 @@ def method_handle(view: Any, method: str, parameter: JavaObject | None = None) -
     return view.java.lang.invoke.MethodHandles.publicLookup().unreflect(found)
 
 
-def function_of(session: SparkSession, owner: JavaObject, method: str, parameter: str) -> JavaObject:
-    """A method of an object, by its full name and the class of its parameter, as a Scala function."""
+def function_of(session: SparkSession, method: str, parameter: str, owner: JavaObject | None = None) -> JavaObject:
+    """A method of `owner`, or a static one, by its full name and the class of its parameter, as a Scala function."""
     view = jvm(session)
-    return _function(view, method_handle(view, method, view.java.lang.Class.forName(parameter)).bindTo(owner))
-
-
-def static_function(session: SparkSession, method: str, parameter: str) -> JavaObject:
-    """A static method by its full name and the class of its parameter, as a Scala function."""
-    view = jvm(session)
-    return _function(view, method_handle(view, method, view.java.lang.Class.forName(parameter)))
+    handle = method_handle(view, method, view.java.lang.Class.forName(parameter))
+    return _function(view, handle if owner is None else handle.bindTo(owner))
 
 
 def by_class(view: Any, cases: Mapping[str, JavaObject]) -> JavaObject:
@@ -143,11 +138,6 @@ def strings(session: SparkSession, values: Sequence[str]) -> JavaObject:
     """Texts as a Scala Seq, in a few calls altogether; none may be empty."""
     array = java_class(session, "java.util.regex.Pattern").compile("\0").split("\0".join(values))
     return java_class(session, "scala.collection.immutable.ArraySeq").unsafeWrapArray(array if values else array[:0])
-
-
-def elements(product: JavaObject) -> list[JavaObject]:
-    """The fields of a case class, in the order in which its `copy` takes them."""
-    return [product.productElement(i) for i in range(product.productArity())]
 
 
 def fields(product: JavaObject) -> dict[str, JavaObject]:

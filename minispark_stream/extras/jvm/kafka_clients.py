@@ -20,7 +20,7 @@ from pyspark.sql.types import StructType
 from minispark_stream.engine.jvm import expressions
 from minispark_stream.engine.jvm.builders import case_insensitive
 from minispark_stream.engine.jvm.errors import JavaError
-from minispark_stream.engine.jvm.scala import JavaObject, companion, java_class, java_map, long_text, static_function
+from minispark_stream.engine.jvm.scala import JavaObject, as_scala, companion, function_of, java_class, java_map, long_text
 from minispark_stream.extras.jvm.kafka import KafkaException, kafka_table
 
 _KAFKA = "org.apache.spark.sql.kafka010"
@@ -55,7 +55,7 @@ class KafkaPartitionReader:
         self._schema = records.kafkaSchema(with_headers)
         self._as_row = records().toInternalRowWithHeaders() if with_headers else records().toInternalRowWithoutHeaders()
         # py4j takes 20 ms of Python's time for 40 KB of bytes, and next to none for as long a text
-        self._as_text = static_function(session, "org.apache.commons.codec.binary.StringUtils.newStringIso8859_1", "[B")
+        self._as_text = function_of(session, "org.apache.commons.codec.binary.StringUtils.newStringIso8859_1", "[B")
         self._time_zone = str(session.conf.get("spark.sql.session.timeZone"))
 
     def seek(self, offset: int) -> None:
@@ -76,8 +76,7 @@ class KafkaPartitionReader:
             raise (OffsetOutOfRange if name == "OffsetOutOfRangeException" else KafkaException).of(e) from e
         if records.isEmpty():
             return None
-        converters = java_class(self._session, "scala.jdk.javaapi.CollectionConverters")
-        rows = converters.asScala(records.iterator()).map(self._as_row)
+        rows = as_scala(self._session, records.iterator()).map(self._as_row)
         arrow = companion(self._session, "org.apache.spark.sql.execution.arrow.ArrowConverters")
         batches = arrow.toBatchWithSchemaIterator(rows, self._schema, _MANY, _MANY, self._time_zone, True, False)
         return long_text(self._session, batches.map(self._as_text)).encode("latin-1")
