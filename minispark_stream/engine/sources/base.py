@@ -203,9 +203,9 @@ class ContinuousStream(ABC):
     def plan_input_partitions(self, start: Offset) -> Sequence[ContinuousInputPartition]:
         """One partition for each task. Raises an exception if `start` is not an offset of this stream."""
 
-    @abstractmethod
     def merge_offsets(self, offsets: Mapping[int, Any]) -> Offset:
         """The offset of the stream, from the offsets of all partitions by their numbers."""
+        return offset_by_partition(offsets)
 
     def needs_reconfiguration(self) -> bool:
         """Whether the partitions have changed, so that the job must be started anew."""

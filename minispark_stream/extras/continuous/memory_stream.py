@@ -19,7 +19,7 @@ from __future__ import annotations
 
 import json
 import threading
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from typing import Any, cast
 
 from pyspark.errors import UnsupportedOperationException
@@ -83,7 +83,7 @@ class _Stream(ContinuousStream):
         self.description = f"ContinuousMemoryStream[{','.join(memory.schema.names)}]"
         self._endpoint = RpcEndpoint(sessions.driver_host(session), memory.get)
 
-    def initial_offset(self) -> Offset:
+    def initial_offset(self) -> Offset:  # (2)
         return offset_by_partition(dict.fromkeys(range(self._memory.num_partitions), 0))
 
     def plan_input_partitions(self, start: Offset) -> list[ContinuousRecordPartition]:
@@ -92,9 +92,6 @@ class _Stream(ContinuousStream):
         if not isinstance(offsets, dict) or len(offsets) != self._memory.num_partitions:
             raise ValueError(f"Expected an object with the offsets of {self._memory.num_partitions} partitions but got {start}")
         return [ContinuousRecordPartition(int(i), offset, self._endpoint.ref) for i, offset in offsets.items()]
-
-    def merge_offsets(self, offsets: Mapping[int, Any]) -> Offset:  # (2)
-        return offset_by_partition(offsets)
 
     def stop(self) -> None:
         self._endpoint.stop()

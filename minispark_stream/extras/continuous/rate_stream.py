@@ -32,13 +32,7 @@ from pyspark.sql.types import StructType
 from minispark_stream.engine.clock import Clock
 from minispark_stream.engine.jvm.errors import illegal_argument
 from minispark_stream.engine.plan.streaming_relation import StreamingRelation
-from minispark_stream.engine.sources.base import (
-    MOST_ROWS,
-    ContinuousInputPartition,
-    ContinuousStream,
-    Offset,
-    offset_by_partition,
-)
+from minispark_stream.engine.sources.base import MOST_ROWS, ContinuousInputPartition, ContinuousStream, Offset
 from minispark_stream.engine.sources.rate import RateOptions
 from minispark_stream.engine.sources.rate import rate_relation as micro_batches_of_rate
 
@@ -111,6 +105,3 @@ class RateStreamContinuousStream(ContinuousStream):
             RateStreamContinuousInputPartition(offsets[str(i)], self._partitions, self._ms_per_row)
             for i in range(self._partitions)
         ]
-
-    def merge_offsets(self, offsets: Mapping[int, Any]) -> Offset:
-        return offset_by_partition(offsets)
