@@ -24,7 +24,6 @@ Shown by tests/spark/test_differences.py::test_what_only_the_model_refuses.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
@@ -155,7 +154,7 @@ def compile_flat_map_groups_with_state(
     key_columns = [columns[position[key.exprId().id()]] for key in scala.items(grouping)]
     schema, result = expressions.struct_type(columns), expressions.struct_type(scala.items(plan.output()))
     function = udf.func()
-    state, timeout = StructType.fromJson(json.loads(state.json())), str(timeout.toString())
+    state, timeout = expressions.python_schema(state), str(timeout.toString())
     return FlatMapGroupsWithState(
         operator_id=operator_id,
         columns=schema,

@@ -29,7 +29,6 @@ from typing import Any
 
 import pandas as pd
 import pyarrow as pa
-from pyspark import Broadcast
 from pyspark.errors import AnalysisException
 from pyspark.serializers import CloudPickleSerializer
 from pyspark.sql import SparkSession
@@ -39,6 +38,7 @@ from pyspark.util import PythonEvalType
 
 from minispark_stream.engine.jvm import expressions, scala
 from minispark_stream.engine.jvm.scala import JavaObject
+from minispark_stream.engine.operators.grouped_map_pandas_with_state import load_command
 from minispark_stream.engine.plan.unsupported_nodes import expressions_named
 
 _PIPELINED = "spark.python.udf.pipelined.enabled"
@@ -93,7 +93,4 @@ class ForRows:
 
     @cached_property
     def _function(self) -> Any:
-        pickled = CloudPickleSerializer().loads(self.command)
-        if isinstance(pickled, Broadcast):  # a function that is large
-            pickled = CloudPickleSerializer().loads(pickled.value)
-        return pickled[0]
+        return load_command(self.command)

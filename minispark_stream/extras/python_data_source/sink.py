@@ -34,8 +34,9 @@ from pyspark.sql.datasource import DataSource, DataSourceStreamArrowWriter, Data
 from pyspark.sql.types import StructType
 
 from minispark_stream.engine.jvm import sessions
-from minispark_stream.engine.jvm.errors import analysis_error, illegal_argument
+from minispark_stream.engine.jvm.errors import illegal_argument
 from minispark_stream.engine.sinks.base import Sink
+from minispark_stream.extras.python_data_source.source import attempt
 
 logger = logging.getLogger(__name__)
 
@@ -66,12 +67,7 @@ class PythonDataSourceSink(Sink):
     def __init__(self, session: SparkSession, source: DataSource, schema: StructType, output_mode: str):
         self._name = source.name()
         self._output_mode = output_mode
-        try:
-            self._writer = source.streamWriter(schema, output_mode == "complete")
-        except Exception as e:
-            raise analysis_error(
-                session, "PYTHON_DATA_SOURCE_ERROR", action="plan", type="write", msg=f"{type(e).__name__}: {e}"
-            ) from e
+        self._writer = attempt(session, "plan", "write", lambda: source.streamWriter(schema, output_mode == "complete"))
         self.description = f"PythonTable[{source.name()}]"
 
     def add_batch(self, batch_id: int, data: DataFrame) -> int:

@@ -81,16 +81,17 @@ def _schema(session: SparkSession, source: DataSource) -> StructType:
         assert schema is not None
         return schema
 
-    given: StructType | str = _attempt(session, "create", "instance", asked)
+    given: StructType | str = attempt(session, "create", "instance", asked)
     return parse_struct(session, given) if isinstance(given, str) else given
 
 
 def created(session: SparkSession, data_source: type[DataSource], options: Mapping[str, str]) -> DataSource:
-    """An instance of the class; its errors are Spark's PYTHON_DATA_SOURCE_ERROR."""
-    return _attempt(session, "create", "instance", lambda: data_source(CaseInsensitiveDict(options)))
+    """An instance of the class."""
+    return attempt(session, "create", "instance", lambda: data_source(CaseInsensitiveDict(options)))
 
 
-def _attempt(session: SparkSession, action: str, what: str, make: Callable[[], Any]) -> Any:
+def attempt(session: SparkSession, action: str, what: str, make: Callable[[], Any]) -> Any:
+    """What the user's code makes; its errors are Spark's PYTHON_DATA_SOURCE_ERROR."""
     try:
         return make()
     except Exception as e:
@@ -101,7 +102,7 @@ def _attempt(session: SparkSession, action: str, what: str, make: Callable[[], A
 
 def _stream(session: SparkSession, source: DataSource, schema: StructType) -> PythonMicroBatchStream:
     """The stream of one query, of the kind that the methods of the reader allow."""
-    reader = _attempt(session, "plan", "initialize source", lambda: _streamReader(source, schema))
+    reader = attempt(session, "plan", "initialize source", lambda: _streamReader(source, schema))
     simple = isinstance(reader, _SimpleStreamReaderWrapper)
     kind: type[PythonMicroBatchStream] = PythonMicroBatchStream
     if isinstance(reader.simple_reader if simple else reader, ReaderSupportsTriggerAvailableNow):
