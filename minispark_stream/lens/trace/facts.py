@@ -49,7 +49,6 @@ class OperatorFacts:
     emits: str | None
     limit: int | None
     join_type: str | None
-    unstored: int | None
     metrics: Mapping[str, Any]
     before: Sequence[Any]
     after: Sequence[Any]
@@ -163,7 +162,6 @@ def _operator(ins: Mapping[str, Any], outs: Mapping[str, Any], late_ms: int | No
         emits=_text(decides.get("emits")),
         limit=as_int(decides.get("limit")),
         join_type=_text(decides.get("join_type")),
-        unstored=as_int(decides.get("unstored")),
         metrics=as_map(outs.get("metrics")),
         before=as_list(outs.get("before")),
         after=as_list(outs.get("after")),
