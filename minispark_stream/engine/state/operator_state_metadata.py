@@ -56,14 +56,6 @@ class OperatorStateMetadata:
     stores: tuple[StateStoreMetadata, ...]
     properties: Mapping[str, Any] | None = None
 
-    def variables(self) -> dict[str, str]:
-        """The kind of each state variable, by its name, as the properties list them."""
-        found = (self.properties or {}).get("stateVariables")
-        return {
-            str(one.get("stateName")): str(one.get("stateVariableType"))
-            for one in (found if isinstance(found, list) else ()) if isinstance(one, dict)
-        }
-
     def to_text(self) -> str:
         stores: list[dict[str, Any]] = [
             {"storeName": s.store_name, "numColsPrefixKey": s.num_cols_prefix_key, "numPartitions": s.num_partitions}
@@ -96,6 +88,15 @@ class OperatorStateMetadata:
             return OperatorStateMetadata(int(operator["operatorId"]), str(operator["operatorName"]), stores, properties)
         except (KeyError, TypeError, AttributeError, OverflowError, RecursionError) as e:
             raise ValueError(f"not operator metadata ({type(e).__name__}: {e})") from e
+
+
+def variable_kinds(properties: Mapping[str, Any] | None) -> dict[str, str]:
+    """The kind of each state variable, by its name, as the properties of an operator list them."""
+    found = (properties or {}).get("stateVariables")
+    return {
+        str(one.get("stateName")): str(one.get("stateVariableType"))
+        for one in (found if isinstance(found, list) else ()) if isinstance(one, dict)
+    }
 
 
 def read_operator_metadata(state_dir: str, operator_id: int) -> OperatorStateMetadata | None:

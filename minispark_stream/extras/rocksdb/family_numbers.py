@@ -61,9 +61,8 @@ class FamilyNumbers:
         return sum(key[:SIZE] in numbers for key in keys)
 
     def of_lists(self, kinds: Mapping[str, str]) -> frozenset[bytes]:
-        """What the keys of lists begin with. `kinds`: the kinds of the state variables, by their names."""
-        names = (name for name in self.by_name if name in JOIN_LISTS or kinds.get(name) == "ListState")
-        return frozenset(map(self.prefix, names))
+        """What the keys of lists begin with."""
+        return frozenset(self.prefix(name) for name in self.by_name if is_list(name, kinds))
 
     def to_row(self) -> bytes:
         return to_json([dict(self.by_name), self.last, list(self.internal)]).encode()
@@ -85,6 +84,11 @@ class FamilyNumbers:
             text = "An error occurred during loading state. No zip that can be read names the column families of this state."
             raise state_error("CANNOT_LOAD_STATE_STORE.UNCATEGORIZED", text, "58030")
         return None if row is None else FamilyNumbers.of_row(row)
+
+
+def is_list(family: str, kinds: Mapping[str, str]) -> bool:
+    """Whether the values of a family are lists. `kinds`: the kinds of the state variables, by their names."""
+    return family in JOIN_LISTS or kinds.get(family) == "ListState"
 
 
 def numbers_in(changes: Iterable[Change]) -> FamilyNumbers | None:

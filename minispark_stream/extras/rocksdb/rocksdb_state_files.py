@@ -47,7 +47,7 @@ from typing import cast
 from minispark_stream.engine.checkpointing.errors import SparkRuntimeException
 from minispark_stream.engine.checkpointing.spark_types import StructType
 from minispark_stream.engine.state.hdfs_backed_state_store_map import Entries
-from minispark_stream.engine.state.operator_state_metadata import OperatorStateMetadata, read_operator_metadata
+from minispark_stream.engine.state.operator_state_metadata import OperatorStateMetadata, read_operator_metadata, variable_kinds
 from minispark_stream.engine.state.replay import bases, deltas
 from minispark_stream.engine.state.schema_files import read_schemas
 from minispark_stream.engine.state.state_files import Loaded, StateFiles
@@ -275,7 +275,7 @@ class RocksDBStateFiles(StateFiles):
         are_on, delimiter = self.conf.row_checksum_enabled, self.conf.list_delimiter
         if are_on and families is None:
             families = next((numbers_in(self._families_of(version)) for version in reversed(self.snapshots())), None)
-        kinds = self._operator.variables() if self._operator else {}
+        kinds = variable_kinds(self._operator.properties if self._operator else None)
         return FamilyChecksums(are_on, (families or FamilyNumbers()).of_lists(kinds), delimiter)
 
     def _database(self, folder: str) -> RocksDB:

@@ -27,7 +27,7 @@ from pyspark.sql.types import LongType, NullType, StructType
 
 from minispark_stream.engine.jvm import expressions, sessions
 from minispark_stream.engine.jvm.errors import spark_error
-from minispark_stream.engine.state.operator_state_metadata import OperatorStateMetadata, read_operator_metadata
+from minispark_stream.engine.state.operator_state_metadata import read_operator_metadata, variable_kinds
 from minispark_stream.engine.state.state_schema_compatibility_checker import scala_string
 from minispark_stream.engine.state.state_store import DEFAULT_STORE_NAME
 from minispark_stream.extras.rocksdb.column_family_schemas import (
@@ -102,7 +102,7 @@ def check_or_write(
     paths = stored.stores[0].schema_paths if stored and stored.stores else ()
     files: list[Sequence[Family]] = []
     if stored is not None and stored.properties is not None and paths:
-        check_properties(session, stored, found)
+        check_properties(session, stored.properties, found)
         files = [read_column_families(state_dir, path) for path in paths]
         try:
             families, is_new = evolved(session, files, families, is_in_avro(session))
@@ -117,16 +117,15 @@ def check_or_write(
     return (*paths, path), [*files, families]
 
 
-def check_properties(session: SparkSession, stored: OperatorStateMetadata, new: Mapping[str, Any]) -> None:  # (3)
-    old = stored.properties or {}
+def check_properties(session: SparkSession, old: Mapping[str, Any], new: Mapping[str, Any]) -> None:  # (3)
     for name in ("timeMode", "outputMode"):
         if old.get(name) != new.get(name):
             raise spark_error(
                 session, UnsupportedOperationException, "STATE_STORE_INVALID_CONFIG_AFTER_RESTART",
                 configName=name, oldConfig=str(old.get(name)), newConfig=str(new.get(name)),
             )
-    kinds = stored.variables()
-    for name, kind in replace(stored, properties=new).variables().items():
+    kinds = variable_kinds(old)
+    for name, kind in variable_kinds(new).items():
         if (before := kinds.get(name, kind)) != kind:
             raise spark_error(
                 session, UnsupportedOperationException, "STATE_STORE_INVALID_VARIABLE_TYPE_CHANGE",

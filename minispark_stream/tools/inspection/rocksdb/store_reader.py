@@ -30,6 +30,7 @@ from minispark_stream.engine.checkpointing.lz4_block import LimitExceeded, decom
 from minispark_stream.engine.state.state_records import BYTES_PER_RECORD
 from minispark_stream.extras.rocksdb.changelog import FILE, Changelog, read_changelog
 from minispark_stream.extras.rocksdb.changes import Changes, folded
+from minispark_stream.extras.rocksdb.family_numbers import SIZE
 from minispark_stream.extras.rocksdb.snapshot_zip import SnapshotMetadata, read_zip_metadata
 from minispark_stream.tools.inspection.read_only_files import ReadOnlyFiles
 from minispark_stream.tools.inspection.rocksdb.sst_file import Entry, read_sst
@@ -37,7 +38,6 @@ from minispark_stream.tools.inspection.rocksdb.sst_file import Entry, read_sst
 T = TypeVar("T")
 READS_ALL = 8 << 20  # bytes of files: SST files take a second for a megabyte or two
 CACHED = 64 << 20  # bytes of entries
-_FAMILY = 2  # bytes
 
 Sizes = dict[int, dict[str, int]]  # version -> suffix -> bytes
 
@@ -94,7 +94,7 @@ class RocksDBReader:
             if found := FILE.fullmatch(name):
                 self._names.setdefault((int(found[1]), found[3]), {})[found[2]] = name
         self.families = self._families()
-        self.family_size = _FAMILY if self.families else 0
+        self.family_size = SIZE if self.families else 0
 
     @property
     def versions(self) -> Sizes:

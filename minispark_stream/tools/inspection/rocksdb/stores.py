@@ -27,10 +27,11 @@ from importlib.util import find_spec
 from typing import Any
 
 from minispark_stream.engine.checkpointing.commit_log import ids_by_store
+from minispark_stream.engine.state.operator_state_metadata import variable_kinds
 from minispark_stream.engine.state.state_store import StateStoreId
 from minispark_stream.extras.rocksdb.avro_state_encoder import AvroStateEncoder, UnsafeRowDataEncoder
 from minispark_stream.extras.rocksdb.column_family_schemas import Family
-from minispark_stream.extras.rocksdb.family_numbers import JOIN_LISTS
+from minispark_stream.extras.rocksdb.family_numbers import SIZE, is_list
 from minispark_stream.tools.inspection.logs import Logs
 from minispark_stream.tools.inspection.read_only_files import ReadOnlyFiles
 from minispark_stream.tools.inspection.rocksdb.row_encoding import RocksDBRows
@@ -68,13 +69,13 @@ class RocksDBStores:
                 return [StoreState(operator_id, name, None, on_disk, NO_NAMES)]
             rows = self._rows(by_name.get(name), b"", False, encoder)
             return [StoreState(operator_id, name, None if not_decoded else rows, on_disk, not_decoded)]
-        lists = JOIN_LISTS | _lists(properties)
+        kinds = variable_kinds(properties)
         found = []
         for family in names:
             if family not in by_name and family == "default":
                 continue  # it exists, but is empty
             ids = {p: _bytes_of(reader, family) for p, reader in readers.items()}
-            rows = self._rows(by_name.get(family), next(iter(ids.values())), family in lists, encoder)
+            rows = self._rows(by_name.get(family), next(iter(ids.values())), is_list(family, kinds), encoder)  # (3)
             found.append(StoreState(operator_id, family, None if not_decoded else rows, on_disk, not_decoded, ids))
         return found or [StoreState(operator_id, name, None, on_disk, NO_NAMES)]
 
@@ -103,12 +104,4 @@ class RocksDBStores:
 def _bytes_of(reader: RocksDBReader, family: str) -> bytes:
     """What the keys of a family begin with."""
     numbers = [number for number, name in reader.families.items() if name == family]
-    return numbers[0].to_bytes(2, "little") if numbers else b"\xff\xff"
-
-
-def _lists(properties: Mapping[str, Any]) -> frozenset[str]:  # (3)
-    variables = properties.get("stateVariables")
-    return frozenset(
-        str(variable.get("stateName")) for variable in (variables if isinstance(variables, list) else ())
-        if isinstance(variable, dict) and variable.get("stateVariableType") == "ListState"
-    )
+    return numbers[0].to_bytes(SIZE, "little") if numbers else b"\xff\xff"
