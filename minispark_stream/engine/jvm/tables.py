@@ -20,6 +20,11 @@ class Table(NamedTuple):
     location: str
 
 
+def quoted(name: str) -> str:
+    """A name as SQL and Spark's messages quote it."""
+    return "`" + name.replace("`", "``") + "`"
+
+
 def name_parts(session: SparkSession, name: str) -> list[str]:
     """`db.t` as ["db", "t"]. Raises ParseException if it is not a name."""
     return scala.items(session._jsparkSession.sessionState().sqlParser().parseMultipartIdentifier(name))

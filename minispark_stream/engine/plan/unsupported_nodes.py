@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
-from minispark_stream.engine.jvm import scala
+from minispark_stream.engine.jvm import scala, tables
 from minispark_stream.engine.jvm.errors import analysis_error
 from minispark_stream.engine.jvm.scala import JavaObject
 from minispark_stream.engine.plan.checked_plan import (
@@ -173,7 +173,7 @@ def _check_window(query: Query, node: Node) -> None:
     if not node.children[0].streaming:
         return
     found = [
-        (str(window.windowFunction().toString()).upper(), _quoted(column), str(window.windowSpec().sql()).upper())
+        (str(window.windowFunction().toString()).upper(), tables.quoted(column.name()), str(window.windowSpec().sql()).upper())
         for column in scala.items(node.plan.windowExpressions())
         for window in expressions_named(column, "WindowExpression")
     ]
@@ -182,10 +182,6 @@ def _check_window(query: Query, node: Node) -> None:
         query.session, "NON_TIME_WINDOW_NOT_SUPPORTED_IN_STREAMING", node.plan.origin(), windowFunc=functions,
         columnName=columns, windowSpec=specifications,
     )
-
-
-def _quoted(column: JavaObject) -> str:
-    return "`" + str(column.name()).replace("`", "``") + "`"
 
 
 def expressions_named(expression: JavaObject, name: str) -> Iterator[JavaObject]:

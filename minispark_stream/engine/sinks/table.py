@@ -47,7 +47,7 @@ def table_location(
         raise AnalysisException(message=f"minispark_stream writes to tables of {_SESSION_CATALOG} only, not to {table}.")
     if len(names) == 3 and names[0] == _SESSION_CATALOG:  # which knows its tables without its own name
         names = names[1:]
-    quoted = ".".join(map(_quoted, names))
+    quoted = ".".join(map(tables.quoted, names))
     if not session.catalog.tableExists(quoted):  # (1)
         session.sql(_create_table(session, df, quoted, source, layout, options.get("path")))
     found = tables.table(session, quoted)
@@ -56,7 +56,8 @@ def table_location(
     if found.provider != source:
         raise analysis_error(session, "_LEGACY_ERROR_TEMP_1192", source=source, tableName=table, provider=found.provider)
     named = session.catalog.getTable(quoted)
-    return found.location, ".".join(map(_quoted, filter(None, [named.catalog, *(named.namespace or ()), named.name])))  # (3)
+    whole = filter(None, [named.catalog, *(named.namespace or ()), named.name])  # (3)
+    return found.location, ".".join(map(tables.quoted, whole))
 
 
 def _create_table(
@@ -66,15 +67,11 @@ def _create_table(
     partitions = layout["partitionBy"]
     clusters = normalized_columns(session, df, layout["clusterBy"], "Clustering")
     return (
-        f"CREATE TABLE {quoted} ({columns}) USING {_quoted(source)}"
-        + (f" PARTITIONED BY ({', '.join(map(_quoted, partitions))})" if partitions else "")
-        + (f" CLUSTER BY ({', '.join(map(_quoted, clusters))})" if clusters else "")
+        f"CREATE TABLE {quoted} ({columns}) USING {tables.quoted(source)}"
+        + (f" PARTITIONED BY ({', '.join(map(tables.quoted, partitions))})" if partitions else "")
+        + (f" CLUSTER BY ({', '.join(map(tables.quoted, clusters))})" if clusters else "")
         + (f" LOCATION '{_escaped(path)}'" if path else "")
     )
-
-
-def _quoted(name: str) -> str:
-    return "`" + name.replace("`", "``") + "`"
 
 
 def _escaped(text: str) -> str:

@@ -27,7 +27,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
-from minispark_stream.engine.jvm import expressions
+from minispark_stream.engine.jvm import expressions, tables
 
 if TYPE_CHECKING:
     from deltalake import DeltaTable
@@ -161,7 +161,7 @@ def _aligned(data: DataFrame, known: dict[str, Any]) -> DataFrame:  # (3)
     table = {field.name.lower(): field for field in StructType.fromJson(known).fields}
     columns = []
     for field in data.schema.fields:
-        column = F.col("`" + field.name.replace("`", "``") + "`")
+        column = F.col(tables.quoted(field.name))
         target = table.get(field.name.lower())
         columns.append(column if target is None else column.cast(target.dataType).alias(target.name))
     return data.select(*columns)
