@@ -23,7 +23,6 @@ Differs from Spark: nothing.
 
 from __future__ import annotations
 
-import json
 import threading
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
@@ -42,6 +41,7 @@ from pyspark.sql.streaming.datasource import (
 )
 from pyspark.sql.types import StructType
 
+from minispark_stream.engine.checkpointing.metadata_log import to_json
 from minispark_stream.engine.clock import Clock
 from minispark_stream.engine.plan.streaming_relation import StreamingRelation  # what a source's factory returns
 
@@ -171,7 +171,7 @@ def offset_of_another_source(offset: Offset, kind: str) -> RuntimeError:
 
 def offset_by_partition(offsets: Mapping[int, Any]) -> Offset:
     """A JSON object with the offset of each partition under its number: {"0":2,"1":1}."""
-    return json.dumps({str(i): offsets[i] for i in sorted(offsets)}, separators=(",", ":"))
+    return to_json({str(i): offsets[i] for i in sorted(offsets)})
 
 
 class ContinuousInputPartition(ABC):

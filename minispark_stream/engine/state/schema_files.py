@@ -26,6 +26,7 @@ from typing import Any
 
 from minispark_stream.engine.checkpointing.checkpoint_file_manager import CheckpointFileManager
 from minispark_stream.engine.checkpointing.errors import PySparkException
+from minispark_stream.engine.checkpointing.metadata_log import to_json
 from minispark_stream.engine.checkpointing.spark_types import StructType
 from minispark_stream.engine.state.state_store import StateStoreId, state_error
 
@@ -48,7 +49,7 @@ def read_schemas(state_dir: str, operator_id: int, store_name: str) -> tuple[Str
 
 def schema_json(schema: StructType) -> str:
     """The schema's JSON with its keys in Spark's order (PySpark's own `json()` sorts them)."""
-    return json.dumps(schema.jsonValue(), separators=(",", ":"), ensure_ascii=False)
+    return to_json(schema.jsonValue())
 
 
 def encode_schemas(key_schema: StructType, value_schema: StructType) -> bytes:

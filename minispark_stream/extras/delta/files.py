@@ -27,6 +27,7 @@ import pyarrow.parquet as pq
 from pyarrow import fs
 
 from minispark_stream.engine.checkpointing.file_stream_sink_log import SinkFileStatus
+from minispark_stream.engine.checkpointing.metadata_log import to_json
 
 if TYPE_CHECKING:
     from deltalake.transaction import AddAction
@@ -49,7 +50,7 @@ def add_action(status: SinkFileStatus, root: str, partition_columns: list[str]) 
     values = [_partition_value(folder) for folder in below.split("/")[:-1]]
     return AddAction(
         below, status.size, dict(zip(partition_columns, values)), status.modification_time, True,
-        json.dumps(_statistics(_footer(status.path)), ensure_ascii=False, separators=(",", ":")),
+        to_json(_statistics(_footer(status.path))),
     )
 
 
