@@ -21,7 +21,7 @@ tests/conformance/test_python_data_sources.py::test_an_abort_that_fails_does_not
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -79,10 +79,11 @@ class PythonDataSourceSink(Sink):
             data = data.sparkSession.createDataFrame(context.parallelize([], 1), data.schema)
         partitions = data.rdd.getNumPartitions()
         try:
-            if isinstance(self._writer, DataSourceStreamArrowWriter):  # (1)
-                data.mapInArrow(_WriteArrow(self._writer, collected), "done boolean").collect()
+            task = _Write(self._writer, collected)  # (1)
+            if isinstance(self._writer, DataSourceStreamArrowWriter):
+                data.mapInArrow(task, "done boolean").collect()
             else:
-                data.rdd.foreachPartition(_WriteRows(self._writer, collected))
+                data.rdd.foreachPartition(task)
             self._writer.commit(self._messages(collected.value, partitions), batch_id)  # (2)
         except Exception:
             self._abort(self._messages(collected.value, partitions), batch_id)  # (3)
@@ -102,48 +103,31 @@ class PythonDataSourceSink(Sink):
 
 
 @dataclass(frozen=True)
-class _WriteRows:
-    """The task half of a writer that takes Rows."""
+class _Write:
+    """The task half. It emits nothing."""
 
     writer: DataSourceStreamWriter
     collected: Accumulator[Messages]
 
-    def __call__(self, rows: Iterable[Any]) -> None:
-        counted = _Counted(rows)
+    def __call__(self, given: Iterable[Any]) -> Any:
+        counted = _Counted(given)
         message = self.writer.write(iter(counted))
-        self.collected.add({_partition(): (_checked(message), counted.count)})
-
-
-@dataclass(frozen=True)
-class _WriteArrow:
-    """The task half of a writer that takes record batches."""
-
-    writer: DataSourceStreamArrowWriter
-    collected: Accumulator[Messages]
-
-    def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        counted = _Counted(batches, lambda batch: batch.num_rows)
-        message = self.writer.write(iter(counted))
-        self.collected.add({_partition(): (_checked(message), counted.count)})
+        partition = TaskContext.get().partitionId()  # type: ignore[union-attr]
+        self.collected.add({partition: (_checked(message), counted.count)})
         return iter(())
 
 
 class _Counted:
-    """An iterable that knows how many rows have been taken from it."""
+    """Rows, or record batches; it knows how many rows have been taken from it."""
 
-    def __init__(self, items: Iterable[Any], size: Callable[[Any], int] = lambda item: 1):
-        self._items = items
-        self._size = size
+    def __init__(self, given: Iterable[Any]):
+        self._given = given
         self.count = 0
 
     def __iter__(self) -> Iterator[Any]:
-        for item in self._items:
-            self.count += self._size(item)
-            yield item
-
-
-def _partition() -> int:
-    return TaskContext.get().partitionId()  # type: ignore[union-attr]
+        for one in self._given:
+            self.count += one.num_rows if isinstance(one, pa.RecordBatch) else 1
+            yield one
 
 
 def _checked(message: Any) -> Any:
