@@ -175,21 +175,22 @@ def _source_names(query: StreamingQuery) -> Sequence[str]:
 
 
 def put_files(inputs: Path, i: int, step: Step) -> list[Path]:
-    """(2) Put the files of step `i`: each appears in one rename, and all have the same fixed modification time.
-
-    Returns their paths; not those of a step that is a function, which puts its files there itself.
-    """
+    """Put the files of step `i`; returns their paths, but not those of a function, which puts its files there itself."""
     if callable(step):
         step(str(inputs))
         return []
-    staged = []
+    hidden = []
     for name, lines in ({"": step} if not isinstance(step, Mapping) else step).items():
-        path = inputs / name / f"step-{i:04d}.txt"
-        hidden = path.with_name(f".{path.name}")
-        hidden.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
-        os.utime(hidden, (FIRST_FILE_TIME + i, FIRST_FILE_TIME + i))
-        staged.append((hidden, path))
-    return [hidden.rename(path) for hidden, path in staged]
+        hidden.append(inputs / name / f".step-{i:04d}.txt")
+        hidden[-1].write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
+    return made_visible(hidden, i)
+
+
+def made_visible(hidden: Sequence[Path], i: int) -> list[Path]:
+    """(2) Files lose the dot before their names, each in one rename; all have the fixed modification time of step `i`."""
+    for path in hidden:
+        os.utime(path, (FIRST_FILE_TIME + i, FIRST_FILE_TIME + i))
+    return [path.rename(path.with_name(path.name.removeprefix("."))) for path in hidden]
 
 
 @contextmanager

@@ -15,7 +15,6 @@ import csv
 import inspect
 import io
 import json
-import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -27,7 +26,7 @@ from pyspark.sql.conversion import LocalDataToArrowConversion
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructType
 
-from minispark_stream.tools.compare.runner import FIRST_FILE_TIME
+from minispark_stream.tools.compare.runner import made_visible
 from minispark_stream.tools.testing.values import fitted_row, text_table
 
 Build = Callable[..., DataFrame]
@@ -87,19 +86,16 @@ class Inputs:
 
     def put(self, folder: Path, number: int, rows: Mapping[str, Any], zone: str) -> None:
         """(2) Write the files of one `add`, and then make all of them visible."""
-        staged = []
+        hidden = []
         for name, added in rows.items():
-            path = folder / name / f"{number:04d}.{'txt' if self.takes_folder else 'parquet'}"
+            path = folder / name / f".{number:04d}.{'txt' if self.takes_folder else 'parquet'}"
             path.parent.mkdir(parents=True, exist_ok=True)
-            hidden = path.with_name(f".{path.name}")
             if self.takes_folder:
-                hidden.write_text("".join(f"{line}\n" for line in _lines(added)), encoding="utf-8")
+                path.write_text("".join(f"{line}\n" for line in _lines(added)), encoding="utf-8")
             else:
-                pq.write_table(_table(listed(added), self.schemas[name], zone), hidden)
-            os.utime(hidden, (FIRST_FILE_TIME + number, FIRST_FILE_TIME + number))
-            staged.append((hidden, path))
-        for hidden, path in staged:
-            hidden.rename(path)
+                pq.write_table(_table(listed(added), self.schemas[name], zone), path)
+            hidden.append(path)
+        made_visible(hidden, number)
 
 
 def listed(rows: Any) -> list[Any]:
