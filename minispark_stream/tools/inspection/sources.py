@@ -66,11 +66,7 @@ def _numbers_first(source_id: str) -> tuple[bool, int, str]:
 
 def kind_of(offset: str | None, has_log: bool) -> str:  # (1)
     """`files`, `kafka`, `rate`, `rate-micro-batch`, `delta`, or `other`."""
-    try:
-        value = json.loads(offset) if offset is not None else None
-    except (ValueError, RecursionError):
-        return "other"
-    match value:
+    match value := _value(offset):
         case {"logOffset": _}:
             return "files"
         case {"offset": _, "timestamp": _}:
@@ -89,12 +85,17 @@ def kind_of(offset: str | None, has_log: bool) -> str:  # (1)
 
 def log_offset(offset: str | None) -> int | None:
     """The entry of the source's log that a file source's offset names."""
-    try:
-        value = json.loads(offset) if offset is not None else None
-    except (ValueError, RecursionError):
-        return None
+    value = _value(offset)
     number: Any = value.get("logOffset") if isinstance(value, dict) else value
     return number if isinstance(number, int) and not isinstance(number, bool) else None
+
+
+def _value(offset: str | None) -> Any:
+    """The JSON value of an offset; None if there is none, or it is not JSON."""
+    try:
+        return None if offset is None else json.loads(offset)
+    except (ValueError, RecursionError):
+        return None
 
 
 def files_of_batches(
