@@ -29,20 +29,14 @@ from pyspark.sql import SparkSession
 from minispark_stream.engine.jvm import builders, of_batch, plans, query_execution, sessions
 from minispark_stream.engine.jvm.errors import spark_error
 from minispark_stream.engine.jvm.scala import JavaObject
-from minispark_stream.engine.operators.base import (
-    ALLOW_MULTIPLE,
-    BatchContext,
-    OperatorWatermarks,
-    StatefulOperator,
-    StateVariables,
-)
+from minispark_stream.engine.operators.base import ALLOW_MULTIPLE, BatchContext, StatefulOperator, StateVariables
 from minispark_stream.engine.operators.metrics import Report, Reports
 from minispark_stream.engine.plan import checked_plan
 from minispark_stream.engine.plan.streaming_relation import Sources, StreamingLeaf, over_rdds, without_rows
 from minispark_stream.engine.runtime.incremental_execution import IncrementalExecution
 from minispark_stream.engine.runtime.micro_batch_execution_context import MicroBatchExecutionContext
 from minispark_stream.engine.runtime.template import Template, changes_with_batch, compile_template
-from minispark_stream.engine.runtime.watermark_propagator import operator_watermarks
+from minispark_stream.engine.runtime.watermark_propagator import late_watermark, operator_watermarks
 from minispark_stream.engine.runtime.watermark_tracker import WatermarkTracker
 from minispark_stream.engine.state.operator_state_metadata import check_operators
 from minispark_stream.engine.state.state_schema_compatibility_checker import validate_or_write_schema
@@ -174,7 +168,9 @@ class QueryPlanner:
             state_conf=state.conf,
             output_mode=self._output_mode,
             num_partitions=state.num_partitions,
-            watermarks=self._watermarks(template, context),
+            watermarks=operator_watermarks(
+                template, context.previous_watermark_ms, context.metadata.batch_watermark_ms, self._allow_multiple
+            ),
             allow_multiple=self._allow_multiple,
             accumulators=state.accumulators,
             state_variables=state.variables,
@@ -186,11 +182,6 @@ class QueryPlanner:
             self._check_state(template.operators, state, context.batch_id)
         return execution
 
-    def _watermarks(self, template: Template, context: MicroBatchExecutionContext) -> dict[int, OperatorWatermarks]:
-        """Both watermarks of each stateful operator in this batch."""
-        before_ms, now_ms = context.previous_watermark_ms, context.metadata.batch_watermark_ms
-        return operator_watermarks(template, before_ms, now_ms, self._allow_multiple)
-
     def has_state(self, context: MicroBatchExecutionContext) -> bool:
         """Whether the query has a stateful operator, as its plan is in a batch in which every source has new rows."""
         return bool(self.whole_template(context).operators)
@@ -198,7 +189,7 @@ class QueryPlanner:
     def watermarks_of_query(self, context: MicroBatchExecutionContext) -> tuple[int, int]:
         """The late and the eviction watermark of the query in this batch, before they are propagated to the operators."""
         now_ms = context.metadata.batch_watermark_ms
-        return (context.previous_watermark_ms if self._allow_multiple else now_ms), now_ms
+        return late_watermark(context.previous_watermark_ms, now_ms, self._allow_multiple), now_ms
 
     def new_watermark_tracker(self) -> WatermarkTracker:
         """The tracker of a new run: no operator has had a row yet."""

@@ -58,10 +58,15 @@ def propagate(template: Template, watermark_ms: int, allow_multiple: bool) -> di
     return seen
 
 
+def late_watermark(previous_ms: int, current_ms: int, allow_multiple: bool) -> int:
+    """The watermark of the query that finds late rows, from its watermarks in the batch before and in this batch."""
+    return previous_ms if allow_multiple else current_ms  # (3) (4)
+
+
 def operator_watermarks(
     template: Template, previous_ms: int, current_ms: int, allow_multiple: bool
 ) -> dict[int, OperatorWatermarks]:
     """Both watermarks of each operator, from the query's watermarks in the batch before and in this batch."""
-    before, now = (propagate(template, ms, allow_multiple) for ms in (previous_ms, current_ms))
-    late = before if allow_multiple else now  # (3) (4)
+    late_ms = late_watermark(previous_ms, current_ms, allow_multiple)
+    late, before, now = (propagate(template, ms, allow_multiple) for ms in (late_ms, previous_ms, current_ms))
     return {id_: OperatorWatermarks(late[id_], now[id_], moved=now[id_] != before[id_]) for id_ in now}
