@@ -76,7 +76,8 @@ class SessionWindowAggregation(StreamingAggregation):
         return {"key": StructType(self.values.fields[: len(self.keys)])}  # the grouping columns; the buffers follow
 
     def decision(self, watermarks: OperatorWatermarks, output_mode: str) -> Decision:
-        return replace(super().decision(watermarks, output_mode), keeps=SESSIONS)
+        late_ms = self.late_ms(watermarks)  # restore drops late rows even in complete mode
+        return replace(super().decision(watermarks, output_mode), keeps=SESSIONS, late_ms=late_ms)
 
     def check(self, session: SparkSession, output_mode: str) -> None:
         """As for other aggregations; besides, update mode is refused, because a session that grows becomes another row.

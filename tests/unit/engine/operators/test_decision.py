@@ -9,6 +9,7 @@ from pyspark.sql.streaming.state import GroupStateTimeout
 
 from minispark_stream.engine.operators.columns import EventTime
 from minispark_stream.engine.operators.flat_map_groups_with_state import FlatMapGroupsWithState
+from minispark_stream.engine.operators.session_window import SessionWindowAggregation
 from minispark_stream.engine.operators.state_task import OperatorWatermarks
 from minispark_stream.engine.operators.streaming_aggregation import StreamingAggregation
 from minispark_stream.engine.operators.streaming_deduplicate import StreamingDeduplicate
@@ -29,3 +30,12 @@ def test_where_no_column_says_so_no_row_is_said_to_be_late(operator: Any, fields
     made = object.__new__(operator)
     vars(made).update(fields)
     assert made.decision(OperatorWatermarks(late_ms=5, eviction_ms=7, moved=True), "update").late_ms == late_ms
+
+
+@pytest.mark.parametrize(("operator", "late_ms"), [(StreamingAggregation, None), (SessionWindowAggregation, 5)])
+def test_in_complete_mode_only_sessions_are_said_to_be_late(operator: Any, late_ms: int | None) -> None:
+    """Late sessions are dropped by restore, in every mode; late windows by save, in the other modes."""
+    made = object.__new__(operator)
+    vars(made).update(event_time=TIME)
+    decided = made.decision(OperatorWatermarks(late_ms=5, eviction_ms=7, moved=True), "complete")
+    assert (decided.late_ms, decided.leaves_ms) == (late_ms, (None,))
