@@ -76,6 +76,7 @@ from minispark_stream.engine.operators.symmetric_hash_join_state_manager import 
     with_matched,
 )
 from minispark_stream.engine.operators.told import EMITTED
+from minispark_stream.engine.plan.checked_plan import is_stream_stream_join, read
 from minispark_stream.engine.state.state_store import PROVIDER_CLASS, ROCKS_DB_PROVIDER
 
 STATE_FORMAT = "spark.sql.streaming.join.stateFormatVersion"
@@ -208,17 +209,11 @@ def register_join_state_format(version: str, operator: Callable[..., SymmetricHa
 def confs_of_new_join(session: SparkSession, plan: JavaObject) -> dict[str, str]:
     """The confs that a new query must set: formats 3 and 4 need RocksDB, and format 4 also lists without delimiters."""
     version = int(sessions.conf(session, STATE_FORMAT) or 2)
-    if version < 3 or not _has_join_of_streams(plan):
+    if version < 3 or not any(map(is_stream_stream_join, read(plan).down())):
         return {}
     if sessions.conf(session, PROVIDER_CLASS) != ROCKS_DB_PROVIDER:
         return {STATE_FORMAT: "2"}
     return {MERGE_OPERATOR: "2"} if version == 4 else {}
-
-
-def _has_join_of_streams(plan: JavaObject) -> bool:
-    children = scala.items(plan.children())
-    is_one = scala.class_name(plan) == "Join" and all(child.isStreaming() for child in children)
-    return is_one or any(map(_has_join_of_streams, children))
 
 
 def compile_symmetric_hash_join(

@@ -46,13 +46,9 @@ from minispark_stream.engine.operators.stateful_aggregation_strategy import comp
 from minispark_stream.engine.operators.streaming_deduplicate import compile_deduplicate
 from minispark_stream.engine.operators.streaming_global_limit import compile_global_limit
 from minispark_stream.engine.operators.symmetric_hash_join import compile_symmetric_hash_join
+from minispark_stream.engine.plan import checked_plan
 from minispark_stream.engine.plan.nodes import Node, SourceLeaf, Stateless, Static, Watermark, fold
-from minispark_stream.engine.plan.streaming_relation import (
-    Sources,
-    StreamingLeaf,
-    described,
-    streaming_leaf,
-)
+from minispark_stream.engine.plan.streaming_relation import Sources, StreamingLeaf, described, streaming_leaf
 
 # The Catalyst nodes with state, and the function that makes an operator of each; `register_stateful_operator` adds to them.
 STATEFUL: dict[str, Callable[..., StatefulOperator]] = {
@@ -196,7 +192,7 @@ class _Compiler:
 
     def _is_of_all_rows(self, below: JavaObject) -> bool:
         """Whether a limit limits the stream; above an aggregation in complete mode, it limits the result of each batch."""
-        return self.output_mode == "append" or self.output_mode == "complete" and not _has_aggregation(below)
+        return self.output_mode == "append" or self.output_mode == "complete" and not checked_plan.read(below).aggregations()
 
     def _local_limit(self, plan: JavaObject, way: tuple[int, ...]) -> Node:
         """The limit within each partition, which is only an optimisation. It stops reading early, so it must not be above an
@@ -251,11 +247,6 @@ def _is_sorted(plan: JavaObject) -> bool:
     """Whether the rows below a limit come from a sort, which reads all of its input before it emits the first row."""
     name = scala.class_name(plan)
     return name == "Sort" or name == "Project" and _is_sorted(plan.child())
-
-
-def _has_aggregation(plan: JavaObject) -> bool:
-    is_one = scala.class_name(plan) == "Aggregate" and plan.isStreaming()
-    return is_one or any(map(_has_aggregation, scala.items(plan.children())))
 
 
 def _redefined_watermark(session: SparkSession, watermarks: Iterable[Watermark]) -> AnalysisException | None:
