@@ -135,7 +135,7 @@ def _input(one: Mapping[str, Any]) -> str:
 
 def _takes_the_greatest(asked: Asked) -> bool:
     conf = asked.report.batches[-1].conf if asked.report is not None and asked.report.batches else {}
-    return conf.get(POLICY, "min") != "min"
+    return conf.get(POLICY, "min").lower() == "max"
 
 
 def _holds_back(asked: Asked) -> Iterator[str]:

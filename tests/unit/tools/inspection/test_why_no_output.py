@@ -15,6 +15,7 @@ from minispark_stream.tools.inspection import why_no_output
 from minispark_stream.tools.inspection.asked import Asked, joins, shifts
 from minispark_stream.tools.inspection.held import Held
 from minispark_stream.tools.inspection.inputs import named_inputs, planned_inputs, timers
+from minispark_stream.tools.inspection.waits_for import POLICY
 from minispark_stream.tools.inspection.why_no_output import explain
 from tests.unit.hand_made import windowed_count
 
@@ -72,6 +73,13 @@ NOON = 1_704_110_400_000
 INPUTS: list[dict[str, Any]] = [
     {"node": "ta", "watermark": NOON - 60_000, "delayMs": 600_000}, {"node": "tb", "watermark": None, "delayMs": 300_000},
 ]
+
+
+@pytest.mark.parametrize(("policy", "is_held_back"), [("MIN", True), ("MAX", False)])
+def test_the_policy_is_read_as_the_engine_reads_it(policy: str, is_held_back: bool) -> None:
+    batch = SimpleNamespace(conf={POLICY: policy}, batch_id=3, committed=True, next_watermark_ms=NOON)
+    known: Any = SimpleNamespace(batches=[batch], operators=[], sources=[])
+    assert ("held back by" in dict(explain(Asked(known, [report(3, 5)], "append", INPUTS)).lines)) == is_held_back
 
 
 def decided(watermark_ms: int, *decides: dict[str, Any]) -> list[Any]:
