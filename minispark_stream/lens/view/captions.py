@@ -90,7 +90,7 @@ _CAPTIONS: dict[str, Callable[[Values, Values], str]] = {
     "latestOffset": lambda ins, outs: f"{_offset(ins.get('start'))} → {_offset(outs.get('end'))}",
     "walCommit": lambda ins, outs: plain(ins.get("file")),
     "commitSource": lambda ins, outs: f"up to {_offset(ins.get('end'))}",
-    "purge": lambda ins, outs: deleted_words(outs, "file"),
+    "purge": lambda ins, outs: deleted_words(outs),
     "runBatch": lambda ins, outs: f"batch {plain(ins.get('batchId'))}",
     "getBatch": lambda ins, outs: f"({_offset(ins.get('start'))}, {_offset(ins.get('end'))}]",
     "queryPlanning": _planning_caption,
@@ -100,8 +100,7 @@ _CAPTIONS: dict[str, Callable[[Values, Values], str]] = {
     "commitOffsets": lambda ins, outs: plain(ins.get("file")),
     "finishTrigger": lambda ins, outs: f"{plural(as_map(outs.get('progress')).get('numInputRows'), 'row')} in",
     "maintenance": lambda ins, outs: (
-        f"snapshot of version {plain(outs['snapshot'])}" if as_int(outs.get("snapshot")) is not None
-        else deleted_words(outs, "file")
+        f"snapshot of version {plain(outs['snapshot'])}" if as_int(outs.get("snapshot")) is not None else deleted_words(outs)
     ),
     "getStartOffset": lambda ins, outs: f"epoch {plain(outs.get('epoch'))}",
     "runContinuous": lambda ins, outs: "",

@@ -136,4 +136,4 @@ class _Drawing:
                 x = self.x(n) + 20 + (COLUMN - 42) * (place + 0.5) / len(pairs)
                 ys = [above[pair.left], below[pair.right]]
                 tip = f"{self.one.left[pair.left].label} and {self.one.right[pair.right].label}"
-                self.sheet.line([x, x], ys, INK, 1.3, "-", ends="o", layer=7, tip=tip)
+                self.sheet.line([x, x], ys, INK, 1.3, ends="o", layer=7, tip=tip)

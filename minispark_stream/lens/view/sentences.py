@@ -189,9 +189,9 @@ def _how_many_files(names: Sequence[Any]) -> str:
     return plural(count, "file") if names else ""
 
 
-def deleted_words(outs: Values, noun: str) -> str:
+def deleted_words(outs: Values) -> str:
     """`2 files deleted`."""
-    return f"{plural(len(as_list(outs.get('deleted'))), noun)} deleted"
+    return f"{plural(len(as_list(outs.get('deleted'))), 'file')} deleted"
 
 
 def _source(ins: Values) -> str:
@@ -208,7 +208,7 @@ _SENTENCES: dict[str, Callable[[Values, Values], str]] = {
     "latestOffset": _latest_offset,
     "walCommit": _log_entry,
     "commitSource": lambda ins, outs: f"{_source(ins)}: done with everything up to {offset_words(ins.get('end'))}",
-    "purge": lambda ins, outs: f"entries of batches before {plain(ins.get('before'))}: {deleted_words(outs, 'file')}",
+    "purge": lambda ins, outs: f"entries of batches before {plain(ins.get('before'))}: {deleted_words(outs)}",
     "runBatch": lambda ins, outs: f"batch {plain(ins.get('batchId'))} begins",
     "getBatch": _get_batch,
     "queryPlanning": _planning,

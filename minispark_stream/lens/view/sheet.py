@@ -135,13 +135,12 @@ class Sheet:
             self.words(x + width / 2, first + number * (size + 2), line, size=size, ink=look.ink, align="center")
 
     def line(
-        self, xs: Sequence[float], ys: Sequence[float], colour: str, width: float = 1.0, style: str = "-", *, tip: str = "",
-        layer: int = 3, ends: str = "",
+        self, xs: Sequence[float], ys: Sequence[float], colour: str, width: float = 1.0, *, tip: str = "", layer: int = 3,
+        ends: str = "",
     ) -> None:
         """A line through points; `ends` is a matplotlib marker for each of its points."""
         (drawn,) = self._axes.plot(
-            xs, ys, color=colour, linewidth=width, linestyle=style, zorder=layer, solid_capstyle="butt", marker=ends or None,
-            markersize=5,
+            xs, ys, color=colour, linewidth=width, zorder=layer, solid_capstyle="butt", marker=ends or None, markersize=5,
         )
         drawn.set_gid(self._tip(tip))
 
