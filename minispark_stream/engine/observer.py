@@ -1,7 +1,8 @@
 """Observers of a query: the engine tells an observer when a step begins and when it has ended.
 
-The engine only passes on the arguments of the step, by their names, and its result; it computes nothing more for observers.
-What an observer makes of them is its own business: `lens/recording/` makes a trace, and a test lets a query die at a step.
+The engine passes on the arguments of the step, by their names, and its result. If the observer `wants_rows`, the tasks also
+report what they decide (operators/told.py); the engine computes nothing more for observers. What an observer makes of this is
+its own business: `lens/recording/` makes a trace, and a test lets a query die at a step.
 
     with observer.step("walCommit", query, context=context, entry=entry) as ended:
         ...                                                            the step itself

@@ -11,7 +11,7 @@ Models: SessionWindowStateStoreRestoreExec and MergingSortWithSessionWindowState
                     new rows      a [12:04, 12:09) count 1
                     emitted       a [12:00, 12:05), a [12:04, 12:09), a [12:08, 12:13)
 
-Nothing is changed: the store is open for reading only.
+Nothing is changed: the task only reads the store.
 
 Differs from Spark: nothing.
 """

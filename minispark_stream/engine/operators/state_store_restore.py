@@ -10,7 +10,7 @@ Models: StateStoreRestoreExec (the StructuredStreaming analysis, "About state"; 
     new rows     a, sum 10.0, count 1      b, sum 2.0, count 1
     emitted      a, sum 6.0, count 3       a, sum 10.0, count 1      b, sum 2.0, count 1
 
-Nothing is changed: the store is open for reading only.
+Nothing is changed: the task only reads the store.
 
 Differs from Spark: nothing.
 """

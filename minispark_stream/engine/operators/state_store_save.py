@@ -3,7 +3,7 @@
 Models: StateStoreSaveExec (the StructuredStreaming analysis, "About state"; SIGMOD'18 paper, section 6.1), in this order:
 
 1. Read the rows of the batch, in which Spark has merged old and new buffers: one row for each key.
-2. Drop the rows whose event time is not after the *late* watermark, and count them.
+2. Drop the rows whose event time is not after the *late* watermark, and count them. In complete mode, no row is late.
 3. Put the other rows into the store.
 4. Choose the rows that the output mode asks for, and evict the state that the *eviction* watermark has passed:
        complete   every row of the state; nothing is ever evicted

@@ -14,7 +14,8 @@ raises an error, the batch is in the offset log but not in the commit log, so a 
 query is stopped before (10).
 
 If a foreachBatch function reads only a part of its batch, some state may not be written. Then the query fails, but only after
-(10): a restart does not run the batch again, and the next batch fails, because it does not find the state.
+(10): a restart does not run the batch again, and the next batch fails, because it does not find the state. In checkpoint format
+2, the query fails in (9), because the ids of the files are missing, and a restart runs the batch again.
 
 Differs from Spark: in Spark, a foreachBatch function that calls `stop()` gets an InterruptedException, and if it catches that,
 the batch is committed. Here it gets none, and the batch is not committed.

@@ -215,7 +215,7 @@ class StateStore(Protocol):
         """Write the next version; returns its number."""
 
     def abort(self) -> None:
-        """Forget the changes. Does nothing after a commit."""
+        """The store is no longer needed; its changes are forgotten unless they were committed."""
 
     def metrics(self) -> StateStoreMetrics: ...
 
