@@ -127,7 +127,7 @@ def _forget_where_values_are_from(session: SparkSession) -> None:
     configuration = session.sparkContext._jsc.hadoopConfiguration()
     field = configuration.getClass().getDeclaredField("updatingResource")
     field.setAccessible(True)
-    field.set(configuration, session._jvm.java.util.concurrent.ConcurrentHashMap())
+    field.set(configuration, session._jvm.java.util.concurrent.ConcurrentHashMap())  # type: ignore[union-attr]
 
 
 @pytest.fixture
