@@ -112,4 +112,4 @@ def execute(trigger: Trigger, execute_one_batch: Callable[[], bool], clock: Cloc
 
 def next_batch_time(now_ms: int, interval_ms: int) -> int:
     """The next point of the grid after `now_ms`."""
-    return now_ms // interval_ms * interval_ms + interval_ms
+    return now_ms if interval_ms == 0 else now_ms // interval_ms * interval_ms + interval_ms

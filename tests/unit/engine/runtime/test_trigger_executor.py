@@ -25,6 +25,7 @@ from minispark_stream.engine.runtime.trigger_executor import (
         (999, 1000, 1000),
         (1000, 1000, 2000),  # a trigger at a point of the grid is followed by the next point
         (2100, 1000, 3000),  # missed points are not made up for
+        (1234, 0, 1234),  # no interval: at once
     ],
 )
 def test_the_next_trigger_is_the_next_point_of_the_grid(now_ms: int, interval_ms: int, next_ms: int) -> None:
