@@ -33,9 +33,8 @@ os.environ["TZ"] = "UTC"
 time.tzset()
 
 # A test runs a query once, so that compiling it well (C2) costs more than it gains, and so do a garbage collector's own threads.
-# Only where one JVM runs hundreds of tests, it pays. The small processes that Hadoop starts for a file cost a third less with VFORK.
-JVM = "-XX:ReservedCodeCacheSize=240m -XX:+UseSerialGC -Xmn256m -Djdk.lang.Process.launchMechanism=VFORK"
-os.environ.setdefault("SPARK_SUBMIT_OPTS", f"-XX:TieredStopAtLevel=1 {JVM}")
+# The small processes that Hadoop starts for a file cost a third less with VFORK.
+os.environ.setdefault("SPARK_SUBMIT_OPTS", "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=240m -XX:+UseSerialGC -Xmn256m -Djdk.lang.Process.launchMechanism=VFORK")
 
 # Hadoop's newer interface, by which Spark writes its logs and state, starts some fifty processes in each trigger of a small query
 # where Hadoop's native library is missing. The older one starts next to none. But it does not replace a file that is there, so
@@ -90,28 +89,25 @@ def _needs_spark(item: pytest.Item) -> bool:
 
 
 @pytest.fixture(scope="session")
-def spark(tmp_path_factory: pytest.TempPathFactory, pytestconfig: pytest.Config) -> Iterator[SparkSession]:
+def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     """One local Spark for all tests of a process: 2 cores, 2 shuffle partitions, UTC, no UI; with the Kafka connector if it can be had."""
     from pyspark.sql import SparkSession
 
     from tests.connectors import kafka_connector, local_files
 
-    with pytest.MonkeyPatch.context() as patch:
-        if os.environ.get("CI") == "true" and not pytestconfig.getoption("sample"):
-            patch.setenv("SPARK_SUBMIT_OPTS", JVM)
-        session = (
-            SparkSession.builder.master("local[2]")
-            .appName("minispark_stream tests")
-            .config("spark.sql.shuffle.partitions", "2")
-            .config("spark.sql.session.timeZone", "UTC")
-            .config("spark.sql.warehouse.dir", str(tmp_path_factory.mktemp("warehouse")))
-            .config("spark.ui.enabled", "false")
-            .config(FILES, f"{CHECKPOINTING}.FileSystemBasedCheckpointFileManager")
-            .config("spark.jars", kafka_connector())
-            .config(map=local_files())
-            .config("spark.python.unix.domain.socket.enabled", "true")  # a small Python task takes half the time (docs/performance.md)
-            .getOrCreate()
-        )
+    session = (
+        SparkSession.builder.master("local[2]")
+        .appName("minispark_stream tests")
+        .config("spark.sql.shuffle.partitions", "2")
+        .config("spark.sql.session.timeZone", "UTC")
+        .config("spark.sql.warehouse.dir", str(tmp_path_factory.mktemp("warehouse")))
+        .config("spark.ui.enabled", "false")
+        .config(FILES, f"{CHECKPOINTING}.FileSystemBasedCheckpointFileManager")
+        .config("spark.jars", kafka_connector())
+        .config(map=local_files())
+        .config("spark.python.unix.domain.socket.enabled", "true")  # a small Python task takes half the time (docs/performance.md)
+        .getOrCreate()
+    )
     session.sparkContext.setLogLevel("ERROR")
     _forget_where_values_are_from(session)
     yield session

@@ -22,7 +22,7 @@
 Exit code 1 when the model is slower than Spark in a row of any setting, or when recording the steps costs more than 5 % in every round
 (one run of a small trigger differs from the next by more than that).
 
-All of it takes about 20 minutes. One workload in one setting: `make bench BENCH='--only windows --setting default'`.
+Each setting takes about an hour on 2 cores. One workload in one setting: `make bench BENCH='--only windows --setting default'`.
 """
 
 from __future__ import annotations
