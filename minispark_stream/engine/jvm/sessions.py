@@ -88,8 +88,8 @@ def propagate_confs(session: SparkSession) -> None:
     An action of Spark SQL does so by itself, but Spark may collect the rows that a join broadcasts while it still plans a
     batch. The confs come in one answer; `session.conf.getAll` asks for each of them and takes ten times as long.
     """
-    as_text = scala.java_class(session, "com.fasterxml.jackson.databind.ObjectMapper")()
-    confs = json.loads(as_text.writeValueAsString(session._jsparkSession.conf().getAllAsJava()))
+    mapper = scala.java_class(session, "com.fasterxml.jackson.databind.ObjectMapper")()
+    confs = json.loads(mapper.writeValueAsString(session._jsparkSession.conf().getAllAsJava()))
     for key, value in confs.items():
         if key.startswith("spark"):
             session.sparkContext.setLocalProperty(key, value)

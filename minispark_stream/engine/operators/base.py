@@ -275,7 +275,7 @@ def event_time_column(columns: Sequence[JavaObject]) -> EventTime | None:
 
 def event_time_names(attributes: Sequence[JavaObject]) -> tuple[str, ...]:
     """The columns that have a watermark, as Spark prints them, each of them once."""
-    return tuple(dict.fromkeys(str(a.toString()) for a in attributes if a.metadata().contains(expressions.EVENT_TIME)))
+    return tuple(dict.fromkeys(str(a.toString()) for a in attributes if expressions.has_watermark(a)))
 
 
 def check_event_time(session: SparkSession, names: Sequence[str]) -> None:

@@ -91,6 +91,7 @@ class SymmetricHashJoin(StatefulOperator):
         key_schema, state_keys: the schema of the keys in tasks, and that of each side's keys in the state.
         rows, state_rows: the schemas of each side's rows, as they come and as the state has them.
         event_times: the column of each side that has a watermark.
+        event_time_names: the names of all columns of each side that have one.
         key_event_time: the join key that has a watermark.
         shifts_ms: what to add to the watermark to get the state watermark of each side.
         keys: the keys of each side, as Catalyst expressions.
@@ -104,6 +105,7 @@ class SymmetricHashJoin(StatefulOperator):
     rows: tuple[StructType, StructType]
     state_rows: tuple[StructType, StructType]
     event_times: tuple[EventTime | None, EventTime | None]
+    event_time_names: tuple[tuple[str, ...], tuple[str, ...]]
     key_event_time: EventTime | None
     shifts_ms: tuple[int | None, int | None]
     keys: tuple[tuple[JavaObject, ...], tuple[JavaObject, ...]] = field(repr=False, compare=False)
@@ -168,8 +170,8 @@ class SymmetricHashJoin(StatefulOperator):
         if not self.keys[LEFT]:  # refused where Spark refuses it: when the first batch is planned
             raise extended_analysis_error(session, self.plan, "_LEGACY_ERROR_TEMP_1181")
         check_join_type(self.join_type, context.output_mode)
-        for child in (self.plan.left(), self.plan.right()):
-            check_event_time(session, event_time_names(scala.items(child.output())))
+        for names in self.event_time_names:
+            check_event_time(session, names)
         join = self.join(context.watermarks[self.operator_id].eviction_ms)
         partitions = self.partitions(context.num_partitions)
         by_key = self.rows_by_key.over(session, [context.rows(child) for child in children], partitions)  # (3)
@@ -251,6 +253,7 @@ def compile_symmetric_hash_join(
         rows=rows,
         state_rows=(state_schema(session, rows[0]), state_schema(session, rows[1])),
         event_times=(event_time_column(left), event_time_column(right)),
+        event_time_names=(event_time_names(left), event_time_names(right)),
         key_event_time=event_time_column(left_keys) or event_time_column(right_keys),
         shifts_ms=shifts_ms(session, plan, condition),
         keys=(tuple(left_keys), tuple(right_keys)),

@@ -10,7 +10,7 @@ b. Put the logged confs into the session: they take precedence, because the stat
 c. If batch O is finished, ask each V1 source for it once more, because such a source may expect this at a restart. The
    watermark is the greater one of those in the two logs.
 d. If batch O is unfinished, it will run with exactly its logged offsets, watermark and time. Ask only the V1 sources that had
-   nothing new in it (or, as in Spark, no start), because the others are asked when it runs.
+   nothing new in it, or, as in Spark, no start offset yet: the others are asked when it runs.
 e. The last entry of the commit log says in which checkpoint format the query was begun, and the query keeps this format. In
    format 2, it also says which files contain the state.
 

@@ -26,9 +26,13 @@ Shown by tests/spark/test_differences.py::test_what_two_operators_share.
 
 from __future__ import annotations
 
+from typing import TypeVar
+
 from minispark_stream.engine.operators.base import OperatorWatermarks
 from minispark_stream.engine.plan.nodes import Node, SourceLeaf, Stateless, Static, Watermark, fold
 from minispark_stream.engine.runtime.template import Template
+
+T = TypeVar("T")
 
 
 def propagate(template: Template, watermark_ms: int, allow_multiple: bool) -> dict[int, int]:
@@ -58,15 +62,15 @@ def propagate(template: Template, watermark_ms: int, allow_multiple: bool) -> di
     return seen
 
 
-def late_watermark(previous_ms: int, current_ms: int, allow_multiple: bool) -> int:
-    """The watermark of the query that finds late rows, from its watermarks in the batch before and in this batch."""
-    return previous_ms if allow_multiple else current_ms  # (3) (4)
+def late_watermark(previous: T, current: T, allow_multiple: bool) -> T:
+    """What finds late rows: the watermark (or the watermarks of all operators) of the batch before, or of this batch."""
+    return previous if allow_multiple else current  # (3) (4)
 
 
 def operator_watermarks(
     template: Template, previous_ms: int, current_ms: int, allow_multiple: bool
 ) -> dict[int, OperatorWatermarks]:
     """Both watermarks of each operator, from the query's watermarks in the batch before and in this batch."""
-    late_ms = late_watermark(previous_ms, current_ms, allow_multiple)
-    late, before, now = (propagate(template, ms, allow_multiple) for ms in (late_ms, previous_ms, current_ms))
+    before, now = (propagate(template, ms, allow_multiple) for ms in (previous_ms, current_ms))
+    late = late_watermark(before, now, allow_multiple)
     return {id_: OperatorWatermarks(late[id_], now[id_], moved=now[id_] != before[id_]) for id_ in now}
