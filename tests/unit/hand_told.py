@@ -99,7 +99,8 @@ class Tasks:
         for one in met:
             one["matched"] = True
             told["emitted"].append(self._pair(side, at, one["at"]))
-        if side == decides.get("unstored") and bound and at["time"] <= bound:
+        is_not_stored = side == 1 and not self._is_outer(decides, side) and bound and at["time"] <= bound
+        if is_not_stored:
             told["passed"].append({**self._item(decides, at), "why": "old"})
             return
         told["kept"].append(self._item(decides, at))

@@ -61,7 +61,6 @@ class Decision:
         emits: what it emits of what it keeps.
         limit: how many rows may pass.
         join_type: Spark's name of a join's type.
-        unstored: the side whose rows are not stored if they would leave at once.
     """
 
     keeps: str
@@ -71,7 +70,6 @@ class Decision:
     emits: str | None = None
     limit: int | None = None
     join_type: str | None = None
-    unstored: int | None = None
 
     def to_json(self) -> dict[str, Any]:
         return {name: list(value) if isinstance(value, tuple) else value for name, value in vars(self).items()}

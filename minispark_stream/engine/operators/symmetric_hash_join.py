@@ -152,8 +152,7 @@ class SymmetricHashJoin(StatefulOperator):
     def decision(self, watermarks: OperatorWatermarks, output_mode: str) -> Decision:
         join = self.join(watermarks.eviction_ms)
         bounds = tuple(side.evict_value_ms if side.evict_key_ms is None else side.evict_key_ms for side in join.sides)
-        unstored = None if join.is_outer(RIGHT) else RIGHT
-        return Decision(ROWS, self.late_ms(watermarks), bounds, join_type=self.join_type, unstored=unstored)
+        return Decision(ROWS, self.late_ms(watermarks), bounds, join_type=self.join_type)
 
     def should_run_another_batch(self, output_mode: str, eviction_ms: int, watermark_ms: int) -> bool:
         bounded = self.key_event_time is not None or self.shifts_ms != (None, None)

@@ -52,7 +52,7 @@ def _populate_caption(ins: Values, outs: Values) -> str:
 def _decide_caption(ins: Values, outs: Values) -> str:
     if outs.get("newData"):
         return "new data"
-    return "watermark moved" if outs.get("run") else "nothing new"
+    return "work without data" if outs.get("run") else "nothing new"
 
 
 def _planning_caption(ins: Values, outs: Values) -> str:

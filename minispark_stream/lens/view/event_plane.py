@@ -227,23 +227,24 @@ def _grouped(number: int, rows: Sequence[tuple[str, Fate]], low: float, high: fl
         yield Dot(number, (kinds.index(kind) + 1) / (len(kinds) + 1), ms, kind, count, title, size)
 
 
-LATE_STAIR = "late watermark: what ends by then is dropped"
-EVICTION_STAIR = "eviction watermark: what ends by then is evicted"
+LATE_STAIR, EVICTION_STAIR = "late watermark", "eviction watermark"  # where no operator says what it does with them
+DROPS_STAIR = "late watermark: what ends by then is dropped"
+EVICTS_STAIR = "eviction watermark: what ends by then is evicted"
 SIDE_STAIR = "state watermark of this side: rows up to it are evicted"
 CLOCK_STAIR = "time of the batch: timers before it fire"
 
 
 def _stairs(batches: Sequence[BatchFacts], place: tuple[int, int] | None) -> dict[str, Sequence[int | None]]:
     operators = [batch.operators.get(place[0]) if place else None for batch in batches]
-    pairs = list(zip(operators, batches))
-    stairs: dict[str, Sequence[int | None]] = {
-        LATE_STAIR: [o.late_ms if o else b.late_ms for o, b in pairs],
-        EVICTION_STAIR: [o.eviction_ms if o else b.eviction_ms for o, b in pairs],
-    }
-    if any(o and o.join_type for o in operators):
-        side = [o.leaves(place[1]) if o and place and o.eviction_ms else None for o in operators]
-        stairs = {LATE_STAIR: stairs[LATE_STAIR], EVICTION_STAIR: stairs[EVICTION_STAIR], SIDE_STAIR: side}
-    return stairs
+    eviction = [o.eviction_ms if o else b.eviction_ms for o, b in zip(operators, batches)]
+    decided = [o if o and o.keeps else None for o in operators]
+    if place is None or not any(decided):
+        return {LATE_STAIR: [o.late_ms if o else b.late_ms for o, b in zip(operators, batches)], EVICTION_STAIR: eviction}
+    leaves = [o.leaves(place[1]) if o and o.eviction_ms else None for o in decided]
+    late = {DROPS_STAIR: [o.drops_ms if o else None for o in decided]}
+    if any(o and o.join_type for o in decided):
+        return {**late, EVICTION_STAIR: eviction, SIDE_STAIR: leaves}
+    return {**late, EVICTS_STAIR if any(leaves) else EVICTION_STAIR: eviction}
 
 
 def _told(found: Fates) -> Plane:  # (5)

@@ -23,7 +23,9 @@ from minispark_stream.lens.view.event_plane import (
     CLOCK_STAIR,
     COUNTED,
     DROPPED,
+    DROPS_STAIR,
     EVICTION_STAIR,
+    EVICTS_STAIR,
     LATE_STAIR,
     NULL,
     OUT,
@@ -45,8 +47,9 @@ DOTS = {  # kind -> (marker, colour, colour of the edge)
     TWICE: ("X", "#7a7f87", "white"), OUT: ("o", "#ffffff", "#7a7f87"), NULL: ("s", "#ffffff", "#7a7f87"),
 }
 STAIRS: dict[str, tuple[str, Any]] = {
-    LATE_STAIR: ("#c62828", "-"), EVICTION_STAIR: ("#8a5600", "--"), SIDE_STAIR: ("#6a3fa0", "-."),
-    CLOCK_STAIR: ("#245482", "-"),
+    LATE_STAIR: ("#c62828", "-"), DROPS_STAIR: ("#c62828", "-"),
+    EVICTION_STAIR: ("#8a5600", "--"), EVICTS_STAIR: ("#8a5600", "--"),
+    SIDE_STAIR: ("#6a3fa0", "-."), CLOCK_STAIR: ("#245482", "-"),
 }
 TIMER = "#6a3fa0"
 OPEN, EMITTED, EDGE = "#9cc3e6", "#5aa46f", "#6d8fae"

@@ -66,8 +66,8 @@ def watermark(world: World) -> str:
     view = world.watermark
     newest = max((as_int(o.get("max")) or 0 for o in view.operators), default=0)
     times = {
-        "late": (view.late, "Late", "the late watermark, of the batch before: what ends by then is dropped"),
-        "evict": (view.eviction, "Eviction", "the eviction watermark, of this batch: state that ends by then is evicted"),
+        "late": (view.late, "Late", "the late watermark, of the batch before: rows that end by then may be dropped"),
+        "evict": (view.eviction, "Eviction", "the eviction watermark, of this batch: state that ends by then may be evicted"),
         "newest": (newest or None, "Newest row", "the newest event time of this batch"),
         "next": (view.next, "Next", "the next watermark: that of the batch after this one"),
     }
@@ -76,7 +76,7 @@ def watermark(world: World) -> str:
         if world.has_watermark is False:
             return "<p class='note'>The query has no watermark.</p>"
         yet = " yet" if world.has_watermark else ""
-        return f"<p class='note'>No watermark{yet}: no row is late, and no state is evicted.</p>"
+        return f"<p class='note'>No watermark{yet}: event time makes no row late, and evicts no state.</p>"
     low, high = min(known), max(known)
     changes = {"queryPlanning": ("late", "evict"), "updateWatermark": ("newest", "next")} if view.changed else {}
     new = changes.get(world.moment.event.step, ())

@@ -92,10 +92,10 @@ def _planning(ins: Values, outs: Values) -> str:
     if as_int(ins.get("watermarkEviction")) is None:
         return "the new data is in the template plan; no state in this query"
     if not as_int(ins.get("watermarkEviction")):
-        return "no watermark: no row is late, and no state is evicted"
+        return "no watermark: event time makes no row late, and evicts no state"
     late, eviction = as_watermark(ins.get("watermarkLate")), time_words(ins.get("watermarkEviction"))
-    dropped = f"late watermark {time_words(late)}: what ends by then is dropped" if late else "no late watermark yet"
-    return f"{dropped}; eviction watermark {eviction}: state that ends by then is evicted{_of_their_own(outs)}"
+    dropped = f"late watermark {time_words(late)}: rows that end by then may be dropped" if late else "no late watermark yet"
+    return f"{dropped}; eviction watermark {eviction}: state that ends by then may be evicted{_of_their_own(outs)}"
 
 
 def _of_their_own(outs: Values) -> str:

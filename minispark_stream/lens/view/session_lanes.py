@@ -40,13 +40,16 @@ class Bar:
 
 @dataclass(frozen=True)
 class Line:
-    """A key in a batch: its sessions, the event times of its new rows and of its late rows, and what happened."""
+    """A key in a batch: its sessions, the event times of its new rows and of its late rows, and what happened.
+
+    `evicted_ms` is the watermark if it evicts sessions, which it does not in complete mode.
+    """
 
     batch_id: int
     bars: tuple[Bar, ...]
     rows_ms: tuple[float, ...]
     late_ms: tuple[float, ...]
-    watermark_ms: int | None
+    evicted_ms: int | None
     says: str
 
 
@@ -92,7 +95,8 @@ def _lines(found: Fates, held: Sequence[Holding], rows: Mapping[int, Sequence[Fa
                 says += [words] if words else []
         if says or new:
             words = ", ".join(dict.fromkeys(says))
-            yield Line(batch.batch_id, tuple(bars), tuple(taken), tuple(late), batch.eviction_ms or None, words)
+            leaves = (one.leaves(0) for one in batch.operators.values() if one.keeps == "sessions")
+            yield Line(batch.batch_id, tuple(bars), tuple(taken), tuple(late), next(leaves, None) or None, words)
 
 
 def _is_held(holding: Holding, batch: int) -> bool:
@@ -124,7 +128,7 @@ def _extent(holding: Holding, batch: int) -> tuple[float, float]:
 
 CAPTION = (
     "Read a key from top to bottom: a row opens a session as long as the gap, or extends the session that it touches; a row "
-    "between two sessions joins them. A session is evicted when the watermark (the amber mark) has reached its end."
+    "between two sessions joins them. An amber mark is the watermark of a batch: a session that ends by then is evicted."
 )
 WATERMARK = "#8a5600"
 
@@ -143,7 +147,7 @@ def svg(found: Sequence[Lane]) -> str | None:
         (NEW, "a session that opens or grows", bool(kinds & {OPENS, GROWS})), (VIOLET, "two that become one", MERGES in kinds),
         (HELD, "waits", WAITS in kinds), (OUT, "leaves: emitted and evicted", LEAVES in kinds),
         (WRONG, "a late row, dropped", any(line.late_ms for line in lines)),
-        (WATERMARK, "watermark of the batch", any(line.watermark_ms for line in lines)),
+        (WATERMARK, "watermark of the batch", any(line.evicted_ms for line in lines)),
     ]
     width = 2 * MARGIN + KEY + BATCH + PLOT + SAYS
     sheet = Sheet("sessions", width, "Sessions of each key", CAPTION, legend)
@@ -197,6 +201,6 @@ class _Drawing:
             sheet.mark(self.x(ms), y, "o", "#245482", size=22, tip=clock_words(ms))
         for ms in line.late_ms:
             sheet.mark(self.x(ms), y, "X", WRONG.edge, size=40, tip=f"{clock_words(ms)}: late")
-        if line.watermark_ms is not None and self.low <= line.watermark_ms <= self.high:
-            sheet.line([self.x(line.watermark_ms)] * 2, [y - 9, y + 9], WATERMARK, 2.2, layer=6)
+        if line.evicted_ms is not None and self.low <= line.evicted_ms <= self.high:
+            sheet.line([self.x(line.evicted_ms)] * 2, [y - 9, y + 9], WATERMARK, 2.2, layer=6)
         sheet.words(self.left + PLOT + 12, y, line.says, size=9, ink=INK)

@@ -60,7 +60,7 @@ def decision(operator: str, mode: str, late: float, eviction: float, **more: Any
             return {"keeps": keeps, "emits": emits, **bounds, **more}
         case "symmetricHashJoin":
             leaves = [None if shift is None else eviction + shift * MINUTE for shift in more.pop("shifts")]
-            return {"keeps": "rows", "late_ms": late, "leaves_ms": leaves, "join_type": "Inner", "unstored": 1, **more}
+            return {"keeps": "rows", "late_ms": late, "leaves_ms": leaves, "join_type": "Inner", **more}
         case "globalLimit":
             return {"keeps": "count", **more}
     return {"keeps": "keys", "late_ms": late, "leaves_ms": [eviction], "emits": "changed", **more}
@@ -222,7 +222,7 @@ def test_what_a_join_emitted_is_told_by_its_tasks() -> None:
 
     told = trace(
         "symmetricHashJoin", ([side(1, "x", 0), side(2, "x", 1), side(1, "y", 0)], 0, 0), ([side(3, "x", 1), side(3, "y", 1)], 0, 0),
-        ([], 1, 8), shifts=[0, 0], join_type="LeftOuter", unstored=None, meets=lambda left, right: left["row"]["k"] == "x",
+        ([], 1, 8), shifts=[0, 0], join_type="LeftOuter", meets=lambda left, right: left["row"]["k"] == "x",
     )
     assert fate_of(told, k="x", t=1).startswith("stored on its side; emitted in batch 0 with t=2 k=x, emitted in batch 1 with t=3 k=x. It")
     assert "emitted in batch 2 without a partner, with nulls" in fate_of(told, k="y", t=1)
@@ -297,6 +297,20 @@ def test_the_picture_is_the_same_each_time_and_every_dot_has_its_words() -> None
     titles = [title.text or "" for title in ElementTree.fromstring(picture).iter("{http://www.w3.org/2000/svg}title")]
     assert sum("event time" in title for title in titles) >= 9
     assert "late watermark: what ends by then is dropped</text>" in picture and "<dc:date>" not in picture
+
+
+def test_a_watermark_by_which_nothing_leaves_is_not_said_to_evict() -> None:
+    complete = trace("stateStoreSave", ([windowed(2)], 0, 0), ([windowed(9)], 0, 1), ([windowed(4)], 6, 11), mode="complete")
+    picture = complete.event_time().svg
+    assert ">eviction watermark</text>" in picture and "what ends by then" not in picture
+    progress = {"batchId": 0, "eventTime": dict.fromkeys(("min", "max", "avg"), "2024-01-01T12:01:00.000Z")}
+    of_spark = Trace((
+        Event("queryPlanning", "spark", 0, 0, 1, 0.0, 1.0, {"watermarkLate": at(1), "watermarkEviction": at(2)}, {}),
+        Event("runBatch", "spark", 0, 0, 1, 0.0, 1.0, {"batchId": 0}, {}),
+        Event("finishTrigger", "spark", 0, 0, 1, 0.0, 1.0, {}, {"progress": progress}),
+    ))
+    picture = of_spark.event_time().svg  # which does not say what the operators do with the watermarks
+    assert ">late watermark</text>" in picture and "what ends by then" not in picture
 
 
 def test_what_a_user_wrote_is_text_in_the_picture() -> None:

@@ -182,8 +182,9 @@ def test_before_a_source_is_asked_nothing_is_said_of_what_it_reads() -> None:
 
 
 @pytest.mark.parametrize(("times", "says"), [
-    ({}, "The query has no watermark."), ({"watermark": "1970-01-01T00:00:00.000Z"}, "No watermark yet: no row is late"),
-    (None, "No watermark: no row is late"),
+    ({}, "The query has no watermark."),
+    ({"watermark": "1970-01-01T00:00:00.000Z"}, "No watermark yet: event time makes no row late"),
+    (None, "No watermark: event time makes no row late"),
 ])
 def test_a_query_that_has_no_watermark_is_not_said_to_wait_for_one(times: Any, says: str) -> None:
     begins, ends = event("trigger", 0, 0), event("finishTrigger", 1, 0, outs={"progress": {"eventTime": times, "batchId": 0}})
